@@ -1,0 +1,33 @@
+import type { JobRecord, VisitorTotals } from '../contract.js';
+
+/** One page of the visitor export, numbers as the upstream sent them (whole or not), validated to be finite, >= 0 and <= 2^53 - 1. */
+export interface VisitorPage {
+  totals: VisitorTotals;
+  visitors: { path: string; human: number; ai: number; total: number }[];
+  hasMore: boolean;
+}
+
+export interface WriteOptions {
+  /** Asked synchronously at the last moment before the first byte of the request leaves; false ends the call as NotSentError. */
+  mayStillSend?: () => boolean;
+}
+
+export interface ReadOptions {
+  signal?: AbortSignal;
+}
+
+/**
+ * The upstream's four operations. Plain HTTP: no retries, no waiting, one time limit over each whole exchange.
+ * Every rejection is one of `errors.ts`, or the signal's AbortError for a read.
+ */
+export interface Upstream {
+  createJob(request: { projectId: string; prompt: string }, options?: WriteOptions): Promise<JobRecord>;
+  /** Null where the upstream took the message (2xx) but its answer could not be read. */
+  sendMessage(request: { projectId: string; jobId: string; prompt: string }, options?: WriteOptions): Promise<JobRecord | null>;
+  /** A 404 is a RejectedError with status 404; 401 and 403 and other 4xx are ReadFailedError: the watch outlives them. */
+  getJob(request: { projectId: string; jobId: string }, options?: ReadOptions): Promise<JobRecord>;
+  getVisitors(
+    request: { projectId: string; dateFrom: string; dateTo: string; limit: number; offset: number },
+    options?: ReadOptions,
+  ): Promise<VisitorPage>;
+}
