@@ -1,0 +1,21 @@
+import { createHash } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { inputHash } from '../../src/input-hash.js';
+
+const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest('hex');
+
+test('the hash of a created job covers project and prompt with NUL between', () => {
+  expect(inputHash({ projectId: 'acme/shop', prompt: 'Füge ✓ hinzu' })).toBe(sha256('acme/shop\0prompt\0Füge ✓ hinzu'));
+});
+
+test('the hash of an attached job covers project and job id', () => {
+  expect(inputHash({ projectId: 'acme', jobId: 'job-1' })).toBe(sha256('acme\0jobId\0job-1'));
+});
+
+test('null means absent', () => {
+  expect(inputHash({ projectId: 'p', prompt: null, jobId: 'x' })).toBe(inputHash({ projectId: 'p', jobId: 'x' }));
+});
+
+test('a prompt and a job id of the same text are two inputs', () => {
+  expect(inputHash({ projectId: 'p', prompt: 'x' })).not.toBe(inputHash({ projectId: 'p', jobId: 'x' }));
+});
