@@ -147,8 +147,7 @@ export interface FollowUpAnswer {
 
 /** How a person settles an unknown write; `since` and `followUpId`, where given, must name the present unknown. */
 export type ResolveUnknownInput = (
-  | { action: 'adopt'; jobId: string }
-  | { action: 'delivered' | 'retry' | 'abandon'; jobId?: null }
+  { action: 'adopt'; jobId: string } | { action: 'delivered' | 'retry' | 'abandon'; jobId?: null }
 ) & { since?: string | null; followUpId?: string | null };
 
 export const followUpSignal = defineSignal<[FollowUpInput]>('followUp');

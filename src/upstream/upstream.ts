@@ -23,7 +23,10 @@ export interface ReadOptions {
 export interface Upstream {
   createJob(request: { projectId: string; prompt: string }, options?: WriteOptions): Promise<JobRecord>;
   /** Null where the upstream took the message (2xx) but its answer could not be read. */
-  sendMessage(request: { projectId: string; jobId: string; prompt: string }, options?: WriteOptions): Promise<JobRecord | null>;
+  sendMessage(
+    request: { projectId: string; jobId: string; prompt: string },
+    options?: WriteOptions,
+  ): Promise<JobRecord | null>;
   /** A 404 is a RejectedError with status 404; 401 and 403 and other 4xx are ReadFailedError: the watch outlives them. */
   getJob(request: { projectId: string; jobId: string }, options?: ReadOptions): Promise<JobRecord>;
   getVisitors(
