@@ -1,0 +1,207 @@
+/** The only reader of the environment: every setting, validated at once, in one frozen object. */
+import { z } from 'zod';
+import { DEFAULT_TASK_QUEUE } from './contract.js';
+import { ConfigError } from './config/config-error.js';
+import type { ConfigProblem } from './config/config-error.js';
+import * as field from './config/fields.js';
+import { readTemporal } from './config/temporal.js';
+import type { TemporalSettings } from './config/temporal.js';
+
+export { ConfigError } from './config/config-error.js';
+export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
+export type { TemporalSettings } from './config/temporal.js';
+
+/** The environment's variables; an empty one counts as unset. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const clientSchema = z.object({ AGENT_JOBS_TASK_QUEUE: field.taskQueueField.default(DEFAULT_TASK_QUEUE) });
+
+const upstreamSchema = z.object({
+  UPSTREAM_BASE_URL: field.baseUrlField,
+  ADMIN_API_KEY: field.keyField.optional(),
+  ADMIN_API_KEY_FILE: field.keyFileField.optional(),
+  PROJECT_KEYS_FILE: field.projectKeysFileField.optional(),
+  UPSTREAM_TIMEOUT: field.upstreamTimeoutField.default(20_000),
+  UPSTREAM_NOT_TAKEN_STATUSES: field.statusListField.default([]),
+  HTTPS_PROXY: field.proxyField.optional(),
+  HTTP_PROXY: field.proxyField.optional(),
+  NO_PROXY: field.noProxyField.optional(),
+});
+
+const snapshotsSchema = z.object({
+  SNAPSHOTS_URL: field.snapshotsUrlField.optional(),
+  S3_FORCE_PATH_STYLE: field.flagField.default(false),
+});
+
+const workerSchema = z.object({
+  ...clientSchema.shape,
+  ...upstreamSchema.shape,
+  ...snapshotsSchema.shape,
+  WORKER_ROLES: field.rolesField.optional(),
+  UPSTREAM_REQUESTS_PER_SECOND: field.positiveNumberField.optional(),
+  EXPORT_REQUESTS_PER_HOUR: field.positiveNumberField.optional(),
+  HEALTH_ADDRESS: field.listenAddressField.optional(),
+  METRICS_ADDRESS: field.listenAddressField.optional(),
+  LOG_LEVEL: field.logLevelField.default('info'),
+  LOG_FORMAT: field.logFormatField.default('json'),
+});
+
+/** What a client needs: the way to Temporal and the task queue. */
+export interface ClientConfig {
+  taskQueue: string;
+  temporal: TemporalSettings;
+}
+
+export interface UpstreamConfig {
+  baseUrl: string;
+  /** At least one is set; the file wins over `adminApiKey`. */
+  keys: { adminApiKey?: string; adminApiKeyFile?: string; projectKeysFile?: string };
+  /** For one exchange from connect to last byte. */
+  timeoutMs: number;
+  /** 5xx statuses that the operator vouches are answered before a write is taken. */
+  notTakenStatuses: number[];
+  proxy: { httpProxy?: string; httpsProxy?: string; noProxy?: string };
+}
+
+export interface SnapshotsConfig {
+  /** `file:///dir` or `s3://bucket/prefix`, without a trailing slash. */
+  url: string;
+  forcePathStyle: boolean;
+}
+
+export interface WorkerConfig extends ClientConfig {
+  roles: readonly field.WorkerRole[];
+  upstream: UpstreamConfig;
+  /** Over all workers, where set. */
+  upstreamRequestsPerSecond: number | undefined;
+  /** Set wherever `roles` has exports. */
+  snapshots: SnapshotsConfig | undefined;
+  /** Of each running export, where set. */
+  exportRequestsPerHour: number | undefined;
+  healthAddress: field.ListenAddress | undefined;
+  metricsAddress: field.ListenAddress | undefined;
+  log: { level: field.LogLevel; format: field.LogFormat };
+}
+
+/** Everything that the production worker takes from the environment; throws a ConfigError that names all that is wrong. */
+export function readWorkerConfig(environment: Environment = process.env): WorkerConfig {
+  const env = present(environment);
+  const { values, problems } = check(workerSchema, env);
+  const temporal = collect(readTemporal(env), problems);
+  problems.push(...keyProblems(env), ...exportProblems(env, values?.WORKER_ROLES));
+  if (!values || !temporal || problems.length > 0) throw new ConfigError(problems);
+  return deepFreeze({
+    taskQueue: values.AGENT_JOBS_TASK_QUEUE,
+    temporal,
+    roles: values.WORKER_ROLES ?? (values.SNAPSHOTS_URL ? ['jobs', 'exports'] : ['jobs']),
+    upstream: toUpstream(values),
+    upstreamRequestsPerSecond: values.UPSTREAM_REQUESTS_PER_SECOND,
+    snapshots: toSnapshots(values),
+    exportRequestsPerHour: values.EXPORT_REQUESTS_PER_HOUR,
+    healthAddress: values.HEALTH_ADDRESS,
+    metricsAddress: values.METRICS_ADDRESS,
+    log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
+  });
+}
+
+/** The way to Temporal and the task queue, for starters and the CLI; throws a ConfigError. */
+export function readClientConfig(environment: Environment = process.env): ClientConfig {
+  const env = present(environment);
+  const { values, problems } = check(clientSchema, env);
+  const temporal = collect(readTemporal(env), problems);
+  if (!values || !temporal) throw new ConfigError(problems);
+  return deepFreeze({ taskQueue: values.AGENT_JOBS_TASK_QUEUE, temporal });
+}
+
+/** The upstream alone, for a check whether it answers; throws a ConfigError. */
+export function readUpstreamConfig(environment: Environment = process.env): UpstreamConfig {
+  const env = present(environment);
+  const { values, problems } = check(upstreamSchema, env);
+  problems.push(...keyProblems(env));
+  if (!values || problems.length > 0) throw new ConfigError(problems);
+  return deepFreeze(toUpstream(values));
+}
+
+/** Where the snapshots lie; throws a ConfigError where SNAPSHOTS_URL is missing or wrong. */
+export function readSnapshotsConfig(environment: Environment = process.env): SnapshotsConfig {
+  const env = present(environment);
+  const { values, problems } = check(snapshotsSchema.required({ SNAPSHOTS_URL: true }), env);
+  if (!values) throw new ConfigError(problems);
+  return deepFreeze({ url: values.SNAPSHOTS_URL, forcePathStyle: values.S3_FORCE_PATH_STYLE });
+}
+
+/** Without the empty ones; the proxies' lower-case names count first, as everywhere. */
+function present(environment: Environment): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries(environment)) {
+    const trimmed = value?.trim();
+    if (trimmed) env[name] = trimmed;
+  }
+  for (const name of ['HTTPS_PROXY', 'HTTP_PROXY', 'NO_PROXY']) {
+    const lower = env[name.toLowerCase()];
+    if (lower) env[name] = lower;
+  }
+  return env;
+}
+
+function check<T>(
+  schema: z.ZodType<T>,
+  env: Record<string, string>,
+): { values: T | undefined; problems: ConfigProblem[] } {
+  const result = schema.safeParse(env);
+  if (result.success) return { values: result.data, problems: [] };
+  const problems = result.error.issues.map(({ path, message }) => ({ variable: String(path[0]), problem: message }));
+  return { values: undefined, problems };
+}
+
+function collect(temporal: TemporalSettings | ConfigProblem, problems: ConfigProblem[]): TemporalSettings | undefined {
+  if ('address' in temporal) return temporal;
+  problems.push(temporal);
+  return undefined;
+}
+
+function keyProblems(env: Record<string, string>): ConfigProblem[] {
+  if (env['ADMIN_API_KEY'] || env['ADMIN_API_KEY_FILE'] || env['PROJECT_KEYS_FILE']) return [];
+  const problem = 'is missing; set it, or ADMIN_API_KEY_FILE to a file that holds the key, or PROJECT_KEYS_FILE';
+  return [{ variable: 'ADMIN_API_KEY', problem }];
+}
+
+// Without an explicit role a worker that has no place for snapshots serves the jobs alone.
+function exportProblems(env: Record<string, string>, roles: readonly string[] | undefined): ConfigProblem[] {
+  const wantsExports = (roles ?? env['WORKER_ROLES']?.split(/[\s,]+/))?.includes('exports');
+  if (!wantsExports || env['SNAPSHOTS_URL']) return [];
+  const problem = 'is missing; WORKER_ROLES names exports, so it should be file:///dir or s3://bucket/prefix';
+  return [{ variable: 'SNAPSHOTS_URL', problem }];
+}
+
+function toUpstream(values: z.output<typeof upstreamSchema>): UpstreamConfig {
+  const {
+    ADMIN_API_KEY: adminApiKey,
+    ADMIN_API_KEY_FILE: adminApiKeyFile,
+    PROJECT_KEYS_FILE: projectKeysFile,
+  } = values;
+  const { HTTPS_PROXY: httpsProxy, HTTP_PROXY: httpProxy, NO_PROXY: noProxy } = values;
+  return {
+    baseUrl: values.UPSTREAM_BASE_URL,
+    keys: {
+      // The file is the one that can be rotated.
+      ...(adminApiKey && !adminApiKeyFile && { adminApiKey }),
+      ...(adminApiKeyFile && { adminApiKeyFile }),
+      ...(projectKeysFile && { projectKeysFile }),
+    },
+    timeoutMs: values.UPSTREAM_TIMEOUT,
+    notTakenStatuses: values.UPSTREAM_NOT_TAKEN_STATUSES,
+    proxy: { ...(httpsProxy && { httpsProxy }), ...(httpProxy && { httpProxy }), ...(noProxy && { noProxy }) },
+  };
+}
+
+function toSnapshots(values: z.output<typeof snapshotsSchema>): SnapshotsConfig | undefined {
+  return values.SNAPSHOTS_URL ? { url: values.SNAPSHOTS_URL, forcePathStyle: values.S3_FORCE_PATH_STYLE } : undefined;
+}
+
+function deepFreeze<T extends object>(value: T): T {
+  for (const child of Object.values(value)) {
+    if (typeof child === 'object' && child !== null && !ArrayBuffer.isView(child)) deepFreeze(child as object);
+  }
+  return Object.freeze(value);
+}

@@ -1,0 +1,144 @@
+import { readFileSync } from 'node:fs';
+import ms from 'ms';
+import type { StringValue } from 'ms';
+import { z } from 'zod';
+
+/** Where a server of ours listens; a `host` of an IPv6 address has no brackets. */
+export interface ListenAddress {
+  host: string;
+  port: number;
+}
+
+const MAX_UPSTREAM_TIMEOUT_MS = 20_000;
+
+/** A setting that is a string of the environment, read by `read`, which returns undefined for a wrong value. */
+function field<T>(shouldBe: string, read: (text: string) => T | undefined) {
+  return z.string({ error: `is missing; it should be ${shouldBe}` }).transform((text, context): T => {
+    const value = read(text);
+    if (value !== undefined) return value;
+    context.addIssue({ code: 'custom', message: `should be ${shouldBe}` });
+    return z.NEVER;
+  });
+}
+
+function parseUrl(text: string, protocols: string[]): URL | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  return protocols.includes(url.protocol) ? url : undefined;
+}
+
+function parseListenAddress(text: string): ListenAddress | undefined {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^[\]:\s]+)):(\d{1,5})$/.exec(text);
+  const port = Number(match?.[3]);
+  const host = match?.[1] ?? match?.[2];
+  return host !== undefined && port <= 65_535 ? { host, port } : undefined;
+}
+
+function parsePositive(text: string): number | undefined {
+  const value = Number(text);
+  return Number.isFinite(value) && value > 0 ? value : undefined;
+}
+
+/** A list of names or numbers with commas or spaces between them. */
+function parseList(text: string): string[] {
+  return [...new Set(text.split(/[\s,]+/).filter((part) => part !== ''))];
+}
+
+function readable(path: string): string | undefined {
+  try {
+    readFileSync(path);
+    return path;
+  } catch {
+    return undefined;
+  }
+}
+
+function hasProjectKeys(path: string): boolean {
+  try {
+    return z.record(z.string(), z.string().min(1)).safeParse(JSON.parse(readFileSync(path, 'utf8'))).success;
+  } catch {
+    return false;
+  }
+}
+
+export const taskQueueField = field('a name of 1 to 200 characters', (text) => (text.length <= 200 ? text : undefined));
+
+/** The upstream's address without a trailing slash. */
+export const baseUrlField = field(
+  'the http or https address of the upstream without credentials, query or fragment, for example https://api.example.com',
+  (text) => {
+    const url = parseUrl(text, ['http:', 'https:']);
+    const isPlain = url !== undefined && !url.username && !url.password && !url.search && !url.hash;
+    return isPlain ? url.href.replace(/\/+$/, '') : undefined;
+  },
+);
+
+export const keyField = field('the key itself: visible ASCII characters without spaces', (text) =>
+  /^[\x21-\x7e]+$/.test(text) ? text : undefined,
+);
+export const keyFileField = field('the path of a readable file that holds the key', readable);
+export const projectKeysFileField = field(
+  'the path of a readable file that holds a JSON object of projectId to key',
+  (path) => (hasProjectKeys(path) ? path : undefined),
+);
+
+export const upstreamTimeoutField = field(
+  'a duration above 0 and at most 20 seconds, for example 15 seconds',
+  (text) => {
+    const duration = text.length <= 100 ? ms(text as StringValue) : undefined;
+    return duration !== undefined && duration > 0 && duration <= MAX_UPSTREAM_TIMEOUT_MS
+      ? Math.ceil(duration)
+      : undefined;
+  },
+);
+
+export const positiveNumberField = field('a number above 0', parsePositive);
+
+export const statusListField = field('a list of 5xx statuses, for example 503 or 502,503', (text) => {
+  const statuses = parseList(text);
+  return statuses.every((status) => /^5\d\d$/.test(status)) ? statuses.map(Number) : undefined;
+});
+
+export const proxyField = field(
+  'the http or https address of a proxy, for example http://proxy.example.com:3128',
+  (text) => (parseUrl(text, ['http:', 'https:']) ? text : undefined),
+);
+export const noProxyField = field('a list of hosts', (text) => text);
+
+export const snapshotsUrlField = field('file:///dir or s3://bucket/prefix', (text) => {
+  const url = parseUrl(text, ['file:', 's3:']);
+  if (url === undefined || url.search || url.hash || url.username) return undefined;
+  const isUsable = url.protocol === 'file:' ? url.host === '' && text.startsWith('file:///') : url.host !== '';
+  return isUsable ? text.replace(/([^/:])\/+$/, '$1') : undefined;
+});
+
+export const flagField = field('true or false', (text) => ({ true: true, false: false })[text.toLowerCase()]);
+
+export const listenAddressField = field('host:port, for example 0.0.0.0:8080 or [::1]:8080', parseListenAddress);
+
+const ROLES = ['jobs', 'exports'] as const;
+/** What a worker process serves: the jobs, the export activities, or both. */
+export type WorkerRole = (typeof ROLES)[number];
+
+export const rolesField = field(
+  'jobs, exports, or both with a comma between them',
+  (text): WorkerRole[] | undefined => {
+    const names = parseList(text);
+    const roles = ROLES.filter((role) => names.includes(role));
+    return roles.length === names.length && roles.length > 0 ? roles : undefined;
+  },
+);
+
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof LEVELS)[number];
+
+export const logLevelField = field(`one of ${LEVELS.join(', ')}`, (text) =>
+  LEVELS.find((level) => level === text.toLowerCase()),
+);
+
+const FORMATS = ['json', 'text'] as const;
+export type LogFormat = (typeof FORMATS)[number];
+
+export const logFormatField = field(`${FORMATS.join(' or ')}`, (text) =>
+  FORMATS.find((format) => format === text.toLowerCase()),
+);

@@ -1,0 +1,225 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  ConfigError,
+  readClientConfig,
+  readSnapshotsConfig,
+  readUpstreamConfig,
+  readWorkerConfig,
+} from '../../src/config.js';
+import type { Environment } from '../../src/config.js';
+
+const minimal = { UPSTREAM_BASE_URL: 'https://api.example.com', ADMIN_API_KEY: 'the-secret-key' };
+
+let folder: string;
+beforeAll(() => (folder = mkdtempSync(join(tmpdir(), 'config-'))));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function file(name: string, content: string): string {
+  const path = join(folder, name);
+  writeFileSync(path, content);
+  return path;
+}
+
+function problemsOf(env: Environment, read: (env: Environment) => unknown = readWorkerConfig): Record<string, string> {
+  try {
+    read(env);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return Object.fromEntries(error.problems.map(({ variable, problem }) => [variable, problem]));
+  }
+  return {};
+}
+
+describe('readWorkerConfig', () => {
+  it('needs nothing but the upstream and its key', () => {
+    expect(readWorkerConfig(minimal)).toMatchObject({
+      taskQueue: 'agent-jobs',
+      roles: ['jobs'],
+      temporal: { address: 'localhost:7233', namespace: 'default' },
+      upstream: { baseUrl: 'https://api.example.com', timeoutMs: 20_000, notTakenStatuses: [], proxy: {} },
+      snapshots: undefined,
+      healthAddress: undefined,
+      metricsAddress: undefined,
+      log: { level: 'info', format: 'json' },
+    });
+  });
+
+  it('reads every setting', () => {
+    const config = readWorkerConfig({
+      ...minimal,
+      AGENT_JOBS_TASK_QUEUE: 'my-jobs',
+      WORKER_ROLES: 'exports, jobs',
+      TEMPORAL_ADDRESS: 'temporal.example.com:7233',
+      TEMPORAL_NAMESPACE: 'prod',
+      TEMPORAL_API_KEY: 'temporal-key',
+      UPSTREAM_BASE_URL: 'http://127.0.0.1:8080/base/',
+      PROJECT_KEYS_FILE: file('keys.json', '{"p": "k"}'),
+      UPSTREAM_TIMEOUT: '15 seconds',
+      UPSTREAM_REQUESTS_PER_SECOND: '2.5',
+      UPSTREAM_NOT_TAKEN_STATUSES: '503, 502',
+      HTTPS_PROXY: 'http://proxy.example.com:3128',
+      no_proxy: 'localhost,.example.com',
+      SNAPSHOTS_URL: 's3://bucket/prefix/',
+      EXPORT_REQUESTS_PER_HOUR: '60',
+      S3_FORCE_PATH_STYLE: 'true',
+      HEALTH_ADDRESS: '[::1]:8081',
+      METRICS_ADDRESS: '0.0.0.0:9464',
+      LOG_LEVEL: 'debug',
+      LOG_FORMAT: 'text',
+    });
+    expect(config).toMatchObject({
+      taskQueue: 'my-jobs',
+      roles: ['jobs', 'exports'],
+      temporal: {
+        address: 'temporal.example.com:7233',
+        namespace: 'prod',
+        connectionOptions: { apiKey: 'temporal-key', tls: true },
+      },
+      upstream: {
+        baseUrl: 'http://127.0.0.1:8080/base',
+        timeoutMs: 15_000,
+        notTakenStatuses: [503, 502],
+        proxy: { httpsProxy: 'http://proxy.example.com:3128', noProxy: 'localhost,.example.com' },
+      },
+      upstreamRequestsPerSecond: 2.5,
+      snapshots: { url: 's3://bucket/prefix', forcePathStyle: true },
+      exportRequestsPerHour: 60,
+      healthAddress: { host: '::1', port: 8081 },
+      metricsAddress: { host: '0.0.0.0', port: 9464 },
+      log: { level: 'debug', format: 'text' },
+    });
+  });
+
+  it('names every missing and every wrong variable in one report, and no value', () => {
+    const wrong = {
+      ADMIN_API_KEY: 'a secret\u00a0key',
+      ADMIN_API_KEY_FILE: join(folder, 'missing'),
+      PROJECT_KEYS_FILE: file('broken.json', '{"p": "project-secret'),
+      WORKER_ROLES: 'jobs,imports',
+      TEMPORAL_TLS_CLIENT_CERT_PATH: join(folder, 'missing.pem'),
+      UPSTREAM_TIMEOUT: '21 seconds',
+      UPSTREAM_REQUESTS_PER_SECOND: '0',
+      UPSTREAM_NOT_TAKEN_STATUSES: '429',
+      HTTPS_PROXY: 'user:proxy-secret@proxy',
+      SNAPSHOTS_URL: 'file://host/dir',
+      EXPORT_REQUESTS_PER_HOUR: 'many',
+      S3_FORCE_PATH_STYLE: 'maybe',
+      HEALTH_ADDRESS: '8080',
+      METRICS_ADDRESS: '::1:70000',
+      LOG_LEVEL: 'loud',
+      LOG_FORMAT: 'xml',
+    };
+    expect(Object.keys(problemsOf(wrong)).sort()).toEqual([...Object.keys(wrong), 'UPSTREAM_BASE_URL'].sort());
+    const report = String(catchError(() => readWorkerConfig(wrong)));
+    expect(report).toContain('17 settings are wrong');
+    expect(report).toMatch(/UPSTREAM_BASE_URL +is missing; it should be the http or https address/);
+    for (const value of [wrong.HTTPS_PROXY, wrong.ADMIN_API_KEY, wrong.UPSTREAM_TIMEOUT])
+      expect(report).not.toContain(value);
+    expect(report).not.toContain('secret');
+  });
+
+  it('treats an empty variable as unset', () => {
+    const config = readWorkerConfig({
+      ...minimal,
+      LOG_LEVEL: '',
+      UPSTREAM_TIMEOUT: ' ',
+      AGENT_JOBS_TASK_QUEUE: '',
+      TEMPORAL_ADDRESS: '',
+    });
+    expect(config).toMatchObject({
+      log: { level: 'info' },
+      taskQueue: 'agent-jobs',
+      temporal: { address: 'localhost:7233' },
+    });
+    expect(problemsOf({ ...minimal, ADMIN_API_KEY: '' })).toHaveProperty('ADMIN_API_KEY');
+  });
+
+  it('serves the jobs alone without SNAPSHOTS_URL, unless WORKER_ROLES names exports', () => {
+    expect(readWorkerConfig(minimal).roles).toEqual(['jobs']);
+    expect(readWorkerConfig({ ...minimal, SNAPSHOTS_URL: 'file:///data' }).roles).toEqual(['jobs', 'exports']);
+    expect(readWorkerConfig({ ...minimal, SNAPSHOTS_URL: 'file:///data', WORKER_ROLES: 'exports' }).roles).toEqual([
+      'exports',
+    ]);
+    expect(problemsOf({ ...minimal, WORKER_ROLES: 'exports' })).toHaveProperty('SNAPSHOTS_URL');
+  });
+
+  it('takes a key from a file or a key per project in place of ADMIN_API_KEY, and the file before the variable', () => {
+    const { UPSTREAM_BASE_URL } = minimal;
+    const adminApiKeyFile = file('key', 'k\n');
+    const projectKeysFile = file('project-keys.json', '{}');
+    expect(readWorkerConfig({ ...minimal, ADMIN_API_KEY_FILE: adminApiKeyFile }).upstream.keys).toEqual({
+      adminApiKeyFile,
+    });
+    expect(readUpstreamConfig({ UPSTREAM_BASE_URL, PROJECT_KEYS_FILE: projectKeysFile }).keys).toEqual({
+      projectKeysFile,
+    });
+  });
+
+  it.each(['user:pass@host', 'ftp://host', 'https://u:p@host', 'https://host/?q', 'https://host/#f'])(
+    'refuses %s as the upstream',
+    (url) => expect(problemsOf({ ...minimal, UPSTREAM_BASE_URL: url })).toHaveProperty('UPSTREAM_BASE_URL'),
+  );
+
+  it.each(['0', '-1 second', '20001', 'soon', '0.5 hours'])('refuses %s as the time-out', (text) =>
+    expect(problemsOf({ ...minimal, UPSTREAM_TIMEOUT: text })).toHaveProperty('UPSTREAM_TIMEOUT'),
+  );
+
+  it.each([
+    ['file:///data/', 'file:///data'],
+    ['file:///', 'file:///'],
+    ['s3://bucket', 's3://bucket'],
+  ])('reads %s as the place of the snapshots', (text, url) =>
+    expect(readSnapshotsConfig({ SNAPSHOTS_URL: text })).toEqual({ url, forcePathStyle: false }),
+  );
+
+  it.each(['file:/data', 'data', 's3:///prefix', 'https://bucket', 's3://key:secret@bucket'])(
+    'refuses %s as the place of the snapshots',
+    (text) => expect(problemsOf({ SNAPSHOTS_URL: text }, readSnapshotsConfig)).toHaveProperty('SNAPSHOTS_URL'),
+  );
+
+  it('cannot be changed once read', () => {
+    const config = readWorkerConfig(minimal);
+    expect(() => Object.assign(config.upstream.keys, { adminApiKey: 'other' })).toThrow(TypeError);
+  });
+});
+
+describe('readClientConfig', () => {
+  it('needs no upstream', () => {
+    expect(readClientConfig({})).toMatchObject({ taskQueue: 'agent-jobs', temporal: { namespace: 'default' } });
+  });
+
+  it('reads a profile of a configuration file, and the environment before it', () => {
+    const path = file(
+      'temporal.toml',
+      '[profile.prod]\naddress = "prod:7233"\nnamespace = "jobs"\napi_key = "secret"\n',
+    );
+    const env = { TEMPORAL_CONFIG_FILE: path, TEMPORAL_PROFILE: 'prod', TEMPORAL_NAMESPACE: 'other' };
+    expect(readClientConfig(env).temporal).toMatchObject({
+      address: 'prod:7233',
+      namespace: 'other',
+      connectionOptions: { tls: true },
+    });
+  });
+
+  it('reports a configuration file that is missing or broken, without its content', () => {
+    const broken = file('broken.toml', '[profile.default]\napi_key = "toml-secret\n');
+    expect(problemsOf({ TEMPORAL_CONFIG_FILE: broken }, readClientConfig)['TEMPORAL_*']).not.toContain('toml-secret');
+    expect(problemsOf({ TEMPORAL_CONFIG_FILE: join(folder, 'no.toml') }, readClientConfig)).toHaveProperty(
+      'TEMPORAL_CONFIG_FILE',
+    );
+    expect(
+      problemsOf({ TEMPORAL_PROFILE: 'nowhere', TEMPORAL_CONFIG_FILE: file('e.toml', '') }, readClientConfig),
+    ).toHaveProperty('TEMPORAL_*');
+  });
+});
+
+function catchError(run: () => unknown): unknown {
+  try {
+    return run();
+  } catch (error) {
+    return error;
+  }
+}
