@@ -1,17 +1,16 @@
-/** The upstream's writes and how they end, as the figures name them. */
-export type WriteOperation = 'create' | 'followUp';
-export type WriteOutcome = 'sent' | 'rejected' | 'notTaken' | 'notSent' | 'unknown';
+/** The upstream's writes, as the figures name them. */
+export type WriteOperation = 'create' | 'message';
 
 /**
  * Figures that an operator can alert on. Recording never fails and never blocks.
- * Names of metrics are in docs/operations.md.
+ * The names that Prometheus sees are in docs/operations.md.
  */
 export interface Metrics {
-  /** One send of a write has ended, as known when its activity attempt ends. */
-  writeEnded(operation: WriteOperation, outcome: WriteOutcome): void;
-  /** Seconds from the moment a write was queued until its fate was known. */
+  /** One send of a write has ended: `taken`, `rejected`, `notTaken`, `notSent` or `unknown`. */
+  writeEnded(operation: WriteOperation, outcome: string): void;
+  /** Seconds from the moment a write was asked for until its outcome was known. */
   writeSettled(operation: WriteOperation, seconds: number): void;
-  /** The upstream answered an operation, or failed to: `class` is `2xx` … `5xx`, or what went wrong. */
+  /** The upstream answered an operation, or failed to: a class such as `2xx`, or what went wrong. */
   upstreamAnswered(operation: string, answerClass: string): void;
   /** How many running jobs wait for a person. */
   needAttention(jobs: number): void;

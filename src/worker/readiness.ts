@@ -1,0 +1,60 @@
+import type { Worker } from '@temporalio/worker';
+
+/** Whether this process serves, and why not. */
+export interface ReadyState {
+  ready: boolean;
+  reason?: string;
+}
+
+// Together below the 15 seconds within which a lost server must show.
+const PROBE_EVERY_MS = 5_000;
+const PROBE_LIMIT_MS = 4_000;
+
+/**
+ * Ready while a bounded call reaches Temporal and all workers poll. The workers' own word is not enough:
+ * they go on calling themselves running long after the server is gone.
+ */
+export class Readiness {
+  #reason: string | undefined = 'waits for Temporal';
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
+
+  state(): ReadyState {
+    return this.#reason === undefined ? { ready: true } : { ready: false, reason: this.#reason };
+  }
+
+  /** Starts to probe; `reach` makes one call to the server and ends, one way or the other, by the given time. */
+  watch(reach: (deadline: number) => Promise<unknown>, workers: readonly Pick<Worker, 'getStatus'>[]): void {
+    const probe = async () => {
+      const reason = (await unreachable(reach)) ?? notPolling(workers);
+      if (this.#stopped) return;
+      this.#reason = reason;
+      this.#timer = setTimeout(() => void probe(), PROBE_EVERY_MS).unref();
+    };
+    void probe();
+  }
+
+  /** Never ready again, for example because the process shuts down. */
+  stop(reason: string): void {
+    this.#stopped = true;
+    this.#reason = reason;
+    clearTimeout(this.#timer);
+  }
+}
+
+async function unreachable(reach: (deadline: number) => Promise<unknown>): Promise<string | undefined> {
+  try {
+    await reach(Date.now() + PROBE_LIMIT_MS);
+    return undefined;
+  } catch (error) {
+    return `Temporal does not answer: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+function notPolling(workers: readonly Pick<Worker, 'getStatus'>[]): string | undefined {
+  for (const { runState, workflowPollerState, activityPollerState } of workers.map((worker) => worker.getStatus())) {
+    if (runState !== 'RUNNING') return `a worker is ${runState}`;
+    if (workflowPollerState === 'FAILED' || activityPollerState === 'FAILED') return 'a poller has failed';
+  }
+  return undefined;
+}

@@ -1,0 +1,36 @@
+import { lookup } from 'node:dns/promises';
+import { isIPv6 } from 'node:net';
+import { Runtime } from '@temporalio/worker';
+import type { TelemetryOptions } from '@temporalio/worker';
+import type { ListenAddress } from '../config.js';
+import { bridgeToTemporal } from './logging.js';
+import type { Logger } from './logging.js';
+import { histogramBuckets } from './metrics.js';
+
+/**
+ * Sets the Temporal SDK up, once per process: its logs go into ours, its signal handlers stay off, and its Prometheus
+ * exporter serves its figures and ours at one address. Throws where that address can't be used.
+ */
+export async function installRuntime(log: Logger, metricsAddress: ListenAddress | undefined): Promise<void> {
+  const logging = { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } as const;
+  const base = { logger: bridgeToTemporal(log), shutdownSignals: [] };
+  if (!metricsAddress) {
+    Runtime.install({ ...base, telemetryOptions: { logging } });
+    return;
+  }
+  try {
+    const prometheus = await prometheusOptions(metricsAddress);
+    Runtime.install({ ...base, telemetryOptions: { logging, metrics: { prometheus } } });
+  } catch (error) {
+    throw new Error(`METRICS_ADDRESS cannot be used: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+type PrometheusOptions = Extract<NonNullable<TelemetryOptions['metrics']>, { prometheus: unknown }>['prometheus'];
+
+// The exporter binds to an IP address only.
+async function prometheusOptions({ host, port }: ListenAddress): Promise<PrometheusOptions> {
+  const { address } = await lookup(host);
+  const bindAddress = isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`;
+  return { bindAddress, useSecondsForDurations: true, histogramBucketOverrides: histogramBuckets };
+}

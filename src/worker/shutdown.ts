@@ -1,0 +1,52 @@
+import type { Worker } from '@temporalio/worker';
+import type { Logger } from './logging.js';
+
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const;
+/** The whole process is gone 25 seconds after the signal, whatever still hangs. */
+const LAST_MOMENT_MS = 24_500;
+
+/** Turns the first SIGTERM, SIGINT or SIGQUIT into one orderly end; those that follow change nothing. */
+export class Shutdown {
+  readonly #stopPolls = new AbortController();
+  readonly #log: Logger;
+  readonly #onBegin: (() => void)[] = [];
+  #workers: readonly Worker[] | undefined;
+
+  constructor(log: Logger) {
+    this.#log = log;
+    for (const signal of SIGNALS) process.on(signal, () => this.begin(signal));
+  }
+
+  /** Aborts at once: activities that only read stop, those that write finish. */
+  get signal(): AbortSignal {
+    return this.#stopPolls.signal;
+  }
+
+  onBegin(listener: () => void): void {
+    this.#onBegin.push(listener);
+  }
+
+  /** Runs the workers until the end of the process; rejects with the first worker's fatal error, after the others have drained. */
+  async run(workers: readonly Worker[]): Promise<void> {
+    this.#workers = workers;
+    const runs = workers.map((worker) => worker.run());
+    try {
+      await Promise.all(runs);
+    } catch (error) {
+      this.begin('a worker failed');
+      await Promise.allSettled(runs);
+      throw error;
+    }
+  }
+
+  begin(reason: string): void {
+    if (this.signal.aborted) return;
+    this.#log.info({ reason }, 'Shutting down: takes no new work, finishes the writes in flight');
+    this.#stopPolls.abort();
+    for (const listener of this.#onBegin) listener();
+    // Before the workers run there is nothing to finish.
+    if (!this.#workers) process.exit(0);
+    setTimeout(() => process.exit(1), LAST_MOMENT_MS).unref();
+    for (const worker of this.#workers) if (worker.getState() === 'RUNNING') worker.shutdown();
+  }
+}
