@@ -1,0 +1,93 @@
+/** What services import: start or attach a job, steer it, and wait for its end. No side effect on import. */
+import type { Client } from '@temporalio/client';
+import {
+  attachedJobWorkflowId,
+  agentJobWorkflowId,
+  DEFAULT_TASK_QUEUE,
+  type AgentJobInput,
+  type AttachJobInput,
+} from './contract.js';
+import { agentJobStartOptions, checkKey } from './start-options.js';
+import { connectClient, type TemporalSettings } from './starter/connection.js';
+import { JobHandle, type WaitOptions } from './starter/job-handle.js';
+import { listAttention, listJobs, type AttentionItem, type JobFilter, type JobSummary } from './starter/job-list.js';
+import { startJob } from './starter/start-job.js';
+import { temporalCall } from './starter/temporal-call.js';
+
+export * from './contract.js';
+export { inputHash } from './input-hash.js';
+export { InvalidInputError } from './job-input.js';
+export { ensureSearchAttributes, SearchAttributesRefusedError } from './search-attributes.js';
+export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
+export * from './starter/errors.js';
+export type { FollowUpOptions } from './starter/follow-up.js';
+export { JobHandle, type WaitOptions } from './starter/job-handle.js';
+export type { AttentionItem, JobFilter, JobSummary } from './starter/job-list.js';
+export type { TemporalSettings } from './starter/connection.js';
+
+/** A job to start; the same key and input again answer with the same job. */
+export type StartRequest = AgentJobInput & { key: string };
+
+/** A job to watch; without a key, attaching to the same job again answers with the same workflow. */
+export type AttachRequest = AttachJobInput & { key?: string | undefined };
+
+/** The way in to agent jobs, over one Temporal client. */
+export class AgentJobs {
+  readonly client: Client;
+  readonly taskQueue: string;
+  #closeConnection: (() => Promise<void>) | undefined;
+
+  constructor({ client, taskQueue }: { client: Client; taskQueue?: string | undefined }) {
+    this.client = client;
+    this.taskQueue = taskQueue ?? DEFAULT_TASK_QUEUE;
+  }
+
+  /** Connects as the standard `TEMPORAL_*` settings say, each overridden by what is given; call `close` at the end. */
+  static async connect(settings: TemporalSettings & { taskQueue?: string | undefined } = {}): Promise<AgentJobs> {
+    const client = await connectClient(settings);
+    const jobs = new AgentJobs({ client, taskQueue: settings.taskQueue });
+    jobs.#closeConnection = () => client.connection.close();
+    return jobs;
+  }
+
+  /** Closes the connection that `connect` opened; a client of the caller's own stays open. */
+  async close(): Promise<void> {
+    await this.#closeConnection?.();
+  }
+
+  /**
+   * Starts a job, or answers with the one that this key and input already name. Throws InvalidInputError before anything
+   * is sent, and KeyConflictError where the key names a job with another input.
+   */
+  async start({ key, ...input }: StartRequest, { signal }: WaitOptions = {}): Promise<JobHandle> {
+    const options = agentJobStartOptions(input, { key: checkKey(key), taskQueue: this.taskQueue });
+    await temporalCall(this.client, signal, () => startJob(this.client, options));
+    return this.handle(options.workflowId);
+  }
+
+  /** Watches a job that exists upstream already. */
+  async attach({ key, ...input }: AttachRequest, { signal }: WaitOptions = {}): Promise<JobHandle> {
+    const options = agentJobStartOptions(input, { key, taskQueue: this.taskQueue });
+    await temporalCall(this.client, signal, () => startJob(this.client, options));
+    return this.handle(options.workflowId);
+  }
+
+  /** The job with this workflow id, this key of a project, or this id of an attached job; asks nobody. */
+  handle(job: string | { projectId: string; key: string } | { projectId: string; jobId: string }): JobHandle {
+    return new JobHandle(this.client, typeof job === 'string' ? job : workflowIdOf(job));
+  }
+
+  /** Lists jobs as Temporal's visibility shows them. */
+  list(filter: JobFilter = {}): AsyncIterable<JobSummary> {
+    return listJobs(this.client, filter);
+  }
+
+  /** Lists the running jobs that wait for a person, with what is unknown. */
+  needsAttention({ signal }: WaitOptions = {}): AsyncIterable<AttentionItem> {
+    return listAttention(this.client, signal);
+  }
+}
+
+function workflowIdOf(job: { projectId: string; key: string } | { projectId: string; jobId: string }): string {
+  return 'key' in job ? agentJobWorkflowId(job.projectId, job.key) : attachedJobWorkflowId(job.projectId, job.jobId);
+}

@@ -1,0 +1,103 @@
+import type { CreateRejectedDetails, UnknownOutcomeDetails } from '../contract.js';
+
+/** Base of all errors that name a job's workflow. */
+export abstract class AgentJobError extends Error {
+  readonly workflowId: string;
+  constructor(workflowId: string, message: string, options?: ErrorOptions) {
+    super(`${message} [workflowId=${workflowId}]`, options);
+    this.workflowId = workflowId;
+  }
+}
+
+/** The key is taken by a job with another input; choose another key, or repeat the first input. */
+export class KeyConflictError extends AgentJobError {
+  override readonly name = 'KeyConflictError';
+}
+
+/** No such workflow: never started, in another namespace, or closed so long ago that Temporal no longer keeps it. */
+export class JobNotFoundError extends AgentJobError {
+  override readonly name = 'JobNotFoundError';
+}
+
+/** The upstream refused to create the job; the key may be used again, with any input. */
+export class CreateRejectedError extends AgentJobError implements CreateRejectedDetails {
+  override readonly name = 'CreateRejectedError';
+  readonly status: number;
+  /** The upstream's own text. */
+  readonly error: string;
+  constructor(workflowId: string, details: CreateRejectedDetails, options?: ErrorOptions) {
+    super(workflowId, `the upstream refused to create the job: ${details.status} ${details.error}`.trimEnd(), options);
+    this.status = details.status;
+    this.error = details.error;
+  }
+}
+
+/** A write may or may not have reached the upstream, and the job's policy was not to wait for a person. */
+export class UnknownOutcomeError extends AgentJobError {
+  override readonly name = 'UnknownOutcomeError';
+  readonly details: UnknownOutcomeDetails;
+  constructor(workflowId: string, details: UnknownOutcomeDetails, options?: ErrorOptions) {
+    super(workflowId, `nobody knows whether the upstream took the ${details.kind}: ${details.reason}`, options);
+    this.details = details;
+  }
+}
+
+/** The workflow was cancelled; where `jobId` is not null the remote job goes on. */
+export class JobCanceledError extends AgentJobError {
+  override readonly name = 'JobCanceledError';
+  readonly jobId: string | null;
+  constructor(workflowId: string, jobId: string | null, options?: ErrorOptions) {
+    super(workflowId, jobId === null ? 'canceled' : `canceled; the remote job ${jobId} goes on`, options);
+    this.jobId = jobId;
+  }
+}
+
+/** The workflow was ended from outside (terminated, or by a time-out of Temporal's own) without a result. */
+export class JobTerminatedError extends AgentJobError {
+  override readonly name = 'JobTerminatedError';
+  readonly jobId: string | null;
+  constructor(workflowId: string, reason: string, jobId: string | null, options?: ErrorOptions) {
+    super(workflowId, jobId === null ? reason : `${reason}; the remote job ${jobId} goes on`, options);
+    this.jobId = jobId;
+  }
+}
+
+/** The workflow failed in a way that the contract does not know; `cause` holds Temporal's error. */
+export class JobFailedError extends AgentJobError {
+  override readonly name = 'JobFailedError';
+}
+
+/** The ended workflow never knew a job, so a follow-up has nowhere to go. */
+export class NoJobError extends AgentJobError {
+  override readonly name = 'NoJobError';
+}
+
+/** Which follow-up ids an ended run used up can't be read, so attaching anew could send one twice. */
+export class UsedIdsUnknownError extends AgentJobError {
+  override readonly name = 'UsedIdsUnknownError';
+}
+
+/** The workflow refused the message; nothing was queued or settled. */
+export class MessageRefusedError extends AgentJobError {
+  override readonly name = 'MessageRefusedError';
+}
+
+/** The follow-up may or may not have been queued; repeat it with the same `id`, which is sent at most once. */
+export class FollowUpUnconfirmedError extends AgentJobError {
+  override readonly name = 'FollowUpUnconfirmedError';
+  readonly id: string;
+  constructor(workflowId: string, id: string, message: string, options?: ErrorOptions) {
+    super(workflowId, message, options);
+    this.id = id;
+  }
+}
+
+/** No worker answered a question that only a worker can answer. */
+export class NoWorkerError extends AgentJobError {
+  override readonly name = 'NoWorkerError';
+}
+
+/** Temporal could not be reached, or refused the call. */
+export class TemporalCallError extends Error {
+  override readonly name = 'TemporalCallError';
+}

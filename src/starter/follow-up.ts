@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import { WorkflowUpdateFailedError, type Client } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/common';
+import { followUpSignal, sendFollowUpUpdate, type FollowUpAnswer } from '../contract.js';
+import { parseFollowUp } from '../job-input.js';
+import { FollowUpUnconfirmedError, MessageRefusedError } from './errors.js';
+import { reAttach, type IdentifiedFollowUp, type ReAttachment } from './re-attach.js';
+import { isOutage, temporalCall } from './temporal-call.js';
+
+/** Each further round means that the workflow ended, or was attached anew, in between. */
+const MOST_ROUNDS = 5;
+
+export interface FollowUpOptions {
+  /** Makes a repetition harmless: the same id is sent at most once over the job's life. Default: a new one. */
+  id?: string | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+/** Queues a follow-up by signal, which needs no live worker while the workflow runs. */
+export async function queueFollowUp(
+  client: Client,
+  workflowId: string,
+  prompt: string,
+  options: FollowUpOptions,
+): Promise<{ id: string }> {
+  const followUp = identify(prompt, options.id);
+  return confirmed(client, workflowId, followUp, options.signal, async () => {
+    const handle = client.workflow.getHandle(workflowId);
+    const queued = await unlessEnded(() => handle.signal(followUpSignal, followUp).then(() => true));
+    if (queued) return { id: followUp.id };
+    const attached = await reAttach(client, workflowId, followUp);
+    return attached.kind === 'running' ? undefined : { id: followUp.id };
+  });
+}
+
+/** Sends a follow-up by update and waits for its fate. */
+export async function deliverFollowUp(
+  client: Client,
+  workflowId: string,
+  prompt: string,
+  options: FollowUpOptions,
+): Promise<FollowUpAnswer> {
+  const followUp = identify(prompt, options.id);
+  return confirmed(client, workflowId, followUp, options.signal, async () => {
+    const handle = client.workflow.getHandle(workflowId);
+    const request = { args: [followUp] as [IdentifiedFollowUp], updateId: followUp.id };
+    const answer = await unlessEnded(() => handle.executeUpdate(sendFollowUpUpdate, request));
+    return answer ?? (await answerOf(await reAttach(client, workflowId, followUp)));
+  });
+}
+
+function answerOf(attached: ReAttachment): Promise<FollowUpAnswer | undefined> {
+  switch (attached.kind) {
+    case 'running':
+      return Promise.resolve(undefined);
+    case 'answered':
+      return Promise.resolve(attached.answer);
+    case 'accepted':
+      return unlessEnded(() => attached.update.result());
+  }
+}
+
+function identify(prompt: string, id: string | undefined): IdentifiedFollowUp {
+  const checked = parseFollowUp({ prompt, id });
+  return { prompt: checked.prompt, id: checked.id ?? randomUUID() };
+}
+
+/** Undefined where the workflow has ended: Temporal then surely did not take the message. */
+async function unlessEnded<T>(send: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await send();
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return undefined;
+    throw error;
+  }
+}
+
+async function confirmed<T>(
+  client: Client,
+  workflowId: string,
+  { id }: IdentifiedFollowUp,
+  signal: AbortSignal | undefined,
+  attempt: () => Promise<T | undefined>,
+): Promise<T> {
+  const again = `; repeat it with id ${JSON.stringify(id)}, which is sent at most once`;
+  try {
+    for (let round = 1; round <= MOST_ROUNDS; round++) {
+      const taken = await temporalCall(client, signal, attempt);
+      if (taken !== undefined) return taken;
+    }
+  } catch (error) {
+    if (error instanceof WorkflowUpdateFailedError) {
+      throw new MessageRefusedError(workflowId, error.cause?.message ?? error.message, { cause: error });
+    }
+    if (!isOutage(error)) throw error;
+    throw new FollowUpUnconfirmedError(workflowId, id, `${(error as Error).message}${again}`, { cause: error });
+  }
+  throw new FollowUpUnconfirmedError(workflowId, id, `the workflow ended and began anew ${MOST_ROUNDS} times${again}`);
+}

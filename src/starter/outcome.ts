@@ -1,0 +1,86 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { WorkflowFailedError, type Client } from '@temporalio/client';
+import { ApplicationFailure, CancelledFailure, WorkflowNotFoundError } from '@temporalio/common';
+import { FAILURE, type AgentJobResult, type CreateRejectedDetails, type UnknownOutcomeDetails } from '../contract.js';
+import { InvalidInputError } from '../job-input.js';
+import {
+  CreateRejectedError,
+  JobCanceledError,
+  JobFailedError,
+  JobNotFoundError,
+  JobTerminatedError,
+  UnknownOutcomeError,
+} from './errors.js';
+import { readRun } from './run-record.js';
+import { isOutage } from './temporal-call.js';
+
+/** A wait of hours should outlive a restart of the server. */
+const OUTAGE_PAUSE_MS = 2_000;
+
+/** Waits for a job's end, over continue-as-new and outages of Temporal; throws the typed error of each failure. */
+export async function waitForResult(client: Client, workflowId: string, signal?: AbortSignal): Promise<AgentJobResult> {
+  for (;;) {
+    try {
+      return await readResult(client, workflowId);
+    } catch (error) {
+      if (signal?.aborted || !isOutage(error)) throw error;
+      await delay(OUTAGE_PAUSE_MS, undefined, signal === undefined ? {} : { signal });
+    }
+  }
+}
+
+async function readResult(client: Client, workflowId: string): Promise<AgentJobResult> {
+  try {
+    return (await client.workflow.result(workflowId)) as AgentJobResult;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) {
+      throw new JobNotFoundError(workflowId, 'no such workflow', { cause: error });
+    }
+    if (!(error instanceof WorkflowFailedError)) throw error;
+    throw await toTypedError(client, workflowId, error);
+  }
+}
+
+/** The result of one closed run, or the failure that it ended with. */
+export async function readEnd(
+  client: Client,
+  workflowId: string,
+  runId: string,
+): Promise<{ result: AgentJobResult } | { failureType: string | null }> {
+  try {
+    const result = await client.workflow.result(workflowId, runId, { followRuns: false });
+    return { result: result as AgentJobResult };
+  } catch (error) {
+    if (!(error instanceof WorkflowFailedError)) throw error;
+    const { cause } = error;
+    return { failureType: cause instanceof ApplicationFailure ? (cause.type ?? null) : null };
+  }
+}
+
+async function toTypedError(client: Client, workflowId: string, error: WorkflowFailedError): Promise<Error> {
+  const { cause } = error;
+  if (cause instanceof ApplicationFailure) return fromFailure(workflowId, cause);
+  const { jobId } = await readRun(client, workflowId);
+  if (cause instanceof CancelledFailure) return new JobCanceledError(workflowId, jobId, { cause });
+  return new JobTerminatedError(workflowId, cause?.message ?? error.message, jobId, { cause });
+}
+
+function fromFailure(workflowId: string, failure: ApplicationFailure): Error {
+  const [details] = failure.details ?? [];
+  switch (failure.type) {
+    case FAILURE.invalidInput:
+      return toInvalidInput(failure.message);
+    case FAILURE.createRejected:
+      return new CreateRejectedError(workflowId, details as CreateRejectedDetails, { cause: failure });
+    case FAILURE.unknownOutcome:
+      return new UnknownOutcomeError(workflowId, details as UnknownOutcomeDetails, { cause: failure });
+    default:
+      return new JobFailedError(workflowId, failure.message, { cause: failure });
+  }
+}
+
+/** The message reads "<field> must …"; the field is what comes before. */
+function toInvalidInput(message: string): InvalidInputError {
+  const [, field, shouldBe] = /^(\S+(?: (?:and|or) \S+)?) (.+)$/su.exec(message) ?? [];
+  return new InvalidInputError(field ?? 'input', shouldBe ?? message);
+}

@@ -1,0 +1,75 @@
+import { WithStartWorkflowOperation, type Client, type WorkflowUpdateHandle } from '@temporalio/client';
+import {
+  AGENT_JOB_WORKFLOW,
+  sendFollowUpUpdate,
+  type AgentJobInput,
+  type FollowUpAnswer,
+  type FollowUpStatus,
+} from '../contract.js';
+import { agentJobStartOptions } from '../start-options.js';
+import { readEndedJob, type EndedJob } from './ended-job.js';
+import { FollowUpUnconfirmedError } from './errors.js';
+import { requestAfter } from './request-after.js';
+import { readRun, type RunRecord } from './run-record.js';
+
+export interface IdentifiedFollowUp {
+  prompt: string;
+  id: string;
+}
+
+/** What came of a follow-up to a workflow that had ended a moment ago. */
+export type ReAttachment =
+  | { kind: 'running' }
+  | { kind: 'answered'; answer: FollowUpAnswer }
+  | { kind: 'accepted'; update: WorkflowUpdateHandle<FollowUpAnswer> };
+
+/**
+ * Starts the ended workflow id again, attached to its job, and queues the follow-up there in the same call. All who saw
+ * the same run end share one new run; a follow-up that an ended run used up is answered from its books.
+ */
+export async function reAttach(
+  client: Client,
+  workflowId: string,
+  followUp: IdentifiedFollowUp,
+): Promise<ReAttachment> {
+  const run = await readRun(client, workflowId);
+  if (run.isRunning) return { kind: 'running' };
+  const ended = await readEndedJob(client, run);
+  const answer = answerFromBooks(workflowId, ended, followUp.id);
+  if (answer !== null) return { kind: 'answered', answer };
+  const update = await client.workflow.startUpdateWithStart(sendFollowUpUpdate, {
+    args: [followUp],
+    updateId: followUp.id,
+    waitForStage: 'ACCEPTED',
+    startWorkflowOperation: attachOperation(run, ended),
+  });
+  return { kind: 'accepted', update };
+}
+
+function attachOperation(run: RunRecord, ended: EndedJob) {
+  const { projectId, jobId, usedFollowUpIds, options } = ended;
+  const startOptions = agentJobStartOptions(
+    { projectId, jobId, usedFollowUpIds, ...options },
+    { workflowId: run.workflowId, taskQueue: run.taskQueue, inputHash: ended.inputHash ?? undefined },
+  );
+  return new WithStartWorkflowOperation<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
+    ...startOptions,
+    ...requestAfter(run.runId),
+    // An attached run never creates a job, so the rule against a second start of a key does not bind it.
+    workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+    workflowIdConflictPolicy: 'USE_EXISTING',
+  });
+}
+
+function answerFromBooks(workflowId: string, ended: EndedJob, id: string): FollowUpAnswer | null {
+  const known = ended.followUps.find((followUp) => followUp.id === id && followUp.state !== 'abandoned');
+  if (known === undefined) return null;
+  if (known.state === 'queued') throw cutShort(workflowId, known);
+  return { id, state: known.state, job: ended.job };
+}
+
+/** Only a termination leaves a follow-up queued; its id is used up, for the write may have been in flight. */
+function cutShort(workflowId: string, { id }: FollowUpStatus): FollowUpUnconfirmedError {
+  const text = `follow-up ${JSON.stringify(id)} was waiting when the workflow was terminated and may have been sent; look at the job, and send it under a new id if it is missing`;
+  return new FollowUpUnconfirmedError(workflowId, id, text);
+}

@@ -1,0 +1,92 @@
+import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/common';
+import { AGENT_JOB_WORKFLOW, MEMO, type AgentJobInput } from '../contract.js';
+import { inputHash } from '../input-hash.js';
+import { JobNotFoundError, KeyConflictError } from './errors.js';
+
+/** What Temporal itself knows of a workflow's newest run, without asking a worker. */
+export interface RunRecord {
+  workflowId: string;
+  runId: string;
+  /** First of the runs that continue-as-new chained together; its input is the caller's own. */
+  firstRunId: string;
+  isRunning: boolean;
+  status: string;
+  taskQueue: string;
+  /** From the memo; null where no job was known yet. */
+  jobId: string | null;
+  memoInputHash: string | null;
+}
+
+/** Reads the newest run of a workflow id; throws JobNotFoundError. */
+export async function readRun(client: Client, workflowId: string): Promise<RunRecord> {
+  const run = await describe(client, workflowId);
+  if (run.type !== AGENT_JOB_WORKFLOW) {
+    throw new KeyConflictError(workflowId, `this id belongs to a workflow of type ${run.type}`);
+  }
+  return {
+    workflowId,
+    runId: run.runId,
+    firstRunId: run.raw.workflowExecutionInfo?.firstRunId || run.runId,
+    isRunning: run.status.name === 'RUNNING' || run.status.name === 'PAUSED',
+    status: run.status.name,
+    taskQueue: run.taskQueue,
+    jobId: textOrNull(run.memo?.[MEMO.jobId]),
+    memoInputHash: textOrNull(run.memo?.[MEMO.inputHash]),
+  };
+}
+
+/** The hash that says which job a run is for: its memo, else computed from its first start event; null where neither is left. */
+export async function readInputHash(client: Client, run: RunRecord): Promise<string | null> {
+  if (run.memoInputHash !== null) return run.memoInputHash;
+  const input = await readStartInput(client, run.workflowId, run.firstRunId);
+  return input === null ? null : inputHash(input);
+}
+
+/** The input in a run's start event; null where Temporal no longer keeps it or it is no JSON object. */
+export async function readStartInput(client: Client, workflowId: string, runId: string): Promise<AgentJobInput | null> {
+  try {
+    const { history } = await client.workflowService.getWorkflowExecutionHistory({
+      namespace: client.options.namespace,
+      execution: { workflowId, runId },
+      maximumPageSize: 1,
+    });
+    const payloads = history?.events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
+    return await decodeInput(client, payloads);
+  } catch (error) {
+    if (isNotFound(error)) return null;
+    throw error;
+  }
+}
+
+type Payloads = Parameters<Client['options']['loadedDataConverter']['payloadCodecs'][number]['decode']>[0];
+
+async function decodeInput(client: Client, payloads: Payloads): Promise<AgentJobInput | null> {
+  const { payloadCodecs, payloadConverter } = client.options.loadedDataConverter;
+  let decoded = payloads;
+  for (const codec of payloadCodecs) decoded = await codec.decode(decoded);
+  const [first] = decoded;
+  if (first === undefined) return null;
+  const input = payloadConverter.fromPayload<unknown>(first);
+  return typeof input === 'object' && input !== null ? (input as AgentJobInput) : null;
+}
+
+async function describe(client: Client, workflowId: string): Promise<WorkflowExecutionDescription> {
+  try {
+    return await client.workflow.getHandle(workflowId).describe();
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+    const text = 'no such workflow: never started, in another namespace, or closed longer ago than Temporal keeps it';
+    throw new JobNotFoundError(workflowId, text, { cause: error });
+  }
+}
+
+const GRPC_NOT_FOUND = 5;
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof WorkflowNotFoundError || (error as { code?: unknown }).code === GRPC_NOT_FOUND;
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null;
+}

@@ -1,0 +1,75 @@
+import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
+import { AGENT_JOB_WORKFLOW, FAILURE, type AgentJobInput } from '../contract.js';
+import { inputHash } from '../input-hash.js';
+import type { AgentJobStartOptions } from '../start-options.js';
+import { KeyConflictError } from './errors.js';
+import { readEnd } from './outcome.js';
+import { requestAfter } from './request-after.js';
+import { readInputHash, readRun, readStartInput, type RunRecord } from './run-record.js';
+
+/** Each further round means that somebody else restarted the same key in between. */
+const MOST_ROUNDS = 10;
+/** These failures mean that surely no job was made. */
+const NO_JOB_FAILURES: readonly (string | null)[] = [FAILURE.invalidInput, FAILURE.createRejected];
+
+/**
+ * Starts the job, or joins the one that the same key and input already name. A key whose last run surely made no job is
+ * started again; never one that ended in any other way. Throws KeyConflictError.
+ */
+export async function startJob(client: Client, options: AgentJobStartOptions): Promise<void> {
+  const { workflowId } = options;
+  const wanted = inputHash(options.args[0]);
+  let endedRunId: string | undefined;
+  for (let round = 1; round <= MOST_ROUNDS; round++) {
+    const isTaken = await isStarted(client, options, endedRunId);
+    const run = await readRun(client, workflowId);
+    const isSame = (await readInputHash(client, run)) === wanted;
+    if (isTaken && isSame) return;
+    if (!(await madeNoJob(client, run))) {
+      if (isSame) return;
+      throw conflict(workflowId, run);
+    }
+    endedRunId = run.runId;
+  }
+  throw new KeyConflictError(workflowId, 'others start this key again and again; each time the upstream refuses');
+}
+
+/** True where a run of ours or a running one took the start; false where a closed run holds the key. */
+async function isStarted(
+  client: Client,
+  options: AgentJobStartOptions,
+  endedRunId: string | undefined,
+): Promise<boolean> {
+  try {
+    await client.workflow.start<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
+      ...options,
+      workflowIdConflictPolicy: 'USE_EXISTING',
+      ...(endedRunId === undefined
+        ? {}
+        : { workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY', ...requestAfter(endedRunId) }),
+    });
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return false;
+    throw error;
+  }
+}
+
+async function madeNoJob(client: Client, run: RunRecord): Promise<boolean> {
+  if (run.status !== 'FAILED') return false;
+  const end = await readEnd(client, run.workflowId, run.runId);
+  if ('result' in end || !NO_JOB_FAILURES.includes(end.failureType)) return false;
+  return !(await goesOnWithEarlierJob(client, run));
+}
+
+/** A run that a follow-up attached anew carries the first run's hash, not its own input's: there is a job under its key. */
+async function goesOnWithEarlierJob(client: Client, run: RunRecord): Promise<boolean> {
+  if (run.memoInputHash === null) return false;
+  const input = await readStartInput(client, run.workflowId, run.firstRunId);
+  return input?.jobId != null && inputHash(input) !== run.memoInputHash;
+}
+
+function conflict(workflowId: string, run: RunRecord): KeyConflictError {
+  const text = `this key names a job with another input (workflow ${run.status.toLowerCase()}, job ${run.jobId ?? 'not known'})`;
+  return new KeyConflictError(workflowId, `${text}: use another key for a new job`);
+}

@@ -1,0 +1,73 @@
+import { isGrpcServiceError, ServiceError, type Client } from '@temporalio/client';
+import { NamespaceNotFoundError } from '@temporalio/common';
+import { TemporalCallError } from './errors.js';
+
+/** gRPC status codes that tell how to go on. */
+const GRPC = {
+  invalidArgument: 3,
+  deadlineExceeded: 4,
+  permissionDenied: 7,
+  failedPrecondition: 9,
+  unavailable: 14,
+  unauthenticated: 16,
+};
+const OUTAGE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];
+
+/** Runs calls to Temporal that end with the signal's reason once it is aborted, and whose errors say what to do. */
+export async function temporalCall<T>(
+  client: Client,
+  signal: AbortSignal | undefined,
+  call: () => Promise<T>,
+): Promise<T> {
+  signal?.throwIfAborted();
+  try {
+    return await (signal === undefined ? call() : client.withAbortSignal(signal, call));
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw explain(client, error);
+  }
+}
+
+/** True where Temporal did not answer at all: trying again later may help. */
+export function isOutage(error: unknown): boolean {
+  const code = grpcError(error)?.code;
+  return code !== undefined && OUTAGE.includes(code);
+}
+
+/** True where the server knows of no worker that polls, or none answered in time. */
+export function isNoWorker(error: unknown): boolean {
+  const grpc = grpcError(error);
+  if (grpc === undefined) return false;
+  return (
+    grpc.code === GRPC.deadlineExceeded || grpc.code === GRPC.failedPrecondition || /no poller/i.test(grpc.details)
+  );
+}
+
+function grpcError(error: unknown): { code: number; details: string } | undefined {
+  for (let inner = error; inner instanceof Error; inner = inner.cause) {
+    if (isGrpcServiceError(inner)) return inner;
+  }
+  return undefined;
+}
+
+function explain(client: Client, error: unknown): unknown {
+  const namespace = client.options.namespace;
+  if (error instanceof NamespaceNotFoundError) {
+    const text = `Temporal has no namespace "${error.namespace || namespace}": check TEMPORAL_NAMESPACE`;
+    return new TemporalCallError(text, { cause: error });
+  }
+  const grpc = grpcError(error);
+  if (grpc === undefined || !(error instanceof ServiceError || isGrpcServiceError(error))) return error;
+  return new TemporalCallError(`Temporal did not take the call: ${advice(grpc, namespace)}`, { cause: error });
+}
+
+function advice({ code, details }: { code: number; details: string }, namespace: string): string {
+  if (code === GRPC.invalidArgument && /search attribute/i.test(details)) {
+    return `${details}; run "agent-jobs setup" once for namespace "${namespace}"`;
+  }
+  if (code === GRPC.permissionDenied || code === GRPC.unauthenticated) {
+    return `${details}; check TEMPORAL_API_KEY or the client certificate, and its rights in namespace "${namespace}"`;
+  }
+  if (OUTAGE.includes(code)) return `${details}; check that the server runs and that TEMPORAL_ADDRESS names it`;
+  return details;
+}
