@@ -8,7 +8,7 @@ import {
   type AttachJobInput,
 } from './contract.js';
 import { agentJobStartOptions, checkKey } from './start-options.js';
-import { connectClient, type TemporalSettings } from './starter/connection.js';
+import { connectClient, type ConnectSettings } from './starter/connection.js';
 import { JobHandle, type WaitOptions } from './starter/job-handle.js';
 import { listAttention, listJobs, type AttentionItem, type JobFilter, type JobSummary } from './starter/job-list.js';
 import { startJob } from './starter/start-job.js';
@@ -23,7 +23,7 @@ export * from './starter/errors.js';
 export type { FollowUpOptions } from './starter/follow-up.js';
 export { JobHandle, type WaitOptions } from './starter/job-handle.js';
 export type { AttentionItem, JobFilter, JobSummary } from './starter/job-list.js';
-export type { TemporalSettings } from './starter/connection.js';
+export type { ConnectSettings } from './starter/connection.js';
 
 /** A job to start; the same key and input again answer with the same job. */
 export type StartRequest = AgentJobInput & { key: string };
@@ -43,10 +43,10 @@ export class AgentJobs {
   }
 
   /** Connects as the standard `TEMPORAL_*` settings say, each overridden by what is given; call `close` at the end. */
-  static async connect(settings: TemporalSettings & { taskQueue?: string | undefined } = {}): Promise<AgentJobs> {
-    const client = await connectClient(settings);
-    const jobs = new AgentJobs({ client, taskQueue: settings.taskQueue });
-    jobs.#closeConnection = () => client.connection.close();
+  static async connect(settings: ConnectSettings = {}): Promise<AgentJobs> {
+    const connected = await connectClient(settings);
+    const jobs = new AgentJobs(connected);
+    jobs.#closeConnection = () => connected.client.connection.close();
     return jobs;
   }
 

@@ -1,28 +1,31 @@
-import { Client, Connection } from '@temporalio/client';
-import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
+import { readClientConfig } from '../config.js';
 import { TemporalCallError } from './errors.js';
 
 /** A dead server should be told within seconds. */
 const CONNECT_TIMEOUT = '4 seconds';
 
-/** Each one overrides what the environment (`TEMPORAL_*`) or its profile says. */
-export interface TemporalSettings {
-  /** `host:port`. */
+/** Each one overrides what the environment says. */
+export interface ConnectSettings {
+  /** `host:port`; else `TEMPORAL_ADDRESS` or the profile. */
   address?: string | undefined;
+  /** Else `TEMPORAL_NAMESPACE` or the profile. */
   namespace?: string | undefined;
+  /** Where the worker listens; else `AGENT_JOBS_TASK_QUEUE`. */
+  taskQueue?: string | undefined;
 }
 
-/** Connects to Temporal as the standard `TEMPORAL_*` settings say; throws TemporalCallError within seconds. */
-export async function connectClient({ address, namespace }: TemporalSettings = {}): Promise<Client> {
-  const config = loadClientConnectConfig();
-  const options = { ...config.connectionOptions, ...(address === undefined ? {} : { address }) };
-  const space = namespace ?? config.namespace ?? 'default';
+/** Connects as the standard `TEMPORAL_*` settings say; throws ConfigError or, within seconds, TemporalCallError. */
+export async function connectClient(settings: ConnectSettings): Promise<{ client: Client; taskQueue: string }> {
+  const { temporal, taskQueue } = readClientConfig();
+  const address = settings.address ?? temporal.address;
+  const namespace = settings.namespace ?? temporal.namespace;
   try {
+    const options = { ...(temporal.connectionOptions as ConnectionOptions), address };
     const connection = await Connection.connect({ ...options, connectTimeout: CONNECT_TIMEOUT });
-    return new Client({ connection, namespace: space });
+    return { client: new Client({ connection, namespace }), taskQueue: settings.taskQueue ?? taskQueue };
   } catch (cause) {
-    const where = `${options.address ?? 'localhost:7233'}, namespace "${space}"`;
-    const text = `can not reach Temporal at ${where}: check that it runs, TEMPORAL_ADDRESS, and TLS or the API key`;
-    throw new TemporalCallError(text, { cause });
+    const text = `can not reach Temporal at ${address}, namespace "${namespace}"`;
+    throw new TemporalCallError(`${text}: check that it runs, TEMPORAL_ADDRESS, and TLS or the API key`, { cause });
   }
 }

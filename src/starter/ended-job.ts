@@ -11,7 +11,7 @@ import { readEnd } from './outcome.js';
 import { readInputHash, readStartInput, type RunRecord } from './run-record.js';
 
 /** A query of a closed run is answered by replay; longer means that no worker is there. */
-const QUERY_MS = 15_000;
+const QUERY_MS = 10_000;
 
 /** What a run that goes on with an ended one must know. */
 export interface EndedJob {

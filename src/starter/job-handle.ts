@@ -21,7 +21,7 @@ export interface WaitOptions {
 }
 
 /** A query that takes longer has no worker to answer it. */
-const QUERY_MS = 15_000;
+const QUERY_MS = 10_000;
 
 /** One job, by its workflow id: always its newest run, so that a follow-up to an ended job is seen too. */
 export class JobHandle {

@@ -1,0 +1,1 @@
+export { agentJob } from './scripted-job.js';
