@@ -7,7 +7,7 @@ import {
   type JobState,
 } from '../contract.js';
 import { NoJobError, UsedIdsUnknownError } from './errors.js';
-import { readEnd } from './outcome.js';
+import { isJobless, readEnd } from './outcome.js';
 import { readInputHash, readStartInput, type RunRecord } from './run-record.js';
 
 /** A query of a closed run is answered by replay; longer means that no worker is there. */
@@ -30,15 +30,10 @@ type Ending = Pick<JobState, 'projectId' | 'jobId' | 'job' | 'followUps' | 'used
 export async function readEndedJob(client: Client, run: RunRecord): Promise<EndedJob> {
   const { workflowId } = run;
   const end = await readEnd(client, workflowId, run.runId);
+  if ('failureType' in end && isJobless(end.failureType)) throw noJob(run, `failed as ${end.failureType}`);
   const ending = 'result' in end ? end.result : await queryEnding(client, run);
   const jobId = ending.jobId ?? run.jobId;
-  if (jobId === null) {
-    const why = 'failureType' in end && end.failureType ? `failed as ${end.failureType}` : run.status.toLowerCase();
-    throw new NoJobError(
-      workflowId,
-      `the workflow has ended (${why}) and no job is known: nothing to send a follow-up to`,
-    );
-  }
+  if (jobId === null) throw noJob(run, run.status.toLowerCase());
   return {
     projectId: ending.projectId,
     jobId,
@@ -48,6 +43,10 @@ export async function readEndedJob(client: Client, run: RunRecord): Promise<Ende
     options: await readOptions(client, run),
     inputHash: await readInputHash(client, run),
   };
+}
+
+function noJob({ workflowId }: RunRecord, ending: string): NoJobError {
+  return new NoJobError(workflowId, `the workflow has ended (${ending}) and knows no job to send a follow-up to`);
 }
 
 /** A run that ended without a result still answers its query, while a worker runs and its history is kept. */

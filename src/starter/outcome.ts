@@ -57,6 +57,11 @@ export async function readEnd(
   }
 }
 
+/** These failures mean that surely no job was made. */
+export function isJobless(failureType: string | null): boolean {
+  return failureType === FAILURE.invalidInput || failureType === FAILURE.createRejected;
+}
+
 async function toTypedError(client: Client, workflowId: string, error: WorkflowFailedError): Promise<Error> {
   const { cause } = error;
   if (cause instanceof ApplicationFailure) return fromFailure(workflowId, cause);

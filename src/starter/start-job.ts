@@ -1,16 +1,14 @@
 import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
-import { AGENT_JOB_WORKFLOW, FAILURE, type AgentJobInput } from '../contract.js';
+import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../contract.js';
 import { inputHash } from '../input-hash.js';
 import type { AgentJobStartOptions } from '../start-options.js';
 import { KeyConflictError } from './errors.js';
-import { readEnd } from './outcome.js';
+import { isJobless, readEnd } from './outcome.js';
 import { requestAfter } from './request-after.js';
 import { readInputHash, readRun, readStartInput, type RunRecord } from './run-record.js';
 
 /** Each further round means that somebody else restarted the same key in between. */
 const MOST_ROUNDS = 10;
-/** These failures mean that surely no job was made. */
-const NO_JOB_FAILURES: readonly (string | null)[] = [FAILURE.invalidInput, FAILURE.createRejected];
 
 /**
  * Starts the job, or joins the one that the same key and input already name. A key whose last run surely made no job is
@@ -58,7 +56,7 @@ async function isStarted(
 async function madeNoJob(client: Client, run: RunRecord): Promise<boolean> {
   if (run.status !== 'FAILED') return false;
   const end = await readEnd(client, run.workflowId, run.runId);
-  if ('result' in end || !NO_JOB_FAILURES.includes(end.failureType)) return false;
+  if ('result' in end || !isJobless(end.failureType)) return false;
   return !(await goesOnWithEarlierJob(client, run));
 }
 

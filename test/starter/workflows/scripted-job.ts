@@ -38,7 +38,12 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
       failure === FAILURE.createRejected
         ? { status: 422, error: 'no' }
         : { kind: 'create', jobId: null, followUpId: null, reason: 'reset' };
-    throw ApplicationFailure.create({ type: failure, message: 'prompt must be nice', nonRetryable: true, details: [details] });
+    throw ApplicationFailure.create({
+      type: failure,
+      message: 'prompt must be nice',
+      nonRetryable: true,
+      details: [details],
+    });
   }
   if (prompt.startsWith('stay')) await condition(() => false);
   await condition(() => false, input.linger == null ? 1 : (input.linger as number));

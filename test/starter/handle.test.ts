@@ -1,0 +1,59 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AgentJobs, TemporalCallError, type JobSummary } from '../../src/starter.js';
+import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+
+let server: ScriptedServer;
+beforeAll(async () => {
+  server = await startScriptedServer();
+}, 60_000);
+afterAll(() => server.close());
+
+test('every wait ends with the reason of its signal, and the job goes on', async () => {
+  const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });
+  const waits = [job.result.bind(job), (o: object) => server.jobs.handle(job.workflowId).result(o)];
+  for (const wait of waits) {
+    const stop = new AbortController();
+    const waiting = wait({ signal: stop.signal });
+    const reason = new Error('enough');
+    setTimeout(() => stop.abort(reason), 50);
+    await expect(waiting).rejects.toBe(reason);
+  }
+  expect((await job.state()).phase).toBe('watching');
+  await job.cancel();
+});
+
+test('an update that no worker takes ends with its signal', async () => {
+  const jobs = new AgentJobs({ client: server.client, taskQueue: `nobody-${randomUUID()}` });
+  const job = await jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'hello' });
+  const waiting = job.sendFollowUp('one', { signal: AbortSignal.timeout(300) });
+  await expect(waiting).rejects.toMatchObject({ name: 'TimeoutError' });
+  await server.client.workflow.getHandle(job.workflowId).terminate();
+});
+
+test('a list shows the jobs of one project alone, whatever its name', async () => {
+  const projectId = `it's "50 %" \\ ${randomUUID()}`;
+  const job = await server.jobs.start({ projectId, key: 'k', prompt: 'stay' });
+  await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'hello' });
+  await expect.poll(() => listed(projectId), { timeout: 10_000 }).toHaveLength(1);
+  expect(await listed(projectId)).toMatchObject([{ workflowId: job.workflowId, projectId, workflowStatus: 'RUNNING' }]);
+  await job.cancel();
+});
+
+async function listed(projectId: string): Promise<JobSummary[]> {
+  const found: JobSummary[] = [];
+  for await (const job of server.jobs.list({ projectId, isRunning: true })) found.push(job);
+  return found;
+}
+
+test('a server that can’t be reached is told by its address', async () => {
+  const connecting = AgentJobs.connect({ address: '127.0.0.1:1' });
+  await expect(connecting).rejects.toThrow(TemporalCallError);
+  await expect(connecting).rejects.toThrow('127.0.0.1:1');
+});
+
+test('connect closes what it opened', async () => {
+  const jobs = await AgentJobs.connect({ address: server.address, namespace: server.namespace });
+  await jobs.close();
+  await expect(jobs.handle('x').cancel()).rejects.toThrow();
+});

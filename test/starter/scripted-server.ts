@@ -1,0 +1,47 @@
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import type { Worker } from '@temporalio/worker';
+import { ensureSearchAttributes } from '../../src/search-attributes.js';
+import { AgentJobs, type JobHandle } from '../../src/starter.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { createTestWorker } from '../support/worker.js';
+
+/** A dev server with a worker whose jobs end as their prompts say, and a project of one's own on it. */
+export interface ScriptedServer extends TestServer {
+  jobs: AgentJobs;
+  projectId: string;
+  /** How many runs a job's workflow id has had, continue-as-new included. */
+  countRuns(job: JobHandle): Promise<number>;
+  newestRunId(job: JobHandle): Promise<string>;
+}
+
+export async function startScriptedServer(): Promise<ScriptedServer> {
+  const server = await connectDevServer();
+  const { client, taskQueue, nativeConnection: connection } = server;
+  await ensureSearchAttributes(client.connection, server.namespace);
+  const workflowsPath = fileURLToPath(new URL('./workflows/index.ts', import.meta.url));
+  const worker = await createTestWorker({ connection, taskQueue, workflowsPath, activities: {} });
+  const running = worker.run();
+  return {
+    ...server,
+    jobs: new AgentJobs({ client, taskQueue }),
+    projectId: `project-${randomUUID()}`,
+    async countRuns({ workflowId }) {
+      // Visibility lags a moment behind.
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      return (await client.workflow.count(`WorkflowId = '${workflowId}'`)).count;
+    },
+    async newestRunId({ workflowId }) {
+      return (await client.workflow.getHandle(workflowId).describe()).runId;
+    },
+    async close() {
+      await stop(worker, running);
+      await server.close();
+    },
+  };
+}
+
+async function stop(worker: Worker, running: Promise<void>): Promise<void> {
+  worker.shutdown();
+  await running;
+}
