@@ -1,0 +1,92 @@
+/** The activities of `agentJob`: each wraps one HTTP call. */
+import type { JobRecord } from '../contract.js';
+import type { Metrics } from '../metrics.js';
+import type { Upstream } from '../upstream/upstream.js';
+import { Lanes } from './lanes.js';
+import { startServerClock } from './server-clock.js';
+import { createWatchJob, type WatchJobInput, type WatchJobResult } from './watch-job.js';
+import { raiseFence, unknownBefore, type FenceOptions } from './write-fence.js';
+import { writeOutcomeOf, type WriteOutcome } from './write-outcome.js';
+
+interface WriteInput extends FenceOptions {
+  projectId: string;
+  prompt: string;
+  /** When the write was asked for, in milliseconds of the server's clock. */
+  askedAt: number;
+}
+
+export type CreateJobInput = WriteInput;
+
+export interface SendMessageInput extends WriteInput {
+  jobId: string;
+}
+
+/** A write's outcome, and whether the workflow run that asked for it was made by a reset. */
+export type WriteResult = WriteOutcome & { resetRun: boolean };
+
+export interface JobActivitiesDependencies {
+  upstream: Upstream;
+  /** Aborted when the worker begins to shut down: reads stop at once, writes are finished. */
+  shutdownSignal: AbortSignal;
+  metrics: Metrics;
+}
+
+export interface JobActivities {
+  createJob(input: CreateJobInput): Promise<WriteResult>;
+  sendMessage(input: SendMessageInput): Promise<WriteResult>;
+  watchJob(input: WatchJobInput): Promise<WatchJobResult>;
+}
+
+/** The activities of `agentJob`. They never fail for what the upstream does: its answers are their results. */
+export function createJobActivities({ upstream, shutdownSignal, metrics }: JobActivitiesDependencies): JobActivities {
+  const lanes = new Lanes();
+
+  async function write(
+    operation: 'create' | 'message',
+    input: WriteInput,
+    send: (mayStillSend: () => boolean) => Promise<JobRecord | null>,
+  ): Promise<WriteResult> {
+    const now = startServerClock();
+    const outcome = unknownBefore(input) ?? (await throughLane(lanes, `${operation} ${input.projectId}`, send));
+    metrics.writeEnded(operation, outcome.kind);
+    if (isSettled(outcome)) metrics.writeSettled(operation, (now() - input.askedAt) / 1_000);
+    return { ...outcome, resetRun: input.resetRun };
+  }
+
+  return {
+    createJob: (input) => write('create', input, (mayStillSend) => upstream.createJob(input, { mayStillSend })),
+    sendMessage: (input) => write('message', input, (mayStillSend) => upstream.sendMessage(input, { mayStillSend })),
+    watchJob: createWatchJob(upstream, shutdownSignal),
+  };
+}
+
+async function throughLane(
+  lanes: Lanes,
+  lane: string,
+  send: (mayStillSend: () => boolean) => Promise<JobRecord | null>,
+): Promise<WriteOutcome> {
+  const waitMs = lanes.enter(lane);
+  if (waitMs > 0) {
+    return { kind: 'notTaken', reason: 'the upstream asked this project to wait', retryAfterMs: waitMs };
+  }
+  const outcome = await sendFenced(send).catch((error: unknown) => {
+    lanes.leave(lane);
+    throw error;
+  });
+  if (outcome.kind === 'notTaken') lanes.close(lane, outcome.retryAfterMs);
+  else lanes.leave(lane);
+  return outcome;
+}
+
+async function sendFenced(send: (mayStillSend: () => boolean) => Promise<JobRecord | null>): Promise<WriteOutcome> {
+  const mayStillSend = await raiseFence();
+  try {
+    return { kind: 'taken', job: await send(mayStillSend) };
+  } catch (error) {
+    return writeOutcomeOf(error);
+  }
+}
+
+function isSettled(outcome: WriteOutcome): boolean {
+  return outcome.kind === 'taken' || outcome.kind === 'rejected';
+}

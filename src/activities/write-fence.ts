@@ -1,0 +1,64 @@
+/**
+ * The write fence: a write is sent at most once, whoever dies in between.
+ *
+ * Before the bytes leave, an *awaited* heartbeat through the Temporal server marks the attempt as "sent". The task token holds
+ * the attempt, so the call is a compare-and-set: a stale attempt is refused, and a later attempt that finds the mark does
+ * not send again. What stays between mark and last byte is told in docs/guarantees.md.
+ */
+import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
+import type { WriteOutcome } from './write-outcome.js';
+
+/** From before the mark to the first byte; later, the server may have given the attempt up and told the workflow so. */
+const LATEST_SEND_MS = 10_000;
+/** One call to the server, its own retries included. */
+const MARK_TIMEOUT_MS = 5_000;
+
+interface Mark {
+  sent: boolean;
+}
+
+export interface FenceOptions {
+  /** The workflow was reset by an operator: the run before may have done this write. */
+  resetRun: boolean;
+  /** A person said to send, knowing that. */
+  confirmed: boolean;
+}
+
+/** What is known before anything is sent: an unknown outcome where an earlier attempt, or an earlier run, may have sent this write; else null. */
+export function unknownBefore({ resetRun, confirmed }: FenceOptions): WriteOutcome | null {
+  if (resetRun && !confirmed) {
+    return { kind: 'unknown', reason: 'the workflow was reset: the run before may have sent this already' };
+  }
+  if ((activityInfo().heartbeatDetails as Mark | undefined)?.sent === true) {
+    return { kind: 'unknown', reason: 'the worker that was about to send this died or lost its connection' };
+  }
+  return null;
+}
+
+/**
+ * Raises the fence for this attempt: from here on no other attempt sends. Answers with the question to ask right before the
+ * first byte leaves; false means that it is too late for this attempt to send anything.
+ */
+export async function raiseFence(): Promise<() => boolean> {
+  const startedAt = performance.now();
+  await markSent();
+  return () => performance.now() - startedAt < LATEST_SEND_MS;
+}
+
+async function markSent(): Promise<void> {
+  const { client, info } = Context.current();
+  try {
+    await client.withDeadline(Date.now() + MARK_TIMEOUT_MS, () =>
+      client.activity.heartbeat(info.taskToken, { sent: true } satisfies Mark),
+    );
+  } catch (error) {
+    // Nothing was sent. The server may hold the mark all the same (its answer was lost, or it asks this attempt to pause): take it back.
+    Context.current().heartbeat({ sent: false } satisfies Mark);
+    const why = error instanceof Error ? error.name : typeof error;
+    throw ApplicationFailure.create({
+      message: `nothing was sent: the Temporal server did not take the mark (${why})`,
+      type: 'FenceRefused',
+      ...(error instanceof Error ? { cause: error } : {}),
+    });
+  }
+}

@@ -1,0 +1,30 @@
+/** How a write ended, as the workflow must treat it. The one place where an upstream error becomes a decision. */
+import type { JobRecord } from '../contract.js';
+import { NotSentError, NotTakenError, RejectedError, UnknownOutcomeError } from '../upstream/errors.js';
+
+export type WriteOutcome =
+  /** The upstream took it; `job` is its answer, null where that could not be read. */
+  | { kind: 'taken'; job: JobRecord | null }
+  /** The upstream refused it for good. */
+  | { kind: 'rejected'; status: number; error: string }
+  /** Surely not taken for now: wait, then send again. */
+  | { kind: 'notTaken'; reason: string; retryAfterMs?: number }
+  /** Surely never left: send again. */
+  | { kind: 'notSent'; reason: string }
+  /** May or may not have arrived. */
+  | { kind: 'unknown'; reason: string };
+
+/** Maps what the upstream client threw; anything it does not promise counts as unknown, the only safe guess about a write. */
+export function writeOutcomeOf(error: unknown): Exclude<WriteOutcome, { kind: 'taken' }> {
+  if (error instanceof NotSentError) return { kind: 'notSent', reason: error.message };
+  if (error instanceof NotTakenError) {
+    return {
+      kind: 'notTaken',
+      reason: error.message,
+      ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
+    };
+  }
+  if (error instanceof RejectedError) return { kind: 'rejected', status: error.status, error: error.error };
+  if (error instanceof UnknownOutcomeError) return { kind: 'unknown', reason: error.message };
+  return { kind: 'unknown', reason: `unexpected: ${error instanceof Error ? error.name : typeof error}` };
+}

@@ -1,0 +1,300 @@
+/**
+ * All that one run of `agentJob` knows, and how it changes. Nothing here waits: the lifecycle (agent-job.ts), the writes
+ * (write.ts) and the watch (watch.ts) do, and ask `ending()` whether it is over.
+ */
+import {
+  isTerminalStatus,
+  type JobRecord,
+  type JobState,
+  type Phase,
+  type ResolveUnknownInput,
+  type UnknownWrite,
+} from '../contract.js';
+import type { WatchJobResult } from '../activities/watch-job.js';
+import type { JobSpec } from '../job-input.js';
+import { isSameRecord, plannedReads } from '../poll-plan.js';
+import { FollowUps, type CarriedFollowUps } from './follow-ups.js';
+
+/** The write under way: first the create, then one follow-up after the other. */
+export interface WriteProgress {
+  kind: 'create' | 'followUp';
+  followUpId?: string;
+  askedAt: number;
+  /** 429 in a row. */
+  refusals: number;
+  /** Failures to connect in a row. */
+  notSent: number;
+  /** Sends of unknown outcome under policy `retry`. */
+  unknownSends: number;
+  /** A person said to send, whatever happened before. */
+  confirmed: boolean;
+  mustAsk: boolean;
+  notBefore: number;
+}
+
+/** The plain data of a run: continue-as-new hands it on as it is. Times in milliseconds. */
+export interface RunData {
+  title: string;
+  startedAt: number;
+  jobId: string | null;
+  job: JobRecord | null;
+  lastChangeAt: number;
+  polls: number;
+  deadlineAt: number;
+  /** The clock stands still since then. */
+  clockStoppedAt: number | null;
+  /** The deadline has passed, and the last look was taken. */
+  hasExpired: boolean;
+  /** A terminal status read before this time counts for nothing. */
+  settledAt: number;
+  /** When a terminal status was read that counts; null while there is none. */
+  endedAt: number | null;
+  missing: { count: number; since: number } | null;
+  isLost: boolean;
+  /** Failed reads in a row. */
+  failures: number;
+  /** No read before this time: the upstream said so. */
+  notBefore: number;
+  /** Why the last read gave nothing; null where it did. */
+  trouble: string | null;
+  write: WriteProgress | null;
+  unknown: UnknownWrite | null;
+  decideBy: number | null;
+}
+
+/** Why a run is over. */
+export type Ending =
+  | { kind: 'ended' }
+  | { kind: 'timedOut' }
+  | { kind: 'lost' }
+  | { kind: 'abandoned' }
+  | { kind: 'canceled' }
+  | { kind: 'failed'; type: string; message: string; details: unknown };
+
+const LOST_AFTER = { count: 5, ms: 60_000 } as const;
+
+export class JobRun {
+  readonly spec: JobSpec;
+  readonly data: RunData;
+  readonly followUps: FollowUps;
+  readonly #now: () => number;
+
+  /** A write's activity runs: its outcome must be known before anything ends. */
+  isInFlight = false;
+  isCancelRequested = false;
+  /** Somebody wants the job read at once. */
+  isReadWanted = false;
+  /** Waiting updates are answered with what is known each time this number grows. */
+  releases = 0;
+  /** Since when the watch activity runs. */
+  watchingSince: number | null = null;
+  #stop: Extract<Ending, { kind: 'abandoned' | 'failed' }> | null = null;
+
+  constructor(spec: JobSpec, data: RunData, followUps: CarriedFollowUps, now: () => number) {
+    this.spec = spec;
+    this.data = data;
+    this.followUps = new FollowUps(followUps);
+    this.#now = now;
+  }
+
+  /** Why the run is over; null while it is not. */
+  ending(): Ending | null {
+    const { data } = this;
+    if (this.isInFlight) return null;
+    if (this.isCancelRequested) return { kind: 'canceled' };
+    if (this.#stop) return this.#stop;
+    if (data.unknown || this.#isResending) return null;
+    if (data.endedAt !== null && this.#isIdle) {
+      return this.#now() >= data.endedAt + this.spec.lingerMs ? { kind: 'ended' } : null;
+    }
+    if (data.isLost) return { kind: 'lost' };
+    return data.hasExpired ? { kind: 'timedOut' } : null;
+  }
+
+  get phase(): Phase {
+    const { data } = this;
+    if (this.ending()) return 'done';
+    if (data.unknown) return 'needsAttention';
+    if (data.jobId === null) return 'creating';
+    if (data.write) return 'sending';
+    return this.isLingering ? 'lingering' : 'watching';
+  }
+
+  get isLingering(): boolean {
+    return this.data.endedAt !== null && this.#isIdle && !this.data.unknown && this.lingerLeftMs > 0;
+  }
+
+  get lingerLeftMs(): number {
+    return this.data.endedAt === null ? 0 : this.data.endedAt + this.spec.lingerMs - this.#now();
+  }
+
+  /** Whether the next terminal status that is read ends the run. */
+  get endsAtTerminal(): boolean {
+    return this.#isIdle && !this.data.unknown;
+  }
+
+  /** When the watch must end; null where no clock runs. */
+  get watchDeadline(): number | null {
+    const { data } = this;
+    return data.unknown || data.hasExpired || this.isLingering ? null : data.deadlineAt;
+  }
+
+  get #isIdle(): boolean {
+    return this.followUps.isEmpty && this.data.write === null && this.data.jobId !== null;
+  }
+
+  /** Between the sends of policy `retry` the write counts as in flight: it may have arrived. */
+  get #isResending(): boolean {
+    return (this.data.write?.unknownSends ?? 0) > 0;
+  }
+
+  // ── writes ──
+
+  beginWrite(write: Pick<WriteProgress, 'kind' | 'followUpId' | 'askedAt' | 'mustAsk'>): void {
+    this.data.write ??= { ...write, refusals: 0, notSent: 0, unknownSends: 0, confirmed: false, notBefore: 0 };
+  }
+
+  /** The job id is known: from the create's answer, or from a person. */
+  jobKnown(jobId: string, job: JobRecord | null): void {
+    const { data } = this;
+    data.jobId = jobId;
+    data.write = null;
+    data.lastChangeAt = this.#now();
+    if (job) {
+      data.job = job;
+      if (isTerminalStatus(job.status)) data.endedAt = this.#now();
+    }
+    this.#restartClock();
+  }
+
+  /** The upstream took the follow-up, or somebody gave it up: from now on an older terminal status counts for nothing. */
+  followUpDone(state: 'sent' | 'unknown', job: JobRecord | null, error?: string): void {
+    const { data } = this;
+    this.followUps.settle(state, error);
+    data.write = null;
+    if (job) data.job = job;
+    data.lastChangeAt = this.#now();
+    data.settledAt = this.#now() + this.spec.settleMs;
+    data.endedAt = null;
+    data.missing = null;
+    data.isLost = false;
+    this.#restartClock();
+    this.isReadWanted = true;
+  }
+
+  followUpRejected(error: string): void {
+    this.followUps.settle('rejected', error);
+    this.data.write = null;
+    // The watch that ran beside the write does not end at a terminal status it knows.
+    if (this.data.endedAt === null) this.isReadWanted = true;
+  }
+
+  stop(ending: Extract<Ending, { kind: 'abandoned' | 'failed' }>): void {
+    this.#stop = ending;
+  }
+
+  // ── the unknown ──
+
+  /** A write may or may not have arrived: the clock stands still until it is settled, and whoever waits is told. */
+  becomeUnknown(reason: string): void {
+    const { data, spec } = this;
+    if (!data.write) return;
+    const { kind, followUpId } = data.write;
+    const since = new Date(this.#now()).toISOString();
+    data.unknown = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, since };
+    data.decideBy = spec.decideWithinMs === null ? null : this.#now() + spec.decideWithinMs;
+    data.clockStoppedAt = this.#now();
+    this.releases += 1;
+  }
+
+  /** Settles the unknown as a person (or the end of their time) says; the caller has checked that it fits. */
+  resolveUnknown(resolution: ResolveUnknownInput): void {
+    const { data } = this;
+    const { write, unknown } = data;
+    if (!write || !unknown) return;
+    this.#endUnknown();
+    if (resolution.action === 'retry') {
+      data.write = { ...write, confirmed: true, refusals: 0, notSent: 0, unknownSends: 0, notBefore: 0 };
+    } else if (resolution.action === 'adopt') {
+      this.jobKnown(resolution.jobId, null);
+    } else if (resolution.action === 'delivered') {
+      this.followUpDone('sent', null);
+    } else if (unknown.kind === 'create') {
+      this.stop({ kind: 'abandoned' });
+    } else {
+      this.followUpDone('unknown', null, unknown.reason);
+    }
+  }
+
+  #endUnknown(): void {
+    const { data } = this;
+    if (data.clockStoppedAt !== null) data.deadlineAt += this.#now() - data.clockStoppedAt;
+    data.clockStoppedAt = null;
+    data.unknown = null;
+    data.decideBy = null;
+  }
+
+  #restartClock(): void {
+    this.data.deadlineAt = this.#now() + this.spec.deadlineMs;
+    this.data.hasExpired = false;
+  }
+
+  // ── the watch ──
+
+  /** Takes in what a watch brought. */
+  observe({ reading, reads, failures }: WatchJobResult, endedAtTerminal: boolean): void {
+    const { data } = this;
+    data.polls += reads;
+    data.failures = failures;
+    this.watchingSince = null;
+    data.trouble = reading.kind === 'failed' ? reading.reason : reading.kind === 'missing' ? 'upstream answered 404' : null;
+    data.missing = reading.kind === 'missing' ? { count: reading.count, since: data.missing?.since ?? this.#now() } : null;
+    if (reading.kind === 'record') this.#read(reading.job, endedAtTerminal);
+    if (reading.kind === 'failed') data.notBefore = this.#now() + (reading.retryAfterMs ?? 0);
+    if (data.missing && data.missing.count >= LOST_AFTER.count && this.#now() - data.missing.since >= LOST_AFTER.ms) {
+      data.isLost = true;
+    }
+    if (data.unknown === null && this.#now() >= data.deadlineAt) data.hasExpired = true;
+  }
+
+  #read(job: JobRecord, endedAtTerminal: boolean): void {
+    const { data } = this;
+    if (!isSameRecord(job, data.job)) {
+      data.job = job;
+      data.lastChangeAt = this.#now();
+    }
+    if (!isTerminalStatus(job.status)) {
+      if (data.endedAt !== null) this.#restartClock();
+      data.endedAt = null;
+    } else if (endedAtTerminal) {
+      data.endedAt ??= this.#now();
+    }
+  }
+
+  /** The watch was cut short: its reads are estimated from the plan. */
+  cutWatch(mostReads: number): void {
+    if (this.watchingSince === null) return;
+    const { data, spec, watchingSince } = this;
+    const lasted = this.#now() - watchingSince;
+    data.polls += plannedReads(spec.polling, watchingSince - data.lastChangeAt, lasted, mostReads);
+    this.watchingSince = null;
+  }
+
+  // ── what callers see ──
+
+  state(): JobState {
+    const { data } = this;
+    return {
+      phase: this.phase,
+      projectId: this.spec.projectId,
+      jobId: data.jobId,
+      job: data.job,
+      followUps: this.followUps.statuses(),
+      usedFollowUpIds: this.followUps.usedIds(),
+      unknown: data.unknown,
+      startedAt: new Date(data.startedAt).toISOString(),
+      lastChangeAt: new Date(data.lastChangeAt).toISOString(),
+      polls: data.polls,
+    };
+  }
+}
