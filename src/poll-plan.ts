@@ -17,6 +17,8 @@ const JITTER = 0.1;
 const SLOWEST_FAILING_MS = 5 * 60_000;
 /** `Retry-After` is obeyed for at most this long at a time. */
 export const LONGEST_RETRY_AFTER_MS = 60 * 60_000;
+/** A job is lost after this many 404 in a row, over this time. */
+export const LOST_AFTER = { count: 5, ms: 60_000 } as const;
 /** No call follows a 429 sooner. */
 const SHORTEST_AFTER_429_MS = 1_000;
 const FIRST_WAIT_NOT_TAKEN_MS = 5_000;

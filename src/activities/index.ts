@@ -3,4 +3,6 @@ export {
   createJobActivities as createActivities,
   type JobActivities,
   type JobActivitiesDependencies,
+  type WriteResult,
 } from './agent-job.js';
+export type { WatchJobInput, WatchJobResult } from './watch-job.js';

@@ -1,7 +1,7 @@
 /** The poll: one GET per attempt; the Temporal server keeps the waits between attempts, at no cost in history. */
 import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
 import { isTerminalStatus, type JobRecord } from '../contract.js';
-import { isSameRecord, readWaitMs, type PollPlan } from '../poll-plan.js';
+import { isSameRecord, LOST_AFTER, readWaitMs, type PollPlan } from '../poll-plan.js';
 import { ReadFailedError, RejectedError } from '../upstream/errors.js';
 import type { Upstream } from '../upstream/upstream.js';
 import { startServerClock } from './server-clock.js';
@@ -42,8 +42,6 @@ export interface WatchJobResult {
   resetRun: boolean;
 }
 
-/** `lost` needs this many 404 in a row, over this time. */
-const LOST_AFTER = { count: 5, ms: 60_000 };
 /** A shorter `Retry-After` is no longer than the pause between any two reads. */
 const SHORT_RETRY_AFTER_MS = 1_000;
 

@@ -84,6 +84,12 @@ export class FollowUps {
     if (this.#overflows.length > LIMIT.listedOverflows) this.#overflows.shift();
   }
 
+  /** Shows the first one as queued or unknown while its turn goes on. */
+  mark(state: 'queued' | 'unknown'): void {
+    const followUp = this.next;
+    if (followUp) this.#entries.set(followUp.id, { id: followUp.id, state });
+  }
+
   /** Ends the turn of the first one. */
   settle(state: 'sent' | 'rejected' | 'unknown', error?: string): void {
     const followUp = this.#queue.shift();
@@ -123,7 +129,10 @@ export class FollowUps {
 
 /** Shortens a text to a number of bytes, never inside a character; control characters become spaces. */
 export function cutToBytes(text: string, bytes: number): string {
-  let cut = text.toWellFormed().replace(/\p{Cc}+/gu, ' ').slice(0, bytes);
+  let cut = text
+    .toWellFormed()
+    .replace(/\p{Cc}+/gu, ' ')
+    .slice(0, bytes);
   while (utf8Bytes(cut) > bytes) cut = cut.slice(0, -1);
   return cut.isWellFormed() ? cut : cut.slice(0, -1);
 }

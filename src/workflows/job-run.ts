@@ -12,7 +12,7 @@ import {
 } from '../contract.js';
 import type { WatchJobResult } from '../activities/watch-job.js';
 import type { JobSpec } from '../job-input.js';
-import { isSameRecord, plannedReads } from '../poll-plan.js';
+import { isSameRecord, LOST_AFTER, plannedReads } from '../poll-plan.js';
 import { FollowUps, type CarriedFollowUps } from './follow-ups.js';
 
 /** The write under way: first the create, then one follow-up after the other. */
@@ -71,8 +71,6 @@ export type Ending =
   | { kind: 'canceled' }
   | { kind: 'failed'; type: string; message: string; details: unknown };
 
-const LOST_AFTER = { count: 5, ms: 60_000 } as const;
-
 export class JobRun {
   readonly spec: JobSpec;
   readonly data: RunData;
@@ -86,8 +84,12 @@ export class JobRun {
   isReadWanted = false;
   /** Waiting updates are answered with what is known each time this number grows. */
   releases = 0;
-  /** Since when the watch activity runs. */
-  watchingSince: number | null = null;
+  /** The run is about to end or to continue as new: nobody is kept waiting. */
+  isClosing = false;
+  /** When the last watch began. */
+  lastReadAt = 0;
+  /** The watch activity that runs. */
+  #watching: { since: number; maxReads: number } | null = null;
   #stop: Extract<Ending, { kind: 'abandoned' | 'failed' }> | null = null;
 
   constructor(spec: JobSpec, data: RunData, followUps: CarriedFollowUps, now: () => number) {
@@ -116,7 +118,7 @@ export class JobRun {
     if (this.ending()) return 'done';
     if (data.unknown) return 'needsAttention';
     if (data.jobId === null) return 'creating';
-    if (data.write) return 'sending';
+    if (data.write || !this.followUps.isEmpty) return 'sending';
     return this.isLingering ? 'lingering' : 'watching';
   }
 
@@ -139,6 +141,12 @@ export class JobRun {
     return data.unknown || data.hasExpired || this.isLingering ? null : data.deadlineAt;
   }
 
+  /** A follow-up leaves right now, or within this very workflow task. */
+  get isSendingNow(): boolean {
+    const { write, unknown } = this.data;
+    return !this.followUps.isEmpty && !unknown && (write === null || write.notBefore <= this.#now());
+  }
+
   get #isIdle(): boolean {
     return this.followUps.isEmpty && this.data.write === null && this.data.jobId !== null;
   }
@@ -147,8 +155,6 @@ export class JobRun {
   get #isResending(): boolean {
     return (this.data.write?.unknownSends ?? 0) > 0;
   }
-
-  // ── writes ──
 
   beginWrite(write: Pick<WriteProgress, 'kind' | 'followUpId' | 'askedAt' | 'mustAsk'>): void {
     this.data.write ??= { ...write, refusals: 0, notSent: 0, unknownSends: 0, confirmed: false, notBefore: 0 };
@@ -189,11 +195,18 @@ export class JobRun {
     if (this.data.endedAt === null) this.isReadWanted = true;
   }
 
+  /** The run ends: what waits was surely never sent, but for a follow-up that may have arrived. */
+  abandonRest(): void {
+    const { write, unknown } = this.data;
+    if (write?.kind === 'followUp' && (unknown || write.unknownSends > 0)) {
+      this.followUps.settle('unknown', unknown?.reason);
+    }
+    this.followUps.abandonQueued();
+  }
+
   stop(ending: Extract<Ending, { kind: 'abandoned' | 'failed' }>): void {
     this.#stop = ending;
   }
-
-  // ── the unknown ──
 
   /** A write may or may not have arrived: the clock stands still until it is settled, and whoever waits is told. */
   becomeUnknown(reason: string): void {
@@ -204,6 +217,7 @@ export class JobRun {
     data.unknown = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, since };
     data.decideBy = spec.decideWithinMs === null ? null : this.#now() + spec.decideWithinMs;
     data.clockStoppedAt = this.#now();
+    this.followUps.mark('unknown');
     this.releases += 1;
   }
 
@@ -215,6 +229,9 @@ export class JobRun {
     this.#endUnknown();
     if (resolution.action === 'retry') {
       data.write = { ...write, confirmed: true, refusals: 0, notSent: 0, unknownSends: 0, notBefore: 0 };
+      this.followUps.mark('queued');
+      // The watch that ran meanwhile knows no deadline.
+      this.isReadWanted = data.jobId !== null;
     } else if (resolution.action === 'adopt') {
       this.jobKnown(resolution.jobId, null);
     } else if (resolution.action === 'delivered') {
@@ -239,16 +256,16 @@ export class JobRun {
     this.data.hasExpired = false;
   }
 
-  // ── the watch ──
-
   /** Takes in what a watch brought. */
   observe({ reading, reads, failures }: WatchJobResult, endedAtTerminal: boolean): void {
     const { data } = this;
     data.polls += reads;
     data.failures = failures;
-    this.watchingSince = null;
-    data.trouble = reading.kind === 'failed' ? reading.reason : reading.kind === 'missing' ? 'upstream answered 404' : null;
-    data.missing = reading.kind === 'missing' ? { count: reading.count, since: data.missing?.since ?? this.#now() } : null;
+    this.#watching = null;
+    data.trouble =
+      reading.kind === 'failed' ? reading.reason : reading.kind === 'missing' ? 'upstream answered 404' : null;
+    data.missing =
+      reading.kind === 'missing' ? { count: reading.count, since: data.missing?.since ?? this.#now() } : null;
     if (reading.kind === 'record') this.#read(reading.job, endedAtTerminal);
     if (reading.kind === 'failed') data.notBefore = this.#now() + (reading.retryAfterMs ?? 0);
     if (data.missing && data.missing.count >= LOST_AFTER.count && this.#now() - data.missing.since >= LOST_AFTER.ms) {
@@ -271,16 +288,20 @@ export class JobRun {
     }
   }
 
-  /** The watch was cut short: its reads are estimated from the plan. */
-  cutWatch(mostReads: number): void {
-    if (this.watchingSince === null) return;
-    const { data, spec, watchingSince } = this;
-    const lasted = this.#now() - watchingSince;
-    data.polls += plannedReads(spec.polling, watchingSince - data.lastChangeAt, lasted, mostReads);
-    this.watchingSince = null;
+  beginWatch(maxReads: number): void {
+    this.isReadWanted = false;
+    this.lastReadAt = this.#now();
+    this.#watching = { since: this.#now(), maxReads };
   }
 
-  // ── what callers see ──
+  /** The watch, where one runs, is cut short: its reads are estimated from the plan. */
+  cutWatch(): void {
+    if (!this.#watching) return;
+    const { since, maxReads } = this.#watching;
+    const { data, spec } = this;
+    data.polls += plannedReads(spec.polling, since - data.lastChangeAt, this.#now() - since, maxReads);
+    this.#watching = null;
+  }
 
   state(): JobState {
     const { data } = this;

@@ -1,0 +1,2 @@
+/** The registered workflow types: exactly the names exported here. */
+export { agentJob } from './agent-job.js';

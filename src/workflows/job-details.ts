@@ -1,0 +1,69 @@
+/** The current details of a job in the Temporal web UI, as Markdown. */
+import { workflowInfo } from '@temporalio/workflow';
+import type { FollowUpStatus } from '../contract.js';
+import type { JobRun } from './job-run.js';
+
+/** The web UI shows so many follow-ups; the query has them all. */
+const MOST_LISTED = 20;
+const TITLE_CHARS = 100;
+
+/** First line of a prompt, for people. */
+export function titleOf(prompt: string): string {
+  const line = prompt.trim().split('\n', 1)[0] ?? '';
+  return line.length > TITLE_CHARS ? `${line.slice(0, TITLE_CHARS - 1).toWellFormed()}…` : line;
+}
+
+export function jobDetails(run: JobRun): string {
+  const { spec, data, phase } = run;
+  return [
+    `**${plain(spec.projectId)}**: ${plain(data.title)}`,
+    '',
+    `- phase: **${phase}**`,
+    `- job: ${data.jobId === null ? 'not created yet' : plain(data.jobId)}${data.job ? `, upstream status **${plain(data.job.status.slice(0, 64))}**` : ''}`,
+    `- pull request: ${data.job?.prLink ? plain(data.job.prLink) : 'none'}`,
+    `- last change: ${new Date(data.lastChangeAt).toISOString()}`,
+    ...(data.trouble === null ? [] : [`- trouble: ${plain(data.trouble)}`]),
+    ...attention(run),
+    ...followUpLines(run.followUps.statuses()),
+  ].join('\n');
+}
+
+function attention({ data, spec }: JobRun): string[] {
+  const { unknown } = data;
+  if (!unknown) return [];
+  const what = unknown.kind === 'create' ? 'the create' : `follow-up ${plain(unknown.followUpId ?? '')}`;
+  const check =
+    unknown.kind === 'create'
+      ? `look in project ${plain(spec.projectId)} upstream for a job with this prompt, created about then`
+      : `look at job ${plain(data.jobId ?? '')} upstream for this message`;
+  const choices = unknown.kind === 'create' ? '`adopt` (with its --job-id)' : '`delivered`';
+  return [
+    '',
+    `**Needs attention** since ${unknown.since}: nobody knows whether ${what} arrived (${plain(unknown.reason)}).`,
+    `To check: ${check}. It is there: ${choices}; it is not: \`retry\`; give up: \`abandon\`. For example:`,
+    '',
+    '```',
+    `agent-jobs resolve ${shellWord(workflowInfo().workflowId)} retry --since ${unknown.since}`,
+    '```',
+  ];
+}
+
+function followUpLines(followUps: FollowUpStatus[]): string[] {
+  if (followUps.length === 0) return [];
+  const shown = followUps.slice(-MOST_LISTED);
+  const hidden = followUps.length - shown.length;
+  return [
+    '',
+    `Follow-ups${hidden > 0 ? ` (the last ${MOST_LISTED} of ${followUps.length})` : ''}:`,
+    ...shown.map(({ id, state, error }) => `- ${plain(id)}: ${state}${error ? ` (${plain(error)})` : ''}`),
+  ];
+}
+
+/** Text from outside must not act as Markdown. */
+function plain(text: string): string {
+  return text.replace(/\p{Cc}+/gu, ' ').replace(/[\\`*_[\]<>|]/g, '\\$&');
+}
+
+function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,150 @@
+/** Writes: the create and the follow-ups, each sent once, waited for, asked about and settled. */
+import { ActivityFailure, proxyActivities, workflowInfo } from '@temporalio/workflow';
+import type { JobActivities, WriteResult } from '../activities/index.js';
+import { FAILURE, type UnknownOutcomeDetails } from '../contract.js';
+import { notTakenWaitMs, resendWaitMs } from '../poll-plan.js';
+import type { JobRun, WriteProgress } from './job-run.js';
+import type { Turn } from './turn.js';
+
+/** Fence (5 s), one exchange (at most 20 s) and some slack: what a dead worker was doing shows within a minute. */
+const WRITE_ATTEMPT = { startToCloseTimeout: '35 seconds' } as const;
+/** A new attempt only ever follows a worker that died, or a fence that could not be raised. */
+const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
+/** Policy `retry`. */
+const MOST_SENDS = 5;
+
+const { createJob } = proxyActivities<JobActivities>({ ...WRITE_ATTEMPT, retry: RETRY, summary: 'Create the job' });
+const { sendMessage } = proxyActivities<JobActivities>({ ...WRITE_ATTEMPT, retry: RETRY, summary: 'Send a follow-up' });
+
+/** Creates the job; returns once its id is known. */
+export async function createRemoteJob(run: JobRun, turn: Turn): Promise<void> {
+  run.beginWrite({ kind: 'create', askedAt: run.data.startedAt, mustAsk: false });
+  await settle(run, turn);
+}
+
+/** Sends follow-ups in the order queued, one at a time, for as long as the run lasts. */
+export async function sendFollowUps(run: JobRun, turn: Turn): Promise<never> {
+  for (;;) {
+    await turn.until(() => run.followUps.next !== undefined && !turn.isOver());
+    const next = run.followUps.next;
+    if (!next) continue;
+    run.beginWrite({ kind: 'followUp', followUpId: next.id, askedAt: next.askedAt, mustAsk: next.mustAsk === true });
+    await settle(run, turn);
+  }
+}
+
+/** Returns when the present write is settled: never, where the run ends before. */
+async function settle(run: JobRun, turn: Turn): Promise<void> {
+  for (let write = run.data.write; write; write = run.data.write) {
+    if (turn.isOver()) await turn.until(() => !turn.isOver());
+    else if (run.data.unknown) await decision(run, turn);
+    else if (write.notBefore > Date.now()) await waitToSend(run, turn, write);
+    else apply(run, write, await send(run, turn, write));
+  }
+}
+
+async function send(run: JobRun, turn: Turn, write: WriteProgress): Promise<WriteResult> {
+  const { spec, data, followUps } = run;
+  const { confirmed, askedAt } = write;
+  const input = { projectId: spec.projectId, confirmed, askedAt, resetRun: write.mustAsk || isResetRun() };
+  run.isInFlight = true;
+  try {
+    return await turn.perform(() =>
+      write.kind === 'create'
+        ? createJob({ ...input, prompt: spec.prompt ?? '' })
+        : sendMessage({ ...input, jobId: data.jobId ?? '', prompt: followUps.next?.prompt ?? '' }),
+    );
+  } catch (error) {
+    if (!(error instanceof ActivityFailure)) throw error;
+    return {
+      kind: 'unknown',
+      reason: `the activity failed: ${error.cause?.message ?? error.message}`,
+      resetRun: false,
+    };
+  } finally {
+    run.isInFlight = false;
+  }
+}
+
+/** Only an argument of an activity may depend on this: replay does not compare arguments. */
+export function isResetRun(): boolean {
+  return workflowInfo().runId !== workflowInfo().originalExecutionRunId;
+}
+
+function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
+  switch (result.kind) {
+    case 'taken':
+      if (write.kind === 'followUp') run.followUpDone('sent', result.job);
+      else if (result.job) run.jobKnown(result.job.id, result.job);
+      return;
+    case 'rejected':
+      return rejected(run, write, `${result.status}${result.error && `: ${result.error}`}`, result);
+    case 'notTaken':
+      write.refusals += 1;
+      write.notBefore = Date.now() + notTakenWaitMs(write.refusals, result.retryAfterMs);
+      run.data.trouble = result.reason;
+      return;
+    case 'notSent':
+      write.notSent += 1;
+      write.notBefore = Date.now() + resendWaitMs(write.notSent);
+      run.data.trouble = result.reason;
+      return;
+    case 'unknown':
+      return unknown(run, write, result.reason, result.resetRun);
+  }
+}
+
+function rejected(run: JobRun, write: WriteProgress, text: string, details: { status: number; error: string }): void {
+  if (write.unknownSends > 0) {
+    const reason = `refused with ${text}, but an earlier send may have arrived`;
+    if (write.kind === 'create') failAsUnknown(run, write, reason);
+    else run.followUpDone('unknown', null, reason);
+  } else if (write.kind === 'followUp') {
+    run.followUpRejected(text);
+  } else {
+    const { status, error } = details;
+    const message = `the upstream refused to create the job: ${text}`;
+    run.stop({ kind: 'failed', type: FAILURE.createRejected, message, details: { status, error } });
+  }
+}
+
+function unknown(run: JobRun, write: WriteProgress, reason: string, isReset: boolean): void {
+  const policy = isReset ? 'ask' : run.spec.onUnknownOutcome;
+  if (policy === 'ask') return run.becomeUnknown(reason);
+  if (policy === 'fail') return failAsUnknown(run, write, reason);
+  write.unknownSends += 1;
+  if (write.unknownSends >= MOST_SENDS) return failAsUnknown(run, write, `${MOST_SENDS} sends, the last: ${reason}`);
+  write.notBefore = Date.now() + resendWaitMs(write.unknownSends);
+  run.data.trouble = reason;
+}
+
+function failAsUnknown(run: JobRun, write: WriteProgress, reason: string): void {
+  const { kind, followUpId = null } = write;
+  const details: UnknownOutcomeDetails = { kind, jobId: run.data.jobId, followUpId, reason };
+  const what = kind === 'create' ? 'create' : `follow-up ${followUpId}`;
+  run.stop({
+    kind: 'failed',
+    type: FAILURE.unknownOutcome,
+    message: `nobody knows whether the upstream took the ${what}: ${reason}`,
+    details,
+  });
+  if (kind === 'followUp') run.followUps.settle('unknown', reason);
+}
+
+/** A durable timer; the deadline ends it for a create, the watch sees to it for a follow-up. */
+async function waitToSend(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
+  const { data } = run;
+  const mayExpire = write.kind === 'create' && write.unknownSends === 0;
+  const wakeAt = mayExpire ? Math.min(write.notBefore, data.deadlineAt) : write.notBefore;
+  await turn.until(turn.isOver, wakeAt - Date.now(), `Send again: ${data.trouble ?? 'not taken'}`.slice(0, 150));
+  if (mayExpire && write.notBefore > Date.now() && Date.now() >= data.deadlineAt) data.hasExpired = true;
+}
+
+async function decision(run: JobRun, turn: Turn): Promise<void> {
+  const { data } = run;
+  const leftMs = (data.decideBy ?? Infinity) - Date.now();
+  await turn.until(() => data.unknown === null || turn.isOver(), leftMs, 'A person decides');
+  if (!data.unknown || !data.write || data.decideBy === null || Date.now() < data.decideBy) return;
+  if (data.unknown.kind === 'followUp') run.resolveUnknown({ action: 'abandon' });
+  else failAsUnknown(run, data.write, `${data.unknown.reason}; nobody decided in time`);
+}
