@@ -3,9 +3,16 @@
  * exactly one of NotSent, NotTaken, Rejected, UnknownOutcome; a read in an answer or in ReadFailed or Rejected.
  * Messages never hold a key, a prompt or a header.
  */
-export abstract class UpstreamError extends Error {}
+export abstract class UpstreamError extends Error {
+  /** The cause alone, without operation and ids: for a reader who knows what was asked. */
+  readonly reason: string;
+  constructor(message: string, reason: string = message) {
+    super(message);
+    this.reason = reason;
+  }
+}
 
-/** The request surely never reached the upstream: no connection was made, or its last byte was never handed to a socket. Safe to send again. */
+/** The request surely never reached the upstream whole: no connection was made, or its last byte was never handed to a socket. Safe to send again. */
 export class NotSentError extends UpstreamError {
   override readonly name = 'NotSentError';
 }
@@ -16,8 +23,8 @@ export class NotTakenError extends UpstreamError {
   readonly status: number;
   /** What `Retry-After` asked for, in milliseconds from now, at most one hour; undefined where it said nothing usable. */
   readonly retryAfterMs: number | undefined;
-  constructor(message: string, status: number, retryAfterMs: number | undefined) {
-    super(message);
+  constructor(message: string, status: number, retryAfterMs: number | undefined, reason?: string) {
+    super(message, reason);
     this.status = status;
     this.retryAfterMs = retryAfterMs;
   }
@@ -29,8 +36,8 @@ export class RejectedError extends UpstreamError {
   readonly status: number;
   /** The upstream's own text, shortened; empty where it gave none. */
   readonly error: string;
-  constructor(message: string, status: number, error: string) {
-    super(message);
+  constructor(message: string, status: number, error: string, reason?: string) {
+    super(message, reason);
     this.status = status;
     this.error = error;
   }
@@ -47,8 +54,8 @@ export class ReadFailedError extends UpstreamError {
   /** The HTTP status, where there was an answer. */
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
-  constructor(message: string, status?: number, retryAfterMs?: number) {
-    super(message);
+  constructor(message: string, status?: number, retryAfterMs?: number, reason?: string) {
+    super(message, reason);
     this.status = status;
     this.retryAfterMs = retryAfterMs;
   }

@@ -1,0 +1,40 @@
+/** Enough to tell why; whole error pages are of no use to a reader. */
+const MOST_TEXT_BYTES = 500;
+
+/** The upstream's own words about a refusal: its `error` and `details`, else a plain-text body; shortened, without control characters or the key. */
+export function refusalText(body: Uint8Array, key: string | undefined): string {
+  const text = Buffer.from(body).toString('utf8');
+  const said = saidInJson(text) ?? (isMarkup(text) ? '' : text);
+  const masked = key ? said.replaceAll(key, '***') : said;
+  return cutToBytes(masked.replace(/[\p{Cc}\p{Cf}\p{Surrogate}\s]+/gu, ' ').trim(), MOST_TEXT_BYTES);
+}
+
+function saidInJson(text: string): string | undefined {
+  const { error, details } = parsed(text);
+  if (typeof error !== 'string') return undefined;
+  const more: unknown[] = Array.isArray(details) ? details : [];
+  const messages = more.map((detail) => (detail as { message?: unknown } | null)?.message);
+  return [error, ...messages.filter((message) => typeof message === 'string')].join('; ');
+}
+
+function parsed(text: string): { error?: unknown; details?: unknown } {
+  try {
+    return (JSON.parse(text) as object | null) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+/** JSON without an `error`, and HTML, say nothing worth showing. */
+function isMarkup(text: string): boolean {
+  return /^\s*[<{[]/.test(text);
+}
+
+/** The longest beginning of `text` that fits, never half a character. */
+export function cutToBytes(text: string, most: number): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= most) return text;
+  let end = most;
+  while (end > 0 && (bytes[end]! & 0xc0) === 0x80) end -= 1;
+  return bytes.toString('utf8', 0, end);
+}

@@ -1,0 +1,199 @@
+import ky from 'ky';
+import { encodeId } from '../contract.js';
+import { notBegun, type Ending } from './exchange.js';
+import { KeyUnavailableError, type KeySource } from './keys.js';
+import {
+  answerClass,
+  createOutcome,
+  isRefusal,
+  messageOutcome,
+  readOutcome,
+  type AnswerClass,
+  type Asked,
+} from './outcome.js';
+import { readJobRecord, readVisitorPage } from './schema.js';
+import { TimeLimit } from './time-limit.js';
+import { Transport } from './transport.js';
+import type { ReadOptions, Upstream, WriteOptions } from './upstream.js';
+import type { ProxySettings } from './write-connection.js';
+
+export type UpstreamOperation = 'create' | 'message' | 'get' | 'visitors';
+
+export interface UpstreamSettings {
+  /** May have a path, to which the operations' paths are added. */
+  baseUrl: string;
+  keys: KeySource;
+  /** For one call from connect to the answer's last byte, a repeat with a new key included; 1 to 20,000. */
+  timeoutMs: number;
+  /** 5xx statuses that the operator vouches are answered before a write is taken. */
+  notTakenStatuses: readonly number[];
+  proxy?: ProxySettings;
+  /** Told of each request once, when it has ended; see ANSWER_CLASSES. */
+  onAnswer?: (operation: UpstreamOperation, answerClass: AnswerClass) => void;
+}
+
+/** Caps on the bytes of an answer: a record is at most 64 KiB as JSON, a page has at most 250 rows. */
+const MOST_BYTES = { job: 256 * 1024, page: 8 * 1024 * 1024 };
+const MOST_TIMEOUT_MS = 20_000;
+
+interface Call {
+  operation: UpstreamOperation;
+  projectId: string;
+  jobId?: string;
+  path: string;
+  query?: Record<string, string | number>;
+  /** Makes the call a write. */
+  prompt?: string;
+  mostBytes: number;
+}
+
+/** The upstream over HTTP; `close` waits for writes in flight, ends reads and closes all connections. */
+export function createUpstream(settings: UpstreamSettings): Upstream & { close(): Promise<void> } {
+  const { notTakenStatuses } = settings;
+  const caller = new Caller(settings);
+  return {
+    createJob: ({ projectId, prompt }, options) =>
+      caller.call(
+        { operation: 'create', projectId, prompt, path: jobPath(projectId), mostBytes: MOST_BYTES.job },
+        options,
+        (ending, asked) => createOutcome(ending, asked, notTakenStatuses),
+      ),
+    sendMessage: ({ projectId, jobId, prompt }, options) => {
+      const path = `${jobPath(projectId)}/${encodeId(jobId)}/message`;
+      return caller.call(
+        { operation: 'message', projectId, jobId, prompt, path, mostBytes: MOST_BYTES.job },
+        options,
+        (ending, asked) => messageOutcome(ending, asked, notTakenStatuses),
+      );
+    },
+    getJob: ({ projectId, jobId }, options) => {
+      const path = `${jobPath(projectId)}/${encodeId(jobId)}`;
+      return caller.call(
+        { operation: 'get', projectId, jobId, path, mostBytes: MOST_BYTES.job },
+        options,
+        (ending, asked) =>
+          readOutcome(ending, asked, { parse: readJobRecord, isRejection: (status) => status === 404 }),
+      );
+    },
+    getVisitors: ({ projectId, ...query }, options) => {
+      const path = `v1/analytics/${encodeId(projectId)}/visitors`;
+      return caller.call(
+        { operation: 'visitors', projectId, path, query, mostBytes: MOST_BYTES.page },
+        options,
+        (ending, asked) =>
+          readOutcome(ending, asked, {
+            parse: readVisitorPage,
+            isRejection: (status) => status >= 400 && isRefusal(status),
+          }),
+      );
+    },
+    close: () => caller.close(),
+  };
+}
+
+function jobPath(projectId: string): string {
+  return `v2/agent/${encodeId(projectId)}/job`;
+}
+
+class Caller {
+  readonly #settings: UpstreamSettings;
+  readonly #timeoutMs: number;
+  readonly #transport: Transport;
+
+  constructor(settings: UpstreamSettings) {
+    this.#settings = settings;
+    this.#timeoutMs = Math.min(settings.timeoutMs, MOST_TIMEOUT_MS);
+    this.#transport = new Transport(settings.proxy, this.#timeoutMs);
+  }
+
+  /** Makes the call within its one time limit and lets `judge` decide what its ending means. */
+  async call<T>(call: Call, options: WriteOptions & ReadOptions = {}, judge: Judge<T>): Promise<T> {
+    options.signal?.throwIfAborted();
+    const limit = new TimeLimit(this.#timeoutMs, options.signal);
+    try {
+      return await this.#callWithin(limit, call, options, judge);
+    } finally {
+      limit.end();
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#transport.close();
+  }
+
+  async #callWithin<T>(limit: TimeLimit, call: Call, options: WriteOptions & ReadOptions, judge: Judge<T>): Promise<T> {
+    const asked: Asked = { description: describe(call), key: undefined };
+    let ending: Ending;
+    try {
+      asked.key = await limit.race(this.#settings.keys.keyFor(call.projectId));
+      ending = await this.#send(limit, call, options, asked.key);
+    } catch (error) {
+      if (!(error instanceof KeyUnavailableError)) throw error;
+      ending = notBegun({ kind: 'notConnected', reason: error.message });
+    }
+    const newKey = await this.#newKey(limit, call, ending, asked.key);
+    if (newKey) {
+      this.#report(call, ending, false);
+      asked.key = newKey;
+      ending = await this.#send(limit, call, options, newKey);
+    }
+    return this.#judge(call, ending, asked, options, judge);
+  }
+
+  #judge<T>(call: Call, ending: Ending, asked: Asked, { signal }: ReadOptions, judge: Judge<T>): T {
+    let isReadable = false;
+    try {
+      if (ending.trouble?.kind === 'aborted') throw signal?.reason;
+      const result = judge(ending, asked);
+      isReadable = result !== null;
+      return result;
+    } finally {
+      this.#report(call, ending, isReadable);
+    }
+  }
+
+  #report(call: Call, ending: Ending, isReadable: boolean): void {
+    this.#settings.onAnswer?.(call.operation, answerClass(ending, isReadable));
+  }
+
+  /** A key that was rotated while the call was under way; the refused request was surely not taken. */
+  async #newKey(limit: TimeLimit, call: Call, { status }: Ending, key: string | undefined): Promise<string | null> {
+    if (key === undefined || (status !== 401 && status !== 403)) return null;
+    return (await limit.race(this.#settings.keys.refresh(call.projectId, key))) ?? null;
+  }
+
+  async #send(limit: TimeLimit, call: Call, options: WriteOptions, key: string | undefined): Promise<Ending> {
+    if (key === undefined) return notBegun(limit.troubleOfAbort('connecting'));
+    let ending: Ending | undefined;
+    await ky(call.path, {
+      prefixUrl: this.#settings.baseUrl,
+      method: call.prompt === undefined ? 'GET' : 'POST',
+      headers: { accept: 'application/json', authorization: `Bearer ${key}`, 'user-agent': 'agent-jobs' },
+      ...(call.prompt !== undefined && { json: { prompt: call.prompt } }),
+      ...(call.query && { searchParams: call.query }),
+      redirect: 'manual',
+      retry: 0,
+      throwHttpErrors: false,
+      timeout: false,
+      fetch: async (request) => {
+        ending = await this.#transport.send(request as Request, {
+          signal: limit.signal,
+          troubleOfAbort: limit.troubleOfAbort,
+          mostBytes: call.mostBytes,
+          mayStillSend: options.mayStillSend,
+        });
+        // The ending tells more than a Response can: how far the request got.
+        return new Response(null);
+      },
+    });
+    return ending!;
+  }
+}
+
+type Judge<T> = (ending: Ending, asked: Asked) => T;
+
+function describe({ operation, projectId, jobId }: Call): string {
+  return jobId === undefined
+    ? `${operation}, project ${projectId}`
+    : `${operation}, project ${projectId}, job ${jobId}`;
+}

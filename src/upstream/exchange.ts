@@ -1,0 +1,63 @@
+/** One request on the wire and what became of it: facts only, judged in `outcome.ts`. */
+
+/** How an exchange broke off; `reason` is for people and names no host, key or body. */
+export interface Trouble {
+  kind: 'notConnected' | 'timeout' | 'aborted' | 'reset' | 'malformed' | 'withheld';
+  reason: string;
+}
+
+export type Phase = 'connecting' | 'sending' | 'waiting' | 'answering';
+
+export interface Ending {
+  /** The status of the answer, where one began. */
+  status: number | undefined;
+  retryAfter: string | null;
+  /** The answer's body, as far as it came. */
+  body: Uint8Array;
+  /** Null where the answer is complete. */
+  trouble: Trouble | null;
+  /** Whether the last byte of the request was handed to a socket; while it was not, the upstream can't have the request. */
+  requestIsWhole: boolean;
+}
+
+/** The ending of a request that never began. */
+export function notBegun(trouble: Trouble): Ending {
+  return { status: undefined, retryAfter: null, body: new Uint8Array(), trouble, requestIsWhole: false };
+}
+
+/** The cause of a failed connection or socket, in a few words; error texts of the network stack may hold addresses. */
+export function troubleOf(error: unknown, isConnected: boolean): Trouble {
+  const code = codeOf(error);
+  if (isConnected) {
+    return code.startsWith('HPE_') || MALFORMED_CODES.has(code)
+      ? { kind: 'malformed', reason: `answer is not HTTP (${code})` }
+      : { kind: 'reset', reason: `connection was lost (${code})` };
+  }
+  return { kind: 'notConnected', reason: connectReason(error, code) };
+}
+
+const MALFORMED_CODES = new Set(['UND_ERR_HEADERS_OVERFLOW', 'UND_ERR_INVALID_ARG', 'ERR_ASSERTION']);
+
+const CONNECT_REASONS: Record<string, string> = {
+  ECONNREFUSED: 'connection refused',
+  ENOTFOUND: 'host name not found',
+  EAI_AGAIN: 'host name lookup failed',
+  ETIMEDOUT: 'no connection in time',
+  UND_ERR_CONNECT_TIMEOUT: 'no connection in time',
+  ECONNRESET: 'connection was reset before it was ready',
+};
+
+function connectReason(error: unknown, code: string): string {
+  const proxyStatus = /Proxy response \((\d+)\)/.exec(error instanceof Error ? error.message : '')?.[1];
+  if (proxyStatus) return `the proxy refused the tunnel (${proxyStatus})`;
+  const known = CONNECT_REASONS[code];
+  if (known) return known;
+  return /CERT|TLS|SSL|SIGN|PRX/.test(code) ? `TLS failed (${code})` : `connection failed (${code})`;
+}
+
+function codeOf(error: unknown): string {
+  const { code, errors, name } = (error ?? {}) as { code?: unknown; errors?: unknown[]; name?: unknown };
+  if (typeof code === 'string') return code;
+  if (errors?.length) return codeOf(errors[0]);
+  return typeof name === 'string' ? name : 'unknown';
+}

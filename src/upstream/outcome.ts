@@ -1,0 +1,132 @@
+/** The one place where what happened on the wire becomes what the caller must decide. */
+import type { JobRecord } from '../contract.js';
+import { refusalText } from './answer-text.js';
+import {
+  NotSentError,
+  NotTakenError,
+  ReadFailedError,
+  RejectedError,
+  UnknownOutcomeError,
+  type UpstreamError,
+} from './errors.js';
+import type { Ending } from './exchange.js';
+import { parseRetryAfter } from './retry-after.js';
+import { MalformedAnswerError, readCreatedJob, readJobRecord } from './schema.js';
+
+/** What was asked, for messages: no prompt. */
+export interface Asked {
+  /** The operation and its ids. */
+  description: string;
+  /** The key used, so that an echo of it can be masked. */
+  key: string | undefined;
+}
+
+/** The job that a create made; throws one of the four errors of a write. A 2xx without a usable job is unknown: one may exist. */
+export function createOutcome(ending: Ending, asked: Asked, notTaken: readonly number[]): JobRecord {
+  if (!isOk(ending.status)) throw writeError(ending, asked, notTaken);
+  if (ending.trouble) throw unknown(asked, `upstream answered ${ending.status}, but ${ending.trouble.reason}`);
+  try {
+    return readCreatedJob(ending.body);
+  } catch (error) {
+    throw unknown(asked, malformedReason(error));
+  }
+}
+
+/** The record that a message was answered with, null where it can't be read: the 2xx is proof. Throws one of the four errors of a write. */
+export function messageOutcome(ending: Ending, asked: Asked, notTaken: readonly number[]): JobRecord | null {
+  if (!isOk(ending.status)) throw writeError(ending, asked, notTaken);
+  if (ending.trouble) return null;
+  try {
+    return readJobRecord(ending.body);
+  } catch (error) {
+    malformedReason(error);
+    return null;
+  }
+}
+
+/** What a read brought, made by `parse`; throws ReadFailedError, or RejectedError for the statuses named. */
+export function readOutcome<T>(
+  ending: Ending,
+  asked: Asked,
+  { parse, isRejection }: { parse: (body: Uint8Array) => T; isRejection: (status: number) => boolean },
+): T {
+  const { status, trouble } = ending;
+  const retryAfterMs = parseRetryAfter(ending.retryAfter);
+  const failed = (reason: string) => new ReadFailedError(message(reason, asked), status, retryAfterMs, reason);
+  if (status !== undefined && isRejection(status)) throw rejected(ending, asked, status);
+  if (status !== undefined && !isOk(status)) throw failed(`upstream answered ${status}`);
+  if (trouble) throw failed(trouble.reason);
+  try {
+    return parse(ending.body);
+  } catch (error) {
+    throw failed(malformedReason(error));
+  }
+}
+
+/** A refusal: 3xx, which is never followed, or 4xx other than 408 (may have been taken) and 429 (not for now). */
+export function isRefusal(status: number): boolean {
+  return status >= 300 && status < 500 && status !== 408 && status !== 429;
+}
+
+/** Every class that `onAnswer` can be told, one for each request. */
+export const ANSWER_CLASSES = [
+  '2xx',
+  '3xx',
+  '4xx',
+  '429',
+  '5xx',
+  'notSent', // No connection, or the request was not handed over whole.
+  'timeout',
+  'reset',
+  'malformed', // A 2xx whose body can't be believed, or no HTTP at all.
+  'aborted', // By the caller's signal.
+] as const;
+export type AnswerClass = (typeof ANSWER_CLASSES)[number];
+
+/** The class of an ending; `isReadable` says whether the body of a 2xx was of use. */
+export function answerClass({ status, trouble, requestIsWhole }: Ending, isReadable: boolean): AnswerClass {
+  if (status === 429) return '429';
+  if (status !== undefined && status >= 300) return CLASS_OF_HUNDREDS[Math.floor(status / 100)] ?? 'malformed';
+  if (isReadable) return '2xx';
+  if (trouble === null) return 'malformed';
+  if (trouble.kind === 'aborted') return 'aborted';
+  if (!requestIsWhole || trouble.kind === 'notConnected' || trouble.kind === 'withheld') return 'notSent';
+  return trouble.kind;
+}
+
+const CLASS_OF_HUNDREDS: Partial<Record<number, AnswerClass>> = { 3: '3xx', 4: '4xx', 5: '5xx' };
+
+function writeError(ending: Ending, asked: Asked, notTaken: readonly number[]): UpstreamError {
+  const { status, trouble, requestIsWhole } = ending;
+  const reason = status === undefined ? (trouble?.reason ?? 'no answer') : `upstream answered ${status}`;
+  if (status !== undefined) {
+    if (status === 429 || notTaken.includes(status)) {
+      return new NotTakenError(message(reason, asked), status, parseRetryAfter(ending.retryAfter), reason);
+    }
+    if (isRefusal(status)) return rejected(ending, asked, status);
+  }
+  if (!requestIsWhole) return new NotSentError(message(reason, asked), reason);
+  return unknown(asked, reason);
+}
+
+function rejected(ending: Ending, asked: Asked, status: number): RejectedError {
+  const reason = `upstream answered ${status}`;
+  return new RejectedError(message(reason, asked), status, refusalText(ending.body, asked.key), reason);
+}
+
+function unknown(asked: Asked, reason: string): UnknownOutcomeError {
+  return new UnknownOutcomeError(message(reason, asked), reason);
+}
+
+function message(reason: string, asked: Asked): string {
+  return `${reason} (${asked.description})`;
+}
+
+function malformedReason(error: unknown): string {
+  if (error instanceof MalformedAnswerError) return error.message;
+  throw error;
+}
+
+export function isOk(status: number | undefined): boolean {
+  return status !== undefined && status >= 200 && status <= 299;
+}

@@ -1,0 +1,22 @@
+/** Longer waits are cut: after an hour the upstream is asked again, whatever it said. */
+export const MOST_RETRY_AFTER_MS = 3_600_000;
+
+const DELTA_SECONDS = /^\d+$/;
+/** The three forms of RFC 9110 5.6.7, all of which begin with a day's name; `Date.parse` alone would take far more. */
+const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
+
+/** What a `Retry-After` header asks for, in milliseconds from `now`, 0 to one hour; undefined where it says nothing usable. */
+export function parseRetryAfter(header: string | null, now: number = Date.now()): number | undefined {
+  const text = header?.trim() ?? '';
+  const waitMs = DELTA_SECONDS.test(text)
+    ? Number(text) * 1_000
+    : HTTP_DATE.test(text)
+      ? Date.parse(withZone(text)) - now
+      : NaN;
+  return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), MOST_RETRY_AFTER_MS);
+}
+
+/** The asctime form names no zone; HTTP dates are always UTC. */
+function withZone(date: string): string {
+  return /(?:gmt|utc|[+-]\d{4})$/i.test(date) ? date : `${date} GMT`;
+}

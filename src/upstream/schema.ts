@@ -1,0 +1,114 @@
+/**
+ * What the upstream's answers must hold to be believed. Checked by hand: a page has 250 rows, and a schema library
+ * costs more per row than parsing the JSON does.
+ */
+import { isUtf8 } from 'node:buffer';
+import { encodeId, LIMIT, type JobRecord, type VisitorTotals } from '../contract.js';
+import type { VisitorPage } from './upstream.js';
+
+/** An answer that is not what the interface promises; the message says what is wrong, without quoting it. */
+export class MalformedAnswerError extends Error {
+  override readonly name = 'MalformedAnswerError';
+}
+
+/** The job record in an answer's body, with the contract's fields and no others; throws MalformedAnswerError. */
+export function readJobRecord(body: Uint8Array): JobRecord {
+  const answer = readObject(body, 'agent job');
+  const record: JobRecord = {
+    id: vital(answer, 'id'),
+    status: vital(answer, 'status'),
+    source: readSource(answer['source']),
+    model: textOrNull(answer['model']),
+    prLink: textOrNull(answer['prLink']),
+    createdAt: textOrNull(answer['createdAt']),
+    archivedAt: textOrNull(answer['archivedAt']),
+  };
+  if (Buffer.byteLength(JSON.stringify(record)) > LIMIT.recordBytes) throw malformed('agent job', 'it is over 64 KiB');
+  return record;
+}
+
+/** The record of a job just created: its id must be one that further requests can name; throws MalformedAnswerError. */
+export function readCreatedJob(body: Uint8Array): JobRecord {
+  const record = readJobRecord(body);
+  if (!isUsableId(record.id)) throw malformed('agent job', 'its id is not usable');
+  return record;
+}
+
+/** A page of the visitor export; throws MalformedAnswerError. */
+export function readVisitorPage(body: Uint8Array): VisitorPage {
+  const page = readObject(body, 'visitor page');
+  const { visitors, hasMore } = page;
+  if (!Array.isArray(visitors)) throw malformed('visitor page', 'visitors is not a list');
+  if (typeof hasMore !== 'boolean') throw malformed('visitor page', 'hasMore is not a boolean');
+  return { totals: readCounts(page['totals'], 'totals'), visitors: visitors.map(readRow), hasMore };
+}
+
+function readRow(row: unknown): VisitorPage['visitors'][number] {
+  const { human, ai, total } = readCounts(row, 'a row');
+  const { path } = row as { path?: unknown };
+  if (typeof path !== 'string') throw malformed('visitor page', 'a path is not a string');
+  return { path, human, ai, total };
+}
+
+function readCounts(value: unknown, where: string): VisitorTotals {
+  const { human, ai, total } = (value ?? {}) as Record<keyof VisitorTotals, unknown>;
+  if (!isCount(human) || !isCount(ai) || !isCount(total)) {
+    throw malformed('visitor page', `a count of ${where} is not a number from 0 to 2^53-1`);
+  }
+  return { human, ai, total };
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
+}
+
+function readSource(value: unknown): JobRecord['source'] {
+  if (!isObject(value)) return null;
+  return { repository: textOrNull(value['repository']), ref: textOrNull(value['ref']) };
+}
+
+function vital(answer: Record<string, unknown>, field: string): string {
+  const value = answer[field];
+  if (value === undefined || value === null) throw malformed('agent job', `${field} is missing`);
+  if (typeof value !== 'string') throw malformed('agent job', `${field} is not a string`);
+  if (value === '') throw malformed('agent job', `${field} is empty`);
+  return value;
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
+function isUsableId(id: string): boolean {
+  if (id === '.' || id === '..' || /\p{Cc}/u.test(id)) return false;
+  try {
+    return encodeId(id).length <= LIMIT.idBytes;
+  } catch {
+    return false; // A lone surrogate has no UTF-8 form.
+  }
+}
+
+function readObject(body: Uint8Array, what: string): Record<string, unknown> {
+  const value = parseJson(body, what);
+  if (!isObject(value)) throw malformed(what, 'it is not a JSON object');
+  return value;
+}
+
+function parseJson(body: Uint8Array, what: string): unknown {
+  if (body.length === 0) throw malformed(what, 'it is empty');
+  // A replaced byte could turn one id into another.
+  if (!isUtf8(body)) throw malformed(what, 'it is not UTF-8');
+  try {
+    return JSON.parse(new TextDecoder().decode(body));
+  } catch {
+    throw malformed(what, 'it is not JSON');
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function malformed(what: string, why: string): MalformedAnswerError {
+  return new MalformedAnswerError(`answer is not ${what === 'agent job' ? 'an' : 'a'} ${what}: ${why}`);
+}

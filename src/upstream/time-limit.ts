@@ -1,0 +1,57 @@
+import type { Phase, Trouble } from './exchange.js';
+
+/** The one time limit over a whole call, its repeat included, joined with the caller's own signal. */
+export class TimeLimit {
+  readonly signal: AbortSignal;
+  readonly #controller = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  readonly #caller: AbortSignal | undefined;
+  readonly #limitMs: number;
+
+  constructor(limitMs: number, caller: AbortSignal | undefined) {
+    this.#limitMs = limitMs;
+    this.#caller = caller;
+    this.signal = this.#controller.signal;
+    this.#timer = setTimeout(this.#abort, limitMs);
+    caller?.addEventListener('abort', this.#abort, { once: true });
+    if (caller?.aborted) this.#abort();
+  }
+
+  readonly #abort = () => this.#controller.abort();
+
+  /** What the abort means for an exchange that had come this far. */
+  readonly troubleOfAbort = (phase: Phase): Trouble =>
+    this.#caller?.aborted
+      ? { kind: 'aborted', reason: 'the caller gave up' }
+      : { kind: 'timeout', reason: `${MISSING[phase]} within ${this.#limitMs / 1_000} s` };
+
+  /** The promise's outcome, or undefined where the limit is over first. */
+  async race<T>(promise: Promise<T>): Promise<T | undefined> {
+    if (this.signal.aborted) return undefined;
+    const { promise: over, resolve } = withResolve<undefined>();
+    const onAbort = () => resolve(undefined);
+    this.signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      return await Promise.race([promise, over]);
+    } finally {
+      this.signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#caller?.removeEventListener('abort', this.#abort);
+  }
+}
+
+const MISSING: Record<Phase, string> = {
+  connecting: 'no connection',
+  sending: 'request not taken off the line',
+  waiting: 'no answer',
+  answering: 'no complete answer',
+};
+
+function withResolve<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve!: (value: T) => void;
+  return { promise: new Promise<T>((done) => (resolve = done)), resolve };
+}

@@ -1,0 +1,245 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import type { UpstreamSettings } from '../../src/upstream/client.js';
+import {
+  NotSentError,
+  NotTakenError,
+  RejectedError,
+  UnknownOutcomeError,
+  type UpstreamError,
+} from '../../src/upstream/errors.js';
+import { clientOf, http, JOB, KEY, RawUpstream, rejectionOf } from './raw-upstream.js';
+
+const closers: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  await Promise.all(closers.splice(0).map((close) => close()));
+});
+
+type Serve = Parameters<typeof RawUpstream.onRequest>[0];
+
+async function setUp(serve: Serve, settings: Partial<UpstreamSettings> = {}) {
+  const raw = await RawUpstream.onRequest(serve);
+  const classes: string[] = [];
+  const client = clientOf(raw.url, {
+    onAnswer: (operation, name) => classes.push(`${operation} ${name}`),
+    ...settings,
+  });
+  closers.push(
+    () => client.close(),
+    () => raw.close(),
+  );
+  return {
+    raw,
+    classes,
+    create: () => client.createJob({ projectId: 'p 1', prompt: 'do it' }),
+    message: () => client.sendMessage({ projectId: 'p 1', jobId: 'j/1', prompt: 'do more' }),
+  };
+}
+
+const record = { source: null, model: null, prLink: null, createdAt: null, archivedAt: null };
+
+describe('a write that is answered', () => {
+  test('sends one request with a declared length, a closed connection and the ids percent-encoded', async () => {
+    const { raw, create, message, classes } = await setUp(() => http(201));
+    expect(await create()).toEqual({ ...JOB, ...record });
+    expect(await message()).toEqual({ ...JOB, ...record });
+    expect(raw.requests.map(({ line }) => line)).toEqual([
+      'POST /v2/agent/p%201/job HTTP/1.1',
+      'POST /v2/agent/p%201/job/j%2F1/message HTTP/1.1',
+    ]);
+    const { headers, body } = raw.requests[0]!;
+    expect(headers).toMatchObject({
+      authorization: `Bearer ${KEY}`,
+      connection: 'close',
+      'content-type': 'application/json',
+    });
+    expect(headers).not.toHaveProperty('transfer-encoding');
+    expect(headers['content-length']).toBe(String(body.length));
+    expect(JSON.parse(body)).toEqual({ prompt: 'do it' });
+    expect(classes).toEqual(['create 2xx', 'message 2xx']);
+  });
+
+  test('keeps the path of the base URL', async () => {
+    const { raw } = await setUp(() => http(200));
+    const client = clientOf(`${raw.url}/some/prefix/`);
+    await client.createJob({ projectId: 'p', prompt: 'x' });
+    await client.close();
+    expect(raw.requests[0]!.line).toBe('POST /some/prefix/v2/agent/p/job HTTP/1.1');
+  });
+
+  test('returns the record with the fields of the contract and no others', async () => {
+    const answer = {
+      ...JOB,
+      source: { repository: 'a/b', ref: null, extra: 1 },
+      model: 5,
+      prLink: 'https://pr',
+      createdAt: '2026-01-01T00:00:00Z',
+      surprise: true,
+    };
+    const { create } = await setUp(() => http(202, answer));
+    expect(await create()).toEqual({
+      ...JOB,
+      source: { repository: 'a/b', ref: null },
+      model: null,
+      prLink: 'https://pr',
+      createdAt: '2026-01-01T00:00:00Z',
+      archivedAt: null,
+    });
+  });
+
+  test('a 2xx to a message is proof even where its body cannot be read', async () => {
+    const bodies = ['', '{"id":', 'null', '[]', '{"status":"active"}', '<html>'];
+    for (const body of bodies) {
+      const { message, classes } = await setUp(() => http(200, body));
+      expect(await message(), body).toBeNull();
+      expect(classes).toEqual(['message malformed']);
+    }
+  });
+
+  test('a 2xx to a message is proof even where its body never ends or is cut off', async () => {
+    const half = 'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"id":';
+    const stalled = await setUp(() => half, { timeoutMs: 300 });
+    expect(await stalled.message()).toBeNull();
+    const cut = await setUp((_, socket) => void socket.end(half));
+    expect(await cut.message()).toBeNull();
+    expect([...stalled.classes, ...cut.classes]).toEqual(['message timeout', 'message reset']);
+  });
+});
+
+type Case = [what: string, serve: Serve, error: new (...args: never[]) => UpstreamError, fields: object];
+
+const cases: Case[] = [
+  ['429 without a wait', () => http(429, ''), NotTakenError, { status: 429, retryAfterMs: undefined }],
+  ['429 with seconds', () => http(429, '', { 'retry-after': '7' }), NotTakenError, { retryAfterMs: 7_000 }],
+  ['429 with a day', () => http(429, '', { 'retry-after': '86400' }), NotTakenError, { retryAfterMs: 3_600_000 }],
+  ['429 with garbage', () => http(429, '', { 'retry-after': '-5 soon' }), NotTakenError, { retryAfterMs: undefined }],
+  ['400 with an error', () => http(400, { error: 'bad prompt' }), RejectedError, { status: 400, error: 'bad prompt' }],
+  ['404 with text', () => http(404, 'no such project'), RejectedError, { status: 404, error: 'no such project' }],
+  ['401 with nothing', () => http(401, ''), RejectedError, { status: 401, error: '' }],
+  ['a redirect', () => http(307, '', { location: 'http://127.0.0.1:1/' }), RejectedError, { status: 307 }],
+  ['408', () => http(408, ''), UnknownOutcomeError, { reason: 'upstream answered 408' }],
+  ['500', () => http(500, { error: 'oops' }), UnknownOutcomeError, { reason: 'upstream answered 500' }],
+  ['503', () => http(503, ''), UnknownOutcomeError, { reason: 'upstream answered 503' }],
+  ['a reset after the request', (_, socket) => void socket.resetAndDestroy(), UnknownOutcomeError, {}],
+  ['a close after the request', (_, socket) => void socket.end(), UnknownOutcomeError, {}],
+  ['no HTTP', () => 'SSH-2.0-x\r\n\r\n', UnknownOutcomeError, {}],
+  ['half a head', (_, socket) => void socket.end('HTTP/1.1 201 Cre'), UnknownOutcomeError, {}],
+  ['too many headers', () => http(201, JOB, { 'x-big': 'x'.repeat(100_000) }), UnknownOutcomeError, {}],
+];
+
+test.each(cases)('%s ends both writes as it should, with one request', async (_, serve, error, fields) => {
+  const { raw, create, message } = await setUp(serve);
+  for (const write of [create, message]) {
+    const rejection = await rejectionOf(write());
+    expect(rejection).toBeInstanceOf(error);
+    expect(rejection).toMatchObject(fields);
+    expect(rejection.message).toContain('project p 1');
+    expect(rejection.message).not.toMatch(/do it|do more|sk-test/);
+  }
+  expect(raw.requests).toHaveLength(2);
+});
+
+const unreadable: [string, Serve][] = [
+  ['an empty body', () => http(201, '')],
+  ['204', () => 'HTTP/1.1 204 No Content\r\n\r\n'],
+  ['broken JSON', () => http(201, '{"id":"job-1","status":"act')],
+  ['no id', () => http(201, { status: 'active' })],
+  ['an empty id', () => http(201, { ...JOB, id: '' })],
+  ['an id that is a number', () => http(201, { ...JOB, id: 7 })],
+  ['an id that is a dot segment', () => http(201, { ...JOB, id: '..' })],
+  ['an id with a line break', () => http(201, { ...JOB, id: 'a\nb' })],
+  ['an id with half a character', () => http(201, '{"id":"\\ud800","status":"active"}')],
+  [
+    'an id that is not UTF-8',
+    (_, s) => void s.write(Buffer.from(http(201, '{"id":"\xff","status":"a"}', { 'content-length': '23' }), 'latin1')),
+  ],
+  ['an id over 200 bytes', () => http(201, { ...JOB, id: 'é'.repeat(34) })],
+  ['no status', () => http(201, { id: 'job-1' })],
+  ['a record over 64 KiB', () => http(201, { ...JOB, model: 'm'.repeat(65_536) })],
+  ['a body over the cap', () => http(201, { ...JOB, padding: 'm'.repeat(300 * 1024) })],
+  [
+    'a truncated body',
+    (_, socket) => void socket.end('HTTP/1.1 201 X\r\ncontent-length: 99\r\n\r\n{"id":"job-1","status":"a"}'),
+  ],
+  [
+    'a truncated chunked body',
+    (_, socket) =>
+      void socket.end('HTTP/1.1 201 X\r\ntransfer-encoding: chunked\r\n\r\n1a\r\n{"id":"job-1","status":"a"}\r\n'),
+  ],
+];
+
+test.each(unreadable)('a create answered 2xx with %s is unknown, for a job may exist', async (_, serve) => {
+  const { raw, create } = await setUp(serve);
+  expect(await rejectionOf(create())).toBeInstanceOf(UnknownOutcomeError);
+  expect(raw.requests).toHaveLength(1);
+});
+
+test('an endless body is cut off at the cap and its connection closed', async () => {
+  const { raw, create } = await setUp((_, socket) => {
+    socket.write('HTTP/1.1 201 X\r\ntransfer-encoding: chunked\r\n\r\n');
+    const chunk = `10000\r\n${'x'.repeat(65_536)}\r\n`;
+    const flood = () => {
+      while (!socket.destroyed && socket.write(chunk));
+      if (!socket.destroyed) socket.once('drain', flood);
+    };
+    flood();
+  });
+  expect(await rejectionOf(create())).toMatchObject({ reason: expect.stringContaining('over 256 KiB') });
+  await expect.poll(() => raw.openConnections).toBe(0);
+});
+
+test('a stalled answer and a stalled body end at the time limit', async () => {
+  for (const text of [undefined, 'HTTP/1.1 201 X\r\ncontent-length: 99\r\n\r\n{']) {
+    const { create, raw } = await setUp(() => text, { timeoutMs: 250 });
+    const rejection = await rejectionOf(create());
+    expect(rejection).toBeInstanceOf(UnknownOutcomeError);
+    expect(rejection.message).toContain('within 0.25 s');
+    await expect.poll(() => raw.openConnections).toBe(0);
+  }
+});
+
+test('a status that the operator vouches for is not taken, with its wait', async () => {
+  const { create } = await setUp(() => http(503, '', { 'retry-after': '3' }), { notTakenStatuses: [503] });
+  const rejection = await rejectionOf(create());
+  expect(rejection).toBeInstanceOf(NotTakenError);
+  expect(rejection).toMatchObject({ status: 503, retryAfterMs: 3_000 });
+});
+
+test('a key that the upstream echoes is masked, control characters go and long texts are cut', async () => {
+  const { create } = await setUp(() => http(403, { error: `no\u0000pe: ${KEY}\r\n${'é'.repeat(600)}` }));
+  const rejection = await rejectionOf(create());
+  const error = rejection['error'] as string;
+  expect(error).toMatch(/^no pe: \*\*\* é+$/);
+  expect(Buffer.byteLength(error)).toBeLessThanOrEqual(500);
+  expect(rejection.message).not.toContain(KEY);
+});
+
+test('nothing is sent where the write may no longer be sent once the connection stands', async () => {
+  const { raw, create } = await setUp(() => http(201));
+  const client = clientOf(raw.url);
+  let asked = 0;
+  const mayStillSend = () => {
+    asked += 1;
+    return raw.connections === 0; // True before the connection, false after it.
+  };
+  expect(mayStillSend()).toBe(true);
+  const rejection = await rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }, { mayStillSend }));
+  expect(rejection).toBeInstanceOf(NotSentError);
+  await expect.poll(() => raw.openConnections).toBe(0);
+  expect({ asked, bytes: raw.bytesRead, connections: raw.connections }).toEqual({ asked: 2, bytes: 0, connections: 1 });
+  await create();
+  await client.close();
+});
+
+test('the request is not finished where the write may no longer be sent right before its last byte', async () => {
+  const { raw } = await setUp(() => http(201));
+  const client = clientOf(raw.url);
+  const answers = [true, false];
+  const rejection = await rejectionOf(
+    client.createJob({ projectId: 'p', prompt: 'x' }, { mayStillSend: () => answers.shift()! }),
+  );
+  expect(rejection).toBeInstanceOf(NotSentError);
+  await expect.poll(() => raw.openConnections).toBe(0);
+  expect(raw.bytesRead).toBeGreaterThan(0);
+  expect(raw.requests).toHaveLength(0);
+  await client.close();
+});
