@@ -1,0 +1,144 @@
+import type { IncomingMessage } from 'node:http';
+import type { Operation } from './route.js';
+import { OPERATIONS } from './route.js';
+
+/** Requests of one operation. */
+export interface OperationCount {
+  requests: number;
+  /** Writes that took effect; reads that were answered 200. */
+  effects: number;
+  /** By HTTP status as sent; requests that got none or no whole answer by kind of fault, or as `aborted`. */
+  answers: Record<string, number>;
+}
+
+/** One request as it was seen; values of headers that carry credentials are left out. */
+export interface RequestRecord {
+  number: number;
+  /** ISO 8601, real time. */
+  at: string;
+  /** Connections are numbered from 1 in the order opened. */
+  connection: number;
+  /** 1 for the first request on its connection. */
+  requestOnConnection: number;
+  method: string;
+  /** As it came, with its query. */
+  path: string;
+  operation: Operation | null;
+  projectId: string | null;
+  jobId: string | null;
+  headers: Record<string, string>;
+  bodyBytes: number;
+  tookEffect: boolean;
+  /** HTTP status as text, kind of fault, or `aborted`; null while there is none. */
+  answer: string | null;
+}
+
+/** A request in the making; headers stay as they came until somebody asks for the record. */
+export interface OpenRequest {
+  number: number;
+  at: number;
+  connection: number;
+  requestOnConnection: number;
+  method: string;
+  path: string;
+  rawHeaders: string[];
+  operation: Operation | undefined;
+  projectId: string | undefined;
+  jobId: string | undefined;
+  bodyBytes: number;
+  tookEffect: boolean;
+  answer: string | undefined;
+}
+
+const SECRET_HEADERS = new Set(['authorization', 'proxy-authorization', 'cookie', 'x-api-key']);
+
+/** Counts of everything and the last requests in full; memory does not grow with the number of requests. */
+export class Books {
+  private readonly operations = new Map<string, OperationCount>();
+  private readonly recent: OpenRequest[] = [];
+  private readonly kept: number;
+  private total = 0;
+
+  constructor(kept: number) {
+    this.kept = kept;
+  }
+
+  open(message: IncomingMessage, connection: number, requestOnConnection: number): OpenRequest {
+    const request: OpenRequest = {
+      number: ++this.total,
+      at: Date.now(),
+      connection,
+      requestOnConnection,
+      method: message.method ?? '',
+      path: message.url ?? '',
+      rawHeaders: message.rawHeaders,
+      operation: undefined,
+      projectId: undefined,
+      jobId: undefined,
+      bodyBytes: 0,
+      tookEffect: false,
+      answer: undefined,
+    };
+    if (this.kept > 0) this.recent[(request.number - 1) % this.kept] = request;
+    return request;
+  }
+
+  /** Counts a request once its operation is known. */
+  arrived(request: OpenRequest): void {
+    this.count(request).requests++;
+  }
+
+  /** Notes how a request ended. */
+  ended(request: OpenRequest, answer: string): void {
+    request.answer = answer;
+    const count = this.count(request);
+    count.answers[answer] = (count.answers[answer] ?? 0) + 1;
+    if (request.tookEffect) count.effects++;
+  }
+
+  /** By operation; requests that are none of the interface's count as `other`. */
+  counts(): Record<Operation | 'other', OperationCount> {
+    const names = [...OPERATIONS, 'other'] as const;
+    return Object.fromEntries(names.map((name) => [name, this.countOf(name)])) as Record<
+      Operation | 'other',
+      OperationCount
+    >;
+  }
+
+  reset(): void {
+    this.operations.clear();
+  }
+
+  /** The last requests, oldest first. */
+  requests(limit: number): RequestRecord[] {
+    const sorted = this.recent.toSorted((a, b) => a.number - b.number);
+    return sorted.slice(Math.max(0, sorted.length - limit)).map(recordOf);
+  }
+
+  private count(request: OpenRequest): OperationCount {
+    return this.countOf(request.operation ?? 'other');
+  }
+
+  private countOf(name: string): OperationCount {
+    let count = this.operations.get(name);
+    if (!count) this.operations.set(name, (count = { requests: 0, effects: 0, answers: {} }));
+    return count;
+  }
+}
+
+function recordOf({ rawHeaders, ...request }: OpenRequest): RequestRecord {
+  const headers: Record<string, string> = {};
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = (rawHeaders[i] ?? '').toLowerCase();
+    headers[name] = SECRET_HEADERS.has(name) ? '(set)' : (rawHeaders[i + 1] ?? '');
+  }
+  return {
+    ...request,
+    at: new Date(request.at).toISOString(),
+    operation: request.operation ?? null,
+    projectId: request.projectId ?? null,
+    jobId: request.jobId ?? null,
+    headers,
+    answer: request.answer ?? null,
+  };
+}

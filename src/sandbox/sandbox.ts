@@ -1,0 +1,150 @@
+import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { ApiKey } from './api-keys.js';
+import { ApiKeys, SANDBOX_API_KEY } from './api-keys.js';
+import { Books } from './books.js';
+import { SandboxClock } from './clock.js';
+import { Connections } from './connections.js';
+import { answerControl, sendInProcess } from './control-api.js';
+import type { ControlCommands } from './control-commands.js';
+import { controlCommands } from './control-commands.js';
+import { SandboxControl } from './control.js';
+import { sendAnswer } from './fault-strike.js';
+import { Faults } from './faults.js';
+import { RequestHandler } from './handler.js';
+import type { JobScript } from './job-script.js';
+import { Jobs } from './jobs.js';
+import { Operations } from './operations.js';
+import type { RateLimits } from './rate-limit.js';
+import { RateLimiter } from './rate-limit.js';
+import { parseRoute } from './route.js';
+import type { VisitorSettings } from './visitor-settings.js';
+import { Visitors } from './visitors.js';
+
+export interface SandboxOptions {
+  /** Default 0: any free port. */
+  port?: number;
+  /** Default 127.0.0.1. The control has no key of its own: bind to loopback or to a network you trust. */
+  host?: string;
+  /** The accepted key or keys; default `SANDBOX_API_KEY`. */
+  apiKey?: string | ApiKey[];
+  /** An append-only JSON Lines file: jobs and messages outlive the process, however it ends. */
+  dataFile?: string;
+  /** The life of jobs that no rule scripts. */
+  script?: JobScript;
+  /** Off unless set. */
+  rateLimits?: RateLimits;
+  visitors?: VisitorSettings;
+  /** `manual` time stands still until `advance`; default `real`. */
+  clock?: 'real' | 'manual';
+  /** Where the clock starts, in milliseconds since 1970; default: now. */
+  startAt?: number;
+  /** How long an idle connection stays open; default 5000. */
+  keepAliveTimeoutMs?: number;
+  /** Whether answers tell that time in a `Keep-Alive` header; default true. */
+  announceKeepAlive?: boolean;
+  /** How many requests `requests()` remembers; default 1000. */
+  keptRequests?: number;
+  /** Hears one line per request: method, path, answer. */
+  log?: (line: string) => void;
+}
+
+/** A running sandbox upstream with its control. */
+export class Sandbox extends SandboxControl {
+  /** Base URL, without a slash at the end. */
+  readonly url: string;
+  readonly port: number;
+  /** The first accepted key. */
+  readonly apiKey: string;
+  /** Stops the server and resets all connections, those of hanging requests included. */
+  readonly close: () => Promise<void>;
+
+  constructor(
+    running: { url: string; port: number; apiKey: string; close: () => Promise<void> },
+    commands: ControlCommands,
+  ) {
+    super(sendInProcess(commands));
+    this.url = running.url;
+    this.port = running.port;
+    this.apiKey = running.apiKey;
+    this.close = running.close;
+  }
+}
+
+/** Starts a stand-in for the upstream: a real HTTP server with scripted jobs, made-up visitors and faults on demand. */
+export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
+  const keys = typeof options.apiKey === 'string' ? [options.apiKey] : (options.apiKey ?? [SANDBOX_API_KEY]);
+  const parts = buildParts(options, keys);
+  const server = createServer();
+  server.keepAliveTimeout = options.keepAliveTimeoutMs ?? 5_000;
+  const connections = new Connections(server, parts.faults);
+  const trap = { visits: 0 };
+  const closeIdleConnections = () => server.closeIdleConnections();
+  const commands = controlCommands({ ...parts, connections, trap, closeIdleConnections });
+  const handler = new RequestHandler({ ...parts, connections, log: options.log ?? (() => {}) });
+  const host = options.host ?? '127.0.0.1';
+  server.listen(options.port ?? 0, host);
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const announce = options.announceKeepAlive ?? true;
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    // With a Connection header of ours node adds no Keep-Alive header.
+    if (!announce) response.setHeader('connection', 'keep-alive');
+    dispatch({ handler, commands, trap, trapUrl: `${url}/__sandbox/trap` }, request, response);
+  });
+  const close = async () => {
+    const closed = once(server, 'close');
+    server.close();
+    connections.resetAll();
+    await closed;
+    parts.jobs.close();
+  };
+  const first = keys[0];
+  const apiKey = typeof first === 'object' ? first.key : (first ?? SANDBOX_API_KEY);
+  return new Sandbox({ url, port, apiKey, close }, commands);
+}
+
+function buildParts(options: SandboxOptions, accepted: ApiKey[]) {
+  const clock = new SandboxClock({ manual: options.clock === 'manual', startAt: options.startAt });
+  const jobs = new Jobs({ clock, script: options.script ?? {}, dataFile: options.dataFile });
+  const visitors = new Visitors(clock, options.visitors ?? {});
+  const keys = new ApiKeys(accepted);
+  const limiter = new RateLimiter(options.rateLimits ?? {});
+  const operations = new Operations({ clock, jobs, visitors, keys, limiter });
+  return {
+    clock,
+    jobs,
+    visitors,
+    keys,
+    limiter,
+    operations,
+    faults: new Faults(),
+    books: new Books(options.keptRequests ?? 1_000),
+  };
+}
+
+interface Routes {
+  handler: RequestHandler;
+  commands: ControlCommands;
+  trap: { visits: number };
+  trapUrl: string;
+}
+
+function dispatch(
+  { handler, commands, trap, trapUrl }: Routes,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const route = parseRoute(request.method ?? '', request.url ?? '');
+  response.on('error', () => {});
+  if (route.kind === 'operation') void handler.handle(route, request, response, trapUrl);
+  else if (route.kind === 'control') void answerControl(commands, route.command, request, response);
+  else if (route.kind === 'trap') {
+    trap.visits++;
+    request.resume();
+    sendAnswer(response, { status: 200, body: '{"id":"trap","status":"completed"}' });
+  } else handler.unknown(request, response);
+}

@@ -1,0 +1,149 @@
+import { hashText, mix } from './random.js';
+import type { OddKind, VisitorSettings } from './visitor-settings.js';
+
+/** Rows that came, went or moved since the window's data were made; small, whatever the number of rows. */
+export interface RowEdits {
+  /** Original indexes that are gone, ascending. */
+  deleted: number[];
+  /** Rows added at the front and at the end. */
+  front: number;
+  end: number;
+  /** How many rows have moved from the front to the end. */
+  rotation: number;
+  totals: number;
+}
+
+/** A window's rows at one moment; any row is worked out from its position, so nothing is kept. */
+export interface RowView {
+  settings: VisitorSettings;
+  seed: number;
+  /** Part of the data that has arrived, 0 to 1. */
+  arrived: number;
+  edits: RowEdits;
+  /** Moves rows of equal totals. */
+  shuffle: number;
+}
+
+interface Row {
+  path: string;
+  human: unknown;
+  ai: unknown;
+  total: unknown;
+}
+
+const PLAIN = ['/', '/docs/', '/blog/', '/pricing/', '/products/', '/help/'];
+const UNICODE = [
+  '/страница/',
+  '/日本語/',
+  '/café/',
+  '/cafe\u0301/',
+  '/🚀/',
+  '/"quoted"/',
+  '/back\\slash/',
+  '/عربى/',
+  '/a%2Fb/',
+  '/tab\t/',
+];
+const UNICODE_JSON = UNICODE.map((start) => JSON.stringify(start).slice(1, -1));
+
+const ODD: Record<OddKind, unknown> = { null: null, negative: -1, fraction: 12.5, huge: 2 ** 53, text: '12' };
+
+export function windowSeed(settings: VisitorSettings, projectId: string, from: string, to: string): number {
+  return hashText(`${settings.seed ?? 1}|${projectId}|${from}|${to}`);
+}
+
+/** Rows that the window shows at this moment. */
+export function rowCount({ settings, arrived, edits }: RowView): number {
+  const all = settings.entries?.length ?? settings.rows ?? 120;
+  const base = all - edits.deleted.length;
+  return edits.front + Math.floor(base * arrived) + (arrived < 1 ? 0 : edits.end);
+}
+
+/** The totals as JSON: independent numbers, near those of a site whose visitors see several pages. */
+export function totalsJson(view: RowView): string {
+  const { settings, arrived, edits } = view;
+  if (settings.totals !== undefined) return JSON.stringify(settings.totals);
+  const all = settings.entries?.length ?? settings.rows ?? 120;
+  const human = Math.floor(all * (40 + (view.seed % 20)) * arrived) + edits.totals;
+  const ai = Math.floor(all * (9 + (view.seed % 7)) * arrived);
+  return `{"human":${human},"ai":${ai},"total":${human + ai - Math.floor(ai / 3)}}`;
+}
+
+/** The JSON of the rows from `start` to before `end`, both within the row count. */
+export function rowsJson(view: RowView, start: number, end: number): string {
+  let text = '';
+  for (let position = start; position < end; position++) {
+    text += (position === start ? '' : ',') + rowJson(view, position);
+  }
+  return text;
+}
+
+/** A row as an object. */
+export function rowAt(view: RowView, position: number): Row {
+  return JSON.parse(rowJson(view, position)) as Row;
+}
+
+function rowJson(view: RowView, position: number): string {
+  const { edits } = view;
+  const count = rowCount(view);
+  let at = edits.rotation === 0 ? position : (position + edits.rotation) % count;
+  if (at < edits.front) return addedRow('front', edits.front - at, view);
+  at -= edits.front;
+  const lastBase = count - edits.front - (view.arrived < 1 ? 0 : edits.end);
+  if (at >= lastBase) return addedRow('end', at - lastBase + 1, view);
+  return originalRow(view, originalIndex(tied(view, at, lastBase), edits.deleted));
+}
+
+function addedRow(where: string, number: number, view: RowView): string {
+  return numbers(`/added/${where}/${number}`, mix(view.seed + 0x517c + number), 1);
+}
+
+/** Turns the rows within each group of equal totals by one place per request. */
+function tied({ settings, shuffle }: RowView, at: number, count: number): number {
+  const size = settings.shuffleTies;
+  if (size === undefined) return at;
+  const start = at - (at % size);
+  const group = Math.min(size, count - start);
+  return start + ((at - start + shuffle) % group);
+}
+
+function originalIndex(at: number, deleted: number[]): number {
+  let index = at;
+  for (const gone of deleted) {
+    if (gone > index) break;
+    index++;
+  }
+  return index;
+}
+
+function originalRow(view: RowView, index: number): string {
+  const { settings, seed, arrived } = view;
+  const entry = settings.entries?.[index];
+  if (entry) return JSON.stringify(entry);
+  const named = index === settings.repeatedPathAt ? index - 1 : index;
+  const path = pathJson(settings, named);
+  const odd = settings.oddCounts;
+  if (odd && index % odd.every === 0) {
+    return `{"path":"${path}","human":${JSON.stringify(ODD[odd.kind])},"ai":1,"total":20}`;
+  }
+  const size = settings.shuffleTies;
+  if (size !== undefined) return tiedRow(path, Math.floor(index / size), view);
+  return numbers(path, mix(seed + Math.imul(index, 0x9e3779b1)), arrived);
+}
+
+function tiedRow(path: string, group: number, { settings }: RowView): string {
+  const total = Math.max(1, (settings.rows ?? 120) - group);
+  return `{"path":"${path}","human":${total},"ai":${group & 1},"total":${total}}`;
+}
+
+function pathJson(settings: VisitorSettings, index: number): string {
+  if (settings.paths === 'unicode') return (UNICODE_JSON[index % UNICODE_JSON.length] ?? '/') + index;
+  return (PLAIN[index % PLAIN.length] ?? '/') + index;
+}
+
+function numbers(path: string, hash: number, arrived: number): string {
+  const human = Math.floor((hash & 1023) * arrived);
+  const ai = Math.floor(((hash >>> 10) & 255) * arrived);
+  const shared = (hash >>> 18) % (Math.min(human, ai) + 1);
+  return `{"path":"${path}","human":${human},"ai":${ai},"total":${human + ai - shared}}`;
+}

@@ -1,0 +1,15 @@
+/** For test suites of the services that use agent-jobs: a stand-in upstream with scripts, faults and books. */
+export { SANDBOX_API_KEY, type ApiKey } from './sandbox/api-keys.js';
+export type { OperationCount, RequestRecord } from './sandbox/books.js';
+export { CHAOS_KINDS, type Chaos } from './sandbox/chaos.js';
+export type { ConnectionCount } from './sandbox/connections.js';
+export type { Paging, SandboxCounts } from './sandbox/control-commands.js';
+export { SandboxControl } from './sandbox/control.js';
+export type { FaultEffect, FaultKind, FaultRule } from './sandbox/fault-rule.js';
+export type { FaultStatus } from './sandbox/faults.js';
+export type { JobScript, JobStep } from './sandbox/job-script.js';
+export type { CreateRecord, MessageRecord, ScriptRule } from './sandbox/jobs.js';
+export type { RateLimits } from './sandbox/rate-limit.js';
+export { Sandbox, startSandbox, type SandboxOptions } from './sandbox/sandbox.js';
+export type { DriftEvent, VisitorSettings } from './sandbox/visitor-settings.js';
+export type { VisitorTruth } from './sandbox/visitors.js';
