@@ -1,3 +1,4 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { accessSync, constants } from 'node:fs';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import type { NativeConnectionOptions } from '@temporalio/worker';
@@ -19,6 +20,7 @@ export function readTemporal(env: Record<string, string>): TemporalSettings | Co
   if (unreadable) return { variable: unreadable, problem: 'should be the path of a readable file' };
   try {
     const { connectionOptions, namespace } = loadClientConnectConfig({ overrideEnvVars: env });
+    checkCertificates(connectionOptions.tls);
     const address = connectionOptions.address ?? DEFAULT_ADDRESS;
     return { address, namespace: namespace ?? DEFAULT_NAMESPACE, connectionOptions: { ...connectionOptions, address } };
   } catch (error) {
@@ -37,6 +39,25 @@ function unreadableFile(env: Record<string, string>): string | undefined {
       return true;
     }
   });
+}
+
+// The native client takes garbage for an absent certificate authority, or fails only when it connects.
+function checkCertificates(tls: NativeConnectionOptions['tls']): void {
+  if (typeof tls !== 'object' || tls === null) return;
+  const { serverRootCACertificate: ca, clientCertPair: pair } = tls;
+  if (ca) readPem('TEMPORAL_TLS_SERVER_CA_CERT_*', () => new X509Certificate(ca));
+  if (!pair) return;
+  const certificate = readPem('TEMPORAL_TLS_CLIENT_CERT_*', () => new X509Certificate(pair.crt));
+  const key = readPem('TEMPORAL_TLS_CLIENT_KEY_*', () => createPrivateKey(Buffer.from(pair.key)));
+  if (!certificate.checkPrivateKey(key)) throw new Error('TEMPORAL_TLS_CLIENT_KEY_* is not the key of the certificate');
+}
+
+function readPem<T>(name: string, read: () => T): T {
+  try {
+    return read();
+  } catch {
+    throw new Error(`${name} is not in PEM format`);
+  }
 }
 
 // The TOML parser's message goes on with an excerpt of the file, which may hold a key.
