@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowUpdateFailedError, type Client } from '@temporalio/client';
-import { WorkflowNotFoundError } from '@temporalio/common';
+import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
 import { followUpSignal, sendFollowUpUpdate, type FollowUpAnswer } from '../contract.js';
 import { parseFollowUp } from '../job-input.js';
 import { FollowUpUnconfirmedError, MessageRefusedError } from './errors.js';
@@ -9,6 +10,8 @@ import { isOutage, temporalCall } from './temporal-call.js';
 
 /** Each further round means that the workflow ended, or was attached anew, in between. */
 const MOST_ROUNDS = 5;
+/** Long enough for a workflow to close after its last answers. */
+const BETWEEN_ROUNDS_MS = 200;
 
 export interface FollowUpOptions {
   /** Makes a repetition harmless: the same id is sent at most once over the job's life. Default: a new one. */
@@ -65,14 +68,21 @@ function identify(prompt: string, id: string | undefined): IdentifiedFollowUp {
   return { prompt: checked.prompt, id: checked.id ?? randomUUID() };
 }
 
-/** Undefined where the workflow has ended: Temporal then surely did not take the message. */
+/** Undefined where the workflow has ended, or is about to: the message was surely not taken. */
 async function unlessEnded<T>(send: () => Promise<T>): Promise<T | undefined> {
   try {
     return await send();
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return undefined;
+    if (error instanceof WorkflowNotFoundError || isEnding(error)) return undefined;
     throw error;
   }
+}
+
+/** The workflow refuses new messages while it gives its last answers. */
+function isEnding(error: unknown): boolean {
+  if (!(error instanceof WorkflowUpdateFailedError) || !(error.cause instanceof ApplicationFailure)) return false;
+  const [details] = error.cause.details ?? [];
+  return (details as { field?: unknown } | undefined)?.field === 'job';
 }
 
 async function confirmed<T>(
@@ -85,6 +95,7 @@ async function confirmed<T>(
   const again = `; repeat it with id ${JSON.stringify(id)}, which is sent at most once`;
   try {
     for (let round = 1; round <= MOST_ROUNDS; round++) {
+      if (round > 1) await delay(BETWEEN_ROUNDS_MS, undefined, signal === undefined ? {} : { signal });
       const taken = await temporalCall(client, signal, attempt);
       if (taken !== undefined) return taken;
     }

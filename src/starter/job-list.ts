@@ -2,6 +2,7 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase, type UnknownWrite } from '../contract.js';
 import { JobHandle } from './job-handle.js';
+import { explain } from './temporal-call.js';
 
 /** Queries in flight at once: enough for hundreds after an outage, gentle to one worker. */
 const CONCURRENT_QUERIES = 10;
@@ -39,9 +40,13 @@ export interface AttentionItem {
 
 /** Lists jobs, newest first as far as the server sorts them; a chain of runs shows its newest only. */
 export async function* listJobs(client: Client, filter: JobFilter = {}): AsyncGenerator<JobSummary, void, undefined> {
-  for await (const run of client.workflow.list({ query: toQuery(filter) })) {
-    const job = toSummary(run);
-    if (filter.projectId === undefined || job.projectId === filter.projectId) yield job;
+  try {
+    for await (const run of client.workflow.list({ query: toQuery(filter) })) {
+      const job = toSummary(run);
+      if (filter.projectId === undefined || job.projectId === filter.projectId) yield job;
+    }
+  } catch (error) {
+    throw explain(client, error);
   }
 }
 

@@ -61,11 +61,12 @@ function attachOperation(run: RunRecord, ended: EndedJob) {
   });
 }
 
+/** `unknown` for an id that an even earlier run used up, since only the ids are handed on. */
 function answerFromBooks(workflowId: string, ended: EndedJob, id: string): FollowUpAnswer | null {
   const known = ended.followUps.find((followUp) => followUp.id === id && followUp.state !== 'abandoned');
-  if (known === undefined) return null;
-  if (known.state === 'queued') throw cutShort(workflowId, known);
-  return { id, state: known.state, job: ended.job };
+  if (known?.state === 'queued') throw cutShort(workflowId, known);
+  if (known === undefined && !ended.usedFollowUpIds.includes(id)) return null;
+  return { id, state: known?.state ?? 'unknown', job: ended.job };
 }
 
 /** Only a termination leaves a follow-up queued; its id is used up, for the write may have been in flight. */

@@ -6,6 +6,7 @@ import { TemporalCallError } from './errors.js';
 const GRPC = {
   invalidArgument: 3,
   deadlineExceeded: 4,
+  notFound: 5,
   permissionDenied: 7,
   failedPrecondition: 9,
   unavailable: 14,
@@ -50,13 +51,17 @@ function grpcError(error: unknown): { code: number; details: string } | undefine
   return undefined;
 }
 
-function explain(client: Client, error: unknown): unknown {
+/** The error in words that say what to do, where it is one of Temporal's own. */
+export function explain(client: Client, error: unknown): unknown {
   const namespace = client.options.namespace;
   if (error instanceof NamespaceNotFoundError) {
     const text = `Temporal has no namespace "${error.namespace || namespace}": check TEMPORAL_NAMESPACE`;
     return new TemporalCallError(text, { cause: error });
   }
   const grpc = grpcError(error);
+  if (grpc !== undefined && grpc.code === GRPC.notFound && /namespace/i.test(grpc.details)) {
+    return new TemporalCallError(`${grpc.details}: check TEMPORAL_NAMESPACE`, { cause: error });
+  }
   if (grpc === undefined || !(error instanceof ServiceError || isGrpcServiceError(error))) return error;
   return new TemporalCallError(`Temporal did not take the call: ${advice(grpc, namespace)}`, { cause: error });
 }
