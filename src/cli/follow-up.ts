@@ -1,0 +1,57 @@
+import type { Command } from 'commander';
+import type { FollowUpState } from '../contract.js';
+import { EXIT } from './exit-codes.js';
+import { readPrompt } from './job-options.js';
+import { print, printJson, withSession } from './session.js';
+import { fields } from './text.js';
+
+interface FollowUpFlags {
+  id?: string;
+  promptFile?: string;
+  wait?: boolean;
+  json?: boolean;
+}
+
+export function addFollowUp(program: Command): void {
+  const command = program
+    .command('follow-up')
+    .description('send a further instruction to a job, also to one whose workflow has ended')
+    .argument('<workflow-id>', 'the job')
+    .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
+    .option('--id <id>', 'sent at most once over the whole life of the job (default: a new one each time)')
+    .option('--prompt-file <path>', 'read the prompt from a file')
+    .option('--wait', 'wait until the upstream took it (exit 0), refused it or nobody knows (exit 1)')
+    .option('--json', 'print JSON')
+    .action((workflowId: string, prompt: string | undefined, flags: FollowUpFlags) =>
+      followUp(command, workflowId, prompt, flags),
+    );
+}
+
+async function followUp(
+  command: Command,
+  workflowId: string,
+  argument: string | undefined,
+  flags: FollowUpFlags,
+): Promise<void> {
+  const prompt = await readPrompt(argument, flags.promptFile);
+  const { parseFollowUp } = await import('../job-input.js');
+  parseFollowUp({ prompt, id: flags.id }); // Wrong values are told before anything is connected.
+  await withSession(command, async ({ jobs, signal }) => {
+    const job = jobs.handle(workflowId);
+    const options = { id: flags.id, signal };
+    const answer: { id: string; state?: FollowUpState } = flags.wait
+      ? await job.sendFollowUp(prompt, options)
+      : await job.followUp(prompt, options);
+    const state = answer.state ?? 'queued';
+    if (flags.json) printJson(answer);
+    else
+      print(
+        fields([
+          ['Workflow', workflowId],
+          ['Follow-up', answer.id],
+          ['State', state],
+        ]),
+      );
+    if (flags.wait && state !== 'sent' && state !== 'queued') process.exitCode = EXIT.error;
+  });
+}

@@ -1,0 +1,52 @@
+import type { Command } from 'commander';
+import type { JobState } from '../contract.js';
+import { waitAndPrint } from './job-end.js';
+import { print, printJson, withSession } from './session.js';
+import { fields, hint, readableTime } from './text.js';
+
+const WAIT_EXITS = `
+Exit code: 0 completed or archived, 3 failed, 4 timedOut, 5 lost, 6 abandoned,
+7 no job was made (InvalidInput, CreateRejected), 8 UnknownOutcome, 9 canceled or terminated,
+1 any other error, 2 wrong usage, 130 interrupted (the job goes on)`;
+
+export function addInspect(program: Command): void {
+  const state = program
+    .command('state')
+    .description('show what a job is doing, or did')
+    .argument('<workflow-id>', 'the job')
+    .option('--json', 'print JSON')
+    .action((workflowId: string, { json }: { json?: boolean }) =>
+      withSession(state, async ({ jobs, globals, signal }) => {
+        const present = await jobs.handle(workflowId).state({ signal });
+        if (json) printJson({ workflowId, ...present });
+        else print(describeState(workflowId, present, hint(globals, ['resolve', workflowId, '<action>'])));
+      }),
+    );
+  const wait = program
+    .command('wait')
+    .description('wait for a job’s end')
+    .argument('<workflow-id>', 'the job')
+    .option('--json', 'print JSON')
+    .addHelpText('after', WAIT_EXITS)
+    .action((workflowId: string, { json }: { json?: boolean }) =>
+      withSession(wait, ({ jobs, signal }) => waitAndPrint(jobs.handle(workflowId), signal, json ?? false)),
+    );
+}
+
+function describeState(workflowId: string, state: JobState, settle: string): string {
+  const { job, unknown } = state;
+  const lines = fields([
+    ['Workflow', workflowId],
+    ['Phase', state.phase],
+    ['Project', state.projectId],
+    ['Job', state.jobId],
+    ['Upstream says', job?.status],
+    ['Pull request', job?.prLink],
+    ['Started', readableTime(state.startedAt)],
+    ['Last change', readableTime(state.lastChangeAt)],
+    ['Reads', String(state.polls)],
+    ['Follow-ups', state.followUps.map(({ id, state: fate }) => `${id}: ${fate}`).join(', ')],
+    ['Unknown', unknown && `${unknown.kind} ${unknown.followUpId ?? ''} since ${unknown.since}: ${unknown.reason}`],
+  ]);
+  return unknown === null ? lines : `${lines}\nSettle it with: ${settle}`;
+}

@@ -1,0 +1,53 @@
+import type { AgentJobResult, Outcome } from '../contract.js';
+import type { JobHandle } from '../starter.js';
+import { EXIT } from './exit-codes.js';
+import { print, printJson, tell } from './session.js';
+import { fields, readableTime } from './text.js';
+
+const OUTCOME_EXIT: Record<Outcome, number> = {
+  completed: EXIT.ok,
+  archived: EXIT.ok,
+  failed: EXIT.failed,
+  timedOut: EXIT.timedOut,
+  lost: EXIT.lost,
+  abandoned: EXIT.abandoned,
+};
+
+/** By the names of the starter's errors. */
+const FAILURE_EXIT: Record<string, number> = {
+  InvalidInputError: EXIT.notCreated,
+  CreateRejectedError: EXIT.notCreated,
+  UnknownOutcomeError: EXIT.unknownOutcome,
+  JobCanceledError: EXIT.canceled,
+  JobTerminatedError: EXIT.canceled,
+};
+
+/** Waits for a job's end, prints it and sets the exit code that belongs to it. */
+export async function waitAndPrint(job: JobHandle, signal: AbortSignal, isJson: boolean): Promise<void> {
+  try {
+    const result = await job.result({ signal });
+    if (isJson) printJson(result);
+    else print(describeResult(job.workflowId, result));
+    process.exitCode = OUTCOME_EXIT[result.outcome];
+  } catch (error) {
+    const { name, message } = error as Error;
+    const code = FAILURE_EXIT[name];
+    if (code === undefined) throw error;
+    if (isJson) printJson({ workflowId: job.workflowId, error: name.replace(/Error$/, ''), message });
+    tell(`agent-jobs: the job failed: ${message}`);
+    process.exitCode = code;
+  }
+}
+
+function describeResult(workflowId: string, result: AgentJobResult): string {
+  const followUps = result.followUps.map(({ id, state, error }) => `${id}: ${state}${error ? ` (${error})` : ''}`);
+  return fields([
+    ['Workflow', workflowId],
+    ['Outcome', result.outcome],
+    ['Job', result.jobId],
+    ['Pull request', result.job?.prLink],
+    ['Follow-ups', followUps.join(', ')],
+    ['Started', readableTime(result.startedAt)],
+    ['Finished', readableTime(result.finishedAt)],
+  ]);
+}

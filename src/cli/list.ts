@@ -1,0 +1,75 @@
+import type { Command } from 'commander';
+import type { Phase } from '../contract.js';
+import type { JobSummary } from '../starter.js';
+import { print, printJson, tell, withSession } from './session.js';
+import { readableTime, table } from './text.js';
+import { UsageError } from './usage-error.js';
+
+const DEFAULT_LIMIT = 100;
+
+interface ListFlags {
+  phase?: string;
+  project?: string;
+  running?: boolean;
+  limit: string;
+  json?: boolean;
+}
+
+export function addList(program: Command): void {
+  const command = program
+    .command('list')
+    .description('list jobs')
+    .option('--phase <phase>', 'creating, watching, sending, needsAttention, lingering or done')
+    .option('--project <id>', 'of one project')
+    .option('--running', 'only jobs whose workflow runs')
+    .option('--limit <number>', 'at most this many, 0 for all', String(DEFAULT_LIMIT))
+    .option('--json', 'print one line of JSON for each job')
+    .action((flags: ListFlags) => list(command, flags));
+}
+
+async function list(command: Command, flags: ListFlags): Promise<void> {
+  const limit = toLimit(flags.limit);
+  const phase = await toPhase(flags.phase);
+  await withSession(command, async ({ jobs, signal }) => {
+    const rows: JobSummary[] = [];
+    let count = 0;
+    for await (const job of jobs.list({ phase, projectId: flags.project, isRunning: flags.running })) {
+      signal.throwIfAborted();
+      if (count === limit) {
+        tell(`agent-jobs: there are more; --limit 0 lists all`);
+        break;
+      }
+      count += 1;
+      if (flags.json) printJson(job);
+      else rows.push(job);
+    }
+    if (!flags.json) print(rows.length === 0 ? 'no jobs' : describe(rows));
+  });
+}
+
+function describe(jobs: JobSummary[]): string {
+  const headings = ['WORKFLOW', 'PHASE', 'UPSTREAM', 'TEMPORAL', 'STARTED', 'PULL REQUEST'];
+  const rows = jobs.map((job) => [
+    job.workflowId,
+    job.phase ?? '',
+    job.status ?? '',
+    job.workflowStatus.toLowerCase(),
+    readableTime(job.startedAt),
+    job.prLink ?? '',
+  ]);
+  return table(headings, rows);
+}
+
+function toLimit(text: string): number {
+  const limit = Number(text);
+  if (!/^\d+$/.test(text)) throw new UsageError('--limit must be a whole number, 0 for all');
+  return limit === 0 ? Infinity : limit;
+}
+
+async function toPhase(phase: string | undefined): Promise<Phase | undefined> {
+  if (phase === undefined) return undefined;
+  const { PHASES } = await import('../contract.js');
+  const known = PHASES.find((name) => name === phase);
+  if (known === undefined) throw new UsageError(`--phase must be one of ${PHASES.join(', ')}`);
+  return known;
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env node
+import { readFileSync } from 'node:fs';
+import { Command, CommanderError } from 'commander';
+import { addAttention } from './attention.js';
+import { EXIT } from './exit-codes.js';
+import { addFollowUp } from './follow-up.js';
+import { addInspect } from './inspect.js';
+import { addList } from './list.js';
+import { addResolve } from './resolve.js';
+import { addSetup } from './setup.js';
+import { addStart } from './start.js';
+import { addSteer } from './steer.js';
+
+/** Every group of commands; a file of its own that loads what it needs only when a command runs. */
+const COMMANDS = [addSetup, addStart, addFollowUp, addInspect, addList, addAttention, addResolve, addSteer];
+
+function createProgram(): Command {
+  const program = new Command('agent-jobs')
+    .description('Start, steer and settle agent jobs on Temporal.')
+    .version(readVersion())
+    .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS or the profile)')
+    .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE or the profile)')
+    .option('--task-queue <name>', 'where the worker listens (default: AGENT_JOBS_TASK_QUEUE or agent-jobs)')
+    .showHelpAfterError()
+    .exitOverride();
+  for (const add of COMMANDS) add(program);
+  return program;
+}
+
+function readVersion(): string {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+    version: string;
+  };
+  return version;
+}
+
+/** By name, since the classes would have to be loaded. */
+const USAGE_ERRORS: readonly string[] = ['UsageError', 'InvalidInputError'];
+
+async function main(): Promise<void> {
+  // The reader of a pipe has seen enough: no reason to complain.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit();
+    throw error;
+  });
+  const program = createProgram();
+  try {
+    await program.parseAsync();
+  } catch (error) {
+    process.exitCode = exitCodeOf(program, error as Error);
+  }
+}
+
+function exitCodeOf(program: Command, error: Error): number {
+  // Commander has told it already; help and version end with 0.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  process.stderr.write(`agent-jobs: ${error.message}\n`);
+  if (error.name === 'InterruptedError') return EXIT.interrupted;
+  if (!USAGE_ERRORS.includes(error.name)) return EXIT.error;
+  process.stderr.write(`\n${usageOf(program)}`);
+  return EXIT.usage;
+}
+
+/** Help of the command that was called. */
+function usageOf(program: Command): string {
+  const called = program.commands.find((command) => program.args[0] === command.name()) ?? program;
+  return called.helpInformation();
+}
+
+await main();

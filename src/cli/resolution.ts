@@ -1,0 +1,43 @@
+import type { ResolveUnknownInput } from '../contract.js';
+
+/** A decision about one job's present unknown. */
+export type Resolution = ResolveUnknownInput & { workflowId: string };
+
+/** A line of `--from`: a decision, or what is wrong with it. */
+export type ResolutionLine =
+  | { number: number; resolution: Resolution; problem: null }
+  | { number: number; resolution?: undefined; problem: string };
+
+interface ResolutionFields {
+  workflowId?: unknown;
+  action?: unknown;
+  jobId?: unknown;
+  since?: unknown;
+  followUpId?: unknown;
+}
+
+/** Checks a decision; throws InvalidInputError. */
+export async function readResolution({ workflowId, ...decision }: ResolutionFields): Promise<Resolution> {
+  const { InvalidInputError, parseResolution } = await import('../job-input.js');
+  if (typeof workflowId !== 'string' || workflowId === '') throw new InvalidInputError('workflowId', 'is missing');
+  const resolution = parseResolution(decision);
+  return { ...resolution, workflowId };
+}
+
+/** Reads lines of JSON, blank ones left out; a wrong line has a problem and harms no other. */
+export async function readResolutionLines(text: string): Promise<ResolutionLine[]> {
+  const lines = text.split('\n').map((line, index) => ({ line: line.trim(), number: index + 1 }));
+  return Promise.all(lines.filter(({ line }) => line !== '').map(({ line, number }) => readLine(line, number)));
+}
+
+async function readLine(line: string, number: number): Promise<ResolutionLine> {
+  try {
+    const fields = JSON.parse(line) as ResolutionFields | null;
+    if (typeof fields !== 'object' || fields === null) throw new Error('is no JSON object');
+    if (fields.action == null) throw new Error('has no action');
+    if (typeof fields.since !== 'string') throw new Error('has no since, which names the unknown that is meant');
+    return { number, resolution: await readResolution(fields), problem: null };
+  } catch (error) {
+    return { number, problem: error instanceof SyntaxError ? 'is no JSON' : (error as Error).message };
+  }
+}

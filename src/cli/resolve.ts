@@ -1,0 +1,146 @@
+import type { Command } from 'commander';
+import type { UnknownWrite } from '../contract.js';
+import type { AgentJobs } from '../starter.js';
+import { EXIT } from './exit-codes.js';
+import { readText } from './job-options.js';
+import { readResolution, readResolutionLines, type Resolution, type ResolutionLine } from './resolution.js';
+import { print, printJson, withSession } from './session.js';
+import { fields } from './text.js';
+import { UsageError } from './usage-error.js';
+
+interface ResolveFlags {
+  jobId?: string;
+  since?: string;
+  followUpId?: string;
+  from?: string;
+  dryRun?: boolean;
+  json?: boolean;
+}
+
+export function addResolve(program: Command): void {
+  const command = program
+    .command('resolve')
+    .description('settle a write of which nobody knows whether the upstream took it')
+    .argument('[workflow-id]', 'the job')
+    .argument(
+      '[action]',
+      'adopt (a create made the job --job-id), delivered (a follow-up arrived), retry (send it again), abandon',
+    )
+    .option('--job-id <id>', 'with adopt: the job that the create made')
+    .option('--since <time>', 'name the unknown you mean, as listed (default: the present one, which is shown)')
+    .option('--follow-up-id <id>', 'name the follow-up you mean')
+    .option('--from <path>', 'settle many: lines of "attention --json", each with an "action" ("-" is stdin)')
+    .option('--dry-run', 'show what would be settled, and settle nothing')
+    .option('--json', 'print JSON, a line for each')
+    .action((workflowId: string | undefined, action: string | undefined, flags: ResolveFlags) =>
+      flags.from === undefined
+        ? resolveOne(command, workflowId, action, flags)
+        : resolveMany(command, workflowId, flags.from, flags),
+    );
+}
+
+async function resolveOne(
+  command: Command,
+  workflowId: string | undefined,
+  action: string | undefined,
+  flags: ResolveFlags,
+): Promise<void> {
+  if (workflowId === undefined || action === undefined) {
+    throw new UsageError('name the workflow and the action, or give --from');
+  }
+  const { jobId, since, followUpId } = flags;
+  const resolution = await readResolution({ workflowId, action, jobId, since, followUpId });
+  await withSession(command, async ({ jobs, signal }) => {
+    const unknown = await readUnknown(jobs, resolution, signal);
+    if (!flags.json) print(describe(workflowId, unknown));
+    if (!flags.dryRun) await settle(jobs, resolution, unknown, signal);
+    if (flags.json) printJson({ workflowId, action, ...unknown, isSettled: !flags.dryRun });
+    else print(flags.dryRun ? `would be settled with ${action}` : `settled with ${action}`);
+  });
+}
+
+async function resolveMany(
+  command: Command,
+  workflowId: string | undefined,
+  file: string,
+  { dryRun = false, json = false }: ResolveFlags,
+): Promise<void> {
+  if (workflowId !== undefined) throw new UsageError('give a workflow id or --from, not both');
+  const lines = await readResolutionLines(await readText(file, '--from'));
+  let failures = 0;
+  await withSession(command, async ({ jobs, signal }) => {
+    for (const line of lines) {
+      signal.throwIfAborted();
+      const problem = await settleLine(jobs, line, dryRun, signal);
+      if (problem !== null) failures += 1;
+      report(line, problem, { dryRun, json });
+    }
+    if (!json) print(`${lines.length - failures} ${dryRun ? 'would be settled' : 'settled'}, ${failures} failed`);
+    if (failures > 0) process.exitCode = EXIT.error;
+  });
+}
+
+/** Null where the line was settled, or would be. */
+async function settleLine(
+  jobs: AgentJobs,
+  { resolution, problem }: ResolutionLine,
+  dryRun: boolean,
+  signal: AbortSignal,
+): Promise<string | null> {
+  if (resolution === undefined) return problem;
+  try {
+    const unknown = await readUnknown(jobs, resolution, signal);
+    if (!dryRun) await settle(jobs, resolution, unknown, signal);
+    return null;
+  } catch (error) {
+    signal.throwIfAborted();
+    return (error as Error).message;
+  }
+}
+
+function report(
+  line: ResolutionLine,
+  problem: string | null,
+  { dryRun, json }: { dryRun: boolean; json: boolean },
+): void {
+  const { number, resolution } = line;
+  const { workflowId = null, action = null } = resolution ?? {};
+  if (json) return printJson({ line: number, workflowId, action, isSettled: problem === null && !dryRun, problem });
+  const verdict = problem ?? (dryRun ? `would be settled with ${action}` : `settled with ${action}`);
+  print(`line ${number}  ${workflowId ?? '-'}  ${verdict}`);
+}
+
+/** The present unknown, which must be the one that was named and one that the action fits. */
+async function readUnknown(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal): Promise<UnknownWrite> {
+  const { unknown } = await jobs.handle(resolution.workflowId).state({ signal });
+  if (unknown === null) throw new Error('nothing is unknown any more: it was settled, or the job has ended');
+  const { since, followUpId, action } = resolution;
+  if ((since != null && since !== unknown.since) || (followUpId != null && followUpId !== unknown.followUpId)) {
+    throw new Error(`names another unknown; the present one is the ${unknown.kind} since ${unknown.since}`);
+  }
+  const fits = { adopt: unknown.kind === 'create', delivered: unknown.kind === 'followUp', retry: true, abandon: true };
+  if (!fits[action]) throw new Error(`${action} does not fit: a ${unknown.kind} is unknown`);
+  return unknown;
+}
+
+/** Names the unknown that was read, so that another one which came in between is not settled by mistake. */
+async function settle(
+  jobs: AgentJobs,
+  resolution: Resolution,
+  unknown: UnknownWrite,
+  signal: AbortSignal,
+): Promise<void> {
+  const { workflowId, ...decision } = resolution;
+  const named = { ...decision, since: unknown.since, followUpId: unknown.followUpId ?? null };
+  await jobs.handle(workflowId).resolveUnknown(named, { signal });
+}
+
+function describe(workflowId: string, unknown: UnknownWrite): string {
+  return fields([
+    ['Workflow', workflowId],
+    ['Unknown', unknown.kind],
+    ['Follow-up id', unknown.followUpId],
+    ['Reason', unknown.reason],
+    ['Since', unknown.since],
+  ]);
+}

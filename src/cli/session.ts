@@ -1,0 +1,60 @@
+import type { Command } from 'commander';
+import type { AgentJobs } from '../starter.js';
+
+/** Options that every command takes, before or after its name; the connection's override the environment. */
+export interface GlobalOptions {
+  address?: string;
+  namespace?: string;
+  taskQueue?: string;
+}
+
+/** What a command works with while it is connected. */
+export interface Session {
+  jobs: AgentJobs;
+  globals: GlobalOptions;
+  /** Aborted by Ctrl-C, which ends a wait and never a job. */
+  signal: AbortSignal;
+}
+
+/** Connects, runs a command, and disconnects whatever happens. */
+export async function withSession(command: Command, run: (session: Session) => Promise<void>): Promise<void> {
+  const globals = command.optsWithGlobals<GlobalOptions>();
+  // Loaded here, so that help and wrong commands answer at once.
+  const { AgentJobs } = await import('../starter.js');
+  const interrupt = new AbortController();
+  const onInterrupt = () => interrupt.abort(new InterruptedError());
+  process.once('SIGINT', onInterrupt);
+  try {
+    const jobs = await AgentJobs.connect(globals);
+    try {
+      await run({ jobs, globals, signal: interrupt.signal });
+    } finally {
+      await jobs.close();
+    }
+  } finally {
+    process.off('SIGINT', onInterrupt);
+  }
+}
+
+/** Ctrl-C during a wait. */
+export class InterruptedError extends Error {
+  override readonly name = 'InterruptedError';
+  constructor() {
+    super('interrupted; the job goes on');
+  }
+}
+
+/** Prints a line for people or programs. */
+export function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+/** Prints one value as a line of JSON. */
+export function printJson(value: unknown): void {
+  print(JSON.stringify(value));
+}
+
+/** Tells a person something that is not the answer itself. */
+export function tell(line: string): void {
+  process.stderr.write(`${line}\n`);
+}

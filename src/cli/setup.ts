@@ -1,0 +1,56 @@
+import type { Command } from 'commander';
+import type { Client } from '@temporalio/client';
+import { EXIT } from './exit-codes.js';
+import { print, tell, withSession } from './session.js';
+
+/** A key should outlive any retry of its caller. */
+const SHORTEST_RETENTION_DAYS = 30;
+const DAY_SECONDS = 86_400;
+
+export function addSetup(program: Command): void {
+  const command = program
+    .command('setup')
+    .description('prepare a namespace once: register the search attributes, check Temporal and the upstream')
+    .option('--project <id>', 'ask the upstream about this project, so that its key is checked too')
+    .action(({ project }: { project?: string }) =>
+      withSession(command, async ({ jobs: { client } }) => {
+        print(`Temporal           answers, namespace "${client.options.namespace}"`);
+        await showRetention(client);
+        const isRegistered = await registerSearchAttributes(client);
+        const { checkUpstream } = await import('./upstream-check.js');
+        const upstream = await checkUpstream(project);
+        print(`Upstream           ${upstream.text}`);
+        if (!isRegistered || upstream.isWrong) process.exitCode = EXIT.error;
+      }),
+    );
+}
+
+async function showRetention(client: Client): Promise<void> {
+  const { temporalCall } = await import('../starter/temporal-call.js');
+  const { namespace } = client.options;
+  const { config } = await temporalCall(client, undefined, () =>
+    client.workflowService.describeNamespace({ namespace }),
+  );
+  const days = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0) / DAY_SECONDS;
+  const shown = Number(days.toFixed(1));
+  print(`Retention          a key is remembered for ${shown} ${shown === 1 ? 'day' : 'days'} after its job ended`);
+  if (days >= SHORTEST_RETENTION_DAYS) return;
+  tell(`agent-jobs: below ${SHORTEST_RETENTION_DAYS} days; a key that comes later makes a second job. Raise it with:`);
+  tell(`  temporal operator namespace update --namespace "${namespace}" --retention ${SHORTEST_RETENTION_DAYS}d`);
+}
+
+async function registerSearchAttributes(client: Client): Promise<boolean> {
+  const { ensureSearchAttributes, SearchAttributesRefusedError } = await import('../search-attributes.js');
+  try {
+    // The client's connection type leaves the operator service out; every real Connection has it.
+    const connection = client.connection as unknown as Parameters<typeof ensureSearchAttributes>[0];
+    const added = await ensureSearchAttributes(connection, client.options.namespace);
+    print(`Search attributes  ${added.length === 0 ? 'were registered already' : `registered ${added.join(', ')}`}`);
+    return true;
+  } catch (error) {
+    if (!(error instanceof SearchAttributesRefusedError)) throw error;
+    tell(`agent-jobs: ${error.message}\nSomebody with the rights must run one of:`);
+    for (const line of error.commands) tell(`  ${line}`);
+    return false;
+  }
+}

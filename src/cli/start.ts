@@ -1,0 +1,73 @@
+import { randomUUID } from 'node:crypto';
+import type { Command } from 'commander';
+import type { AgentJobs, JobHandle } from '../starter.js';
+import { waitAndPrint } from './job-end.js';
+import { addJobOptions, readPrompt, toJobOptions, type JobFlags } from './job-options.js';
+import { print, printJson, withSession } from './session.js';
+import { fields, hint } from './text.js';
+import { UsageError } from './usage-error.js';
+
+interface StartFlags extends JobFlags {
+  project: string;
+  key?: string;
+  jobId?: string;
+  promptFile?: string;
+  wait?: boolean;
+  json?: boolean;
+}
+
+export function addStart(program: Command): void {
+  const command = program
+    .command('start')
+    .description('start a job, or join the one that the same key and prompt already started')
+    .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
+    .requiredOption('--project <id>', 'the upstream project')
+    .option('--key <key>', 'makes a repetition answer with the same job (default: a new one each time)')
+    .option('--job-id <id>', 'watch this existing job instead of creating one')
+    .option('--prompt-file <path>', 'read the prompt from a file')
+    .option('--wait', 'wait for the end; the exit code tells the outcome, as with the command wait')
+    .option('--json', 'print JSON');
+  addJobOptions(command).action((prompt: string | undefined, flags: StartFlags) => start(command, prompt, flags));
+}
+
+async function start(command: Command, argument: string | undefined, flags: StartFlags): Promise<void> {
+  if (flags.jobId !== undefined && (argument ?? flags.promptFile) !== undefined) {
+    throw new UsageError('give a prompt or --job-id, not both: a job id watches a job that exists already');
+  }
+  const prompt = flags.jobId === undefined ? await readPrompt(argument, flags.promptFile) : undefined;
+  const { agentJobStartOptions } = await import('../start-options.js');
+  const key = flags.key ?? (prompt === undefined ? undefined : randomUUID());
+  const input = toInput(flags, prompt);
+  agentJobStartOptions(input, { key }); // Wrong values are told before anything is connected.
+  await withSession(command, async ({ jobs, globals, signal }) => {
+    const job = await startOrAttach(jobs, input, key, signal);
+    if (flags.json && !flags.wait) printJson({ workflowId: job.workflowId, key: key ?? null });
+    if (!flags.json) {
+      const next = flags.wait ? null : hint(globals, ['wait', job.workflowId]);
+      print(
+        fields([
+          ['Workflow', job.workflowId],
+          ['Key', flags.key === undefined ? key : null],
+          ['Next', next],
+        ]),
+      );
+    }
+    if (flags.wait) await waitAndPrint(job, signal, flags.json ?? false);
+  });
+}
+
+function toInput(flags: StartFlags, prompt: string | undefined) {
+  const options = toJobOptions(flags);
+  const { project: projectId, jobId } = flags;
+  return prompt === undefined ? { projectId, jobId: jobId ?? '', ...options } : { projectId, prompt, ...options };
+}
+
+function startOrAttach(
+  jobs: AgentJobs,
+  input: ReturnType<typeof toInput>,
+  key: string | undefined,
+  signal: AbortSignal,
+): Promise<JobHandle> {
+  if ('prompt' in input) return jobs.start({ ...input, key: key ?? randomUUID() }, { signal });
+  return jobs.attach({ ...input, key }, { signal });
+}
