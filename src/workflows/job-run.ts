@@ -71,6 +71,9 @@ export type Ending =
   | { kind: 'canceled' }
   | { kind: 'failed'; type: string; message: string; details: unknown };
 
+/** `pollNow` reads at most this often. */
+const SHORTEST_PAUSE_MS = 1_000;
+
 export class JobRun {
   readonly spec: JobSpec;
   readonly data: RunData;
@@ -80,14 +83,13 @@ export class JobRun {
   /** A write's activity runs: its outcome must be known before anything ends. */
   isInFlight = false;
   isCancelRequested = false;
-  /** Somebody wants the job read at once. */
-  isReadWanted = false;
+  /** When somebody wants the job read before its time; null where nobody does. */
+  readWantedAt: number | null = null;
   /** Waiting updates are answered with what is known each time this number grows. */
   releases = 0;
   /** The run is about to end or to continue as new: nobody is kept waiting. */
   isClosing = false;
-  /** When the last watch began. */
-  lastReadAt = 0;
+  #lastWatchAt = 0;
   /** The watch activity that runs. */
   #watching: { since: number; maxReads: number } | null = null;
   #stop: Extract<Ending, { kind: 'abandoned' | 'failed' }> | null = null;
@@ -185,14 +187,14 @@ export class JobRun {
     data.missing = null;
     data.isLost = false;
     this.#restartClock();
-    this.isReadWanted = true;
+    this.readWantedAt = this.#now();
   }
 
   followUpRejected(error: string): void {
     this.followUps.settle('rejected', error);
     this.data.write = null;
     // The watch that ran beside the write does not end at a terminal status it knows.
-    if (this.data.endedAt === null) this.isReadWanted = true;
+    if (this.data.endedAt === null) this.readWantedAt = this.#now();
   }
 
   /** The run ends: what waits was surely never sent, but for a follow-up that may have arrived. */
@@ -231,7 +233,7 @@ export class JobRun {
       data.write = { ...write, confirmed: true, refusals: 0, notSent: 0, unknownSends: 0, notBefore: 0 };
       this.followUps.mark('queued');
       // The watch that ran meanwhile knows no deadline.
-      this.isReadWanted = data.jobId !== null;
+      if (data.jobId !== null) this.readWantedAt = this.#now();
     } else if (resolution.action === 'adopt') {
       this.jobKnown(resolution.jobId, null);
     } else if (resolution.action === 'delivered') {
@@ -288,9 +290,14 @@ export class JobRun {
     }
   }
 
+  /** `pollNow`: at once, but at most once a second. */
+  wantRead(): void {
+    if (this.data.jobId !== null) this.readWantedAt ??= Math.max(this.#now(), this.#lastWatchAt + SHORTEST_PAUSE_MS);
+  }
+
   beginWatch(maxReads: number): void {
-    this.isReadWanted = false;
-    this.lastReadAt = this.#now();
+    this.readWantedAt = null;
+    this.#lastWatchAt = this.#now();
     this.#watching = { since: this.#now(), maxReads };
   }
 

@@ -21,9 +21,7 @@ const MOST_WAITING_UPDATES = 5;
 /** Registers every handler; to be called before anything else, so that no message meets a run without them. */
 export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   setHandler(jobStateQuery, () => run.state());
-  setHandler(pollNowSignal, () => {
-    if (run.data.jobId !== null) run.isReadWanted = true;
-  });
+  setHandler(pollNowSignal, () => run.wantRead());
   setHandler(followUpSignal, (input) => {
     takeSignal(run, input);
     dashboard.describe();

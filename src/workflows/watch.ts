@@ -24,8 +24,6 @@ const { watchJob } = proxyActivities<JobActivities>({
 
 /** Reads of one segment: few enough to show progress in history, many enough to cost nothing. */
 const READS_PER_SEGMENT = 60;
-/** `pollNow` reads at most this often. */
-const SHORTEST_PAUSE_MS = 1_000;
 
 /** Reads the job by the plan for as long as the run lasts. */
 export async function watch(run: JobRun, turn: Turn): Promise<never> {
@@ -46,16 +44,15 @@ function nextWaitMs({ spec, data }: JobRun): number {
 async function nextTurn(run: JobRun, turn: Turn, dueAt: number): Promise<void> {
   const { data } = run;
   for (;;) {
-    await turn.until(() => !turn.isOver() && (run.isReadWanted || !run.isLingering));
-    const { isReadWanted, isLingering, watchDeadline } = run;
-    const wantedAt = isReadWanted ? run.lastReadAt + SHORTEST_PAUSE_MS : dueAt;
-    const readAt = Math.max(wantedAt, data.notBefore);
+    await turn.until(() => !turn.isOver() && (run.readWantedAt !== null || !run.isLingering));
+    const { readWantedAt, isLingering, watchDeadline } = run;
+    const readAt = Math.max(readWantedAt ?? dueAt, data.notBefore);
     const waitMs = Math.min(readAt, watchDeadline ?? Infinity) - Date.now();
     if (waitMs <= 0 && data.notBefore <= Date.now()) return;
     // At the deadline there is no last look against a Retry-After.
     if (waitMs <= 0) data.hasExpired = true;
     const isDifferent = () =>
-      run.isReadWanted !== isReadWanted || run.isLingering !== isLingering || run.watchDeadline !== watchDeadline;
+      run.readWantedAt !== readWantedAt || run.isLingering !== isLingering || run.watchDeadline !== watchDeadline;
     await turn.until(() => turn.isOver() || isDifferent(), waitMs, 'Next look');
   }
 }
@@ -73,7 +70,9 @@ async function segment(run: JobRun, turn: Turn): Promise<void> {
 async function untilReadWanted(run: JobRun, input: WatchJobInput): Promise<WatchJobResult | null> {
   const scope = new CancellationScope();
   try {
-    return await scope.run(() => Promise.race([watchJob(input), condition(() => run.isReadWanted).then(() => null)]));
+    return await scope.run(() =>
+      Promise.race([watchJob(input), condition(() => run.readWantedAt !== null).then(() => null)]),
+    );
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     const reason = error.cause?.message ?? error.message;

@@ -1,0 +1,48 @@
+/** A worker with the real workflow and activities over an upstream, on a real Temporal server; for tests of `agentJob`. */
+import { randomUUID } from 'node:crypto';
+import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
+import type { NativeConnection, Worker } from '@temporalio/worker';
+import { createActivities } from '../../src/activities/index.js';
+import type { AgentJobInput } from '../../src/contract.js';
+import { noMetrics } from '../../src/metrics.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
+import type { agentJob } from '../../src/workflows/index.js';
+import { createTestWorker } from './worker.js';
+
+export interface JobBench {
+  client: Client;
+  taskQueue: string;
+  start(
+    input: AgentJobInput | unknown,
+    options?: object,
+  ): Promise<WorkflowHandleWithFirstExecutionRunId<typeof agentJob>>;
+  stop(): Promise<void>;
+}
+
+export async function startJobBench(
+  { client, nativeConnection }: { client: Client; nativeConnection: NativeConnection },
+  upstream: Upstream,
+): Promise<JobBench> {
+  const taskQueue = `test-${randomUUID()}`;
+  const shutdown = new AbortController();
+  const activities = createActivities({ upstream, shutdownSignal: shutdown.signal, metrics: noMetrics });
+  const worker: Worker = await createTestWorker({ connection: nativeConnection, taskQueue, activities });
+  const running = worker.run();
+  return {
+    client,
+    taskQueue,
+    start: (input, options) =>
+      client.workflow.start<typeof agentJob>('agentJob', {
+        taskQueue,
+        workflowId: `agent-job/test/${randomUUID()}`,
+        args: [input as AgentJobInput],
+        workflowExecutionTimeout: '400 days',
+        ...options,
+      }),
+    async stop() {
+      shutdown.abort();
+      worker.shutdown();
+      await running;
+    },
+  };
+}

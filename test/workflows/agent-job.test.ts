@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { followUpSignal, jobStateQuery } from '../../src/contract.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { ScriptedUpstream } from '../support/scripted-upstream.js';
+
+let server: TestServer;
+let bench: JobBench;
+let upstream: ScriptedUpstream;
+
+beforeAll(async () => {
+  server = await connectDevServer();
+});
+afterAll(async () => server.close());
+
+async function withBench(work: () => Promise<void>) {
+  upstream = new ScriptedUpstream();
+  bench = await startJobBench(server, upstream);
+  try {
+    await work();
+  } finally {
+    await bench.stop();
+  }
+}
+
+const events = async (workflowId: string) =>
+  (await server.client.workflow.getHandle(workflowId).fetchHistory()).events!.map((e) => e.eventType);
+
+test('a job of one poll ends with its pull request within 22 history events', () =>
+  withBench(async () => {
+    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+    const result = await handle.result();
+    expect(result).toMatchObject({ outcome: 'completed', projectId: 'p1', jobId: 'job-1', polls: 1, followUps: [] });
+    expect(result.job?.prLink).toBe('https://github.example/a/b/pull/1');
+    expect(upstream.created).toEqual(['Fix it']);
+    expect((await events(handle.workflowId)).length).toBeLessThanOrEqual(22);
+    expect((await handle.query(jobStateQuery)).phase).toBe('done');
+  }));
+
+test('a follow-up in the middle of a wait costs at most 18 further events', () =>
+  withBench(async () => {
+    upstream.show = () => (upstream.messages.length > 0 ? { status: 'completed' } : { status: 'active' });
+    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0 });
+    await expect.poll(() => upstream.reads).toBe(1);
+    await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });
+    const result = await handle.result();
+    expect(result).toMatchObject({
+      outcome: 'completed',
+      followUps: [{ id: 'one', state: 'sent' }],
+      usedFollowUpIds: ['one'],
+    });
+    console.log((await events(handle.workflowId)).join(' '));
+    expect((await events(handle.workflowId)).length).toBeLessThanOrEqual(40);
+  }));
+
+test('a follow-up sent with the start costs at most 9 further events', () =>
+  withBench(async () => {
+    upstream.show = () => ({ status: 'completed' });
+    const handle = await server.client.workflow.signalWithStart('agentJob', {
+      taskQueue: bench.taskQueue,
+      workflowId: `agent-job/test/at-start-${Date.now()}`,
+      args: [{ projectId: 'p1', prompt: 'Fix it', settle: 0 }],
+      signal: followUpSignal,
+      signalArgs: [{ prompt: 'And a test', id: 'one' }],
+    });
+    expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'one', state: 'sent' }] });
+    expect((await events(handle.workflowId)).length).toBeLessThanOrEqual(31);
+  }));
