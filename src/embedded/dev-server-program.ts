@@ -124,5 +124,5 @@ async function verify(program: string): Promise<void> {
       throw new Error(`${program} does not run (${(error as NodeJS.ErrnoException).code ?? error.message})`);
     },
   );
-  if (!/^temporal version /.test(stdout)) throw new Error(`${program} is not the Temporal CLI`);
+  if (!stdout.startsWith('temporal version ')) throw new Error(`${program} is not the Temporal CLI`);
 }
