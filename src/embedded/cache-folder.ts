@@ -1,9 +1,7 @@
 import { accessSync, constants, mkdirSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { isAbsolute, join } from 'node:path';
-
-/** Variables of the environment, handed in so that only one module of the project reads the process's own. */
-export type Environment = Readonly<Record<string, string | undefined>>;
+import type { Environment } from '../config.js';
 
 /** The folder for what may be fetched or made again, created where missing; a temporary one where the user has no usable home. */
 export function cacheFolder(env: Environment): string {

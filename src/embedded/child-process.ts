@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
-import type { Environment } from './cache-folder.js';
+import type { Environment } from '../config.js';
 
 /** A program of ours in a session of its own, which ends when this process does, even by SIGKILL. */
 export interface OwnedProcess {

@@ -4,7 +4,8 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { cacheFolder, type Environment } from './cache-folder.js';
+import type { Environment } from '../config.js';
+import { cacheFolder } from './cache-folder.js';
 import {
   cachedProgramPath,
   fetchPythonProgram,

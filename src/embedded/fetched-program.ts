@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Environment } from './cache-folder.js';
+import type { Environment } from '../config.js';
 
 const run = promisify(execFile);
 
