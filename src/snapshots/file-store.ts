@@ -1,0 +1,171 @@
+import { createReadStream } from 'node:fs';
+import { mkdir, open, readFile, readdir, rename, rm, rmdir, stat, type FileHandle } from 'node:fs/promises';
+import { dirname, join, relative, sep } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { stagingKey } from './layout.js';
+import { SnapshotStoreError, inStore, WatchedSource, type SnapshotStore } from './snapshot-store.js';
+
+const GATHER_BYTES = 1 << 20; // small pieces are written together
+
+/** Snapshots in a folder: every object is written aside, synced, and renamed into its place. */
+export class FileStore implements SnapshotStore {
+  readonly url: string;
+  readonly #root: string;
+
+  constructor(url: string) {
+    this.#root = fileURLToPath(url);
+    this.url = pathToFileURL(this.#root).href.replace(/\/+$/, '');
+  }
+
+  urlOf(key: string): string {
+    return pathToFileURL(this.#path(key)).href;
+  }
+
+  read(key: string): Promise<Buffer | null> {
+    return inStore('read', key, () => orNull(readFile(this.#path(key))));
+  }
+
+  async *stream(key: string): AsyncGenerator<Uint8Array> {
+    try {
+      yield* createReadStream(this.#path(key));
+    } catch (error) {
+      throw new SnapshotStoreError('read', key, error);
+    }
+  }
+
+  size(key: string): Promise<number | null> {
+    return inStore('read', key, async () => (await orNull(stat(this.#path(key))))?.size ?? null);
+  }
+
+  async put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
+    const watched = new WatchedSource(source instanceof Uint8Array ? one(source) : source);
+    const part = this.#path(`${stagingKey(key)}.part`);
+    try {
+      await this.#write(part, watched);
+      await this.#makeFolder(dirname(this.#path(key)));
+      await rename(part, this.#path(key));
+      await syncFolder(dirname(this.#path(key)));
+    } catch (error) {
+      await rm(part, { force: true }).catch(() => {}); // the window's next run sweeps it
+      if (watched.failure) throw watched.failure.error;
+      throw new SnapshotStoreError('write', key, error);
+    }
+    await this.#removeEmpty(dirname(part));
+  }
+
+  async *list(folder: string): AsyncGenerator<string> {
+    const root = this.#path(folder);
+    const entries = await inStore('list', folder, () =>
+      orNull(readdir(root, { recursive: true, withFileTypes: true })),
+    );
+    const files = (entries ?? []).filter((entry) => entry.isFile());
+    yield* files.map((file) => this.#key(join(file.parentPath, file.name))).sort();
+  }
+
+  remove(key: string): Promise<void> {
+    return inStore('remove', key, async () => {
+      await rm(this.#path(key), { force: true });
+      await syncFolder(dirname(this.#path(key)));
+    });
+  }
+
+  removeFolder(folder: string): Promise<void> {
+    return inStore('remove', folder, async () => {
+      await rm(this.#path(folder), { recursive: true, force: true });
+      await this.#removeEmpty(dirname(this.#path(folder)));
+    });
+  }
+
+  async removeUnfinished(): Promise<void> {} // they lie in staging, which is swept
+
+  #path(key: string): string {
+    return join(this.#root, ...key.split('/'));
+  }
+
+  #key(path: string): string {
+    return relative(this.#root, path).split(sep).join('/');
+  }
+
+  async #write(path: string, source: AsyncIterable<Uint8Array>): Promise<void> {
+    const file = await this.#create(path);
+    try {
+      for await (const bytes of gathered(source)) await file.writeFile(bytes);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  }
+
+  async #create(path: string): Promise<FileHandle> {
+    await this.#makeFolder(dirname(path));
+    try {
+      return await open(path, 'w');
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      // Another window's sweep may just have removed the folder while it was empty.
+      await this.#makeFolder(dirname(path));
+      return await open(path, 'w');
+    }
+  }
+
+  async #makeFolder(folder: string): Promise<void> {
+    const first = await mkdir(folder, { recursive: true });
+    if (first === undefined) return;
+    for (let made = folder; made.length >= first.length; made = dirname(made)) await syncFolder(dirname(made));
+  }
+
+  /** Removes folders of staging that became empty, from the given one up. */
+  async #removeEmpty(folder: string): Promise<void> {
+    const staging = this.#path('staging');
+    for (let empty = folder; empty.startsWith(staging); empty = dirname(empty)) {
+      const removed = await rmdir(empty).then(
+        () => true,
+        (error: unknown) => isMissing(error),
+      );
+      if (!removed) return;
+    }
+  }
+}
+
+async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+async function* gathered(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of source) {
+    pieces.push(piece);
+    bytes += piece.length;
+    if (bytes < GATHER_BYTES) continue;
+    yield Buffer.concat(pieces);
+    pieces = [];
+    bytes = 0;
+  }
+  if (bytes > 0) yield Buffer.concat(pieces);
+}
+
+/** Makes a rename or removal in a folder outlive a power cut, where the system can. */
+async function syncFolder(folder: string): Promise<void> {
+  if (process.platform === 'win32') return; // folders can't be opened there
+  const handle = await orNull(open(folder, 'r'));
+  if (!handle) return;
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function orNull<T>(result: Promise<T>): Promise<T | null> {
+  try {
+    return await result;
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'ENOENT';
+}

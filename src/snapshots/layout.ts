@@ -1,0 +1,48 @@
+import { encodeId, type VisitorExportRange } from '../contract.js';
+
+const SNAPSHOTS = 'visitors';
+const STAGING = 'staging';
+export const PARQUET_NAME = 'visitors.parquet';
+
+/** The folder of all snapshots of a project. */
+export function projectFolder(projectId: string): string {
+  return `${SNAPSHOTS}/projectId=${encodeId(projectId)}`;
+}
+
+/** The folder of one window's snapshot: what lies here is published. */
+export function snapshotFolder({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
+  return `${projectFolder(projectId)}/dateFrom=${dateFrom}/dateTo=${dateTo}`;
+}
+
+export function manifestKey(range: VisitorExportRange): string {
+  return `${snapshotFolder(range)}/manifest.json`;
+}
+
+export function parquetKey(range: VisitorExportRange): string {
+  return `${snapshotFolder(range)}/${PARQUET_NAME}`;
+}
+
+/** The folder of a window's work in progress, of every run. */
+export function stagingFolder(range: VisitorExportRange): string {
+  return stagingKey(snapshotFolder(range));
+}
+
+/** Where work on an object lies until it takes the object's place. */
+export function stagingKey(key: string): string {
+  return key.startsWith(`${STAGING}/`) ? key : `${STAGING}/${key}`;
+}
+
+/** The rows of one chunk of a pass; the same name whoever reads the chunk again. */
+export function chunkKey(range: VisitorExportRange, run: string, pass: number, chunk: number): string {
+  return `${runFolder(range, run)}/pass-${pass}/${String(chunk).padStart(6, '0')}.rows`;
+}
+
+/** The folder of one run's work: `run` is the first run id of its chain. */
+export function runFolder(range: VisitorExportRange, run: string): string {
+  return `${stagingFolder(range)}/${run}`;
+}
+
+/** The manifest that is about to be published: what a run that died between the last two writes leaves for the next one. */
+export function publicationKey(range: VisitorExportRange): string {
+  return `${stagingFolder(range)}/publication.json`;
+}

@@ -1,0 +1,150 @@
+import { Readable } from 'node:stream';
+import {
+  AbortMultipartUploadCommand,
+  DeleteObjectCommand,
+  DeleteObjectsCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  PutObjectCommand,
+  S3Client,
+  paginateListObjectsV2,
+} from '@aws-sdk/client-s3';
+import { Upload } from '@aws-sdk/lib-storage';
+import { inStore, SnapshotStoreError, WatchedSource, type SnapshotStore } from './snapshot-store.js';
+
+const PART_BYTES = 8 << 20; // S3 takes 10,000 parts of 5 MiB or more
+const REMOVE_AT_ONCE = 1_000; // S3's limit
+
+export interface S3StoreOptions {
+  /** For servers that know no bucket in the host name. */
+  forcePathStyle?: boolean;
+}
+
+/** Snapshots in a bucket of any server that speaks S3: an object appears when its upload completes. */
+export class S3Store implements SnapshotStore {
+  readonly url: string;
+  readonly #client: S3Client;
+  readonly #bucket: string;
+  readonly #prefix: string;
+
+  constructor(url: string, { forcePathStyle = false }: S3StoreOptions = {}) {
+    const { hostname, pathname } = new URL(url);
+    this.#bucket = hostname;
+    const prefix = decodeURIComponent(pathname).replace(/^\/+|\/+$/g, '');
+    this.#prefix = prefix && `${prefix}/`;
+    this.url = `s3://${this.#bucket}${prefix && `/${prefix}`}`;
+    // Credentials, region and endpoint come from the SDK's own settings.
+    this.#client = new S3Client({
+      forcePathStyle,
+      requestHandler: { connectionTimeout: 5_000, requestTimeout: 60_000 }, // the SDK's default is to wait for ever
+    });
+  }
+
+  urlOf(key: string): string {
+    return `${this.url}/${key}`;
+  }
+
+  read(key: string): Promise<Buffer | null> {
+    return inStore('read', key, async () => {
+      const found = await orNull(this.#client.send(new GetObjectCommand(this.#object(key))));
+      return found?.Body ? Buffer.from(await found.Body.transformToByteArray()) : null;
+    });
+  }
+
+  async *stream(key: string): AsyncGenerator<Uint8Array> {
+    try {
+      const { Body } = await this.#client.send(new GetObjectCommand(this.#object(key)));
+      yield* Body as Readable;
+    } catch (error) {
+      throw new SnapshotStoreError('read', key, error);
+    }
+  }
+
+  size(key: string): Promise<number | null> {
+    return inStore('read', key, async () => {
+      const head = await orNull(this.#client.send(new HeadObjectCommand(this.#object(key))));
+      return head?.ContentLength ?? null;
+    });
+  }
+
+  async put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
+    if (source instanceof Uint8Array) {
+      const command = new PutObjectCommand({ ...this.#object(key), Body: source, ContentLength: source.length });
+      await inStore('write', key, () => this.#client.send(command));
+      return;
+    }
+    const watched = new WatchedSource(source);
+    const params = { ...this.#object(key), Body: Readable.from(watched, { objectMode: false }) };
+    try {
+      // An error in between aborts the upload, and nothing of it is ever visible.
+      await new Upload({ client: this.#client, params, partSize: PART_BYTES, queueSize: 1 }).done();
+    } catch (error) {
+      if (watched.failure) throw watched.failure.error;
+      throw new SnapshotStoreError('write', key, error);
+    }
+  }
+
+  async *list(folder: string): AsyncGenerator<string> {
+    const query = { Bucket: this.#bucket, Prefix: `${this.#prefix}${folder}/` };
+    try {
+      for await (const page of paginateListObjectsV2({ client: this.#client }, query)) {
+        for (const { Key } of page.Contents ?? []) if (Key) yield Key.slice(this.#prefix.length);
+      }
+    } catch (error) {
+      throw new SnapshotStoreError('list', folder, error);
+    }
+  }
+
+  remove(key: string): Promise<void> {
+    return inStore('remove', key, async () => {
+      await this.#client.send(new DeleteObjectCommand(this.#object(key)));
+    });
+  }
+
+  async removeFolder(folder: string): Promise<void> {
+    let keys: string[] = [];
+    for await (const key of this.list(folder)) {
+      keys.push(key);
+      if (keys.length < REMOVE_AT_ONCE) continue;
+      await this.#removeAll(folder, keys);
+      keys = [];
+    }
+    if (keys.length > 0) await this.#removeAll(folder, keys);
+  }
+
+  async removeUnfinished(folder: string): Promise<void> {
+    const Bucket = this.#bucket;
+    await inStore('remove', folder, async () => {
+      const Prefix = `${this.#prefix}${folder}/`;
+      const { Uploads = [] } = await this.#client.send(new ListMultipartUploadsCommand({ Bucket, Prefix }));
+      for (const { Key, UploadId } of Uploads) {
+        await this.#client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }));
+      }
+    });
+  }
+
+  #object(key: string): { Bucket: string; Key: string } {
+    return { Bucket: this.#bucket, Key: `${this.#prefix}${key}` };
+  }
+
+  #removeAll(folder: string, keys: string[]): Promise<void> {
+    return inStore('remove', folder, async () => {
+      const Objects = keys.map((key) => ({ Key: `${this.#prefix}${key}` }));
+      const command = new DeleteObjectsCommand({ Bucket: this.#bucket, Delete: { Objects, Quiet: true } });
+      const { Errors = [] } = await this.#client.send(command);
+      const [first] = Errors;
+      if (first) throw new Error(`${first.Code}: ${first.Message} (${first.Key})`);
+    });
+  }
+}
+
+async function orNull<T>(result: Promise<T>): Promise<T | null> {
+  try {
+    return await result;
+  } catch (error) {
+    const { name } = error as Error;
+    if (name === 'NoSuchKey' || name === 'NotFound') return null;
+    throw error;
+  }
+}

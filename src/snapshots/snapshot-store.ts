@@ -1,0 +1,72 @@
+/** What a snapshot store must do, whatever lies behind it. Keys are relative, parts joined by `/`, and never come from outside unencoded. */
+export interface SnapshotStore {
+  /** The store's own URL, without a trailing slash. */
+  readonly url: string;
+  /** The URL of an object or folder. */
+  urlOf(key: string): string;
+  /** The whole object; null where there is none. For small objects. */
+  read(key: string): Promise<Buffer | null>;
+  /** The object's bytes, piece by piece; throws a SnapshotStoreError where there is none. */
+  stream(key: string): AsyncIterable<Uint8Array>;
+  /** In bytes; null where there is no such object. */
+  size(key: string): Promise<number | null>;
+  /** Writes or replaces the object in one step: readers see the old bytes or the new ones, and none of what failed half-way. Errors of the source pass through. */
+  put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void>;
+  /** Keys of all objects below a folder, sorted. */
+  list(folder: string): AsyncIterable<string>;
+  /** Removes an object; none there is fine. */
+  remove(key: string): Promise<void>;
+  /** Removes all objects below a folder of work in progress. */
+  removeFolder(folder: string): Promise<void>;
+  /** Gives up writes below a folder that a killed writer never finished; they were never visible, but may cost space. */
+  removeUnfinished(folder: string): Promise<void>;
+}
+
+/** The store refused or failed: a full disk, access denied, no connection. `operation` is `read`, `write`, `list` or `remove`. */
+export class SnapshotStoreError extends Error {
+  override readonly name = 'SnapshotStoreError';
+  readonly operation: string;
+  /** The store's own words. */
+  readonly error: string;
+  constructor(operation: string, key: string, cause: unknown) {
+    const error = words(cause);
+    super(`Snapshot store: ${operation} ${key}: ${error}`, { cause });
+    this.operation = operation;
+    this.error = error;
+  }
+}
+
+function words(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  const { name, message } = cause;
+  // The AWS SDK keeps the code (AccessDenied, NoSuchBucket) in the name.
+  return name === 'Error' || message.includes(name) ? message : `${name}: ${message}`;
+}
+
+/** Names the failure of one store operation. */
+export async function inStore<T>(operation: string, key: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof SnapshotStoreError) throw error;
+    throw new SnapshotStoreError(operation, key, error);
+  }
+}
+
+/** Watches over a source, so that its own errors can be told from the store's. */
+export class WatchedSource {
+  failure: { error: unknown } | undefined;
+  readonly #source: AsyncIterable<Uint8Array>;
+  constructor(source: AsyncIterable<Uint8Array>) {
+    this.#source = source;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    try {
+      yield* this.#source;
+    } catch (error) {
+      this.failure = { error };
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,96 @@
+/** Rows on their way into a snapshot: one object a chunk, in the store, so that any worker can go on. */
+import type { VisitorExportRange } from '../contract.js';
+import type { PassCheckpoint } from '../pass-checkpoint.js';
+import { sha256Hex } from './content-digest.js';
+import { chunkKey } from './layout.js';
+import { encodeParquet } from './parquet.js';
+import type { KeptRow } from './pass.js';
+import { PathSet } from './path-set.js';
+import type { SnapshotStore } from './snapshot-store.js';
+
+/** Where the chunks of one pass lie: `run` is the first run id of the workflow's chain, so that continue-as-new finds them again. */
+export interface StagedPass {
+  range: VisitorExportRange;
+  run: string;
+  pass: number;
+}
+
+/** The chunks in the store are not the ones that the checkpoint speaks of: lost, or overwritten by a worker that was given up. */
+export class StagingSpoiledError extends Error {
+  override readonly name = 'StagingSpoiledError';
+}
+
+const COUNT_BYTES = 4;
+const HASH_BYTES = 8;
+
+/** Writes the rows of the next chunk; gives the checkpoint's new `chunks` and `staged`. A chunk that is read again replaces the first. */
+export async function stageChunk(
+  store: SnapshotStore,
+  { range, run, pass }: StagedPass,
+  { chunks, staged }: PassCheckpoint,
+  rows: readonly KeptRow[],
+): Promise<Pick<PassCheckpoint, 'chunks' | 'staged'>> {
+  if (rows.length === 0) return { chunks, staged };
+  const bytes = encodeChunk(rows);
+  await store.put(chunkKey(range, run, pass, chunks), bytes);
+  return { chunks: chunks + 1, staged: chained(staged, bytes) };
+}
+
+/** The Parquet files of a pass's chunks, in order; throws a StagingSpoiledError, at the latest after the last one, where they are not the checkpoint's. */
+export async function* stagedParquet(
+  store: SnapshotStore,
+  staged: StagedPass,
+  checkpoint: PassCheckpoint,
+): AsyncGenerator<Uint8Array> {
+  for await (const { rows, bytes } of stagedChunks(store, staged, checkpoint)) {
+    yield bytes.subarray(COUNT_BYTES + rows * HASH_BYTES);
+  }
+}
+
+/** The paths of all rows that a pass has kept so far. */
+export async function stagedPaths(
+  store: SnapshotStore,
+  staged: StagedPass,
+  checkpoint: PassCheckpoint,
+): Promise<PathSet> {
+  const paths = new PathSet();
+  for await (const { rows, bytes } of stagedChunks(store, staged, checkpoint)) {
+    for (let at = COUNT_BYTES; at < COUNT_BYTES + rows * HASH_BYTES; at += HASH_BYTES) {
+      paths.add({ high: bytes.readUInt32LE(at), low: bytes.readUInt32LE(at + 4) });
+    }
+  }
+  return paths;
+}
+
+async function* stagedChunks(
+  store: SnapshotStore,
+  { range, run, pass }: StagedPass,
+  checkpoint: PassCheckpoint,
+): AsyncGenerator<{ rows: number; bytes: Buffer }> {
+  let chain = '';
+  for (let chunk = 0; chunk < checkpoint.chunks; chunk++) {
+    const key = chunkKey(range, run, pass, chunk);
+    const bytes = await store.read(key);
+    if (!bytes) throw new StagingSpoiledError(`The staged rows ${key} are gone`);
+    chain = chained(chain, bytes);
+    yield { rows: bytes.readUInt32LE(0), bytes };
+  }
+  if (chain !== checkpoint.staged) {
+    throw new StagingSpoiledError(`The staged rows of pass ${pass} are not the ones that were read`);
+  }
+}
+
+/** Row count, path hashes, then a Parquet file: one object, so that no part can be of another attempt. */
+function encodeChunk(rows: readonly KeptRow[]): Uint8Array {
+  const head = Buffer.alloc(COUNT_BYTES + rows.length * HASH_BYTES);
+  head.writeUInt32LE(rows.length, 0);
+  rows.forEach(({ hash }, i) => {
+    head.writeUInt32LE(hash.high, COUNT_BYTES + i * HASH_BYTES);
+    head.writeUInt32LE(hash.low, COUNT_BYTES + i * HASH_BYTES + 4);
+  });
+  return Buffer.concat([head, encodeParquet(rows)]);
+}
+
+function chained(chain: string, bytes: Uint8Array): string {
+  return sha256Hex(chain + sha256Hex(bytes));
+}

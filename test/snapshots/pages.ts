@@ -1,0 +1,66 @@
+import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
+import { NEW_PASS, type PassCheckpoint } from '../../src/pass-checkpoint.js';
+import { Pass } from '../../src/snapshots/pass.js';
+import { PathSet } from '../../src/snapshots/path-set.js';
+import { publishPass } from '../../src/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
+import type { VisitorPage } from '../../src/upstream/upstream.js';
+
+export interface Row {
+  path: string;
+  human: number;
+  ai: number;
+  total: number;
+}
+
+export const RANGE: VisitorExportRange = { projectId: 'p1', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
+const FINAL = '2026-01-03T00:00:00.000Z';
+
+export function rows(count: number, from = 0): Row[] {
+  return Array.from({ length: count }, (_, i) => row(from + i));
+}
+
+export function row(i: number): Row {
+  return { path: `/page/${i}`, human: i, ai: 2 * i, total: 3 * i };
+}
+
+export function totalsOf(all: readonly Row[]): VisitorTotals {
+  return { human: all.length, ai: 7, total: all.length + 7 };
+}
+
+/** One answer of an upstream that holds these rows. */
+export function pageAt(all: readonly Row[], offset: number, limit: number): VisitorPage {
+  const visitors = all.slice(offset, offset + limit);
+  return { totals: totalsOf(all), visitors, hasMore: offset + limit < all.length };
+}
+
+/** Reads all pages into staging, in chunks; `rowsAt` gives the rows as the upstream holds them at each request. */
+export async function readPass(
+  store: SnapshotStore,
+  rowsAt: (request: number) => readonly Row[],
+  { limit = 10, chunkPages = 3, run = 'run-1', pass: number = 1 } = {},
+): Promise<PassCheckpoint> {
+  const staged = { range: RANGE, run, pass: number };
+  let checkpoint: PassCheckpoint = NEW_PASS;
+  for (let request = 0; checkpoint.stage !== 'ended';) {
+    const paths = checkpoint.chunks === 0 ? new PathSet() : await stagedPaths(store, staged, checkpoint);
+    const pass = new Pass(checkpoint, paths);
+    const kept = [];
+    for (let i = 0; i < chunkPages && pass.stage !== 'ended'; i++) {
+      kept.push(...pass.take(pageAt(rowsAt(request++), pass.offset, limit)));
+    }
+    checkpoint = { ...pass.checkpoint(), ...(await stageChunk(store, staged, checkpoint, kept)) };
+  }
+  return checkpoint;
+}
+
+/** Reads and publishes, as one run of the export would. */
+export async function exportRows(
+  store: SnapshotStore,
+  rowsAt: (request: number) => readonly Row[],
+  { exportedAt = FINAL, run = 'run-1', limit = 10 } = {},
+) {
+  const checkpoint = await readPass(store, rowsAt, { run, limit });
+  return publishPass(store, { range: RANGE, run, pass: 1, checkpoint, drift: checkpoint.drift, exportedAt });
+}

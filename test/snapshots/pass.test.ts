@@ -1,0 +1,140 @@
+import { expect, test } from 'vitest';
+import { driftOf, NEW_PASS, type PassCheckpoint } from '../../src/pass-checkpoint.js';
+import { Pass } from '../../src/snapshots/pass.js';
+import { PathSet } from '../../src/snapshots/path-set.js';
+import type { VisitorPage } from '../../src/upstream/upstream.js';
+import { pageAt, row, rows, type Row } from './pages.js';
+
+const LIMIT = 10;
+
+/** A pass over an upstream whose rows may differ at each request. */
+function read(rowsAt: (request: number) => readonly Row[], limit = LIMIT): PassCheckpoint & { paths: string[] } {
+  return readPages((request, offset) => pageAt(rowsAt(request), offset, limit));
+}
+
+function readPages(answer: (request: number, offset: number) => VisitorPage): PassCheckpoint & { paths: string[] } {
+  const pass = new Pass(NEW_PASS, new PathSet());
+  const paths: string[] = [];
+  for (let request = 0; pass.stage !== 'ended'; request++) {
+    if (request > 1000) throw new Error('The pass has no end');
+    paths.push(...pass.take(answer(request, pass.offset)).map(({ path }) => path));
+  }
+  return { ...pass.checkpoint(), paths };
+}
+
+test.each([0, 1, 9, 10, 11, 19, 20, 28, 100])('%i rows that stay put are read once each, without drift', (count) => {
+  const all = rows(count);
+  const { drift, complete, paths, rows: kept } = read(() => all);
+  expect({ drift, complete, kept }).toEqual({ drift: null, complete: true, kept: count });
+  expect(paths).toEqual(all.map(({ path }) => path));
+});
+
+test('pages overlap by one row and the first page is read again at the end', () => {
+  const offsets: number[] = [];
+  readPages((_, offset) => {
+    offsets.push(offset);
+    return pageAt(rows(25), offset, LIMIT);
+  });
+  expect(offsets).toEqual([0, 9, 18, 0]);
+});
+
+test('an exactly full last page that claims more is followed by its last row alone, without drift', () => {
+  const all = rows(10);
+  const seen = readPages((_, offset) => ({ ...pageAt(all, offset, LIMIT), hasMore: offset === 0 }));
+  expect([seen.drift, seen.rows]).toEqual([null, 10]);
+});
+
+test('short pages are followed to the end', () => {
+  const all = rows(50);
+  const { drift, rows: kept } = readPages((_, offset) => {
+    const visitors = all.slice(offset, offset + 4);
+    return { ...pageAt(all, offset, LIMIT), visitors, hasMore: offset + 4 < all.length };
+  });
+  expect([drift, kept]).toEqual([null, 50]);
+});
+
+test('a row deleted behind the reader and one added at the end is drift, though totals and first page stay', () => {
+  const before = rows(30);
+  const after = [...before.slice(0, 5), ...before.slice(6), row(99)];
+  const { drift } = read((request) => (request === 1 ? after : before));
+  expect(drift).toEqual({ kind: 'overlap', offset: 9 });
+});
+
+test('totals that change are drift where they changed', () => {
+  const { drift } = readPages((request, offset) => {
+    const page = pageAt(rows(30), offset, LIMIT);
+    return request === 2 ? { ...page, totals: { ...page.totals, ai: 8 } } : page;
+  });
+  expect(drift).toEqual({ kind: 'totals', offset: 18 });
+});
+
+test('a path that comes twice is kept once, its first row, and is drift', () => {
+  const all = [...rows(15), { ...row(3), human: 1_000 }, ...rows(5, 15)];
+  const { drift, rows: kept, paths } = read(() => all);
+  expect(drift).toEqual({ kind: 'repeatedPath', offset: 15 });
+  expect(kept).toBe(20);
+  expect(new Set(paths).size).toBe(20);
+});
+
+test('a first page that changed meanwhile is drift', () => {
+  const before = rows(30);
+  const after = [row(77), ...before.slice(1)];
+  const last = 4;
+  const { drift } = read((request) => (request === last ? after : before));
+  expect(drift).toEqual({ kind: 'firstPage', offset: 0 });
+});
+
+test('a count restated in the row that two pages share is drift', () => {
+  const before = rows(30);
+  const after = before.map((each) => ({ ...each, human: each.human + 1 }));
+  expect(read((request) => (request > 0 ? after : before)).drift).toEqual({ kind: 'overlap', offset: 9 });
+});
+
+test.each<[string, (offset: number) => VisitorPage]>([
+  ['the same page for ever', () => ({ ...pageAt(rows(10), 0, LIMIT), hasMore: true })],
+  ['empty pages for ever', () => ({ ...pageAt(rows(0), 0, LIMIT), hasMore: true })],
+  ['one row for ever', (offset) => ({ ...pageAt(rows(500), offset, 1), hasMore: true })],
+])('an upstream that gives %s does not keep the reader', (_, answer) => {
+  const seen = readPages((__, offset) => answer(offset));
+  expect(seen.drift).not.toBeNull();
+  expect(seen).toMatchObject({ complete: false, stage: 'ended' });
+  expect(seen.pages).toBeLessThan(4);
+});
+
+test('an upstream that goes round in circles is left when a page brings nothing new', () => {
+  const all = rows(18);
+  const seen = readPages((_, offset) => {
+    const visitors = Array.from({ length: LIMIT }, (__, i) => all[(offset + i) % all.length] as Row);
+    return { ...pageAt(all, 0, LIMIT), visitors, hasMore: true };
+  });
+  expect([seen.rows, seen.complete, seen.drift?.kind]).toEqual([18, false, 'repeatedPath']);
+});
+
+test('two passes with the same rows in another order drifted in order only', () => {
+  const all = rows(30);
+  const shuffled = [...all.slice(0, 3), row(4), row(3), ...all.slice(5)];
+  const one = read((request) => (request > 3 ? shuffled : all));
+  const two = read((request) => (request > 3 ? all : shuffled));
+  const three = read(() => all);
+  expect(one.drift).toEqual({ kind: 'firstPage', offset: 0 });
+  expect(two.content).toBe(one.content);
+  expect(driftOf(two, one)).toEqual({ kind: 'order', offset: 0 });
+  expect(driftOf(one, one)).toEqual({ kind: 'firstPage', offset: 0 });
+  expect(driftOf(three, one)).toBeNull();
+});
+
+test('counts that are not whole are rounded, and that is told', () => {
+  const all = [{ path: '/a', human: 1.5, ai: 0.2, total: 1.7 }];
+  const pass = new Pass(NEW_PASS, new PathSet());
+  const page = { ...pageAt(all, 0, LIMIT), totals: { human: 1.6, ai: 0, total: 2 } };
+  const [kept] = pass.take(page);
+  expect(kept).toMatchObject({ path: '/a', human: 2, ai: 0, total: 2 });
+  expect(pass.checkpoint()).toMatchObject({ rounded: true, totals: { human: 2, ai: 0, total: 2 } });
+});
+
+test('a hundred thousand paths are told apart, and each is known again', () => {
+  const pass = new Pass(NEW_PASS, new PathSet());
+  expect(pass.take({ ...pageAt(rows(0), 0, 1), visitors: rows(100_000), hasMore: true })).toHaveLength(100_000);
+  const again = rows(100_000).reverse();
+  expect(pass.take({ ...pageAt(rows(0), 0, 1), visitors: again, hasMore: false })).toHaveLength(0);
+});

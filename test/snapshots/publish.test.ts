@@ -1,0 +1,247 @@
+import { createHash } from 'node:crypto';
+import { cp, mkdtemp, readFile, readdir, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { parquetReadObjects } from 'hyparquet';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { SnapshotManifest } from '../../src/contract.js';
+import { chunkKey, manifestKey, parquetKey } from '../../src/snapshots/layout.js';
+import { openStore } from '../../src/snapshots/open-store.js';
+import { finishPublication, publishPass } from '../../src/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { StagingSpoiledError } from '../../src/snapshots/staging.js';
+import { exportRows, RANGE, readPass, row, rows, type Row } from './pages.js';
+
+let root: string;
+let store: SnapshotStore;
+const DURING = '2026-01-02T11:59:59.999Z';
+const FINAL = '2026-01-02T12:00:00.000Z';
+
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'agent-jobs-snapshots-'));
+  store = openStore(pathToFileURL(root).href);
+});
+
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+const inRoot = (key: string) => join(root, ...key.split('/'));
+const published = async () => JSON.parse(await readFile(inRoot(manifestKey(RANGE)), 'utf8')) as SnapshotManifest;
+const parquet = () => readFile(inRoot(parquetKey(RANGE)));
+
+async function parquetRows(): Promise<Record<string, unknown>[]> {
+  const bytes = await parquet();
+  return parquetReadObjects({ file: new Uint8Array(bytes).buffer });
+}
+
+/** What an analyst's glob gives, over all snapshots. */
+async function globRows(): Promise<Row[]> {
+  const connection = await (await DuckDBInstance.create()).connect();
+  try {
+    const sql = `select path, human, ai, total from read_parquet('${root}/visitors/**/*.parquet')`;
+    const found = (await connection.runAndReadAll(sql)).getRowObjects();
+    return found.map(({ path, human, ai, total }) => ({
+      path: String(path),
+      human: Number(human),
+      ai: Number(ai),
+      total: Number(total),
+    }));
+  } finally {
+    connection.closeSync();
+  }
+}
+
+const byPath = (all: readonly Row[]) => [...all].sort((a, b) => (a.path < b.path ? -1 : 1));
+
+test('a snapshot of many chunks is one parquet file that DuckDB reads row for row', async () => {
+  const all = rows(1_000);
+  const receipt = await exportRows(store, () => all);
+  expect(receipt).toMatchObject({ rows: 1_000, files: 1, consistent: true, provisional: false, unchanged: false });
+  expect(receipt.location).toBe(
+    pathToFileURL(join(root, 'visitors/projectId=p1/dateFrom=2026-01-01/dateTo=2026-01-02')).href,
+  );
+  expect(await globRows()).toEqual(all);
+});
+
+test('the manifest tells rows, bytes and hash of the file, and nothing is left in staging', async () => {
+  await exportRows(store, () => rows(100));
+  const bytes = await parquet();
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  expect((await published()).files).toEqual([{ name: 'visitors.parquet', rows: 100, bytes: bytes.length, sha256 }]);
+  expect(await readdir(root)).toEqual(['visitors']);
+});
+
+test('every path of Unicode and every count up to 2^53 − 1 comes back as it was', async () => {
+  const paths = [
+    '/',
+    '',
+    '/ü',
+    '/日本',
+    '/👩‍👩‍👧',
+    '/\u0000',
+    '/\uFFFF',
+    '/\u{10FFFF}',
+    '/%2e%2e',
+    "/'; drop table",
+    '/\r\n',
+  ];
+  const all = paths.map((path, i) => ({ path, human: Number.MAX_SAFE_INTEGER - i, ai: 0, total: i }));
+  await exportRows(store, () => all);
+  expect(await globRows()).toEqual(all);
+  expect(await parquetRows()).toHaveLength(paths.length);
+});
+
+test('half a surrogate pair, which no file can hold, becomes the replacement character', async () => {
+  await exportRows(store, () => [{ ...row(1), path: '/\ud800x' }]);
+  expect((await globRows())[0]?.path).toBe('/\ufffdx');
+});
+
+test('the same content in another order touches no file', async () => {
+  const first = await exportRows(store, () => rows(50));
+  const before = await stats();
+  const again = await exportRows(store, () => rows(50).reverse(), { run: 'run-2' });
+  expect(again).toEqual({ ...first, unchanged: true });
+  expect(await stats()).toEqual(before);
+});
+
+test('other totals are other content', async () => {
+  const first = await exportRows(store, () => rows(5));
+  const checkpoint = await readPass(store, () => rows(5));
+  const totals = { ...checkpoint.totals, ai: 8 };
+  const finished = { range: RANGE, run: 'run-1', pass: 1, drift: null, exportedAt: FINAL };
+  const second = await publishPass(store, { ...finished, checkpoint: { ...checkpoint, totals } });
+  expect(second.snapshotId).not.toBe(first.snapshotId);
+});
+
+test('changed content replaces the snapshot, and the glob gives the new rows alone', async () => {
+  await exportRows(store, () => rows(50));
+  await exportRows(store, () => rows(30, 10));
+  expect(await globRows()).toEqual(rows(30, 10));
+});
+
+const drifting = (all: readonly Row[]) => (request: number) => (request === 1 ? [row(5_000), ...all] : all);
+
+test('an inconsistent pass never replaces a consistent snapshot, and the result tells the drift', async () => {
+  const kept = await exportRows(store, () => rows(50));
+  const before = await stats();
+  const receipt = await exportRows(store, drifting(rows(60)));
+  expect(receipt).toEqual({ ...kept, unchanged: true, drift: { kind: 'totals', offset: 9 } });
+  expect(await stats()).toEqual(before);
+});
+
+test('inconsistent replaces inconsistent, and consistent replaces it', async () => {
+  expect(await exportRows(store, drifting(rows(50)))).toMatchObject({ consistent: false, unchanged: false });
+  expect(await exportRows(store, drifting(rows(60)))).toMatchObject({ consistent: false, unchanged: false });
+  expect(await exportRows(store, () => rows(60))).toMatchObject({ consistent: true, unchanged: false });
+  expect(await published()).not.toHaveProperty('drift');
+});
+
+test('a consistent pass that confirms an inconsistent snapshot writes the manifest alone', async () => {
+  const all = rows(25);
+  const moved = [...all.slice(1, 10), row(0), ...all.slice(10)];
+  const first = await exportRows(store, (request) => (request === 3 ? moved : all));
+  expect(first).toMatchObject({ consistent: false, drift: { kind: 'firstPage', offset: 0 } });
+  const before = (await stat(inRoot(parquetKey(RANGE)))).mtimeMs;
+  const second = await exportRows(store, () => all);
+  expect(second).toMatchObject({ snapshotId: first.snapshotId, consistent: true, unchanged: false });
+  expect((await stat(inRoot(parquetKey(RANGE)))).mtimeMs).toBe(before);
+  expect((await published()).files[0]?.rows).toBe(25);
+});
+
+test('a snapshot read before noon UTC of dateTo is provisional, until a later pass clears it by the manifest alone', async () => {
+  const first = await exportRows(store, () => rows(25), { exportedAt: DURING });
+  expect(first.provisional).toBe(true);
+  const bytes = await parquet();
+  const second = await exportRows(store, () => rows(25).reverse(), { exportedAt: FINAL });
+  expect(second).toMatchObject({ snapshotId: first.snapshotId, provisional: false, unchanged: false });
+  expect((await parquet()).equals(bytes)).toBe(true);
+});
+
+test('0 rows are a snapshot without a parquet, and remove the one before', async () => {
+  await exportRows(store, () => rows(25));
+  const receipt = await exportRows(store, () => []);
+  expect(receipt).toMatchObject({ rows: 0, files: 0, consistent: true, unchanged: false });
+  expect(await readdir(join(inRoot(parquetKey(RANGE)), '..'))).toEqual(['manifest.json']);
+  expect(await exportRows(store, () => [])).toMatchObject({ files: 0, unchanged: true });
+});
+
+test('a run that dies between parquet and manifest is finished by whoever comes next', async () => {
+  await exportRows(store, () => rows(25));
+  const saved = await dying(() => exportRows(failing(store, manifestKey(RANGE)), () => rows(40), { run: 'run-2' }));
+  expect(saved.rows).toBe(25);
+  await finishPublication(store, RANGE);
+  expect(await published()).toMatchObject({ rows: 40, consistent: true });
+  expect(await globRows()).toEqual(rows(40));
+});
+
+test('the retry of an attempt that died between parquet and manifest tells what it changed', async () => {
+  const checkpoint = await readPass(store, () => rows(40));
+  const finished = { range: RANGE, run: 'run-1', pass: 1, checkpoint, drift: null, exportedAt: FINAL };
+  await dying(() => publishPass(failing(store, manifestKey(RANGE)), finished));
+  expect(await publishPass(store, finished)).toMatchObject({ rows: 40, unchanged: false, consistent: true });
+});
+
+test('a run that dies before the parquet is replaced leaves the snapshot as it was', async () => {
+  await exportRows(store, () => rows(25));
+  await dying(() => exportRows(failing(store, parquetKey(RANGE)), () => rows(40), { run: 'run-2' }));
+  expect(await finishPublication(store, RANGE)).toBeNull();
+  expect(await published()).toMatchObject({ rows: 25 });
+  expect(await globRows()).toEqual(rows(25));
+});
+
+test('a snapshot whose file is gone is published again', async () => {
+  await exportRows(store, () => rows(25));
+  await rm(inRoot(parquetKey(RANGE)));
+  expect(await exportRows(store, () => rows(25))).toMatchObject({ unchanged: false });
+  expect(await globRows()).toEqual(rows(25));
+});
+
+test('rows that a given-up worker overwrote in staging are not published', async () => {
+  const checkpoint = await readPass(store, () => rows(100));
+  const [one, two] = [chunkKey(RANGE, 'run-1', 1, 1), chunkKey(RANGE, 'run-1', 1, 2)].map(inRoot) as [string, string];
+  await cp(one, two);
+  const finished = { range: RANGE, run: 'run-1', pass: 1, checkpoint, drift: null, exportedAt: FINAL };
+  await expect(publishPass(store, finished)).rejects.toBeInstanceOf(StagingSpoiledError);
+  expect(await store.size(parquetKey(RANGE))).toBeNull();
+});
+
+test('a project id with slashes and dots stays inside the folder', async () => {
+  const range = { ...RANGE, projectId: '../x' };
+  const checkpoint = await readPass(store, () => []);
+  const receipt = await publishPass(store, { range, run: 'r', pass: 1, checkpoint, drift: null, exportedAt: FINAL });
+  expect(await readdir(join(root, 'visitors'))).toEqual(['projectId=..%2Fx']);
+  expect(receipt.location.startsWith(pathToFileURL(root).href)).toBe(true);
+});
+
+test('the sorted rows are the same whatever the pages', async () => {
+  await exportRows(store, () => rows(57), { limit: 7 });
+  expect(byPath(await globRows())).toEqual(byPath(rows(57)));
+});
+
+async function stats(): Promise<unknown[]> {
+  const names = await readdir(root, { recursive: true });
+  return Promise.all(names.sort().map(async (name) => [name, (await stat(join(root, name))).mtimeMs]));
+}
+
+/** The store as a process sees it that dies when it writes this object. */
+function failing(real: SnapshotStore, key: string): SnapshotStore {
+  return new Proxy(real, {
+    get(target, name) {
+      if (name === 'put') {
+        return async (to: string, source: AsyncIterable<Uint8Array>) => {
+          if (to !== key) return target.put(to, source);
+          if (!(source instanceof Uint8Array)) for await (const _ of source);
+          throw new Error('died');
+        };
+      }
+      const value = target[name as keyof SnapshotStore] as unknown;
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+async function dying(work: () => Promise<unknown>): Promise<SnapshotManifest> {
+  await expect(work()).rejects.toThrow('died');
+  return published().catch(() => ({}) as SnapshotManifest);
+}

@@ -1,0 +1,118 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { CreateMultipartUploadCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openStore } from '../../src/snapshots/open-store.js';
+import { SnapshotStoreError, type SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { startS3Server, type S3Server } from '../support/s3-server.js';
+
+let folder: string;
+let s3: S3Server;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-store-'));
+  s3 = await startS3Server();
+}, 300_000);
+
+afterAll(async () => {
+  await s3.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const stores: [string, () => SnapshotStore][] = [
+  ['file', () => openStore(pathToFileURL(join(folder, randomUUID(), 'with space')).href)],
+  ['s3', () => openStore(`s3://${s3.bucket}/${randomUUID()}/nested`, { forcePathStyle: true })],
+];
+
+describe.each(stores)('a %s store', (_name, open) => {
+  test('gives back what was put, whole and piece by piece, and replaces it', async () => {
+    const store = open();
+    const key = 'visitors/projectId=a%2Fb/x.json';
+    expect([await store.read(key), await store.size(key)]).toEqual([null, null]);
+    await store.put(key, Buffer.from('one'));
+    await store.put(key, pieces(['two', '-', 'three']));
+    expect((await store.read(key))?.toString()).toBe('two-three');
+    expect(await store.size(key)).toBe(9);
+    expect(Buffer.concat(await all(store.stream(key))).toString()).toBe('two-three');
+  });
+
+  test('shows nothing of a put whose source fails half-way, and passes the failure on', async () => {
+    const store = open();
+    await store.put('visitors/a', Buffer.from('old'));
+    const broken = async function* () {
+      yield Buffer.alloc(9 << 20, 1);
+      throw new Error('source broke');
+    };
+    await expect(store.put('visitors/a', broken())).rejects.toThrow('source broke');
+    expect((await store.read('visitors/a'))?.toString()).toBe('old');
+    expect(await all(store.list('staging'))).toEqual([]);
+  });
+
+  test('takes an object of several parts', async () => {
+    const store = open();
+    const big = async function* () {
+      for (let i = 0; i < 20; i++) yield Buffer.alloc(1 << 20, i);
+    };
+    await store.put('visitors/big', big());
+    expect(await store.size('visitors/big')).toBe(20 << 20);
+  });
+
+  test('lists a folder sorted, and removes one object or all of a folder', async () => {
+    const store = open();
+    for (const key of ['staging/w/b', 'staging/w/a/1', 'staging/wx/c']) await store.put(key, Buffer.from(key));
+    expect(await all(store.list('staging/w'))).toEqual(['staging/w/a/1', 'staging/w/b']);
+    await store.remove('staging/w/b');
+    await store.remove('staging/w/b');
+    await store.removeFolder('staging/w');
+    await store.removeUnfinished('staging/w');
+    expect(await all(store.list('staging'))).toEqual(['staging/wx/c']);
+  });
+});
+
+test('a file store leaves no empty folder of staging behind', async () => {
+  const root = join(folder, randomUUID());
+  const store = openStore(pathToFileURL(root).href);
+  await store.put('staging/visitors/p/run/1', Buffer.from('x'));
+  await store.put('visitors/p/x', Buffer.from('x'));
+  await store.removeFolder('staging/visitors/p');
+  expect(await readdir(root)).toEqual(['visitors']);
+});
+
+test('a bucket that does not exist is a store error in the words of the server', async () => {
+  const store = openStore('s3://no-such-bucket/p', { forcePathStyle: true });
+  const failure = await store.put('visitors/a', Buffer.from('x')).catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(SnapshotStoreError);
+  expect(failure).toMatchObject({ operation: 'write', error: expect.stringContaining('NoSuchBucket') });
+});
+
+test('a folder that can not be made is a store error', async () => {
+  await openStore(pathToFileURL(folder).href).put('visitors/plain', Buffer.from('x'));
+  const store = openStore(pathToFileURL(join(folder, 'visitors', 'plain', 'below')).href);
+  const failure = await store.put('visitors/a', Buffer.from('x')).catch((error: unknown) => error);
+  expect(failure).toMatchObject({ name: 'SnapshotStoreError', operation: 'write' });
+  expect((failure as SnapshotStoreError).error).toMatch(/ENOTDIR|EEXIST/);
+});
+
+test('an upload that a killed writer left unfinished is given up', async () => {
+  const prefix = randomUUID();
+  const client = new S3Client({ forcePathStyle: true });
+  const Bucket = s3.bucket;
+  await client.send(new CreateMultipartUploadCommand({ Bucket, Key: `${prefix}/visitors/w/visitors.parquet` }));
+  await openStore(`s3://${Bucket}/${prefix}`, { forcePathStyle: true }).removeUnfinished('visitors/w');
+  const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket, Prefix: prefix }));
+  client.destroy();
+  expect(Uploads).toEqual([]);
+});
+
+async function* pieces(texts: string[]): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield Buffer.from(text);
+}
+
+async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of source) found.push(item);
+  return found;
+}
