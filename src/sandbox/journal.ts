@@ -14,7 +14,7 @@ export type JournalEntry =
  * outlives a killed process (not a killed machine).
  */
 export class Journal {
-  private readonly file: number | undefined;
+  private file: number | undefined;
 
   private constructor(file: number | undefined) {
     this.file = file;
@@ -42,5 +42,7 @@ export class Journal {
 
   close(): void {
     if (this.file !== undefined) closeSync(this.file);
+    // A write that comes late must not meet another file under the same number.
+    this.file = undefined;
   }
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { errorAnswer } from './answer.js';
 import type { ApiKey } from './api-keys.js';
 import { ApiKeys, SANDBOX_API_KEY } from './api-keys.js';
 import { Books } from './books.js';
@@ -58,7 +59,7 @@ export class Sandbox extends SandboxControl {
   readonly port: number;
   /** The first accepted key. */
   readonly apiKey: string;
-  /** Stops the server and resets all connections, those of hanging requests included. */
+  /** Stops the server and resets all connections, those of hanging requests included; closing twice is harmless. */
   readonly close: () => Promise<void>;
 
   constructor(
@@ -95,13 +96,15 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     if (!announce) response.setHeader('connection', 'keep-alive');
     dispatch({ handler, commands, trap, trapUrl: `${url}/__sandbox/trap` }, request, response);
   });
-  const close = async () => {
+  const stop = async () => {
     const closed = once(server, 'close');
     server.close();
     connections.resetAll();
     await closed;
     parts.jobs.close();
   };
+  let stopping: Promise<void> | undefined;
+  const close = () => (stopping ??= stop());
   const first = keys[0];
   const apiKey = typeof first === 'object' ? first.key : (first ?? SANDBOX_API_KEY);
   return new Sandbox({ url, port, apiKey, close }, commands);
@@ -140,11 +143,19 @@ function dispatch(
 ): void {
   const route = parseRoute(request.method ?? '', request.url ?? '');
   response.on('error', () => {});
-  if (route.kind === 'operation') void handler.handle(route, request, response, trapUrl);
-  else if (route.kind === 'control') void answerControl(commands, route.command, request, response);
-  else if (route.kind === 'trap') {
+  if (route.kind === 'operation') {
+    handler.handle(route, request, response, trapUrl).catch((error: unknown) => fail(response, error));
+  } else if (route.kind === 'control') {
+    answerControl(commands, route.command, request, response).catch((error: unknown) => fail(response, error));
+  } else if (route.kind === 'trap') {
     trap.visits++;
     request.resume();
     sendAnswer(response, { status: 200, body: '{"id":"trap","status":"completed"}' });
   } else handler.unknown(request, response);
+}
+
+/** A failure of the sandbox itself, such as a full disk under its journal: told, and never a dead process. */
+function fail(response: ServerResponse, error: unknown): void {
+  if (response.headersSent) response.destroy();
+  else sendAnswer(response, errorAnswer(undefined, 500, `Sandbox failed: ${String(error)}`));
 }

@@ -1,0 +1,264 @@
+import { Agent, request as httpRequest } from 'node:http';
+import { connect } from 'node:net';
+import { expect, test } from 'vitest';
+import type { FaultRule, Sandbox } from '../../src/testing.js';
+import { CHAOS_KINDS } from '../../src/testing.js';
+import { createJob, getJob, getVisitors, sandboxForTest, sendMessage } from './support.js';
+
+/** The error code that a create ends in. */
+async function createError(sandbox: Sandbox, timeoutMs?: number): Promise<string> {
+  const error = await createJob(sandbox, 'Add a page', timeoutMs === undefined ? {} : { timeoutMs }).then(
+    (reply) => new Error(`answered ${reply.status}`),
+    (reason: Error & { code?: string }) => reason,
+  );
+  return (error as { code?: string }).code ?? error.message;
+}
+
+test.each([
+  ['connect', 0],
+  ['headers', 0],
+  ['body', 0],
+  ['request', 0],
+  ['response', 1],
+] as const)('a reset at %s breaks the exchange and leaves %i jobs', async (at, jobs) => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'reset', at });
+  expect(await createError(sandbox)).toBe('ECONNRESET');
+  expect((await sandbox.counts()).jobs).toBe(jobs);
+  expect((await createJob(sandbox)).status).toBe(201);
+});
+
+test('a reset after the effect leaves the job that nobody was told of', async () => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'reset', operation: 'create', effect: 'after' });
+  expect(await createError(sandbox)).toBe('ECONNRESET');
+  expect(await sandbox.creates()).toHaveLength(1);
+  expect((await sandbox.counts()).operations.create).toEqual({ requests: 1, effects: 1, answers: { reset: 1 } });
+});
+
+test('a reset within the body comes while the request is still being sent', async () => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'reset', at: 'body' });
+  const code = await new Promise((resolve) => {
+    const request = httpRequest({
+      port: sandbox.port,
+      method: 'POST',
+      path: '/v2/agent/acme/job',
+      headers: { authorization: `Bearer ${sandbox.apiKey}`, 'content-length': 1_000 },
+    });
+    request.on('error', (error: Error & { code?: string }) => resolve(error.code));
+    request.write('{"prompt":"half');
+  });
+  expect(code).toBe('ECONNRESET');
+});
+
+test.each(['before', 'after'] as const)('a hang %s the effect never answers', async (effect) => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'hang', effect });
+  expect(await createError(sandbox, 100)).toBe('ABORT_ERR');
+  expect((await sandbox.counts()).jobs).toBe(effect === 'after' ? 1 : 0);
+});
+
+test('a stalled body sends headers and half a body, then nothing', async () => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'stallBody' });
+  const seen = await new Promise<{ status: number; bytes: number; declared: number }>((resolve) => {
+    const socket = connect(sandbox.port, '127.0.0.1');
+    let text = '';
+    socket.on('data', (chunk) => {
+      text += chunk.toString();
+      const [head = '', body = ''] = text.split('\r\n\r\n');
+      if (body.length === 0) return;
+      socket.destroy();
+      const declared = Number(/content-length: (\d+)/i.exec(head)?.[1]);
+      resolve({ status: Number(head.slice(9, 12)), bytes: body.length, declared });
+    });
+    const body = '{"prompt":"x"}';
+    socket.write(
+      `POST /v2/agent/acme/job HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${sandbox.apiKey}\r\n` +
+        `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+  });
+  expect(seen.status).toBe(201);
+  expect(seen.bytes).toBe(Math.floor(seen.declared / 2));
+  expect((await sandbox.counts()).jobs).toBe(1);
+});
+
+test('a slow answer comes in whole', async () => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'slow', chunkBytes: 20, chunkDelayMs: 1 });
+  const reply = await createJob(sandbox);
+  expect(reply.status).toBe(201);
+  expect(reply.json.id).toMatch(/^job_/);
+});
+
+test('a write that is delayed before its effect takes effect although its caller has gone', async () => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'delay', delayMs: 150, effect: 'before' });
+  expect(await createError(sandbox, 50)).toBe('ABORT_ERR');
+  expect((await sandbox.counts()).jobs).toBe(0);
+  await expect.poll(async () => (await sandbox.counts()).jobs).toBe(1);
+});
+
+test('a write that is delayed after its effect has taken effect when its caller goes', async () => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'delay', delayMs: 1_000, effect: 'after' });
+  expect(await createError(sandbox, 100)).toBe('ABORT_ERR');
+  expect((await sandbox.counts()).jobs).toBe(1);
+});
+
+test.each([
+  [{ kind: 'status', status: 503 }, 503, 0],
+  [{ kind: 'status', status: 500, effect: 'after' }, 500, 1],
+  [{ kind: 'malformed' }, 201, 1],
+  [{ kind: 'malformed', effect: 'before' }, 502, 0],
+  [{ kind: 'empty' }, 201, 1],
+  [{ kind: 'empty', status: 200 }, 200, 1],
+  [{ kind: 'html' }, 201, 1],
+  [{ kind: 'html', effect: 'before' }, 502, 0],
+  [{ kind: 'noId' }, 201, 1],
+] as [FaultRule, number, number][])('%j answers %i and leaves %i jobs', async (rule, status, jobs) => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault(rule);
+  const reply = await createJob(sandbox);
+  expect(reply.status).toBe(status);
+  expect(reply.json?.id).toBeUndefined();
+  const counts = await sandbox.counts();
+  expect(counts.jobs).toBe(jobs);
+  expect(counts.operations.create.answers).toEqual({ [status]: 1 });
+  expect(counts.faults).toEqual({ [rule.kind]: 1 });
+});
+
+test('a status carries any body, headers and Retry-After', async () => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'status', status: 429, retryAfter: 7 });
+  await sandbox.addFault({ kind: 'status', status: 429, retryAfter: 'soon' });
+  await sandbox.addFault({ kind: 'status', status: 429, retryAfterDateMs: 60_000 });
+  await sandbox.addFault({ kind: 'status', status: 418, body: 'short and stout', headers: { 'x-pot': 'tea' } });
+  expect((await createJob(sandbox)).headers['retry-after']).toBe('7');
+  expect((await createJob(sandbox)).headers['retry-after']).toBe('soon');
+  const date = Date.parse((await createJob(sandbox)).headers['retry-after'] ?? '');
+  expect(date).toBeGreaterThan(Date.now());
+  const last = await createJob(sandbox);
+  expect([last.status, last.text, last.headers['x-pot']]).toEqual([418, 'short and stout', 'tea']);
+});
+
+test('errors of the analytics operation carry details, those of the agent operations do not', async () => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'status', status: 500, count: 2 });
+  expect((await createJob(sandbox)).json).toEqual({ error: 'Injected 500' });
+  expect((await getVisitors(sandbox)).json).toEqual({
+    error: 'Injected 500',
+    details: [{ message: 'Injected 500' }],
+  });
+});
+
+test('a truncated answer promises more than it sends', async () => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'truncated' });
+  expect(await createError(sandbox)).toBe('ECONNRESET'); // node's word for a body that ends early
+  expect((await sandbox.counts()).operations.create.answers).toEqual({ truncated: 1 });
+});
+
+test('an oversized answer goes on until its reader leaves', async () => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'oversized' });
+  const bytes = await new Promise<number>((resolve, reject) => {
+    let read = 0;
+    const headers = { authorization: `Bearer ${sandbox.apiKey}` };
+    const request = httpRequest({ port: sandbox.port, path: '/v2/agent/acme/job/x', headers }, (response) => {
+      response.on('data', (chunk: Buffer) => {
+        read += chunk.length;
+        if (read < 4_000_000) return;
+        request.destroy();
+        resolve(read);
+      });
+    });
+    request.on('error', reject).end();
+  });
+  expect(bytes).toBeGreaterThanOrEqual(4_000_000);
+});
+
+test('a redirect leads into a trap that counts who follows it', async () => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'redirect', operation: 'create' });
+  const reply = await createJob(sandbox, 'secret plan');
+  expect(reply.status).toBe(307);
+  expect((await sandbox.counts()).trapVisits).toBe(0);
+  await fetch(String(reply.headers.location), { method: 'POST', body: 'secret plan' });
+  expect((await sandbox.counts()).trapVisits).toBe(1);
+  await sandbox.addFault({ kind: 'redirect', status: 302, location: 'http://localhost:9/elsewhere' });
+  expect((await createJob(sandbox)).headers.location).toBe('http://localhost:9/elsewhere');
+});
+
+test('a connection is closed after a whole answer, unannounced', async () => {
+  const sandbox = await sandboxForTest();
+  await sandbox.addFault({ kind: 'closeAfter' });
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const reply = await createJob(sandbox, 'x', { agent });
+  expect([reply.status, reply.headers.connection]).toEqual([201, 'keep-alive']);
+  await expect.poll(async () => (await sandbox.counts()).connections.open).toBe(0);
+  agent.destroy();
+});
+
+test('a rule strikes only what it matches, from the nth on, as often as it says', async () => {
+  const sandbox = await sandboxForTest();
+  const { id } = (await createJob(sandbox)).json;
+  await sandbox.addFault({ kind: 'status', status: 500, operation: 'get', jobId: id, nth: 2, count: 2 });
+  await sandbox.addFault({ kind: 'status', status: 501, promptIncludes: 'footer' });
+  const statuses = [];
+  for (let i = 0; i < 5; i++) statuses.push((await getJob(sandbox, id)).status);
+  expect(statuses).toEqual([200, 500, 500, 200, 200]);
+  expect((await getJob(sandbox, 'other')).status).toBe(404);
+  expect((await sendMessage(sandbox, id, 'a header')).status).toBe(200);
+  expect((await sendMessage(sandbox, id, 'a footer')).status).toBe(501);
+  expect((await sandbox.faults()).map(({ matched, struck }) => [matched, struck])).toEqual([
+    [5, 2],
+    [1, 1],
+  ]);
+  expect(await sandbox.messages()).toHaveLength(1);
+});
+
+test('the same seed strikes the same requests', async () => {
+  const run = async () => {
+    const sandbox = await sandboxForTest();
+    await sandbox.addFault({ kind: 'status', status: 500, probability: 0.3, seed: 7 });
+    const statuses: number[] = [];
+    for (let i = 0; i < 40; i++) statuses.push((await getVisitors(sandbox, '?limit=1')).status);
+    return statuses;
+  };
+  const first = await run();
+  expect(new Set(first)).toEqual(new Set([200, 500]));
+  expect(await run()).toEqual(first);
+});
+
+test('chaos strikes with every kind it is asked for', async () => {
+  const sandbox = await sandboxForTest({ script: { activeMs: 0 } });
+  const { id } = (await createJob(sandbox)).json;
+  const kinds = CHAOS_KINDS.filter((kind) => !['hang', 'stallBody', 'oversized', 'connect'].includes(kind));
+  await sandbox.chaos({ seed: 3, percent: 6, kinds, delayMs: 1 });
+  const agent = new Agent({ keepAlive: true, maxSockets: 4 });
+  await Promise.all(
+    Array.from({ length: 400 }, (_, i) =>
+      (i % 2 ? getJob(sandbox, id, { agent }) : createJob(sandbox)).catch(() => {}),
+    ),
+  );
+  agent.destroy();
+  const { faults } = await sandbox.counts();
+  const struck = new Set(kinds.map((kind) => (kind === 'rateLimit' ? 'status' : kind)));
+  expect(new Set(Object.keys(faults))).toEqual(struck);
+  await sandbox.clearFaults();
+  expect((await getJob(sandbox, id)).status).toBe(200);
+  await expect(sandbox.chaos({ seed: 1, percent: 1, kinds: ['flood'] })).rejects.toThrow('no chaos of kind "flood"');
+});
+
+test.each([
+  [{ kind: 'reset', at: 'headers', effect: 'after' }, /can't be "after"/],
+  [{ kind: 'reset', at: 'body', promptIncludes: 'x' }, /matched by prompt/],
+  [{ kind: 'reset', at: 'connect', operation: 'create' }, /at connect/],
+  [{ kind: 'hang', kount: 3 }, /kount/],
+])('a rule that could never strike as it says is refused: %j', async (rule, words) => {
+  const sandbox = await sandboxForTest();
+  await expect(sandbox.addFault(rule as FaultRule)).rejects.toThrow(words);
+  expect(await sandbox.faults()).toEqual([]);
+});

@@ -1,0 +1,241 @@
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { Agent } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import type { Sandbox } from '../../src/testing.js';
+import { SANDBOX_API_KEY, SandboxControl } from '../../src/testing.js';
+import { call, createJob, getJob, getVisitors, sandboxForTest, sendMessage } from './support.js';
+
+const MAIN = join(import.meta.dirname, '../../src/sandbox/main.ts');
+
+/** The URL that a sandbox process prints; rejects where it ends first. */
+function announcedUrl(child: ChildProcessWithoutNullStreams): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let out = '';
+    child.stdout.on('data', (chunk: Buffer) => {
+      out += chunk.toString();
+      const found = /Sandbox upstream {2}(\S+)\nAPI key +\S+/.exec(out);
+      if (found?.[1]) resolve(found[1]);
+    });
+    child.on('exit', () => reject(new Error(`ended early: ${out}`)));
+  });
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'sandbox-test-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test('a missing, wrong or expired key is a 401, in the error form of its operation', async () => {
+  const sandbox = await sandboxForTest({ clock: 'manual' });
+  expect(sandbox.apiKey).toBe(SANDBOX_API_KEY);
+  expect((await createJob(sandbox, 'x', { key: 'wrong' })).json).toEqual({ error: expect.any(String) });
+  const visitors = await getVisitors(sandbox, '', 'acme', { key: 'wrong' });
+  expect(visitors.status).toBe(401);
+  expect(visitors.json).toEqual({ error: expect.any(String), details: [{ message: expect.any(String) }] });
+  await sandbox.setKeys([{ key: 'short-lived', expiresAt: Date.parse(await sandbox.now()) + 1_000 }]);
+  expect((await createJob(sandbox)).status).toBe(401);
+  expect((await createJob(sandbox, 'x', { key: 'short-lived' })).status).toBe(201);
+  await sandbox.advance(1_000);
+  expect((await createJob(sandbox, 'x', { key: 'short-lived' })).status).toBe(401);
+});
+
+test('a key without the scope or the project is a 403', async () => {
+  const sandbox = await sandboxForTest({
+    apiKey: [
+      { key: 'reader', scopes: ['read'] },
+      { key: 'b', projectIds: ['b'] },
+    ],
+  });
+  expect((await createJob(sandbox, 'x', { key: 'reader' })).status).toBe(403);
+  expect((await getVisitors(sandbox, '', 'acme', { key: 'reader' })).status).toBe(200);
+  expect((await createJob(sandbox, 'x', { key: 'b' })).status).toBe(403);
+  expect((await sandbox.counts()).jobs).toBe(0);
+});
+
+test('creates and messages are limited per project, visitors over all projects, as a sliding window', async () => {
+  const sandbox = await sandboxForTest({
+    clock: 'manual',
+    rateLimits: { create: 2, message: 1, visitors: 2, windowMs: 1_000, retryAfter: 'seconds' },
+  });
+  const { id } = (await createJob(sandbox)).json;
+  await sandbox.advance(600);
+  expect((await createJob(sandbox)).status).toBe(201);
+  const refused = await createJob(sandbox);
+  expect([refused.status, refused.headers['retry-after']]).toEqual([429, '1']);
+  expect((await call(sandbox, 'POST', '/v2/agent/other/job', { prompt: 'x' })).status).toBe(201);
+  expect([(await sendMessage(sandbox, id)).status, (await sendMessage(sandbox, id)).status]).toEqual([200, 429]);
+  const visitors = [];
+  for (const project of ['a', 'b', 'c']) visitors.push((await getVisitors(sandbox, '', project)).status);
+  expect(visitors).toEqual([200, 200, 429]);
+  await sandbox.advance(400);
+  expect([(await createJob(sandbox)).status, (await createJob(sandbox)).status]).toEqual([201, 429]);
+  expect((await getJob(sandbox, id)).status).toBe(200);
+});
+
+test('a limit can count by fixed windows and promise no Retry-After', async () => {
+  const sandbox = await sandboxForTest({
+    clock: 'manual',
+    startAt: 999,
+    rateLimits: { create: 1, windowMs: 1_000, window: 'fixed' },
+  });
+  expect((await createJob(sandbox)).status).toBe(201);
+  const refused = await createJob(sandbox);
+  expect([refused.status, refused.headers['retry-after']]).toEqual([429, undefined]);
+  await sandbox.advance(1);
+  expect((await createJob(sandbox)).status).toBe(201);
+});
+
+test('jobs, messages and changes outlive the process that took them, a torn last line does not', async () => {
+  const dataFile = join(folder, 'journal', 'jobs.jsonl');
+  const first = await sandboxForTest({ dataFile, clock: 'manual', startAt: 0, script: { activeMs: 100 } });
+  await first.addScript({ script: { steps: [{ status: 'failed' }] } });
+  const failed = (await createJob(first, 'one')).json.id;
+  const { id } = (await createJob(first, 'two')).json;
+  await sendMessage(first, id, 'three');
+  await first.removeJob(failed);
+  await first.close();
+  appendFileSync(dataFile, '{"type":"create","id":"job_torn');
+  const second = await sandboxForTest({ dataFile, clock: 'manual', startAt: 10_000, script: { activeMs: 100 } });
+  expect((await second.creates()).map(({ prompt }) => prompt)).toEqual(['one', 'two']);
+  expect((await second.messages()).map(({ prompt }) => prompt)).toEqual(['three']);
+  expect((await getJob(second, failed)).status).toBe(404);
+  expect((await getJob(second, id)).json).toMatchObject({ status: 'completed', createdAt: '1970-01-01T00:00:00.000Z' });
+  await createJob(second, 'four');
+  expect(
+    readFileSync(dataFile, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line).type),
+  ).toEqual(['create', 'create', 'message', 'remove', 'create']);
+});
+
+test('a create whose answer was seen outlives kill -9 of the sandbox', { timeout: 30_000 }, async () => {
+  const dataFile = join(folder, 'killed.jsonl');
+  const child = spawn(process.execPath, ['--import', 'tsx', MAIN, '--data', dataFile, '--quiet']);
+  const ended = once(child, 'exit');
+  const url = await announcedUrl(child);
+  const peer = { port: Number(new URL(url).port), apiKey: SANDBOX_API_KEY } as Sandbox;
+  const created = await createJob(peer).finally(() => child.kill('SIGKILL'));
+  await ended;
+  const again = await sandboxForTest({ dataFile });
+  expect((await getJob(again, created.json.id)).status).toBe(200);
+});
+
+test('the command takes its settings as options and ends by a signal', { timeout: 30_000 }, async () => {
+  const child = spawn(process.execPath, ['--import', 'tsx', MAIN, '--rows', '7', '--active-ms', '0', '--key', 'k']);
+  const ended = once(child, 'exit');
+  const url = await announcedUrl(child);
+  const peer = { port: Number(new URL(url).port), apiKey: 'k' } as Sandbox;
+  const visitors = await getVisitors(peer, '?dateFrom=2026-01-01&dateTo=2026-01-02');
+  const created = await createJob(peer);
+  child.kill('SIGTERM');
+  expect(await ended).toEqual([0, null]);
+  expect([visitors.json.visitors.length, created.json.status]).toEqual([7, 'completed']);
+});
+
+test('the control over HTTP is the control in the process', async () => {
+  const sandbox = await sandboxForTest();
+  const control = new SandboxControl(sandbox.url);
+  await control.addFault({ kind: 'status', status: 503, operation: 'create' });
+  expect((await createJob(sandbox)).status).toBe(503);
+  await createJob(sandbox, 'second');
+  expect(await control.creates()).toEqual(await sandbox.creates());
+  expect(await control.counts()).toMatchObject({ jobs: 1, operations: (await sandbox.counts()).operations });
+  expect(await control.truth({ projectId: 'a', dateFrom: '2026-01-01', dateTo: '2026-01-02' })).toEqual(
+    await sandbox.truth({ projectId: 'a', dateFrom: '2026-01-01', dateTo: '2026-01-02' }),
+  );
+  await expect(control.setJob({ id: 'none' })).rejects.toThrow('no job none');
+  await expect(control.setVisitors({ rows: -1 })).rejects.toThrow('rows');
+});
+
+test('any language can send a command as JSON, and learns what was wrong with it', async () => {
+  const sandbox = await sandboxForTest();
+  const counts = await fetch(`${sandbox.url}/__sandbox/counts`, { method: 'POST' });
+  expect(await counts.json()).toMatchObject({ result: { jobs: 0 } });
+  const wrong = await fetch(`${sandbox.url}/__sandbox/addFault`, { method: 'POST', body: '{"kind":"flood"}' });
+  expect(wrong.status).toBe(400);
+  expect(await wrong.json()).toEqual({ error: expect.stringContaining('kind') });
+  const none = await fetch(`${sandbox.url}/__sandbox/toString`, { method: 'POST' });
+  expect(none.status).toBe(404);
+});
+
+test('a control in another process gets through connections that are reset', async () => {
+  const sandbox = await sandboxForTest({ keepAliveTimeoutMs: 1 });
+  await sandbox.addFault({ kind: 'reset', at: 'connect', count: 3 });
+  expect((await new SandboxControl(sandbox.url).counts()).connections.reset).toBe(3);
+});
+
+test('requests are counted by operation and answer, and the last ones shown without the key', async () => {
+  const sandbox = await sandboxForTest({ keptRequests: 3 });
+  const { id } = (await createJob(sandbox, 'hello')).json;
+  for (let i = 0; i < 3; i++) await getJob(sandbox, id);
+  await getJob(sandbox, 'none');
+  await call(sandbox, 'DELETE', `/v2/agent/acme/job/${id}`);
+  await sendMessage(sandbox, id, 'abc', { headers: { 'x-trace': '1' } });
+  const { operations } = await sandbox.counts();
+  expect(operations.create).toEqual({ requests: 1, effects: 1, answers: { 201: 1 } });
+  expect(operations.get).toEqual({ requests: 4, effects: 3, answers: { 200: 3, 404: 1 } });
+  expect(operations.other.answers).toEqual({ 404: 1 });
+  const kept = await sandbox.requests();
+  expect(kept.map(({ operation, answer }) => [operation, answer])).toEqual([
+    ['get', '404'],
+    [null, '404'],
+    ['message', '200'],
+  ]);
+  expect(kept[2]).toMatchObject({
+    method: 'POST',
+    path: `/v2/agent/acme/job/${id}/message`,
+    projectId: 'acme',
+    jobId: id,
+    bodyBytes: 16,
+    tookEffect: true,
+    requestOnConnection: 1,
+    headers: { 'x-trace': '1', authorization: '(set)' },
+  });
+  expect(JSON.stringify(kept)).not.toContain(sandbox.apiKey);
+  await sandbox.resetCounts();
+  expect((await sandbox.counts()).operations.get.requests).toBe(0);
+});
+
+test('connections are told apart, and idle ones can be closed', async () => {
+  const sandbox = await sandboxForTest();
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const first = await createJob(sandbox, 'a', { agent });
+  expect(first.headers['keep-alive']).toBe('timeout=5');
+  await createJob(sandbox, 'b', { agent });
+  await createJob(sandbox, 'c');
+  const seen = (await sandbox.requests()).map(({ connection, requestOnConnection }) => [
+    connection,
+    requestOnConnection,
+  ]);
+  expect(seen).toEqual([
+    [1, 1],
+    [1, 2],
+    [2, 1],
+  ]);
+  await sandbox.closeIdleConnections();
+  await expect.poll(async () => (await sandbox.counts()).connections.open).toBe(0);
+  await createJob(sandbox, 'd', { agent });
+  expect((await sandbox.counts()).connections.opened).toBe(3);
+  agent.destroy();
+});
+
+test('idle connections close after the time that was set, announced or not', async () => {
+  const sandbox = await sandboxForTest({ keepAliveTimeoutMs: 30, announceKeepAlive: false });
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const reply = await createJob(sandbox, 'a', { agent });
+  expect(reply.headers['keep-alive']).toBeUndefined();
+  expect(reply.headers.connection).toBe('keep-alive');
+  await expect.poll(async () => (await sandbox.counts()).connections.open, { timeout: 4_000 }).toBe(0);
+  agent.destroy();
+});
+
+test('the log has one line per request, without prompt or key', async () => {
+  const lines: string[] = [];
+  const sandbox = await sandboxForTest({ log: (line) => lines.push(line) });
+  await createJob(sandbox, 'secret plan');
+  expect(lines).toEqual(['POST /v2/agent/acme/job 201']);
+});

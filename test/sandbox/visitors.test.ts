@@ -1,0 +1,219 @@
+import { createHash } from 'node:crypto';
+import { expect, test } from 'vitest';
+import type { Sandbox, VisitorSettings } from '../../src/testing.js';
+import { getVisitors, sandboxForTest } from './support.js';
+
+const DAY = 'dateFrom=2026-03-01&dateTo=2026-03-02';
+const WINDOW = { projectId: 'acme', dateFrom: '2026-03-01', dateTo: '2026-03-02' };
+
+interface Row {
+  path: string;
+  human: number;
+  ai: number;
+  total: number;
+}
+
+/** All rows as a plain pager reads them. */
+async function readAll(sandbox: Sandbox, limit = 250): Promise<Row[]> {
+  const rows: Row[] = [];
+  for (let offset = 0; ; offset += limit) {
+    const { json } = await getVisitors(sandbox, `?${DAY}&limit=${limit}&offset=${offset}`);
+    rows.push(...(json.visitors as Row[]));
+    if (!json.hasMore) return rows;
+  }
+}
+
+const withVisitors = (visitors: VisitorSettings) => sandboxForTest({ visitors });
+
+test('pages hold 50 rows unless told otherwise, and hasMore ends with the last row', async () => {
+  const sandbox = await withVisitors({ rows: 100 });
+  const first = (await getVisitors(sandbox, `?${DAY}`)).json;
+  expect(first.visitors).toHaveLength(50);
+  expect(first.hasMore).toBe(true);
+  const second = (await getVisitors(sandbox, `?${DAY}&offset=50`)).json;
+  expect(second.visitors).toHaveLength(50);
+  expect(second.hasMore).toBe(false);
+  expect((await getVisitors(sandbox, `?${DAY}&offset=100`)).json).toMatchObject({ visitors: [], hasMore: false });
+});
+
+test.each([
+  ['limit=0', 'limit must be a whole number from 1 to 250'],
+  ['limit=251', 'limit must be a whole number from 1 to 250'],
+  ['limit=2.5', 'limit must be a whole number from 1 to 250'],
+  ['offset=-1', 'offset must be a whole number of at least 0'],
+  ['dateFrom=yesterday', 'dateFrom must be a date in ISO 8601 or YYYY-MM-DD format'],
+  ['dateTo=2026-02-31', 'dateTo must be a date in ISO 8601 or YYYY-MM-DD format'],
+])('%s is refused with details', async (query, message) => {
+  const sandbox = await withVisitors({});
+  const reply = await getVisitors(sandbox, `?${query}`);
+  expect(reply.status).toBe(400);
+  expect(reply.json).toEqual({ error: 'Invalid query parameters', details: [{ message }] });
+});
+
+test('without dates the last thirty days are meant, and ISO 8601 times are dates too', async () => {
+  const sandbox = await withVisitors({ rows: 3 });
+  expect((await getVisitors(sandbox)).json.totals.total).toBeGreaterThan(0);
+  const iso = '?dateFrom=2026-03-01T00:00:00Z&dateTo=2026-03-02T00:00:00Z';
+  expect((await getVisitors(sandbox, iso)).json.visitors).toHaveLength(3);
+});
+
+test.each(['plain', 'unicode'] as const)('a pager reads the truth: every %s path once', async (paths) => {
+  const sandbox = await withVisitors({ rows: 777, paths });
+  const rows = await readAll(sandbox);
+  expect(new Set(rows.map(({ path }) => path)).size).toBe(777);
+  for (const { human, ai, total } of rows) {
+    expect(total).toBeGreaterThanOrEqual(Math.max(human, ai));
+    expect(total).toBeLessThanOrEqual(human + ai);
+  }
+  const truth = await sandbox.truth(WINDOW);
+  expect(truth).toMatchObject({ rows: 777, settled: true, entries: rows });
+  const lines = rows.map(({ path, human, ai, total }) => `${path}\t${human}\t${ai}\t${total}\n`).toSorted();
+  expect(truth.digest).toBe(createHash('sha256').update(lines.join('')).digest('hex'));
+});
+
+test('numbers are the same for the same seed, project and dates, and others otherwise', async () => {
+  const [one, two] = await Promise.all([withVisitors({ rows: 20 }), withVisitors({ rows: 20 })]);
+  const truth = await one.truth(WINDOW);
+  expect(await two.truth(WINDOW)).toEqual(truth);
+  for (const other of [{ projectId: 'b' }, { dateFrom: '2026-02-28' }, { dateTo: '2026-03-03' }]) {
+    expect((await one.truth({ ...WINDOW, ...other })).digest).not.toBe(truth.digest);
+  }
+  await two.setVisitors({ rows: 20, seed: 2 });
+  expect((await two.truth(WINDOW)).digest).not.toBe(truth.digest);
+});
+
+test('a million rows are paged from any offset', async () => {
+  const sandbox = await withVisitors({ rows: 1_000_000 });
+  const last = (await getVisitors(sandbox, `?${DAY}&limit=250&offset=999750`)).json;
+  expect(last.visitors).toHaveLength(250);
+  expect(last.hasMore).toBe(false);
+  expect((await getVisitors(sandbox, `?${DAY}&limit=250&offset=999749`)).json.hasMore).toBe(true);
+});
+
+test('a swap behind the reader hides a row although totals and counts stay', async () => {
+  const sandbox = await withVisitors({ rows: 600, drift: [{ kind: 'swap', atOffset: 250 }] });
+  const before = await sandbox.truth(WINDOW);
+  const rows = await readAll(sandbox);
+  const after = await sandbox.truth(WINDOW);
+  expect(after.totals).toEqual(before.totals);
+  expect([rows.length, after.rows]).toEqual([600, 600]);
+  const seen = new Set(rows.map(({ path }) => path));
+  expect(seen.size).toBe(600);
+  expect(after.entries?.filter(({ path }) => !seen.has(path))).toHaveLength(1);
+  expect(await readAll(sandbox)).toEqual(after.entries);
+});
+
+test.each([
+  ['delete', 599],
+  ['insert', 601],
+  ['rotate', 600],
+] as const)('%s moves the rows behind a reader once, then the data stand still', async (kind, rows) => {
+  const sandbox = await withVisitors({ rows: 600, drift: [{ kind, times: 1 }] });
+  const first = await readAll(sandbox);
+  const second = await readAll(sandbox);
+  expect(first).not.toEqual(second);
+  expect(second).toHaveLength(rows);
+  expect(second).toEqual((await sandbox.truth(WINDOW)).entries);
+});
+
+test('totals change between pages', async () => {
+  const sandbox = await withVisitors({ rows: 600, drift: [{ kind: 'totals', atOffset: 500 }] });
+  const totals = [];
+  for (const offset of [0, 250, 500]) {
+    totals.push((await getVisitors(sandbox, `?${DAY}&limit=250&offset=${offset}`)).json.totals.human);
+  }
+  expect(totals[1]).toBe(totals[0]);
+  expect(totals[2]).toBe(totals[0] + 1);
+});
+
+test('rows of equal totals change places with every request', async () => {
+  const sandbox = await withVisitors({ rows: 700, shuffleTies: 7 });
+  const rows = await readAll(sandbox);
+  expect(rows).toHaveLength(700);
+  expect(new Set(rows.map(({ path }) => path)).size).toBeLessThan(700);
+  expect(rows.every(({ total }, i) => i === 0 || total <= rows[i - 1]!.total)).toBe(true);
+  expect(new Set((await sandbox.truth(WINDOW)).entries?.map(({ path }) => path)).size).toBe(700);
+});
+
+test('a day in any zone is still arriving until it is over there, and settles after its lag', async () => {
+  const hour = 3_600_000;
+  const sandbox = await sandboxForTest({
+    clock: 'manual',
+    startAt: Date.parse('2026-03-02T05:00:00Z'),
+    visitors: { rows: 100, timeZone: 'America/Los_Angeles', lateMs: 2 * hour },
+  });
+  const truth = await sandbox.truth(WINDOW);
+  expect(truth).toMatchObject({ rows: 100, settled: false, settlesAt: '2026-03-02T10:00:00.000Z' });
+  const early = (await getVisitors(sandbox, `?${DAY}&limit=250`)).json;
+  expect(early.visitors.length).toBeLessThan(100);
+  expect(early.visitors.length).toBeGreaterThan(0);
+  await sandbox.advance(3 * hour); // the day is over, late data still come
+  const late = (await getVisitors(sandbox, `?${DAY}&limit=250`)).json;
+  expect(late.visitors.length).toBeGreaterThan(early.visitors.length);
+  expect(late.visitors.length).toBeLessThan(100);
+  await sandbox.advance(2 * hour);
+  expect(await readAll(sandbox)).toEqual(truth.entries);
+  expect((await getVisitors(sandbox, `?${DAY}`)).json.totals).toEqual(truth.totals);
+  expect((await sandbox.truth(WINDOW)).settled).toBe(true);
+});
+
+test('a day lasts 23 hours where the clocks go forward', async () => {
+  const sandbox = await withVisitors({ timeZone: 'Europe/Berlin' });
+  const night = { projectId: 'acme', dateFrom: '2026-03-29', dateTo: '2026-03-30' };
+  const { settlesAt: start } = await sandbox.truth({ ...night, dateFrom: '2026-03-28', dateTo: '2026-03-29' });
+  const { settlesAt: end } = await sandbox.truth(night);
+  expect(Date.parse(end) - Date.parse(start)).toBe(23 * 3_600_000);
+});
+
+test.each([
+  ['null', null],
+  ['negative', -1],
+  ['fraction', 12.5],
+  ['huge', 2 ** 53],
+  ['text', '12'],
+] as const)('counts can be odd: %s', async (kind, value) => {
+  const sandbox = await withVisitors({ rows: 4, oddCounts: { kind, every: 2 } });
+  const humans = (await readAll(sandbox)).map(({ human }) => human);
+  expect([humans[0], humans[2]]).toEqual([value, value]);
+  expect([humans[1], humans[3]]).not.toContain(value);
+});
+
+test('rows and totals can be given as they are, per project', async () => {
+  const sandbox = await withVisitors({ rows: 5 });
+  const entries = [{ path: '/\ud800', human: null, ai: 'x', total: 1e300 }];
+  await sandbox.setVisitors({ projectId: 'odd', entries, totals: null });
+  expect((await getVisitors(sandbox, `?${DAY}`, 'odd')).json).toEqual({
+    totals: null,
+    visitors: entries,
+    hasMore: false,
+  });
+  expect((await getVisitors(sandbox, `?${DAY}`)).json.visitors).toHaveLength(5);
+});
+
+test('a path can come twice', async () => {
+  const sandbox = await withVisitors({ rows: 5, repeatedPathAt: 3 });
+  const paths = (await readAll(sandbox)).map(({ path }) => path);
+  expect(paths[3]).toBe(paths[2]);
+  expect(new Set(paths).size).toBe(4);
+});
+
+test('hasMore can stay true without an end, over empty pages or the last row', async () => {
+  const sandbox = await withVisitors({ rows: 5, endlessHasMore: 'empty' });
+  expect((await getVisitors(sandbox, `?${DAY}&offset=5`)).json).toMatchObject({ visitors: [], hasMore: true });
+  await sandbox.setVisitors({ rows: 5, endlessHasMore: 'repeat' });
+  const repeated = (await getVisitors(sandbox, `?${DAY}&offset=500`)).json;
+  expect(repeated).toMatchObject({ visitors: [{ path: (await readAllOnce(sandbox))[4] }], hasMore: true });
+});
+
+async function readAllOnce(sandbox: Sandbox): Promise<string[]> {
+  return (await sandbox.truth(WINDOW)).entries?.map(({ path }) => path) ?? [];
+}
+
+test('a page in the middle can be empty, and pages can be short', async () => {
+  const sandbox = await withVisitors({ rows: 120, emptyPage: { atOffset: 50, times: 1 } });
+  expect((await getVisitors(sandbox, `?${DAY}&offset=50`)).json).toMatchObject({ visitors: [], hasMore: true });
+  expect((await getVisitors(sandbox, `?${DAY}&offset=50`)).json.visitors).toHaveLength(50);
+  await sandbox.setVisitors({ rows: 120, shortPages: 30 });
+  const short = (await getVisitors(sandbox, `?${DAY}&offset=0`)).json;
+  expect([short.visitors.length, short.hasMore]).toEqual([30, true]);
+});
