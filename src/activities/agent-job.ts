@@ -1,7 +1,6 @@
 /** The activities of `agentJob`: each wraps one HTTP call. */
-import type { JobRecord } from '../contract.js';
 import type { Metrics } from '../metrics.js';
-import type { Upstream } from '../upstream/upstream.js';
+import type { CreatedJob, Upstream } from '../upstream/upstream.js';
 import { Lanes } from './lanes.js';
 import { startServerClock } from './server-clock.js';
 import { createWatchJob, type WatchJobInput, type WatchJobResult } from './watch-job.js';
@@ -41,11 +40,7 @@ export interface JobActivities {
 export function createJobActivities({ upstream, shutdownSignal, metrics }: JobActivitiesDependencies): JobActivities {
   const lanes = new Lanes();
 
-  async function write(
-    operation: 'create' | 'message',
-    input: WriteInput,
-    send: (mayStillSend: () => boolean) => Promise<JobRecord | null>,
-  ): Promise<WriteResult> {
+  async function write(operation: 'create' | 'message', input: WriteInput, send: Send): Promise<WriteResult> {
     const now = startServerClock();
     const outcome = unknownBefore(input) ?? (await throughLane(lanes, `${operation} ${input.projectId}`, send));
     metrics.writeEnded(operation, outcome.kind);
@@ -55,16 +50,18 @@ export function createJobActivities({ upstream, shutdownSignal, metrics }: JobAc
 
   return {
     createJob: (input) => write('create', input, (mayStillSend) => upstream.createJob(input, { mayStillSend })),
-    sendMessage: (input) => write('message', input, (mayStillSend) => upstream.sendMessage(input, { mayStillSend })),
+    sendMessage: (input) =>
+      write('message', input, async (mayStillSend) => ({
+        id: input.jobId,
+        job: await upstream.sendMessage(input, { mayStillSend }),
+      })),
     watchJob: createWatchJob(upstream, shutdownSignal),
   };
 }
 
-async function throughLane(
-  lanes: Lanes,
-  lane: string,
-  send: (mayStillSend: () => boolean) => Promise<JobRecord | null>,
-): Promise<WriteOutcome> {
+type Send = (mayStillSend: () => boolean) => Promise<CreatedJob>;
+
+async function throughLane(lanes: Lanes, lane: string, send: Send): Promise<WriteOutcome> {
   const waitMs = lanes.enter(lane);
   if (waitMs > 0) {
     return { kind: 'notTaken', reason: 'the upstream asked this project to wait', retryAfterMs: waitMs };
@@ -78,10 +75,11 @@ async function throughLane(
   return outcome;
 }
 
-async function sendFenced(send: (mayStillSend: () => boolean) => Promise<JobRecord | null>): Promise<WriteOutcome> {
+async function sendFenced(send: Send): Promise<WriteOutcome> {
   const mayStillSend = await raiseFence();
   try {
-    return { kind: 'taken', job: await send(mayStillSend) };
+    const { id, job } = await send(mayStillSend);
+    return { kind: 'taken', jobId: id, job };
   } catch (error) {
     return writeOutcomeOf(error);
   }

@@ -76,7 +76,7 @@ async function read(upstream: Upstream, input: WatchJobInput, signal: AbortSigna
     if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
     if (error instanceof ReadFailedError || error instanceof RejectedError) {
       const retryAfterMs = error instanceof ReadFailedError ? error.retryAfterMs : undefined;
-      return { kind: 'failed', reason: error.message, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+      return { kind: 'failed', reason: error.reason, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
     }
     throw error;
   }

@@ -12,6 +12,7 @@ import {
 import type { Ending } from './exchange.js';
 import { parseRetryAfter } from './retry-after.js';
 import { MalformedAnswerError, readCreatedJob, readJobRecord } from './schema.js';
+import type { CreatedJob } from './upstream.js';
 
 /** What was asked, for messages: no prompt. */
 export interface Asked {
@@ -22,7 +23,7 @@ export interface Asked {
 }
 
 /** The job that a create made; throws one of the four errors of a write. A 2xx without a usable job is unknown: one may exist. */
-export function createOutcome(ending: Ending, asked: Asked, notTaken: readonly number[]): JobRecord {
+export function createOutcome(ending: Ending, asked: Asked, notTaken: readonly number[]): CreatedJob {
   if (!isOk(ending.status)) throw writeError(ending, asked, notTaken);
   if (ending.trouble) throw unknown(asked, `upstream answered ${ending.status}, but ${ending.trouble.reason}`);
   try {

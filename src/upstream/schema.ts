@@ -4,7 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { encodeId, LIMIT, type JobRecord, type VisitorTotals } from '../contract.js';
-import type { VisitorPage } from './upstream.js';
+import type { CreatedJob, VisitorPage } from './upstream.js';
 
 /** An answer that is not what the interface promises; the message says what is wrong, without quoting it. */
 export class MalformedAnswerError extends Error {
@@ -14,9 +14,24 @@ export class MalformedAnswerError extends Error {
 /** The job record in an answer's body, with the contract's fields and no others; throws MalformedAnswerError. */
 export function readJobRecord(body: Uint8Array): JobRecord {
   const answer = readObject(body, 'agent job');
+  return jobRecord(answer, vital(answer, 'status'));
+}
+
+/** The job that a create made: only an id that further requests can name is vital; throws MalformedAnswerError. */
+export function readCreatedJob(body: Uint8Array): CreatedJob {
+  const answer = readObject(body, 'agent job');
+  const id = vital(answer, 'id');
+  if (!isUsableId(id)) throw malformed('agent job', 'its id is not usable');
+  const { status } = answer;
+  const hasStatus = typeof status === 'string' && status !== '';
+  const job = jobRecord(answer, hasStatus ? status : '');
+  return { id, job: hasStatus ? job : null };
+}
+
+function jobRecord(answer: Record<string, unknown>, status: string): JobRecord {
   const record: JobRecord = {
     id: vital(answer, 'id'),
-    status: vital(answer, 'status'),
+    status,
     source: readSource(answer['source']),
     model: textOrNull(answer['model']),
     prLink: textOrNull(answer['prLink']),
@@ -24,13 +39,6 @@ export function readJobRecord(body: Uint8Array): JobRecord {
     archivedAt: textOrNull(answer['archivedAt']),
   };
   if (Buffer.byteLength(JSON.stringify(record)) > LIMIT.recordBytes) throw malformed('agent job', 'it is over 64 KiB');
-  return record;
-}
-
-/** The record of a job just created: its id must be one that further requests can name; throws MalformedAnswerError. */
-export function readCreatedJob(body: Uint8Array): JobRecord {
-  const record = readJobRecord(body);
-  if (!isUsableId(record.id)) throw malformed('agent job', 'its id is not usable');
   return record;
 }
 

@@ -16,12 +16,18 @@ export interface ReadOptions {
   signal?: AbortSignal;
 }
 
+/** A job that was created: its id is proof, the record null where the answer held no whole one. */
+export interface CreatedJob {
+  id: string;
+  job: JobRecord | null;
+}
+
 /**
  * The upstream's four operations. Plain HTTP: no retries, no waiting, one time limit over each whole exchange.
  * Every rejection is one of `errors.ts`, or the signal's AbortError for a read.
  */
 export interface Upstream {
-  createJob(request: { projectId: string; prompt: string }, options?: WriteOptions): Promise<JobRecord>;
+  createJob(request: { projectId: string; prompt: string }, options?: WriteOptions): Promise<CreatedJob>;
   /** Null where the upstream took the message (2xx) but its answer could not be read. */
   sendMessage(
     request: { projectId: string; jobId: string; prompt: string },

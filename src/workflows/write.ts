@@ -75,7 +75,7 @@ function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
   switch (result.kind) {
     case 'taken':
       if (write.kind === 'followUp') run.followUpDone('sent', result.job);
-      else if (result.job) run.jobKnown(result.job.id, result.job);
+      else run.jobKnown(result.jobId, result.job);
       return;
     case 'rejected':
       return rejected(run, write, `${result.status}${result.error && `: ${result.error}`}`, result);

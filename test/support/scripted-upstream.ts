@@ -1,7 +1,7 @@
 /** An upstream in the test's own process, for tests of the workflow that need an answer of their own at each call. */
 import type { JobRecord } from '../../src/contract.js';
 import { RejectedError } from '../../src/upstream/errors.js';
-import type { Upstream } from '../../src/upstream/upstream.js';
+import type { CreatedJob, Upstream } from '../../src/upstream/upstream.js';
 
 export class ScriptedUpstream implements Upstream {
   readonly created: string[] = [];
@@ -17,9 +17,10 @@ export class ScriptedUpstream implements Upstream {
     prLink: 'https://github.example/a/b/pull/1',
   });
 
-  createJob({ prompt }: { prompt: string }): Promise<JobRecord> {
+  createJob({ prompt }: { prompt: string }): Promise<CreatedJob> {
     this.created.push(prompt);
-    return answer(this.createFaults, record({ id: `job-${this.created.length}` }));
+    const id = `job-${this.created.length}`;
+    return answer(this.createFaults, { id, job: record({ id }) });
   }
 
   sendMessage({ jobId, prompt }: { jobId: string; prompt: string }): Promise<JobRecord> {

@@ -40,7 +40,7 @@ const record = { source: null, model: null, prLink: null, createdAt: null, archi
 describe('a write that is answered', () => {
   test('sends one request with a declared length, a closed connection and the ids percent-encoded', async () => {
     const { raw, create, message, classes } = await setUp(() => http(201));
-    expect(await create()).toEqual({ ...JOB, ...record });
+    expect(await create()).toEqual({ id: JOB.id, job: { ...JOB, ...record } });
     expect(await message()).toEqual({ ...JOB, ...record });
     expect(raw.requests.map(({ line }) => line)).toEqual([
       'POST /v2/agent/p%201/job HTTP/1.1',
@@ -66,6 +66,11 @@ describe('a write that is answered', () => {
     expect(raw.requests[0]!.line).toBe('POST /some/prefix/v2/agent/p/job HTTP/1.1');
   });
 
+  test('a create is believed for its id alone', async () => {
+    const { create } = await setUp(() => http(201, { id: 'job-1' }));
+    expect(await create()).toEqual({ id: 'job-1', job: null });
+  });
+
   test('returns the record with the fields of the contract and no others', async () => {
     const answer = {
       ...JOB,
@@ -76,7 +81,7 @@ describe('a write that is answered', () => {
       surprise: true,
     };
     const { create } = await setUp(() => http(202, answer));
-    expect(await create()).toEqual({
+    expect((await create()).job).toEqual({
       ...JOB,
       source: { repository: 'a/b', ref: null },
       model: null,
@@ -153,7 +158,6 @@ const unreadable: [string, Serve][] = [
     (_, s) => void s.write(Buffer.from(http(201, '{"id":"\xff","status":"a"}', { 'content-length': '23' }), 'latin1')),
   ],
   ['an id over 200 bytes', () => http(201, { ...JOB, id: 'é'.repeat(34) })],
-  ['no status', () => http(201, { id: 'job-1' })],
   ['a record over 64 KiB', () => http(201, { ...JOB, model: 'm'.repeat(65_536) })],
   ['a body over the cap', () => http(201, { ...JOB, padding: 'm'.repeat(300 * 1024) })],
   [
