@@ -7,15 +7,15 @@ export type WriteOperation = 'create' | 'message';
  */
 export interface Metrics {
   /** One send of a write has ended: `taken`, `rejected`, `notTaken`, `notSent` or `unknown`. */
-  writeEnded(operation: WriteOperation, outcome: string): void;
+  readonly writeEnded: (operation: WriteOperation, outcome: string) => void;
   /** Seconds from the moment a write was asked for until its outcome was known. */
-  writeSettled(operation: WriteOperation, seconds: number): void;
+  readonly writeSettled: (operation: WriteOperation, seconds: number) => void;
   /** The upstream answered an operation, or failed to: a class such as `2xx`, or what went wrong. */
-  upstreamAnswered(operation: string, answerClass: string): void;
+  readonly upstreamAnswered: (operation: string, answerClass: string) => void;
   /** How many running jobs wait for a person. */
-  needAttention(jobs: number): void;
+  readonly needAttention: (jobs: number) => void;
   /** Seconds since the end of the project's last day with a consistent export. */
-  lastConsistentDayAge(projectId: string, seconds: number): void;
+  readonly lastConsistentDayAge: (projectId: string, seconds: number) => void;
 }
 
 /** For tests, and for code that runs outside a worker. */

@@ -1,0 +1,59 @@
+/** The production worker, `npm run worker`: everything that it needs comes from the environment. */
+import { Runtime } from '@temporalio/worker';
+import { createActivities } from './activities/index.js';
+import { ConfigError, readWorkerConfig } from './config.js';
+import type { WorkerConfig } from './config.js';
+import { createUpstream } from './upstream/client.js';
+import { createKeySource } from './upstream/keys.js';
+import { connectTemporal, reachNamespace } from './worker/connection.js';
+import { startHealthServer } from './worker/health-server.js';
+import { createLogger } from './worker/logging.js';
+import type { Logger } from './worker/logging.js';
+import { createMetrics } from './worker/metrics.js';
+import { Readiness } from './worker/readiness.js';
+import { installRuntime } from './worker/runtime.js';
+import { Shutdown } from './worker/shutdown.js';
+import { countAttention, warnOfMissingSearchAttributes } from './worker/visibility.js';
+import { createWorkers } from './worker/workers.js';
+
+async function run(config: WorkerConfig, log: Logger): Promise<void> {
+  const { temporal, healthAddress, metricsAddress, roles, taskQueue } = config;
+  const { namespace, address } = temporal;
+  const shutdown = new Shutdown(log);
+  const readiness = new Readiness();
+  shutdown.onBegin(() => readiness.stop('shuts down'));
+  if (healthAddress) await startHealthServer(healthAddress, () => readiness.state());
+  await installRuntime(log, metricsAddress);
+  const connection = await connectTemporal(temporal, log);
+  const metrics = createMetrics(Runtime.instance().metricMeter);
+  const keys = createKeySource(config.upstream.keys);
+  const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
+  const jobs = createActivities({ upstream, shutdownSignal: shutdown.signal, metrics });
+  const workers = await createWorkers(config, connection, { jobs, exports: {} });
+  await warnOfMissingSearchAttributes(connection, namespace, log);
+  if (metricsAddress) shutdown.onBegin(countAttention(connection, namespace, metrics, log));
+  readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
+  log.info({ address, namespace, taskQueue, roles }, 'The worker runs');
+  if (!roles.includes('exports'))
+    log.info('Exports are off: this worker has no exports role (SNAPSHOTS_URL, WORKER_ROLES)');
+  await shutdown.run(workers);
+  await connection.close();
+}
+
+try {
+  const config = readWorkerConfig();
+  const log = createLogger(config.log);
+  const ended = run(config, log).then(
+    () => log.info('The worker has ended'),
+    (error: unknown) => {
+      log.error({ error }, 'The worker cannot go on');
+      process.exitCode = 1;
+    },
+  );
+  await ended;
+} catch (error) {
+  if (!(error instanceof ConfigError)) throw error;
+  process.stderr.write(`The worker cannot start: ${error.message}\n`);
+  process.exitCode = 1;
+}
+process.exit();

@@ -1,0 +1,63 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+/** The folder that `npm run build` makes. */
+export const distFolder = fileURLToPath(new URL('../../dist', import.meta.url));
+
+/** A production worker in a process of its own. */
+export interface WorkerProcess {
+  pid: number;
+  /** What it has written so far, standard output and error together. */
+  output: () => string;
+  /** Resolves once it has written the text. */
+  wrote: (text: string) => Promise<void>;
+  signal: (signal: NodeJS.Signals) => void;
+  /** Settles when the process has ended, with its exit code, or null after a signal. */
+  ended: Promise<number | null>;
+  /** Kills it where it still runs. */
+  kill: () => Promise<void>;
+}
+
+/** Starts `npm run worker`'s program, or that of another build, with these settings and no others. */
+export function startWorkerProcess(env: Record<string, string>, dist = distFolder): WorkerProcess {
+  const program = join(dist, 'worker.js');
+  if (!existsSync(program)) throw new Error('run "npm run build" first');
+  const child = spawn(process.execPath, [program], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  return {
+    pid: child.pid!,
+    output: () => output,
+    wrote: (text) =>
+      until(
+        () => output.includes(text),
+        `the worker to write "${text}"`,
+        () => output,
+      ),
+    signal: (signal) => void child.kill(signal),
+    ended,
+    async kill() {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+/** Resolves once the condition holds; rejects after the limit with what was awaited. */
+export async function until(
+  holds: () => boolean | Promise<boolean>,
+  what: string,
+  context: () => string = () => '',
+  limitMs = 25_000,
+): Promise<void> {
+  const deadline = Date.now() + limitMs;
+  while (!(await holds())) {
+    if (Date.now() > deadline) throw new Error(`waited in vain for ${what}\n${context()}`);
+    await delay(100);
+  }
+}

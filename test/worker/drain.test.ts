@@ -1,0 +1,129 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { AGENT_JOB_WORKFLOW, jobStateQuery } from '../../src/contract.js';
+import type { AgentJobInput } from '../../src/contract.js';
+import { freePort } from '../../src/embedded/free-ports.js';
+import { startSandbox } from '../../src/sandbox/sandbox.js';
+import type { Sandbox } from '../../src/sandbox/sandbox.js';
+import { connectDevServer } from '../support/dev-server.js';
+import type { TestServer } from '../support/dev-server.js';
+import { distFolder, startWorkerProcess, until } from '../support/worker-process.js';
+import type { WorkerProcess } from '../support/worker-process.js';
+
+const running: WorkerProcess[] = [];
+let server: TestServer;
+let sandbox: Sandbox;
+
+beforeAll(async () => {
+  server = await connectDevServer();
+  sandbox = await startSandbox({ script: { activeMs: 3_600_000 } });
+});
+afterAll(async () => {
+  await sandbox.close();
+  await server.close();
+});
+afterEach(async () => {
+  for (const worker of running.splice(0)) await worker.kill();
+});
+
+function start(env: Record<string, string> = {}, dist = distFolder): WorkerProcess {
+  const settings = {
+    UPSTREAM_BASE_URL: sandbox.url,
+    ADMIN_API_KEY: sandbox.apiKey,
+    TEMPORAL_ADDRESS: server.address,
+    AGENT_JOBS_TASK_QUEUE: server.taskQueue,
+  };
+  const worker = startWorkerProcess({ ...settings, ...env }, dist);
+  running.push(worker);
+  return worker;
+}
+
+function startJob(projectId: string, options: Partial<AgentJobInput> = {}) {
+  const input = { projectId, prompt: 'Say hello', ...options };
+  return server.client.workflow.start(AGENT_JOB_WORKFLOW, {
+    workflowId: `agent-job/${projectId}/only`,
+    taskQueue: server.taskQueue,
+    args: [input],
+  });
+}
+
+async function requestsOf(projectId: string, operation: 'create' | 'get'): Promise<number> {
+  const requests = await sandbox.requests();
+  return requests.filter((request) => request.projectId === projectId && request.operation === operation).length;
+}
+
+describe('SIGTERM', () => {
+  it('lets a create in flight finish, and the next worker goes on with that one job', { timeout: 60_000 }, async () => {
+    const projectId = 'drained-create';
+    await sandbox.addFault({ kind: 'delay', operation: 'create', projectId, delayMs: 4_000, effect: 'after' });
+    const first = start();
+    const handle = await startJob(projectId);
+    await until(async () => (await sandbox.creates({ projectId })).length === 1, 'the create to arrive', first.output);
+    first.signal('SIGTERM');
+    first.signal('SIGTERM');
+    expect(await first.ended).toBe(0);
+
+    const second = start();
+    await until(async () => (await requestsOf(projectId, 'get')) > 0, 'a poll by the next worker', second.output);
+    expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'watching', unknown: null });
+    expect(await requestsOf(projectId, 'create')).toBe(1);
+    await handle.terminate();
+  });
+
+  it('does not wait for a poll that hangs', async () => {
+    const projectId = 'hanging-poll';
+    await sandbox.addFault({ kind: 'hang', operation: 'get', projectId, count: 100 });
+    const worker = start({ UPSTREAM_TIMEOUT: '20 seconds' });
+    const handle = await startJob(projectId);
+    await until(async () => (await requestsOf(projectId, 'get')) > 0, 'a poll', worker.output);
+    worker.signal('SIGTERM');
+    expect(await worker.ended).toBe(0);
+    expect((await handle.describe()).status.name).toBe('RUNNING');
+    await handle.terminate();
+  });
+});
+
+describe('a bug in workflow code', () => {
+  let brokenDist: string;
+  beforeAll(() => (brokenDist = brokenBuild()));
+  afterAll(() => rmSync(dirname(brokenDist), { recursive: true }));
+
+  it('shows in log and metric, leaves the job alone, and a mended worker resumes it', { timeout: 90_000 }, async () => {
+    const projectId = 'workflow-bug';
+    const [healthPort, metricsPort] = [await freePort(), await freePort()];
+    const addresses = { HEALTH_ADDRESS: `127.0.0.1:${healthPort}`, METRICS_ADDRESS: `127.0.0.1:${metricsPort}` };
+    const broken = start(addresses, brokenDist);
+    const handle = await startJob(projectId);
+    await broken.wrote('a bug of ours');
+    const figures = async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+    await until(
+      async () => /^temporal_workflow_task_execution_failed\{.*\} [1-9]/m.test(await figures()),
+      'the metric',
+      broken.output,
+    );
+    expect((await fetch(`http://127.0.0.1:${healthPort}/readyz`)).status).toBe(200);
+    expect((await handle.describe()).status.name).toBe('RUNNING');
+    broken.signal('SIGTERM');
+    expect(await broken.ended).toBe(0);
+
+    const mended = start();
+    await until(async () => (await sandbox.creates({ projectId })).length === 1, 'the create', mended.output, 60_000);
+    await handle.terminate();
+  });
+});
+
+/** A copy of the build whose workflow throws at its first line. */
+function brokenBuild(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'broken-build-'));
+  const dist = join(folder, 'dist');
+  cpSync(distFolder, dist, { recursive: true });
+  for (const name of ['node_modules', 'package.json']) symlinkSync(join(dirname(distFolder), name), join(folder, name));
+  const bundle = join(dist, 'workflow-bundle.js');
+  const code = readFileSync(bundle, 'utf8');
+  const broken = code.replace('async function agentJob(input) {', '$& throw new TypeError("a bug of ours");');
+  if (broken === code) throw new Error('the bundle has no agentJob to break');
+  writeFileSync(bundle, broken);
+  return dist;
+}

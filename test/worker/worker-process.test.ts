@@ -1,0 +1,139 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../../src/embedded/free-ports.js';
+import { connectDevServer, startPrivateDevServer } from '../support/dev-server.js';
+import type { TestServer } from '../support/dev-server.js';
+import { startWorkerProcess, until } from '../support/worker-process.js';
+import type { WorkerProcess } from '../support/worker-process.js';
+
+const KEY = 'a-key-that-must-never-show';
+const running: WorkerProcess[] = [];
+let folder: string;
+let server: TestServer;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'worker-process-'));
+  server = await connectDevServer();
+});
+afterAll(async () => {
+  rmSync(folder, { recursive: true });
+  await server.close();
+});
+afterEach(async () => {
+  for (const worker of running.splice(0)) {
+    await worker.kill();
+    expect(worker.output()).not.toContain(KEY);
+  }
+});
+
+function start(env: Record<string, string>): WorkerProcess {
+  const worker = startWorkerProcess({
+    UPSTREAM_BASE_URL: 'http://127.0.0.1:9',
+    ADMIN_API_KEY: KEY,
+    TEMPORAL_ADDRESS: server.address,
+    AGENT_JOBS_TASK_QUEUE: server.taskQueue,
+    ...env,
+  });
+  running.push(worker);
+  return worker;
+}
+
+async function get(port: number, path: string): Promise<{ status: number; body: string }> {
+  try {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`);
+    return { status: response.status, body: await response.text() };
+  } catch {
+    return { status: 0, body: '' };
+  }
+}
+
+const isReady = (port: number) => async () => (await get(port, '/readyz')).status === 200;
+
+describe('a worker process that cannot go on', () => {
+  it('reports all wrong settings at once and ends with 1', async () => {
+    const worker = start({ UPSTREAM_BASE_URL: '', LOG_LEVEL: 'loud', ADMIN_API_KEY: `${KEY} \u00e9` });
+    expect(await worker.ended).toBe(1);
+    expect(worker.output()).toContain('The worker cannot start: 3 settings are wrong');
+  });
+
+  it.each(['HEALTH_ADDRESS', 'METRICS_ADDRESS'])('names %s where its port is taken', async (variable) => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const worker = start({ [variable]: `127.0.0.1:${(other.address() as AddressInfo).port}` });
+    expect(await worker.ended).toBe(1);
+    expect(worker.output()).toContain(`${variable} cannot be used`);
+    other.close();
+  });
+
+  it('ends where Temporal does not know the namespace', async () => {
+    const worker = start({ TEMPORAL_NAMESPACE: 'nowhere' });
+    expect(await worker.ended).toBe(1);
+    expect(worker.output()).toContain('namespace nowhere');
+  });
+
+  it('ends where a certificate is none', async () => {
+    const worker = start({ TEMPORAL_TLS_SERVER_CA_CERT_DATA: 'garbage' });
+    expect(await worker.ended).toBe(1);
+    expect(worker.output()).toContain('TEMPORAL_TLS');
+  });
+});
+
+describe('a worker process and its server', () => {
+  it(
+    'waits for a server that comes later, loses readiness with it, and gets it back',
+    { timeout: 90_000 },
+    async () => {
+      const [temporalPort, healthPort] = [await freePort(), await freePort()];
+      const options = { preferredPort: temporalPort, databaseFile: join(folder, 'temporal.db') };
+      const worker = start({
+        TEMPORAL_ADDRESS: `127.0.0.1:${temporalPort}`,
+        HEALTH_ADDRESS: `127.0.0.1:${healthPort}`,
+      });
+      await worker.wrote('Temporal is not there yet');
+      expect(await get(healthPort, '/readyz')).toMatchObject({
+        status: 503,
+        body: expect.stringContaining('waits for Temporal'),
+      });
+      expect((await get(healthPort, '/healthz')).status).toBe(200);
+
+      const first = await startPrivateDevServer(options);
+      await until(isReady(healthPort), 'readiness', worker.output);
+      await first.stop();
+      await until(async () => (await get(healthPort, '/readyz')).status === 503, 'not ready', worker.output, 15_000);
+      expect((await get(healthPort, '/readyz')).body).toContain('Temporal does not answer');
+      expect((await get(healthPort, '/healthz')).status).toBe(200);
+
+      const second = await startPrivateDevServer(options);
+      await until(isReady(healthPort), 'readiness again', worker.output);
+      await second.stop();
+    },
+  );
+
+  it('ends at once on SIGTERM while it waits for the server', async () => {
+    const worker = start({ TEMPORAL_ADDRESS: `127.0.0.1:${await freePort()}` });
+    await worker.wrote('Temporal is not there yet');
+    worker.signal('SIGTERM');
+    expect(await worker.ended).toBe(0);
+  });
+
+  it('serves the SDK figures and ours at one address, and answers nothing but what it has', async () => {
+    const [healthPort, metricsPort] = [await freePort(), await freePort()];
+    const worker = start({
+      HEALTH_ADDRESS: `127.0.0.1:${healthPort}`,
+      METRICS_ADDRESS: `localhost:${metricsPort}`,
+    });
+    const metrics = async () => (await get(metricsPort, '/metrics')).body;
+    await until(isReady(healthPort), 'readiness', worker.output);
+    await until(async () => (await metrics()).includes('agent_jobs_needs_attention 0'), 'the count');
+    expect(await metrics()).toContain('temporal_num_pollers');
+    expect((await get(healthPort, '/else')).status).toBe(404);
+    expect((await fetch(`http://127.0.0.1:${healthPort}/readyz`, { method: 'POST' })).status).toBe(405);
+    worker.signal('SIGTERM');
+    worker.signal('SIGINT');
+    expect(await worker.ended).toBe(0);
+  });
+});
