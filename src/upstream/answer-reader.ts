@@ -4,8 +4,8 @@ import { troubleOf, type Ending, type Phase, type Trouble } from './exchange.js'
 export interface ReaderOptions {
   /** The answer's body is cut off, and the exchange with it, beyond this many bytes. */
   mostBytes: number;
-  /** Called once, before the caller learns of the ending: whatever holds the connection lets go of it. */
-  onEnd: () => void;
+  /** Called once, before the caller learns of the ending: whoever holds the connection keeps or closes it. */
+  onEnd: (trouble: Trouble | null) => void;
   /** Called once a connection stands, right before the first byte; a trouble ends the exchange there. */
   beforeFirstByte: () => Trouble | null;
 }
@@ -51,7 +51,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler {
     if (this.#isOver) return;
     this.#isOver = true;
     if (trouble) this.#controller?.abort(new Error(trouble.kind));
-    this.#options.onEnd();
+    this.#options.onEnd(trouble);
     const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
     const { requestIsWhole } = this;
     this.#resolve({ status: this.#status, retryAfter: this.#retryAfter, body, trouble, requestIsWhole });

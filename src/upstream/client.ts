@@ -1,5 +1,6 @@
 import ky from 'ky';
 import { encodeId } from '../contract.js';
+import type { ProxySettings } from './connection.js';
 import { notBegun, type Ending } from './exchange.js';
 import { KeyUnavailableError, type KeySource } from './keys.js';
 import {
@@ -15,7 +16,6 @@ import { readJobRecord, readVisitorPage } from './schema.js';
 import { TimeLimit } from './time-limit.js';
 import { Transport } from './transport.js';
 import type { ReadOptions, Upstream, WriteOptions } from './upstream.js';
-import type { ProxySettings } from './write-connection.js';
 
 export type UpstreamOperation = 'create' | 'message' | 'get' | 'visitors';
 

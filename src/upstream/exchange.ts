@@ -30,13 +30,13 @@ export function troubleOf(error: unknown, isConnected: boolean): Trouble {
   const code = codeOf(error);
   if (isConnected) {
     return code.startsWith('HPE_') || MALFORMED_CODES.has(code)
-      ? { kind: 'malformed', reason: `answer is not HTTP (${code})` }
+      ? { kind: 'malformed', reason: `answer is not valid HTTP (${code})` }
       : { kind: 'reset', reason: `connection was lost (${code})` };
   }
   return { kind: 'notConnected', reason: connectReason(error, code) };
 }
 
-const MALFORMED_CODES = new Set(['UND_ERR_HEADERS_OVERFLOW', 'UND_ERR_INVALID_ARG', 'ERR_ASSERTION']);
+const MALFORMED_CODES = new Set(['HTTPParserError', 'UND_ERR_HEADERS_OVERFLOW', 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH']);
 
 const CONNECT_REASONS: Record<string, string> = {
   ECONNREFUSED: 'connection refused',

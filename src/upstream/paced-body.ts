@@ -1,4 +1,4 @@
-import { setTimeout as pause } from 'node:timers/promises';
+import { setImmediate as otherEvents, setTimeout as pause } from 'node:timers/promises';
 import type { Socket } from 'node:net';
 import type { AnswerReader } from './answer-reader.js';
 
@@ -20,6 +20,7 @@ export async function* pacedBody(
   yield bytes.subarray(0, -1);
   do {
     await pause(HOLD_MS);
+    await otherEvents(); // What a busy process has not looked at yet counts too.
     if (reader.isOver) return;
   } while (reader.isRefused || (socketOf()?.writableLength ?? 0) > 0);
   if (!mayFinish()) return;

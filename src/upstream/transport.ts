@@ -2,14 +2,14 @@
  * The wire: undici's dispatchers under a `fetch` for ky. Not undici's own `fetch`, which may send a request again by itself (421),
  * nor Node's, which holds another undici.
  */
-import { EnvHttpProxyAgent, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
 import { AnswerReader } from './answer-reader.js';
-import type { Ending, Phase, Trouble } from './exchange.js';
+import { Connection, type ProxySettings } from './connection.js';
+import { notBegun, type Ending, type Phase, type Trouble } from './exchange.js';
 import { pacedBody } from './paced-body.js';
-import { NO_TIME_LIMITS, proxyOptions, WriteConnection, type ProxySettings } from './write-connection.js';
 
 export interface ExchangeOptions {
-  /** Ends the exchange at once; its reason says why. */
+  /** Ends the exchange at once. */
   signal: AbortSignal;
   /** The trouble that an aborted signal stands for. */
   troubleOfAbort: (phase: Phase) => Trouble;
@@ -19,59 +19,75 @@ export interface ExchangeOptions {
 }
 
 const WITHHELD: Trouble = { kind: 'withheld', reason: 'it was too late to send it' };
+const CLOSED: Trouble = { kind: 'notConnected', reason: 'the client is closed' };
+/** More idle connections than this are not kept after a burst of reads. */
+const MOST_IDLE = 256;
 
 export class Transport {
   readonly #proxy: ProxySettings | undefined;
   readonly #connectTimeoutMs: number;
-  readonly #reads: Dispatcher;
-  readonly #writes = new Set<Promise<unknown>>();
+  /** Connections that reads left open; the last used is used first, so that the others can time out. */
+  readonly #idle: Connection[] = [];
+  readonly #reading = new Set<AnswerReader>();
+  readonly #writing = new Set<Promise<unknown>>();
+  #isClosed = false;
 
   constructor(proxy: ProxySettings | undefined, connectTimeoutMs: number) {
     this.#proxy = proxy;
     this.#connectTimeoutMs = connectTimeoutMs;
-    const timeout = { timeout: connectTimeoutMs };
-    // Connections without number: reads that hang must not stand in the way of others.
-    this.#reads = new EnvHttpProxyAgent({
-      ...proxyOptions(proxy),
-      ...NO_TIME_LIMITS,
-      connect: timeout,
-      requestTls: timeout,
-      proxyTls: timeout,
-    });
+    this.#connect(false).destroy(); // Wrong proxy settings show here, not at the first request.
   }
 
-  /** Sends a request without a body over the pool, one with a body over a connection of its own. Never rejects. */
+  /** Sends a request without a body over a kept connection, one with a body over a connection of its own. Never rejects. */
   async send(request: Request, options: ExchangeOptions): Promise<Ending> {
+    if (this.#isClosed) return notBegun(CLOSED);
     if (request.body === null) return this.#read(request, options);
-    const sent = this.#write(request, new Uint8Array(await request.arrayBuffer()), options);
-    this.#writes.add(sent);
-    return sent.finally(() => this.#writes.delete(sent));
+    const sent = this.#write(request, options);
+    this.#writing.add(sent);
+    return sent.finally(() => this.#writing.delete(sent));
   }
 
-  /** Waits for the writes in flight, ends the reads, and closes all connections. */
+  /** Ends the reads, waits for the writes in flight, and closes all connections. */
   async close(): Promise<void> {
-    await Promise.all([this.#reads.destroy(), ...this.#writes]);
+    this.#isClosed = true;
+    for (const reader of this.#reading) reader.end(CLOSED);
+    for (const connection of this.#idle.splice(0)) connection.destroy();
+    await Promise.all(this.#writing);
   }
 
-  #read(request: Request, options: ExchangeOptions): Promise<Ending> {
+  async #read(request: Request, options: ExchangeOptions): Promise<Ending> {
+    const kept = this.#idle.pop();
+    const ending = await this.#readOver(kept ?? this.#connect(true), request, options);
+    // The upstream closed the kept connection in the very moment: that says nothing about the upstream.
+    const wasStale = kept && ending.trouble?.kind === 'reset' && ending.status === undefined;
+    return wasStale && !this.#isClosed ? this.#readOver(this.#connect(true), request, options) : ending;
+  }
+
+  async #readOver(connection: Connection, request: Request, options: ExchangeOptions): Promise<Ending> {
     const reader: AnswerReader = new AnswerReader({
       mostBytes: options.mostBytes,
-      onEnd: () => {},
       beforeFirstByte: () => {
         reader.requestIsWhole = true;
         return null;
       },
+      onEnd: (trouble) => {
+        this.#reading.delete(reader);
+        if (trouble || this.#isClosed || this.#idle.length >= MOST_IDLE) connection.destroy();
+        else this.#idle.push(connection);
+      },
     });
-    return run(this.#reads, request, {}, reader, options);
+    this.#reading.add(reader);
+    return run(connection.dispatcher, request, {}, reader, options);
   }
 
-  #write(request: Request, body: Uint8Array, options: ExchangeOptions): Promise<Ending> {
-    const connection = new WriteConnection(this.#proxy, this.#connectTimeoutMs);
+  async #write(request: Request, options: ExchangeOptions): Promise<Ending> {
+    const body = new Uint8Array(await request.arrayBuffer());
+    const connection = this.#connect(false);
     const mayStillSend = () => options.mayStillSend?.() ?? true;
     const reader: AnswerReader = new AnswerReader({
       mostBytes: options.mostBytes,
-      onEnd: () => connection.destroy(),
       beforeFirstByte: () => (mayStillSend() ? null : WITHHELD),
+      onEnd: () => connection.destroy(),
     });
     const mayFinish = () => {
       if (!mayStillSend()) reader.end(WITHHELD);
@@ -79,6 +95,10 @@ export class Transport {
     };
     const paced = pacedBody(body, { reader, socketOf: () => connection.socket, mayFinish });
     return run(connection.dispatcher, request, declared(paced, body.length), reader, options);
+  }
+
+  #connect(mayReconnect: boolean): Connection {
+    return new Connection({ proxy: this.#proxy, connectTimeoutMs: this.#connectTimeoutMs, mayReconnect });
   }
 }
 

@@ -1,0 +1,137 @@
+import type net from 'node:net';
+import { afterEach, describe, expect, test } from 'vitest';
+import { ReadFailedError } from '../../src/upstream/errors.js';
+import { clientOf, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
+
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(closers.splice(0).map((close) => close()));
+});
+
+async function setUp(serve: Parameters<typeof RawUpstream.onRequest>[0], timeoutMs = 20_000) {
+  const raw = await RawUpstream.onRequest(serve);
+  const client = clientOf(raw.url, { timeoutMs });
+  closers.push(
+    () => client.close(),
+    () => raw.close(),
+  );
+  return { raw, client };
+}
+
+function connectionsOf(raw: RawUpstream, method: string): number[] {
+  return raw.requests.filter(({ line }) => line.startsWith(method)).map(({ connection }) => connection);
+}
+
+describe('writes', () => {
+  test('each have a connection of their own, which is closed after them', async () => {
+    const { raw, client } = await setUp(() => http(200));
+    for (let i = 0; i < 20; i += 1) {
+      await client.getJob({ projectId: 'p', jobId: 'j' });
+      await client.createJob({ projectId: 'p', prompt: 'x' });
+    }
+    await Promise.all(
+      Array.from({ length: 20 }, () => client.sendMessage({ projectId: 'p', jobId: 'j', prompt: 'x' })),
+    );
+    const writes = connectionsOf(raw, 'POST');
+    const reads = new Set(connectionsOf(raw, 'GET'));
+    expect(writes).toHaveLength(40);
+    expect(new Set(writes).size).toBe(40);
+    expect(writes.filter((connection) => reads.has(connection))).toEqual([]);
+    await until(() => raw.openConnections <= reads.size);
+  });
+
+  test('are never unknown where the upstream closes idle connections at once', async () => {
+    const { raw, client } = await setUp((_, socket) => {
+      // Says keep-alive, and closes all the same.
+      setTimeout(() => socket.destroy(), 1);
+      return http(201, JOB, { connection: 'keep-alive' });
+    });
+    for (let i = 0; i < 20; i += 1) {
+      const jobs = Array.from({ length: 10 }, () => client.createJob({ projectId: 'p', prompt: 'x' }));
+      expect(await Promise.all(jobs)).toHaveLength(10);
+    }
+    expect(raw.requests).toHaveLength(200);
+  });
+
+  test('leave while 2,000 reads hang', async () => {
+    const { raw, client } = await setUp((request) => (request.line.startsWith('GET') ? undefined : http(201)));
+    const stop = new AbortController();
+    const reads = Array.from({ length: 2_000 }, () =>
+      client.getJob({ projectId: 'p', jobId: 'j' }, { signal: stop.signal }).catch((error: unknown) => error),
+    );
+    await until(() => raw.requests.length === 2_000);
+    expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject(JOB);
+    stop.abort();
+    expect((await Promise.all(reads)).every((error) => (error as Error).name === 'AbortError')).toBe(true);
+    await until(() => raw.openConnections === 0);
+  });
+});
+
+describe('reads', () => {
+  test('share connections', async () => {
+    const { raw, client } = await setUp(() => http(200));
+    for (let i = 0; i < 50; i += 1) await client.getJob({ projectId: 'p', jobId: 'j' });
+    expect(raw.connections).toBe(1);
+  });
+
+  test('that are given up leave no connection behind and make no new one', async () => {
+    const { raw, client } = await setUp(() => {}, 200);
+    const reads = Array.from({ length: 20 }, () => rejectionOf(client.getJob({ projectId: 'p', jobId: 'j' })));
+    await Promise.all(reads);
+    await until(() => raw.openConnections === 0);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(raw.connections).toBe(20);
+  });
+
+  test('go on after the upstream closed an idle connection', async () => {
+    const sockets: net.Socket[] = [];
+    const { raw, client } = await setUp((_, socket) => {
+      sockets.push(socket);
+      return http(200);
+    });
+    for (let i = 0; i < 20; i += 1) {
+      await client.getJob({ projectId: 'p', jobId: 'j' });
+      sockets.at(-1)!.destroy();
+      await until(() => raw.openConnections === 0);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(raw.requests).toHaveLength(20);
+  });
+});
+
+describe('closing', () => {
+  test('waits for writes in flight, ends reads and leaves no connection', async () => {
+    let answer: (() => void) | undefined;
+    const { raw, client } = await setUp((request, socket) => {
+      if (request.line.startsWith('POST')) answer = () => socket.write(http(201));
+    });
+    const write = client.createJob({ projectId: 'p', prompt: 'x' });
+    const read = rejectionOf(client.getJob({ projectId: 'p', jobId: 'j' }));
+    await until(() => raw.requests.length === 2);
+    const closed = client.close();
+    expect(await read).toBeInstanceOf(ReadFailedError);
+    answer!();
+    expect(await write).toMatchObject(JOB);
+    await closed;
+    await until(() => raw.openConnections === 0);
+    expect(process.getActiveResourcesInfo().filter((name) => name.startsWith('TCPSocketWrap'))).toEqual([]);
+  });
+
+  test('leaves nothing open after writes that ended in every way', async () => {
+    const ways: ((socket: net.Socket) => string | void)[] = [
+      () => http(201),
+      () => http(503, ''),
+      () => 'HTTP/1.1 201 X\r\ncontent-length: 99\r\n\r\n{',
+      (socket) => void socket.resetAndDestroy(),
+      (socket) => void socket.end(),
+      () => {},
+    ];
+    let turn = 0;
+    const { raw, client } = await setUp((_, socket) => ways[turn++ % ways.length]!(socket), 300);
+    const writes = Array.from({ length: 60 }, () => client.createJob({ projectId: 'p', prompt: 'x' }));
+    await Promise.allSettled(writes);
+    await until(() => raw.openConnections === 0);
+    await client.close();
+    expect(process.getActiveResourcesInfo().filter((name) => name.startsWith('TCPSocketWrap'))).toEqual([]);
+  });
+});

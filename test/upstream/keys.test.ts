@@ -1,0 +1,126 @@
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createKeySource, KeyUnavailableError } from '../../src/upstream/keys.js';
+import { clientOf, http, JOB, RawUpstream, rejectionOf } from './raw-upstream.js';
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'keys-'));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+/** As a rotation does it: a new file in the old one's place. */
+async function replace(name: string, text: string): Promise<string> {
+  const path = join(folder, name);
+  await writeFile(`${path}.new`, text);
+  await rename(`${path}.new`, path);
+  return path;
+}
+
+describe('the key of a project', () => {
+  test('is its own where it has one, else that of the file, else the given one', async () => {
+    const adminApiKeyFile = await replace('admin', 'from-file\n');
+    const projectKeysFile = await replace('projects', '{"p": "own", "__proto__": "odd"}');
+    const both = createKeySource({ adminApiKey: 'given', adminApiKeyFile, projectKeysFile });
+    expect(await both.keyFor('p')).toBe('own');
+    expect(await both.keyFor('__proto__')).toBe('odd');
+    expect(await both.keyFor('constructor')).toBe('from-file');
+    expect(await createKeySource({ adminApiKey: 'given', projectKeysFile }).keyFor('q')).toBe('given');
+  });
+
+  test('follows the file when it changes', async () => {
+    const adminApiKeyFile = await replace('admin', 'old');
+    const keys = createKeySource({ adminApiKeyFile }, { checkEveryMs: 0 });
+    expect(await keys.keyFor('p')).toBe('old');
+    await replace('admin', 'new');
+    expect(await keys.keyFor('p')).toBe('new');
+  });
+
+  test('is read again on demand, which tells whether it is another', async () => {
+    const adminApiKeyFile = await replace('admin', 'old');
+    const keys = createKeySource({ adminApiKeyFile }, { checkEveryMs: 1e9 });
+    expect(await keys.keyFor('p')).toBe('old');
+    expect(await keys.refresh('p', 'old')).toBeNull();
+    await replace('admin', 'new');
+    expect(await keys.keyFor('p')).toBe('old');
+    expect(await keys.refresh('p', 'old')).toBe('new');
+    expect(await keys.refresh('p', 'new')).toBeNull();
+  });
+
+  test('is missed with a message that names the variable and the file, never a value', async () => {
+    const missing = join(folder, 'missing');
+    const empty = await replace('empty', '\n');
+    const broken = await replace('broken', '{"p": "secret-value"');
+    const odd = await replace('odd', '{"p": ["secret-value"]}');
+    const cases = [
+      [{}, 'ADMIN_API_KEY is not set'],
+      [{ adminApiKey: 'secret value' }, 'ADMIN_API_KEY holds characters that a header cannot carry'],
+      [{ adminApiKeyFile: missing }, `ADMIN_API_KEY_FILE ${missing} cannot be read (ENOENT)`],
+      [{ adminApiKeyFile: empty }, `ADMIN_API_KEY_FILE ${empty} holds an empty key`],
+      [{ projectKeysFile: broken, adminApiKey: 'k' }, `PROJECT_KEYS_FILE ${broken} is not valid`],
+      [{ projectKeysFile: odd, adminApiKey: 'k' }, `PROJECT_KEYS_FILE ${odd} is not valid`],
+    ] as const;
+    for (const [settings, message] of cases) {
+      const rejection = await rejectionOf(createKeySource(settings).keyFor('p'));
+      expect(rejection).toBeInstanceOf(KeyUnavailableError);
+      expect(rejection.message).toBe(message);
+    }
+  });
+
+  test('is found again once a broken file is mended', async () => {
+    const path = join(folder, 'admin');
+    const keys = createKeySource({ adminApiKeyFile: path }, { checkEveryMs: 1e9 });
+    await rejectionOf(keys.keyFor('p'));
+    await replace('admin', 'here');
+    expect(await keys.keyFor('p')).toBe('here');
+  });
+});
+
+describe('a 401 or 403', () => {
+  async function setUp(accepted: string, status: number) {
+    const adminApiKeyFile = await replace('admin', 'old-key');
+    const raw = await RawUpstream.onRequest(({ headers }) =>
+      headers['authorization'] === `Bearer ${accepted}` ? http(201) : http(status, { error: headers['authorization'] }),
+    );
+    const classes: string[] = [];
+    const client = clientOf(raw.url, {
+      keys: createKeySource({ adminApiKeyFile }, { checkEveryMs: 1e9 }),
+      onAnswer: (_, name) => classes.push(name),
+    });
+    // The client has read the old key before it is replaced.
+    await client.createJob({ projectId: 'p', prompt: 'x' }).catch(() => {});
+    raw.requests.length = 0;
+    classes.length = 0;
+    return { raw, client, classes, close: () => Promise.all([client.close(), raw.close()]) };
+  }
+
+  test.each([401, 403])('of %i repeats the call once where the key is new', async (status) => {
+    const { raw, client, classes, close } = await setUp('new-key', status);
+    await replace('admin', 'new-key');
+    expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject(JOB);
+    expect(raw.requests.map(({ headers }) => headers['authorization'])).toEqual(['Bearer old-key', 'Bearer new-key']);
+    expect(classes).toEqual(['4xx', '2xx']);
+    await close();
+  });
+
+  test('is final where the key is the same', async () => {
+    const { raw, client, close } = await setUp('new-key', 401);
+    const write = await rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }));
+    expect(write).toMatchObject({ name: 'RejectedError', status: 401, error: 'Bearer ***' });
+    const read = await rejectionOf(client.getJob({ projectId: 'p', jobId: 'j' }));
+    expect(read).toMatchObject({ name: 'ReadFailedError', status: 401 });
+    expect(raw.requests).toHaveLength(2);
+    await close();
+  });
+
+  test('is final where the new key is refused too, and neither key is shown', async () => {
+    const { raw, client, close } = await setUp('another', 401);
+    await replace('admin', 'new-key');
+    const rejection = await rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }));
+    expect(rejection).toMatchObject({ name: 'RejectedError', error: 'Bearer ***' });
+    expect(raw.requests).toHaveLength(2);
+    await close();
+  });
+});

@@ -1,0 +1,227 @@
+import net from 'node:net';
+import tls from 'node:tls';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import type { UpstreamSettings } from '../../src/upstream/client.js';
+import { NotSentError, NotTakenError, RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { createKeySource } from '../../src/upstream/keys.js';
+import { clientOf, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
+import { SELF_SIGNED } from './self-signed.js';
+
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await Promise.all(closers.splice(0).map((close) => close()));
+});
+
+function writer(baseUrl: string, settings: Partial<UpstreamSettings> = {}) {
+  const classes: string[] = [];
+  const client = clientOf(baseUrl, { onAnswer: (_, name) => classes.push(name), ...settings });
+  closers.push(() => client.close());
+  return {
+    classes,
+    create: (prompt = 'do it') => client.createJob({ projectId: 'p', prompt }),
+    message: (prompt = 'do it') => client.sendMessage({ projectId: 'p', jobId: 'j', prompt }),
+  };
+}
+
+async function rawConnections(serve: (socket: net.Socket) => void): Promise<RawUpstream> {
+  const raw = await RawUpstream.onConnection(serve);
+  closers.push(() => raw.close());
+  return raw;
+}
+
+async function expectNotSent(baseUrl: string, reason: RegExp, settings: Partial<UpstreamSettings> = {}) {
+  const { create, message, classes } = writer(baseUrl, settings);
+  for (const write of [create, message]) {
+    const rejection = await rejectionOf(write());
+    expect(rejection).toBeInstanceOf(NotSentError);
+    expect(rejection['reason']).toMatch(reason);
+  }
+  expect(classes).toEqual(['notSent', 'notSent']);
+}
+
+describe('a write is surely not sent', () => {
+  test('where the connection is refused', async () => {
+    const raw = await RawUpstream.onRequest(() => http(201));
+    const { url } = raw;
+    await raw.close();
+    await expectNotSent(url, /^connection refused$/);
+  });
+
+  test('where the host name is not found', async () => {
+    // A label over 63 characters fails without a question to any name server.
+    await expectNotSent(`http://${'x'.repeat(64)}.invalid`, /^host name not found$/);
+  });
+
+  test('where the certificate is not trusted', async () => {
+    const server = tls.createServer(SELF_SIGNED).listen(0, '127.0.0.1');
+    closers.push(() => new Promise((resolve) => server.close(resolve)));
+    server.on('tlsClientError', () => {});
+    await until(() => server.address() !== null);
+    await expectNotSent(`https://127.0.0.1:${(server.address() as net.AddressInfo).port}`, /^TLS failed \(.*SIGNED/);
+  });
+
+  test('where TLS is answered with something else', async () => {
+    const raw = await rawConnections((socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'));
+    await expectNotSent(raw.url.replace('http', 'https'), /^TLS failed/);
+  });
+
+  test('where TLS is never answered, and the half-open connection is closed', async () => {
+    const raw = await rawConnections((socket) => void socket.resume());
+    await expectNotSent(raw.url.replace('http', 'https'), /^no connection within 0.2 s$/, { timeoutMs: 200 });
+    await until(() => raw.openConnections === 0);
+  });
+
+  test('where the connection is reset before anything is read', async () => {
+    const raw = await rawConnections((socket) => void socket.resetAndDestroy());
+    await expectNotSent(raw.url, /^connection/);
+  });
+
+  test('where the connection is closed before anything is read', async () => {
+    const raw = await rawConnections((socket) => void socket.end());
+    await expectNotSent(raw.url, /^connection/);
+  });
+
+  test('where the connection is reset in the middle of the headers', async () => {
+    const raw = await rawConnections((socket) => {
+      socket.once('readable', () => {
+        socket.read(10);
+        socket.resetAndDestroy();
+      });
+    });
+    await expectNotSent(raw.url, /^connection was lost/);
+  });
+
+  test('where there is no key', async () => {
+    const raw = await RawUpstream.onRequest(() => http(201));
+    closers.push(() => raw.close());
+    await expectNotSent(raw.url, /^ADMIN_API_KEY is not set$/, { keys: createKeySource({}) });
+    await expectNotSent(raw.url, /^ADMIN_API_KEY holds characters that a header cannot carry$/, {
+      keys: createKeySource({ adminApiKey: 'a\nb' }),
+    });
+    expect(raw.connections).toBe(0);
+  });
+});
+
+/** Over any socket buffer, so that its end can't be on the way while nobody reads. */
+const LONG = 'p'.repeat(8 * 1024 * 1024);
+const OF_400_KIB = 'p'.repeat(400 * 1024);
+
+describe('a long prompt', () => {
+  test('is not sent where the connection is reset in the middle of it', async () => {
+    const raw = await rawConnections((socket) => {
+      let bytes = 0;
+      socket.on('data', (chunk) => {
+        bytes += chunk.length;
+        if (bytes > 100 * 1024) socket.resetAndDestroy();
+      });
+      socket.resume();
+    });
+    const { create } = writer(raw.url);
+    expect(await rejectionOf(create(OF_400_KIB))).toBeInstanceOf(NotSentError);
+  });
+
+  test('is not sent where nobody reads it to its end within the time limit', async () => {
+    const raw = await rawConnections((socket) => void socket.pause());
+    const { create } = writer(raw.url, { timeoutMs: 400 });
+    const rejection = await rejectionOf(create(LONG));
+    expect(rejection).toBeInstanceOf(NotSentError);
+    expect(rejection['reason']).toBe('request not taken off the line within 0.4 s');
+  });
+
+  test('is not sent where a reader that lagged behind resets the connection', async () => {
+    const sockets: net.Socket[] = [];
+    const raw = await rawConnections((socket) => void sockets.push(socket.pause()));
+    const { create } = writer(raw.url);
+    const rejected = rejectionOf(create(LONG));
+    await until(() => sockets.length === 1);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    sockets[0]!.resetAndDestroy();
+    expect(await rejected).toBeInstanceOf(NotSentError);
+  });
+
+  test('arrives whole where the reader is slow', async () => {
+    const raw = await RawUpstream.onRequest((request, socket) => {
+      socket.resume();
+      return http(201, { ...JOB, model: String(JSON.parse(request.body).prompt.length) });
+    });
+    closers.push(() => raw.close());
+    const { create } = writer(raw.url);
+    expect(await create(OF_400_KIB)).toMatchObject({ model: String(OF_400_KIB.length) });
+  });
+});
+
+/** Answers as soon as the head is there, before the body's end. */
+async function answersEarly(text: string): Promise<RawUpstream> {
+  return rawConnections((socket) => {
+    socket.once('data', () => void socket.write(text));
+    socket.resume();
+  });
+}
+
+describe('an answer before the end of the request', () => {
+  test.each([500, 502, 503, 408])('is not sent where it is %i: the rest never follows', async (status) => {
+    const raw = await answersEarly(http(status, ''));
+    const { create, message, classes } = writer(raw.url);
+    for (const write of [create, message]) {
+      const rejection = await rejectionOf(write());
+      expect(rejection).toBeInstanceOf(NotSentError);
+      expect(rejection['reason']).toBe(`upstream answered ${status}`);
+    }
+    expect(classes).toEqual(Array(2).fill(`${String(status)[0]}xx`));
+  });
+
+  test('keeps its meaning where it is a refusal or asks to wait', async () => {
+    const refused = writer((await answersEarly(http(413, { error: 'too long' }))).url);
+    expect(await rejectionOf(refused.create())).toMatchObject({ status: 413, error: 'too long' });
+    expect(await rejectionOf(refused.message())).toBeInstanceOf(RejectedError);
+    const busy = writer((await answersEarly(http(429, '', { 'retry-after': '2' }))).url);
+    expect(await rejectionOf(busy.create())).toBeInstanceOf(NotTakenError);
+  });
+
+  test('is a job where it is a 2xx with an id', async () => {
+    const { create } = writer((await answersEarly(http(201))).url);
+    expect(await create()).toMatchObject(JOB);
+  });
+});
+
+describe('a write whose last byte was handed over is unknown', () => {
+  test('where the whole request was read and the connection reset', async () => {
+    const raw = await RawUpstream.onRequest((_, socket) => void socket.resetAndDestroy());
+    closers.push(() => raw.close());
+    const { create, message, classes } = writer(raw.url);
+    expect(await rejectionOf(create(OF_400_KIB))).toBeInstanceOf(UnknownOutcomeError);
+    expect(await rejectionOf(message())).toBeInstanceOf(UnknownOutcomeError);
+    expect(classes).toEqual(['reset', 'reset']);
+  });
+
+  test('where the connection is reset in the middle of the answer', async () => {
+    const raw = await RawUpstream.onRequest((_, socket) => {
+      socket.write('HTTP/1.1 201 Created\r\ncontent-length: 30\r\n\r\n{"id":', () => socket.resetAndDestroy());
+    });
+    closers.push(() => raw.close());
+    expect(await rejectionOf(writer(raw.url).create())).toBeInstanceOf(UnknownOutcomeError);
+  });
+
+  test('over TLS as well, and a good answer over TLS is a job', async () => {
+    vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
+    const answers = [http(201), ''];
+    const server = tls.createServer(SELF_SIGNED, (socket) => {
+      let text = '';
+      socket.on('error', () => {});
+      socket.on('data', (chunk) => {
+        text += chunk;
+        if (!text.endsWith('"}')) return;
+        const answer = answers.shift()!;
+        if (answer) socket.write(answer);
+        else socket.destroy();
+      });
+    });
+    server.listen(0, '127.0.0.1');
+    closers.push(() => new Promise((resolve) => server.close(resolve)));
+    await until(() => server.address() !== null);
+    const { create } = writer(`https://127.0.0.1:${(server.address() as net.AddressInfo).port}`);
+    expect(await create(OF_400_KIB)).toMatchObject(JOB);
+    expect(await rejectionOf(create())).toBeInstanceOf(UnknownOutcomeError);
+  });
+});

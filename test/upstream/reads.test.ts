@@ -1,0 +1,161 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import type { UpstreamSettings } from '../../src/upstream/client.js';
+import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
+import { clientOf, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
+
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(closers.splice(0).map((close) => close()));
+});
+
+type Serve = Parameters<typeof RawUpstream.onRequest>[0];
+
+async function setUp(serve: Serve, settings: Partial<UpstreamSettings> = {}) {
+  const raw = await RawUpstream.onRequest(serve);
+  const classes: string[] = [];
+  const client = clientOf(raw.url, {
+    onAnswer: (operation, name) => classes.push(`${operation} ${name}`),
+    ...settings,
+  });
+  closers.push(
+    () => client.close(),
+    () => raw.close(),
+  );
+  return {
+    raw,
+    classes,
+    getJob: (signal?: AbortSignal) => client.getJob({ projectId: 'p', jobId: 'j 1' }, signal && { signal }),
+    getVisitors: () =>
+      client.getVisitors({ projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02', limit: 250, offset: 500 }),
+  };
+}
+
+const COUNTS = { human: 1, ai: 2.5, total: 3 };
+
+function page(changes: object = {}) {
+  return { totals: COUNTS, visitors: [{ path: '/a', ...COUNTS }], hasMore: false, ...changes };
+}
+
+describe('reading a job', () => {
+  test('asks for it by its percent-encoded id and returns its record', async () => {
+    const { raw, getJob, classes } = await setUp(() => http(200));
+    expect(await getJob()).toMatchObject(JOB);
+    expect(raw.requests[0]).toMatchObject({ line: 'GET /v2/agent/p/job/j%201 HTTP/1.1', body: '' });
+    expect(classes).toEqual(['get 2xx']);
+  });
+
+  test('a 404 is a rejection', async () => {
+    const { getJob } = await setUp(() => http(404, { error: 'no such job' }));
+    const rejection = await rejectionOf(getJob());
+    expect(rejection).toBeInstanceOf(RejectedError);
+    expect(rejection).toMatchObject({ status: 404, error: 'no such job', reason: 'upstream answered 404' });
+  });
+
+  test.each([301, 400, 401, 403, 408, 429, 500, 503])('a %i is a failed read with its wait', async (status) => {
+    const { getJob, raw } = await setUp(() => http(status, '', { 'retry-after': '9', location: '/' }));
+    const rejection = await rejectionOf(getJob());
+    expect(rejection).toBeInstanceOf(ReadFailedError);
+    expect(rejection).toMatchObject({ status, retryAfterMs: 9_000, reason: `upstream answered ${status}` });
+    expect(rejection.message).toBe(`upstream answered ${status} (get, project p, job j 1)`);
+    expect(raw.requests).toHaveLength(1);
+  });
+
+  const broken: [string, Serve, string][] = [
+    ['no status', () => http(200, { id: 'j' }), 'answer is not an agent job: status is missing'],
+    [
+      'a status that is no text',
+      () => http(200, { id: 'j', status: 1 }),
+      'answer is not an agent job: status is not a string',
+    ],
+    ['an empty status', () => http(200, { id: 'j', status: '' }), 'answer is not an agent job: status is empty'],
+    ['null', () => http(200, 'null'), 'answer is not an agent job: it is not a JSON object'],
+    ['nothing', () => http(200, ''), 'answer is not an agent job: it is empty'],
+    ['half a JSON', () => http(200, '{"id"'), 'answer is not an agent job: it is not JSON'],
+    ['too much', () => http(200, 'x'.repeat(300_000)), 'answer is over 256 KiB'],
+    [
+      'a huge record',
+      () => http(200, { ...JOB, model: 'x'.repeat(70_000) }),
+      'answer is not an agent job: it is over 64 KiB',
+    ],
+    ['a close', (_, socket) => void socket.end(), 'connection was lost (UND_ERR_SOCKET)'],
+    ['no HTTP', () => 'hello\r\n\r\n', 'answer is not valid HTTP (HTTPParserError)'],
+  ];
+
+  test.each(broken)('%s is a failed read that says so', async (_, serve, reason) => {
+    const { getJob } = await setUp(serve);
+    const rejection = await rejectionOf(getJob());
+    expect(rejection).toBeInstanceOf(ReadFailedError);
+    expect(rejection['reason']).toBe(reason);
+  });
+
+  test('silence ends at the time limit', async () => {
+    const { getJob, classes, raw } = await setUp(() => {}, { timeoutMs: 250 });
+    expect(await rejectionOf(getJob())).toMatchObject({ name: 'ReadFailedError', reason: 'no answer within 0.25 s' });
+    expect(classes).toEqual(['get timeout']);
+    await until(() => raw.openConnections === 0);
+  });
+
+  test('a refused connection is a failed read', async () => {
+    const { getJob, raw, classes } = await setUp(() => {});
+    await raw.close();
+    expect(await rejectionOf(getJob())).toMatchObject({ name: 'ReadFailedError', reason: 'connection refused' });
+    expect(classes).toEqual(['get notSent']);
+    closers.pop();
+  });
+
+  test("ends with the caller's own abort", async () => {
+    const { getJob, raw, classes } = await setUp(() => {});
+    const stop = new AbortController();
+    const rejected = rejectionOf(getJob(stop.signal));
+    await until(() => raw.requests.length === 1);
+    stop.abort();
+    expect((await rejected).name).toBe('AbortError');
+    expect((await rejectionOf(getJob(stop.signal))).name).toBe('AbortError');
+    expect(classes).toEqual(['get aborted']);
+    expect(raw.requests).toHaveLength(1);
+  });
+});
+
+describe('reading visitors', () => {
+  test('asks with the window and the offset and returns the page without unknown fields', async () => {
+    const { raw, getVisitors } = await setUp(() =>
+      http(200, page({ more: 1, visitors: [{ path: '/a', ...COUNTS, x: 1 }] })),
+    );
+    expect(await getVisitors()).toEqual(page());
+    expect(raw.requests[0]!.line).toBe(
+      'GET /v1/analytics/p/visitors?dateFrom=2026-01-01&dateTo=2026-01-02&limit=250&offset=500 HTTP/1.1',
+    );
+  });
+
+  test.each([400, 401, 403, 404])('a %i is a rejection, details included', async (status) => {
+    const { getVisitors } = await setUp(() => http(status, { error: 'bad', details: [{ message: 'dateFrom' }, null] }));
+    const rejection = await rejectionOf(getVisitors());
+    expect(rejection).toBeInstanceOf(RejectedError);
+    expect(rejection).toMatchObject({ status, error: 'bad; dateFrom' });
+  });
+
+  test.each([302, 408, 429, 500])('a %i is a failed read', async (status) => {
+    const { getVisitors } = await setUp(() => http(status, ''));
+    expect(await rejectionOf(getVisitors())).toBeInstanceOf(ReadFailedError);
+  });
+
+  const row = (changes: object) => page({ visitors: [{ path: '/a', ...COUNTS, ...changes }] });
+  test.each([
+    ['a null', row({ human: null })],
+    ['a negative', row({ ai: -1 })],
+    ['a text', row({ total: '3' })],
+    ['a number above 2^53-1', row({ total: 2 ** 53 })],
+    ['an infinite number', JSON.stringify(row({})).replace('2.5}]', '1e999}]').replace('"ai":2.5', '"ai":1e999')],
+    ['a missing path', row({ path: undefined })],
+    ['a row that is null', page({ visitors: [null] })],
+    ['no rows', page({ visitors: undefined })],
+    ['no totals', page({ totals: undefined })],
+    ['no hasMore', page({ hasMore: 'yes' })],
+  ])('%s makes the page malformed', async (_, answer) => {
+    const { getVisitors, classes } = await setUp(() => http(200, answer));
+    const rejection = await rejectionOf(getVisitors());
+    expect(rejection).toBeInstanceOf(ReadFailedError);
+    expect(rejection['reason']).toContain('answer is not a visitor page');
+    expect(classes).toEqual(['visitors malformed']);
+  });
+});
