@@ -29,7 +29,7 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const keys = createKeySource(config.upstream.keys);
   const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
   const jobs = createActivities({ upstream, shutdownSignal: shutdown.signal, metrics });
-  const workers = await createWorkers(config, connection, { jobs, exports: {} });
+  const workers = await createWorkers(config, connection, { jobs });
   await warnOfMissingSearchAttributes(connection, namespace, log);
   if (metricsAddress) shutdown.onBegin(countAttention(connection, namespace, metrics, log));
   readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);

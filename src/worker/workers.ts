@@ -1,15 +1,12 @@
 import { totalmem } from 'node:os';
 import { Worker } from '@temporalio/worker';
 import type { NativeConnection, WorkerOptions } from '@temporalio/worker';
-import type { WorkerConfig } from '../config.js';
+import type { WorkerConfig, WorkerRole } from '../config.js';
 import { exportTaskQueue } from '../contract.js';
 import { loadWorkflowBundle } from './workflow-bundle.js';
 
-/** What the roles of this process offer. */
-export interface Activities {
-  jobs: object;
-  exports: object;
-}
+/** Implementations by role; a role without any is not served. */
+export type Activities = Partial<Record<WorkerRole, object>>;
 
 /** An open poll is an activity that waits for the upstream: thousands that hang must leave room for a write. */
 const MAX_JOB_ACTIVITIES = 10_000;
@@ -20,25 +17,23 @@ const MIN_CACHED_WORKFLOWS = 50;
 /** A cached workflow takes up to 1 MiB; the activities, the pages and the runtime need the rest. */
 const MIB_PER_CACHED_WORKFLOW = 4;
 
-/** One worker per role, connected and ready to run. */
+/** One worker per role, connected and ready to run; only the jobs role runs workflows, those of the exports too. */
 export async function createWorkers(
   config: WorkerConfig,
   connection: NativeConnection,
   activities: Activities,
 ): Promise<Worker[]> {
   const { taskQueue, roles, temporal } = config;
-  const shared = { connection, namespace: temporal.namespace, ...loadWorkflowBundle() };
-  const workers = roles.map((role) =>
-    role === 'jobs'
-      ? Worker.create({ ...shared, ...jobOptions(config), taskQueue, activities: activities.jobs })
-      : Worker.create({
-          ...withoutWorkflows(shared),
-          ...exportOptions(),
-          taskQueue: exportTaskQueue(taskQueue),
-          activities: activities.exports,
-        }),
+  const { workflowBundle, dataConverter } = loadWorkflowBundle();
+  const shared = { connection, namespace: temporal.namespace, dataConverter };
+  const options: Record<WorkerRole, WorkerOptions> = {
+    jobs: { ...shared, ...jobOptions(config), taskQueue, workflowBundle },
+    exports: { ...shared, ...exportOptions(), taskQueue: exportTaskQueue(taskQueue) },
+  };
+  const served = roles.flatMap((role) =>
+    activities[role] ? [{ ...options[role], activities: activities[role] }] : [],
   );
-  return Promise.all(workers);
+  return Promise.all(served.map((role) => Worker.create(role)));
 }
 
 /** Limits of the worker that runs the workflows and the jobs' activities. */
@@ -67,13 +62,6 @@ function exportOptions(): Partial<WorkerOptions> {
 
 // A write takes at most 20 seconds, a little more to record it; the process ends within 25 seconds.
 const draining: Partial<WorkerOptions> = { shutdownGraceTime: '22 seconds', shutdownForceTime: '24 seconds' };
-
-function withoutWorkflows<T extends { workflowBundle: unknown }>({
-  workflowBundle: _,
-  ...rest
-}: T): Omit<T, 'workflowBundle'> {
-  return rest;
-}
 
 function cachedWorkflows(): number {
   const limit = process.constrainedMemory();

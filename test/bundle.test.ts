@@ -1,0 +1,36 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { shared } from './support/shared.js';
+
+/** The SDK alone takes 1.64 MB, source maps included; what comes on top is ours and two small packages. */
+const MOST_BYTES = 2_400_000;
+const PACKAGES = ['@noble/hashes', '@temporalio/common', '@temporalio/workflow', 'long', 'ms', 'nexus-rpc'];
+
+describe('the workflow bundle', () => {
+  it('holds the packages that workflow code may use and no others', async () => {
+    const modules = await bundledModules();
+    const packages = modules.flatMap((path) => /.*node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []);
+    expect([...new Set(packages)].sort()).toEqual(PACKAGES);
+  });
+
+  it('holds no activity, no HTTP client and nothing of the worker', async () => {
+    const ours = (await bundledModules()).filter((path) => path.includes('src/'));
+    expect(ours.length).toBeGreaterThan(0);
+    expect(
+      ours.filter((path) => /src\/(activities|upstream|worker|snapshots|config|starter|embedded)/.test(path)),
+    ).toEqual([]);
+  });
+
+  it('stays small', async () => {
+    expect(Buffer.byteLength(await bundleCode())).toBeLessThan(MOST_BYTES);
+  });
+});
+
+async function bundleCode(): Promise<string> {
+  return readFileSync((await shared('workflow-bundle')).path, 'utf8');
+}
+
+/** Webpack names each module in a comment before its code. */
+async function bundledModules(): Promise<string[]> {
+  return [...(await bundleCode()).matchAll(/^\/\*\*\*\/ "([^"]+)"/gm)].map((match) => match[1]!);
+}
