@@ -1,7 +1,7 @@
 import type net from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ReadFailedError } from '../../src/upstream/errors.js';
-import { clientOf, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
+import { clientOf, CREATED, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -60,7 +60,7 @@ describe('writes', () => {
       client.getJob({ projectId: 'p', jobId: 'j' }, { signal: stop.signal }).catch((error: unknown) => error),
     );
     await until(() => raw.requests.length === 2_000);
-    expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject(JOB);
+    expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject(CREATED);
     stop.abort();
     expect((await Promise.all(reads)).every((error) => (error as Error).name === 'AbortError')).toBe(true);
     await until(() => raw.openConnections === 0);
@@ -111,7 +111,7 @@ describe('closing', () => {
     const closed = client.close();
     expect(await read).toBeInstanceOf(ReadFailedError);
     answer!();
-    expect(await write).toMatchObject(JOB);
+    expect(await write).toMatchObject(CREATED);
     await closed;
     await until(() => raw.openConnections === 0);
     expect(process.getActiveResourcesInfo().filter((name) => name.startsWith('TCPSocketWrap'))).toEqual([]);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createKeySource, KeyUnavailableError } from '../../src/upstream/keys.js';
-import { clientOf, http, JOB, RawUpstream, rejectionOf } from './raw-upstream.js';
+import { clientOf, CREATED, http, RawUpstream, rejectionOf } from './raw-upstream.js';
 
 let folder: string;
 beforeEach(async () => {
@@ -99,7 +99,7 @@ describe('a 401 or 403', () => {
   test.each([401, 403])('of %i repeats the call once where the key is new', async (status) => {
     const { raw, client, classes, close } = await setUp('new-key', status);
     await replace('admin', 'new-key');
-    expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject(JOB);
+    expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject(CREATED);
     expect(raw.requests.map(({ headers }) => headers['authorization'])).toEqual(['Bearer old-key', 'Bearer new-key']);
     expect(classes).toEqual(['4xx', '2xx']);
     await close();

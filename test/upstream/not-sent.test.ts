@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import { NotSentError, NotTakenError, RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
 import { createKeySource } from '../../src/upstream/keys.js';
-import { clientOf, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
+import { clientOf, CREATED, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
 import { SELF_SIGNED } from './self-signed.js';
 
 const closers: (() => Promise<unknown>)[] = [];
@@ -147,7 +147,7 @@ describe('a long prompt', () => {
     });
     closers.push(() => raw.close());
     const { create } = writer(raw.url);
-    expect(await create(OF_400_KIB)).toMatchObject({ model: String(OF_400_KIB.length) });
+    expect(await create(OF_400_KIB)).toMatchObject({ job: { model: String(OF_400_KIB.length) } });
   });
 });
 
@@ -181,7 +181,7 @@ describe('an answer before the end of the request', () => {
 
   test('is a job where it is a 2xx with an id', async () => {
     const { create } = writer((await answersEarly(http(201))).url);
-    expect(await create()).toMatchObject(JOB);
+    expect(await create()).toMatchObject(CREATED);
   });
 });
 
@@ -221,7 +221,7 @@ describe('a write whose last byte was handed over is unknown', () => {
     closers.push(() => new Promise((resolve) => server.close(resolve)));
     await until(() => server.address() !== null);
     const { create } = writer(`https://127.0.0.1:${(server.address() as net.AddressInfo).port}`);
-    expect(await create(OF_400_KIB)).toMatchObject(JOB);
+    expect(await create(OF_400_KIB)).toMatchObject(CREATED);
     expect(await rejectionOf(create())).toBeInstanceOf(UnknownOutcomeError);
   });
 });

@@ -1,0 +1,149 @@
+import net from 'node:net';
+import tls from 'node:tls';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { NotSentError, ReadFailedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { clientOf, CREATED, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
+import { SELF_SIGNED } from './self-signed.js';
+
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await Promise.all(closers.splice(0).map((close) => close()));
+});
+
+/** A proxy that knows CONNECT and nothing else; `status` other than 200 refuses. */
+async function tunnelProxy(status = 200): Promise<{ url: string; heads: string[]; raw: RawUpstream }> {
+  const heads: string[] = [];
+  const raw = await RawUpstream.onConnection((socket) => {
+    socket.once('data', (head) => {
+      heads.push(head.toString());
+      if (status !== 200) return socket.end(`HTTP/1.1 ${status} No\r\n\r\n`);
+      const port = Number(/^CONNECT [^ ]+:(\d+) /.exec(head.toString())![1]);
+      const onward = net.connect(port, '127.0.0.1', () => {
+        socket.write('HTTP/1.1 200 OK\r\n\r\n');
+        socket.pipe(onward).pipe(socket);
+      });
+      onward.on('error', () => socket.destroy());
+      socket.on('close', () => onward.destroy());
+      return undefined;
+    });
+    socket.resume();
+  });
+  closers.push(() => raw.close());
+  return { url: raw.url, heads, raw };
+}
+
+async function upstream(serve: Parameters<typeof RawUpstream.onRequest>[0]): Promise<RawUpstream> {
+  const raw = await RawUpstream.onRequest(serve);
+  closers.push(() => raw.close());
+  return raw;
+}
+
+function clientThrough(baseUrl: string, proxy: object, timeoutMs = 20_000) {
+  const client = clientOf(baseUrl, { proxy, timeoutMs });
+  closers.push(() => client.close());
+  return {
+    create: (prompt = 'x') => client.createJob({ projectId: 'p', prompt }),
+    getJob: () => client.getJob({ projectId: 'p', jobId: 'j' }),
+  };
+}
+
+describe('through a proxy', () => {
+  test('writes and reads go through a tunnel, bodies whole and keys unseen', async () => {
+    const proxy = await tunnelProxy();
+    const raw = await upstream((request) =>
+      http(200, { ...JOB, model: request.body && String(JSON.parse(request.body).prompt.length) }),
+    );
+    const { create, getJob } = clientThrough(raw.url, { httpProxy: proxy.url });
+    expect(await create('p'.repeat(400 * 1024))).toMatchObject({ job: { model: String(400 * 1024) } });
+    expect(await getJob()).toMatchObject(JOB);
+    expect(proxy.heads.map((head) => head.split(' ')[0])).toEqual(['CONNECT', 'CONNECT']);
+    expect(proxy.heads.join('')).not.toMatch(/authorization/i);
+  });
+
+  test('the name and password of its URL are sent to it, and to nobody else', async () => {
+    const proxy = await tunnelProxy();
+    const raw = await upstream(() => http(201));
+    const { create } = clientThrough(raw.url, { httpProxy: proxy.url.replace('://', '://me:secret@') });
+    await create();
+    expect(proxy.heads[0]).toContain(`proxy-authorization: Basic ${Buffer.from('me:secret').toString('base64')}`);
+    expect(raw.requests[0]!.headers).not.toHaveProperty('proxy-authorization');
+  });
+
+  test('TLS ends at the upstream', async () => {
+    vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
+    const proxy = await tunnelProxy();
+    const server = tls.createServer(SELF_SIGNED, (socket) => {
+      let text = '';
+      socket.on('error', () => {});
+      socket.on('data', (chunk) => {
+        text += chunk;
+        if (text.endsWith('"}')) socket.write(http(201));
+      });
+    });
+    server.listen(0, '127.0.0.1');
+    closers.push(() => new Promise((resolve) => server.close(resolve)));
+    await until(() => server.address() !== null);
+    const { create } = clientThrough(`https://127.0.0.1:${(server.address() as net.AddressInfo).port}`, {
+      httpsProxy: proxy.url,
+    });
+    expect(await create('p'.repeat(400 * 1024))).toMatchObject(CREATED);
+    expect(proxy.heads).toHaveLength(1);
+  });
+
+  test('a reset after the whole request is unknown all the same', async () => {
+    const proxy = await tunnelProxy();
+    const raw = await upstream((_, socket) => void socket.resetAndDestroy());
+    const { create } = clientThrough(raw.url, { httpProxy: proxy.url });
+    expect(await rejectionOf(create())).toBeInstanceOf(UnknownOutcomeError);
+    expect(raw.requests).toHaveLength(1);
+  });
+});
+
+describe('a proxy that fails', () => {
+  test.each([403, 407, 502])('with %i to the CONNECT leaves a write not sent', async (status) => {
+    const proxy = await tunnelProxy(status);
+    const raw = await upstream(() => http(201));
+    const { create, getJob } = clientThrough(raw.url, { httpProxy: proxy.url });
+    const rejection = await rejectionOf(create());
+    expect(rejection).toBeInstanceOf(NotSentError);
+    expect(rejection['reason']).toBe(`the proxy refused the tunnel (${status})`);
+    expect(await rejectionOf(getJob())).toBeInstanceOf(ReadFailedError);
+    expect(raw.connections).toBe(0);
+  });
+
+  test('by not being there leaves a write not sent', async () => {
+    const proxy = await tunnelProxy();
+    await proxy.raw.close();
+    const raw = await upstream(() => http(201));
+    const { create } = clientThrough(raw.url, { httpProxy: proxy.url });
+    expect(await rejectionOf(create())).toMatchObject({ name: 'NotSentError', reason: 'connection refused' });
+    closers.splice(0, 1);
+  });
+
+  test('by never answering leaves a write not sent, and no connection', async () => {
+    const proxy = await RawUpstream.onConnection((socket) => void socket.resume());
+    closers.push(() => proxy.close());
+    const raw = await upstream(() => http(201));
+    const { create } = clientThrough(raw.url, { httpProxy: proxy.url }, 250);
+    expect(await rejectionOf(create())).toMatchObject({ name: 'NotSentError', reason: 'no connection within 0.25 s' });
+    await until(() => proxy.openConnections === 0);
+  });
+});
+
+test('hosts that NO_PROXY names are reached directly', async () => {
+  const proxy = await tunnelProxy();
+  const raw = await upstream(() => http(201));
+  const { create } = clientThrough(raw.url, { httpProxy: proxy.url, noProxy: 'example.org, 127.0.0.1' });
+  expect(await create()).toMatchObject(CREATED);
+  expect(proxy.heads).toEqual([]);
+});
+
+test('the environment is not asked for a proxy', async () => {
+  const proxy = await tunnelProxy(403);
+  vi.stubEnv('HTTP_PROXY', proxy.url);
+  vi.stubEnv('http_proxy', proxy.url);
+  const raw = await upstream(() => http(201));
+  expect(await clientThrough(raw.url, {}).create()).toMatchObject(CREATED);
+  expect(proxy.heads).toEqual([]);
+});
