@@ -1,0 +1,176 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { JobScript } from '../../src/sandbox/job-script.js';
+import { startJobServer, type JobServer } from '../starter/job-server.js';
+import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
+
+const MINUTE = 60_000;
+const QUICK = ['--poll-min', '1s', '--poll-max', '1s', '--settle', '0'];
+
+let server: JobServer;
+beforeAll(async () => {
+  server = await startJobServer();
+}, MINUTE);
+afterAll(() => server.close());
+
+function cli(args: string[], options: CliOptions = {}): Promise<CliRun> {
+  return runCli(args, { ...options, env: { ...envOf(server), ...options.env } });
+}
+
+function start(prompt: string, ...more: string[]): Promise<CliRun> {
+  return cli(['start', '--project', server.projectId, ...QUICK, ...more, prompt]);
+}
+
+/** A prompt of its own whose job has this life. */
+async function scripted(script: JobScript): Promise<string> {
+  const prompt = `prompt ${randomUUID()}`;
+  await server.sandbox.addScript({ promptIncludes: prompt, script });
+  return prompt;
+}
+
+test(
+  'a job is started and awaited in one command, which prints the pull request',
+  async () => {
+    const { code, stdout, stderr } = await start('Fix the footer', '--wait');
+    expect(stderr).toBe('');
+    expect(stdout).toMatch(/Outcome +completed/);
+    expect(stdout).toMatch(/Pull request +https:\/\//);
+    expect(code).toBe(0);
+  },
+  MINUTE,
+);
+
+test(
+  'the same key and prompt again answer with the same job, another prompt is an error',
+  async () => {
+    const key = randomUUID();
+    const first = await start('Fix the header', '--key', key, '--json');
+    const again = await start('Fix the header', '--key', key, '--json');
+    expect(jsonLines(again.stdout)).toEqual(jsonLines(first.stdout));
+    const other = await start('Fix the body', '--key', key);
+    expect(other.stderr).toContain('use another key');
+    expect(other.code).toBe(1);
+    expect(await server.sandbox.creates({ promptIncludes: 'Fix the body' })).toHaveLength(0);
+  },
+  MINUTE,
+);
+
+test(
+  'a prompt comes from stdin as well, without its last newline',
+  async () => {
+    const prompt = `from stdin ${randomUUID()}`;
+    const args = ['start', '--project', server.projectId, ...QUICK, '--wait'];
+    expect((await cli(args, { stdin: `${prompt}\n` })).code).toBe(0);
+    expect(await server.sandbox.creates({ promptIncludes: prompt })).toMatchObject([{ prompt }]);
+  },
+  MINUTE,
+);
+
+test.each([
+  ['failed', 3, { steps: [{ status: 'failed' }] }, []],
+  ['archived', 0, { steps: [{ status: 'archived' }] }, []],
+  ['timedOut', 4, { activeMs: 3_600_000 }, ['--deadline', '0']],
+] as const)(
+  'the outcome %s exits %i',
+  async (outcome, exit, script, options) => {
+    const prompt = await scripted(script as unknown as JobScript);
+    const { code, stdout } = await start(prompt, '--wait', '--json', ...options);
+    expect(jsonLines(stdout)).toMatchObject([{ outcome }]);
+    expect(code).toBe(exit);
+  },
+  MINUTE,
+);
+
+test(
+  'a create that the upstream refuses exits 7',
+  async () => {
+    const prompt = await scripted({});
+    await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
+    const { code, stderr } = await start(prompt, '--wait');
+    expect(stderr).toContain('refused to create the job: 422');
+    expect(stderr).not.toContain('Usage');
+    expect(code).toBe(7);
+  },
+  MINUTE,
+);
+
+test(
+  'an unknown outcome under the policy fail exits 8',
+  async () => {
+    const prompt = await scripted({});
+    await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
+    const { code, stderr } = await start(prompt, '--wait', '--on-unknown-outcome', 'fail');
+    expect(stderr).toContain('nobody knows');
+    expect(code).toBe(8);
+  },
+  MINUTE,
+);
+
+test(
+  'a job is followed, read, listed and cancelled, which exits 9',
+  async () => {
+    const started = await start(await scripted({ activeMs: 3_600_000 }), '--json');
+    const [{ workflowId } = {}] = jsonLines(started.stdout) as { workflowId: string }[];
+    const sent = await cli(['follow-up', workflowId!, 'And the tests', '--id', 'f1', '--wait', '--json']);
+    expect(jsonLines(sent.stdout)).toMatchObject([{ id: 'f1', state: 'sent' }]);
+    expect((await cli(['poll-now', workflowId!])).code).toBe(0);
+    const state = await cli(['state', workflowId!]);
+    expect(state.stdout).toMatch(/Upstream says +active/);
+    expect(state.stdout).toMatch(/Follow-ups +f1: sent/);
+    const listed = await cli(['list', '--project', server.projectId, '--running', '--json']);
+    expect(jsonLines(listed.stdout)).toContainEqual(expect.objectContaining({ workflowId, phase: 'watching' }));
+    expect((await cli(['cancel', workflowId!])).code).toBe(0);
+    const waited = await cli(['wait', workflowId!]);
+    expect(waited.stderr).toContain('the remote job');
+    expect(waited.code).toBe(9);
+  },
+  MINUTE,
+);
+
+test(
+  'a follow-up to an ended job goes to the same job, once for each id',
+  async () => {
+    const started = await start('Fix the sidebar', '--wait', '--json', '--key', 'ended');
+    const [{ jobId } = {}] = jsonLines(started.stdout) as { jobId: string }[];
+    const workflowId = `agent-job/${server.projectId}/ended`;
+    const followUp = ['follow-up', workflowId, 'And the tests', '--id', 'late', '--wait', '--json'];
+    expect(jsonLines((await cli(followUp)).stdout)).toMatchObject([{ id: 'late', state: 'sent' }]);
+    expect((await cli(['wait', workflowId])).code).toBe(0);
+    expect(jsonLines((await cli(followUp)).stdout)).toMatchObject([{ id: 'late', state: 'sent' }]);
+    expect(await server.sandbox.messages({ jobId: jobId! })).toHaveLength(1);
+    expect(await server.sandbox.creates({ promptIncludes: 'Fix the sidebar' })).toHaveLength(1);
+  },
+  MINUTE,
+);
+
+test(
+  'a job that is not there is told, and exits 1',
+  async () => {
+    for (const command of ['state', 'wait', 'cancel', 'poll-now']) {
+      const { code, stderr } = await cli([command, 'agent-job/p/nowhere']);
+      expect(stderr).toContain('no such workflow');
+      expect(code).toBe(1);
+    }
+  },
+  MINUTE,
+);
+
+test(
+  'a namespace that is not there is told, and exits 1',
+  async () => {
+    const { code, stderr } = await cli(['list'], { env: { TEMPORAL_NAMESPACE: 'nowhere' } });
+    expect(stderr).toMatch(/no namespace "nowhere"|nowhere.*check TEMPORAL_NAMESPACE/);
+    expect(stderr).not.toMatch(/\n {4}at /);
+    expect(code).toBe(1);
+  },
+  MINUTE,
+);
+
+test(
+  'a reader who has seen enough is no error',
+  async () => {
+    const { stderr } = await cli(['list', '--json', '--limit', '0'], { closesStdoutEarly: true });
+    expect(stderr).toBe('');
+  },
+  MINUTE,
+);

@@ -1,0 +1,152 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { AttentionItem, JobHandle } from '../../src/starter.js';
+import { QUICK, startJobServer, type JobServer } from '../starter/job-server.js';
+import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
+
+const MINUTE = 60_000;
+
+let server: JobServer;
+beforeAll(async () => {
+  server = await startJobServer();
+}, MINUTE);
+afterAll(() => server.close());
+
+function cli(args: string[], options: CliOptions = {}): Promise<CliRun> {
+  return runCli(args, { ...options, env: envOf(server) });
+}
+
+/** A job whose create took effect upstream, but was never answered. */
+async function unknownCreate(): Promise<{ job: JobHandle; prompt: string }> {
+  const prompt = `prompt ${randomUUID()}`;
+  await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
+  const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt, ...QUICK });
+  await expect.poll(async () => (await job.state()).phase, { timeout: 20_000 }).toBe('needsAttention');
+  return { job, prompt };
+}
+
+async function jobIdOf(prompt: string): Promise<string> {
+  const [created] = await server.sandbox.creates({ promptIncludes: prompt });
+  return created!.id;
+}
+
+/** Other jobs on the server are none of this test's business. */
+async function attentionOf({ workflowId }: JobHandle): Promise<Record<string, unknown>> {
+  let line: Record<string, unknown> | undefined;
+  await expect
+    .poll(
+      async () => {
+        const { stdout } = await cli(['attention', '--json']);
+        line = jsonLines(stdout).find((item) => item['workflowId'] === workflowId);
+        return line;
+      },
+      { timeout: 30_000 },
+    )
+    .toBeDefined();
+  return line!;
+}
+
+test(
+  'an unknown create is listed with its reason and adopted by the job that it made',
+  async () => {
+    const { job, prompt } = await unknownCreate();
+    const line = await attentionOf(job);
+    expect(line).toMatchObject({ projectId: server.projectId, jobId: null, kind: 'create' });
+    expect(line['reason']).toBeTruthy();
+    const jobId = await jobIdOf(prompt);
+    const dry = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId, '--dry-run']);
+    expect(dry.stdout).toContain('would be settled with adopt');
+    expect((await job.state()).phase).toBe('needsAttention');
+    const real = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId, '--since', String(line['since'])]);
+    expect(real.stdout).toContain(String(line['since']));
+    expect(real.code).toBe(0);
+    expect(await job.result()).toMatchObject({ outcome: 'completed', jobId });
+    const again = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId]);
+    expect(again.stderr).toContain('nothing is unknown any more');
+    expect(again.code).toBe(1);
+  },
+  MINUTE,
+);
+
+test(
+  'an action that does not fit, or means another unknown, settles nothing',
+  async () => {
+    const { job } = await unknownCreate();
+    const wrongKind = await cli(['resolve', job.workflowId, 'delivered']);
+    expect(wrongKind.stderr).toContain('delivered does not fit');
+    const wrongTime = await cli(['resolve', job.workflowId, 'retry', '--since', '2020-01-01T00:00:00.000Z']);
+    expect(wrongTime.stderr).toContain('names another unknown');
+    expect([wrongKind.code, wrongTime.code]).toEqual([1, 1]);
+    expect((await job.state()).phase).toBe('needsAttention');
+    expect((await cli(['resolve', job.workflowId, 'abandon'])).code).toBe(0);
+    expect((await cli(['wait', job.workflowId])).code).toBe(6);
+  },
+  MINUTE,
+);
+
+test(
+  'a file settles many, each line answered on its own',
+  async () => {
+    const adopted = await unknownCreate();
+    const abandoned = await unknownCreate();
+    const lines = [
+      { ...(await attentionOf(adopted.job)), action: 'adopt', jobId: await jobIdOf(adopted.prompt) },
+      { ...(await attentionOf(abandoned.job)), action: 'abandon' },
+      { ...(await attentionOf(abandoned.job)), action: null },
+      { workflowId: 'nowhere', action: 'retry', since: '2020-01-01T00:00:00.000Z' },
+    ].map((line) => JSON.stringify(line));
+    const stdin = [...lines, 'no json', ''].join('\n');
+    const dry = await cli(['resolve', '--from', '-', '--dry-run', '--json'], { stdin });
+    expect(jsonLines(dry.stdout).map(({ problem }) => problem)).toEqual([
+      null,
+      null,
+      'has no action',
+      expect.stringContaining('no such workflow'),
+      'is no JSON',
+    ]);
+    expect((await adopted.job.state()).phase).toBe('needsAttention');
+    const real = await cli(['resolve', '--from', '-', '--json'], { stdin });
+    expect(jsonLines(real.stdout).map(({ isSettled }) => isSettled)).toEqual([true, true, false, false, false]);
+    expect(real.code).toBe(1);
+    expect((await adopted.job.result()).outcome).toBe('completed');
+    expect((await abandoned.job.result()).outcome).toBe('abandoned');
+  },
+  MINUTE,
+);
+
+test(
+  'an unknown follow-up is named by its id',
+  async () => {
+    const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'long', linger: '1 minute', ...QUICK }); // prettier-ignore
+    await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: 'unheard' });
+    expect(await job.sendFollowUp('unheard', { id: 'f1' })).toMatchObject({ state: 'unknown' });
+    const line = await attentionOf(job);
+    expect(line).toMatchObject({ kind: 'followUp', followUpId: 'f1' });
+    const wrong = await cli(['resolve', job.workflowId, 'delivered', '--follow-up-id', 'f2']);
+    expect(wrong.code).toBe(1);
+    const stdin = JSON.stringify({ ...line, action: 'delivered' });
+    expect((await cli(['resolve', '--from', '-'], { stdin })).code).toBe(0);
+    expect((await job.state()).followUps).toMatchObject([{ id: 'f1', state: 'sent' }]);
+    await job.cancel();
+  },
+  MINUTE,
+);
+
+test(
+  'the starter lists what needs attention',
+  async () => {
+    const { job } = await unknownCreate();
+    const items: AttentionItem[] = [];
+    await expect
+      .poll(
+        async () => {
+          for await (const item of server.jobs.needsAttention()) items.push(item);
+          return items.find(({ workflowId }) => workflowId === job.workflowId)?.unknown?.kind;
+        },
+        { timeout: 20_000 },
+      )
+      .toBe('create');
+    await job.resolveUnknown({ action: 'abandon' });
+  },
+  MINUTE,
+);

@@ -1,0 +1,52 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import type { TestServer } from '../support/dev-server.js';
+
+export interface CliRun {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+export interface CliOptions {
+  env?: Record<string, string>;
+  stdin?: string;
+  /** Stop reading after the first bytes, as `head` does. */
+  closesStdoutEarly?: boolean;
+}
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const MOST_MS = 40_000;
+
+/** Runs the real program in a process of its own, with nothing of this process's environment but PATH. */
+export async function runCli(args: string[], { env, stdin, closesStdoutEarly }: CliOptions = {}): Promise<CliRun> {
+  const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', ...args], {
+    cwd: ROOT,
+    env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...env },
+    timeout: MOST_MS,
+  });
+  const run: CliRun = { code: null, stdout: '', stderr: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    run.stdout += text;
+    if (closesStdoutEarly) child.stdout.destroy();
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    run.stderr += text;
+  });
+  child.stdin.end(stdin ?? '');
+  [run.code] = (await once(child, 'close')) as [number | null];
+  return run;
+}
+
+/** The environment that leads to a test server. */
+export function envOf({ address, namespace, taskQueue }: TestServer): Record<string, string> {
+  return { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace, AGENT_JOBS_TASK_QUEUE: taskQueue };
+}
+
+/** Each line of a JSON Lines output. */
+export function jsonLines(text: string): Record<string, unknown>[] {
+  const lines = text.split('\n').filter((line) => line !== '');
+  return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+}

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import { runCli } from './run-cli.js';
+
+test.each([
+  [['nonsense'], "unknown command 'nonsense'"],
+  [['list', '--limit', 'many'], '--limit must be a whole number'],
+  [['list', '--phase', 'asleep'], '--phase must be one of creating'],
+  [['list', '--colour'], "unknown option '--colour'"],
+  [['start', 'do it'], "required option '--project <id>'"],
+  [['start', '--project', '..', 'do it'], 'projectId must not be'],
+  [['start', '--project', 'p', '--deadline', 'soon', 'do it'], 'deadline must be'],
+  [['start', '--project', 'p', '--poll-ratio', 'x', 'do it'], '--poll-ratio must be a number'],
+  [['start', '--project', 'p', '--on-unknown-outcome', 'hope', 'do it'], 'Allowed choices are ask, fail, retry'],
+  [['start', '--project', 'p', '--key', '', 'do it'], 'key must be'],
+  [['start', '--project', 'p', '--job-id', 'j', 'do it'], 'not both'],
+  [['start', '--project', 'p', '--prompt-file', '/no/such/file'], '--prompt-file'],
+  [['start', '--project', 'p'], 'prompt must be'],
+  [['follow-up', 'w', '--id', '', 'do it'], 'id must be'],
+  [['resolve', 'w'], 'name the workflow and the action'],
+  [['resolve', 'w', 'forget'], 'action must be one of adopt'],
+  [['resolve', 'w', 'adopt'], 'jobId must be'],
+  [['wait'], "missing required argument 'workflow-id'"],
+])(
+  '%j is told with the usage, and exits 2',
+  async (args, message) => {
+    const { code, stdout, stderr } = await runCli(args);
+    expect(stderr).toContain(message);
+    expect(stderr).toContain('Usage: agent-jobs');
+    expect(stdout).toBe('');
+    expect(code).toBe(2);
+  },
+  30_000,
+);
+
+test('help goes to stdout and exits 0', async () => {
+  const { code, stdout } = await runCli(['wait', '--help']);
+  expect(stdout).toContain('Exit code: 0 completed');
+  expect(code).toBe(0);
+}, 30_000);
+
+test('a server that is not there is told in one line, without a stack trace', async () => {
+  const { code, stdout, stderr } = await runCli(['--address', '127.0.0.1:1', 'list']);
+  expect(stderr.trim().split('\n')).toEqual([expect.stringContaining('can not reach Temporal at 127.0.0.1:1')]);
+  expect(stdout).toBe('');
+  expect(code).toBe(1);
+}, 30_000);
