@@ -1,0 +1,126 @@
+import { readFile } from 'node:fs/promises';
+import { WorkflowFailedError } from '@temporalio/client';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
+import { startSandbox, type Sandbox } from '../../src/testing.js';
+import { createUpstream } from '../../src/upstream/client.js';
+import { createKeySource } from '../../src/upstream/keys.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { PROMISES, promiseTable, VOUCHED_STATUS, type Promise_ } from './promises.js';
+
+let server: TestServer;
+let sandbox: Sandbox;
+let bench: JobBench;
+let upstream: ReturnType<typeof createUpstream>;
+
+beforeAll(async () => {
+  server = await connectDevServer();
+  sandbox = await startSandbox({ script: { activeMs: 0, messageLagMs: 0 }, keptRequests: 100_000 });
+  upstream = createUpstream({
+    baseUrl: sandbox.url,
+    keys: createKeySource({ adminApiKey: sandbox.apiKey }),
+    timeoutMs: 1_500,
+    notTakenStatuses: [VOUCHED_STATUS],
+  });
+  bench = await startJobBench(server, upstream);
+});
+
+afterAll(async () => {
+  await bench?.stop();
+  await upstream?.close();
+  await sandbox?.close();
+  await server?.close();
+});
+
+/** Runs one job whose write meets the fault, with a person who settles truthfully, and tells how it ended. */
+async function live(
+  promise: Promise_,
+  projectId: string,
+): Promise<{ sees: string; requests: number; effects: number }> {
+  const { write, rule, policy, isTaken } = promise;
+  const operation = write === 'create' ? 'create' : 'message';
+  await sandbox.addFault({ ...rule, operation, projectId, count: 1 });
+  const handle = await bench.start({
+    projectId,
+    prompt: `work for ${projectId}`,
+    onUnknownOutcome: policy === 'any' ? 'ask' : policy,
+    settle: 0,
+    linger: write === 'create' ? 0 : '1 minute',
+  });
+  if (write === 'follow-up') await handle.signal(followUpSignal, { prompt: 'go on', id: 'one' });
+  const end = write === 'create' ? endOfCreate : endOfFollowUp;
+  const sees = policy === 'ask' ? await settle(handle, isTaken) : await end(handle);
+  const requests = (await sandbox.requests({})).filter((r) => r.projectId === projectId && r.operation === operation);
+  const creates = await sandbox.creates({ projectId });
+  const messages = await Promise.all(creates.map(({ id }) => sandbox.messages({ jobId: id })));
+  await handle.cancel().catch(() => {});
+  return { sees, requests: requests.length, effects: write === 'create' ? creates.length : messages.flat().length };
+}
+
+type Handle = Awaited<ReturnType<JobBench['start']>>;
+
+async function settle(handle: Handle, isTaken: boolean): Promise<string> {
+  await expect.poll(async () => (await handle.query(jobStateQuery)).phase, { timeout: 20_000 }).toBe('needsAttention');
+  const { unknown, projectId } = await handle.query(jobStateQuery);
+  if (unknown?.kind === 'followUp') {
+    const action = isTaken ? 'delivered' : 'retry';
+    await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action, since: unknown.since }] });
+    await expect.poll(() => followUpState(handle), { timeout: 20_000 }).toBe('sent');
+    return `\`needsAttention\`; a person says \`${action}\``;
+  }
+  const [job] = await sandbox.creates({ projectId });
+  expect(job !== undefined).toBe(isTaken);
+  const resolution = job ? { action: 'adopt' as const, jobId: job.id } : { action: 'retry' as const };
+  await handle.executeUpdate(resolveUnknownUpdate, { args: [resolution] });
+  expect((await handle.result()).outcome).toBe('completed');
+  return `\`needsAttention\`; a person says \`${resolution.action}\``;
+}
+
+async function endOfCreate(handle: Handle): Promise<string> {
+  try {
+    expect((await handle.result()).outcome).toBe('completed');
+    return 'job';
+  } catch (error) {
+    return failureOf(error);
+  }
+}
+
+async function endOfFollowUp(handle: Handle): Promise<string> {
+  const ended = handle.result().catch((error: unknown) => error);
+  await Promise.race([ended, expect.poll(() => followUpState(handle), { timeout: 20_000 }).not.toBe('queued')]);
+  const state = await followUpState(handle);
+  if (state !== 'unknown') return state;
+  return failureOf(await ended);
+}
+
+async function followUpState(handle: Handle): Promise<string> {
+  return (await handle.query(jobStateQuery)).followUps[0]?.state ?? 'queued';
+}
+
+function failureOf(error: unknown): string {
+  if (!(error instanceof WorkflowFailedError)) throw error;
+  return `failure \`${(error.cause as { type?: string }).type}\``;
+}
+
+/** What `live` says where a row's promise holds. */
+function expected({ write, policy, sees }: Promise_): string {
+  if (policy === 'ask' || sees.startsWith('failure')) return sees;
+  if (sees.endsWith('`rejected`')) return 'rejected';
+  return write === 'create' ? 'job' : 'sent';
+}
+
+describe.concurrent('the promise table', () => {
+  test.for(PROMISES.map((promise, row) => ({ ...promise, row })))(
+    '$write, $fault, $moment, policy $policy: $sees, $requests requests, $effects taken',
+    { timeout: 60_000 },
+    async (promise, { expect }) => {
+      const { requests, effects } = promise;
+      expect(await live(promise, `row-${promise.row}`)).toEqual({ sees: expected(promise), requests, effects });
+    },
+  );
+});
+
+test('docs/guarantees.md shows exactly these rows', async () => {
+  expect(await readFile(new URL('../../docs/guarantees.md', import.meta.url), 'utf8')).toContain(promiseTable());
+});
