@@ -278,6 +278,8 @@ export interface SnapshotReceipt {
 
 export interface VisitorExportResult {
   snapshots: SnapshotReceipt[];
+  /** When the pace allows the next request; absent where there is nothing to wait for. */
+  nextRequestAt?: string;
 }
 
 export interface SnapshotManifest {

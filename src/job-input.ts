@@ -209,12 +209,14 @@ export function checkFollowUpId(value: unknown, field: string): string {
   return id;
 }
 
-function checkString(value: unknown, field: string): string {
+/** Checks that a value is a string. */
+export function checkString(value: unknown, field: string): string {
   if (typeof value !== 'string') throw new InvalidInputError(field, `must be a string; it is ${kindOf(value)}`);
   return value;
 }
 
-function checkObject(value: unknown, field: string): Record<string, unknown> {
+/** Checks that a payload is one JSON object. */
+export function checkObject(value: unknown, field: string): Record<string, unknown> {
   if (value instanceof Undecodable) {
     throw new InvalidInputError(field, 'can not be decoded; it must be plain JSON (encoding json/plain)');
   }
@@ -224,7 +226,8 @@ function checkObject(value: unknown, field: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-function isGiven(value: unknown): boolean {
+/** Whether a field is there; null means absent. */
+export function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 

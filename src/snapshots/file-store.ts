@@ -3,7 +3,7 @@ import { mkdir, open, readFile, readdir, rename, rm, rmdir, stat, type FileHandl
 import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { stagingKey } from './layout.js';
-import { SnapshotStoreError, inStore, WatchedSource, type SnapshotStore } from './snapshot-store.js';
+import { SnapshotStoreError, inStore, watched, type SnapshotStore } from './snapshot-store.js';
 
 const GATHER_BYTES = 1 << 20; // small pieces are written together
 
@@ -38,16 +38,16 @@ export class FileStore implements SnapshotStore {
   }
 
   async put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
-    const watched = new WatchedSource(source instanceof Uint8Array ? one(source) : source);
+    const input = watched(source instanceof Uint8Array ? one(source) : source);
     const part = this.#path(`${stagingKey(key)}.part`);
     try {
-      await this.#write(part, watched);
+      await this.#write(part, input.pieces);
       await this.#makeFolder(dirname(this.#path(key)));
       await rename(part, this.#path(key));
       await syncFolder(dirname(this.#path(key)));
     } catch (error) {
       await rm(part, { force: true }).catch(() => {}); // the window's next run sweeps it
-      if (watched.failure) throw watched.failure.error;
+      if (input.failure) throw input.failure.error;
       throw new SnapshotStoreError('write', key, error);
     }
     await this.#removeEmpty(dirname(part));

@@ -19,6 +19,9 @@ export interface FinishedPass extends StagedPass {
   exportedAt: string;
 }
 
+/** Asked before each of the last writes; throws where this writer was given up and another one may be at work. */
+export type StillWriter = () => void;
+
 /** What becomes of a finished pass: the kept snapshot stays, gets a new manifest alone, or is replaced. */
 export type Publication = 'keep' | 'manifest' | 'replace';
 
@@ -32,16 +35,25 @@ export function choosePublication(kept: SnapshotManifest | null, found: Snapshot
 }
 
 /** Publishes what a pass found, where it says more than the kept snapshot, and sweeps the window's staging. */
-export async function publishPass(store: SnapshotStore, finished: FinishedPass): Promise<SnapshotReceipt> {
+export async function publishPass(
+  store: SnapshotStore,
+  finished: FinishedPass,
+  stillWriter: StillWriter = () => {},
+): Promise<SnapshotReceipt> {
   const { range, run } = finished;
   const own = await finishPublication(store, range);
   // This run's own earlier attempt published it and died before it could say so.
-  const receipt = own?.run === run ? receiptOf(store, own.manifest, false) : await publish(store, finished);
+  const receipt =
+    own?.run === run ? receiptOf(store, own.manifest, false) : await publish(store, finished, stillWriter);
   await sweepStaging(store, range);
   return receipt;
 }
 
-async function publish(store: SnapshotStore, finished: FinishedPass): Promise<SnapshotReceipt> {
+async function publish(
+  store: SnapshotStore,
+  finished: FinishedPass,
+  stillWriter: StillWriter,
+): Promise<SnapshotReceipt> {
   const kept = await readIntact(store, finished.range);
   const found = manifestOf(finished);
   const publication = choosePublication(kept, found);
@@ -49,7 +61,10 @@ async function publish(store: SnapshotStore, finished: FinishedPass): Promise<Sn
     return { ...receiptOf(store, kept, true), ...(found.drift && { drift: found.drift }) };
   }
   const manifest =
-    kept && publication === 'manifest' ? { ...found, files: kept.files } : await replaceParquet(store, finished, found);
+    kept && publication === 'manifest'
+      ? { ...found, files: kept.files }
+      : await replaceParquet(store, finished, found, stillWriter);
+  stillWriter();
   await store.put(manifestKey(finished.range), encodeManifest(manifest));
   return receiptOf(store, manifest, false);
 }
@@ -119,10 +134,13 @@ async function replaceParquet(
   store: SnapshotStore,
   finished: FinishedPass,
   found: SnapshotManifest,
+  stillWriter: StillWriter,
 ): Promise<SnapshotManifest> {
   const { range, run } = finished;
-  const noteDown = (manifest: SnapshotManifest) =>
-    store.put(publicationKey(range), Buffer.from(JSON.stringify({ run, manifest })));
+  const noteDown = (manifest: SnapshotManifest) => {
+    stillWriter();
+    return store.put(publicationKey(range), Buffer.from(JSON.stringify({ run, manifest })));
+  };
   if (found.rows === 0) {
     await noteDown(found);
     await store.remove(parquetKey(range));

@@ -11,7 +11,7 @@ import {
   paginateListObjectsV2,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
-import { inStore, SnapshotStoreError, WatchedSource, type SnapshotStore } from './snapshot-store.js';
+import { inStore, SnapshotStoreError, watched, type SnapshotStore } from './snapshot-store.js';
 
 const PART_BYTES = 8 << 20; // S3 takes 10,000 parts of 5 MiB or more
 const REMOVE_AT_ONCE = 1_000; // S3's limit
@@ -74,13 +74,13 @@ export class S3Store implements SnapshotStore {
       await inStore('write', key, () => this.#client.send(command));
       return;
     }
-    const watched = new WatchedSource(source);
-    const params = { ...this.#object(key), Body: Readable.from(watched, { objectMode: false }) };
+    const input = watched(source);
+    const params = { ...this.#object(key), Body: Readable.from(input.pieces, { objectMode: false }) };
     try {
       // An error in between aborts the upload, and nothing of it is ever visible.
       await new Upload({ client: this.#client, params, partSize: PART_BYTES, queueSize: 1 }).done();
     } catch (error) {
-      if (watched.failure) throw watched.failure.error;
+      if (input.failure) throw input.failure.error;
       throw new SnapshotStoreError('write', key, error);
     }
   }

@@ -53,19 +53,23 @@ export async function inStore<T>(operation: string, key: string, work: () => Pro
   }
 }
 
-/** Watches over a source, so that its own errors can be told from the store's. */
-export class WatchedSource {
+/** A source whose own errors can be told from the store's. */
+export interface WatchedSource {
+  pieces: AsyncIterable<Uint8Array>;
+  /** What the source threw, if it did. */
   failure: { error: unknown } | undefined;
-  readonly #source: AsyncIterable<Uint8Array>;
-  constructor(source: AsyncIterable<Uint8Array>) {
-    this.#source = source;
-  }
+}
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+/** Watches over what a store reads. */
+export function watched(source: AsyncIterable<Uint8Array>): WatchedSource {
+  const watching: WatchedSource = { pieces: pieces(), failure: undefined };
+  return watching;
+
+  async function* pieces(): AsyncGenerator<Uint8Array> {
     try {
-      yield* this.#source;
+      yield* source;
     } catch (error) {
-      this.failure = { error };
+      watching.failure = { error };
       throw error;
     }
   }

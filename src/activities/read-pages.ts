@@ -1,0 +1,123 @@
+/** The pages of one chunk: read in order, each failed one asked for again at once a few times, the next one under way meanwhile. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { VisitorExportRange } from '../contract.js';
+import type { KeptRow, Pass } from '../snapshots/pass.js';
+import { ReadFailedError, RejectedError } from '../upstream/errors.js';
+import type { Upstream, VisitorPage } from '../upstream/upstream.js';
+
+const PAGE_ROWS = 250; // the most that the upstream gives
+/** A failed page is asked for again after these waits; then the workflow waits, which costs no worker slot. */
+const QUICK_WAITS_MS = [250, 1_000, 2_000];
+const BUSY_STATUS = 429;
+
+/** Why a chunk ended early: `busy` is a 429. */
+export interface Obstacle {
+  kind: 'busy' | 'failed';
+  reason: string;
+  retryAfterMs: number | null;
+}
+
+export interface ChunkLimits {
+  requests: number;
+  /** In milliseconds; looked at between pages. */
+  duration: number;
+  /** Ends the chunk after the page at hand; what was read is kept. */
+  stop: AbortSignal;
+  /** Ends the chunk at once; rejects with the signal's reason. */
+  cancel: AbortSignal;
+}
+
+export interface Chunk {
+  kept: KeptRow[];
+  /** Requests made, failed ones included. */
+  requests: number;
+  obstacle: Obstacle | null;
+}
+
+type Answer = { page: VisitorPage } | { error: unknown };
+
+/** Reads pages into the pass until it ends or a limit is met. Rejects with a RejectedError where the upstream refuses. */
+export async function readPages(
+  upstream: Upstream,
+  range: VisitorExportRange,
+  pass: Pass,
+  limits: ChunkLimits,
+): Promise<Chunk> {
+  const reader = new PageReader(upstream, range, limits);
+  const startedAt = performance.now();
+  const kept: KeptRow[] = [];
+  let obstacle: Obstacle | null = null;
+  while (pass.stage !== 'ended' && !limits.stop.aborted) {
+    if (reader.requests >= limits.requests || performance.now() - startedAt > limits.duration) break;
+    const answer = await reader.read(pass.offset);
+    limits.cancel.throwIfAborted();
+    if ('obstacle' in answer) {
+      obstacle = answer.obstacle;
+      break;
+    }
+    if (pass.stage === 'paging') reader.readAhead(answer.page, pass);
+    for (const row of pass.take(answer.page)) kept.push(row);
+  }
+  return { kept, requests: reader.requests, obstacle };
+}
+
+class PageReader {
+  requests = 0;
+  readonly #upstream: Upstream;
+  readonly #range: VisitorExportRange;
+  readonly #limits: ChunkLimits;
+  readonly #signal: AbortSignal;
+  #ahead: { offset: number; answer: Promise<Answer> } | null = null;
+
+  constructor(upstream: Upstream, range: VisitorExportRange, limits: ChunkLimits) {
+    this.#upstream = upstream;
+    this.#range = range;
+    this.#limits = limits;
+    this.#signal = AbortSignal.any([limits.stop, limits.cancel]);
+  }
+
+  /** Reads the page at an offset; null as obstacle where the chunk was told to stop. */
+  async read(offset: number): Promise<{ page: VisitorPage } | { obstacle: Obstacle | null }> {
+    for (let tries = 0; ; tries++) {
+      const ahead = this.#ahead;
+      this.#ahead = null;
+      const answer = await (ahead?.offset === offset ? ahead.answer : this.#ask(offset));
+      if ('page' in answer) return answer;
+      if (this.#signal.aborted) return { obstacle: null };
+      const obstacle = obstacleOf(answer.error);
+      const waitMs = QUICK_WAITS_MS[tries];
+      const isPatient = obstacle.kind === 'failed' && obstacle.retryAfterMs === null;
+      if (!isPatient || waitMs === undefined || this.requests >= this.#limits.requests) return { obstacle };
+      await delay(waitMs, undefined, { signal: this.#signal }).catch(() => {});
+      if (this.#signal.aborted) return { obstacle: null };
+    }
+  }
+
+  /** Asks for the page that surely follows, while this one is being worked on. */
+  readAhead(page: VisitorPage, pass: Pass): void {
+    const next = pass.offset + page.visitors.length - 1;
+    if (!page.hasMore || next <= pass.offset || this.requests >= this.#limits.requests) return;
+    this.#ahead = { offset: next, answer: this.#ask(next) };
+  }
+
+  #ask(offset: number): Promise<Answer> {
+    this.requests++;
+    const request = { ...this.#range, limit: PAGE_ROWS, offset };
+    return this.#upstream.getVisitors(request, { signal: this.#signal }).then(
+      (page) => ({ page }),
+      (error: unknown) => ({ error }),
+    );
+  }
+}
+
+function obstacleOf(error: unknown): Obstacle {
+  if (error instanceof ReadFailedError) {
+    const kind = error.status === BUSY_STATUS ? 'busy' : 'failed';
+    return { kind, reason: error.message, retryAfterMs: error.retryAfterMs ?? null };
+  }
+  // A redirect is never followed; whoever put it there may take it away again.
+  if (error instanceof RejectedError && error.status < 400) {
+    return { kind: 'failed', reason: error.message, retryAfterMs: null };
+  }
+  throw error;
+}

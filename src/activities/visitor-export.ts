@@ -1,0 +1,172 @@
+/** The activities of `visitorExport`, on a task queue of their own. Rows go from the upstream to the store; the workflow sees counts and digests. */
+import { ApplicationFailure, Context, heartbeat } from '@temporalio/activity';
+import { FAILURE, type SnapshotReceipt, type VisitorExportRange } from '../contract.js';
+import { noMetrics, type Metrics } from '../metrics.js';
+import type { PassCheckpoint } from '../pass-checkpoint.js';
+import { runFolder } from '../snapshots/layout.js';
+import { Pass } from '../snapshots/pass.js';
+import { expectedRows, finishPublication, publishPass, sweepStaging, type FinishedPass } from '../snapshots/publish.js';
+import { SnapshotStoreError, type SnapshotStore } from '../snapshots/snapshot-store.js';
+import { StagingSpoiledError, stageChunk, type StagedPass } from '../snapshots/staging.js';
+import { RejectedError } from '../upstream/errors.js';
+import type { Upstream } from '../upstream/upstream.js';
+import { PathSets } from './path-sets.js';
+import { readPages, type Obstacle } from './read-pages.js';
+import { retryingStore } from './store-retry.js';
+
+export interface ExportActivitiesDependencies {
+  upstream: Upstream;
+  store: SnapshotStore;
+  /** Ends chunks early; what was read is kept. */
+  shutdownSignal: AbortSignal;
+  /** Pace of each running export; none where undefined. */
+  requestsPerHour?: number | undefined;
+  metrics?: Metrics;
+}
+
+export interface ReadChunkInput extends StagedPass {
+  checkpoint: PassCheckpoint;
+  /** Whether a pass that drifted will be repeated, so that the rest of a long one need not be read. */
+  willRepeat: boolean;
+  /** Whether the store just refused: it is tried before pages are asked for. */
+  probeStore: boolean;
+}
+
+export interface ReadChunkResult {
+  checkpoint: PassCheckpoint;
+  /** Pages taken, of the requests made. */
+  pages: number;
+  requests: number;
+  obstacle: Obstacle | null;
+  /** The wait that the pace asks for after these requests. */
+  paceMs: number;
+  requestsPerHour: number | null;
+}
+
+export type ExportActivities = ReturnType<typeof createExportActivities>;
+
+/** At full speed 100,000 rows are four chunks; a killed worker repeats one. */
+const MOST_REQUESTS = 120;
+const CHUNK_MS = 60_000;
+/** A paced chunk is five minutes' worth of requests, so that waits are long and history short. */
+const CHUNKS_PER_HOUR = 12;
+const HOUR_MS = 3_600_000;
+/** A drifted pass that will be repeated goes on for so many pages: only whole passes can show that the order alone moved. */
+const PAGES_OF_A_LOST_PASS = 100;
+const HEARTBEAT_MS = 2_000;
+const PROBE_BYTES = 1 << 20;
+const DAY_MS = 24 * HOUR_MS;
+
+/** What the worker of the export task queue registers. */
+export function createExportActivities(dependencies: ExportActivitiesDependencies) {
+  const { store, metrics = noMetrics } = dependencies;
+  const pathSets = new PathSets();
+  return {
+    /** Finishes what an earlier run of the window left, sweeps its staging, and tells how many rows to expect. */
+    prepareWindow: ({ range }: { range: VisitorExportRange }): Promise<{ expectedRows: number | null }> =>
+      reported(async () => {
+        await finishPublication(store, range);
+        await sweepStaging(store, range);
+        return { expectedRows: await expectedRows(store, range) };
+      }),
+
+    /** Reads the next pages of a pass into staging. */
+    readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> =>
+      reported(() => readChunk(dependencies, pathSets, input)),
+
+    /** Publishes a finished pass where it says more than the kept snapshot. */
+    publishSnapshot: (finished: FinishedPass): Promise<SnapshotReceipt> =>
+      reported(async () => {
+        const { cancellationSignal } = Context.current();
+        const receipt = await beating(() => publishPass(store, finished, () => cancellationSignal.throwIfAborted()));
+        if (receipt.consistent && isOneDay(receipt)) {
+          const age = Date.parse(finished.exportedAt) - Date.parse(receipt.dateTo);
+          metrics.lastConsistentDayAge(receipt.projectId, age / 1_000);
+        }
+        return receipt;
+      }),
+
+    /** Removes the window's work in progress. */
+    sweepWindow: ({ range }: { range: VisitorExportRange }): Promise<void> =>
+      reported(() => sweepStaging(store, range)),
+  };
+}
+
+async function readChunk(
+  { upstream, store, shutdownSignal, requestsPerHour }: ExportActivitiesDependencies,
+  pathSets: PathSets,
+  { checkpoint, willRepeat, probeStore, ...staged }: ReadChunkInput,
+): Promise<ReadChunkResult> {
+  const { range } = staged;
+  if (probeStore) await probe(store, staged);
+  const paths = await pathSets.take(store, staged, checkpoint);
+  const pass = new Pass(checkpoint, paths);
+  return beating(async () => {
+    const { kept, requests, obstacle } = await readPages(upstream, range, pass, {
+      requests: requestsPerHour === undefined ? MOST_REQUESTS : pacedRequests(requestsPerHour),
+      duration: CHUNK_MS,
+      stop: shutdownSignal,
+      cancel: Context.current().cancellationSignal,
+    });
+    if (willRepeat && pass.drift && pass.pages >= PAGES_OF_A_LOST_PASS) pass.giveUp();
+    const written = await retryingStore(() => stageChunk(store, staged, checkpoint, kept));
+    const next = { ...pass.checkpoint(), ...written };
+    pathSets.keep(store, staged, next, paths);
+    const pages = next.pages - checkpoint.pages;
+    const paceMs = requestsPerHour === undefined ? 0 : Math.ceil((requests * HOUR_MS) / requestsPerHour);
+    return { checkpoint: next, pages, requests, obstacle, paceMs, requestsPerHour: requestsPerHour ?? null };
+  });
+}
+
+/** Beats while the work goes on, so that a dead worker is noticed and a cancellation arrives. */
+async function beating<T>(work: () => Promise<T>): Promise<T> {
+  const beats = setInterval(() => heartbeat(), HEARTBEAT_MS);
+  try {
+    return await work();
+  } finally {
+    clearInterval(beats);
+  }
+}
+
+function pacedRequests(requestsPerHour: number): number {
+  return Math.min(MOST_REQUESTS, Math.max(1, Math.floor(requestsPerHour / CHUNKS_PER_HOUR)));
+}
+
+/** Writes as much as a small chunk: a full disk has room for a byte. */
+async function probe(store: SnapshotStore, { range, run }: StagedPass): Promise<void> {
+  const key = `${runFolder(range, run)}/probe`;
+  await store.put(key, Buffer.alloc(PROBE_BYTES));
+  await store.remove(key);
+}
+
+function isOneDay({ dateFrom, dateTo }: SnapshotReceipt): boolean {
+  return Date.parse(dateTo) - Date.parse(dateFrom) === DAY_MS;
+}
+
+/** Turns what went wrong into the failure that the workflow decides by; all else is tried again by Temporal. */
+async function reported<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof RejectedError) {
+      const details = [{ status: error.status, error: error.error }];
+      throw ApplicationFailure.create({
+        type: FAILURE.exportRejected,
+        message: error.message,
+        nonRetryable: true,
+        details,
+      });
+    }
+    if (error instanceof SnapshotStoreError) {
+      const details = [{ operation: error.operation, error: error.error }];
+      throw ApplicationFailure.create({
+        type: FAILURE.snapshotStoreFailed,
+        message: error.message,
+        nonRetryable: true,
+        details,
+      });
+    }
+    if (error instanceof StagingSpoiledError) throw ApplicationFailure.nonRetryable(error.message, 'StagingSpoiled');
+    throw error;
+  }
+}

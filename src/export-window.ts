@@ -1,0 +1,60 @@
+/** Days of the calendar, and which of them a night's export is about. Pure and safe in workflow code. */
+
+/** `dateTo` is exclusive. */
+export interface Window {
+  dateFrom: string;
+  dateTo: string;
+}
+
+const DAY_MS = 86_400_000;
+
+/** Whether a text is a date of the calendar as `YYYY-MM-DD`. */
+export function isDate(text: string): boolean {
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false;
+  const time = Date.parse(`${text}T00:00:00Z`);
+  return Number.isFinite(time) && dateOf(time) === text;
+}
+
+/** Whether a text is the IANA name of a time zone that this runtime knows. */
+export function isTimeZone(text: string): boolean {
+  // An offset such as +01:00 is no name, though some runtimes take it.
+  if (!/^[A-Za-z]/.test(text)) return false;
+  try {
+    new Intl.DateTimeFormat('en-US', { timeZone: text });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The date on the calendars of a time zone at a moment, in milliseconds since 1970. */
+export function localDate(time: number, timeZone: string): string {
+  const format = new Intl.DateTimeFormat('en-US', {
+    timeZone,
+    calendar: 'gregory',
+    numberingSystem: 'latn',
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+  });
+  const parts = new Map(format.formatToParts(time).map(({ type, value }) => [type, value]));
+  return `${parts.get('year')?.padStart(4, '0')}-${parts.get('month')}-${parts.get('day')}`;
+}
+
+/** The `days` whole local days before a moment, one window each, the earliest first. Whether a day has 23 or 25 hours changes nothing. */
+export function daysBefore(time: number, timeZone: string, days: number): Window[] {
+  const today = localDate(time, timeZone);
+  return Array.from({ length: days }, (_, i) => ({
+    dateFrom: plusDays(today, i - days),
+    dateTo: plusDays(today, i - days + 1),
+  }));
+}
+
+/** The date so many days later. */
+export function plusDays(date: string, days: number): string {
+  return dateOf(Date.parse(`${date}T00:00:00Z`) + days * DAY_MS);
+}
+
+function dateOf(time: number): string {
+  return new Date(time).toISOString().slice(0, 10);
+}

@@ -1,0 +1,273 @@
+/** The export of one window by its one writer: passes until one is consistent, at most three, then the publication. */
+import {
+  CancellationScope,
+  ContinueAsNew,
+  proxyActivities,
+  setCurrentDetails,
+  sleep,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { ApplicationFailure } from '@temporalio/common';
+import type { ExportActivities, ReadChunkResult } from '../activities/visitor-export.js';
+import { exportTaskQueue, FAILURE, type SnapshotReceipt, type VisitorExportRange } from '../contract.js';
+import { driftOf, NEW_PASS, type PassCheckpoint } from '../pass-checkpoint.js';
+import { notTakenWaitMs } from '../poll-plan.js';
+import { windowDetails } from './export-details.js';
+import { failureOf } from './export-failure.js';
+
+/** The plain data of a window's export: continue-as-new hands it on as it is. Times in milliseconds. */
+export interface WindowRun {
+  /** The first run id of the chain: it names the staging. */
+  run: string;
+  pass: number;
+  /** Passes that the night still allows after this one. */
+  repeatsLeft: number;
+  /** Passes begun anew because their staging was lost. */
+  spoiled: number;
+  passStartedAt: number;
+  checkpoint: PassCheckpoint;
+  /** The pass before this one. */
+  before: PassCheckpoint | null;
+  expectedRows: number | null;
+  /** Chunks in a row that ended at an obstacle without a page. */
+  failures: number;
+  /** When the upstream began to give no page at all; null while it gives pages. */
+  failingSince: number | null;
+  /** No request before this time: the pace says so. */
+  notBefore: number;
+  requestsPerHour: number | null;
+  /** Why there is a wait; null where there is none. */
+  trouble: string | null;
+}
+
+export interface WindowResult {
+  receipt: SnapshotReceipt;
+  /** When the pace allows the next request of whoever goes on from here. */
+  notBefore: number;
+}
+
+/** The upstream's requests are shared: two repeats a night, then what is there is published as it is. */
+const REPEATS = 2;
+const MOST_SPOILED = 3;
+const UPSTREAM_PATIENCE_MS = 24 * 3_600_000;
+const STORE_PATIENCE_MS = 10 * 60_000;
+const STORE_WAIT_MS = { first: 1_000, longest: 60_000 };
+/** Continue-as-new well before the server's limit of 51,200 events, so that a replay stays short. */
+const MOST_EVENTS = 5_000;
+
+/** Exports one window; `carried` is what the run before continue-as-new handed on, `goOn` starts the next one. */
+export async function exportWindow(
+  range: VisitorExportRange,
+  carried: WindowRun | null,
+  goOn: (data: WindowRun) => Promise<never>,
+): Promise<WindowResult> {
+  const writer = new WindowWriter(range, carried);
+  try {
+    return await writer.run(goOn);
+  } catch (error) {
+    if (!(error instanceof ContinueAsNew)) await writer.sweep();
+    throw failureOf(error) ?? error;
+  }
+}
+
+class WindowWriter {
+  readonly #range: VisitorExportRange;
+  readonly #isNew: boolean;
+  readonly #data: WindowRun;
+  readonly #activities = exportActivities();
+
+  constructor(range: VisitorExportRange, carried: WindowRun | null) {
+    this.#range = range;
+    this.#isNew = carried === null;
+    this.#data = carried ?? newRun(workflowInfo().firstExecutionRunId);
+  }
+
+  async run(goOn: (data: WindowRun) => Promise<never>): Promise<WindowResult> {
+    const data = this.#data;
+    if (this.#isNew) {
+      const { expectedRows } = await inStore(() => this.#activities.prepareWindow({ range: this.#range }));
+      data.expectedRows = expectedRows;
+    }
+    for (;;) {
+      await this.#waitTurn();
+      const result = await this.#readChunk();
+      if (result) this.#learn(result);
+      this.#show();
+      if (data.checkpoint.stage === 'ended' && !this.#repeat()) {
+        const receipt = await this.#publish();
+        if (receipt) return { receipt, notBefore: data.notBefore };
+      }
+      const { continueAsNewSuggested, historyLength } = workflowInfo();
+      if (continueAsNewSuggested || historyLength > MOST_EVENTS) await goOn(data);
+    }
+  }
+
+  /** Best effort: what is left is swept by the window's next run. */
+  async sweep(): Promise<void> {
+    await CancellationScope.nonCancellable(() => lastActivities().sweepWindow({ range: this.#range })).catch(() => {});
+  }
+
+  /** The next chunk; null where the pass had to begin anew. */
+  async #readChunk(): Promise<ReadChunkResult | null> {
+    const { run, pass, checkpoint, repeatsLeft } = this.#data;
+    const input = { range: this.#range, run, pass, checkpoint, willRepeat: repeatsLeft > 0 };
+    return this.#orAnew(() => inStore((probeStore) => this.#activities.readChunk({ ...input, probeStore })));
+  }
+
+  /** Publishes the pass; null where it had to begin anew. */
+  async #publish(): Promise<SnapshotReceipt | null> {
+    const { run, pass, checkpoint, before, passStartedAt } = this.#data;
+    const finished = { range: this.#range, run, pass, checkpoint, drift: driftOf(checkpoint, before) };
+    const exportedAt = new Date(passStartedAt).toISOString();
+    return this.#orAnew(() => inStore(() => this.#activities.publishSnapshot({ ...finished, exportedAt })));
+  }
+
+  /** Begins the pass anew where its staged rows are lost or not the ones that were read. */
+  async #orAnew<T>(work: () => Promise<T>): Promise<T | null> {
+    try {
+      return await work();
+    } catch (error) {
+      const failure = failureOf(error);
+      if (failure?.type !== 'StagingSpoiled') throw error;
+      if (++this.#data.spoiled > MOST_SPOILED) {
+        throw storeFailure(failure.message, { operation: 'read', error: failure.message });
+      }
+      this.#beginPass();
+      return null;
+    }
+  }
+
+  #learn({ checkpoint, pages, obstacle, paceMs, requestsPerHour }: ReadChunkResult): void {
+    const data = this.#data;
+    const now = Date.now();
+    data.checkpoint = checkpoint;
+    data.requestsPerHour = requestsPerHour;
+    data.notBefore = now + paceMs;
+    data.trouble = obstacle?.reason ?? null;
+    if (pages > 0 || !obstacle) {
+      data.failures = 0;
+      data.failingSince = null;
+    }
+    if (!obstacle) return;
+    data.failures += 1;
+    data.failingSince ??= now;
+    if (now - data.failingSince >= UPSTREAM_PATIENCE_MS) {
+      const message = `The upstream gave no page for 24 hours: ${obstacle.reason}`;
+      const details = [{ error: obstacle.reason }];
+      throw ApplicationFailure.create({ type: FAILURE.upstreamUnavailable, message, nonRetryable: true, details });
+    }
+    data.notBefore = Math.max(data.notBefore, now + obstacleWaitMs(data.failures, obstacle));
+  }
+
+  /** A drifted pass is repeated while the night allows it. */
+  #repeat(): boolean {
+    const data = this.#data;
+    if (!data.checkpoint.drift || data.repeatsLeft === 0) return false;
+    data.repeatsLeft -= 1;
+    const before = data.checkpoint;
+    this.#beginPass();
+    data.before = before;
+    return true;
+  }
+
+  #beginPass(): void {
+    const data = this.#data;
+    data.pass += 1;
+    data.passStartedAt = Math.max(Date.now(), data.notBefore);
+    data.checkpoint = NEW_PASS;
+  }
+
+  async #waitTurn(): Promise<void> {
+    const waitMs = this.#data.notBefore - Date.now();
+    if (waitMs <= 0) return;
+    this.#show();
+    await sleep(waitMs);
+  }
+
+  #show(): void {
+    setCurrentDetails(windowDetails(this.#range, this.#data, Date.now()));
+  }
+}
+
+function newRun(run: string): WindowRun {
+  return {
+    run,
+    pass: 1,
+    repeatsLeft: REPEATS,
+    spoiled: 0,
+    passStartedAt: Date.now(),
+    checkpoint: NEW_PASS,
+    before: null,
+    expectedRows: null,
+    failures: 0,
+    failingSince: null,
+    notBefore: 0,
+    requestsPerHour: null,
+    trouble: null,
+  };
+}
+
+function obstacleWaitMs(failures: number, { kind, retryAfterMs }: NonNullable<ReadChunkResult['obstacle']>): number {
+  const asked = retryAfterMs === null ? 0 : notTakenWaitMs(failures, retryAfterMs);
+  const ownMs = notTakenWaitMs(failures, undefined);
+  return kind === 'busy' && retryAfterMs !== null ? asked : Math.max(asked, ownMs);
+}
+
+/** Lets a store that refuses recover for ten minutes; `probe` is true where it just refused. */
+async function inStore<T>(work: (probe: boolean) => Promise<T>): Promise<T> {
+  let since: number | null = null;
+  for (let waitMs = STORE_WAIT_MS.first; ; waitMs = Math.min(2 * waitMs, STORE_WAIT_MS.longest)) {
+    try {
+      return await work(since !== null);
+    } catch (error) {
+      if (failureOf(error)?.type !== FAILURE.snapshotStoreFailed) throw error;
+      since ??= Date.now();
+      if (Date.now() - since >= STORE_PATIENCE_MS) throw error;
+      await sleep(waitMs);
+    }
+  }
+}
+
+function storeFailure(message: string, details: { operation: string; error: string }): ApplicationFailure {
+  return ApplicationFailure.create({
+    type: FAILURE.snapshotStoreFailed,
+    message,
+    nonRetryable: true,
+    details: [details],
+  });
+}
+
+function exportActivities(): Pick<ExportActivities, 'prepareWindow' | 'readChunk' | 'publishSnapshot'> {
+  const taskQueue = exportTaskQueue(workflowInfo().taskQueue);
+  const shared = {
+    taskQueue,
+    heartbeatTimeout: '20 seconds',
+    // What is known to be pointless is not tried again; a bug or a dead worker is, for ever.
+    retry: { maximumInterval: '1 minute' },
+  } as const;
+  // A chunk reads for a minute, and its last page, its retries and its writing take a little longer.
+  const short = { ...shared, startToCloseTimeout: '5 minutes' } as const;
+  const { prepareWindow } = proxyActivities<ExportActivities>({
+    ...short,
+    heartbeatTimeout: '5 minutes',
+    summary: 'Tidy up after earlier runs',
+  });
+  const { readChunk } = proxyActivities<ExportActivities>({ ...short, summary: 'Read pages' });
+  const { publishSnapshot } = proxyActivities<ExportActivities>({
+    ...shared,
+    startToCloseTimeout: '1 hour', // copies the rows once, however many
+    summary: 'Publish the snapshot',
+  });
+  return { prepareWindow, readChunk, publishSnapshot };
+}
+
+/** A run that ends does not wait long for tidiness. */
+function lastActivities(): Pick<ExportActivities, 'sweepWindow'> {
+  return proxyActivities<ExportActivities>({
+    taskQueue: exportTaskQueue(workflowInfo().taskQueue),
+    startToCloseTimeout: '30 seconds',
+    scheduleToCloseTimeout: '1 minute',
+    retry: { maximumAttempts: 2 },
+    summary: 'Remove what is left',
+  });
+}

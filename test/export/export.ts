@@ -1,0 +1,143 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Worker } from '@temporalio/worker';
+import { parquetReadObjects } from 'hyparquet';
+import { createExportActivities, type ExportActivitiesDependencies } from '../../src/activities/visitor-export.js';
+import {
+  exportTaskQueue,
+  VISITOR_EXPORT_WORKFLOW,
+  visitorExportWorkflowId,
+  type SnapshotManifest,
+  type VisitorExportInput,
+  type VisitorExportRange,
+  type VisitorExportResult,
+} from '../../src/contract.js';
+import { manifestKey, parquetKey } from '../../src/snapshots/layout.js';
+import { openStore } from '../../src/snapshots/open-store.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testing.js';
+import { createUpstream } from '../../src/upstream/client.js';
+import { createKeySource } from '../../src/upstream/keys.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
+import type { TestServer } from '../support/dev-server.js';
+import { createTestWorker } from '../support/worker.js';
+
+/** A sandbox upstream, a folder of snapshots, and workers of both task queues. */
+export interface ExportSetUp {
+  server: TestServer;
+  sandbox: Sandbox;
+  upstream: Upstream & { close(): Promise<void> };
+  store: SnapshotStore;
+  root: string;
+  projectId: string;
+  close(): Promise<void>;
+}
+
+export async function setUpExport(server: TestServer, options: SandboxOptions = {}): Promise<ExportSetUp> {
+  const sandbox = await startSandbox(options);
+  const upstream = createUpstream({
+    baseUrl: sandbox.url,
+    keys: createKeySource({ adminApiKey: sandbox.apiKey }),
+    timeoutMs: 5_000,
+    notTakenStatuses: [],
+  });
+  const root = await mkdtemp(join(tmpdir(), 'agent-jobs-export-'));
+  return {
+    server,
+    sandbox,
+    upstream,
+    store: openStore(pathToFileURL(root).href),
+    root,
+    projectId: `p-${randomUUID()}`,
+    async close() {
+      await upstream.close();
+      await sandbox.close();
+      await rm(root, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Runs workers of both task queues while the work goes on. */
+export async function withWorkers<T>(
+  { server, upstream, store }: ExportSetUp,
+  work: () => Promise<T>,
+  overrides: Partial<ExportActivitiesDependencies> = {},
+): Promise<T> {
+  const { nativeConnection: connection, taskQueue, namespace } = server;
+  const shutdown = new AbortController();
+  const activities = createExportActivities({ upstream, store, shutdownSignal: shutdown.signal, ...overrides });
+  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  const exports = await Worker.create({ connection, namespace, taskQueue: exportTaskQueue(taskQueue), activities });
+  return running([workflows, exports], work).finally(() => shutdown.abort());
+}
+
+async function running<T>(workers: Worker[], work: () => Promise<T>): Promise<T> {
+  const runs = workers.map((worker) => worker.run());
+  try {
+    return await work();
+  } finally {
+    for (const worker of workers) worker.shutdown();
+    await Promise.all(runs);
+  }
+}
+
+export function rangeOf(
+  { projectId }: ExportSetUp,
+  dateFrom = '2026-01-01',
+  dateTo = '2026-01-02',
+): VisitorExportRange {
+  return { projectId, dateFrom, dateTo };
+}
+
+/** Starts an export; under the window's own id unless told otherwise. */
+export async function startExport({ server }: ExportSetUp, input: VisitorExportInput, workflowId = idOf(input)) {
+  return server.client.workflow.start<(input: VisitorExportInput) => Promise<VisitorExportResult>>(
+    VISITOR_EXPORT_WORKFLOW,
+    { taskQueue: server.taskQueue, workflowId, args: [input] },
+  );
+}
+
+export async function runExport(setUp: ExportSetUp, input: VisitorExportInput, workflowId?: string) {
+  return (await startExport(setUp, input, workflowId)).result();
+}
+
+function idOf(input: VisitorExportInput): string {
+  return 'dateFrom' in input ? visitorExportWorkflowId(input.projectId, input.dateFrom, input.dateTo) : randomUUID();
+}
+
+/** The failure with which a run ended. */
+export async function failureOfRun(
+  result: Promise<unknown>,
+): Promise<{ type: string; message: string; details: unknown[] }> {
+  const error = (await result.then(
+    () => {
+      throw new Error('The run did not fail');
+    },
+    (thrown: unknown) => thrown,
+  )) as { cause?: { type?: string; message?: string; details?: unknown[] } };
+  const { type = '', message = '', details = [] } = error.cause ?? {};
+  return { type, message, details };
+}
+
+export async function publishedRows({ root }: ExportSetUp, range: VisitorExportRange) {
+  const bytes = await readFile(join(root, parquetKey(range)));
+  const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer });
+  return rows.map(({ path, human, ai, total }) => ({
+    path: String(path),
+    human: Number(human),
+    ai: Number(ai),
+    total: Number(total),
+  }));
+}
+
+export async function publishedManifest({ root }: ExportSetUp, range: VisitorExportRange): Promise<SnapshotManifest> {
+  return JSON.parse(await readFile(join(root, manifestKey(range)), 'utf8')) as SnapshotManifest;
+}
+
+/** What lies in the store's folder, by its first names. */
+export async function topFolders({ root }: ExportSetUp): Promise<string[]> {
+  return (await readdir(root)).sort();
+}
