@@ -2,6 +2,7 @@
 export { SANDBOX_API_KEY, type ApiKey } from './sandbox/api-keys.js';
 export type { OperationCount, RequestRecord } from './sandbox/books.js';
 export { CHAOS_KINDS, type Chaos } from './sandbox/chaos.js';
+export type { ClockSource } from './sandbox/clock.js';
 export type { ConnectionCount } from './sandbox/connections.js';
 export type { Paging, SandboxCounts } from './sandbox/control-commands.js';
 export { SandboxControl } from './sandbox/control.js';

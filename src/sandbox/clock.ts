@@ -1,17 +1,21 @@
-/** The sandbox's time: real time that can be moved forward, or a manual clock that stands still until it is moved. */
+/** `real` time flows, `manual` time stands still; a function tells the time of a simulation. All can be moved forward. */
+export type ClockSource = 'real' | 'manual' | (() => number);
+
+/** The sandbox's time. */
 export class SandboxClock {
   private offsetMs = 0;
-  private readonly frozenAt: number | undefined;
+  private readonly source: () => number;
 
-  constructor(options: { manual: boolean; startAt?: number | undefined }) {
-    const startAt = options.startAt ?? Date.now();
-    if (options.manual) this.frozenAt = startAt;
-    else this.offsetMs = startAt - Date.now();
+  constructor(source: ClockSource, startAt?: number) {
+    const frozenAt = Date.now();
+    if (typeof source === 'function') this.source = source;
+    else this.source = source === 'manual' ? () => frozenAt : Date.now;
+    if (startAt !== undefined) this.offsetMs = startAt - this.source();
   }
 
   /** Milliseconds since 1970. */
   now(): number {
-    return (this.frozenAt ?? Date.now()) + this.offsetMs;
+    return this.source() + this.offsetMs;
   }
 
   advance(ms: number): void {

@@ -74,7 +74,7 @@ export const faultRuleSchema = z.discriminatedUnion('kind', [
     kind: z.literal('closeAfter'),
     ...match,
     effect,
-    /** How long after the whole answer the idle connection is reset, unannounced; default 0. */
+    /** How long after the whole answer the idle connection is closed, unannounced; default 0. */
     delayMs: milliseconds.optional(),
   }),
 ]);

@@ -138,9 +138,9 @@ function sendEndlessly(response: ServerResponse, answer: Answer): void {
   pour();
 }
 
-/** Answers in full, then resets the idle connection without having announced it. */
+/** Answers in full, then closes the idle connection without having announced it. */
 function closeAfterAnswer(response: ServerResponse, answer: Answer, delayMs: number): void {
   const { socket } = response;
-  response.on('finish', () => setTimeout(() => resetConnection(socket), delayMs).unref());
+  response.on('finish', () => setTimeout(() => socket?.destroy(), delayMs).unref());
   sendAnswer(response, answer);
 }

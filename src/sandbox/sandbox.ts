@@ -6,6 +6,7 @@ import { errorAnswer } from './answer.js';
 import type { ApiKey } from './api-keys.js';
 import { ApiKeys, SANDBOX_API_KEY } from './api-keys.js';
 import { Books } from './books.js';
+import type { ClockSource } from './clock.js';
 import { SandboxClock } from './clock.js';
 import { Connections } from './connections.js';
 import { answerControl, sendInProcess } from './control-api.js';
@@ -38,8 +39,8 @@ export interface SandboxOptions {
   /** Off unless set. */
   rateLimits?: RateLimits;
   visitors?: VisitorSettings;
-  /** `manual` time stands still until `advance`; default `real`. */
-  clock?: 'real' | 'manual';
+  /** Default `real`. */
+  clock?: ClockSource;
   /** Where the clock starts, in milliseconds since 1970; default: now. */
   startAt?: number;
   /** How long an idle connection stays open; default 5000. */
@@ -80,6 +81,8 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const parts = buildParts(options, keys);
   const server = createServer();
   server.keepAliveTimeout = options.keepAliveTimeoutMs ?? 5_000;
+  // Newer versions of node keep connections a second longer than they announce, where this is not set.
+  Object.assign(server, { keepAliveTimeoutBuffer: 0 });
   const connections = new Connections(server, parts.faults);
   const trap = { visits: 0 };
   const closeIdleConnections = () => server.closeIdleConnections();
@@ -87,7 +90,10 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const handler = new RequestHandler({ ...parts, connections, log: options.log ?? (() => {}) });
   const host = options.host ?? '127.0.0.1';
   server.listen(options.port ?? 0, host);
-  await once(server, 'listening');
+  await once(server, 'listening').catch((error: unknown) => {
+    parts.jobs.close();
+    throw error;
+  });
   const { port } = server.address() as AddressInfo;
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
   const announce = options.announceKeepAlive ?? true;
@@ -111,7 +117,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
 }
 
 function buildParts(options: SandboxOptions, accepted: ApiKey[]) {
-  const clock = new SandboxClock({ manual: options.clock === 'manual', startAt: options.startAt });
+  const clock = new SandboxClock(options.clock ?? 'real', options.startAt);
   const jobs = new Jobs({ clock, script: options.script ?? {}, dataFile: options.dataFile });
   const visitors = new Visitors(clock, options.visitors ?? {});
   const keys = new ApiKeys(accepted);

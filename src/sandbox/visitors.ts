@@ -26,6 +26,8 @@ interface Project {
   /** What is left of each drift event, and of the empty page. */
   driftLeft: number[];
   emptyLeft: number;
+  /** By project and window; fresh with the settings. */
+  edits: Map<string, RowEdits>;
 }
 
 interface Window {
@@ -44,7 +46,6 @@ const MOST_PER_PAGE = 250;
 export class Visitors {
   private readonly clock: SandboxClock;
   private readonly projects = new Map<string, Project>();
-  private readonly edits = new Map<string, RowEdits>();
   private fallback: Project;
   private requests = 0;
 
@@ -55,7 +56,6 @@ export class Visitors {
 
   /** Replaces the settings of one project, or of all that have none of their own; drift so far is forgotten. */
   set(settings: VisitorSettings, projectId?: string): void {
-    this.edits.clear();
     if (projectId === undefined) this.fallback = armed(settings);
     else this.projects.set(projectId, armed(settings));
   }
@@ -102,12 +102,12 @@ export class Visitors {
     return { dateFrom, dateTo, from: start ?? 0, to: end ?? 0 };
   }
 
-  private view({ settings }: Project, projectId: string, window: Window, shuffle: number): RowView {
+  private view({ settings, edits }: Project, projectId: string, window: Window, shuffle: number): RowView {
     return {
       settings,
       seed: windowSeed(settings, projectId, window.dateFrom, window.dateTo),
       arrived: this.arrived(settings, window),
-      edits: this.edits.get(windowKey(projectId, window)) ?? NO_EDITS,
+      edits: edits.get(windowKey(projectId, window)) ?? NO_EDITS,
       shuffle,
     };
   }
@@ -127,8 +127,8 @@ export class Visitors {
       if (left === 0 || offset < (event.atOffset ?? 1)) return;
       project.driftLeft[i] = left - 1;
       const key = windowKey(projectId, window);
-      const edits = this.edits.get(key) ?? structuredClone(NO_EDITS);
-      this.edits.set(key, edits);
+      const edits = project.edits.get(key) ?? structuredClone(NO_EDITS);
+      project.edits.set(key, edits);
       applyDrift(event, edits);
     });
   }
@@ -145,6 +145,7 @@ function armed(settings: VisitorSettings): Project {
     settings,
     driftLeft: (settings.drift ?? []).map((event) => event.times ?? 1),
     emptyLeft: settings.emptyPage?.times ?? 0,
+    edits: new Map(),
   };
 }
 

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import type { Sandbox } from '../../src/testing.js';
-import { SANDBOX_API_KEY, SandboxControl } from '../../src/testing.js';
+import { SANDBOX_API_KEY, SandboxControl, startSandbox } from '../../src/testing.js';
 import { call, createJob, getJob, getVisitors, sandboxForTest, sendMessage } from './support.js';
 
 const MAIN = join(import.meta.dirname, '../../src/sandbox/main.ts');
@@ -238,4 +238,20 @@ test('the log has one line per request, without prompt or key', async () => {
   const sandbox = await sandboxForTest({ log: (line) => lines.push(line) });
   await createJob(sandbox, 'secret plan');
   expect(lines).toEqual(['POST /v2/agent/acme/job 201']);
+});
+
+test('the time of a simulation can be the time of the sandbox', async () => {
+  let now = 0;
+  const sandbox = await sandboxForTest({ clock: () => now, script: { activeMs: 86_400_000 } });
+  const { id } = (await createJob(sandbox)).json;
+  now += 86_400_000;
+  expect((await getJob(sandbox, id)).json.status).toBe('completed');
+  expect(await sandbox.now()).toBe('1970-01-02T00:00:00.000Z');
+});
+
+test('a port that is taken is an error, and closing twice is none', async () => {
+  const sandbox = await sandboxForTest();
+  await expect(startSandbox({ port: sandbox.port })).rejects.toMatchObject({ code: 'EADDRINUSE' });
+  await Promise.all([sandbox.close(), sandbox.close()]);
+  await expect(createJob(sandbox)).rejects.toMatchObject({ code: 'ECONNREFUSED' });
 });

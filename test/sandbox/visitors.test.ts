@@ -217,3 +217,12 @@ test('a page in the middle can be empty, and pages can be short', async () => {
   const short = (await getVisitors(sandbox, `?${DAY}&offset=0`)).json;
   expect([short.visitors.length, short.hasMore]).toEqual([30, true]);
 });
+
+test('new settings of one project leave the drift of the others as it is', async () => {
+  const sandbox = await withVisitors({ rows: 300, drift: [{ kind: 'delete' }] });
+  expect(await readAll(sandbox)).toHaveLength(299);
+  await sandbox.setVisitors({ projectId: 'other', rows: 1 });
+  expect(await readAll(sandbox)).toHaveLength(299);
+  await sandbox.setVisitors({ rows: 300 });
+  expect(await readAll(sandbox)).toHaveLength(300);
+});
