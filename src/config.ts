@@ -14,6 +14,9 @@ export type { TemporalSettings } from './config/temporal.js';
 /** The environment's variables; an empty one counts as unset. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
+/** The process's own environment, for `npm start`, which decides what of it the processes that it starts may see. */
+export const processEnvironment: Environment = process.env;
+
 const clientSchema = z.object({ AGENT_JOBS_TASK_QUEUE: field.taskQueueField.default(DEFAULT_TASK_QUEUE) });
 
 const upstreamSchema = z.object({

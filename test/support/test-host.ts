@@ -85,8 +85,10 @@ async function findTimeSkippingProgram(): Promise<string> {
 
 async function bundleWorkflows(folder: string): Promise<{ path: string }> {
   const { bundleWorkflowCode, DefaultLogger } = await import('@temporalio/worker');
+  const workflows = new URL('../../src/workflows/', import.meta.url);
   const { code } = await bundleWorkflowCode({
-    workflowsPath: fileURLToPath(new URL('../../src/workflows/index.ts', import.meta.url)),
+    workflowsPath: fileURLToPath(new URL('index.ts', workflows)),
+    payloadConverterPath: fileURLToPath(new URL('payload-converter.ts', workflows)),
     logger: new DefaultLogger('WARN'),
   });
   const path = join(folder, 'workflow-bundle.js');

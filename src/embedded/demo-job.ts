@@ -1,0 +1,91 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { agentJobWorkflowId, type JobState } from '../contract.js';
+import type { JobScript } from '../sandbox/job-script.js';
+import type { AgentJobs, JobHandle } from '../starter.js';
+
+/** How the sandbox's jobs live: a pull request after a while, done some time later; a follow-up makes them work on. They move on only when read. */
+export const DEMO_SCRIPT: JobScript = {
+  steps: [
+    { status: 'active' },
+    { status: 'active', prLink: true, afterMs: 4_000 },
+    { status: 'completed', prLink: true, afterMs: 8_000, afterReads: 3 },
+  ],
+  followUp: [
+    { status: 'active', prLink: true },
+    { status: 'completed', prLink: true, afterMs: 5_000, afterReads: 2 },
+  ],
+};
+
+const PROJECT = 'demo';
+const PROMPT = 'Add a page about pricing to the site';
+const FOLLOW_UP = { id: 'demo-follow-up', prompt: 'Mention the free plan, too' };
+const LOOK_EVERY_MS = 400;
+
+export interface DemoJob {
+  job: JobHandle;
+  /** It was started earlier and is going on. */
+  isResumed: boolean;
+}
+
+/** Starts the demo job, or goes on with the one that the file remembers as not ended. */
+export async function startDemoJob(jobs: AgentJobs, file: string): Promise<DemoJob> {
+  const remembered = readKey(file);
+  const isResumed = remembered !== undefined && (await isRunning(jobs, agentJobWorkflowId(PROJECT, remembered)));
+  const key = isResumed ? remembered : `demo-${new Date().toISOString().slice(0, 19).replaceAll(':', '-')}`;
+  writeFileSync(file, JSON.stringify({ key }));
+  // The same key and input: of a running job this is no second one.
+  return { job: await jobs.start({ projectId: PROJECT, prompt: PROMPT, key }), isResumed };
+}
+
+/** Tells each change of the job, and sends the follow-up once there is a pull request; ends with the job or the signal. */
+export async function followDemoJob(
+  job: JobHandle,
+  tell: (label: string, text: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const told = new Map<string, string>();
+  for (;;) {
+    const state = await job.state({ signal }).catch(() => undefined); // no worker for a moment
+    for (const [label, text] of state === undefined ? [] : describe(state)) {
+      if (told.get(label) !== text) tell(label, text);
+      told.set(label, text);
+    }
+    if (state?.phase === 'done') return;
+    if (state?.job?.prLink && state.followUps.length === 0 && state.phase === 'watching') {
+      await job.followUp(FOLLOW_UP.prompt, { id: FOLLOW_UP.id, signal });
+    }
+    await delay(LOOK_EVERY_MS, undefined, { signal });
+  }
+}
+
+/** What there is to say of a state, by topic. */
+function describe({ phase, jobId, job, followUps, unknown, polls }: JobState): [string, string][] {
+  const lines: [string, string][] = [];
+  if (jobId !== null) lines.push(['Job', `${jobId} was created in project ${PROJECT}`]);
+  if (job !== null) lines.push(['Status', `${job.status}, after ${polls === 1 ? '1 read' : `${polls} reads`}`]);
+  if (job?.prLink) lines.push(['PR opened', job.prLink]);
+  for (const { id, state, error } of followUps) {
+    if (id === FOLLOW_UP.id) lines.push(['Follow-up', `"${FOLLOW_UP.prompt}" ${state}${error ? `: ${error}` : ''}`]);
+  }
+  if (phase === 'needsAttention' && unknown)
+    lines.push(['Attention', `the ${unknown.kind} is unknown: ${unknown.reason}`]);
+  return lines;
+}
+
+async function isRunning(jobs: AgentJobs, workflowId: string): Promise<boolean> {
+  try {
+    return (await jobs.client.workflow.getHandle(workflowId).describe()).status.name === 'RUNNING';
+  } catch {
+    return false; // never started, or of a database that is gone
+  }
+}
+
+function readKey(file: string): string | undefined {
+  try {
+    const { key } = JSON.parse(readFileSync(file, 'utf8')) as { key?: unknown };
+    return typeof key === 'string' ? key : undefined;
+  } catch {
+    return undefined;
+  }
+}

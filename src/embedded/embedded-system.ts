@@ -1,0 +1,149 @@
+import { writeFileSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { Client, Connection } from '@temporalio/client';
+import { readClientConfig, type Environment } from '../config.js';
+import { startSandbox } from '../sandbox/sandbox.js';
+import { AgentJobs } from '../starter.js';
+import { cacheFolder } from './cache-folder.js';
+import { DataFolder } from './data-folder.js';
+import { DEMO_SCRIPT } from './demo-job.js';
+import { findDevServer } from './dev-server-program.js';
+import { startDevServer, type DevServer } from './dev-server.js';
+import { freePort } from './free-ports.js';
+import { ignoredSettings } from './ignored-settings.js';
+import type { ProcessIdentity } from './process-identity.js';
+import type { Report } from './report.js';
+import { WorkerProcess } from './worker-process.js';
+
+export interface EmbeddedOptions {
+  env: Environment;
+  report: Report;
+  /** Against the real upstream of the environment, without a sandbox. */
+  isReal: boolean;
+  launcher: ProcessIdentity | undefined;
+  /** Stops what is on its way when the user wants to end. */
+  signal: AbortSignal;
+  /** Told that the Temporal server ended by itself, or was killed. */
+  onServerEnd: (how: string) => void;
+}
+
+const TEMPORAL_PORT = 7233;
+const WEB_UI_PORT = 8233;
+const SANDBOX_PORT = 8234;
+
+/** A Temporal dev server, a worker and, unless jobs are real, a sandbox upstream, all of one data folder. */
+export class EmbeddedSystem {
+  readonly #options: EmbeddedOptions;
+  readonly #stops: (() => unknown)[] = [];
+  readonly taskQueue: string;
+  #folder!: DataFolder;
+  #server!: DevServer;
+  #jobs!: AgentJobs;
+
+  constructor(options: EmbeddedOptions) {
+    this.#options = options;
+    this.taskQueue = readClientConfig({ AGENT_JOBS_TASK_QUEUE: options.env['AGENT_JOBS_TASK_QUEUE'] }).taskQueue;
+  }
+
+  get server(): DevServer {
+    return this.#server;
+  }
+
+  get jobs(): AgentJobs {
+    return this.#jobs;
+  }
+
+  /** Where the file lies that remembers the demo job. */
+  get demoFile(): string {
+    return this.#folder.file('demo-job.json');
+  }
+
+  /** Starts one part after the other and tells of each. */
+  async start(): Promise<void> {
+    const { env, report, isReal, launcher, signal } = this.#options;
+    const program = await findDevServer({ env, signal, onProgress: (line) => report.line(line) });
+    signal.throwIfAborted();
+    this.#folder = await DataFolder.take(`${cacheFolder(env)}/data`, isReal ? 'real' : 'default', launcher);
+    this.#stops.push(() => this.#folder.release());
+    report.entry('Data', this.#folder.path);
+    await this.#startServer(program);
+    signal.throwIfAborted();
+    const upstream = isReal ? this.#realEnvironment() : await this.#startSandbox();
+    signal.throwIfAborted();
+    await this.#startWorker(upstream);
+  }
+
+  /** Ends everything in the reverse order of its start. */
+  async stop(): Promise<void> {
+    for (let stop = this.#stops.pop(); stop; stop = this.#stops.pop()) await stop();
+  }
+
+  async #startServer(program: string): Promise<void> {
+    const { report, signal, onServerEnd } = this.#options;
+    this.#server = await startDevServer({
+      program,
+      databaseFile: this.#folder.file('temporal.db'),
+      logFile: this.#folder.file('temporal.log'),
+      ui: true,
+      preferredPort: TEMPORAL_PORT,
+      preferredUiPort: WEB_UI_PORT,
+    });
+    const { address, namespace, pid, ended } = this.#server;
+    this.#folder.addChild(pid);
+    this.#stops.push(() => this.#server.stop());
+    void ended.then((how) => signal.aborted || onServerEnd(how));
+    report.entry('Temporal', `${address}, namespace ${namespace}, task queue ${this.taskQueue}`);
+    const connection = await Connection.connect({ address });
+    this.#stops.push(() => connection.close());
+    this.#jobs = new AgentJobs({ client: new Client({ connection, namespace }), taskQueue: this.taskQueue });
+  }
+
+  async #startSandbox(): Promise<Environment> {
+    const sandbox = await startSandbox({
+      port: await freePort(SANDBOX_PORT),
+      dataFile: this.#folder.file('sandbox.jsonl'),
+      script: DEMO_SCRIPT,
+    });
+    this.#stops.push(() => sandbox.close());
+    this.#options.report.entry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
+    const { PATH } = this.#options.env;
+    return { PATH, UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey };
+  }
+
+  /** All that the user set, but what would lead the worker to another Temporal server. */
+  #realEnvironment(): Environment {
+    const { env } = this.#options;
+    const ignored = ignoredSettings(env, true);
+    return Object.fromEntries(Object.entries(env).filter(([name]) => !ignored.includes(name)));
+  }
+
+  async #startWorker(upstream: Environment): Promise<void> {
+    const { report } = this.#options;
+    const worker = new WorkerProcess({
+      env: { ...this.#localDefaults(), ...upstream, ...this.#workerEnvironment() },
+      logFile: this.#folder.file('worker.log'),
+      onProcess: (pid) => this.#folder.addChild(pid),
+      onRestart: (how) => report.entry('Worker', `ended (${how}); it is started again`),
+    });
+    this.#stops.push(() => worker.stop());
+    await worker.start();
+    report.entry('Worker', `ready; it logs to ${this.#folder.file('worker.log')}`);
+  }
+
+  #localDefaults(): Environment {
+    return { SNAPSHOTS_URL: pathToFileURL(this.#folder.file('snapshots')).href };
+  }
+
+  #workerEnvironment(): Environment {
+    // Without a file of its own the worker would read the user's profile, which may lead elsewhere.
+    const profile = this.#folder.file('temporal.toml');
+    writeFileSync(profile, '');
+    return {
+      TEMPORAL_ADDRESS: this.#server.address,
+      TEMPORAL_NAMESPACE: this.#server.namespace,
+      TEMPORAL_CONFIG_FILE: profile,
+      AGENT_JOBS_TASK_QUEUE: this.taskQueue,
+      LOG_FORMAT: 'text',
+    };
+  }
+}

@@ -1,0 +1,99 @@
+/** `npm start`: Temporal, a worker and a sandbox upstream on this machine alone, and one job to watch. */
+import { constants } from 'node:os';
+import { parseArgs } from 'node:util';
+import { ConfigError, processEnvironment as env, readUpstreamConfig } from '../config.js';
+import { followDemoJob, startDemoJob } from './demo-job.js';
+import { EmbeddedSystem } from './embedded-system.js';
+import { foreignTemporalSettings, ignoredSettings } from './ignored-settings.js';
+import { findLauncher, whenLauncherEnds } from './launcher.js';
+import { nextSteps, workflowPage } from './next-steps.js';
+import { Report } from './report.js';
+
+const USAGE = `Usage: npm start [-- --real]
+
+  --real   jobs go to the upstream of UPSTREAM_BASE_URL and ADMIN_API_KEY instead of a sandbox`;
+
+const report = new Report(env);
+const ending = new AbortController();
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({ options: { real: { type: 'boolean' }, help: { type: 'boolean' } } });
+  if (values.help) return report.line(USAGE);
+  const isReal = values.real ?? false;
+  if (isReal)
+    report.entry('REAL JOBS', 'every job of this server is a real one, made with your key at the real upstream');
+  if (isReal) report.entry('Upstream', readUpstreamConfig(env).baseUrl);
+  const ignored = ignoredSettings(env, isReal);
+  if (ignored.length > 0)
+    report.entry('Ignored', `${ignored.join(', ')} (set here, but npm start uses servers of its own)`);
+  const launcher = findLauncher(env);
+  const onServerEnd = (how: string) => void fail(new Error(`Temporal's dev server ended by itself (${how})`));
+  const system = new EmbeddedSystem({ env, report, isReal, launcher, signal: ending.signal, onServerEnd });
+  const end = endOnce(system);
+  const fail = (error: unknown) => end(1, describe(error));
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.on(signal, () => void end(0, undefined, signal));
+  if (launcher) whenLauncherEnds(launcher, () => void end(0));
+  try {
+    await system.start();
+    const workflowId = isReal ? undefined : await runDemo(system);
+    tellWhatNext(system, workflowId);
+  } catch (error) {
+    if (!ending.signal.aborted) await fail(error);
+  }
+}
+
+/** Ends all processes, then this one; asked again by an impatient user, at once. */
+function endOnce(system: EmbeddedSystem): (code: number, why?: string, signal?: NodeJS.Signals) => Promise<void> {
+  return async (code, why, signal) => {
+    if (ending.signal.aborted) {
+      if (signal === 'SIGINT') process.exit(128 + constants.signals.SIGINT);
+      return;
+    }
+    ending.abort();
+    if (why !== undefined) report.error(why);
+    report.line('Stopping …');
+    // Whatever hangs on its way out is killed by its guard once this process has ended.
+    await system.stop().catch((error: unknown) => report.error(describe(error)));
+    process.exit(code);
+  };
+}
+
+/** Runs the demo job to its end and answers with its workflow id. */
+async function runDemo({ jobs, server, demoFile }: EmbeddedSystem): Promise<string> {
+  const { job, isResumed } = await startDemoJob(jobs, demoFile);
+  const { workflowId } = job;
+  report.line();
+  report.entry('Workflow', `${workflowId}${isResumed ? ' was under way when the last start ended; it goes on' : ''}`);
+  const { runId } = await jobs.client.workflow.getHandle(workflowId).describe();
+  const page = workflowPage(server.uiUrl ?? '', server.namespace, workflowId, runId);
+  report.entry('Web UI', page);
+  await followDemoJob(job, (label, text) => report.entry(label, text), ending.signal);
+  const { outcome, job: record, polls } = await job.result({ signal: ending.signal });
+  report.line();
+  report.entry('Outcome', `${outcome} after ${polls} reads`);
+  report.entry('PR', record?.prLink ?? 'none');
+  report.entry('Web UI', page);
+  return workflowId;
+}
+
+function tellWhatNext({ server, taskQueue }: EmbeddedSystem, workflowId: string | undefined): void {
+  const { address, namespace, uiUrl } = server;
+  if (workflowId === undefined) report.entry('Web UI', `${uiUrl}/namespaces/${namespace}/workflows`);
+  report.line();
+  report.line('Try next, in another terminal, from this folder:');
+  const unset = foreignTemporalSettings(env);
+  for (const command of nextSteps({ address, namespace, taskQueue, workflowId, unset })) report.line(`  ${command}`);
+  report.line();
+  report.line('Everything stays up until Ctrl-C.');
+}
+
+function describe(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+await main().catch((error: unknown) => {
+  const hint = error instanceof ConfigError ? '\nnpm start -- --real takes them from the environment.' : `\n${USAGE}`;
+  report.error(describe(error) + hint);
+  process.exitCode = error instanceof ConfigError ? 1 : 2;
+});

@@ -1,0 +1,38 @@
+import { encodeId } from '../contract.js';
+
+export interface NextStepsOptions {
+  address: string;
+  namespace: string;
+  taskQueue: string;
+  /** The demo job, where there was one. */
+  workflowId?: string | undefined;
+  /** Settings of the user's shell that would lead the commands to another server. */
+  unset: readonly string[];
+}
+
+/** Commands to try next, each one line that runs as it is from the project's folder. */
+export function nextSteps({ address, namespace, taskQueue, workflowId, unset }: NextStepsOptions): string[] {
+  const prefix = unset.length > 0 ? `env ${unset.map((name) => `-u ${name}`).join(' ')} ` : '';
+  const place = `--address ${address} --namespace ${namespace} --task-queue ${taskQueue}`;
+  const cli = (command: string) => `${prefix}npx agent-jobs ${command} ${place}`;
+  return [
+    cli("start 'Add a page about pricing' --project demo --wait"),
+    ...(workflowId === undefined
+      ? [cli('list')]
+      : [
+          cli(`follow-up ${quote(workflowId)} 'Now in French, too' --wait`),
+          cli(`state ${quote(workflowId)}`),
+          cli('list'),
+        ]),
+    `python3 -m pip install temporalio && ${prefix}python3 examples/start_job.py ${place}`,
+  ];
+}
+
+/** The page of exactly this run in Temporal's web UI. */
+export function workflowPage(uiUrl: string, namespace: string, workflowId: string, runId: string): string {
+  return `${uiUrl}/namespaces/${encodeId(namespace)}/workflows/${encodeURIComponent(workflowId)}/${runId}/history`;
+}
+
+function quote(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

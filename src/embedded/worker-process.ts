@@ -1,0 +1,94 @@
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import type { Environment } from '../config.js';
+import { startOwned, type OwnedProcess } from './child-process.js';
+import { freePort } from './free-ports.js';
+
+export interface WorkerProcessOptions {
+  /** Everything the worker gets, but its health address. */
+  env: Environment;
+  logFile: string;
+  /** Told the id of each process that runs the worker. */
+  onProcess: (pid: number) => void;
+  /** Told that the worker ended by itself, or was killed, and is started again. */
+  onRestart: (how: string) => void;
+}
+
+const READY_TIME_LIMIT_MS = 60_000;
+const RESTART_AFTER_MS = 1_000;
+const STOP_GRACE_MS = 4_000; // no request to the sandbox takes longer, and Ctrl-C should end within seconds
+
+/** The production worker in a process of its own, started again whenever it ends. */
+export class WorkerProcess {
+  readonly #options: WorkerProcessOptions;
+  #process: OwnedProcess | undefined;
+  #isStopping = false;
+
+  constructor(options: WorkerProcessOptions) {
+    this.#options = options;
+  }
+
+  /** Starts the worker and waits until it is ready; throws with its last words where it ends before. */
+  async start(): Promise<void> {
+    const { env, logFile, onProcess } = this.#options;
+    const healthAddress = `127.0.0.1:${await freePort()}`;
+    const program = fileURLToPath(new URL('../worker.js', import.meta.url));
+    const child = await startOwned({
+      program: process.execPath,
+      args: [program],
+      env: { ...env, HEALTH_ADDRESS: healthAddress },
+      logFile,
+    });
+    this.#process = child;
+    onProcess(child.pid);
+    await untilReady(child, healthAddress, logFile);
+    void this.#superviseUntilStopped(child);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await this.#process?.stop(STOP_GRACE_MS);
+  }
+
+  async #superviseUntilStopped(child: OwnedProcess): Promise<void> {
+    let how = await child.ended;
+    await child.stop(0);
+    while (!this.#isStopping) {
+      this.#options.onRestart(how);
+      await delay(RESTART_AFTER_MS);
+      if (this.#isStopping) return;
+      try {
+        return await this.start();
+      } catch (error) {
+        how = String(error);
+      }
+    }
+  }
+}
+
+async function untilReady(child: OwnedProcess, healthAddress: string, logFile: string): Promise<void> {
+  const deadline = Date.now() + READY_TIME_LIMIT_MS;
+  while (!(await isReady(healthAddress))) {
+    if (!child.hasEnded() && Date.now() < deadline) {
+      await delay(100);
+      continue;
+    }
+    const why = child.hasEnded() ? `ended with ${await child.ended}` : 'was not ready in time';
+    await child.stop(0);
+    throw new Error(`The worker ${why}; its last words (${logFile}):\n${lastLines(logFile)}`);
+  }
+}
+
+async function isReady(healthAddress: string): Promise<boolean> {
+  try {
+    const signal = AbortSignal.timeout(2_000);
+    return (await fetch(`http://${healthAddress}/readyz`, { signal, headers: { connection: 'close' } })).ok;
+  } catch {
+    return false;
+  }
+}
+
+function lastLines(logFile: string): string {
+  return readFileSync(logFile, 'utf8').trimEnd().split('\n').slice(-10).join('\n');
+}
