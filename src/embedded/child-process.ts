@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import type { Environment } from '../config.js';
 
 /** A program of ours in a session of its own, which ends when this process does, even by SIGKILL. */
@@ -8,6 +8,8 @@ export interface OwnedProcess {
   /** Settles when the process has ended, with its exit code or signal. */
   ended: Promise<string>;
   hasEnded: () => boolean;
+  /** The last lines that it has written so far. */
+  lastWords: () => string;
   /** Asks it to end, and kills it where it has not after `graceMs`. */
   stop(graceMs: number): Promise<void>;
 }
@@ -21,9 +23,12 @@ export interface StartOptions {
   logFile: string;
 }
 
+const LAST_LINES = 10;
+
 /** Starts a program that Ctrl-C in the terminal does not reach, so that the order of stopping stays ours. Throws where it can't be started. */
 export async function startOwned({ program, args, env, logFile }: StartOptions): Promise<OwnedProcess> {
   const log = openSync(logFile, 'a');
+  const { size: before } = fstatSync(log);
   const child = spawn(program, args, { env: { ...env }, stdio: ['ignore', log, log], detached: true });
   closeSync(log);
   const ended = new Promise<string>((resolve) => {
@@ -39,6 +44,7 @@ export async function startOwned({ program, args, env, logFile }: StartOptions):
     pid: child.pid as number,
     ended,
     hasEnded,
+    lastWords: () => lastLines(readFileSync(logFile).subarray(before).toString()),
     async stop(graceMs) {
       if (!hasEnded()) {
         child.kill('SIGTERM');
@@ -49,6 +55,10 @@ export async function startOwned({ program, args, env, logFile }: StartOptions):
       guard.kill('SIGKILL');
     },
   };
+}
+
+function lastLines(text: string): string {
+  return text.trimEnd().split('\n').slice(-LAST_LINES).join('\n');
 }
 
 /** A small process that lives as long as its standard input is open, which is as long as we live, and then ends the other. */

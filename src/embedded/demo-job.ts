@@ -46,24 +46,24 @@ export async function followDemoJob(
 ): Promise<void> {
   const told = new Map<string, string>();
   for (;;) {
-    const state = await job.state({ signal }).catch(() => undefined); // no worker for a moment
+    const state = await job.state().catch(() => undefined); // no worker for a moment
     for (const [label, text] of state === undefined ? [] : describe(state)) {
       if (told.get(label) !== text) tell(label, text);
       told.set(label, text);
     }
     if (state?.phase === 'done') return;
     if (state?.job?.prLink && state.followUps.length === 0 && state.phase === 'watching') {
-      await job.followUp(FOLLOW_UP.prompt, { id: FOLLOW_UP.id, signal });
+      await job.followUp(FOLLOW_UP.prompt, { id: FOLLOW_UP.id });
     }
     await delay(LOOK_EVERY_MS, undefined, { signal });
   }
 }
 
 /** What there is to say of a state, by topic. */
-function describe({ phase, jobId, job, followUps, unknown, polls }: JobState): [string, string][] {
+function describe({ phase, jobId, job, followUps, unknown }: JobState): [string, string][] {
   const lines: [string, string][] = [];
   if (jobId !== null) lines.push(['Job', `${jobId} was created in project ${PROJECT}`]);
-  if (job !== null) lines.push(['Status', `${job.status}, after ${polls === 1 ? '1 read' : `${polls} reads`}`]);
+  if (job !== null) lines.push(['Status', job.status]);
   if (job?.prLink) lines.push(['PR opened', job.prLink]);
   for (const { id, state, error } of followUps) {
     if (id === FOLLOW_UP.id) lines.push(['Follow-up', `"${FOLLOW_UP.prompt}" ${state}${error ? `: ${error}` : ''}`]);

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { SEARCH_ATTRIBUTE } from '../contract.js';
@@ -63,7 +62,7 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
     } catch (error) {
       await server.stop(STOP_GRACE_MS);
       if (start === STARTS) {
-        throw new Error(`Temporal's dev server did not start: ${String(error)}\n${await lastLines(options.logFile)}`);
+        throw new Error(`Temporal's dev server did not start: ${String(error)}\n${server.lastWords()}`);
       }
     }
   }
@@ -112,9 +111,4 @@ async function prepareNamespace(address: string): Promise<void> {
   } finally {
     await connection.close();
   }
-}
-
-async function lastLines(logFile: string): Promise<string> {
-  const text = await readFile(logFile, 'utf8').catch(() => '');
-  return text.trimEnd().split('\n').slice(-10).join('\n');
 }

@@ -137,7 +137,7 @@ export class EmbeddedSystem {
   #workerEnvironment(): Environment {
     // Without a file of its own the worker would read the user's profile, which may lead elsewhere.
     const profile = this.#folder.file('temporal.toml');
-    writeFileSync(profile, '');
+    writeFileSync(profile, '[profile.default]\n');
     return {
       TEMPORAL_ADDRESS: this.#server.address,
       TEMPORAL_NAMESPACE: this.#server.namespace,

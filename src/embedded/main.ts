@@ -83,7 +83,7 @@ function tellWhatNext({ server, taskQueue }: EmbeddedSystem, workflowId: string 
   report.line();
   report.line('Try next, in another terminal, from this folder:');
   const unset = foreignTemporalSettings(env);
-  for (const command of nextSteps({ address, namespace, taskQueue, workflowId, unset })) report.line(`  ${command}`);
+  for (const command of nextSteps({ address, taskQueue, workflowId, unset })) report.line(`  ${command}`);
   report.line();
   report.line('Everything stays up until Ctrl-C.');
 }

@@ -1,8 +1,7 @@
-import { encodeId } from '../contract.js';
+import { DEFAULT_TASK_QUEUE, encodeId } from '../contract.js';
 
 export interface NextStepsOptions {
   address: string;
-  namespace: string;
   taskQueue: string;
   /** The demo job, where there was one. */
   workflowId?: string | undefined;
@@ -11,9 +10,10 @@ export interface NextStepsOptions {
 }
 
 /** Commands to try next, each one line that runs as it is from the project's folder. */
-export function nextSteps({ address, namespace, taskQueue, workflowId, unset }: NextStepsOptions): string[] {
+export function nextSteps({ address, taskQueue, workflowId, unset }: NextStepsOptions): string[] {
   const prefix = unset.length > 0 ? `env ${unset.map((name) => `-u ${name}`).join(' ')} ` : '';
-  const place = `--address ${address} --namespace ${namespace} --task-queue ${taskQueue}`;
+  const queue = taskQueue === DEFAULT_TASK_QUEUE ? '' : ` --task-queue ${quote(taskQueue)}`;
+  const place = `--address ${address}${queue}`;
   const cli = (command: string) => `${prefix}npx agent-jobs ${command} ${place}`;
   return [
     cli("start 'Add a page about pricing' --project demo --wait"),

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Environment } from '../config.js';
@@ -76,7 +75,7 @@ async function untilReady(child: OwnedProcess, healthAddress: string, logFile: s
     }
     const why = child.hasEnded() ? `ended with ${await child.ended}` : 'was not ready in time';
     await child.stop(0);
-    throw new Error(`The worker ${why}; its last words (${logFile}):\n${lastLines(logFile)}`);
+    throw new Error(`The worker ${why}; its last words (${logFile}):\n${child.lastWords()}`);
   }
 }
 
@@ -87,8 +86,4 @@ async function isReady(healthAddress: string): Promise<boolean> {
   } catch {
     return false;
   }
-}
-
-function lastLines(logFile: string): string {
-  return readFileSync(logFile, 'utf8').trimEnd().split('\n').slice(-10).join('\n');
 }
