@@ -45,20 +45,18 @@ export class RawUpstream {
   }
 
   /** Every whole request is handed over; the answer is a raw text, or whatever the test does to the socket. */
-  static onRequest(
-    answer: (request: RawRequest, socket: net.Socket) => string | void | Promise<string | void>,
-  ): Promise<RawUpstream> {
+  static onRequest(answer: (request: RawRequest, socket: net.Socket) => string | void): Promise<RawUpstream> {
     return RawUpstream.onConnection((socket, upstream) => {
       const connection = upstream.connections;
       let received: Buffer = Buffer.alloc(0);
-      socket.on('data', async (chunk) => {
+      socket.on('data', (chunk) => {
         upstream.bytesRead += chunk.length;
         received = Buffer.concat([received, chunk]);
         for (let parsed = parseRequest(received); parsed; parsed = parseRequest(received)) {
           received = parsed.rest;
           const request = { connection, ...parsed.request };
           upstream.requests.push(request);
-          const text = await answer(request, socket);
+          const text = answer(request, socket);
           if (text) socket.write(text);
         }
       });

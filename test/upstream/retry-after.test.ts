@@ -7,6 +7,7 @@ const NOW = Date.UTC(2026, 0, 1, 12);
 test('takes seconds and each form of an HTTP date', () => {
   expect(parseRetryAfter('120', NOW)).toBe(120_000);
   expect(parseRetryAfter(' 0 ', NOW)).toBe(0);
+  expect(parseRetryAfter('12 ', NOW)).toBe(12_000);
   expect(parseRetryAfter('Thu, 01 Jan 2026 12:00:30 GMT', NOW)).toBe(30_000);
   expect(parseRetryAfter('Thursday, 01-Jan-26 12:00:30 GMT', NOW)).toBe(30_000);
   expect(parseRetryAfter('Thu Jan  1 12:00:30 2026', NOW)).toBe(30_000);
@@ -20,9 +21,8 @@ test('cuts what is longer than an hour, and a date in the past is no wait', () =
 });
 
 test('garbage says nothing', () => {
-  for (const text of [null, '', 'soon', '-1', '+5', '1.5', '0x10', '1e3', '2026-01-01', 'Thu, 99 Foo 2026', '12 ']) {
-    if (text === '12 ') expect(parseRetryAfter(text, NOW)).toBe(12_000);
-    else expect(parseRetryAfter(text, NOW), String(text)).toBeUndefined();
+  for (const text of [null, '', 'soon', '-1', '+5', '1.5', '0x10', '1e3', '2026-01-01', 'Thu, 99 Foo 2026']) {
+    expect(parseRetryAfter(text, NOW), String(text)).toBeUndefined();
   }
 });
 

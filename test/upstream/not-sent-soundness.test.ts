@@ -1,0 +1,95 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { clientOf, http, RawUpstream, rejectionOf } from './raw-upstream.js';
+
+/** What one write meets. */
+interface Fate {
+  promptBytes: number;
+  /** The connection is reset once about this share of the request was read, where that is before its end. */
+  resetAt: number;
+  /** What follows a whole request. */
+  thenDoes: 'answer' | 'reset' | 'nothing';
+  /** Answered in the middle of the request. */
+  earlyStatus: 503 | 429 | 400 | null;
+  timeoutMs: number;
+  /** How often the write may still be sent. */
+  maySend: number;
+}
+
+const fates: fc.Arbitrary<Fate> = fc.record({
+  promptBytes: fc.oneof(fc.nat(300), fc.nat(400_000)),
+  resetAt: fc.oneof(fc.double({ min: 0, max: 1.1, noNaN: true }), fc.constant(2)),
+  thenDoes: fc.constantFrom('answer', 'reset', 'nothing'),
+  earlyStatus: fc.option(fc.constantFrom(503, 429, 400), { nil: null, freq: 5 }),
+  timeoutMs: fc.oneof(fc.integer({ min: 5, max: 60 }), fc.constant(400)),
+  maySend: fc.constantFrom(0, 1, 2, 2, 2),
+});
+
+async function meet(fate: Fate): Promise<{ ending: string; wholeRequests: number }> {
+  const total = fate.promptBytes + 220; // The head, about.
+  let wholeRequests = 0;
+  const raw = await RawUpstream.onConnection((socket) => {
+    let read = 0;
+    let text = '';
+    socket.on('data', (chunk) => {
+      read += chunk.length;
+      text += chunk.toString('latin1');
+      if (text.endsWith('"}')) {
+        wholeRequests += 1;
+        if (fate.thenDoes === 'answer') socket.write(http(201));
+        if (fate.thenDoes === 'reset') socket.resetAndDestroy();
+      } else if (read >= fate.resetAt * total) socket.resetAndDestroy();
+      else if (fate.earlyStatus && read >= total / 2) socket.write(http(fate.earlyStatus, ''));
+    });
+    if (fate.resetAt === 0) socket.resetAndDestroy();
+    else socket.resume();
+  });
+  const client = clientOf(raw.url, { timeoutMs: fate.timeoutMs });
+  let asked = 0;
+  const write = client.createJob(
+    { projectId: 'p', prompt: 'p'.repeat(fate.promptBytes) },
+    { mayStillSend: () => (asked += 1) <= fate.maySend },
+  );
+  const ending = await write.then(
+    () => 'taken',
+    (error: Error) => error.name,
+  );
+  // What may still be on its way gets the time to arrive.
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  await client.close();
+  await raw.close();
+  return { ending, wholeRequests };
+}
+
+test('no write that is called not sent ever arrives whole, wherever it is interrupted', async () => {
+  const seen = new Set<string>();
+  await fc.assert(
+    fc.asyncProperty(fc.array(fates, { minLength: 8, maxLength: 8 }), async (batch) => {
+      for (const { ending, wholeRequests } of await Promise.all(batch.map(meet))) {
+        seen.add(ending);
+        expect(wholeRequests).toBeLessThanOrEqual(ending === 'NotSentError' ? 0 : 1);
+        if (ending === 'taken') expect(wholeRequests).toBe(1); // oxlint-disable-line vitest/no-conditional-expect
+      }
+    }),
+    { numRuns: 25, endOnFailure: true },
+  );
+  expect(seen).toContain('NotSentError');
+  expect(seen).toContain('taken');
+  expect(seen).toContain('UnknownOutcomeError');
+}, 60_000);
+
+test('most writes that are interrupted before their end are known as not sent', async () => {
+  const raw = await RawUpstream.onConnection((socket) => {
+    socket.once('data', () => socket.resetAndDestroy());
+    socket.resume();
+  });
+  const client = clientOf(raw.url);
+  const names = new Map<string, number>();
+  for (let i = 0; i < 50; i += 1) {
+    const { name } = await rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }));
+    names.set(name, (names.get(name) ?? 0) + 1);
+  }
+  await client.close();
+  await raw.close();
+  expect(names.get('NotSentError')).toBeGreaterThan(40);
+});
