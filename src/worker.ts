@@ -1,8 +1,10 @@
 /** The production worker, `npm run worker`: everything that it needs comes from the environment. */
 import { Runtime } from '@temporalio/worker';
 import { createActivities } from './activities/index.js';
+import { createExportActivities } from './activities/visitor-export.js';
 import { ConfigError, readWorkerConfig } from './config.js';
 import type { WorkerConfig } from './config.js';
+import { openStore } from './snapshots/open-store.js';
 import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
@@ -28,32 +30,36 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const metrics = createMetrics(Runtime.instance().metricMeter);
   const keys = createKeySource(config.upstream.keys);
   const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
-  const jobs = createActivities({ upstream, shutdownSignal: shutdown.signal, metrics });
-  const workers = await createWorkers(config, connection, { jobs });
+  const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics };
+  const workers = await createWorkers(config, connection, {
+    jobs: () => createActivities(dependencies),
+    exports: () => createExportActivities({ ...dependencies, ...exportSettings(config) }),
+  });
   await warnOfMissingSearchAttributes(connection, namespace, log);
   if (metricsAddress) shutdown.onBegin(countAttention(connection, namespace, metrics, log));
   readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
   log.info({ address, namespace, taskQueue, roles }, 'The worker runs');
-  if (!roles.includes('exports'))
-    log.info('Exports are off: this worker has no exports role (SNAPSHOTS_URL, WORKER_ROLES)');
+  if (!roles.includes('exports')) log.info('Exports are off: SNAPSHOTS_URL or WORKER_ROLES leaves them out');
   await shutdown.run(workers);
   await connection.close();
+}
+
+function exportSettings({ snapshots, exportRequestsPerHour }: WorkerConfig) {
+  const { url, forcePathStyle } = snapshots!; // the configuration has it wherever it has the exports role
+  return { store: openStore(url, { forcePathStyle }), requestsPerHour: exportRequestsPerHour };
 }
 
 try {
   const config = readWorkerConfig();
   const log = createLogger(config.log);
-  const ended = run(config, log).then(
-    () => log.info('The worker has ended'),
-    (error: unknown) => {
-      log.error({ error }, 'The worker cannot go on');
-      process.exitCode = 1;
-    },
-  );
-  await ended;
+  await run(config, log).catch((error: unknown) => {
+    log.error({ error }, 'The worker cannot go on');
+    process.exit(1);
+  });
+  log.info('The worker has ended');
+  process.exit();
 } catch (error) {
   if (!(error instanceof ConfigError)) throw error;
   process.stderr.write(`The worker cannot start: ${error.message}\n`);
-  process.exitCode = 1;
+  process.exit(1);
 }
-process.exit();

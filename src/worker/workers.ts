@@ -5,8 +5,8 @@ import type { WorkerConfig, WorkerRole } from '../config.js';
 import { exportTaskQueue } from '../contract.js';
 import { loadWorkflowBundle } from './workflow-bundle.js';
 
-/** Implementations by role; a role without any is not served. */
-export type Activities = Partial<Record<WorkerRole, object>>;
+/** Makes the activities of each role; asked for those that this process serves. */
+export type Activities = Record<WorkerRole, () => object>;
 
 /** An open poll is an activity that waits for the upstream: thousands that hang must leave room for a write. */
 const MAX_JOB_ACTIVITIES = 10_000;
@@ -30,10 +30,7 @@ export async function createWorkers(
     jobs: { ...shared, ...jobOptions(config), taskQueue, workflowBundle },
     exports: { ...shared, ...exportOptions(), taskQueue: exportTaskQueue(taskQueue) },
   };
-  const served = roles.flatMap((role) =>
-    activities[role] ? [{ ...options[role], activities: activities[role] }] : [],
-  );
-  return Promise.all(served.map((role) => Worker.create(role)));
+  return Promise.all(roles.map((role) => Worker.create({ ...options[role], activities: activities[role]() })));
 }
 
 /** Limits of the worker that runs the workflows and the jobs' activities. */
