@@ -53,12 +53,14 @@ export class Jobs {
   private readonly clock: SandboxClock;
   private readonly journal: Journal;
   private rules: { rule: ScriptRule; plan: JobPlan; left: number }[] = [];
+  /** The plan of the option `script`, which a restarted sandbox knows again; other scripts go into the journal. */
+  private readonly optionPlan: JobPlan;
   private defaultPlan: JobPlan;
   private messageCount = 0;
 
   constructor(options: { clock: SandboxClock; script: JobScript; dataFile: string | undefined }) {
     this.clock = options.clock;
-    this.defaultPlan = planJob(options.script);
+    this.optionPlan = this.defaultPlan = planJob(options.script);
     this.journal = Journal.open(options.dataFile, (entry) => this.apply(entry));
   }
 
@@ -85,7 +87,7 @@ export class Jobs {
     const number = this.jobs.size + 1;
     const id = `job_${number}_${randomBytes(6).toString('hex')}`;
     const entry: JournalEntry = { type: 'create', id, number, projectId, prompt, at: this.clock.now() };
-    this.journal.append(plan === this.defaultPlan ? entry : { ...entry, script: plan.script });
+    this.journal.append(plan === this.optionPlan ? entry : { ...entry, script: plan.script });
     const job = this.add(entry, plan);
     return this.show(job, false);
   }

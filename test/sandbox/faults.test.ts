@@ -97,7 +97,7 @@ test('a write that is delayed before its effect takes effect although its caller
   await sandbox.addFault({ kind: 'delay', delayMs: 150, effect: 'before' });
   expect(await createError(sandbox, 50)).toBe('ABORT_ERR');
   expect((await sandbox.counts()).jobs).toBe(0);
-  await expect.poll(async () => (await sandbox.counts()).jobs).toBe(1);
+  await expect.poll(async () => (await sandbox.counts()).jobs, { timeout: 5_000 }).toBe(1);
 });
 
 test('a write that is delayed after its effect has taken effect when its caller goes', async () => {
@@ -197,7 +197,7 @@ test('a connection is closed after a whole answer, unannounced', async () => {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const reply = await createJob(sandbox, 'x', { agent });
   expect([reply.status, reply.headers.connection]).toEqual([201, 'keep-alive']);
-  await expect.poll(async () => (await sandbox.counts()).connections.open).toBe(0);
+  await expect.poll(async () => (await sandbox.counts()).connections.open, { timeout: 5_000 }).toBe(0);
   agent.destroy();
 });
 

@@ -96,20 +96,23 @@ test('jobs, messages and changes outlive the process that took them, a torn last
   const { id } = (await createJob(first, 'two')).json;
   await sendMessage(first, id, 'three');
   await first.removeJob(failed);
+  await first.setScript({ steps: [{ status: 'archived' }] });
+  const archived = (await createJob(first, 'four')).json;
   await first.close();
   appendFileSync(dataFile, '{"type":"create","id":"job_torn');
   const second = await sandboxForTest({ dataFile, clock: 'manual', startAt: 10_000, script: { activeMs: 100 } });
-  expect((await second.creates()).map(({ prompt }) => prompt)).toEqual(['one', 'two']);
+  expect((await second.creates()).map(({ prompt }) => prompt)).toEqual(['one', 'two', 'four']);
   expect((await second.messages()).map(({ prompt }) => prompt)).toEqual(['three']);
   expect((await getJob(second, failed)).status).toBe(404);
   expect((await getJob(second, id)).json).toMatchObject({ status: 'completed', createdAt: '1970-01-01T00:00:00.000Z' });
-  await createJob(second, 'four');
+  expect((await getJob(second, archived.id)).json).toEqual(archived);
+  await createJob(second, 'five');
   expect(
     readFileSync(dataFile, 'utf8')
       .trimEnd()
       .split('\n')
       .map((line) => JSON.parse(line).type),
-  ).toEqual(['create', 'create', 'message', 'remove', 'create']);
+  ).toEqual(['create', 'create', 'message', 'remove', 'create', 'create']);
 });
 
 test('a create whose answer was seen outlives kill -9 of the sandbox', { timeout: 30_000 }, async () => {
@@ -217,7 +220,7 @@ test('connections are told apart, and idle ones can be closed', async () => {
     [2, 1],
   ]);
   await sandbox.closeIdleConnections();
-  await expect.poll(async () => (await sandbox.counts()).connections.open).toBe(0);
+  await expect.poll(async () => (await sandbox.counts()).connections.open, { timeout: 5_000 }).toBe(0);
   await createJob(sandbox, 'd', { agent });
   expect((await sandbox.counts()).connections.opened).toBe(3);
   agent.destroy();
