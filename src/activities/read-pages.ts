@@ -1,7 +1,8 @@
 /** The pages of one chunk: read in order, each failed one asked for again at once a few times, the next one under way meanwhile. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { VisitorExportRange } from '../contract.js';
-import type { KeptRow, Pass } from '../snapshots/pass.js';
+import type { Pass } from '../snapshots/pass.js';
+import { RowBatch } from '../snapshots/row-batch.js';
 import { ReadFailedError, RejectedError } from '../upstream/errors.js';
 import type { Upstream, VisitorPage } from '../upstream/upstream.js';
 
@@ -28,7 +29,7 @@ export interface ChunkLimits {
 }
 
 export interface Chunk {
-  kept: KeptRow[];
+  kept: RowBatch;
   /** Requests made, failed ones included. */
   requests: number;
   obstacle: Obstacle | null;
@@ -45,7 +46,7 @@ export async function readPages(
 ): Promise<Chunk> {
   const reader = new PageReader(upstream, range, limits);
   const startedAt = performance.now();
-  const kept: KeptRow[] = [];
+  const kept = new RowBatch();
   let obstacle: Obstacle | null = null;
   while (pass.stage !== 'ended' && !limits.stop.aborted) {
     if (reader.requests >= limits.requests || performance.now() - startedAt > limits.duration) break;
@@ -56,7 +57,7 @@ export async function readPages(
       break;
     }
     if (pass.stage === 'paging') reader.readAhead(answer.page, pass);
-    for (const row of pass.take(answer.page)) kept.push(row);
+    pass.take(answer.page, kept);
   }
   return { kept, requests: reader.requests, obstacle };
 }

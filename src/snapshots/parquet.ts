@@ -1,6 +1,6 @@
 import { parquetMetadata, type RowGroup, type SchemaElement } from 'hyparquet';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
-import type { VisitorRow } from './content-digest.js';
+import type { RowBatch } from './row-batch.js';
 
 const COUNTS = ['human', 'ai', 'total'] as const;
 const SCHEMA: SchemaElement[] = [
@@ -12,13 +12,13 @@ const MAGIC = Buffer.from('PAR1');
 const CREATED_BY = 'agent-jobs';
 
 /** A whole Parquet file of one row group. */
-export function encodeParquet(rows: readonly VisitorRow[]): Uint8Array {
+export function encodeParquet(rows: RowBatch): Uint8Array {
   const writer = new ByteWriter(64 * 1024);
   const file = new ParquetWriter({ writer, schema: SCHEMA, createdBy: CREATED_BY });
   const columnData = [
     // Statistics of text would be ordered by UTF-16, which readers that skip by UTF-8 order must not trust.
-    { name: 'path', data: rows.map(({ path }) => path), offsetIndex: false, statistics: false },
-    ...COUNTS.map((name) => ({ name, data: rows.map((row) => BigInt(row[name])), offsetIndex: false })),
+    { name: 'path', data: rows.paths, offsetIndex: false, statistics: false },
+    ...COUNTS.map((name) => ({ name, data: BigInt64Array.from(rows[name], BigInt), offsetIndex: false })),
   ];
   // The in-memory writer is synchronous.
   void file.write({ columnData, rowGroupSize: rows.length });

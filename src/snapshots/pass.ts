@@ -3,12 +3,8 @@ import type { Drift, DriftKind, VisitorTotals } from '../contract.js';
 import { isSameTotals, type PassCheckpoint } from '../pass-checkpoint.js';
 import type { VisitorPage } from '../upstream/upstream.js';
 import { ContentDigest, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
-import type { PathHash, PathSet } from './path-set.js';
-
-/** A kept row with the hash of its path. */
-export interface KeptRow extends VisitorRow {
-  hash: PathHash;
-}
+import type { PathSet } from './path-set.js';
+import type { RowBatch } from './row-batch.js';
 
 /** Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the paths of all rows kept so far. */
 export class Pass {
@@ -47,17 +43,17 @@ export class Pass {
     return { ...this.#state, content: this.#digest.content, order: this.#digest.order };
   }
 
-  /** Takes the page that begins at `offset`; gives the rows to keep: no path twice, the first row wins. */
-  take(raw: VisitorPage): KeptRow[] {
+  /** Takes the page that begins at `offset` and adds the rows to keep to `kept`: no path twice, the first row wins. */
+  take(raw: VisitorPage, kept: RowBatch): void {
     const page = this.#whole(raw);
     if (this.#state.stage === 'checking') {
       this.#compareFirst(page);
-      return [];
+      return;
     }
     const overlapped = this.#compare(page);
-    const kept = this.#keepNew(overlapped ? page.visitors.slice(1) : page.visitors, overlapped ? 1 : 0);
-    this.#advance(page, kept.length);
-    return kept;
+    const before = kept.length;
+    this.#keepNew(page.visitors, overlapped ? 1 : 0, kept);
+    this.#advance(page, kept.length - before);
   }
 
   /** Ends the pass before its last page: it drifted and will be repeated. */
@@ -70,14 +66,15 @@ export class Pass {
   }
 
   #wholeRow(row: VisitorRow): VisitorRow {
-    // Half a surrogate pair has no UTF-8, so a file can't hold it.
+    // Half a surrogate pair has no UTF-8, so a file can't hold it. Most rows are fine as they are, and a copy of each costs.
+    if (isWhole(row) && row.path.isWellFormed()) return row;
     return { path: row.path.toWellFormed(), ...this.#wholeCounts(row) };
   }
 
-  #wholeCounts({ human, ai, total }: VisitorTotals): VisitorTotals {
-    const whole = { human: Math.round(human), ai: Math.round(ai), total: Math.round(total) };
-    if (whole.human !== human || whole.ai !== ai || whole.total !== total) this.#state.rounded = true;
-    return whole;
+  #wholeCounts(counts: VisitorTotals): VisitorTotals {
+    if (!isWhole(counts)) this.#state.rounded = true;
+    const { human, ai, total } = counts;
+    return { human: Math.round(human), ai: Math.round(ai), total: Math.round(total) };
   }
 
   /** Compares the page with those before; true where its first row is the last one read. */
@@ -96,18 +93,17 @@ export class Pass {
     return isOverlap;
   }
 
-  #keepNew(rows: VisitorRow[], skipped: number): KeptRow[] {
-    const kept: KeptRow[] = [];
-    rows.forEach((row, i) => {
+  #keepNew(rows: readonly VisitorRow[], from: number, kept: RowBatch): void {
+    for (let i = from; i < rows.length; i++) {
+      const row = rows[i] as VisitorRow;
       const hash = pathHash(row.path);
-      if (!this.#paths.add(hash)) {
-        this.#drifted('repeatedPath', this.#state.offset + skipped + i);
-        return;
+      if (this.#paths.add(hash)) {
+        this.#digest.add(row);
+        kept.add(row, hash);
+      } else {
+        this.#drifted('repeatedPath', this.#state.offset + i);
       }
-      this.#digest.add(row);
-      kept.push({ ...row, hash });
-    });
-    return kept;
+    }
   }
 
   #advance(page: VisitorPage, kept: number): void {
@@ -141,6 +137,10 @@ export class Pass {
   #drifted(kind: DriftKind, offset: number): void {
     this.#state.drift ??= { kind, offset };
   }
+}
+
+function isWhole({ human, ai, total }: VisitorTotals): boolean {
+  return Number.isInteger(human) && Number.isInteger(ai) && Number.isInteger(total);
 }
 
 function pageDigest({ totals, visitors, hasMore }: VisitorPage): string {

@@ -4,8 +4,8 @@ import type { PassCheckpoint } from '../pass-checkpoint.js';
 import { sha256Hex } from './content-digest.js';
 import { chunkKey } from './layout.js';
 import { encodeParquet } from './parquet.js';
-import type { KeptRow } from './pass.js';
 import { PathSet } from './path-set.js';
+import type { RowBatch } from './row-batch.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** Where the chunks of one pass lie: `run` is the first run id of the workflow's chain, so that continue-as-new finds them again. */
@@ -28,7 +28,7 @@ export async function stageChunk(
   store: SnapshotStore,
   { range, run, pass }: StagedPass,
   { chunks, staged }: PassCheckpoint,
-  rows: readonly KeptRow[],
+  rows: RowBatch,
 ): Promise<Pick<PassCheckpoint, 'chunks' | 'staged'>> {
   if (rows.length === 0) return { chunks, staged };
   const bytes = encodeChunk(rows);
@@ -81,13 +81,10 @@ async function* stagedChunks(
 }
 
 /** Row count, path hashes, then a Parquet file: one object, so that no part can be of another attempt. */
-function encodeChunk(rows: readonly KeptRow[]): Uint8Array {
+function encodeChunk(rows: RowBatch): Uint8Array {
   const head = Buffer.alloc(COUNT_BYTES + rows.length * HASH_BYTES);
   head.writeUInt32LE(rows.length, 0);
-  rows.forEach(({ hash }, i) => {
-    head.writeUInt32LE(hash.high, COUNT_BYTES + i * HASH_BYTES);
-    head.writeUInt32LE(hash.low, COUNT_BYTES + i * HASH_BYTES + 4);
-  });
+  rows.hashes.forEach((half, i) => head.writeUInt32LE(half, COUNT_BYTES + (i * HASH_BYTES) / 2));
   return Buffer.concat([head, encodeParquet(rows)]);
 }
 
