@@ -178,6 +178,12 @@ describe('an answer before the end of the request', () => {
     expect(await bothWrites(raw.url)).toEqual([ending, ending]);
   });
 
+  test('keeps the last byte back even while its own body stalls', async () => {
+    const raw = await answersEarly('HTTP/1.1 503 X\r\ncontent-length: 10\r\n\r\n');
+    const ending = '5xx NotSentError: upstream answered 503';
+    expect(await bothWrites(raw.url, { timeoutMs: 250 })).toEqual([ending, ending]);
+  });
+
   test('keeps its meaning where it is a refusal or asks to wait', async () => {
     const refused = writer((await answersEarly(http(413, { error: 'too long' }))).url);
     expect(await rejectionOf(refused.create())).toMatchObject({ status: 413, error: 'too long' });
