@@ -27,6 +27,7 @@ export interface UpstreamSettings {
   timeoutMs: number;
   /** 5xx statuses that the operator vouches are answered before a write is taken. */
   notTakenStatuses: readonly number[];
+  /** As the variables of these names say: a proxy for https, one for http, hosts without one. */
   proxy?: ProxySettings;
   /** Told of each request once, when it has ended; see ANSWER_CLASSES. */
   onAnswer?: (operation: UpstreamOperation, answerClass: AnswerClass) => void;
@@ -103,7 +104,7 @@ class Caller {
   constructor(settings: UpstreamSettings) {
     this.#settings = settings;
     this.#timeoutMs = Math.min(settings.timeoutMs, MOST_TIMEOUT_MS);
-    this.#transport = new Transport(settings.proxy, this.#timeoutMs);
+    this.#transport = new Transport(proxyFor(settings), this.#timeoutMs);
   }
 
   /** Makes the call within its one time limit and lets `judge` decide what its ending means. */
@@ -188,6 +189,13 @@ class Caller {
     });
     return ending!;
   }
+}
+
+/** `HTTP_PROXY` is for http alone; undici would take it for https too. */
+function proxyFor({ baseUrl, proxy = {} }: UpstreamSettings): ProxySettings {
+  if (new URL(baseUrl).protocol !== 'https:') return proxy;
+  const { httpProxy: _, ...httpsAlone } = proxy;
+  return httpsAlone;
 }
 
 type Judge<T> = (ending: Ending, asked: Asked) => T;

@@ -57,9 +57,11 @@ export class Transport {
 
   async #read(request: Request, options: ExchangeOptions): Promise<Ending> {
     const kept = this.#idle.pop();
+    const keptSocket = kept?.socket;
     const ending = await this.#readOver(kept ?? this.#connect(true), request, options);
-    // The upstream closed the kept connection in the very moment: that says nothing about the upstream.
-    const wasStale = kept && ending.trouble?.kind === 'reset' && ending.status === undefined;
+    // Lost without an answer on the very socket of an earlier read: the upstream closed it meanwhile, and says nothing by it.
+    const wasStale =
+      keptSocket && kept?.socket === keptSocket && ending.trouble?.kind === 'reset' && ending.status === undefined;
     return wasStale && !this.#isClosed ? this.#readOver(this.#connect(true), request, options) : ending;
   }
 

@@ -23,7 +23,8 @@ export interface CreatedJob {
 }
 
 /**
- * The upstream's four operations. Plain HTTP: no retries, no waiting, one time limit over each whole exchange.
+ * The upstream's four operations. Plain HTTP: no retries (but of a read on a kept connection that the upstream had closed), no waiting,
+ * one time limit over each whole exchange.
  * Every rejection is one of `errors.ts`, or the signal's AbortError for a read.
  */
 export interface Upstream {

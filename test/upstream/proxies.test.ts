@@ -139,6 +139,14 @@ test('hosts that NO_PROXY names are reached directly', async () => {
   expect(proxy.heads).toEqual([]);
 });
 
+test('the proxy for http is not one for https', async () => {
+  const proxy = await tunnelProxy();
+  const raw = await upstream(() => http(201));
+  const { create } = clientThrough(raw.url.replace('http', 'https'), { httpProxy: proxy.url });
+  expect(await rejectionOf(create())).toBeInstanceOf(NotSentError);
+  expect({ proxied: proxy.heads.length, direct: raw.connections }).toEqual({ proxied: 0, direct: 1 });
+});
+
 test('the environment is not asked for a proxy', async () => {
   const proxy = await tunnelProxy(403);
   vi.stubEnv('HTTP_PROXY', proxy.url);
