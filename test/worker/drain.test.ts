@@ -72,7 +72,7 @@ describe('SIGTERM', () => {
     await handle.terminate();
   });
 
-  it('does not wait for a poll that hangs', async () => {
+  it('does not wait for a poll that hangs', { timeout: 60_000 }, async () => {
     const projectId = 'hanging-poll';
     await sandbox.addFault({ kind: 'hang', operation: 'get', projectId, count: 100 });
     const worker = start({ UPSTREAM_TIMEOUT: '20 seconds' });

@@ -69,7 +69,8 @@ describe('a worker process that cannot go on', () => {
     other.close();
   });
 
-  it('ends where Temporal does not know the namespace', async () => {
+  // The worker grants a new namespace some seconds to be seen everywhere.
+  it('ends where Temporal does not know the namespace', { timeout: 60_000 }, async () => {
     const worker = start({ TEMPORAL_NAMESPACE: 'nowhere' });
     expect(await worker.ended).toBe(1);
     expect(worker.output()).toContain('namespace nowhere');
@@ -120,7 +121,7 @@ describe('a worker process and its server', () => {
     expect(await worker.ended).toBe(0);
   });
 
-  it('serves the SDK figures and ours at one address, and answers nothing but what it has', async () => {
+  it('serves the SDK figures and ours at one address, and answers nothing but what it has', { timeout: 60_000 }, async () => {
     const [healthPort, metricsPort] = [await freePort(), await freePort()];
     const worker = start({
       HEALTH_ADDRESS: `127.0.0.1:${healthPort}`,
