@@ -121,20 +121,24 @@ describe('a worker process and its server', () => {
     expect(await worker.ended).toBe(0);
   });
 
-  it('serves the SDK figures and ours at one address, and answers nothing but what it has', { timeout: 60_000 }, async () => {
-    const [healthPort, metricsPort] = [await freePort(), await freePort()];
-    const worker = start({
-      HEALTH_ADDRESS: `127.0.0.1:${healthPort}`,
-      METRICS_ADDRESS: `localhost:${metricsPort}`,
-    });
-    const metrics = async () => (await get(metricsPort, '/metrics')).body;
-    await until(isReady(healthPort), 'readiness', worker.output);
-    await until(async () => (await metrics()).includes('agent_jobs_needs_attention 0'), 'the count');
-    expect(await metrics()).toContain('temporal_num_pollers');
-    expect((await get(healthPort, '/else')).status).toBe(404);
-    expect((await fetch(`http://127.0.0.1:${healthPort}/readyz`, { method: 'POST' })).status).toBe(405);
-    worker.signal('SIGTERM');
-    worker.signal('SIGINT');
-    expect(await worker.ended).toBe(0);
-  });
+  it(
+    'serves the SDK figures and ours at one address, and answers nothing but what it has',
+    { timeout: 60_000 },
+    async () => {
+      const [healthPort, metricsPort] = [await freePort(), await freePort()];
+      const worker = start({
+        HEALTH_ADDRESS: `127.0.0.1:${healthPort}`,
+        METRICS_ADDRESS: `localhost:${metricsPort}`,
+      });
+      const metrics = async () => (await get(metricsPort, '/metrics')).body;
+      await until(isReady(healthPort), 'readiness', worker.output);
+      await until(async () => (await metrics()).includes('agent_jobs_needs_attention 0'), 'the count');
+      expect(await metrics()).toContain('temporal_num_pollers');
+      expect((await get(healthPort, '/else')).status).toBe(404);
+      expect((await fetch(`http://127.0.0.1:${healthPort}/readyz`, { method: 'POST' })).status).toBe(405);
+      worker.signal('SIGTERM');
+      worker.signal('SIGINT');
+      expect(await worker.ended).toBe(0);
+    },
+  );
 });
