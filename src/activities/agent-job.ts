@@ -4,7 +4,7 @@ import type { CreatedJob, Upstream } from '../upstream/upstream.js';
 import { Lanes } from './lanes.js';
 import { startServerClock } from './server-clock.js';
 import { createWatchJob, type WatchJobInput, type WatchJobResult } from './watch-job.js';
-import { raiseFence, unknownBefore, type FenceOptions } from './write-fence.js';
+import { isFromAnotherRun, raiseFence, unknownBefore, type FenceOptions } from './write-fence.js';
 import { writeOutcomeOf, type WriteOutcome } from './write-outcome.js';
 
 interface WriteInput extends FenceOptions {
@@ -28,6 +28,8 @@ export interface JobActivitiesDependencies {
   /** Aborted when the worker begins to shut down: reads stop at once, writes are finished. */
   shutdownSignal: AbortSignal;
   metrics: Metrics;
+  /** The time by which a closed lane opens, in milliseconds; default `performance.now`. */
+  laneClock?: () => number;
 }
 
 export interface JobActivities {
@@ -37,15 +39,20 @@ export interface JobActivities {
 }
 
 /** The activities of `agentJob`. They never fail for what the upstream does: its answers are their results. */
-export function createJobActivities({ upstream, shutdownSignal, metrics }: JobActivitiesDependencies): JobActivities {
-  const lanes = new Lanes();
+export function createJobActivities({
+  upstream,
+  shutdownSignal,
+  metrics,
+  laneClock,
+}: JobActivitiesDependencies): JobActivities {
+  const lanes = new Lanes(laneClock);
 
   async function write(operation: 'create' | 'message', input: WriteInput, send: Send): Promise<WriteResult> {
     const now = startServerClock();
     const outcome = unknownBefore(input) ?? (await throughLane(lanes, `${operation} ${input.projectId}`, send));
     metrics.writeEnded(operation, outcome.kind);
     if (isSettled(outcome)) metrics.writeSettled(operation, (now() - input.askedAt) / 1_000);
-    return { ...outcome, resetRun: input.resetRun };
+    return { ...outcome, resetRun: input.resetRun || isFromAnotherRun(input) };
   }
 
   return {

@@ -31,6 +31,8 @@ export interface WatchJobInput {
 export type Reading =
   | { kind: 'record'; job: JobRecord }
   | { kind: 'unchanged' }
+  /** A terminal status, read too soon after a follow-up to count. */
+  | { kind: 'settling'; job: JobRecord }
   /** The upstream answered 404, `count` times in a row. */
   | { kind: 'missing'; count: number }
   | { kind: 'failed'; reason: string; retryAfterMs?: number };
@@ -66,7 +68,7 @@ export function createWatchJob(
   };
 }
 
-type Answer = Exclude<Reading, { kind: 'unchanged' | 'missing' }> | { kind: 'notFound' };
+type Answer = Exclude<Reading, { kind: 'unchanged' | 'settling' | 'missing' }> | { kind: 'notFound' };
 
 async function read(upstream: Upstream, input: WatchJobInput, signal: AbortSignal): Promise<Answer> {
   try {
@@ -75,11 +77,15 @@ async function read(upstream: Upstream, input: WatchJobInput, signal: AbortSigna
     if (signal.aborted) throw lookAgain('the worker is shutting down', 1);
     if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
     if (error instanceof ReadFailedError || error instanceof RejectedError) {
-      const retryAfterMs = error instanceof ReadFailedError ? error.retryAfterMs : undefined;
+      const retryAfterMs = error instanceof ReadFailedError ? pauseAfter(error) : undefined;
       return { kind: 'failed', reason: error.reason, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
     }
     throw error;
   }
+}
+
+function pauseAfter({ status, retryAfterMs }: ReadFailedError): number | undefined {
+  return status === 429 ? Math.max(SHORT_RETRY_AFTER_MS, retryAfterMs ?? 0) : retryAfterMs;
 }
 
 /** What the attempts of one watch tell each other. */
@@ -113,18 +119,19 @@ function endOfWatch(
 ): Reading | null {
   const isLastLook = attempt >= input.maxReads || (input.deadlineAt !== null && now >= input.deadlineAt);
   switch (answer.kind) {
-    case 'notFound':
-      if (isLastLook || input.missing === null) return { kind: 'missing', count: missing };
-      return missing >= LOST_AFTER.count && now - input.missing.since >= LOST_AFTER.ms
-        ? { kind: 'missing', count: missing }
-        : null;
+    case 'notFound': {
+      // Each of those that it takes is told at once: a watch that is cut short must not forget them.
+      const isOneOfThose = missing <= LOST_AFTER.count;
+      const isLost = input.missing !== null && now - input.missing.since >= LOST_AFTER.ms;
+      return isLastLook || isOneOfThose || isLost ? { kind: 'missing', count: missing } : null;
+    }
     case 'failed': {
       const mustWait = (answer.retryAfterMs ?? 0) > SHORT_RETRY_AFTER_MS;
       return isLastLook || mustWait || input.missing !== null ? answer : null;
     }
     case 'record': {
       const ends = input.endsAtTerminal && isTerminalStatus(answer.job.status);
-      if (ends && now < input.settledAt) return isLastLook ? { kind: 'unchanged' } : null;
+      if (ends && now < input.settledAt) return isLastLook ? { kind: 'settling', job: answer.job } : null;
       if (ends || input.missing !== null || !isSameRecord(answer.job, input.known)) return answer;
       return isLastLook ? { kind: 'unchanged' } : null;
     }

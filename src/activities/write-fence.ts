@@ -22,17 +22,24 @@ export interface FenceOptions {
   resetRun: boolean;
   /** A person said to send, knowing that. */
   confirmed: boolean;
+  /** The workflow run that asked for this write: a reset hands what was pending then to a run of another id, without its mark. */
+  runId?: string;
 }
 
 /** What is known before anything is sent: an unknown outcome where an earlier attempt, or an earlier run, may have sent this write; else null. */
-export function unknownBefore({ resetRun, confirmed }: FenceOptions): WriteOutcome | null {
-  if (resetRun && !confirmed) {
+export function unknownBefore({ confirmed, ...asked }: FenceOptions): WriteOutcome | null {
+  if (isFromAnotherRun(asked) || (asked.resetRun && !confirmed)) {
     return { kind: 'unknown', reason: 'the workflow was reset: the run before may have sent this already' };
   }
   if ((activityInfo().heartbeatDetails as Mark | undefined)?.sent === true) {
     return { kind: 'unknown', reason: 'the worker that was about to send this died or lost its connection' };
   }
   return null;
+}
+
+/** Whether a reset handed this write, as the run before had asked for it, to the run that it made. */
+export function isFromAnotherRun({ runId }: Pick<FenceOptions, 'runId'>): boolean {
+  return runId !== undefined && runId !== activityInfo().workflowExecution?.runId;
 }
 
 /**

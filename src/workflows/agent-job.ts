@@ -67,7 +67,7 @@ async function untilOver(run: JobRun, turn: Turn): Promise<void> {
       'Stay open for follow-ups',
     );
     if (!turn.isOver()) continue;
-    run.isClosing = true;
+    run.close();
     await condition(allHandlersFinished);
     if (turn.isOver()) return;
     run.isClosing = false;

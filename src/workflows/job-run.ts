@@ -10,7 +10,7 @@ import {
   type ResolveUnknownInput,
   type UnknownWrite,
 } from '../contract.js';
-import type { WatchJobResult } from '../activities/watch-job.js';
+import type { WatchJobInput, WatchJobResult } from '../activities/watch-job.js';
 import type { JobSpec } from '../job-input.js';
 import { isSameRecord, LOST_AFTER, plannedReads } from '../poll-plan.js';
 import { FollowUps, type CarriedFollowUps } from './follow-ups.js';
@@ -85,14 +85,16 @@ export class JobRun {
   isCancelRequested = false;
   /** When somebody wants the job read before its time; null where nobody does. */
   readWantedAt: number | null = null;
+  /** Whether that somebody said `pollNow`. */
+  isReadAsked = false;
   /** Waiting updates are answered with what is known each time this number grows. */
   releases = 0;
   /** The run is about to end or to continue as new: nobody is kept waiting. */
   isClosing = false;
   #lastWatchAt = 0;
   /** The watch activity that runs. */
-  #watching: { since: number; maxReads: number } | null = null;
-  #stop: Extract<Ending, { kind: 'abandoned' | 'failed' }> | null = null;
+  #watching: { since: number; sinceChangeMs: number; maxReads: number } | null = null;
+  #stop: Ending | null = null;
 
   constructor(spec: JobSpec, data: RunData, followUps: CarriedFollowUps, now: () => number) {
     this.spec = spec;
@@ -159,7 +161,10 @@ export class JobRun {
   }
 
   beginWrite(write: Pick<WriteProgress, 'kind' | 'followUpId' | 'askedAt' | 'mustAsk'>): void {
-    this.data.write ??= { ...write, refusals: 0, notSent: 0, unknownSends: 0, confirmed: false, notBefore: 0 };
+    if (this.data.write) return;
+    // No clock ran while the job had ended: a follow-up to it has all of its time.
+    if (this.data.endedAt !== null) this.#restartClock();
+    this.data.write = { ...write, refusals: 0, notSent: 0, unknownSends: 0, confirmed: false, notBefore: 0 };
   }
 
   /** The job id is known: from the create's answer, or from a person. */
@@ -200,14 +205,25 @@ export class JobRun {
   /** The run ends: what waits was surely never sent, but for a follow-up that may have arrived. */
   abandonRest(): void {
     const { write, unknown } = this.data;
-    if (write?.kind === 'followUp' && (unknown || write.unknownSends > 0)) {
+    if (write?.kind === 'followUp' && (unknown || write.unknownSends > 0 || write.confirmed)) {
       this.followUps.settle('unknown', unknown?.reason);
     }
+    this.data.write = null;
     this.followUps.abandonQueued();
   }
 
-  stop(ending: Extract<Ending, { kind: 'abandoned' | 'failed' }>): void {
+  stop(ending: Ending): void {
     this.#stop = ending;
+  }
+
+  /** Nobody is kept waiting any more; whoever waits for what will never be sent is told so. */
+  close(): void {
+    const ending = this.ending();
+    if (ending && ending.kind !== 'ended') {
+      this.stop(ending);
+      this.abandonRest();
+    }
+    this.isClosing = true;
   }
 
   /** A write may or may not have arrived: the clock stands still until it is settled, and whoever waits is told. */
@@ -251,6 +267,10 @@ export class JobRun {
     data.clockStoppedAt = null;
     data.unknown = null;
     data.decideBy = null;
+    // What the watch found before must not end the run before the decision is carried out.
+    data.hasExpired = false;
+    data.missing = null;
+    data.isLost = false;
   }
 
   #restartClock(): void {
@@ -258,9 +278,10 @@ export class JobRun {
     this.data.hasExpired = false;
   }
 
-  /** Takes in what a watch brought. */
-  observe({ reading, reads, failures }: WatchJobResult, endedAtTerminal: boolean): void {
+  /** Takes in what a watch brought; what it read before a follow-up was accepted ends nothing. */
+  observe({ reading, reads, failures }: WatchJobResult, asked: WatchJobInput): void {
     const { data } = this;
+    const counts = asked.endsAtTerminal && asked.settledAt === data.settledAt;
     data.polls += reads;
     data.failures = failures;
     this.#watching = null;
@@ -268,15 +289,16 @@ export class JobRun {
       reading.kind === 'failed' ? reading.reason : reading.kind === 'missing' ? 'upstream answered 404' : null;
     data.missing =
       reading.kind === 'missing' ? { count: reading.count, since: data.missing?.since ?? this.#now() } : null;
-    if (reading.kind === 'record') this.#read(reading.job, endedAtTerminal);
+    if (reading.kind === 'record') this.#read(reading.job, counts);
+    if (reading.kind === 'settling') this.#read(reading.job, false);
     if (reading.kind === 'failed') data.notBefore = this.#now() + (reading.retryAfterMs ?? 0);
     if (data.missing && data.missing.count >= LOST_AFTER.count && this.#now() - data.missing.since >= LOST_AFTER.ms) {
       data.isLost = true;
     }
-    if (data.unknown === null && this.#now() >= data.deadlineAt) data.hasExpired = true;
+    if (this.watchDeadline !== null && this.#now() >= data.deadlineAt) data.hasExpired = true;
   }
 
-  #read(job: JobRecord, endedAtTerminal: boolean): void {
+  #read(job: JobRecord, counts: boolean): void {
     const { data } = this;
     if (!isSameRecord(job, data.job)) {
       data.job = job;
@@ -285,28 +307,30 @@ export class JobRun {
     if (!isTerminalStatus(job.status)) {
       if (data.endedAt !== null) this.#restartClock();
       data.endedAt = null;
-    } else if (endedAtTerminal) {
+    } else if (counts) {
       data.endedAt ??= this.#now();
     }
   }
 
   /** `pollNow`: at once, but at most once a second. */
   wantRead(): void {
-    if (this.data.jobId !== null) this.readWantedAt ??= Math.max(this.#now(), this.#lastWatchAt + SHORTEST_PAUSE_MS);
+    if (this.data.jobId === null) return;
+    this.readWantedAt ??= Math.max(this.#now(), this.#lastWatchAt + SHORTEST_PAUSE_MS);
+    this.isReadAsked = true;
   }
 
-  beginWatch(maxReads: number): void {
+  beginWatch({ maxReads, lastChangeAt }: WatchJobInput): void {
     this.readWantedAt = null;
+    this.isReadAsked = false;
     this.#lastWatchAt = this.#now();
-    this.#watching = { since: this.#now(), maxReads };
+    this.#watching = { since: this.#now(), sinceChangeMs: this.#now() - lastChangeAt, maxReads };
   }
 
   /** The watch, where one runs, is cut short: its reads are estimated from the plan. */
   cutWatch(): void {
     if (!this.#watching) return;
-    const { since, maxReads } = this.#watching;
-    const { data, spec } = this;
-    data.polls += plannedReads(spec.polling, since - data.lastChangeAt, this.#now() - since, maxReads);
+    const { since, sinceChangeMs, maxReads } = this.#watching;
+    this.data.polls += plannedReads(this.spec.polling, sinceChangeMs, this.#now() - since, maxReads);
     this.#watching = null;
   }
 

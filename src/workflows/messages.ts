@@ -11,7 +11,7 @@ import {
   type FollowUpInput,
   type ResolveUnknownInput,
 } from '../contract.js';
-import { checkFollowUpId, InvalidInputError, parseFollowUp, parseResolution } from '../job-input.js';
+import { checkFollowUpId, InvalidInputError, isGiven, parseFollowUp, parseResolution } from '../job-input.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 
@@ -95,10 +95,10 @@ function checkResolution(run: JobRun, input: ResolveUnknownInput): void {
       `${action} is for a ${action === 'adopt' ? 'create' : 'follow-up'}; unknown is a ${unknown.kind}`,
     );
   }
-  if (since && since !== unknown.since) {
+  if (isGiven(since) && since !== unknown.since) {
     throw new InvalidInputError('since', `names another unknown; the present one is of ${unknown.since}`);
   }
-  if (followUpId && followUpId !== unknown.followUpId) {
+  if (isGiven(followUpId) && followUpId !== unknown.followUpId) {
     throw new InvalidInputError(
       'followUpId',
       `names another unknown; the present one is ${unknown.followUpId ?? 'the create'}`,

@@ -4,6 +4,7 @@ import {
   ActivityFailure,
   CancellationScope,
   condition,
+  isCancellation,
   proxyActivities,
 } from '@temporalio/workflow';
 import type { JobActivities, WatchJobInput, WatchJobResult } from '../activities/index.js';
@@ -59,21 +60,27 @@ async function nextTurn(run: JobRun, turn: Turn, dueAt: number): Promise<void> {
 
 /** One activity that polls until something changed; a wanted read, or an accepted follow-up, cuts it short. */
 async function segment(run: JobRun, turn: Turn): Promise<void> {
-  const { endsAtTerminal } = run;
   const input = watchInput(run);
-  run.beginWatch(input.maxReads);
+  run.beginWatch(input);
   const result = await turn.perform(() => untilReadWanted(run, input));
-  if (result) run.observe(result, endsAtTerminal);
+  if (result) run.observe(result, input);
   else run.cutWatch();
 }
 
 async function untilReadWanted(run: JobRun, input: WatchJobInput): Promise<WatchJobResult | null> {
   const scope = new CancellationScope();
+  // A single read is never cut short: a stream of `pollNow` would starve it.
+  const isCut = () => run.readWantedAt !== null && input.maxReads > 1;
   try {
-    return await scope.run(() =>
-      Promise.race([watchJob(input), condition(() => run.readWantedAt !== null).then(() => null)]),
-    );
+    return await scope.run(async () => {
+      const watched = watchJob(input);
+      await Promise.race([watched, condition(isCut)]);
+      // A result that came together with the wish counts: it may be the upstream's wish to be left alone.
+      scope.cancel();
+      return watched;
+    });
   } catch (error) {
+    if (isCancellation(error)) return null;
     if (!(error instanceof ActivityFailure)) throw error;
     const reason = error.cause?.message ?? error.message;
     return { reading: { kind: 'failed', reason }, reads: 1, failures: run.data.failures + 1, resetRun: false };
@@ -95,7 +102,7 @@ function watchInput(run: JobRun): WatchJobInput {
     endsAtTerminal: run.endsAtTerminal,
     failures: data.failures,
     missing: data.missing,
-    maxReads: run.isLingering ? 1 : READS_PER_SEGMENT,
+    maxReads: run.isLingering || run.isReadAsked ? 1 : READS_PER_SEGMENT,
     resetRun: isResetRun(),
   };
 }

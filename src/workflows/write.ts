@@ -39,15 +39,21 @@ async function settle(run: JobRun, turn: Turn): Promise<void> {
     if (turn.isOver()) await turn.until(() => !turn.isOver());
     else if (run.data.unknown) await decision(run, turn);
     else if (write.notBefore > Date.now()) await waitToSend(run, turn, write);
-    else apply(run, write, await send(run, turn, write));
+    else {
+      run.isInFlight = true;
+      const result = await send(run, turn, write);
+      // In one step: nobody sees a write that is over and its outcome not known.
+      run.isInFlight = false;
+      apply(run, write, result);
+    }
   }
 }
 
 async function send(run: JobRun, turn: Turn, write: WriteProgress): Promise<WriteResult> {
   const { spec, data, followUps } = run;
   const { confirmed, askedAt } = write;
-  const input = { projectId: spec.projectId, confirmed, askedAt, resetRun: write.mustAsk || isResetRun() };
-  run.isInFlight = true;
+  const resetRun = write.mustAsk || isResetRun();
+  const input = { projectId: spec.projectId, confirmed, askedAt, resetRun, runId: workflowInfo().runId };
   try {
     return await turn.perform(() =>
       write.kind === 'create'
@@ -61,8 +67,6 @@ async function send(run: JobRun, turn: Turn, write: WriteProgress): Promise<Writ
       reason: `the activity failed: ${error.cause?.message ?? error.message}`,
       resetRun: false,
     };
-  } finally {
-    run.isInFlight = false;
   }
 }
 
@@ -128,7 +132,10 @@ function failAsUnknown(run: JobRun, write: WriteProgress, reason: string): void 
     message: `nobody knows whether the upstream took the ${what}: ${reason}`,
     details,
   });
-  if (kind === 'followUp') run.followUps.settle('unknown', reason);
+  if (kind === 'followUp') {
+    run.followUps.settle('unknown', reason);
+    run.data.write = null;
+  }
 }
 
 /** A durable timer; the deadline ends it for a create, the watch sees to it for a follow-up. */

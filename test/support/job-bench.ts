@@ -1,5 +1,6 @@
 /** A worker with the real workflow and activities over an upstream, on a real Temporal server; for tests of `agentJob`. */
 import { randomUUID } from 'node:crypto';
+import { activityInfo } from '@temporalio/activity';
 import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
 import type { NativeConnection, Worker } from '@temporalio/worker';
 import { createActivities } from '../../src/activities/index.js';
@@ -25,7 +26,13 @@ export async function startJobBench(
 ): Promise<JobBench> {
   const taskQueue = `test-${randomUUID()}`;
   const shutdown = new AbortController();
-  const activities = createActivities({ upstream, shutdownSignal: shutdown.signal, metrics: noMetrics });
+  const activities = createActivities({
+    upstream,
+    shutdownSignal: shutdown.signal,
+    metrics: noMetrics,
+    // The server's time, which may be skipped.
+    laneClock: () => activityInfo().currentAttemptScheduledTimestampMs,
+  });
   const worker: Worker = await createTestWorker({ connection: nativeConnection, taskQueue, activities });
   const running = worker.run();
   return {

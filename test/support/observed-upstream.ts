@@ -1,0 +1,59 @@
+import { activityInfo } from '@temporalio/activity';
+import type { JobRecord } from '../../src/contract.js';
+import type { CreatedJob } from '../../src/upstream/upstream.js';
+import { record, ScriptedUpstream } from './scripted-upstream.js';
+
+/** A scripted upstream that notes when it was called, by the Temporal server's clock, and can be made to hang. */
+export class ObservedUpstream extends ScriptedUpstream {
+  readonly createTimes: number[] = [];
+  readonly messageTimes: number[] = [];
+  readonly readTimes: number[] = [];
+  /** What a create or a message shows of the job where it succeeds; null is an answer that could not be read. */
+  createAnswer: Partial<JobRecord> = {};
+  messageAnswer: Partial<JobRecord> | null = {};
+  /** Calls wait for these before they answer. */
+  createGate: Promise<void> | undefined;
+  messageGate: Promise<void> | undefined;
+  readGate: Promise<void> | undefined;
+
+  override async createJob(request: { prompt: string }): Promise<CreatedJob> {
+    this.createTimes.push(attemptTime());
+    const created = await noted(super.createJob(request), this.createGate);
+    return { ...created, job: created.job && { ...created.job, ...this.createAnswer } };
+  }
+
+  override async sendMessage(request: { jobId: string; prompt: string }): Promise<JobRecord> {
+    this.messageTimes.push(attemptTime());
+    const job = await noted(super.sendMessage(request), this.messageGate);
+    return (this.messageAnswer && { ...job, ...this.messageAnswer }) as JobRecord;
+  }
+
+  override async getJob(request: { jobId: string }): Promise<JobRecord> {
+    this.readTimes.push(attemptTime());
+    return noted(super.getJob(request), this.readGate);
+  }
+}
+
+/** The times between the calls, in milliseconds. */
+export function gaps(times: readonly number[]): number[] {
+  return times.slice(1).map((time, i) => time - times[i]!);
+}
+
+/** A promise and the function that settles it. */
+export function gate(): { opened: Promise<void>; open: () => void } {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return { opened, open };
+}
+
+export { record };
+
+function attemptTime(): number {
+  return activityInfo().currentAttemptScheduledTimestampMs;
+}
+
+async function noted<T>(answer: Promise<T>, opened: Promise<void> | undefined): Promise<T> {
+  answer.catch(() => {});
+  await opened;
+  return answer;
+}

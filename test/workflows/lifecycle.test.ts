@@ -1,0 +1,172 @@
+import { WorkflowFailedError } from '@temporalio/client';
+import { ApplicationFailure, defineSearchAttributeKey } from '@temporalio/common';
+import { expect, test } from 'vitest';
+import { jobStateQuery, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { inputHash } from '../../src/input-hash.js';
+import { NotSentError, NotTakenError, RejectedError } from '../../src/upstream/errors.js';
+import { useSkippedTime } from '../support/job-tests.js';
+import { gaps, record } from '../support/observed-upstream.js';
+
+const tests = useSkippedTime();
+const PR = 'https://github.example/a/b/pull/1';
+const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+async function failureOf(result: Promise<unknown>): Promise<ApplicationFailure> {
+  const error = await result.then(
+    () => undefined,
+    (e: unknown) => e,
+  );
+  expect(error).toBeInstanceOf(WorkflowFailedError);
+  const { cause } = error as WorkflowFailedError;
+  expect(cause).toBeInstanceOf(ApplicationFailure);
+  return cause as ApplicationFailure;
+}
+
+test.each(['completed', 'archived', 'failed'])(
+  'a job that the upstream shows as %s ends so, in the shape of the contract',
+  async (status) => {
+    const { upstream, bench } = tests;
+    upstream.show = (read) => (read < 3 ? { status: 'active' } : { status, prLink: PR });
+    const handle = await bench.start({ projectId: 'p 1', prompt: 'Fix it' });
+    const result = await handle.result();
+    expect(result).toEqual({
+      outcome: status,
+      projectId: 'p 1',
+      jobId: 'job-1',
+      job: record({ status, prLink: PR }),
+      followUps: [],
+      usedFollowUpIds: [],
+      startedAt: expect.stringMatching(ISO),
+      finishedAt: expect.stringMatching(ISO),
+      polls: 3,
+    });
+    expect(await handle.query(jobStateQuery)).toEqual({
+      phase: 'done',
+      projectId: 'p 1',
+      jobId: 'job-1',
+      job: record({ status, prLink: PR }),
+      followUps: [],
+      usedFollowUpIds: [],
+      unknown: null,
+      startedAt: result.startedAt,
+      lastChangeAt: expect.stringMatching(ISO),
+      polls: 3,
+    });
+  },
+);
+
+test('a create answered with a terminal status ends the run without a read', async () => {
+  const { upstream, bench } = tests;
+  upstream.createAnswer = { status: 'failed' };
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  expect(await handle.result()).toMatchObject({ outcome: 'failed', jobId: 'job-1', polls: 0 });
+  expect(upstream.reads).toBe(0);
+});
+
+test('an attached job is read and never created', async () => {
+  const { upstream, bench } = tests;
+  const handle = await bench.start({ projectId: 'p1', jobId: 'old/7', usedFollowUpIds: ['a', 'b'] });
+  expect(await handle.result()).toMatchObject({
+    outcome: 'completed',
+    jobId: 'old/7',
+    polls: 1,
+    followUps: [],
+    usedFollowUpIds: ['a', 'b'],
+  });
+  expect(upstream.created).toEqual([]);
+});
+
+test('a status that nobody knows is watched on', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = (read) => ({ status: read < 5 ? 'pausing' : 'completed' });
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 5 });
+});
+
+test('search attributes and memo tell the end, with one upsert per change', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = (read) => (read < 3 ? { status: 'active' } : { status: 'completed', prLink: PR });
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  await handle.result();
+  const { typedSearchAttributes, memo } = await handle.describe();
+  const shown = Object.values(SEARCH_ATTRIBUTE).map((name) =>
+    typedSearchAttributes.get(defineSearchAttributeKey(name, 'KEYWORD')),
+  );
+  expect(shown).toEqual(['p1', 'done', 'completed', PR]);
+  expect(memo).toEqual({
+    jobId: 'job-1',
+    prLink: PR,
+    inputHash: inputHash({ projectId: 'p1', prompt: 'Fix it' }),
+  });
+  const { events } = await handle.fetchHistory();
+  expect(events!.filter((e) => e.upsertWorkflowSearchAttributesEventAttributes)).toHaveLength(3);
+});
+
+test('a pull request address over 255 characters is left out of the search attributes and kept in the memo', async () => {
+  const { upstream, bench } = tests;
+  const prLink = `https://github.example/${'x'.repeat(300)}`;
+  upstream.show = () => ({ status: 'completed', prLink });
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  await handle.result();
+  const { typedSearchAttributes, memo } = await handle.describe();
+  expect(typedSearchAttributes.get(defineSearchAttributeKey(SEARCH_ATTRIBUTE.prLink, 'KEYWORD'))).toBeUndefined();
+  expect(memo?.prLink).toBe(prLink);
+});
+
+test('a refused create fails as CreateRejected with the status and the upstream’s text', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(new RejectedError('upstream answered 422', 422, 'no such repository'));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry' });
+  const failure = await failureOf(handle.result());
+  expect(failure.type).toBe('CreateRejected');
+  expect(failure.nonRetryable).toBe(true);
+  expect(failure.details).toEqual([{ status: 422, error: 'no such repository' }]);
+  expect(upstream.created).toHaveLength(1);
+  expect(upstream.reads).toBe(0);
+  expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'done', jobId: null });
+});
+
+test('a create that is answered 429 waits as long as it is told, else 5 seconds doubling to 5 minutes', async () => {
+  const { upstream, bench } = tests;
+  const told = [30_000, 0, 5 * 3_600_000];
+  upstream.createFaults.push(
+    ...told.map((ms) => new NotTakenError('429', 429, ms)),
+    ...Array.from({ length: 9 }, () => new NotTakenError('429', 429, undefined)),
+  );
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-13' });
+  const waits = gaps(upstream.createTimes).map((ms) => Math.round(ms / 1_000));
+  expect(waits.slice(0, 3)).toEqual([30, 1, 3_600]);
+  const untold = waits.slice(3);
+  expect(untold.every((wait, i) => wait >= 5 && wait <= 300 && wait >= (untold[i - 1] ?? 0))).toBe(true);
+  expect(untold.at(-1)).toBe(300);
+});
+
+test('a create that surely never left is sent again, ever more slowly, at most 5 minutes apart', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(...Array.from({ length: 12 }, () => new NotSentError('connection refused')));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'fail' });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed' });
+  const waits = gaps(upstream.createTimes);
+  expect(waits.every((wait, i) => wait >= (waits[i - 1] ?? 1_000) - 1_000 && wait < 302_000)).toBe(true);
+  expect(upstream.created).toHaveLength(13);
+});
+
+test('waits follow the job: a tenth of the time since the last change, between the bounds', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = (read) => ({ status: read < 60 ? 'active' : 'completed' });
+  const handle = await bench.start({
+    projectId: 'p1',
+    prompt: 'Fix it',
+    polling: { min: '2 seconds', max: 60_000, ratio: 0.1 },
+  });
+  await handle.result();
+  const changedAt = upstream.createTimes[0]!;
+  // This server tells a retry the time at which the attempt before it ended.
+  const times = upstream.readTimes.slice(1);
+  for (const [i, wait] of gaps(times).entries()) {
+    const planned = Math.min(60_000, Math.max(2_000, 0.1 * (times[i]! - changedAt)));
+    expect(wait).toBeGreaterThan(planned * 0.75 - 200);
+    expect(wait).toBeLessThan(Math.min(60_000, planned * 1.25) + 1_000);
+  }
+});
