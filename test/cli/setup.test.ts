@@ -1,0 +1,83 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
+import { ensureSearchAttributes } from '../../src/search-attributes.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { runCli } from './run-cli.js';
+
+const MINUTE = 60_000;
+const DAY_SECONDS = 86_400;
+
+let server: TestServer;
+let sandbox: Sandbox;
+beforeAll(async () => {
+  server = await connectDevServer();
+  sandbox = await startSandbox();
+}, 2 * MINUTE);
+afterAll(async () => {
+  await sandbox.close();
+  await server.close();
+});
+
+function setup(namespace: string, env: Record<string, string> = {}) {
+  return runCli(['setup'], { env: { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: namespace, ...env } });
+}
+
+async function createNamespace(retentionDays: number): Promise<string> {
+  const namespace = `setup-${randomUUID()}`;
+  await server.client.workflowService.registerNamespace({
+    namespace,
+    workflowExecutionRetentionPeriod: { seconds: retentionDays * DAY_SECONDS } as never,
+  });
+  // A server looks for new namespaces every few seconds.
+  const answers = () => server.client.workflowService.describeNamespace({ namespace }).then(() => true, () => false); // prettier-ignore
+  await expect.poll(answers, { timeout: 30_000 }).toBe(true);
+  return namespace;
+}
+
+test(
+  'a fresh namespace gets the search attributes once, and is warned of a short memory',
+  async () => {
+    const namespace = await createNamespace(3);
+    const first = await setup(namespace);
+    expect(first.stdout).toContain('registered AgentJobProject, AgentJobPhase, AgentJobStatus, AgentJobPrLink');
+    expect(first.stdout).toContain('a key is remembered for 3 days after its job ended');
+    expect(first.stderr).toContain('below 30 days');
+    expect(first.stdout).toContain('not checked: UPSTREAM_BASE_URL is not set here');
+    expect(first.code).toBe(0);
+    expect((await setup(namespace)).stdout).toContain('were registered already');
+  },
+  2 * MINUTE,
+);
+
+test(
+  'an upstream that answers is told, one that refuses the key or is silent is an error',
+  async () => {
+    const env = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey };
+    const good = await setup(server.namespace, env);
+    expect(good.stdout).toContain(`${sandbox.url} answers`);
+    expect(good.stderr).toBe('');
+    expect(good.code).toBe(0);
+    const refused = await setup(server.namespace, { ...env, ADMIN_API_KEY: 'not-this-one' });
+    expect(refused.stdout).toContain('401');
+    expect(refused.stdout).not.toContain('not-this-one');
+    expect(refused.code).toBe(1);
+    const silent = await setup(server.namespace, { ...env, UPSTREAM_BASE_URL: 'http://127.0.0.1:1' });
+    expect(silent.code).toBe(1);
+  },
+  MINUTE,
+);
+
+test('where the server refuses, the error holds the commands that somebody else can run', async () => {
+  const denied = () => Promise.reject(Object.assign(new Error('Request unauthorized'), { code: 7 }));
+  const connection = { operatorService: { listSearchAttributes: denied, addSearchAttributes: denied } };
+  await expect(ensureSearchAttributes(connection, 'team.acct')).rejects.toMatchObject({
+    name: 'SearchAttributesRefusedError',
+    commands: [
+      expect.stringContaining(
+        'temporal operator search-attribute create --namespace "team.acct" --name AgentJobProject',
+      ),
+      expect.stringContaining('tcld namespace search-attributes add --namespace "team.acct"'),
+    ],
+  });
+});
