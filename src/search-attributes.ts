@@ -18,7 +18,7 @@ interface Connected {
 /** The server does not let this caller register search attributes; `commands` do it with other rights. */
 export class SearchAttributesRefusedError extends Error {
   override readonly name = 'SearchAttributesRefusedError';
-  readonly commands: string[];
+  readonly commands: { selfHosted: string[]; cloud: string };
   constructor(namespace: string, cause: unknown) {
     const why = cause instanceof Error ? cause.message : String(cause);
     super(`search attributes of namespace "${namespace}" could not be registered: ${why}`, { cause });
@@ -49,11 +49,12 @@ async function add({ operatorService }: Connected, namespace: string, names: str
 }
 
 /** The same registration with Temporal's own command-line tools. */
-function registrationCommands(namespace: string): string[] {
-  const cli = NAMES.map((name) => `--name ${name} --type Keyword`).join(' ');
-  const tcld = NAMES.map((name) => `--search-attribute "${name}=Keyword"`).join(' ');
-  return [
-    `temporal operator search-attribute create --namespace "${namespace}" ${cli}`,
-    `tcld namespace search-attributes add --namespace "${namespace}" ${tcld}`,
-  ];
+function registrationCommands(namespace: string): { selfHosted: string[]; cloud: string } {
+  const attributes = NAMES.map((name) => `--search-attribute "${name}=Keyword"`).join(' ');
+  return {
+    selfHosted: NAMES.map(
+      (name) => `temporal operator search-attribute create --namespace "${namespace}" --name ${name} --type Keyword`,
+    ),
+    cloud: `tcld namespace search-attributes add --namespace "${namespace}" ${attributes}`,
+  };
 }

@@ -49,8 +49,10 @@ async function registerSearchAttributes(client: Client): Promise<boolean> {
     return true;
   } catch (error) {
     if (!(error instanceof SearchAttributesRefusedError)) throw error;
-    tell(`agent-jobs: ${error.message}\nSomebody with the rights must run one of:`);
-    for (const line of error.commands) tell(`  ${line}`);
+    const { selfHosted, cloud } = error.commands;
+    tell(`agent-jobs: ${error.message}\nSomebody with the rights must run, on a server of your own:`);
+    for (const line of selfHosted) tell(`  ${line}`);
+    tell(`on Temporal Cloud:\n  ${cloud}`);
     return false;
   }
 }

@@ -12,18 +12,25 @@ import {
   UnknownOutcomeError,
 } from './errors.js';
 import { readRun } from './run-record.js';
-import { isOutage } from './temporal-call.js';
+import { isOutage, withOwnSignal } from './temporal-call.js';
 
 /** A wait of hours should outlive a restart of the server. */
 const OUTAGE_PAUSE_MS = 2_000;
+/** A wait is made of rounds, so that what each request leaves behind on its signal stays little. */
+const ROUND_MS = 5 * 60_000;
 
 /** Waits for a job's end, over continue-as-new and outages of Temporal; throws the typed error of each failure. */
 export async function waitForResult(client: Client, workflowId: string, signal?: AbortSignal): Promise<AgentJobResult> {
   for (;;) {
+    const round = AbortSignal.timeout(ROUND_MS);
     try {
-      return await readResult(client, workflowId);
+      return await withOwnSignal(client, AbortSignal.any(signal === undefined ? [round] : [round, signal]), () =>
+        readResult(client, workflowId),
+      );
     } catch (error) {
-      if (signal?.aborted || !isOutage(error)) throw error;
+      if (signal?.aborted) throw error;
+      if (round.aborted) continue;
+      if (!isOutage(error)) throw error;
       await delay(OUTAGE_PAUSE_MS, undefined, signal === undefined ? {} : { signal });
     }
   }

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { isGrpcServiceError, ServiceError, type Client } from '@temporalio/client';
 import { NamespaceNotFoundError } from '@temporalio/common';
 import { TemporalCallError } from './errors.js';
@@ -22,10 +23,23 @@ export async function temporalCall<T>(
 ): Promise<T> {
   signal?.throwIfAborted();
   try {
-    return await (signal === undefined ? call() : client.withAbortSignal(signal, call));
+    return await (signal === undefined ? call() : withOwnSignal(client, signal, call));
   } catch (error) {
     signal?.throwIfAborted();
     throw explain(client, error);
+  }
+}
+
+/** Runs calls under a signal. The SDK adds a listener with each request and removes none: the caller's own signal must not collect them. */
+export async function withOwnSignal<T>(client: Client, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
+  const own = new AbortController();
+  setMaxListeners(0, own.signal);
+  const forward = () => own.abort(signal.reason);
+  signal.addEventListener('abort', forward, { once: true });
+  try {
+    return await client.withAbortSignal(own.signal, call);
+  } finally {
+    signal.removeEventListener('abort', forward);
   }
 }
 

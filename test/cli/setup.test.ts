@@ -73,11 +73,11 @@ test('where the server refuses, the error holds the commands that somebody else 
   const connection = { operatorService: { listSearchAttributes: denied, addSearchAttributes: denied } };
   await expect(ensureSearchAttributes(connection, 'team.acct')).rejects.toMatchObject({
     name: 'SearchAttributesRefusedError',
-    commands: [
-      expect.stringContaining(
-        'temporal operator search-attribute create --namespace "team.acct" --name AgentJobProject',
-      ),
-      expect.stringContaining('tcld namespace search-attributes add --namespace "team.acct"'),
-    ],
+    commands: {
+      selfHosted: expect.arrayContaining([
+        'temporal operator search-attribute create --namespace "team.acct" --name AgentJobProject --type Keyword',
+      ]),
+      cloud: expect.stringContaining('tcld namespace search-attributes add --namespace "team.acct"'),
+    },
   });
 });

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AgentJobs, TemporalCallError, type JobSummary } from '../../src/starter.js';
@@ -29,6 +30,15 @@ test('an update that no worker takes ends with its signal', async () => {
   const waiting = job.sendFollowUp('one', { signal: AbortSignal.timeout(300) });
   await expect(waiting).rejects.toMatchObject({ name: 'TimeoutError' });
   await server.client.workflow.getHandle(job.workflowId).terminate();
+});
+
+test('a signal that outlives many calls collects no listeners', async () => {
+  const { signal } = new AbortController();
+  const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'hello' }, { signal });
+  await job.result({ signal });
+  await job.state({ signal });
+  await job.followUp('more', { signal });
+  expect(getEventListeners(signal, 'abort')).toEqual([]);
 });
 
 test('a list shows the jobs of one project alone, whatever its name', async () => {
