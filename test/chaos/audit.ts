@@ -1,0 +1,165 @@
+/** Compares what callers were told, what workflows say and what the upstream's books hold. */
+import type { FollowUpState } from '../../src/contract.js';
+import type { Books } from './books.js';
+import type { CallerRecord } from './caller.js';
+import type { RunStory } from './history.js';
+
+export interface Violation {
+  workflowId: string;
+  what: string;
+}
+
+export interface AuditResult {
+  violations: Violation[];
+  /** Allowed by policy `retry`, and told apart: prompts with more than one job, messages delivered more than once. */
+  repeatedByPolicy: { jobs: number; messages: number };
+  doubled: number;
+  lost: number;
+}
+
+/**
+ * Temporal has a task done again where a message came in with the very task that ended the run (1, 31), or a worker or the server
+ * left (13, 17, 18); any other cause is a bug in workflow code.
+ */
+const BENIGN_TASK_FAILURE = /^(1|13|17|18|31):/;
+/** Ends at which follow-ups that still wait are given up. */
+const ENDS_THAT_ABANDON = ['timedOut', 'abandoned', 'lost', 'Canceled', 'CreateRejected', 'UnknownOutcome'];
+
+/** One job's side of the story: its caller, and the runs of its workflow in order. */
+export interface JobCase {
+  caller: CallerRecord;
+  runs: RunStory[];
+}
+
+export function audit(cases: readonly JobCase[], books: Books): AuditResult {
+  const result: AuditResult = { violations: [], repeatedByPolicy: { jobs: 0, messages: 0 }, doubled: 0, lost: 0 };
+  for (const job of cases) {
+    const view = viewOf(job, books, result);
+    checkEnding(view);
+    checkCreates(view);
+    checkFollowUps(view);
+    checkOrder(view);
+    checkUnknowns(view);
+  }
+  return result;
+}
+
+interface View extends JobCase {
+  result: AuditResult;
+  created: string[];
+  /** Prompts as delivered to the job that the workflow knows. */
+  delivered: string[];
+  /** Of all runs together, in the order queued. */
+  states: Map<string, FollowUpState>;
+  fail: (what: string) => void;
+}
+
+function viewOf(job: JobCase, books: Books, result: AuditResult): View {
+  const { plan, workflowId } = job.caller;
+  const known = new Set(job.runs.map(({ jobId }) => jobId).filter((id) => id !== null));
+  const states = new Map<string, FollowUpState>();
+  for (const { followUps } of job.runs) {
+    for (const { id, state } of followUps) {
+      if (states.get(id) === 'abandoned') states.delete(id);
+      if (!states.has(id)) states.set(id, state);
+    }
+  }
+  return {
+    ...job,
+    result,
+    created: books.jobsOfPrompt.get(plan.prompt) ?? [],
+    delivered: [...known].flatMap((id) => books.messagesOfJob.get(id) ?? []),
+    states,
+    fail: (what) => result.violations.push({ workflowId, what }),
+  };
+}
+
+function checkEnding({ caller, runs, fail }: View): void {
+  if (!caller.isStarted) return fail('its caller never got it started');
+  if (runs.length === 0) return fail('LOST: the start was confirmed, and there is no workflow');
+  for (const { status, runId, failedTasks } of runs) {
+    if (!['COMPLETED', 'FAILED', 'CANCELLED', 'CONTINUED_AS_NEW'].includes(status)) fail(`run ${runId} is ${status}`);
+    const bugs = failedTasks.filter((text) => !BENIGN_TASK_FAILURE.test(text));
+    for (const bug of bugs) fail(`a workflow task failed: ${bug}`);
+  }
+  const last = runs.at(-1)!;
+  const allowed = ['completed', 'abandoned', 'CreateRejected', 'UnknownOutcome'];
+  if (caller.plan.isShort) allowed.push('timedOut');
+  if (caller.plan.cancelAfterMs !== null) allowed.push('Canceled');
+  if (!allowed.includes(last.ending ?? '')) fail(`ended as ${last.ending}`);
+  if (caller.ending === null) fail('its caller never learned how it ended');
+}
+
+function checkCreates({ caller, runs, created, result, fail }: View): void {
+  if (created.length > 1) {
+    if (caller.plan.policy === 'retry') result.repeatedByPolicy.jobs += created.length - 1;
+    else {
+      result.doubled += created.length - 1;
+      fail(`DOUBLED: its prompt made ${created.length} jobs: ${created.join(', ')}`);
+    }
+  }
+  const known = runs.map(({ jobId }) => jobId).filter((id) => id !== null);
+  for (const id of known) if (!created.includes(id)) fail(`knows job ${id}, which its prompt did not make`);
+  const mayNotKnow =
+    caller.plan.policy === 'retry' ||
+    runs.some(
+      ({ ending, unknownAtEnd }) => ending === 'UnknownOutcome' || ending === 'abandoned' || unknownAtEnd !== null,
+    );
+  if (created.some((id) => !known.includes(id)) && !mayNotKnow) {
+    result.lost += 1;
+    fail(`LOST: job ${created.join(', ')} exists, and the workflow knows ${known.join(', ') || 'none'}`);
+  }
+}
+
+function checkFollowUps({ caller, runs, delivered, states, result, fail }: View): void {
+  const { plan, accepted, answers } = caller;
+  const wasAbandoned = runs.some(({ ending }) => ENDS_THAT_ABANDON.includes(ending ?? ''));
+  for (const id of accepted) {
+    if (states.has(id) && (states.get(id) !== 'abandoned' || wasAbandoned)) continue;
+    result.lost += 1;
+    fail(`LOST: follow-up ${id} was taken and is ${states.get(id) ?? 'not there'}`);
+  }
+  for (const { id, prompt } of plan.followUps) {
+    const times = delivered.filter((text) => text === prompt).length;
+    const state = states.get(id);
+    if (times > 1 && plan.policy === 'retry') result.repeatedByPolicy.messages += times - 1;
+    else if (times > 1) {
+      result.doubled += times - 1;
+      fail(`DOUBLED: follow-up ${id} was delivered ${times} times`);
+    }
+    if (state === 'sent' && times === 0) {
+      result.lost += 1;
+      fail(`LOST: follow-up ${id} is said to be sent and never arrived`);
+    }
+    if (times > 0 && state !== 'sent' && state !== 'unknown')
+      fail(`follow-up ${id} arrived and is ${state ?? 'not known'}`);
+    if (state === 'queued') fail(`follow-up ${id} still waits`);
+    for (const answer of answers.get(id) ?? []) {
+      const fits = answer === state || answer === 'queued' || answer === 'unknown' || answer === 'abandoned';
+      if (!fits) fail(`follow-up ${id} was answered ${answer} and is ${state ?? 'not known'}`);
+    }
+  }
+}
+
+/** Delivered in the order queued, and queued in the order in which the caller, who waits for each, sent them. */
+function checkOrder({ caller, delivered, states, fail }: View): void {
+  const { plan, accepted } = caller;
+  const idOf = new Map(plan.followUps.map(({ id, prompt }) => [prompt, id]));
+  const arrived = [...new Set(delivered.map((prompt) => idOf.get(prompt) ?? `(foreign) ${prompt}`))];
+  const queued = [...states.keys()];
+  const inQueue = queued.filter((id) => arrived.includes(id));
+  if (inQueue.join() !== arrived.join()) fail(`order: queued ${inQueue.join()}, delivered ${arrived.join()}`);
+  const wanted = accepted.filter((id) => arrived.includes(id));
+  const got = arrived.filter((id) => accepted.includes(id));
+  if (wanted.join() !== got.join()) fail(`order: accepted ${wanted.join()}, delivered ${got.join()}`);
+}
+
+/** Under `ask` each unknown must have been shown; under the others it ends or repeats by itself. */
+function checkUnknowns({ caller, runs, fail }: View): void {
+  if (caller.plan.policy !== 'ask') return;
+  for (const { runId, unknowns, shown, unknownAtEnd } of runs) {
+    // A cancellation may come first; the closed run's state shows it then.
+    const told = shown + (unknownAtEnd === null ? 0 : 1);
+    if (told < unknowns.length) fail(`run ${runId}: ${unknowns.length} writes were unknown, ${told} were shown`);
+  }
+}

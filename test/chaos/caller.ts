@@ -1,0 +1,171 @@
+/** A service that uses agent jobs: it repeats what failed, with the same key or id, as a sensible service would. */
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  CreateRejectedError,
+  InvalidInputError,
+  JobNotFoundError,
+  KeyConflictError,
+  MessageRefusedError,
+  NoJobError,
+  type AgentJobs,
+  type FollowUpState,
+  type JobHandle,
+} from '../../src/starter.js';
+import { agentJobWorkflowId } from '../../src/contract.js';
+import type { FollowUpPlan, JobPlan } from './job-plan.js';
+
+/** What a caller was told; the audit holds the system to it. */
+export interface CallerRecord {
+  plan: JobPlan;
+  workflowId: string;
+  isStarted: boolean;
+  /** Ids of follow-ups that the system said it has, in the order in which it said so. */
+  accepted: string[];
+  /** What `sendFollowUp` answered. */
+  answers: Map<string, Set<FollowUpState>>;
+  /** Definite refusals of follow-ups, by id. */
+  refused: Map<string, string>;
+  /** The last result's outcome or the name of its error; null where the caller gave up waiting. */
+  ending: string | null;
+}
+
+/** Errors after which saying the same again is pointless. */
+const DEFINITE = [
+  KeyConflictError,
+  InvalidInputError,
+  NoJobError,
+  MessageRefusedError,
+  JobNotFoundError,
+  CreateRejectedError,
+];
+const ATTEMPT_LIMIT_MS = 90_000;
+const BETWEEN_ATTEMPTS_MS = 500;
+/** A caller starts a refused job again, with the same key. */
+const MOST_RESTARTS = 2;
+
+export class Caller {
+  readonly record: CallerRecord;
+  readonly #jobs: AgentJobs;
+  readonly #giveUp: AbortSignal;
+  readonly #onError: (name: string) => void;
+
+  constructor(jobs: AgentJobs, plan: JobPlan, giveUp: AbortSignal, onError: (name: string) => void) {
+    this.#jobs = jobs;
+    this.#giveUp = giveUp;
+    this.#onError = onError;
+    const workflowId = agentJobWorkflowId(plan.projectId, plan.key);
+    this.record = {
+      plan,
+      workflowId,
+      isStarted: false,
+      accepted: [],
+      answers: new Map(),
+      refused: new Map(),
+      ending: null,
+    };
+  }
+
+  /** Lives through the whole plan; never rejects. */
+  async run(): Promise<CallerRecord> {
+    const { plan, workflowId } = this.record;
+    const job = this.#jobs.handle(workflowId);
+    try {
+      await Promise.all(Array.from({ length: plan.starts }, () => this.#start()));
+      this.record.isStarted = true;
+      const cancel = this.#cancelLater(job);
+      for (const followUp of plan.followUps.filter(({ isAfterEnd }) => !isAfterEnd))
+        await this.#followUp(job, followUp);
+      await cancel;
+      await this.#untilEnd(job);
+      for (const followUp of plan.followUps.filter(({ isAfterEnd }) => isAfterEnd)) {
+        await this.#followUp(job, followUp);
+        await this.#untilEnd(job);
+      }
+    } catch (error) {
+      if (!this.#giveUp.aborted) this.record.ending = `caller: ${nameOf(error)}`;
+    }
+    return this.record;
+  }
+
+  #start(): Promise<JobHandle> {
+    const { key, projectId, prompt, options } = this.record.plan;
+    return this.#persist((signal) => this.#jobs.start({ key, projectId, prompt, ...options }, { signal }));
+  }
+
+  async #cancelLater(job: JobHandle): Promise<void> {
+    const { cancelAfterMs } = this.record.plan;
+    if (cancelAfterMs === null) return;
+    await pause(cancelAfterMs, undefined, { signal: this.#giveUp });
+    await this.#persist((signal) => job.cancel({ signal })).catch(ignoreDefinite);
+  }
+
+  /** All copies at once, of which one may go by the other way. */
+  async #followUp(job: JobHandle, plan: FollowUpPlan): Promise<void> {
+    await pause(plan.waitMs, undefined, { signal: this.#giveUp });
+    const ways = Array.from({ length: plan.copies }, (_, copy) => (copy === 1 ? other(plan.by) : plan.by));
+    await Promise.all(ways.map((way) => this.#send(job, plan, way)));
+  }
+
+  async #send(job: JobHandle, { id, prompt }: FollowUpPlan, way: 'signal' | 'update'): Promise<void> {
+    try {
+      await this.#persist(async (signal) => {
+        if (way === 'signal') await job.followUp(prompt, { id, signal });
+        else this.#answered(id, (await job.sendFollowUp(prompt, { id, signal })).state);
+      });
+      if (!this.record.accepted.includes(id)) this.record.accepted.push(id);
+    } catch (error) {
+      ignoreDefinite(error);
+      this.record.refused.set(id, nameOf(error));
+    }
+  }
+
+  #answered(id: string, state: FollowUpState): void {
+    const answers = this.record.answers.get(id) ?? new Set();
+    this.record.answers.set(id, answers.add(state));
+  }
+
+  async #untilEnd(job: JobHandle): Promise<void> {
+    for (let restarts = 0; ; restarts++) {
+      try {
+        const { outcome } = await job.result({ signal: this.#giveUp });
+        this.record.ending = outcome;
+        return;
+      } catch (error) {
+        if (this.#giveUp.aborted) throw error;
+        this.record.ending = nameOf(error);
+        if (!(error instanceof CreateRejectedError) || restarts === MOST_RESTARTS) return;
+        await this.#start();
+      }
+    }
+  }
+
+  /** Says the same again until the system gives a definite answer. */
+  async #persist<T>(attempt: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    for (;;) {
+      this.#giveUp.throwIfAborted();
+      try {
+        return await attempt(AbortSignal.any([this.#giveUp, AbortSignal.timeout(ATTEMPT_LIMIT_MS)]));
+      } catch (error) {
+        if (isDefinite(error) || this.#giveUp.aborted) throw error;
+        this.#onError(nameOf(error));
+        await pause(BETWEEN_ATTEMPTS_MS, undefined, { signal: this.#giveUp });
+      }
+    }
+  }
+}
+
+function other(way: 'signal' | 'update'): 'signal' | 'update' {
+  return way === 'signal' ? 'update' : 'signal';
+}
+
+function isDefinite(error: unknown): boolean {
+  return DEFINITE.some((type) => error instanceof type);
+}
+
+function ignoreDefinite(error: unknown): void {
+  if (!isDefinite(error)) throw error;
+}
+
+function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error;
+}

@@ -1,0 +1,264 @@
+/** One run of the crash suite: start everything, load it, disturb it, let it calm down, compare the books. */
+import { setMaxListeners } from 'node:events';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Client, Connection } from '@temporalio/client';
+import { AgentJobs, agentJobWorkflowId } from '../../src/starter.js';
+import { SANDBOX_API_KEY, type FaultRule } from '../../src/testing.js';
+import { audit, type AuditResult, type JobCase } from './audit.js';
+import { Books } from './books.js';
+import { Caller, type CallerRecord } from './caller.js';
+import { disturb } from './disturbance.js';
+import { readStory, type RunStory } from './history.js';
+import { planJob, type JobPlan } from './job-plan.js';
+import { Operator } from './operator.js';
+import { planSabotage } from './sabotage.js';
+import type { KillableTemporal } from './temporal-server.js';
+import { UpstreamProcess } from './upstream-process.js';
+import { WorkerFleet } from './worker-fleet.js';
+
+// Hundreds of calls wait on the same few signals.
+setMaxListeners(0);
+
+export interface ChaosOptions {
+  seed: number;
+  /** How long new jobs are started. */
+  loadMs: number;
+  /** Ends the load earlier. */
+  mostJobs?: number | undefined;
+  /** Jobs under way at once. */
+  concurrency: number;
+  workers: number;
+  faults: readonly FaultRule[];
+  /** Mean pause between two strikes at whole processes; none where null. */
+  disturbEveryMs: number | null;
+  /** Workers are struck from within at one of their first so many writes; null leaves them alone. */
+  sabotageWithin: number | null;
+  writesPerJob?: number | undefined;
+  upstreamTimeout: string;
+  /** How long the jobs may take to end once nothing disturbs them any more. */
+  calmMs: number;
+  say: (line: string) => void;
+}
+
+export interface ChaosReport extends AuditResult {
+  seed: number;
+  jobs: number;
+  writes: number;
+  seconds: number;
+  struck: Map<string, number>;
+  disturbances: Map<string, number>;
+  callerErrors: Map<string, number>;
+  endings: Map<string, number>;
+  /** By cause, all policies. */
+  unknowns: Map<string, number>;
+  /** Unknown writes that were put before a person. */
+  asked: number;
+  stories: RunStory[];
+  books: { jobs: number; messages: number };
+  workersStarted: number;
+}
+
+export async function runChaos(temporal: KillableTemporal, options: ChaosOptions): Promise<ChaosReport> {
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-chaos-'));
+  const run = await ChaosRun.start(temporal, options, folder);
+  try {
+    return await run.complete();
+  } finally {
+    await run.close();
+  }
+}
+
+class ChaosRun {
+  readonly #temporal: KillableTemporal;
+  readonly #options: ChaosOptions;
+  readonly #runName: string;
+  readonly #connection: Connection;
+  readonly #client: Client;
+  readonly #jobs: AgentJobs;
+  readonly #upstream: UpstreamProcess;
+  readonly #fleet: WorkerFleet;
+  readonly #books: Books;
+  readonly #operator: Operator;
+  readonly #plans = new Map<string, JobPlan>();
+  readonly #callerErrors = new Map<string, number>();
+  readonly #startedAt = Date.now();
+
+  static async start(temporal: KillableTemporal, options: ChaosOptions, folder: string): Promise<ChaosRun> {
+    const { faults } = options;
+    const upstream = await UpstreamProcess.start({
+      folder,
+      activeMs: options.writesPerJob === undefined ? 1_500 : 200,
+      faults,
+    });
+    const connection = await Connection.connect({ address: temporal.address });
+    options.say(`seed ${options.seed}, files in ${folder}`);
+    return new ChaosRun(temporal, options, { folder, upstream, connection });
+  }
+
+  private constructor(
+    temporal: KillableTemporal,
+    options: ChaosOptions,
+    { folder, upstream, connection }: { folder: string; upstream: UpstreamProcess; connection: Connection },
+  ) {
+    this.#temporal = temporal;
+    this.#options = options;
+    this.#runName = `chaos-${options.seed}-${Date.now().toString(36)}`;
+    this.#connection = connection;
+    this.#client = new Client({ connection, namespace: temporal.namespace });
+    this.#jobs = new AgentJobs({ client: this.#client, taskQueue: this.#runName });
+    this.#upstream = upstream;
+    this.#books = new Books(upstream.journal);
+    this.#fleet = new WorkerFleet({
+      workers: options.workers,
+      folder,
+      env: {
+        TEMPORAL_ADDRESS: temporal.address,
+        TEMPORAL_NAMESPACE: temporal.namespace,
+        AGENT_JOBS_TASK_QUEUE: this.#runName,
+        UPSTREAM_BASE_URL: upstream.url,
+        UPSTREAM_TIMEOUT: options.upstreamTimeout,
+        ADMIN_API_KEY: SANDBOX_API_KEY,
+        LOG_LEVEL: 'warn',
+      },
+      sabotage: options.sabotageWithin === null ? null : planSabotage(options.seed, options.sabotageWithin),
+    });
+    this.#operator = new Operator({
+      jobs: this.#jobs,
+      books: this.#books,
+      promptOf: (workflowId, followUpId) => this.#promptOf(workflowId, followUpId),
+      isUpstreamUp: () => upstream.control.now(),
+      seed: options.seed,
+    });
+  }
+
+  async complete(): Promise<ChaosReport> {
+    const { seed, loadMs, disturbEveryMs, calmMs, say } = this.#options;
+    this.#operator.start();
+    const overload = new AbortController();
+    const giveUp = new AbortController();
+    const progress = setInterval(() => this.#sayProgress(), 30_000);
+    const parts = {
+      fleet: this.#fleet,
+      temporal: this.#temporal,
+      upstream: this.#upstream,
+      workers: this.#options.workers,
+    };
+    const disturbing = disturbEveryMs === null ? null : disturb(parts, seed, disturbEveryMs, overload.signal);
+    const timer = setTimeout(() => overload.abort(), loadMs);
+    const callers = await this.#load(overload.signal, giveUp.signal);
+    overload.abort();
+    clearTimeout(timer);
+    const disturbances = (await disturbing) ?? new Map<string, number>();
+    this.#fleet.calm();
+    await this.#upstream.calm();
+    say(`${callers.length} jobs started; nothing disturbs them any more`);
+    const limit = setTimeout(() => giveUp.abort(), calmMs);
+    const records = await Promise.all(callers);
+    clearTimeout(limit);
+    clearInterval(progress);
+    return this.#compare(records, disturbances);
+  }
+
+  async close(): Promise<void> {
+    await this.#operator.close();
+    await this.#fleet.close();
+    await this.#upstream.close();
+    await this.#connection.close();
+  }
+
+  /** Starts callers, at most so many at a time, until the signal or until the last of them has finished. */
+  async #load(until: AbortSignal, giveUp: AbortSignal): Promise<Promise<CallerRecord>[]> {
+    const { concurrency, mostJobs = Infinity } = this.#options;
+    const callers: Promise<CallerRecord>[] = [];
+    let underWay = 0;
+    while (!until.aborted) {
+      if (underWay < concurrency && callers.length < mostJobs) {
+        underWay += 1;
+        callers.push(this.#call(callers.length + 1, giveUp).finally(() => (underWay -= 1)));
+        await pause(5);
+      } else if (underWay === 0) break;
+      else await pause(20);
+    }
+    return callers;
+  }
+
+  #call(number: number, giveUp: AbortSignal): Promise<CallerRecord> {
+    const { seed, writesPerJob } = this.#options;
+    const plan = planJob({ seed, runName: this.#runName, writesPerJob }, number);
+    this.#plans.set(agentJobWorkflowId(plan.projectId, plan.key), plan);
+    return new Caller(this.#jobs, plan, giveUp, (name) => count(this.#callerErrors, name)).run();
+  }
+
+  #promptOf(workflowId: string, followUpId: string | undefined): string {
+    const plan = this.#plans.get(workflowId);
+    if (followUpId === undefined) return plan?.prompt ?? '';
+    return plan?.followUps.find(({ id }) => id === followUpId)?.prompt ?? '';
+  }
+
+  async #compare(records: CallerRecord[], disturbances: Map<string, number>): Promise<ChaosReport> {
+    this.#options.say('comparing the books');
+    const stories = await this.#readStories();
+    await this.#operator.close();
+    this.#books.refresh();
+    const runsOf = new Map<string, RunStory[]>();
+    for (const story of stories.toSorted((a, b) => a.startedAt - b.startedAt)) {
+      runsOf.set(story.workflowId, [...(runsOf.get(story.workflowId) ?? []), story]);
+    }
+    const cases: JobCase[] = records.map((caller) => ({ caller, runs: runsOf.get(caller.workflowId) ?? [] }));
+    for (const strike of this.#fleet.strikes()) count(disturbances, `worker: ${strike}`);
+    return {
+      ...audit(cases, this.#books),
+      seed: this.#options.seed,
+      jobs: records.length,
+      writes: records.reduce((sum, { accepted }) => sum + 1 + accepted.length, 0),
+      seconds: (Date.now() - this.#startedAt) / 1_000,
+      struck: new Map(this.#upstream.struck),
+      disturbances,
+      callerErrors: this.#callerErrors,
+      endings: tally(records.map(({ ending }) => ending ?? 'not known')),
+      unknowns: tally(stories.flatMap(({ unknowns }) => unknowns)),
+      asked: this.#operator.shown.size,
+      stories,
+      books: { jobs: this.#books.jobs, messages: this.#books.messages },
+      workersStarted: this.#fleet.started,
+    };
+  }
+
+  async #readStories(): Promise<RunStory[]> {
+    const runs = [];
+    for await (const { workflowId, runId, startTime, status } of this.#client.workflow.list({
+      query: `TaskQueue = '${this.#runName}'`,
+    })) {
+      runs.push({ workflowId, runId, startedAt: startTime.getTime(), status: status.name });
+    }
+    const stories: RunStory[] = [];
+    const next = runs.values();
+    const reader = async () => {
+      for (const run of next) stories.push(await readStory(this.#client, run));
+    };
+    await Promise.all(Array.from({ length: 8 }, reader));
+    return stories;
+  }
+
+  #sayProgress(): void {
+    this.#books.refresh();
+    const seconds = Math.round((Date.now() - this.#startedAt) / 1_000);
+    const { jobs, messages } = this.#books;
+    this.#options.say(
+      `${seconds} s: ${this.#plans.size} jobs started, upstream has ${jobs} jobs and ${messages} messages, ${this.#operator.shown.size} unknowns shown, ${this.#fleet.started} worker processes`,
+    );
+  }
+}
+
+export function count(tallies: Map<string, number>, name: string): void {
+  tallies.set(name, (tallies.get(name) ?? 0) + 1);
+}
+
+function tally(names: string[]): Map<string, number> {
+  const tallies = new Map<string, number>();
+  for (const name of names) count(tallies, name);
+  return tallies;
+}

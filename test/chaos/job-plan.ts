@@ -1,0 +1,95 @@
+/** What each caller is going to do, drawn from the seed before anything runs. */
+import type { AgentJobOptions, UnknownOutcomePolicy } from '../../src/contract.js';
+import { Draw } from './draw.js';
+
+export interface FollowUpPlan {
+  id: string;
+  prompt: string;
+  by: 'signal' | 'update';
+  /** Pause before it is sent. */
+  waitMs: number;
+  /** Sent so often at the same time, under the same id. */
+  copies: number;
+  /** Sent after the job has ended. */
+  isAfterEnd: boolean;
+}
+
+export interface JobPlan {
+  key: string;
+  projectId: string;
+  prompt: string;
+  policy: UnknownOutcomePolicy;
+  options: AgentJobOptions;
+  /** Started so often at the same time, with the same key. */
+  starts: number;
+  followUps: FollowUpPlan[];
+  cancelAfterMs: number | null;
+  /** Ends before its job may have: `timedOut` is an honest end. */
+  isShort: boolean;
+}
+
+export interface PlanOptions {
+  seed: number;
+  /** Sets this run's jobs apart from those of others on the same server. */
+  runName: string;
+  /** All writes of a job queue at once, under policy `ask`, and nothing else happens: as many writes as possible. */
+  writesPerJob?: number | undefined;
+}
+
+const PROJECTS = 12;
+
+export function planJob({ seed, runName, writesPerJob }: PlanOptions, number: number): JobPlan {
+  const draw = new Draw(seed, `job ${number}`);
+  const key = `job-${number}`;
+  const place = { key, projectId: `${runName}-${number % PROJECTS}`, prompt: `[${runName} ${key}] Mend the build` };
+  if (writesPerJob !== undefined) return manyWrites(place, writesPerJob);
+  const policy = draw.pick<UnknownOutcomePolicy>(['ask', 'ask', 'ask', 'ask', 'ask', 'ask', 'fail', 'retry']);
+  const isShort = draw.chance(0.04);
+  return {
+    ...place,
+    policy,
+    options: {
+      polling: { min: '1 second', max: '3 seconds', ratio: 0.1 },
+      settle: draw.pick(['0 seconds', '500 milliseconds', '2 seconds']),
+      linger: draw.chance(0.15) ? '3 seconds' : 0,
+      onUnknownOutcome: policy,
+      ...(draw.chance(0.05) ? { decideWithin: '4 seconds' } : {}),
+      ...(isShort ? { deadline: '6 seconds' } : {}),
+    },
+    starts: draw.chance(0.2) ? 2 : 1,
+    followUps: planFollowUps(draw, key),
+    cancelAfterMs: draw.chance(0.03) ? draw.between(0, 6_000) : null,
+    isShort,
+  };
+}
+
+function planFollowUps(draw: Draw, key: string): FollowUpPlan[] {
+  const count = draw.pick([0, 1, 1, 2, 3]);
+  return Array.from({ length: count }, (_, index) => ({
+    id: `${key}-f${index + 1}`,
+    prompt: `[${key}-f${index + 1}] And the tests`,
+    by: draw.pick(['signal', 'update'] as const),
+    waitMs: draw.between(0, 2_500),
+    copies: draw.pick([1, 1, 1, 2, 3]),
+    isAfterEnd: index === count - 1 && draw.chance(0.25),
+  }));
+}
+
+function manyWrites(place: Pick<JobPlan, 'key' | 'projectId' | 'prompt'>, writes: number): JobPlan {
+  return {
+    ...place,
+    policy: 'ask',
+    options: { polling: { min: '2 seconds', max: '10 seconds', ratio: 0.5 }, settle: 0, onUnknownOutcome: 'ask' },
+    starts: 1,
+    followUps: Array.from({ length: writes - 1 }, (_, index) => ({
+      id: `${place.key}-f${index + 1}`,
+      prompt: `[${place.key}-f${index + 1}] And the tests`,
+      by: 'signal',
+      waitMs: 0,
+      copies: 1,
+      isAfterEnd: false,
+    })),
+    cancelAfterMs: null,
+    isShort: false,
+  };
+}

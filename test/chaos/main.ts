@@ -1,0 +1,94 @@
+/** The crash suite's long version: `npm run chaos -- --minutes 20 --seed 7`. */
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { findDevServer } from '../../src/embedded/dev-server-program.js';
+import { runChaos, type ChaosOptions } from './chaos-run.js';
+import { everyFault } from './faults.js';
+import { formatReport } from './report.js';
+import { connectCommandedTemporal, startFileTemporal, type KillableTemporal } from './temporal-server.js';
+
+const USAGE = `Usage: npm run chaos -- [options]
+
+  --minutes N            how long jobs are started and disturbed, default 2; with --writes as long as it takes
+  --seed N               the same seed plans the same jobs, faults and strikes; default: a random one
+  --jobs N               starts at most so many
+  --concurrency N        jobs under way at once, default 100
+  --workers N            worker processes, default 3
+  --faults PERCENT       chance of each kind of upstream fault, default 1
+  --disturb-every SECS   mean pause between strikes at whole processes, default 10; 0 for none
+  --writes N             faults only: about so many writes, all under policy ask, nobody is killed
+  --pg                   a server that runs already, such as one on PostgreSQL:
+  --temporal ADDRESS       its host:port
+  --temporal-kill CMD      a shell command that kills it with SIGKILL
+  --temporal-start CMD     a shell command that starts it again and waits until it answers`;
+
+const OPTIONS = {
+  minutes: { type: 'string' },
+  seed: { type: 'string' },
+  jobs: { type: 'string' },
+  concurrency: { type: 'string', default: '100' },
+  workers: { type: 'string', default: '3' },
+  faults: { type: 'string', default: '1' },
+  'disturb-every': { type: 'string', default: '10' },
+  writes: { type: 'string' },
+  pg: { type: 'boolean' },
+  temporal: { type: 'string' },
+  'temporal-kill': { type: 'string' },
+  'temporal-start': { type: 'string' },
+  help: { type: 'boolean' },
+} as const;
+
+type Values = ReturnType<typeof parseArgs<{ options: typeof OPTIONS }>>['values'];
+
+/** One create and this many follow-ups less one: few workflows, many writes. */
+const WRITES_PER_JOB = 25;
+
+function chaosOptions(values: Values): ChaosOptions {
+  const seed = values.seed === undefined ? Math.floor(Math.random() * 1_000_000) : Number(values.seed);
+  const isWritesOnly = values.writes !== undefined;
+  const disturbEveryMs = Number(values['disturb-every']) * 1_000;
+  return {
+    seed,
+    loadMs: Number(values.minutes ?? (isWritesOnly ? 24 * 60 : 2)) * 60_000,
+    mostJobs: isWritesOnly ? Math.ceil(Number(values.writes) / WRITES_PER_JOB) : toNumber(values.jobs),
+    concurrency: Number(values.concurrency),
+    workers: Number(values.workers),
+    faults: everyFault(seed, Number(values.faults)),
+    disturbEveryMs: isWritesOnly || disturbEveryMs === 0 ? null : disturbEveryMs,
+    sabotageWithin: isWritesOnly || disturbEveryMs === 0 ? null : 60,
+    writesPerJob: isWritesOnly ? WRITES_PER_JOB : undefined,
+    upstreamTimeout: '5 seconds',
+    calmMs: 5 * 60_000,
+    say: (line) => console.log(`${new Date().toISOString().slice(11, 19)}  ${line}`),
+  };
+}
+
+function toNumber(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Number(text);
+}
+
+async function startTemporal(values: Values): Promise<KillableTemporal> {
+  const { temporal: address, 'temporal-kill': kill, 'temporal-start': start } = values;
+  if (address !== undefined) return connectCommandedTemporal({ address, namespace: 'default', kill, start });
+  if (values.pg) throw new Error('--pg needs --temporal, and --temporal-kill and --temporal-start to be killed');
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-chaos-temporal-'));
+  return startFileTemporal(await findDevServer({ env: process.env, onProgress: console.error }), folder);
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({ options: OPTIONS });
+  if (values.help) return console.log(USAGE);
+  const options = chaosOptions(values);
+  const temporal = await startTemporal(values);
+  try {
+    const report = await runChaos(temporal, options);
+    console.log(formatReport(report));
+    if (report.violations.length > 0) process.exitCode = 1;
+  } finally {
+    await temporal.close();
+  }
+}
+
+await main();

@@ -1,0 +1,87 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { AgentJobs, AttentionItem, ResolveUnknownInput, UnknownWrite } from '../../src/starter.js';
+import type { Books } from './books.js';
+import { Draw } from './draw.js';
+
+/** A request that was given up a moment ago may still be on its way to the upstream's books. */
+const LOOK_AFTER_MS = 3_000;
+const BETWEEN_ROUNDS_MS = 1_000;
+
+/** An unknown write as the list of what needs attention showed it. */
+export interface ShownUnknown {
+  workflowId: string;
+  unknown: UnknownWrite;
+  action: string;
+}
+
+export interface OperatorOptions {
+  jobs: AgentJobs;
+  books: Books;
+  /** Prompt of a create by workflow id, and of a follow-up by its id. */
+  promptOf: (workflowId: string, followUpId: string | undefined) => string;
+  /** Throws where the upstream is down. */
+  isUpstreamUp: () => Promise<unknown>;
+  seed: number;
+}
+
+/** A person who settles every unknown write of this run truthfully, after a look into the upstream's books. */
+export class Operator {
+  readonly shown = new Map<string, ShownUnknown>();
+  readonly #options: OperatorOptions;
+  #isClosing = false;
+  #working: Promise<void> | undefined;
+
+  constructor(options: OperatorOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#working = this.#work();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    await this.#working;
+  }
+
+  async #work(): Promise<void> {
+    while (!this.#isClosing) {
+      // While Temporal or all workers are away there is nothing to list; the next round will.
+      await this.#round().catch(() => {});
+      await pause(BETWEEN_ROUNDS_MS);
+    }
+  }
+
+  async #round(): Promise<void> {
+    const items: AttentionItem[] = [];
+    for await (const item of this.#options.jobs.needsAttention({ signal: AbortSignal.timeout(30_000) }))
+      items.push(item);
+    const due = items.filter(({ unknown }) => unknown && Date.now() - Date.parse(unknown.since) >= LOOK_AFTER_MS);
+    if (due.length === 0) return;
+    await this.#options.isUpstreamUp();
+    this.#options.books.refresh();
+    await Promise.all(due.map((item) => this.#settle(item).catch(() => {})));
+  }
+
+  async #settle({ workflowId, jobId, unknown }: AttentionItem): Promise<void> {
+    if (!unknown) return;
+    const decision = this.#decide(workflowId, jobId, unknown);
+    const { since, followUpId = null } = unknown;
+    this.shown.set(`${workflowId} ${since}`, { workflowId, unknown, action: decision.action });
+    const job = this.#options.jobs.handle(workflowId);
+    await job.resolveUnknown({ ...decision, since, followUpId }, { signal: AbortSignal.timeout(30_000) });
+  }
+
+  #decide(workflowId: string, jobId: string | null, { kind, followUpId, since }: UnknownWrite): ResolveUnknownInput {
+    const { books, promptOf, seed } = this.#options;
+    const draw = new Draw(seed, `operator ${workflowId} ${followUpId} ${since}`);
+    const prompt = promptOf(workflowId, followUpId);
+    if (draw.chance(0.04)) return { action: 'abandon' };
+    if (kind === 'create') {
+      const [created] = books.jobsOfPrompt.get(prompt) ?? [];
+      return created === undefined ? { action: 'retry' } : { action: 'adopt', jobId: created };
+    }
+    const isDelivered = books.messagesOfJob.get(jobId ?? '')?.includes(prompt);
+    return { action: isDelivered ? 'delivered' : 'retry' };
+  }
+}

@@ -1,0 +1,42 @@
+import type { ChaosReport } from './chaos-run.js';
+
+const MOST_SHOWN = 20;
+
+/** The run in tables: faults survived, ends, unknowns by cause, and what went wrong. */
+export function formatReport(report: ChaosReport): string {
+  const { seed, jobs, writes, seconds, doubled, lost, asked, repeatedByPolicy, books, violations } = report;
+  const unknowns = [...report.unknowns.values()].reduce((a, b) => a + b, 0);
+  return [
+    '',
+    table('Faults survived', 'count', new Map([...report.disturbances, ...report.struck])),
+    table('How the callers saw their jobs end', 'jobs', report.endings),
+    table('Errors after which callers said the same again', 'count', report.callerErrors),
+    table('Writes of unknown outcome, by cause', 'writes', report.unknowns),
+    `seed ${seed}: ${jobs} jobs, ${writes} writes in ${seconds.toFixed(0)} s; ${report.workersStarted} worker processes`,
+    `upstream's books: ${books.jobs} jobs, ${books.messages} messages; repeated under policy retry: ${repeatedByPolicy.jobs} jobs, ${repeatedByPolicy.messages} messages`,
+    `unknown: ${unknowns}; put before a person: ${asked}, which is ${((asked / writes) * 1_000).toFixed(2)} per 1,000 writes`,
+    `doubled: ${doubled}, lost: ${lost}, violations: ${violations.length}`,
+    ...(violations.length > 0 ? [formatViolations(report)] : []),
+  ].join('\n');
+}
+
+/** Each violation with its seed, its workflow and what the workflow's history tells. */
+export function formatViolations({ seed, violations, stories }: ChaosReport): string {
+  const lines = violations
+    .slice(0, MOST_SHOWN)
+    .flatMap(({ workflowId, what }) => [
+      `seed ${seed}: ${workflowId}: ${what}`,
+      ...stories
+        .filter((story) => story.workflowId === workflowId)
+        .map(({ workflowId: _, runId, ...facts }) => `    run ${runId}: ${JSON.stringify(facts)}`),
+    ]);
+  return lines.join('\n');
+}
+
+function table(title: string, unit: string, rows: ReadonlyMap<string, number>): string {
+  const sorted = [...rows].filter(([, count]) => count > 0).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  if (sorted.length === 0) return '';
+  const width = Math.max(title.length, ...sorted.map(([name]) => name.length));
+  const lines = sorted.map(([name, count]) => `  ${name.padEnd(width)}  ${String(count).padStart(8)}`);
+  return [`  ${title.padEnd(width)}  ${unit.padStart(8)}`, ...lines, ''].join('\n');
+}

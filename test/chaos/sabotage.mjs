@@ -1,0 +1,52 @@
+/**
+ * Loaded before the worker (`node --import`): kills or freezes this very process at one moment of a write. Its URL says which:
+ * `?moment=afterFence&nth=3&action=kill&log=FILE`.
+ */
+import { spawn } from 'node:child_process';
+import diagnostics from 'node:diagnostics_channel';
+import { appendFileSync } from 'node:fs';
+import { AsyncCompletionClient } from '@temporalio/client';
+
+const options = new URL(import.meta.url).searchParams;
+const wanted = options.get('moment');
+const action = options.get('action') ?? 'kill';
+let left = Number(options.get('nth') ?? 1);
+
+/** @param {string} moment */
+function reached(moment) {
+  if (moment !== wanted || --left !== 0) return false;
+  appendFileSync(options.get('log') ?? '/dev/null', `${moment} ${action}\n`);
+  if (action === 'kill') process.kill(process.pid, 'SIGKILL');
+  if (action.startsWith('freeze')) freeze(Number(action.slice('freeze'.length)));
+  return true;
+}
+
+/** @param {number} seconds */
+function freeze(seconds) {
+  const wake = `sleep ${seconds}; kill -CONT ${process.pid}`;
+  spawn('/bin/sh', ['-c', wake], { detached: true, stdio: 'ignore' }).unref();
+  process.kill(process.pid, 'SIGSTOP');
+}
+
+const { heartbeat } = AsyncCompletionClient.prototype;
+AsyncCompletionClient.prototype.heartbeat = async function (...args) {
+  reached('beforeFence');
+  const answer = await heartbeat.apply(this, args);
+  reached('afterFence');
+  // The server has the mark, but its answer never arrives.
+  if (reached('fenceAnswer')) throw Object.assign(new Error('14 UNAVAILABLE: connection dropped'), { code: 14 });
+  return answer;
+};
+
+/** @param {string} channel @param {string} moment */
+function atRequest(channel, moment) {
+  diagnostics.subscribe(`undici:${channel}`, (message) => {
+    if (message.request.method === 'POST') reached(moment);
+  });
+}
+atRequest('client:sendHeaders', 'headersSent');
+// All but the last byte.
+atRequest('request:bodyChunkSent', 'bodyBegun');
+atRequest('request:bodySent', 'bodySent');
+atRequest('request:headers', 'answerBegun');
+atRequest('request:trailers', 'answerRead');

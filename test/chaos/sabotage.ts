@@ -1,0 +1,44 @@
+import { fileURLToPath } from 'node:url';
+import { Draw } from './draw.js';
+
+/** Where a worker can be struck, in the order in which a write passes them. */
+const MOMENTS = [
+  'beforeFence',
+  'afterFence',
+  'headersSent',
+  'bodyBegun',
+  'bodySent',
+  'answerBegun',
+  'answerRead',
+] as const;
+/** Frozen for a moment, past the last moment to send (10 s), past the whole attempt (35 s), or killed. */
+const ACTIONS = ['kill', 'freeze3', 'freeze12', 'freeze40'] as const;
+
+export interface Sabotage {
+  moment: string;
+  action: string;
+  /** Strikes when the moment comes for the nth time in this process. */
+  nth: number;
+}
+
+/** What strikes the workers one after the other, each moment with each action before any comes again; the mark's lost answer too. */
+export function planSabotage(seed: number, mostWrites: number): (turn: number) => Sabotage {
+  const kinds = MOMENTS.flatMap((moment) =>
+    ACTIONS.map((action) => ({ moment: moment as string, action: action as string })),
+  );
+  const all = new Draw(seed, 'sabotage').shuffled([...kinds, { moment: 'fenceAnswer', action: 'lose' }]);
+  return (turn) => {
+    const { moment, action } = all[turn % all.length]!;
+    return { moment, action, nth: new Draw(seed, `sabotage ${turn}`).between(1, mostWrites) };
+  };
+}
+
+/** What node takes to load the sabotage before the worker. */
+export function sabotageArguments({ moment, action, nth }: Sabotage, logFile: string): string[] {
+  const url = new URL('./sabotage.mjs', import.meta.url);
+  url.search = new URLSearchParams({ moment, action, nth: String(nth), log: logFile }).toString();
+  return ['--import', url.href];
+}
+
+export const workerProgram = fileURLToPath(new URL('../../dist/worker.js', import.meta.url));
+export const sandboxProgram = fileURLToPath(new URL('../../dist/sandbox/main.js', import.meta.url));

@@ -1,0 +1,45 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { shared } from '../support/shared.js';
+import { runChaos } from './chaos-run.js';
+import { everyFault } from './faults.js';
+import { formatViolations } from './report.js';
+import { startFileTemporal, type KillableTemporal } from './temporal-server.js';
+
+const SEED = 20_260_701;
+
+let folder: string;
+let temporal: KillableTemporal;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
+  const { path } = await shared('dev-server-program');
+  temporal = await startFileTemporal(path, folder);
+});
+
+afterAll(async () => {
+  await temporal?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+test('no job is made twice and no follow-up lost while workers, Temporal and the upstream are killed', async () => {
+  const report = await runChaos(temporal, {
+    seed: SEED,
+    loadMs: 12_000,
+    mostJobs: 60,
+    concurrency: 40,
+    workers: 3,
+    faults: everyFault(SEED, 1),
+    disturbEveryMs: 2_000,
+    sabotageWithin: 6,
+    upstreamTimeout: '2 seconds',
+    calmMs: 120_000,
+    say: () => {},
+  });
+  expect(formatViolations(report)).toBe('');
+  expect(report).toMatchObject({ doubled: 0, lost: 0 });
+  expect(report.jobs).toBeGreaterThan(20);
+  expect(report.disturbances.size).toBeGreaterThan(2);
+}, 240_000);

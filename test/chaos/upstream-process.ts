@@ -1,0 +1,110 @@
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { startOwned, type OwnedProcess } from '../../src/embedded/child-process.js';
+import { freePort } from '../../src/embedded/free-ports.js';
+import { SandboxControl, type FaultRule } from '../../src/testing.js';
+import { sandboxProgram } from './sabotage.js';
+
+export interface UpstreamOptions {
+  folder: string;
+  activeMs: number;
+  faults: readonly FaultRule[];
+}
+
+/** The sandbox in a process of its own, which can be killed and comes back with its journal and its faults. */
+export class UpstreamProcess {
+  readonly url: string;
+  readonly journal: string;
+  readonly control: SandboxControl;
+  readonly #options: UpstreamOptions;
+  readonly #port: number;
+  readonly #struck = new Map<string, number>();
+  #process: OwnedProcess | undefined;
+  #isCalm = false;
+
+  static async start(options: UpstreamOptions): Promise<UpstreamProcess> {
+    const upstream = new UpstreamProcess(options, await freePort());
+    await upstream.#start();
+    return upstream;
+  }
+
+  private constructor(options: UpstreamOptions, port: number) {
+    this.#options = options;
+    this.#port = port;
+    this.url = `http://127.0.0.1:${port}`;
+    this.journal = join(options.folder, 'upstream.jsonl');
+    this.control = new SandboxControl(this.url);
+  }
+
+  /** Kills the process and starts it again after a pause. */
+  async restart(pauseMs: number): Promise<void> {
+    await this.#countStrikes();
+    process.kill(this.#process!.pid, 'SIGKILL');
+    await this.#process!.stop(0);
+    await pause(pauseMs);
+    await this.#start();
+  }
+
+  /** No more faults. */
+  async calm(): Promise<void> {
+    this.#isCalm = true;
+    await this.#countStrikes();
+    await this.control.clearFaults();
+  }
+
+  /** Faults that struck, by what they were; those between the last look and a kill are not counted. */
+  get struck(): ReadonlyMap<string, number> {
+    return this.#struck;
+  }
+
+  async close(): Promise<void> {
+    await this.#process?.stop(500);
+  }
+
+  async #start(): Promise<void> {
+    const { folder, activeMs, faults } = this.#options;
+    this.#process = await startOwned({
+      program: process.execPath,
+      args: [
+        sandboxProgram,
+        '--port',
+        String(this.#port),
+        '--data',
+        this.journal,
+        '--active-ms',
+        String(activeMs),
+        '--quiet',
+      ],
+      env: {},
+      logFile: join(folder, 'upstream.log'),
+    });
+    await this.#untilReady();
+    if (!this.#isCalm) for (const fault of faults) await this.control.addFault(fault);
+  }
+
+  async #untilReady(): Promise<void> {
+    for (let tries = 0; ; tries++) {
+      try {
+        return void (await this.control.counts());
+      } catch (error) {
+        if (tries === 100 || this.#process?.hasEnded()) throw error;
+        await pause(100);
+      }
+    }
+  }
+
+  async #countStrikes(): Promise<void> {
+    for (const { rule, struck } of await this.control.faults()) {
+      const name = describeFault(rule);
+      this.#struck.set(name, (this.#struck.get(name) ?? 0) + struck);
+    }
+  }
+}
+
+function describeFault(rule: FaultRule): string {
+  const words = [rule.operation === 'get' ? 'read' : 'write', rule.kind];
+  if (rule.kind === 'status') words.push(String(rule.status));
+  if (rule.kind === 'reset') words.push(`at ${rule.at ?? 'request'}`);
+  if (rule.effect) words.push(rule.effect === 'after' ? '(taken)' : '(not taken)');
+  return rule.kind === 'reset' && rule.at === 'connect' ? 'connection reset at connect' : words.join(' ');
+}

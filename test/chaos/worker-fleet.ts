@@ -1,0 +1,99 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { startOwned, type OwnedProcess } from '../../src/embedded/child-process.js';
+import { sabotageArguments, workerProgram, type Sabotage } from './sabotage.js';
+
+export interface FleetOptions {
+  workers: number;
+  folder: string;
+  env: Record<string, string>;
+  /** What strikes the nth process started; none once the fleet is calm. */
+  sabotage: ((turn: number) => Sabotage) | null;
+}
+
+/** The product's worker, several times; whoever dies is started again. */
+export class WorkerFleet {
+  readonly #options: FleetOptions;
+  readonly #running: (OwnedProcess | undefined)[] = [];
+  readonly #keepers: Promise<void>[] = [];
+  readonly #frozen = new Set<number>();
+  #turn = 0;
+  #isCalm = false;
+  #isClosing = false;
+  /** Processes started so far. */
+  started = 0;
+
+  constructor(options: FleetOptions) {
+    this.#options = options;
+    for (let slot = 0; slot < options.workers; slot++) this.#keepers.push(this.#keep(slot));
+  }
+
+  /** What struck from within, as `moment action`, one per strike. */
+  strikes(): string[] {
+    const file = this.#strikeFile;
+    return existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
+  }
+
+  /** Kills one worker at once; false where it does not run. */
+  kill(slot: number): boolean {
+    return this.#signal(slot, 'SIGKILL');
+  }
+
+  /** Stops one worker's process and lets it go on after a time, as if nothing had happened. */
+  async freeze(slot: number, ms: number): Promise<boolean> {
+    const victim = this.#running[slot];
+    if (!this.#signal(slot, 'SIGSTOP')) return false;
+    this.#frozen.add(slot);
+    await pause(ms);
+    this.#frozen.delete(slot);
+    if (this.#running[slot] === victim) this.#signal(slot, 'SIGCONT');
+    return true;
+  }
+
+  /** From now on new processes are left alone, and whoever is frozen goes on. */
+  calm(): void {
+    this.#isCalm = true;
+    for (const slot of this.#frozen) this.#signal(slot, 'SIGCONT');
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    await Promise.all(this.#running.map(async (worker) => worker?.stop(0)));
+    await Promise.all(this.#keepers);
+  }
+
+  get #strikeFile(): string {
+    return join(this.#options.folder, 'strikes.log');
+  }
+
+  async #keep(slot: number): Promise<void> {
+    while (!this.#isClosing) {
+      const worker = await this.#start(slot);
+      this.#running[slot] = worker;
+      const ending = await worker.ended;
+      this.#running[slot] = undefined;
+      await worker.stop(0);
+      if (!this.#isClosing) await pause(ending === 'SIGKILL' ? 300 : 1_000);
+    }
+  }
+
+  #start(slot: number): Promise<OwnedProcess> {
+    const { sabotage, folder, env } = this.#options;
+    const strike = sabotage && !this.#isCalm ? sabotageArguments(sabotage(this.#turn++), this.#strikeFile) : [];
+    this.started += 1;
+    return startOwned({
+      program: process.execPath,
+      args: [...strike, workerProgram],
+      env,
+      logFile: join(folder, `worker-${slot}.log`),
+    });
+  }
+
+  #signal(slot: number, signal: NodeJS.Signals): boolean {
+    const worker = this.#running[slot];
+    if (!worker || worker.hasEnded()) return false;
+    process.kill(worker.pid, signal);
+    return true;
+  }
+}
