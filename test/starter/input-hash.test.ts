@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { inputHash } from '../../src/input-hash.js';
 
@@ -18,4 +19,10 @@ test('null means absent', () => {
 
 test('a prompt and a job id of the same text are two inputs', () => {
   expect(inputHash({ projectId: 'p', prompt: 'x' })).not.toBe(inputHash({ projectId: 'p', jobId: 'x' }));
+});
+
+test('the examples of docs/contract.md are right', () => {
+  const document = readFileSync(new URL('../../docs/contract.md', import.meta.url), 'utf8');
+  expect(document).toContain(inputHash({ projectId: 'acme', prompt: 'Fix the login' }));
+  expect(document).toContain(inputHash({ projectId: 'acme', jobId: 'job-1' }));
 });
