@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { UnknownOutcomeError } from '../../src/starter.js';
+import { QUICK, startJobServer, type JobServer } from './job-server.js';
+
+let server: JobServer;
+beforeAll(async () => {
+  server = await startJobServer();
+}, 60_000);
+afterAll(() => server.close());
+
+function start(prompt: string, key: string = randomUUID()) {
+  return server.jobs.start({ projectId: server.projectId, key, prompt, ...QUICK });
+}
+
+test('many followers of an ended job, each repeating itself, deliver each message once and in one new run', async () => {
+  const prompt = `prompt ${randomUUID()}`;
+  const job = await start(prompt, 'shared');
+  const { jobId } = await job.result();
+  const ids = ['a', 'b', 'c', 'd'];
+  const sends = [...ids, ...ids].map((id) => job.sendFollowUp(`message ${id}`, { id }));
+  await Promise.all([...sends, start(prompt, 'shared')]);
+  const result = await job.result();
+  expect(result).toMatchObject({ outcome: 'completed', jobId });
+  expect(result.usedFollowUpIds.toSorted()).toEqual(ids);
+  const messages = await server.sandbox.messages({ jobId: jobId ?? '' });
+  expect(messages.map((message) => message.prompt).toSorted()).toEqual(ids.map((id) => `message ${id}`));
+  expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
+}, 60_000);
+
+test('a cancelled job is followed up on under the id that its memo keeps', async () => {
+  const prompt = `prompt ${randomUUID()}`;
+  await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 2_000 } });
+  const job = await start(prompt);
+  await expect.poll(async () => (await job.state()).phase, { timeout: 20_000 }).toBe('watching');
+  await job.sendFollowUp('one', { id: 'a' });
+  await job.cancel();
+  await job.result().catch(() => undefined);
+  expect(await job.sendFollowUp('one', { id: 'a' })).toMatchObject({ state: 'sent' });
+  expect(await job.sendFollowUp('two', { id: 'b' })).toMatchObject({ state: 'sent' });
+  expect((await job.result()).usedFollowUpIds).toEqual(['a', 'b']);
+  expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
+}, 60_000);
+
+test('callers who race to start a refused key again make one job between them', async () => {
+  const prompt = `prompt ${randomUUID()}`;
+  await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
+  const key = randomUUID();
+  await (await start(prompt, key)).result().catch(() => undefined);
+  const jobs = await Promise.all(Array.from({ length: 6 }, () => start(prompt, key)));
+  await Promise.all(jobs.map((job) => job.result()));
+  expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
+}, 60_000);
+
+test('a key whose create has an unknown outcome makes no second job, however often it is started', async () => {
+  const prompt = `prompt ${randomUUID()}`;
+  await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
+  const request = {
+    projectId: server.projectId,
+    key: randomUUID(),
+    prompt,
+    onUnknownOutcome: 'fail',
+    ...QUICK,
+  } as const;
+  for (let repetition = 1; repetition <= 3; repetition++) {
+    await expect((await server.jobs.start(request)).result()).rejects.toThrow(UnknownOutcomeError);
+  }
+  expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
+}, 60_000);
