@@ -155,6 +155,12 @@ export class JobRun {
     return this.followUps.isEmpty && this.data.write === null && this.data.jobId !== null;
   }
 
+  /** The present write was sent before, with an outcome that nobody knows. */
+  get #mayHaveArrived(): boolean {
+    const { write } = this.data;
+    return write !== null && (write.unknownSends > 0 || write.confirmed);
+  }
+
   /** Between the sends of policy `retry` the write counts as in flight: it may have arrived. */
   get #isResending(): boolean {
     return (this.data.write?.unknownSends ?? 0) > 0;
@@ -204,8 +210,11 @@ export class JobRun {
 
   /** The run ends: what waits was surely never sent, but for a follow-up that may have arrived. */
   abandonRest(): void {
+    if (this.isCancelRequested && this.data.write?.kind === 'create' && !this.data.unknown && this.#mayHaveArrived) {
+      this.becomeUnknown(this.data.trouble ?? 'an earlier send may have arrived');
+    }
     const { write, unknown } = this.data;
-    if (write?.kind === 'followUp' && (unknown || write.unknownSends > 0 || write.confirmed)) {
+    if (write?.kind === 'followUp' && (unknown || this.#mayHaveArrived)) {
       this.followUps.settle('unknown', unknown?.reason);
     }
     this.data.write = null;

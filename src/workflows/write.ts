@@ -114,7 +114,8 @@ function rejected(run: JobRun, write: WriteProgress, text: string, details: { st
 
 function unknown(run: JobRun, write: WriteProgress, reason: string, isReset: boolean): void {
   const policy = isReset ? 'ask' : run.spec.onUnknownOutcome;
-  if (policy === 'ask') return run.becomeUnknown(reason);
+  // A cancelled run fails no more and sends no more: its closed state tells what nobody knows.
+  if (policy === 'ask' || run.isCancelRequested) return run.becomeUnknown(reason);
   if (policy === 'fail') return failAsUnknown(run, write, reason);
   write.unknownSends += 1;
   if (write.unknownSends >= MOST_SENDS) return failAsUnknown(run, write, `${MOST_SENDS} sends, the last: ${reason}`);

@@ -1,0 +1,44 @@
+import { WorkflowFailedError } from '@temporalio/client';
+import { CancelledFailure } from '@temporalio/common';
+import { expect, test } from 'vitest';
+import { jobStateQuery } from '../../src/contract.js';
+import { UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { useDevServer } from '../support/job-tests.js';
+import { gate } from '../support/observed-upstream.js';
+
+const tests = useDevServer();
+
+async function cancellation(result: Promise<unknown>): Promise<unknown> {
+  const error = await result.catch((e: unknown) => e);
+  expect(error).toBeInstanceOf(WorkflowFailedError);
+  return (error as WorkflowFailedError).cause;
+}
+
+test.each(['ask', 'fail', 'retry'] as const)(
+  'under policy %s a cancelled job still tells that its create may have made a job',
+  async (onUnknownOutcome) => {
+    const { upstream, bench } = tests;
+    const { opened, open } = gate();
+    upstream.createGate = opened;
+    upstream.createFaults.push(new UnknownOutcomeError('no answer'));
+    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome });
+    await expect.poll(() => upstream.created.length, { timeout: 10_000 }).toBe(1);
+    await handle.cancel();
+    open();
+    expect(await cancellation(handle.result())).toBeInstanceOf(CancelledFailure);
+    const state = await handle.query(jobStateQuery);
+    expect(state).toMatchObject({ phase: 'done', jobId: null, unknown: { kind: 'create', reason: 'no answer' } });
+    expect(upstream.created).toHaveLength(1);
+  },
+);
+
+test('a job cancelled between two sends of its create tells that the first may have made a job', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(new UnknownOutcomeError('no answer'), new UnknownOutcomeError('no answer again'));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry' });
+  await expect.poll(() => upstream.created.length, { timeout: 10_000 }).toBe(2);
+  await handle.cancel();
+  expect(await cancellation(handle.result())).toBeInstanceOf(CancelledFailure);
+  const state = await handle.query(jobStateQuery);
+  expect(state).toMatchObject({ phase: 'done', jobId: null, unknown: { kind: 'create', reason: 'no answer again' } });
+});
