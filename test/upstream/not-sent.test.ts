@@ -135,10 +135,10 @@ describe('a long prompt', () => {
 
   test('is not sent where nobody reads it to its end within the time limit', async () => {
     const raw = await rawConnections((socket) => void socket.pause());
-    const { create } = writer(raw.url, { timeoutMs: 400 });
+    const { create } = writer(raw.url, { timeoutMs: 3_000 });
     const rejection = await rejectionOf(create(LONG));
     expect(rejection).toBeInstanceOf(NotSentError);
-    expect(rejection['reason']).toBe('request not taken off the line within 0.4 s');
+    expect(rejection['reason']).toBe('request not taken off the line within 3 s');
   });
 
   test('is not sent where a reader that lagged behind resets the connection', async () => {
