@@ -20,6 +20,8 @@ export interface Obstacle {
 
 export interface ChunkLimits {
   requests: number;
+  /** Whether a failed page is asked for again at once; pointless where the upstream has been failing. */
+  isQuickToRetry: boolean;
   /** In milliseconds; looked at between pages. */
   duration: number;
   /** Ends the chunk after the page at hand; what was read is kept. */
@@ -87,8 +89,8 @@ class PageReader {
       if (this.#signal.aborted) return { obstacle: null };
       const obstacle = obstacleOf(answer.error);
       const waitMs = QUICK_WAITS_MS[tries];
-      const isPatient = obstacle.kind === 'failed' && obstacle.retryAfterMs === null;
-      if (!isPatient || waitMs === undefined || this.requests >= this.#limits.requests) return { obstacle };
+      const isRetried = this.#limits.isQuickToRetry && obstacle.kind === 'failed' && obstacle.retryAfterMs === null;
+      if (!isRetried || waitMs === undefined || this.requests >= this.#limits.requests) return { obstacle };
       await delay(waitMs, undefined, { signal: this.#signal }).catch(() => {});
       if (this.#signal.aborted) return { obstacle: null };
     }

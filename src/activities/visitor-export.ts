@@ -28,6 +28,8 @@ export interface ReadChunkInput extends StagedPass {
   checkpoint: PassCheckpoint;
   /** Whether a pass that drifted will be repeated, so that the rest of a long one need not be read. */
   willRepeat: boolean;
+  /** Whether the last chunk got no page. */
+  isUpstreamFailing: boolean;
   /** Whether the store just refused: it is tried before pages are asked for. */
   probeStore: boolean;
 }
@@ -95,7 +97,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
 async function readChunk(
   { upstream, store, shutdownSignal, requestsPerHour }: ExportActivitiesDependencies,
   pathSets: PathSets,
-  { checkpoint, willRepeat, probeStore, ...staged }: ReadChunkInput,
+  { checkpoint, willRepeat, isUpstreamFailing, probeStore, ...staged }: ReadChunkInput,
 ): Promise<ReadChunkResult> {
   const { range } = staged;
   if (probeStore) await probe(store, staged);
@@ -104,6 +106,7 @@ async function readChunk(
   return beating(async () => {
     const { kept, requests, obstacle } = await readPages(upstream, range, pass, {
       requests: requestsPerHour === undefined ? MOST_REQUESTS : pacedRequests(requestsPerHour),
+      isQuickToRetry: !isUpstreamFailing,
       duration: CHUNK_MS,
       stop: shutdownSignal,
       cancel: Context.current().cancellationSignal,

@@ -109,8 +109,9 @@ class WindowWriter {
 
   /** The next chunk; null where the pass had to begin anew. */
   async #readChunk(): Promise<ReadChunkResult | null> {
-    const { run, pass, checkpoint, repeatsLeft } = this.#data;
-    const input = { range: this.#range, run, pass, checkpoint, willRepeat: repeatsLeft > 0 };
+    const { run, pass, checkpoint, repeatsLeft, failures } = this.#data;
+    const situation = { willRepeat: repeatsLeft > 0, isUpstreamFailing: failures > 0 };
+    const input = { range: this.#range, run, pass, checkpoint, ...situation };
     return this.#orAnew(() => inStore((probeStore) => this.#activities.readChunk({ ...input, probeStore })));
   }
 

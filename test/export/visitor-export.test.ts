@@ -1,11 +1,17 @@
+import { randomUUID } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { visitorExportWorkflowId } from '../../src/contract.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import {
+  failureOfRun,
   publishedManifest,
   publishedRows,
   rangeOf,
   runExport,
   setUpExport,
+  startExport,
   topFolders,
   withWorkers,
   type ExportSetUp,
@@ -23,6 +29,8 @@ beforeEach(async () => {
 });
 afterEach(() => setUp.close());
 
+const requests = async () => (await setUp.sandbox.counts()).operations.visitors.requests;
+
 test('an explicit range becomes one snapshot that holds exactly the rows of the upstream', async () => {
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
@@ -34,3 +42,142 @@ test('an explicit range becomes one snapshot that holds exactly the rows of the 
   expect(await publishedManifest(setUp, range)).toMatchObject({ snapshotId: snapshots[0]?.snapshotId, rows: 2_600 });
   expect(await topFolders(setUp)).toEqual(['visitors']);
 });
+
+test('the same content again is unchanged, and asks the upstream for each page once and the first one twice', async () => {
+  const range = rangeOf(setUp);
+  await withWorkers(setUp, async () => {
+    const [first] = (await runExport(setUp, range)).snapshots;
+    expect(await requests()).toBe(12);
+    expect((await runExport(setUp, range)).snapshots).toEqual([{ ...first, unchanged: true }]);
+  });
+});
+
+test.each([0, 1, 250, 499, 500])('%i rows are exported whole', async (rows) => {
+  await setUp.sandbox.setVisitors({ rows });
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
+  expect(snapshots[0]).toMatchObject({ rows, files: rows === 0 ? 0 : 1, consistent: true });
+  if (rows > 0) expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.truth(range)).entries);
+});
+
+test('100,000 rows take at most 50 history events, and no row is among them', async () => {
+  await setUp.sandbox.setVisitors({ rows: 100_000 });
+  const range = rangeOf(setUp);
+  const history = await withWorkers(setUp, async () => {
+    const handle = await startExport(setUp, range);
+    expect((await handle.result()).snapshots[0]).toMatchObject({ rows: 100_000, consistent: true });
+    return handle.fetchHistory();
+  });
+  expect(history.events?.length).toBeLessThanOrEqual(50);
+  expect(Buffer.from(JSON.stringify(history)).toString()).not.toContain('/docs/');
+  expect(JSON.stringify(history).length).toBeLessThan(100_000);
+});
+
+test('a run under any other id writes through the window’s own workflow', async () => {
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range, `mine-${randomUUID()}`));
+  expect(snapshots[0]).toMatchObject({ rows: 2_600, unchanged: false });
+  const writer = server.client.workflow.getHandle(visitorExportWorkflowId(range.projectId, '2026-01-01', '2026-01-02'));
+  expect((await writer.describe()).status.name).toBe('COMPLETED');
+});
+
+test('of two runs of one window the second waits its turn, and both end well', async () => {
+  await setUp.sandbox.addFault({ kind: 'delay', delayMs: 1_500, operation: 'visitors', nth: 3 });
+  const range = rangeOf(setUp);
+  const results = await withWorkers(setUp, () =>
+    Promise.all([
+      runExport(setUp, range, `one-${randomUUID()}`),
+      runExport(setUp, range, `two-${randomUUID()}`),
+      runExport(setUp, range),
+    ]),
+  );
+  const receipts = results.map(({ snapshots }) => snapshots[0]);
+  expect(receipts.filter((receipt) => receipt?.unchanged === false)).toHaveLength(1);
+  expect(new Set(receipts.map((receipt) => receipt?.snapshotId)).size).toBe(1);
+  expect(await requests()).toBe(36);
+});
+
+test('wrong input fails as InvalidInput that names the field, and nothing is asked of the upstream', async () => {
+  const { projectId } = setUp;
+  await withWorkers(setUp, async () => {
+    const wrong = [
+      [{ projectId, dateFrom: '2026-01-02', dateTo: '2026-01-02' }, 'dateTo'],
+      [{ projectId: '..', dateFrom: '2026-01-01', dateTo: '2026-01-02' }, 'projectId'],
+      [{ projectId, timeZone: 'UTC' }, 'timeZone'],
+      ['nonsense', 'input'],
+    ] as const;
+    for (const [input, field] of wrong) {
+      const failure = await failureOfRun(runExport(setUp, input as never, randomUUID()));
+      expect(failure.type).toBe('InvalidInput');
+      expect(failure.message).toContain(field);
+    }
+  });
+  expect(await requests()).toBe(0);
+});
+
+test('a project id such as ../x stays inside the folder', async () => {
+  const range = { ...rangeOf(setUp), projectId: '../x' };
+  await withWorkers(setUp, () => runExport(setUp, range, randomUUID()));
+  expect(await readdir(join(setUp.root, 'visitors'))).toEqual(['projectId=..%2Fx']);
+  expect(await publishedRows(setUp, range)).toHaveLength(2_600);
+});
+
+test('paths in any script arrive as they are', async () => {
+  await setUp.sandbox.setVisitors({ rows: 300, paths: 'unicode' });
+  const range = rangeOf(setUp);
+  await withWorkers(setUp, () => runExport(setUp, range));
+  expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.truth(range)).entries);
+});
+
+test('a cancelled export publishes nothing and leaves nothing behind', async () => {
+  await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', nth: 5, count: 1_000 });
+  const range = rangeOf(setUp);
+  await withWorkers(setUp, async () => {
+    const handle = await startExport(setUp, range);
+    await until(async () => (await requests()) >= 5);
+    await handle.cancel();
+    await expect(handle.result()).rejects.toThrow();
+    expect((await handle.describe()).status.name).toBe('CANCELLED');
+  });
+  expect(await topFolders(setUp)).toEqual([]);
+});
+
+test('a Schedule’s run exports each local day before its nominal time', async () => {
+  const { projectId } = setUp;
+  const scheduleId = `schedule-${projectId}`;
+  const schedule = await server.client.schedule.create({
+    scheduleId,
+    spec: { intervals: [{ every: '1 day' }] },
+    state: { paused: true },
+    action: {
+      type: 'startWorkflow',
+      workflowType: 'visitorExport',
+      workflowId: scheduleId,
+      taskQueue: server.taskQueue,
+      args: [{ projectId, timeZone: 'America/Los_Angeles', days: 3 }],
+    },
+  });
+  const workflowId = `${scheduleId}-2026-03-10T00:00:00Z`;
+  const { snapshots } = await withWorkers(setUp, async () => {
+    const night = new Date('2026-03-10T00:00:00Z');
+    await schedule.backfill({ start: new Date(night.getTime() - 1_000), end: night, overlap: 'ALLOW_ALL' });
+    const handle = server.client.workflow.getHandle(workflowId);
+    await until(() => handle.describe().then(Boolean, () => false));
+    return (await handle.result()) as Awaited<ReturnType<typeof runExport>>;
+  });
+  await schedule.delete();
+  // 00:00 UTC is the afternoon before in Los Angeles.
+  expect(snapshots.map(({ dateFrom, dateTo }) => [dateFrom, dateTo])).toEqual([
+    ['2026-03-06', '2026-03-07'],
+    ['2026-03-07', '2026-03-08'],
+    ['2026-03-08', '2026-03-09'],
+  ]);
+  expect(snapshots.every(({ rows, consistent }) => rows === 2_600 && consistent)).toBe(true);
+});
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  for (let tries = 0; !(await holds()); tries++) {
+    if (tries > 200) throw new Error('It never came true');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
