@@ -9,6 +9,8 @@ import type { Upstream, VisitorPage } from '../upstream/upstream.js';
 const PAGE_ROWS = 250; // the most that the upstream gives
 /** A failed page is asked for again after these waits; then the workflow waits, which costs no worker slot. */
 const QUICK_WAITS_MS = [250, 1_000, 2_000];
+/** A drifted pass that will be repeated goes on for so many pages: only whole passes can show that the order alone moved. */
+const PAGES_OF_A_LOST_PASS = 100;
 const BUSY_STATUS = 429;
 
 /** Why a chunk ended early: `busy` is a 429. */
@@ -20,6 +22,8 @@ export interface Obstacle {
 
 export interface ChunkLimits {
   requests: number;
+  /** Whether a pass that drifted will be repeated, so that the rest of a long one need not be read. */
+  willRepeat: boolean;
   /** Whether a failed page is asked for again at once; pointless where the upstream has been failing. */
   isQuickToRetry: boolean;
   /** In milliseconds; looked at between pages. */
@@ -47,11 +51,9 @@ export async function readPages(
   limits: ChunkLimits,
 ): Promise<Chunk> {
   const reader = new PageReader(upstream, range, limits);
-  const startedAt = performance.now();
   const kept = new RowBatch();
   let obstacle: Obstacle | null = null;
-  while (pass.stage !== 'ended' && !limits.stop.aborted) {
-    if (reader.requests >= limits.requests || performance.now() - startedAt > limits.duration) break;
+  while (pass.stage !== 'ended' && !limits.stop.aborted && reader.mayRead()) {
     const answer = await reader.read(pass.offset);
     limits.cancel.throwIfAborted();
     if ('obstacle' in answer) {
@@ -60,12 +62,14 @@ export async function readPages(
     }
     if (pass.stage === 'paging') reader.readAhead(answer.page, pass);
     pass.take(answer.page, kept);
+    if (limits.willRepeat && pass.drift && pass.pages >= PAGES_OF_A_LOST_PASS) pass.giveUp();
   }
   return { kept, requests: reader.requests, obstacle };
 }
 
 class PageReader {
   requests = 0;
+  readonly #startedAt = performance.now();
   readonly #upstream: Upstream;
   readonly #range: VisitorExportRange;
   readonly #limits: ChunkLimits;
@@ -79,6 +83,15 @@ class PageReader {
     this.#signal = AbortSignal.any([limits.stop, limits.cancel]);
   }
 
+  /** Whether another page fits into the chunk, or was asked for already. */
+  mayRead(): boolean {
+    return this.#ahead !== null || this.#mayAsk();
+  }
+
+  #mayAsk(): boolean {
+    return this.requests < this.#limits.requests && performance.now() - this.#startedAt < this.#limits.duration;
+  }
+
   /** Reads the page at an offset; null as obstacle where the chunk was told to stop. */
   async read(offset: number): Promise<{ page: VisitorPage } | { obstacle: Obstacle | null }> {
     for (let tries = 0; ; tries++) {
@@ -90,7 +103,7 @@ class PageReader {
       const obstacle = obstacleOf(answer.error);
       const waitMs = QUICK_WAITS_MS[tries];
       const isRetried = this.#limits.isQuickToRetry && obstacle.kind === 'failed' && obstacle.retryAfterMs === null;
-      if (!isRetried || waitMs === undefined || this.requests >= this.#limits.requests) return { obstacle };
+      if (!isRetried || waitMs === undefined || !this.#mayAsk()) return { obstacle };
       await delay(waitMs, undefined, { signal: this.#signal }).catch(() => {});
       if (this.#signal.aborted) return { obstacle: null };
     }
@@ -99,7 +112,7 @@ class PageReader {
   /** Asks for the page that surely follows, while this one is being worked on. */
   readAhead(page: VisitorPage, pass: Pass): void {
     const next = pass.offset + page.visitors.length - 1;
-    if (!page.hasMore || next <= pass.offset || this.requests >= this.#limits.requests) return;
+    if (!page.hasMore || next <= pass.offset || !this.#mayAsk()) return;
     this.#ahead = { offset: next, answer: this.#ask(next) };
   }
 

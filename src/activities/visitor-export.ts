@@ -53,8 +53,6 @@ const CHUNK_MS = 60_000;
 /** A paced chunk is five minutes' worth of requests, so that waits are long and history short. */
 const CHUNKS_PER_HOUR = 12;
 const HOUR_MS = 3_600_000;
-/** A drifted pass that will be repeated goes on for so many pages: only whole passes can show that the order alone moved. */
-const PAGES_OF_A_LOST_PASS = 100;
 const HEARTBEAT_MS = 2_000;
 const PROBE_BYTES = 1 << 20;
 const DAY_MS = 24 * HOUR_MS;
@@ -100,18 +98,18 @@ async function readChunk(
   { checkpoint, willRepeat, isUpstreamFailing, probeStore, ...staged }: ReadChunkInput,
 ): Promise<ReadChunkResult> {
   const { range } = staged;
-  if (probeStore) await probe(store, staged);
-  const paths = await pathSets.take(store, staged, checkpoint);
-  const pass = new Pass(checkpoint, paths);
   return beating(async () => {
+    if (probeStore) await probe(store, staged);
+    const paths = await pathSets.take(store, staged, checkpoint);
+    const pass = new Pass(checkpoint, paths);
     const { kept, requests, obstacle } = await readPages(upstream, range, pass, {
       requests: requestsPerHour === undefined ? MOST_REQUESTS : pacedRequests(requestsPerHour),
+      willRepeat,
       isQuickToRetry: !isUpstreamFailing,
       duration: CHUNK_MS,
       stop: shutdownSignal,
       cancel: Context.current().cancellationSignal,
     });
-    if (willRepeat && pass.drift && pass.pages >= PAGES_OF_A_LOST_PASS) pass.giveUp();
     const written = await retryingStore(() => stageChunk(store, staged, checkpoint, kept));
     const next = { ...pass.checkpoint(), ...written };
     pathSets.keep(store, staged, next, paths);

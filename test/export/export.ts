@@ -100,12 +100,22 @@ export async function startExport({ server }: ExportSetUp, input: VisitorExportI
   );
 }
 
+/** How long a closed run took, as Temporal counts time. */
+export async function durationOf({ server }: ExportSetUp, input: VisitorExportRange): Promise<number> {
+  const { startTime, closeTime } = await server.client.workflow.getHandle(idOf(input)).describe();
+  return (closeTime?.getTime() ?? Number.NaN) - startTime.getTime();
+}
+
 export async function runExport(setUp: ExportSetUp, input: VisitorExportInput, workflowId?: string) {
   return (await startExport(setUp, input, workflowId)).result();
 }
 
 function idOf(input: VisitorExportInput): string {
   return 'dateFrom' in input ? visitorExportWorkflowId(input.projectId, input.dateFrom, input.dateTo) : randomUUID();
+}
+
+export async function visitorRequests({ sandbox }: ExportSetUp): Promise<number> {
+  return (await sandbox.counts()).operations.visitors.requests;
 }
 
 /** The failure with which a run ended. */
@@ -140,4 +150,12 @@ export async function publishedManifest({ root }: ExportSetUp, range: VisitorExp
 /** What lies in the store's folder, by its first names. */
 export async function topFolders({ root }: ExportSetUp): Promise<string[]> {
   return (await readdir(root)).sort();
+}
+
+/** Waits until something holds, for at most half a minute. */
+export async function until(holds: () => Promise<boolean>): Promise<void> {
+  for (let tries = 0; !(await holds()); tries++) {
+    if (tries > 600) throw new Error('It never came true');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
 }

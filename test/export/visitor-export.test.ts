@@ -13,6 +13,8 @@ import {
   setUpExport,
   startExport,
   topFolders,
+  until,
+  visitorRequests,
   withWorkers,
   type ExportSetUp,
 } from './export.js';
@@ -29,7 +31,7 @@ beforeEach(async () => {
 });
 afterEach(() => setUp.close());
 
-const requests = async () => (await setUp.sandbox.counts()).operations.visitors.requests;
+const requests = () => visitorRequests(setUp);
 
 test('an explicit range becomes one snapshot that holds exactly the rows of the upstream', async () => {
   const range = rangeOf(setUp);
@@ -174,10 +176,3 @@ test('a Schedule’s run exports each local day before its nominal time', async 
   ]);
   expect(snapshots.every(({ rows, consistent }) => rows === 2_600 && consistent)).toBe(true);
 });
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; !(await holds()); tries++) {
-    if (tries > 200) throw new Error('It never came true');
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}

@@ -1,0 +1,130 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import {
+  publishedManifest,
+  publishedRows,
+  rangeOf,
+  runExport,
+  setUpExport,
+  visitorRequests,
+  withWorkers,
+  type ExportSetUp,
+} from './export.js';
+
+let server: TestServer;
+let setUp: ExportSetUp;
+const ROWS = 1_000;
+const ENDLESSLY = 1_000;
+
+beforeAll(async () => {
+  server = await connectDevServer();
+});
+afterAll(() => server.close());
+beforeEach(async () => {
+  setUp = await setUpExport(server, { visitors: { rows: ROWS } });
+});
+afterEach(() => setUp.close());
+
+test.each(['swap', 'delete', 'insert', 'rotate', 'totals'] as const)(
+  'a pass that meets a %s once is repeated, and the next one is believed',
+  async (kind) => {
+    await setUp.sandbox.setVisitors({ rows: ROWS, drift: [{ kind, atOffset: 500 }] });
+    const range = rangeOf(setUp);
+    const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
+    expect(snapshots[0]).toMatchObject({ consistent: true });
+    expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.truth(range)).entries);
+  },
+);
+
+test('data that never stop moving are read three times, then published as inconsistent with what was seen', async () => {
+  await setUp.sandbox.setVisitors({ rows: ROWS, drift: [{ kind: 'swap', times: ENDLESSLY }] });
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
+  expect(snapshots[0]).toMatchObject({ consistent: false, drift: { kind: 'overlap' } });
+  expect(await publishedManifest(setUp, range)).toMatchObject({ consistent: false, drift: { kind: 'overlap' } });
+  const pages = 5;
+  expect(await visitorRequests(setUp)).toBe(3 * pages);
+});
+
+test('a consistent snapshot outlives a night in which the data never stop moving', async () => {
+  const range = rangeOf(setUp);
+  await withWorkers(setUp, async () => {
+    const [kept] = (await runExport(setUp, range)).snapshots;
+    await setUp.sandbox.setVisitors({ rows: ROWS, drift: [{ kind: 'totals', times: ENDLESSLY }] });
+    const [again] = (await runExport(setUp, range)).snapshots;
+    expect(again).toEqual({ ...kept, unchanged: true, drift: { kind: 'totals', offset: 249 } });
+  });
+  expect((await publishedManifest(setUp, range)).consistent).toBe(true);
+});
+
+test('rows that change places with each request are never taken for consistent', async () => {
+  await setUp.sandbox.setVisitors({ rows: ROWS, shuffleTies: 40 });
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
+  expect(snapshots[0]?.consistent).toBe(false);
+  const paths = (await publishedRows(setUp, range)).map(({ path }) => path);
+  expect(new Set(paths).size).toBe(paths.length);
+});
+
+test('a long pass that drifted early is given up after 100 pages, since it will be repeated', async () => {
+  await setUp.sandbox.setVisitors({ rows: 50_000, drift: [{ kind: 'swap' }] });
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
+  expect(snapshots[0]).toMatchObject({ rows: 50_000, consistent: true });
+  const [given, ahead, whole] = [100, 1, 201 + 1];
+  expect(await visitorRequests(setUp)).toBe(given + ahead + whole);
+});
+
+test.each(['empty', 'repeat'] as const)('an upstream that promises more for ever (%s pages) is left', async (kind) => {
+  await setUp.sandbox.setVisitors({ rows: ROWS, endlessHasMore: kind });
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
+  expect(snapshots[0]).toMatchObject({ rows: ROWS, consistent: false });
+  expect(await visitorRequests(setUp)).toBeLessThan(25);
+});
+
+test('an upstream that gives short pages is read to its end', async () => {
+  await setUp.sandbox.setVisitors({ rows: 300, shortPages: 7 });
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
+  expect(snapshots[0]).toMatchObject({ rows: 300, consistent: true });
+});
+
+test('an empty page that claims more is drift, and the next pass is believed', async () => {
+  await setUp.sandbox.setVisitors({ rows: ROWS, emptyPage: { atOffset: 400, times: 1 } });
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
+  expect(snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
+});
+
+test('a path that comes twice is kept once', async () => {
+  await setUp.sandbox.setVisitors({ rows: ROWS, repeatedPathAt: 600 });
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
+  expect(snapshots[0]).toMatchObject({
+    rows: ROWS - 1,
+    consistent: false,
+    drift: { kind: 'repeatedPath', offset: 600 },
+  });
+});
+
+test('counts that are not whole are rounded, and the manifest says so', async () => {
+  await setUp.sandbox.setVisitors({ rows: 30, oddCounts: { kind: 'fraction', every: 10 } });
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
+  expect(snapshots[0]).toMatchObject({ rows: 30, consistent: true });
+  expect((await publishedManifest(setUp, range)).rounded).toBe(true);
+  expect((await publishedRows(setUp, range)).some(({ human }) => human === 13)).toBe(true);
+});
+
+test('a window that is not over everywhere is provisional, until a later pass clears it', async () => {
+  const today = new Date().toISOString().slice(0, 10);
+  const tomorrow = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
+  const range = rangeOf(setUp, today, tomorrow);
+  await setUp.sandbox.setVisitors({
+    entries: [{ path: '/', human: 1, ai: 0, total: 1 }],
+    totals: { human: 1, ai: 0, total: 1 },
+  });
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
+  expect(snapshots[0]).toMatchObject({ provisional: true });
+});

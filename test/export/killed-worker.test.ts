@@ -1,0 +1,120 @@
+import { createHash } from 'node:crypto';
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { Worker } from '@temporalio/worker';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { createExportActivities } from '../../src/activities/visitor-export.js';
+import { exportTaskQueue } from '../../src/contract.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { createTestWorker } from '../support/worker.js';
+import {
+  publishedRows,
+  rangeOf,
+  setUpExport,
+  startExport,
+  topFolders,
+  until,
+  visitorRequests,
+  type ExportSetUp,
+} from './export.js';
+
+let server: TestServer;
+let setUp: ExportSetUp;
+const running: ChildProcess[] = [];
+const ROWS = 40_000; // two chunks
+const PAGES = 161;
+
+beforeAll(async () => {
+  server = await connectDevServer();
+});
+afterAll(() => server.close());
+beforeEach(async () => {
+  setUp = await setUpExport(server, { visitors: { rows: ROWS } });
+});
+afterEach(async () => {
+  await killAll();
+  await setUp.close();
+});
+
+test('a worker that is killed in the middle of a chunk costs that chunk again, and no row is missing or doubled', async () => {
+  const inSecondChunk = 140;
+  await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors', nth: inSecondChunk });
+  const { nativeConnection: connection, taskQueue, namespace } = server;
+  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  const range = rangeOf(setUp);
+  await workflows.runUntil(async () => {
+    startWorkerProcess();
+    const handle = await startExport(setUp, range);
+    await until(async () => (await visitorRequests(setUp)) >= inSecondChunk);
+    await killAll();
+    startWorkerProcess();
+    const { snapshots } = await handle.result();
+    expect(snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
+  });
+  expect(await visitorRequests(setUp)).toBe(inSecondChunk + (PAGES + 1 - 120));
+  expect(await publishedRows(setUp, range)).toEqual(await truthRows());
+  expect(await topFolders(setUp)).toEqual(['visitors']);
+}, 90_000);
+
+test('a worker that shuts down keeps what it has read, and the next one goes on from there', async () => {
+  const held = 50;
+  await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors', nth: held });
+  const { nativeConnection: connection, taskQueue, namespace } = server;
+  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  const shutdown = new AbortController();
+  const exports = (signal: AbortSignal) =>
+    Worker.create({
+      connection,
+      namespace,
+      taskQueue: exportTaskQueue(taskQueue),
+      shutdownGraceTime: '10 seconds',
+      activities: createExportActivities({ upstream: setUp.upstream, store: setUp.store, shutdownSignal: signal }),
+    });
+  await workflows.runUntil(async () => {
+    const first = await exports(shutdown.signal);
+    const draining = first.run();
+    const handle = await startExport(setUp, rangeOf(setUp));
+    await until(async () => (await visitorRequests(setUp)) >= held);
+    shutdown.abort();
+    first.shutdown();
+    await draining;
+    const second = await exports(new AbortController().signal);
+    const { snapshots } = await second.runUntil(handle.result());
+    expect(snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
+  });
+  expect(await visitorRequests(setUp)).toBe(PAGES + 1 + 1);
+}, 60_000);
+
+function startWorkerProcess(): void {
+  const { address, namespace, taskQueue } = server;
+  const { sandbox, root } = setUp;
+  const settings = {
+    address,
+    namespace,
+    taskQueue: exportTaskQueue(taskQueue),
+    baseUrl: sandbox.url,
+    apiKey: sandbox.apiKey,
+    root,
+  };
+  const script = fileURLToPath(new URL('./worker-process.ts', import.meta.url));
+  running.push(fork(script, [JSON.stringify(settings)], { execArgv: ['--import', 'tsx'] }));
+}
+
+async function killAll(): Promise<void> {
+  for (const child of running.splice(0)) {
+    const exited = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exited;
+  }
+}
+
+async function truthRows() {
+  const { digest } = await setUp.sandbox.truth(rangeOf(setUp));
+  const rows = await publishedRows(setUp, rangeOf(setUp));
+  const hash = createHash('sha256');
+  for (const line of rows.map((row) => `${[row.path, row.human, row.ai, row.total].join('\t')}\n`).toSorted())
+    hash.update(line);
+  expect(hash.digest('hex')).toBe(digest);
+  return rows;
+}

@@ -1,0 +1,115 @@
+import { randomUUID } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { TestWorkflowEnvironment } from '@temporalio/testing';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { startTimeSkipping } from '../support/time-skipping.js';
+import {
+  durationOf,
+  failureOfRun,
+  rangeOf,
+  runExport,
+  setUpExport,
+  startExport,
+  topFolders,
+  visitorRequests,
+  withWorkers,
+  type ExportSetUp,
+} from './export.js';
+
+let environment: TestWorkflowEnvironment;
+let setUp: ExportSetUp;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+
+beforeAll(async () => {
+  environment = await startTimeSkipping();
+});
+afterAll(() => environment.teardown());
+beforeEach(async () => {
+  const { client, nativeConnection, namespace = 'default', address } = environment;
+  const close = async () => {};
+  const taskQueue = randomUUID();
+  setUp = await setUpExport(
+    { address, client, nativeConnection, namespace, taskQueue, close },
+    { visitors: { rows: 2_600 } },
+  );
+});
+afterEach(() => setUp.close());
+
+test('the pace is kept by waits of the workflow: 12 requests at 12 an hour take 55 minutes', async () => {
+  const range = rangeOf(setUp);
+  const result = await withWorkers(setUp, () => runExport(setUp, range), { requestsPerHour: 12 });
+  const ms = await durationOf(setUp, range);
+  expect(result.snapshots[0]).toMatchObject({ rows: 2_600, consistent: true });
+  expect(await visitorRequests(setUp)).toBe(12);
+  expect(ms).toBeGreaterThanOrEqual(55 * MINUTE_MS);
+  expect(ms).toBeLessThan(70 * MINUTE_MS);
+});
+
+test('Retry-After of a 429 is waited for, and the next page is the one that was refused', async () => {
+  await setUp.sandbox.addFault({
+    kind: 'status',
+    status: 429,
+    retryAfter: 1_800,
+    operation: 'visitors',
+    nth: 5,
+    count: 2,
+  });
+  const range = rangeOf(setUp);
+  const result = await withWorkers(setUp, () => runExport(setUp, range));
+  const ms = await durationOf(setUp, range);
+  expect(result.snapshots[0]).toMatchObject({ rows: 2_600, consistent: true });
+  expect(await visitorRequests(setUp)).toBe(14);
+  expect(ms).toBeGreaterThanOrEqual(HOUR_MS);
+});
+
+test('an upstream that gives no page for 24 hours fails the run as UpstreamUnavailable', async () => {
+  await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', nth: 5, count: 100_000 });
+  const range = rangeOf(setUp);
+  const result = await withWorkers(setUp, () => failureOfRun(runExport(setUp, range)));
+  const ms = await durationOf(setUp, range);
+  expect(result.type).toBe('UpstreamUnavailable');
+  expect(ms).toBeGreaterThanOrEqual(24 * HOUR_MS);
+  expect(ms).toBeLessThan(25 * HOUR_MS);
+  expect(await topFolders(setUp)).toEqual([]);
+}, 60_000);
+
+test('an upstream that gives a page now and then is ridden out for days', async () => {
+  // Of each 50 requests one is answered: five hours of refusals between two pages.
+  await setUp.sandbox.setVisitors({ rows: 1_000 });
+  for (let page = 1; page <= 6; page++) {
+    await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', nth: page * 50, count: 49 });
+  }
+  await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', nth: 2, count: 48 });
+  const result = await withWorkers(setUp, () => runExport(setUp, rangeOf(setUp)));
+  expect(result.snapshots[0]).toMatchObject({ rows: 1_000, consistent: true });
+}, 60_000);
+
+test('a store that refuses for ten minutes fails the run as SnapshotStoreFailed, without asking for a page', async () => {
+  await writeFile(join(setUp.root, 'staging'), 'in the way');
+  const range = rangeOf(setUp);
+  const result = await withWorkers(setUp, () => failureOfRun(runExport(setUp, range)));
+  const ms = await durationOf(setUp, range);
+  expect(result.type).toBe('SnapshotStoreFailed');
+  expect(result.details).toEqual([{ operation: expect.any(String), error: expect.stringMatching(/ENOTDIR|EEXIST/) }]);
+  expect(ms).toBeGreaterThanOrEqual(10 * MINUTE_MS);
+  expect(ms).toBeLessThan(15 * MINUTE_MS);
+});
+
+test('an export of weeks goes on over continue-as-new, row for row', async () => {
+  const rows = 120_000;
+  await setUp.sandbox.setVisitors({ rows });
+  const range = rangeOf(setUp);
+  await withWorkers(
+    setUp,
+    async () => {
+      const handle = await startExport(setUp, range);
+      expect((await handle.result()).snapshots[0]).toMatchObject({ rows, consistent: true });
+      const last = setUp.server.client.workflow.getHandle(handle.workflowId);
+      expect((await last.describe()).runId).not.toBe(handle.firstExecutionRunId);
+    },
+    { requestsPerHour: 1 },
+  );
+  expect(await visitorRequests(setUp)).toBe(482 + 1);
+}, 120_000);
