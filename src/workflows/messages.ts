@@ -1,5 +1,13 @@
 /** Signals, updates and the query of `agentJob`. Handlers queue and decide synchronously; only updates wait, for their answer. */
-import { ApplicationFailure, condition, currentUpdateInfo, log, setHandler, uuid4 } from '@temporalio/workflow';
+import {
+  ApplicationFailure,
+  CancellationScope,
+  condition,
+  currentUpdateInfo,
+  log,
+  setHandler,
+  uuid4,
+} from '@temporalio/workflow';
 import {
   FAILURE,
   followUpSignal,
@@ -79,7 +87,8 @@ async function takeUpdate(
   const isAnswered = () => run.followUps.stateOf(id) !== 'queued' || run.releases !== releases || run.isClosing;
   if (!run.data.unknown && updates.waiting < MOST_WAITING_UPDATES && !isAnswered()) {
     updates.waiting += 1;
-    await condition(isAnswered);
+    // A cancellation waits for the write in flight, and so does whoever asked for it.
+    await CancellationScope.nonCancellable(() => condition(isAnswered));
     updates.waiting -= 1;
   }
   return { id, state: run.followUps.stateOf(id) ?? 'abandoned', job: run.data.job };

@@ -1,0 +1,178 @@
+import { expect, test } from 'vitest';
+import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
+import { NotSentError, NotTakenError, ReadFailedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { useSkippedTime } from '../support/job-tests.js';
+
+const tests = useSkippedTime();
+const HOUR = 3_600_000;
+/** The last look may come one wait late: this server tells a retry the time at which the attempt before it ended. */
+const LATE = 125_000;
+
+const active = () => ({ status: 'active' });
+const lasted = ({ startedAt, finishedAt }: { startedAt: string; finishedAt: string }) =>
+  Date.parse(finishedAt) - Date.parse(startedAt);
+const refused = (ms?: number) => new NotTakenError('429', 429, ms);
+
+function expectAbout(actual: number, wanted: number, late = LATE) {
+  expect(actual).toBeGreaterThanOrEqual(wanted - 1);
+  expect(actual).toBeLessThan(wanted + late);
+}
+
+test('a job that never ends is timedOut after 24 hours by default, with its last record', async () => {
+  tests.upstream.show = active;
+  const handle = await tests.bench.start({ projectId: 'p1', prompt: 'Fix it', polling: { min: '10 minutes' } });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'timedOut', jobId: 'job-1', job: { status: 'active' } });
+  expectAbout(lasted(result), 24 * HOUR, 25 * 60_000);
+  expect(result.polls).toBe(tests.upstream.reads);
+}, 60_000);
+
+test('the clock starts anew when the job id is known', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = active;
+  upstream.createFaults.push(refused(30 * 60_000));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour' });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'timedOut', jobId: 'job-2' });
+  expectAbout(lasted(result), 1.5 * HOUR);
+});
+
+test('with deadline 0 the create is tried once and the job read once', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = active;
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: 0 });
+  expect(await handle.result()).toMatchObject({ outcome: 'timedOut', jobId: 'job-1', polls: 1 });
+  expect([upstream.created.length, upstream.reads]).toEqual([1, 1]);
+});
+
+test('with deadline 0 a job that is over at its one read has ended', async () => {
+  const handle = await tests.bench.start({ projectId: 'p1', jobId: 'j', deadline: '0 seconds' });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 1 });
+});
+
+test.each([
+  ['that was answered 429', () => refused(1_000)],
+  ['that never left', () => new NotSentError('connection refused')],
+])('with deadline 0 a create %s is not sent again', async (_, fault) => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(fault());
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: 0 });
+  expect(await handle.result()).toMatchObject({ outcome: 'timedOut', jobId: null, job: null, polls: 0 });
+  expect(upstream.created).toHaveLength(1);
+});
+
+test('a create that waits on 429 ends at the deadline, without a job and without a further send', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(refused(50 * 60_000), refused(50 * 60_000));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour' });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'timedOut', jobId: null, job: null });
+  expect(lasted(result)).toBeLessThan(HOUR + 5_000);
+  expect(upstream.created).toHaveLength(2);
+});
+
+test('an accepted follow-up starts the clock anew', async () => {
+  const { upstream, bench, environment } = tests;
+  upstream.show = active;
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour' });
+  await environment.sleep('30 minutes');
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'timedOut', followUps: [{ id: 'a', state: 'sent' }] });
+  expectAbout(lasted(result), 1.5 * HOUR);
+});
+
+test('a follow-up that waits on 429 does not stop the clock', async () => {
+  const { upstream, bench, environment } = tests;
+  upstream.show = active;
+  upstream.messageFaults.push(refused(HOUR), refused(HOUR));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '90 minutes' });
+  await environment.sleep('10 minutes');
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'timedOut', followUps: [{ id: 'a', state: 'abandoned' }] });
+  expect(result.usedFollowUpIds).toEqual([]);
+  expectAbout(lasted(result), 1.5 * HOUR);
+});
+
+test('the clock stands still while a person is awaited, and the job is read on', async () => {
+  const { upstream, bench, environment } = tests;
+  upstream.show = active;
+  upstream.messageFaults.push(new UnknownOutcomeError('upstream answered 500'));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour' });
+  await environment.sleep('10 minutes');
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await environment.sleep('1 minute');
+  expect((await handle.query(jobStateQuery)).phase).toBe('needsAttention');
+  const readsBefore = upstream.reads;
+  await environment.sleep('10 hours');
+  expect((await handle.query(jobStateQuery)).phase).toBe('needsAttention');
+  expect(upstream.reads).toBeGreaterThan(readsBefore + 100);
+  upstream.messageFaults.push(refused(HOUR), refused(HOUR));
+  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
+  const result = await handle.result();
+  // Sent again, but not taken: what the first send did nobody knows.
+  expect(result).toMatchObject({ outcome: 'timedOut', followUps: [{ id: 'a', state: 'unknown' }] });
+  expectAbout(lasted(result), 11 * HOUR + 60_000);
+}, 60_000);
+
+test('an unknown create does not run into the deadline, and adopting starts the clock', async () => {
+  const { upstream, bench, environment } = tests;
+  upstream.show = active;
+  upstream.createFaults.push(new UnknownOutcomeError('upstream answered 500'));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour' });
+  await environment.sleep('5 hours');
+  expect((await handle.query(jobStateQuery)).phase).toBe('needsAttention');
+  const state = await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: 'mine' }] });
+  expect(state).toMatchObject({ phase: 'watching', jobId: 'mine', unknown: null });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'timedOut', jobId: 'mine' });
+  expectAbout(lasted(result), 6 * HOUR);
+});
+
+test('at the deadline there is no last look against a Retry-After', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = active;
+  upstream.readFaults.push(new ReadFailedError('upstream answered 429', 429, HOUR));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '10 minutes' });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'timedOut', job: { status: 'active' } });
+  expect(upstream.reads).toBe(1);
+  expectAbout(lasted(result), 10 * 60_000);
+});
+
+test('while lingering no clock runs, and a follow-up then has all of its time', async () => {
+  const { upstream, bench, environment } = tests;
+  upstream.show = () => ({ status: upstream.messages.length === 1 ? 'active' : 'completed' });
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour', linger: '10 hours' });
+  await environment.sleep('5 hours');
+  expect((await handle.query(jobStateQuery)).phase).toBe('lingering');
+  upstream.messageFaults.push(refused(30 * 60_000));
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  upstream.show = () => ({ status: 'completed' });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
+  expect(lasted(result)).toBeGreaterThan(15.5 * HOUR - 1);
+});
+
+test('with deadline 0 a job that has ended still lingers for follow-ups', async () => {
+  const { upstream, bench, environment } = tests;
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: 0, linger: '1 hour', settle: 0 });
+  await environment.sleep('10 minutes');
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
+  expect(upstream.messages).toEqual(['go']);
+});
+
+test('a terminal status seen at the deadline, too soon after a follow-up to count, is the last record of a timed-out job', async () => {
+  const { upstream, bench, environment } = tests;
+  upstream.show = () => (upstream.messages.length > 0 ? { status: 'completed', prLink: 'https://pr' } : active());
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour', settle: '2 hours' });
+  await environment.sleep('1 minute');
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  expect(await handle.result()).toMatchObject({
+    outcome: 'timedOut',
+    job: { status: 'completed', prLink: 'https://pr' },
+  });
+});

@@ -1,0 +1,256 @@
+import { WorkflowUpdateFailedError } from '@temporalio/client';
+import { expect, test } from 'vitest';
+import {
+  followUpSignal,
+  jobStateQuery,
+  pollNowSignal,
+  resolveUnknownUpdate,
+  sendFollowUpUpdate,
+  type FollowUpAnswer,
+} from '../../src/contract.js';
+import { NotTakenError, RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { useDevServer } from '../support/job-tests.js';
+import { gate } from '../support/observed-upstream.js';
+
+const tests = useDevServer();
+const unknown = () => new UnknownOutcomeError('upstream answered 500');
+const waits = (ms: number) => new NotTakenError('upstream answered 429', 429, ms);
+
+async function startWatched(options: object = {}) {
+  const handle = await tests.bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0, ...options });
+  await expect.poll(() => tests.upstream.reads).toBeGreaterThan(0);
+  return handle;
+}
+
+const staysActiveUntil = (isDone: () => boolean) => {
+  tests.upstream.show = () => ({ status: isDone() ? 'completed' : 'active' });
+};
+
+test('signals and updates are sent in the order queued, one at a time', async () => {
+  const { upstream } = tests;
+  staysActiveUntil(() => upstream.messages.length >= 4);
+  const handle = await startWatched();
+  await handle.signal(followUpSignal, { prompt: 'one', id: '1' });
+  const second = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'two', id: '2' }] });
+  await expect.poll(() => upstream.messages.length).toBeGreaterThan(0);
+  await second;
+  await handle.signal(followUpSignal, { prompt: 'three' });
+  await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'four' }], updateId: '4' });
+  const result = await handle.result();
+  expect(upstream.messages).toEqual(['one', 'two', 'three', 'four']);
+  expect(result.followUps.map(({ state }) => state)).toEqual(['sent', 'sent', 'sent', 'sent']);
+  expect(result.followUps.map(({ id }) => id)).toEqual(['1', '2', expect.any(String), '4']);
+  expect(result.usedFollowUpIds).toEqual(result.followUps.map(({ id }) => id));
+});
+
+test('sendFollowUp answers once the upstream took the message, whether its answer could be read or not', async () => {
+  const { upstream } = tests;
+  staysActiveUntil(() => upstream.messages.length >= 2);
+  const handle = await startWatched();
+  upstream.messageAnswer = null;
+  expect(await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] })).toEqual({
+    id: 'a',
+    state: 'sent',
+    job: expect.objectContaining({ id: 'job-1', status: 'active' }),
+  });
+  await handle.signal(followUpSignal, { prompt: 'end' });
+  await handle.result();
+});
+
+test('the same id is sent once, whoever repeats it, and a repeated update answers with its fate', async () => {
+  const { upstream } = tests;
+  staysActiveUntil(() => upstream.messages.length >= 2);
+  const handle = await startWatched();
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await handle.signal(followUpSignal, { prompt: 'go again', id: 'a' });
+  const again = await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }], updateId: 'u2' });
+  expect(again).toMatchObject({ id: 'a', state: 'sent' });
+  const once = { args: [{ prompt: 'end', id: 'b' }] as [{ prompt: string; id: string }], updateId: 'u3' };
+  const [first, second] = await Promise.all([
+    handle.executeUpdate(sendFollowUpUpdate, once),
+    handle.executeUpdate(sendFollowUpUpdate, { ...once, updateId: 'u4' }),
+  ]);
+  expect([first.state, second.state]).toEqual(['sent', 'sent']);
+  await handle.result();
+  expect(upstream.messages).toEqual(['go', 'end']);
+});
+
+test('a refused follow-up is rejected with the upstream’s text, at most 200 bytes, and the watch goes on', async () => {
+  const { upstream } = tests;
+  staysActiveUntil(() => upstream.messages.length >= 1);
+  const handle = await startWatched();
+  upstream.messageFaults.push(new RejectedError('422', 422, 'é'.repeat(500)));
+  const answer = await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
+  expect(answer.state).toBe('rejected');
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'rejected' }] });
+  expect(result.followUps[0]!.error).toMatch(/^422: é+$/);
+  expect(Buffer.byteLength(result.followUps[0]!.error!)).toBeLessThanOrEqual(200);
+});
+
+test('ids that an earlier run used up are not sent again', async () => {
+  const { upstream } = tests;
+  staysActiveUntil(() => upstream.messages.length >= 1);
+  const handle = await tests.bench.start({ projectId: 'p1', jobId: 'j', usedFollowUpIds: ['old'], settle: 0 });
+  await handle.signal(followUpSignal, { prompt: 'again', id: 'old' });
+  expect(await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'again', id: 'old' }] })).toMatchObject({
+    id: 'old',
+    state: 'unknown',
+  });
+  await handle.signal(followUpSignal, { prompt: 'new', id: 'new' });
+  expect((await handle.result()).usedFollowUpIds).toEqual(['old', 'new']);
+  expect(upstream.messages).toEqual(['new']);
+});
+
+test('malformed follow-ups harm nothing: the update is rejected and not recorded, the signal ignored', async () => {
+  const { upstream } = tests;
+  staysActiveUntil(() => upstream.messages.length >= 1);
+  const handle = await startWatched();
+  const wrong: unknown[] = [
+    undefined,
+    null,
+    'go',
+    [],
+    {},
+    { prompt: '' },
+    { prompt: 7 },
+    { prompt: '\ud800' },
+    { prompt: 'x'.repeat(512 * 1024 + 1) },
+    { prompt: 'x', id: '' },
+    { prompt: 'x', id: 7 },
+    { prompt: 'x', id: 'é'.repeat(129) },
+  ];
+  for (const input of wrong) {
+    await handle.signal(followUpSignal, input as never);
+    await expect(handle.executeUpdate(sendFollowUpUpdate, { args: [input as never] })).rejects.toThrow(
+      WorkflowUpdateFailedError,
+    );
+  }
+  await handle.signal('nobodyKnowsThis', { a: 1 });
+  await handle.signal(pollNowSignal);
+  const { events } = await handle.fetchHistory();
+  expect(events!.filter((e) => e.workflowExecutionUpdateAcceptedEventAttributes)).toHaveLength(0);
+  await handle.signal(followUpSignal, { prompt: 'good', id: 'x'.repeat(256) });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ state: 'sent' }] });
+  expect(upstream.messages).toEqual(['good']);
+}, 60_000);
+
+test('five updates wait, further ones answer queued at once, and resolveUnknown still gets through', async () => {
+  const { upstream } = tests;
+  staysActiveUntil(() => upstream.messages.length >= 9);
+  const handle = await startWatched();
+  upstream.messageFaults.push(unknown());
+  const { opened, open } = gate();
+  upstream.messageGate = opened;
+  const send = (id: string) =>
+    handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: `do ${id}`, id }], updateId: `u-${id}` });
+  const first = send('1');
+  await expect.poll(() => upstream.messages.length).toBe(1);
+  const others: Promise<FollowUpAnswer>[] = [];
+  for (const id of ['2', '3', '4', '5']) {
+    others.push(send(id));
+    await expect.poll(async () => (await handle.query(jobStateQuery)).followUps.at(-1)?.id).toBe(id);
+  }
+  for (const id of ['6', '7', '8']) expect(await send(id)).toMatchObject({ id, state: 'queued' });
+  open();
+  // Its own is unknown, the others are told that they wait.
+  expect(await first).toMatchObject({ id: '1', state: 'unknown' });
+  for (const answer of await Promise.all(others)) expect(answer.state).toBe('queued');
+  expect(await send('9')).toMatchObject({ state: 'queued' });
+  expect(
+    await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'do 1', id: '1' }], updateId: 'again' }),
+  ).toMatchObject({ id: '1', state: 'unknown' });
+  const state = await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'delivered' }] });
+  expect(state).toMatchObject({ phase: 'sending', unknown: null });
+  const result = await handle.result();
+  expect(result.followUps.every((followUp) => followUp.state === 'sent')).toBe(true);
+  expect(upstream.messages).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', '9'].map((id) => `do ${id}`));
+}, 60_000);
+
+test('updates that wait when the run ends learn that theirs was abandoned, and its id is free', async () => {
+  const { upstream } = tests;
+  upstream.show = () => ({ status: 'active' });
+  const handle = await startWatched();
+  upstream.messageFaults.push(waits(3_600_000));
+  const waiting = ['a', 'b'].map((id) =>
+    handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: `do ${id}`, id }] }),
+  );
+  await expect.poll(async () => (await handle.query(jobStateQuery)).followUps.length).toBe(2);
+  await expect.poll(() => upstream.messages.length).toBe(1);
+  await handle.cancel();
+  expect((await Promise.all(waiting)).map(({ state }) => state)).toEqual(['abandoned', 'abandoned']);
+  await expect(handle.result()).rejects.toThrow();
+  expect(await handle.query(jobStateQuery)).toMatchObject({
+    phase: 'done',
+    followUps: [
+      { id: 'a', state: 'abandoned' },
+      { id: 'b', state: 'abandoned' },
+    ],
+    usedFollowUpIds: [],
+  });
+});
+
+test('a deadline with a follow-up still waiting is timedOut, whatever the status', async () => {
+  const { upstream } = tests;
+  upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
+  const handle = await startWatched({ deadline: '5 seconds' });
+  upstream.messageFaults.push(waits(3_600_000));
+  const answer = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
+  expect(await handle.result()).toMatchObject({
+    outcome: 'timedOut',
+    job: { status: 'completed' },
+    followUps: [{ id: 'a', state: 'abandoned' }],
+    usedFollowUpIds: [],
+  });
+  expect((await answer).state).toBe('abandoned');
+});
+
+test('a write in flight outlives the deadline, and its acceptance starts the clock anew', async () => {
+  const { upstream } = tests;
+  staysActiveUntil(() => upstream.messages.length >= 1 && upstream.messageGate === undefined);
+  const handle = await startWatched({ deadline: '3 seconds', polling: { max: '1 second' } });
+  const { opened, open } = gate();
+  upstream.messageGate = opened;
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await expect.poll(() => upstream.messages.length).toBe(1);
+  await new Promise((resolve) => setTimeout(resolve, 4_000));
+  expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'sending' });
+  upstream.messageGate = undefined;
+  open();
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
+});
+
+test('a person’s retry is carried out even where the deadline had passed before the write became unknown', async () => {
+  const { upstream } = tests;
+  staysActiveUntil(() => upstream.messages.length >= 2);
+  const handle = await startWatched({ deadline: '3 seconds', polling: { max: '1 second' } });
+  const { opened, open } = gate();
+  upstream.messageGate = opened;
+  upstream.messageFaults.push(unknown());
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await expect.poll(() => upstream.messages.length).toBe(1);
+  await new Promise((resolve) => setTimeout(resolve, 4_000));
+  open();
+  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
+  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
+  expect(upstream.messages).toEqual(['go', 'go']);
+});
+
+test('a terminal status that was read before a follow-up was accepted does not end the run', async () => {
+  const { upstream } = tests;
+  // The job is over when the message arrives, and active again once it was processed.
+  let readsAfter = 0;
+  upstream.show = () => {
+    if (upstream.messages.length === 0) return { status: 'active' };
+    readsAfter += 1;
+    return { status: readsAfter <= 2 ? 'completed' : readsAfter === 3 ? 'active' : 'completed' };
+  };
+  const handle = await startWatched({ settle: '2 seconds', polling: { max: '1 second' } });
+  upstream.messageAnswer = { status: 'completed' };
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  const result = await handle.result();
+  expect(result.outcome).toBe('completed');
+  const acceptedAt = upstream.messageTimes[0]!;
+  expect(upstream.readTimes.at(-1)! - acceptedAt).toBeGreaterThanOrEqual(2_000);
+});

@@ -1,0 +1,119 @@
+import { randomUUID } from 'node:crypto';
+import type { WorkflowHandle } from '@temporalio/client';
+import { afterEach, expect, test } from 'vitest';
+import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
+import type { agentJob } from '../../src/workflows/index.js';
+import { useDevServer } from '../support/job-tests.js';
+import { gate } from '../support/observed-upstream.js';
+
+const tests = useDevServer();
+let opened: (() => void) | undefined;
+afterEach(() => opened?.());
+
+const TASK_COMPLETED = 7;
+
+/** Resets a workflow to a finished workflow task, as an operator does, and answers with the new run. */
+async function reset(
+  handle: WorkflowHandle<typeof agentJob>,
+  choose: (completedTasks: number[]) => number,
+): Promise<WorkflowHandle<typeof agentJob>> {
+  const { client, namespace } = tests.server;
+  const { events } = await handle.fetchHistory();
+  const tasks = events!.filter((e) => e.eventType === TASK_COMPLETED).map((e) => Number(e.eventId));
+  const { runId } = await handle.describe();
+  const answer = await client.workflowService.resetWorkflowExecution({
+    namespace,
+    workflowExecution: { workflowId: handle.workflowId, runId },
+    reason: 'test',
+    requestId: randomUUID(),
+    workflowTaskFinishEventId: choose(tasks) as never,
+  });
+  return client.workflow.getHandle(handle.workflowId, answer.runId);
+}
+
+const phaseOf = async (handle: WorkflowHandle<typeof agentJob>) => (await handle.query(jobStateQuery)).phase;
+
+test.each(['ask', 'fail', 'retry'])(
+  'a reset to before the create asks a person, whatever the policy (%s)',
+  async (onUnknownOutcome) => {
+    const { upstream, bench } = tests;
+    upstream.show = () => ({ status: 'active' });
+    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome });
+    await expect.poll(() => upstream.reads).toBe(1);
+    const again = await reset(handle, (done) => done[0]!);
+    await expect.poll(() => phaseOf(again)).toBe('needsAttention');
+    expect((await again.query(jobStateQuery)).unknown).toMatchObject({
+      kind: 'create',
+      reason: expect.stringContaining('reset'),
+    });
+    expect(upstream.created).toHaveLength(1);
+    upstream.show = () => ({ status: 'completed' });
+    await again.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
+    expect(await again.result()).toMatchObject({ outcome: 'completed', jobId: 'job-2' });
+    expect(upstream.created).toHaveLength(2);
+  },
+);
+
+test('a reset to after the create goes on with the same job', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  await expect.poll(() => upstream.reads).toBe(1);
+  const again = await reset(handle, (done) => done.at(-1)!);
+  upstream.show = () => ({ status: 'completed' });
+  expect(await again.result()).toMatchObject({ outcome: 'completed', jobId: 'job-1' });
+  expect(upstream.created).toHaveLength(1);
+});
+
+test('follow-ups of a reset run ask one after the other, those said after the reset too', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry', settle: 0 });
+  await expect.poll(() => upstream.reads).toBe(1);
+  await handle.signal(followUpSignal, { prompt: 'one', id: 'a' });
+  await expect.poll(async () => (await handle.query(jobStateQuery)).followUps[0]?.state).toBe('sent');
+  const tasksBeforeSignal = await tasksBefore(handle, (type) => type === SIGNALED);
+  const again = await reset(handle, () => tasksBeforeSignal);
+  await expect.poll(() => phaseOf(again)).toBe('needsAttention');
+  expect((await again.query(jobStateQuery)).unknown).toMatchObject({ kind: 'followUp', followUpId: 'a' });
+  expect(upstream.messages).toEqual(['one']);
+  await again.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'delivered', followUpId: 'a' }] });
+  await again.signal(followUpSignal, { prompt: 'two', id: 'b' });
+  await expect.poll(async () => (await again.query(jobStateQuery)).unknown?.followUpId).toBe('b');
+  expect(upstream.messages).toEqual(['one']);
+  await again.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
+  upstream.show = () => ({ status: 'completed' });
+  expect(await again.result()).toMatchObject({ outcome: 'completed', usedFollowUpIds: ['a', 'b'] });
+  expect(upstream.messages).toEqual(['one', 'two']);
+});
+
+test('a write that was in flight at the reset point is not sent again without asking', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry', settle: 0 });
+  await expect.poll(() => upstream.reads).toBe(1);
+  const { opened: answered, open } = gate();
+  opened = open;
+  upstream.messageGate = answered;
+  await handle.signal(followUpSignal, { prompt: 'one', id: 'a' });
+  await expect.poll(() => upstream.messages.length).toBe(1);
+  // Another workflow task while the message is under way: the reset goes to it.
+  await handle.signal(followUpSignal, { prompt: 'two', id: 'b' });
+  await expect.poll(async () => (await handle.query(jobStateQuery)).followUps.length).toBe(2);
+  upstream.messageGate = undefined;
+  const again = await reset(handle, (done) => done.at(-1)!);
+  await expect.poll(() => phaseOf(again)).toBe('needsAttention');
+  expect((await again.query(jobStateQuery)).unknown).toMatchObject({ kind: 'followUp', followUpId: 'a' });
+  expect(upstream.messages).toEqual(['one']);
+  open();
+});
+
+const SIGNALED = 26;
+
+/** The last workflow task completed before the first event of a kind. */
+async function tasksBefore(handle: WorkflowHandle<typeof agentJob>, isIt: (type: number) => boolean): Promise<number> {
+  const events = (await handle.fetchHistory()).events!;
+  const until = events.findIndex((e) => isIt(e.eventType as number));
+  const before = events.slice(0, until).filter((e) => e.eventType === TASK_COMPLETED);
+  return Number(before.at(-1)!.eventId);
+}
