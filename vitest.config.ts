@@ -8,6 +8,7 @@ export default defineConfig({
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 30_000,
+    expect: { poll: { timeout: 20_000 } },
     hookTimeout: 120_000, // the first run fetches two servers
     teardownTimeout: 15_000,
   },
