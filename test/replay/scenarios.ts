@@ -1,0 +1,165 @@
+/** One short life of `agentJob` per path through the workflow; what they leave in history is replayed by every later version. */
+import type { WorkflowHandle } from '@temporalio/client';
+import {
+  followUpSignal,
+  jobStateQuery,
+  pollNowSignal,
+  resolveUnknownUpdate,
+  sendFollowUpUpdate,
+  type AgentJobInput,
+  type ResolveUnknownInput,
+} from '../../src/contract.js';
+import {
+  NotSentError,
+  NotTakenError,
+  ReadFailedError,
+  RejectedError,
+  UnknownOutcomeError,
+} from '../../src/upstream/errors.js';
+import type { agentJob } from '../../src/workflows/index.js';
+import type { ScriptedUpstream } from '../support/scripted-upstream.js';
+
+export type Handle = WorkflowHandle<typeof agentJob>;
+
+export interface Scenario {
+  input: object;
+  /** Prepares the upstream before the start. */
+  upstream?: (upstream: ScriptedUpstream) => void;
+  /** What callers and operators do meanwhile; the recorder then waits for the end. */
+  act?: (handle: Handle, upstream: ScriptedUpstream) => Promise<void>;
+}
+
+const JOB = { projectId: 'p1', prompt: 'Fix the login page' } satisfies Partial<AgentJobInput>;
+const active = (upstream: ScriptedUpstream) => (upstream.show = () => ({ status: 'active' }));
+const activeUntil = (reads: number) => (upstream: ScriptedUpstream) =>
+  (upstream.show = (read) => ({ status: read > reads ? 'completed' : 'active' }));
+const unknownCreate = ({ createFaults }: ScriptedUpstream) => createFaults.push(new UnknownOutcomeError('reset'));
+const unknownMessage = ({ messageFaults }: ScriptedUpstream) => messageFaults.push(new UnknownOutcomeError('reset'));
+const missing = (count: number) => (upstream: ScriptedUpstream) =>
+  upstream.readFaults.push(...Array.from({ length: count }, () => new RejectedError('no such job', 404, '')));
+
+async function reach(handle: Handle, phase: string): Promise<void> {
+  while ((await handle.query(jobStateQuery)).phase !== phase) await new Promise((done) => setTimeout(done, 100));
+}
+
+const resolve = (resolution: ResolveUnknownInput) => async (handle: Handle) => {
+  await reach(handle, 'needsAttention');
+  await handle.executeUpdate(resolveUnknownUpdate, { args: [resolution] });
+};
+
+export const SCENARIOS: Record<string, Scenario> = {
+  'one-poll': { input: JOB },
+  polls: { input: { ...JOB, polling: { min: 1_000, max: 1_000 } }, upstream: activeUntil(3) },
+  attached: { input: { projectId: 'p1', jobId: 'job-7', usedFollowUpIds: ['old'] } },
+  'follow-up-signal': {
+    input: { ...JOB, settle: 0 },
+    upstream: (upstream) => (upstream.show = () => ({ status: upstream.messages.length ? 'completed' : 'active' })),
+    act: async (handle) => {
+      await reach(handle, 'watching');
+      await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });
+    },
+  },
+  'follow-up-update': {
+    input: { ...JOB, settle: 1_000 },
+    upstream: (upstream) => (upstream.show = () => ({ status: upstream.messages.length ? 'completed' : 'active' })),
+    act: async (handle) => {
+      await reach(handle, 'watching');
+      await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'And a test', id: 'one' }] });
+    },
+  },
+  'follow-up-rejected': {
+    input: { ...JOB, settle: 0 },
+    upstream: (upstream) => {
+      upstream.show = (read) => ({ status: read > 1 ? 'completed' : 'active' });
+      upstream.messageFaults.push(new RejectedError('too long', 400, 'too long'));
+    },
+    act: async (handle) => {
+      await reach(handle, 'watching');
+      await handle.signal(followUpSignal, { prompt: 'And a test' });
+    },
+  },
+  'poll-now': {
+    input: { ...JOB, polling: { min: '1 minute' } },
+    upstream: activeUntil(1),
+    act: async (handle) => {
+      await reach(handle, 'watching');
+      await handle.signal(pollNowSignal);
+    },
+  },
+  linger: {
+    input: { ...JOB, linger: '1 minute', settle: 0 },
+    act: async (handle) => {
+      await reach(handle, 'lingering');
+      await handle.signal(pollNowSignal);
+      await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'One more thing', id: 'one' }] });
+      await reach(handle, 'lingering');
+      await handle.cancel();
+    },
+  },
+  'not-taken': { input: JOB, upstream: ({ createFaults }) => createFaults.push(new NotTakenError('429', 429, 1_000)) },
+  'not-sent': { input: JOB, upstream: ({ createFaults }) => createFaults.push(new NotSentError('refused')) },
+  'read-failed': {
+    input: { ...JOB, polling: { min: 1_000, max: 1_000 } },
+    upstream: ({ readFaults }) =>
+      readFaults.push(new ReadFailedError('503', 503), new ReadFailedError('429', 429, 2_000)),
+  },
+  'missing-then-found': { input: { ...JOB, polling: { min: 1_000, max: 1_000 } }, upstream: missing(2) },
+  lost: { input: { projectId: 'p1', jobId: 'job-7', polling: { min: 1_000, max: 1_000 } }, upstream: missing(50) },
+  'timed-out': { input: { ...JOB, deadline: 0 }, upstream: active },
+  'timed-out-while-creating': {
+    input: { ...JOB, deadline: 0 },
+    upstream: ({ createFaults }) => createFaults.push(new NotTakenError('429', 429, 60_000)),
+  },
+  'invalid-input': { input: { ...JOB, deadline: 'soon' } },
+  'create-rejected': {
+    input: JOB,
+    upstream: ({ createFaults }) => createFaults.push(new RejectedError('no', 400, 'no')),
+  },
+  'unknown-create-fail': { input: { ...JOB, onUnknownOutcome: 'fail' }, upstream: unknownCreate },
+  'unknown-create-retry': { input: { ...JOB, onUnknownOutcome: 'retry' }, upstream: unknownCreate },
+  'unknown-create-undecided': { input: { ...JOB, decideWithin: 1_000 }, upstream: unknownCreate },
+  'unknown-create-adopt': { input: JOB, upstream: unknownCreate, act: resolve({ action: 'adopt', jobId: 'job-1' }) },
+  'unknown-create-confirmed': { input: JOB, upstream: unknownCreate, act: resolve({ action: 'retry' }) },
+  'unknown-create-abandon': { input: JOB, upstream: unknownCreate, act: resolve({ action: 'abandon' }) },
+  'unknown-follow-up-delivered': unknownFollowUp({ action: 'delivered' }),
+  'unknown-follow-up-confirmed': unknownFollowUp({ action: 'retry' }),
+  'unknown-follow-up-abandon': unknownFollowUp({ action: 'abandon' }),
+  'cancel-while-watching': {
+    input: JOB,
+    upstream: active,
+    act: async (handle) => {
+      await reach(handle, 'watching');
+      await handle.cancel();
+    },
+  },
+  'cancel-while-unknown': {
+    input: JOB,
+    upstream: unknownCreate,
+    act: async (handle) => {
+      await reach(handle, 'needsAttention');
+      await handle.cancel();
+    },
+  },
+  'continue-as-new': {
+    input: { ...JOB, settle: 0 },
+    upstream: (upstream) =>
+      (upstream.show = () => ({ status: upstream.messages.length > 12 ? 'completed' : 'active' })),
+    act: async (handle) => {
+      await reach(handle, 'watching');
+      for (let i = 0; i <= 12; i++) {
+        await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: `Step ${i}`, id: `step-${i}` }] });
+      }
+    },
+  },
+};
+
+function unknownFollowUp(resolution: ResolveUnknownInput): Scenario {
+  return {
+    input: { ...JOB, settle: 0 },
+    upstream: unknownMessage,
+    act: async (handle) => {
+      await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });
+      await resolve(resolution)(handle);
+    },
+  };
+}
