@@ -55,6 +55,7 @@ function followUpLines(followUps: FollowUpStatus[]): string[] {
   return [
     '',
     `Follow-ups${hidden > 0 ? ` (the last ${MOST_LISTED} of ${followUps.length})` : ''}:`,
+    '',
     ...shown.map(({ id, state, error }) => `- ${plain(id)}: ${state}${error ? ` (${plain(error)})` : ''}`),
   ];
 }
