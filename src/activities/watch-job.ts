@@ -156,13 +156,15 @@ function describe(answer: Answer, failures: number): string {
   return failures > 1 ? `${what}, ${failures} times in a row` : what;
 }
 
-/** The failure that makes the server try the attempt again after a wait; its message is what the web UI shows meanwhile. */
+/** The failure that makes the server try the attempt again after a wait; its message is what the web UI shows meanwhile (no stack: nothing is wrong). */
 function lookAgain(why: string, delayMs: number): ApplicationFailure {
   const delay = Math.max(1, Math.round(delayMs));
-  return ApplicationFailure.create({
+  const failure = ApplicationFailure.create({
     message: `${why}, next look in ${Math.max(1, Math.round(delay / 1_000))} s`,
     type: 'StillWatching',
     category: 'BENIGN',
     nextRetryDelay: delay,
   });
+  failure.stack = '';
+  return failure;
 }

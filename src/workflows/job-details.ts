@@ -43,7 +43,8 @@ function attention({ data, spec }: JobRun): string[] {
     `To check: ${check}. It is there: ${choices}; it is not: \`retry\`; give up: \`abandon\`. For example:`,
     '',
     '```',
-    `agent-jobs resolve ${shellWord(workflowInfo().workflowId)} retry --since ${unknown.since}`,
+    `agent-jobs resolve ${shellWord(workflowInfo().workflowId)} retry \\`,
+    `  --since ${unknown.since}`,
     '```',
   ];
 }
