@@ -87,11 +87,10 @@ async function endOfCreate(handle: Handle): Promise<string> {
 }
 
 async function endOfFollowUp(handle: Handle): Promise<string> {
-  const ended = handle.result().catch((error: unknown) => error);
-  await Promise.race([ended, expect.poll(() => followUpState(handle), { timeout: 20_000 }).not.toBe('queued')]);
+  await expect.poll(() => followUpState(handle), { timeout: 20_000 }).not.toBe('queued');
   const state = await followUpState(handle);
   if (state !== 'unknown') return state;
-  return failureOf(await ended);
+  return failureOf(await handle.result().catch((error: unknown) => error));
 }
 
 async function followUpState(handle: Handle): Promise<string> {

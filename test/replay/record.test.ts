@@ -32,8 +32,9 @@ describe.runIf(process.env['RECORD_HISTORIES'])('record', () => {
   });
 
   test.concurrent.for(Object.entries(SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
-    for (const [i, json] of (await live(server, name, scenario)).entries())
-      await keep(`${name}${i ? `-${i + 1}` : ''}`, json);
+    const histories = await live(server, name, scenario);
+    expect(histories.length).toBeGreaterThan(0);
+    for (const [i, json] of histories.entries()) await keep(`${name}${i ? `-${i + 1}` : ''}`, json);
   });
 });
 
@@ -66,6 +67,5 @@ async function historiesOf(server: TestServer, workflowId: string, firstRunId: s
     histories.push(historyToJSON(history));
     runId = history.events?.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId ?? undefined;
   }
-  expect(histories.length).toBeGreaterThan(0);
   return histories;
 }

@@ -13,10 +13,7 @@ import { createTestWorker } from './worker.js';
 export interface JobBench {
   client: Client;
   taskQueue: string;
-  start(
-    input: AgentJobInput | unknown,
-    options?: object,
-  ): Promise<WorkflowHandleWithFirstExecutionRunId<typeof agentJob>>;
+  start(input: unknown, options?: object): Promise<WorkflowHandleWithFirstExecutionRunId<typeof agentJob>>;
   stop(): Promise<void>;
 }
 
