@@ -1,0 +1,130 @@
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { AgentJobs, type JobState } from '../../src/starter.js';
+import { SANDBOX_API_KEY } from '../../src/testing.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { Books } from './books.js';
+import { UpstreamProcess } from './upstream-process.js';
+import { WorkerFleet } from './worker-fleet.js';
+
+interface Row {
+  title: string;
+  moment: string;
+  action: string;
+  /** Jobs that the one create makes. */
+  jobs: number;
+  /** Whether a person must say what became of it. */
+  isUnknown: boolean;
+}
+
+const row = (title: string, moment: string, action: string, jobs: number, isUnknown: boolean): Row => ({
+  title,
+  moment,
+  action,
+  jobs,
+  isUnknown,
+});
+
+/** One worker each, struck at its first write; the one that follows is left alone. */
+const ROWS: Row[] = [
+  row('killed before the fence: the next worker sends it', 'beforeFence', 'kill', 1, false),
+  row('cut off from the answer to its fence: it is sent anew', 'fenceAnswer', 'lose', 1, false),
+  row('killed between fence and send: nobody sends it, and it shows as unknown', 'afterFence', 'kill', 0, true),
+  row('killed before the last byte: nobody sends it again, and it shows as unknown', 'bodyBegun', 'kill', 0, true),
+  row('killed after the answer: nobody sends it again, and it shows as unknown', 'answerRead', 'kill', 1, true),
+  // The zombie: it wakes when the server has given its attempt up.
+  row(
+    'asleep before the fence until it was given up: only the next attempt sends',
+    'beforeFence',
+    'freeze40',
+    1,
+    false,
+  ),
+  row('asleep behind the fence until it was given up: it sends nothing any more', 'afterFence', 'freeze40', 0, true),
+  row('asleep within the body until it was given up: it never finishes it', 'bodyBegun', 'freeze40', 0, true),
+  row(
+    'asleep within the body for 12 s: it does not finish it, says so, and sends anew',
+    'bodyBegun',
+    'freeze12',
+    1,
+    false,
+  ),
+];
+/** The attempt's 35 s, a zombie's 40 s, and what starting ten processes takes. */
+const SETTLED_WITHIN_MS = 110_000;
+
+let folder: string;
+let server: TestServer;
+let upstream: UpstreamProcess;
+const fleets: WorkerFleet[] = [];
+const outcomes = new Map<Row, Promise<{ state: JobState; isStruck: boolean }>>();
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
+  server = await connectDevServer();
+  upstream = await UpstreamProcess.start({ folder, activeMs: 300, faults: [] });
+  for (const each of ROWS) outcomes.set(each, strike(each));
+});
+
+afterAll(async () => {
+  await Promise.allSettled(outcomes.values());
+  await Promise.all(fleets.map((fleet) => fleet.close()));
+  await upstream?.close();
+  await server?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Starts one job whose create is struck, and waits until it has ended or needs a person. */
+async function strike({ moment, action }: Row): Promise<{ state: JobState; isStruck: boolean }> {
+  const name = `strike-${moment}-${action}`;
+  const own = join(folder, name);
+  await mkdir(own);
+  const taskQueue = `${server.taskQueue}-${name}`;
+  const fleet = new WorkerFleet({
+    workers: 1,
+    folder: own,
+    env: {
+      TEMPORAL_ADDRESS: server.address,
+      TEMPORAL_NAMESPACE: server.namespace,
+      AGENT_JOBS_TASK_QUEUE: taskQueue,
+      UPSTREAM_BASE_URL: upstream.url,
+      UPSTREAM_TIMEOUT: '15 seconds',
+      ADMIN_API_KEY: SANDBOX_API_KEY,
+      LOG_LEVEL: 'error',
+    },
+    sabotage: (turn) => (turn === 0 ? { moment, action, nth: 1 } : { moment: 'none', action: 'kill', nth: 1 }),
+  });
+  fleets.push(fleet);
+  const jobs = new AgentJobs({ client: server.client, taskQueue });
+  const job = await jobs.start({ key: `${taskQueue}`, projectId: 'p1', prompt: promptOf({ moment, action }) });
+  const until = Date.now() + SETTLED_WITHIN_MS;
+  for (;;) {
+    const state = await job.state().catch(() => null);
+    const isOver = state?.phase === 'done' || state?.phase === 'needsAttention';
+    const isStruck = fleet.strikes().length === 1;
+    if (state && (isOver || Date.now() > until)) return { state, isStruck };
+    await pause(1_000);
+  }
+}
+
+function promptOf({ moment, action }: Pick<Row, 'moment' | 'action'>): string {
+  return `${action} ${moment}`;
+}
+
+describe('a create whose worker is', { concurrent: true }, () => {
+  test.for(ROWS)('$title', { timeout: SETTLED_WITHIN_MS + 20_000 }, async (struck, { expect }) => {
+    const { state, isStruck } = await outcomes.get(struck)!;
+    expect(isStruck).toBe(true);
+    expect(state).toMatchObject(
+      struck.isUnknown ? { phase: 'needsAttention', unknown: { kind: 'create' } } : { phase: 'done', unknown: null },
+    );
+    // A zombie that still meant to send would have done so by now.
+    if (struck.action === 'freeze40') await pause(8_000);
+    const books = new Books(upstream.journal);
+    books.refresh();
+    expect(books.jobsOfPrompt.get(promptOf(struck)) ?? []).toHaveLength(struck.jobs);
+  });
+});
