@@ -36,11 +36,11 @@ test('help goes to stdout and exits 0', async () => {
   const { code, stdout } = await runCli(['wait', '--help']);
   expect(stdout).toContain('Exit code: 0 completed');
   expect(code).toBe(0);
-}, 30_000);
+}, 60_000);
 
 test('a server that is not there is told in one line, without a stack trace', async () => {
   const { code, stdout, stderr } = await runCli(['--address', '127.0.0.1:1', 'list']);
   expect(stderr.trim().split('\n')).toEqual([expect.stringContaining('can not reach Temporal at 127.0.0.1:1')]);
   expect(stdout).toBe('');
   expect(code).toBe(1);
-}, 30_000);
+}, 60_000);
