@@ -282,6 +282,25 @@ export interface VisitorExportResult {
   nextRequestAt?: string;
 }
 
+/** How far the export of a window is, to its last chunk of pages. */
+export interface VisitorExportProgress {
+  dateFrom: string;
+  dateTo: string;
+  /** From 1; a pass that drifted is repeated. */
+  pass: number;
+  pages: number;
+  rows: number;
+  /** As many as the snapshot before had; null where there is none. */
+  expectedRows: number | null;
+  /** Why it waits; null where it does not. */
+  trouble: string | null;
+  /** ISO 8601; null where the next request need not wait. */
+  nextRequestAt: string | null;
+}
+
+/** Of the workflow that writes a window: `visitorExportWorkflowId`. */
+export const visitorExportProgressQuery = defineQuery<VisitorExportProgress>('exportProgress');
+
 export interface SnapshotManifest {
   snapshotId: string;
   projectId: string;

@@ -6,13 +6,16 @@ import {
   DEFAULT_TASK_QUEUE,
   type AgentJobInput,
   type AttachJobInput,
+  type VisitorExportRange,
 } from './contract.js';
 import { agentJobStartOptions, checkKey } from './start-options.js';
 import { connectClient, type ConnectSettings } from './starter/connection.js';
 import { JobHandle, type WaitOptions } from './starter/job-handle.js';
 import { listAttention, listJobs, type AttentionItem, type JobFilter, type JobSummary } from './starter/job-list.js';
+import { ensureExportSchedule, type ExportScheduleSettings } from './starter/export-schedule.js';
 import { startJob } from './starter/start-job.js';
 import { temporalCall } from './starter/temporal-call.js';
+import { startVisitorExport, type VisitorExportHandle } from './starter/visitor-export.js';
 
 export * from './contract.js';
 export { inputHash } from './input-hash.js';
@@ -20,9 +23,11 @@ export { InvalidInputError } from './job-input.js';
 export { ensureSearchAttributes, SearchAttributesRefusedError } from './search-attributes.js';
 export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
 export * from './starter/errors.js';
+export * from './starter/export-schedule.js';
 export type { FollowUpOptions } from './starter/follow-up.js';
 export { JobHandle, type WaitOptions } from './starter/job-handle.js';
 export type { AttentionItem, JobFilter, JobSummary } from './starter/job-list.js';
+export type { VisitorExportHandle } from './starter/visitor-export.js';
 export type { ConnectSettings } from './starter/connection.js';
 
 /** A job to start; the same key and input again answer with the same job. */
@@ -85,6 +90,16 @@ export class AgentJobs {
   /** Lists the running jobs that wait for a person, with what is unknown. */
   needsAttention({ signal }: WaitOptions = {}): AsyncIterable<AttentionItem> {
     return listAttention(this.client, signal);
+  }
+
+  /** Starts the export of a window into a snapshot, or joins the one that is running. Throws InvalidInputError. */
+  exportVisitors(range: VisitorExportRange, { signal }: WaitOptions = {}): Promise<VisitorExportHandle> {
+    return temporalCall(this.client, signal, () => startVisitorExport(this.client, this.taskQueue, range));
+  }
+
+  /** Creates the Schedule of a project's nightly exports, or changes what is given; a paused one stays paused. Throws InvalidInputError. */
+  ensureExportSchedule(settings: ExportScheduleSettings, { signal }: WaitOptions = {}): Promise<'created' | 'updated'> {
+    return temporalCall(this.client, signal, () => ensureExportSchedule(this.client, this.taskQueue, settings));
   }
 }
 

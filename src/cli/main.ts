@@ -3,20 +3,33 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addAttention } from './attention.js';
 import { EXIT } from './exit-codes.js';
+import { addExport } from './export.js';
 import { addFollowUp } from './follow-up.js';
 import { addInspect } from './inspect.js';
 import { addList } from './list.js';
 import { addResolve } from './resolve.js';
+import { addSchedule } from './schedule.js';
 import { addSetup } from './setup.js';
 import { addStart } from './start.js';
 import { addSteer } from './steer.js';
 
 /** Every group of commands; a file of its own that loads what it needs only when a command runs. */
-const COMMANDS = [addSetup, addStart, addFollowUp, addInspect, addList, addAttention, addResolve, addSteer];
+const COMMANDS = [
+  addSetup,
+  addStart,
+  addFollowUp,
+  addInspect,
+  addList,
+  addAttention,
+  addResolve,
+  addSteer,
+  addExport,
+  addSchedule,
+];
 
 function createProgram(): Command {
   const program = new Command('agent-jobs')
-    .description('Start, steer and settle agent jobs on Temporal.')
+    .description('Start, steer and settle agent jobs on Temporal, and export visitors into snapshots.')
     .version(readVersion())
     .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS or the profile)')
     .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE or the profile)')

@@ -1,12 +1,12 @@
 import { encodeId, type VisitorExportRange } from '../contract.js';
 
-const SNAPSHOTS = 'visitors';
+export const SNAPSHOTS_FOLDER = 'visitors';
 const STAGING = 'staging';
 export const PARQUET_NAME = 'visitors.parquet';
 
 /** The folder of all snapshots of a project. */
 export function projectFolder(projectId: string): string {
-  return `${SNAPSHOTS}/projectId=${encodeId(projectId)}`;
+  return `${SNAPSHOTS_FOLDER}/projectId=${encodeId(projectId)}`;
 }
 
 /** The folder of one window's snapshot: what lies here is published. */

@@ -101,3 +101,29 @@ export class NoWorkerError extends AgentJobError {
 export class TemporalCallError extends Error {
   override readonly name = 'TemporalCallError';
 }
+
+/** No such Schedule: never made, removed, or in another namespace. */
+export class ScheduleMissingError extends Error {
+  override readonly name = 'ScheduleMissingError';
+  constructor(scheduleId: string) {
+    super(`there is no Schedule ${scheduleId}; "agent-jobs schedule set" makes one`);
+  }
+}
+
+/** The export ended without a snapshot; `type` is the workflow's failure type, such as `ExportRejected`. */
+export class ExportFailedError extends AgentJobError {
+  override readonly name = 'ExportFailedError';
+  readonly type: string;
+  constructor(workflowId: string, type: string, message: string, options?: ErrorOptions) {
+    super(workflowId, `${type}: ${message}`, options);
+    this.type = type;
+  }
+}
+
+/** The export was cancelled. */
+export class ExportCanceledError extends AgentJobError {
+  override readonly name = 'ExportCanceledError';
+  constructor(workflowId: string, options?: ErrorOptions) {
+    super(workflowId, 'canceled', options);
+  }
+}

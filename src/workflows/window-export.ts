@@ -4,12 +4,20 @@ import {
   ContinueAsNew,
   proxyActivities,
   setCurrentDetails,
+  setHandler,
   sleep,
   workflowInfo,
 } from '@temporalio/workflow';
 import { ApplicationFailure } from '@temporalio/common';
 import type { ExportActivities, ReadChunkResult } from '../activities/visitor-export.js';
-import { exportTaskQueue, FAILURE, type SnapshotReceipt, type VisitorExportRange } from '../contract.js';
+import {
+  exportTaskQueue,
+  FAILURE,
+  visitorExportProgressQuery,
+  type SnapshotReceipt,
+  type VisitorExportProgress,
+  type VisitorExportRange,
+} from '../contract.js';
 import { driftOf, NEW_PASS, type PassCheckpoint } from '../pass-checkpoint.js';
 import { notTakenWaitMs } from '../poll-plan.js';
 import { windowDetails } from './export-details.js';
@@ -62,6 +70,7 @@ export async function exportWindow(
   goOn: (data: WindowRun) => Promise<never>,
 ): Promise<WindowResult> {
   const writer = new WindowWriter(range, carried);
+  setHandler(visitorExportProgressQuery, () => writer.progress());
   try {
     return await writer.run(goOn);
   } catch (error) {
@@ -100,6 +109,14 @@ class WindowWriter {
       const { continueAsNewSuggested, historyLength } = workflowInfo();
       if (continueAsNewSuggested || historyLength > MOST_EVENTS) await goOn(data);
     }
+  }
+
+  progress(): VisitorExportProgress {
+    const { pass, checkpoint, expectedRows, trouble, notBefore } = this.#data;
+    const { dateFrom, dateTo } = this.#range;
+    const nextRequestAt = notBefore > Date.now() ? new Date(notBefore).toISOString() : null;
+    const { pages, rows } = checkpoint;
+    return { dateFrom, dateTo, pass, pages, rows, expectedRows, trouble, nextRequestAt };
   }
 
   /** Best effort: what is left is swept by the window's next run. */

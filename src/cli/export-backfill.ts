@@ -1,0 +1,99 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Command } from 'commander';
+import type { SnapshotManifest } from '../contract.js';
+import type { Day } from '../snapshots/days.js';
+import { EXIT } from './exit-codes.js';
+import { runExport } from './export-run.js';
+import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
+import { print, printJson, tell, withSession, type Session } from './session.js';
+import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './snapshots-option.js';
+import { UsageError } from './usage-error.js';
+
+interface BackfillFlags extends RangeFlags, SnapshotsFlags {
+  project: string;
+  pause: string;
+  all?: boolean;
+  dryRun?: boolean;
+  json?: boolean;
+}
+
+/** The upstream gives so many rows a page; one of them overlaps. */
+const NEW_ROWS_A_PAGE = 249;
+
+export function addExportBackfill(group: Command): void {
+  const command = group
+    .command('backfill')
+    .description('export, a day at a time, the days of a range that are missing, inconsistent or provisional')
+    .requiredOption('--project <id>', 'the upstream project')
+    .option('--pause <seconds>', 'rest between two days; the pace of EXPORT_REQUESTS_PER_HOUR holds anyway', '0')
+    .option('--all', 'export every day anew')
+    .option('--dry-run', 'show which days would be exported, and export nothing')
+    .option('--json', 'print one day a line');
+  addSnapshotsOption(addRangeOptions(command)).action((flags: BackfillFlags) => backfill(command, flags));
+}
+
+async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
+  const pauseMs = Number(flags.pause) * 1_000;
+  if (!(pauseMs >= 0)) throw new UsageError('--pause must be a number of seconds');
+  if (flags.from === undefined && flags.day === undefined) throw new UsageError('give --from, the first day, or --day');
+  // What is there tells what is left: a backfill that was interrupted goes on where it was.
+  const days = await daysToDo(flags);
+  if (flags.dryRun) return showPlan(days, flags);
+  await withSession(command, async (session) => {
+    let failures = 0;
+    for (const [i, { date }] of days.entries()) {
+      if (i > 0) await delay(pauseMs, undefined, { signal: session.signal }).catch(() => {});
+      session.signal.throwIfAborted();
+      if (!(await backfillDay(session, flags, date))) failures += 1;
+    }
+    if (!flags.json) print(`${days.length - failures} days exported, ${failures} failed`);
+    if (failures > 0) process.exitCode = EXIT.error;
+  });
+}
+
+async function daysToDo(flags: BackfillFlags): Promise<Day[]> {
+  const { daysOf } = await import('../snapshots/days.js');
+  const { listManifests } = await import('../snapshots/catalog.js');
+  const { dateFrom, dateTo } = toRange(flags, yesterday());
+  const manifests: SnapshotManifest[] = [];
+  for await (const manifest of listManifests(await openSnapshots(flags), flags.project)) manifests.push(manifest);
+  return daysOf(manifests, dateFrom, dateTo).filter(({ state }) => flags.all === true || state !== 'final');
+}
+
+function showPlan(days: Day[], { json }: BackfillFlags): void {
+  for (const { date, state } of days) {
+    if (json) printJson({ date, state });
+    else print(`${date}  ${state}`);
+  }
+  const known = days.map(({ manifest }) => manifest?.rows).filter((rows) => rows !== undefined);
+  const pages = known.reduce((sum, rows) => sum + Math.ceil(rows / NEW_ROWS_A_PAGE) + 1, 0);
+  if (!json) print(`${days.length} days would be exported${pages > 0 ? `; at least ${pages} requests` : ''}`);
+}
+
+/** False where the day failed, which is told and does not stop the others. */
+async function backfillDay(session: Session, { project, json }: BackfillFlags, date: string): Promise<boolean> {
+  const { plusDays } = await import('../export-window.js');
+  const range = { projectId: project, dateFrom: date, dateTo: plusDays(date, 1) };
+  try {
+    const { snapshots, nextRequestAt } = await runExport(session, range, json !== true);
+    for (const receipt of snapshots) {
+      if (json) printJson({ date, ...receipt });
+      else print(`${date}  ${receipt.rows} rows, ${receipt.consistent ? 'consistent' : 'inconsistent'}`);
+    }
+    await waitUntil(nextRequestAt, session.signal);
+    return true;
+  } catch (error) {
+    session.signal.throwIfAborted();
+    if (json) printJson({ date, error: (error as Error).message });
+    else tell(`${date}  ${(error as Error).message}`);
+    return false;
+  }
+}
+
+/** The pace of the worker holds over the days, too. */
+async function waitUntil(time: string | undefined, signal: AbortSignal): Promise<void> {
+  const waitMs = time === undefined ? 0 : Date.parse(time) - Date.now();
+  if (waitMs <= 0) return;
+  tell(`the next request may leave at ${time}`);
+  await delay(waitMs, undefined, { signal });
+}

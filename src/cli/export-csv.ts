@@ -1,0 +1,92 @@
+import { createWriteStream } from 'node:fs';
+import { once } from 'node:events';
+import type { Writable } from 'node:stream';
+import type { Command } from 'commander';
+import type { SnapshotManifest } from '../contract.js';
+import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import { addRangeOptions, toRange, type RangeFlags } from './export-range.js';
+import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './snapshots-option.js';
+
+interface CsvFlags extends RangeFlags, SnapshotsFlags {
+  project: string;
+  totals?: boolean;
+  bom?: boolean;
+  output?: string;
+}
+
+const BOM = '\uFEFF';
+const LINES_AT_ONCE = 2_000;
+
+export function addExportCsv(group: Command): void {
+  const command = group
+    .command('csv')
+    .description('daily pages, or daily totals, as CSV for a spreadsheet')
+    .requiredOption('--project <id>', 'the upstream project')
+    .option('--totals', 'one line a day: the totals of the whole site')
+    .option('--output <file>', 'write to a file (default: stdout)')
+    .option('--bom', 'begin with a byte order mark, by which Excel knows UTF-8');
+  addSnapshotsOption(addRangeOptions(command)).action(async (flags: CsvFlags) => {
+    const store = await openSnapshots(flags);
+    const output = flags.output === undefined ? process.stdout : createWriteStream(flags.output);
+    if (flags.bom) output.write(BOM);
+    for await (const text of flags.totals ? totalLines(store, flags) : pageLines(store, flags))
+      await write(output, text);
+    if (output !== process.stdout) {
+      output.end();
+      await once(output, 'finish');
+    }
+  });
+}
+
+async function write(output: Writable, text: string): Promise<void> {
+  if (!output.write(text)) await once(output, 'drain');
+}
+
+/** Snapshots of one day only: no others add up to a time line. */
+async function* dailyManifests(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<SnapshotManifest> {
+  const { listManifests } = await import('../snapshots/catalog.js');
+  const { isOneDay } = await import('../snapshots/days.js');
+  const { dateFrom, dateTo } = toRange(flags, { dateFrom: '0000-01-01', dateTo: '9999-12-31' });
+  for await (const manifest of listManifests(store, flags.project)) {
+    if (isOneDay(manifest) && manifest.dateFrom >= dateFrom && manifest.dateTo <= dateTo) yield manifest;
+  }
+}
+
+async function* totalLines(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<string> {
+  const { csvLine } = await import('../snapshots/csv.js');
+  yield csvLine(['date', 'human', 'ai', 'total', 'paths', 'consistent', 'provisional']);
+  for await (const { dateFrom, totals, rows, consistent, provisional } of dailyManifests(store, flags)) {
+    yield csvLine([dateFrom, totals.human, totals.ai, totals.total, rows, consistent, provisional]);
+  }
+}
+
+async function* pageLines(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<string> {
+  const { csvLine } = await import('../snapshots/csv.js');
+  const { readRows } = await import('../snapshots/read-rows.js');
+  yield csvLine(['date', 'path', 'human', 'ai', 'total', 'consistent', 'provisional']);
+  for await (const manifest of dailyManifests(store, flags)) {
+    const { dateFrom, consistent, provisional } = manifest;
+    for (const { name } of manifest.files) {
+      const bytes = await readFile(store, manifest, name);
+      for await (const { path, human, ai, total, length } of readRows(bytes)) {
+        let text = '';
+        for (let i = 0; i < length; i++) {
+          const counts = [human[i], ai[i], total[i]] as [bigint, bigint, bigint];
+          text += csvLine([dateFrom, path[i] as string, ...counts, consistent, provisional]);
+          if (i % LINES_AT_ONCE !== LINES_AT_ONCE - 1) continue;
+          yield text;
+          text = '';
+        }
+        yield text;
+      }
+    }
+  }
+}
+
+async function readFile(store: SnapshotStore, manifest: SnapshotManifest, name: string): Promise<Buffer> {
+  const { snapshotFolder } = await import('../snapshots/layout.js');
+  const key = `${snapshotFolder(manifest)}/${name}`;
+  const bytes = await store.read(key);
+  if (!bytes) throw new Error(`${store.urlOf(key)} is missing; "agent-jobs export verify" tells more`);
+  return bytes;
+}

@@ -1,0 +1,59 @@
+import type { VisitorExportProgress } from '../contract.js';
+import type { VisitorExportHandle } from '../starter.js';
+import { tell } from './session.js';
+import { printable } from './text.js';
+
+const LOOK_MS = 1_000;
+const BAR_CHARS = 24;
+
+/** Shows how far an export is until it ends: a bar on a terminal, else a line for each change. On stderr, so that stdout stays the answer. */
+export async function showProgress(handle: VisitorExportHandle, signal: AbortSignal): Promise<() => void> {
+  const isTerminal = process.stderr.isTTY;
+  let last = '';
+  const stop = new AbortController();
+  const looking = (async () => {
+    while (!stop.signal.aborted && !signal.aborted) {
+      const progress = await handle.progress({ signal }).catch(() => null);
+      if (stop.signal.aborted) break;
+      const line = progress ? lineOf(progress, isTerminal) : 'no worker answers yet';
+      if (line !== last) {
+        if (isTerminal) process.stderr.write(`\r\u001B[K${line.slice(0, (process.stderr.columns || 80) - 1)}`);
+        else tell(line);
+      }
+      last = line;
+      await pause(stop.signal);
+    }
+  })();
+  return () => {
+    stop.abort();
+    void looking;
+    if (isTerminal && last !== '') process.stderr.write('\r\u001B[K');
+  };
+}
+
+function pause(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, LOOK_MS);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+/** One line for a person. */
+export function lineOf(progress: VisitorExportProgress, hasBar: boolean): string {
+  const { dateFrom, dateTo, pass, pages, rows, expectedRows, trouble, nextRequestAt } = progress;
+  const share = expectedRows === null || expectedRows === 0 ? null : Math.min(1, rows / expectedRows);
+  const bar = hasBar && share !== null ? ` ${barOf(share)} ${String(Math.floor(share * 100)).padStart(3)} %` : '';
+  const about = expectedRows === null ? '' : ` of about ${Math.max(rows, expectedRows)}`;
+  const waits = nextRequestAt === null ? '' : `, next request ${nextRequestAt.slice(11, 19)} UTC`;
+  const why = trouble === null ? '' : `, waits: ${printable(trouble)}`;
+  const again = pass > 1 ? `, pass ${pass}` : '';
+  return `${dateFrom}..${dateTo}${bar}  ${pages} pages, ${rows} rows${about}${again}${waits}${why}`;
+}
+
+function barOf(share: number): string {
+  const full = Math.round(share * BAR_CHARS);
+  return `[${'#'.repeat(full)}${'.'.repeat(BAR_CHARS - full)}]`;
+}

@@ -1,0 +1,37 @@
+import type { Command } from 'commander';
+import { isDate, plusDays, type Window } from '../export-window.js';
+import { UsageError } from './usage-error.js';
+
+export interface RangeFlags {
+  day?: string;
+  from?: string;
+  to?: string;
+}
+
+/** Adds the options that name days. */
+export function addRangeOptions(command: Command): Command {
+  return command
+    .option('--day <date>', 'one day, YYYY-MM-DD')
+    .option('--from <date>', 'from this day on')
+    .option('--to <date>', 'up to before this day');
+}
+
+/** The days that the options name, those that are left out by `preset`; throws a UsageError. */
+export function toRange({ day, from, to }: RangeFlags, preset: Window): Window {
+  if (day !== undefined && (from ?? to) !== undefined) throw new UsageError('give --day, or --from and --to');
+  for (const [name, date] of Object.entries({ day, from, to })) {
+    if (date !== undefined && !isDate(date)) throw new UsageError(`--${name} must be a date, YYYY-MM-DD`);
+  }
+  if (day !== undefined) return { dateFrom: day, dateTo: plusDays(day, 1) };
+  const dateTo = to ?? (from !== undefined && from >= preset.dateTo ? plusDays(from, 1) : preset.dateTo);
+  const dateFrom = from ?? (preset.dateFrom < dateTo ? preset.dateFrom : plusDays(dateTo, -1));
+  if (dateFrom >= dateTo)
+    throw new UsageError(`--to must be later than --from, it is exclusive: ${dateFrom}..${dateTo}`);
+  return { dateFrom, dateTo };
+}
+
+/** Yesterday by UTC. */
+export function yesterday(): Window {
+  const dateTo = new Date().toISOString().slice(0, 10);
+  return { dateFrom: plusDays(dateTo, -1), dateTo };
+}

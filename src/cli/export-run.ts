@@ -1,0 +1,53 @@
+import type { Command } from 'commander';
+import type { SnapshotReceipt, VisitorExportRange } from '../contract.js';
+import { showProgress } from './export-progress.js';
+import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
+import { print, printJson, withSession, type Session } from './session.js';
+import { fields } from './text.js';
+
+interface RunFlags extends RangeFlags {
+  project: string;
+  json?: boolean;
+}
+
+export function addExportRun(group: Command): void {
+  const command = group
+    .command('run')
+    .description('export one window now, or join the run that is at it (default: yesterday by UTC)')
+    .requiredOption('--project <id>', 'the upstream project')
+    .option('--json', 'print the result as JSON');
+  addRangeOptions(command).action(async (flags: RunFlags) => {
+    const range = { projectId: flags.project, ...toRange(flags, yesterday()) };
+    await withSession(command, async (session) => {
+      const result = await runExport(session, range, flags.json !== true);
+      if (flags.json) printJson(result);
+      else for (const receipt of result.snapshots) print(describeReceipt(receipt));
+    });
+  });
+}
+
+/** Exports one window and waits for it, its progress on stderr where asked for. */
+export async function runExport({ jobs, signal }: Session, range: VisitorExportRange, shows: boolean) {
+  const handle = await jobs.exportVisitors(range, { signal });
+  const stop = shows ? await showProgress(handle, signal) : () => {};
+  try {
+    return await handle.result({ signal });
+  } finally {
+    stop();
+  }
+}
+
+/** What a run made, for a person. */
+export function describeReceipt(receipt: SnapshotReceipt): string {
+  const { totals, drift, consistent } = receipt;
+  return fields([
+    ['Snapshot', receipt.location],
+    ['Window', `${receipt.dateFrom}..${receipt.dateTo}`],
+    ['Rows', String(receipt.rows)],
+    ['Visitors', `${totals.total} (human ${totals.human}, AI ${totals.ai})`],
+    ['Consistent', consistent ? 'yes' : 'no: the data moved in every pass'],
+    ['Provisional', receipt.provisional ? 'yes: the day may not be over everywhere' : null],
+    ['Drift', drift && `${drift.kind} at row ${drift.offset}${consistent ? '; the snapshot before was kept' : ''}`],
+    ['Content', receipt.unchanged ? 'unchanged' : 'new'],
+  ]);
+}

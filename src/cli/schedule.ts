@@ -1,0 +1,167 @@
+import type { Command } from 'commander';
+import type { ExportSchedule } from '../starter.js';
+import { print, printJson, tell, withSession } from './session.js';
+import { fields, readableTime, table } from './text.js';
+import { UsageError } from './usage-error.js';
+
+interface SetFlags {
+  project: string;
+  timeZone?: string;
+  hour?: string;
+  minute?: string;
+  days?: string;
+  jitter?: string;
+  paused?: boolean;
+  json?: boolean;
+}
+
+/** Clocks change at these hours of the night: a local time may come twice, or not at all. */
+const LAST_CHANGE_HOUR = 3;
+
+/** `agent-jobs schedule …`: the Schedules of nightly exports. */
+export function addSchedule(program: Command): void {
+  const group = program.command('schedule').description('export visitors every night by a Temporal Schedule');
+  addSet(group);
+  addList(group);
+  addPause(group);
+  addResume(group);
+  addRemove(group);
+}
+
+function addSet(group: Command): void {
+  const command = group
+    .command('set', { isDefault: true })
+    .description('create the Schedule of a project, or change what is given; a paused one stays paused')
+    .requiredOption('--project <id>', 'the upstream project')
+    .option('--time-zone <name>', 'IANA name; days and hour are local to it (new: UTC)')
+    .option('--hour <number>', 'local hour (new: 4, with minute 30: such a time comes once each day everywhere)')
+    .option('--minute <number>', 'and minute')
+    .option('--days <number>', 'how many days each night exports anew, for late data (new: 3)')
+    .option('--jitter <duration>', 'start up to so much later, such as "10 minutes" (new: 10 minutes)')
+    .option('--paused', 'make it, but run no night yet')
+    .option('--no-paused', 'let it run')
+    .option('--json', 'print the Schedule as JSON')
+    .action(async (flags: SetFlags) => {
+      const settings = toSettings(flags);
+      await withSession(command, async ({ jobs, signal }) => {
+        const { describeExportSchedule } = await import('../starter.js');
+        const done = await jobs.ensureExportSchedule(settings, { signal });
+        const schedule = await describeExportSchedule(jobs.client, flags.project);
+        if (flags.json) return printJson(schedule);
+        print(`${done} ${schedule.scheduleId}\n${describe(schedule)}`);
+        warnOfClockChanges(schedule);
+      });
+    });
+}
+
+function toSettings({ project, timeZone, hour, minute, days, jitter, paused }: SetFlags) {
+  return {
+    projectId: project,
+    timeZone,
+    hour: toNumber(hour, '--hour'),
+    // A given hour means its beginning.
+    minute: toNumber(minute ?? (hour === undefined ? undefined : '0'), '--minute'),
+    days: toNumber(days, '--days'),
+    jitter: jitter !== undefined && /^\d+$/.test(jitter) ? Number(jitter) : jitter,
+    paused,
+  };
+}
+
+function toNumber(text: string | undefined, option: string): number | undefined {
+  if (text === undefined) return undefined;
+  if (!/^\d+$/.test(text)) throw new UsageError(`${option} must be a whole number`);
+  return Number(text);
+}
+
+function warnOfClockChanges({ hour, timeZone }: ExportSchedule): void {
+  const changes = !/^(UTC|Etc\/.*)$/.test(timeZone);
+  if (!changes || hour > LAST_CHANGE_HOUR) return;
+  tell('agent-jobs: where the clocks change at this hour, one night a year may be skipped or come twice;');
+  tell('  days are made up for by the next night where --days is above 1. From 4:00 on it can not happen.');
+}
+
+function addList(group: Command): void {
+  const command = group
+    .command('list')
+    .description('list the Schedules of nightly exports')
+    .option('--json', 'print one Schedule a line')
+    .action(({ json }: { json?: boolean }) =>
+      withSession(command, async ({ jobs, signal }) => {
+        const { listExportSchedules } = await import('../starter.js');
+        const { temporalCall } = await import('../starter/temporal-call.js');
+        const schedules = await temporalCall(jobs.client, signal, () => listExportSchedules(jobs.client));
+        if (json) for (const schedule of schedules) printJson(schedule);
+        else print(schedules.length === 0 ? 'no schedules' : describeAll(schedules));
+      }),
+    );
+}
+
+function addPause(group: Command): void {
+  addChange(group, 'pause', 'run no night until it is resumed; a running one goes on', async (...args) => {
+    const { pauseExportSchedule } = await import('../starter.js');
+    await pauseExportSchedule(...args);
+  });
+}
+
+function addResume(group: Command): void {
+  addChange(group, 'resume', 'run nights again', async (...args) => {
+    const { resumeExportSchedule } = await import('../starter.js');
+    await resumeExportSchedule(...args);
+  });
+}
+
+function addRemove(group: Command): void {
+  addChange(group, 'remove', 'remove it; snapshots stay, and a running night goes on', async (client, projectId) => {
+    const { removeExportSchedule } = await import('../starter.js');
+    await removeExportSchedule(client, projectId);
+  });
+}
+
+type Client = Parameters<typeof import('../starter.js').pauseExportSchedule>[0];
+
+function addChange(
+  group: Command,
+  name: string,
+  description: string,
+  change: (client: Client, projectId: string, note?: string) => Promise<void>,
+): void {
+  const command = group
+    .command(name)
+    .description(description)
+    .requiredOption('--project <id>', 'the upstream project')
+    .option('--note <text>', 'why, for whoever looks at the Schedule')
+    .action(({ project, note }: { project: string; note?: string }) =>
+      withSession(command, async ({ jobs, signal }) => {
+        const { temporalCall } = await import('../starter/temporal-call.js');
+        const { visitorExportScheduleId } = await import('../contract.js');
+        await temporalCall(jobs.client, signal, () => change(jobs.client, project, note));
+        print(`${name}d ${visitorExportScheduleId(project)}`);
+      }),
+    );
+}
+
+function describe(schedule: ExportSchedule): string {
+  return fields([
+    ['Every night', `${timeOf(schedule)} ${schedule.timeZone}, up to ${schedule.jitterMs / 1_000} s later`],
+    ['Exports', schedule.days === 1 ? 'the day before' : `the ${schedule.days} days before`],
+    ['Task queue', schedule.taskQueue],
+    ['Next', schedule.paused ? `paused${schedule.note ? `: ${schedule.note}` : ''}` : nextOf(schedule)],
+  ]);
+}
+
+function describeAll(schedules: ExportSchedule[]): string {
+  const headings = ['PROJECT', 'TIME', 'TIME ZONE', 'DAYS', 'NEXT', 'NOTE'];
+  const rows = schedules.map((schedule) => {
+    const next = schedule.paused ? 'paused' : nextOf(schedule);
+    return [schedule.projectId, timeOf(schedule), schedule.timeZone, String(schedule.days), next, schedule.note ?? ''];
+  });
+  return table(headings, rows);
+}
+
+function timeOf({ hour, minute }: ExportSchedule): string {
+  return `${hour}:${String(minute).padStart(2, '0')}`;
+}
+
+function nextOf({ nextRunAt }: ExportSchedule): string {
+  return nextRunAt === null ? '' : readableTime(nextRunAt);
+}

@@ -1,0 +1,102 @@
+/** Whether a snapshot's files are what its manifest says. */
+import type { SnapshotManifest } from '../contract.js';
+import { readFoundManifest, type FoundSnapshot } from './catalog.js';
+import { ContentDigest, pathHash, sha256Hex } from './content-digest.js';
+import { snapshotId } from './manifest.js';
+import { PathSet } from './path-set.js';
+import { readRows } from './read-rows.js';
+import type { SnapshotStore } from './snapshot-store.js';
+
+export interface Verification {
+  projectId: string;
+  dateFrom: string;
+  dateTo: string;
+  /** Rows that were read and compared. */
+  rows: number;
+  /** What differs, in words; none where all is well. */
+  problems: string[];
+}
+
+/** Reads a snapshot's files and compares bytes, hashes, rows and content with its manifest; one file in memory at a time. */
+export async function verifySnapshot(store: SnapshotStore, found: FoundSnapshot): Promise<Verification> {
+  const { projectId, dateFrom, dateTo } = found;
+  const problems: string[] = [];
+  const manifest = await readFoundManifest(store, found);
+  const read = manifest ? await compare(store, found, manifest, problems) : 0;
+  if (!manifest) problems.push('manifest.json is missing or can not be read');
+  return { projectId, dateFrom, dateTo, rows: read, problems };
+}
+
+async function compare(
+  store: SnapshotStore,
+  found: FoundSnapshot,
+  manifest: SnapshotManifest,
+  problems: string[],
+): Promise<number> {
+  for (const field of ['projectId', 'dateFrom', 'dateTo'] as const) {
+    if (manifest[field] !== found[field]) problems.push(`${field} is ${manifest[field]} in the manifest`);
+  }
+  for (const name of parquetNames(found)) {
+    if (!manifest.files.some((file) => file.name === name)) problems.push(`${name} is not in the manifest`);
+  }
+  const content = new Content();
+  for (const file of manifest.files) {
+    const bytes = await store.read(`${found.folder}/${file.name}`);
+    if (bytes) await compareFile(bytes, file, content, problems);
+    else problems.push(`${file.name} is missing`);
+  }
+  if (problems.length > 0) return content.rows;
+  if (content.rows !== manifest.rows) problems.push(`${content.rows} rows, the manifest says ${manifest.rows}`);
+  if (content.repeated > 0) problems.push(`${content.repeated} paths come twice`);
+  // The id names totals, too: it differs where any part of the manifest or the rows was changed.
+  const id = snapshotId(found, content.rows, content.digest, manifest.totals);
+  if (id !== manifest.snapshotId) problems.push('rows or totals are not those that snapshotId names');
+  return content.rows;
+}
+
+async function compareFile(
+  bytes: Buffer,
+  file: SnapshotManifest['files'][number],
+  content: Content,
+  problems: string[],
+): Promise<void> {
+  const { name } = file;
+  if (bytes.length !== file.bytes) problems.push(`${name} has ${bytes.length} bytes, the manifest says ${file.bytes}`);
+  if (sha256Hex(bytes) !== file.sha256) problems.push(`${name} has another sha256 than the manifest says`);
+  try {
+    const rows = await content.add(bytes);
+    if (rows !== file.rows) problems.push(`${name} has ${rows} rows, the manifest says ${file.rows}`);
+  } catch (error) {
+    problems.push(`${name} is no Parquet file that can be read: ${(error as Error).message}`);
+  }
+}
+
+function parquetNames({ keys }: FoundSnapshot): string[] {
+  return keys.map((key) => key.slice(key.lastIndexOf('/') + 1)).filter((name) => name.endsWith('.parquet'));
+}
+
+/** What the files of a snapshot hold, whatever their order. */
+class Content {
+  rows = 0;
+  repeated = 0;
+  readonly #digest = new ContentDigest();
+  readonly #paths = new PathSet();
+
+  /** As in the checkpoint of a pass: empty before its first row. */
+  get digest(): string {
+    return this.#digest.content;
+  }
+
+  async add(bytes: Buffer): Promise<number> {
+    const before = this.rows;
+    for await (const { path, human, ai, total, length } of readRows(bytes)) {
+      for (let i = 0; i < length; i++) {
+        const name = path[i] as string;
+        if (!this.#paths.add(pathHash(name))) this.repeated++;
+        this.#digest.add({ path: name, human: Number(human[i]), ai: Number(ai[i]), total: Number(total[i]) });
+      }
+      this.rows += length;
+    }
+    return this.rows - before;
+  }
+}

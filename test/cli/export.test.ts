@@ -1,0 +1,218 @@
+import { randomUUID } from 'node:crypto';
+import { appendFile, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { manifestKey, parquetKey } from '../../src/snapshots/layout.js';
+import { rangeOf, runExport, setUpExport, withWorkers, type ExportSetUp } from '../export/export.js';
+import { connectDevServer } from '../support/dev-server.js';
+import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
+
+const MINUTE = 60_000;
+
+let setUp: ExportSetUp;
+beforeAll(async () => {
+  setUp = await setUpExport(await connectDevServer(), { visitors: { rows: 260 } });
+  await withWorkers(setUp, () => runExport(setUp, rangeOf(setUp)));
+}, 2 * MINUTE);
+afterAll(async () => {
+  await setUp.close();
+  await setUp.server.close();
+});
+
+function cli(...args: string[]): Promise<CliRun> {
+  return runCli(args, { env: { ...envOf(setUp.server), SNAPSHOTS_URL: setUp.store.url } });
+}
+
+const project = () => ['--project', setUp.projectId];
+
+/** A project of its own with a few days, as the upstream has them. */
+async function withDays(dates: [from: string, to: string][]): Promise<ExportSetUp> {
+  const own = { ...setUp, projectId: `p-${randomUUID()}` };
+  await withWorkers(own, async () => {
+    for (const [from, to] of dates) await runExport(own, rangeOf(own, from, to));
+  });
+  return own;
+}
+
+test(
+  'run exports a window, tells how far it is on stderr and the snapshot on stdout',
+  async () => {
+    await withWorkers(setUp, async () => {
+      const run = await cli('export', 'run', ...project(), '--day', '2026-02-01');
+      expect(run.stdout).toMatch(/Rows +260/);
+      expect(run.stdout).toMatch(/Consistent +yes/);
+      expect(run.stderr).toContain('2026-02-01..2026-02-02');
+      expect(run.code).toBe(0);
+      const again = await cli('export', 'run', ...project(), '--day', '2026-02-01', '--json');
+      expect(jsonLines(again.stdout)).toMatchObject([{ snapshots: [{ rows: 260, unchanged: true }] }]);
+    });
+  },
+  2 * MINUTE,
+);
+
+test(
+  'run tells a refusal of the upstream in its own words, and ends with 1',
+  async () => {
+    await setUp.sandbox.addFault({
+      kind: 'status',
+      status: 400,
+      body: '{"error":"no such project"}',
+      operation: 'visitors',
+    });
+    const run = await withWorkers(setUp, () => cli('export', 'run', ...project(), '--day', '2026-02-03'));
+    expect(run.stderr).toContain('ExportRejected');
+    expect(run.stderr).toContain('no such project');
+    expect(run.code).toBe(1);
+  },
+  MINUTE,
+);
+
+test(
+  'wrong dates are usage errors',
+  async () => {
+    for (const dates of [
+      ['--day', '2026-02-30'],
+      ['--from', '2026-02-02', '--to', '2026-02-01'],
+    ]) {
+      const run = await cli('export', 'run', ...project(), ...dates);
+      expect([run.code, run.stdout]).toEqual([2, '']);
+    }
+  },
+  MINUTE,
+);
+
+test(
+  'list shows each snapshot, with --json its manifest',
+  async () => {
+    const { stdout } = await cli('export', 'list', ...project());
+    expect(stdout).toMatch(/2026-01-01 +2026-01-02 +260 .*consistent/);
+    const [first] = jsonLines((await cli('export', 'list', ...project(), '--json')).stdout);
+    expect(first).toEqual(JSON.parse(await readFile(join(setUp.root, manifestKey(rangeOf(setUp))), 'utf8')));
+  },
+  MINUTE,
+);
+
+test(
+  'verify finds nothing wrong where nothing is, and each kind of damage where it is',
+  async () => {
+    const dates = ['2026-03-01', '2026-03-02', '2026-03-03', '2026-03-04', '2026-03-05'] as const;
+    const own = await withDays(dates.map((date, i) => [date, `2026-03-0${i + 2}`]));
+    const verify = () => cli('export', 'verify', '--project', own.projectId, '--json');
+    const whole = await verify();
+    expect(jsonLines(whole.stdout).map(({ problems }) => problems)).toEqual([[], [], [], [], []]);
+    expect(whole.code).toBe(0);
+    const at = (i: number, key: typeof manifestKey) => join(own.root, key(rangeOf(own, dates[i], `2026-03-0${i + 2}`)));
+    await appendFile(at(0, parquetKey), 'x');
+    await rm(at(1, parquetKey));
+    await rm(at(2, manifestKey));
+    const manifest = await readFile(at(3, manifestKey), 'utf8');
+    await writeFile(at(3, manifestKey), manifest.replace(/"human": \d+/, '"human": 1'));
+    const damaged = await verify();
+    const problems = jsonLines(damaged.stdout).map((line) => (line['problems'] as string[]).join('; '));
+    expect(problems[0]).toContain('bytes');
+    expect(problems[0]).toContain('sha256');
+    expect(problems[1]).toContain('missing');
+    expect(problems[2]).toContain('manifest.json is missing');
+    expect(problems[3]).toContain('snapshotId');
+    expect(problems[4]).toBe('');
+    expect(damaged.code).toBe(1);
+  },
+  2 * MINUTE,
+);
+
+test(
+  'gaps names the days that are missing or can not be believed, and ends with 1 where there is one',
+  async () => {
+    const own = await withDays([
+      ['2026-04-01', '2026-04-02'],
+      ['2026-04-03', '2026-04-04'],
+      ['2026-04-04', '2026-04-06'],
+    ]);
+    const run = await cli('export', 'gaps', '--project', own.projectId, '--to', '2026-04-05', '--json');
+    expect(jsonLines(run.stdout).map(({ date, state }) => [date, state])).toEqual([
+      ['2026-04-02', 'missing'],
+      ['2026-04-04', 'missing'],
+    ]);
+    expect(run.code).toBe(1);
+    const none = await cli('export', 'gaps', '--project', own.projectId, '--day', '2026-04-03');
+    expect(none.code).toBe(0);
+  },
+  MINUTE,
+);
+
+test(
+  'backfill exports what is missing and nothing else; --dry-run nothing at all',
+  async () => {
+    const own = await withDays([['2026-05-02', '2026-05-03']]);
+    const range = ['--project', own.projectId, '--from', '2026-05-01', '--to', '2026-05-04'];
+    const before = await requestsSoFar();
+    const plan = await cli('export', 'backfill', ...range, '--dry-run', '--json');
+    expect(jsonLines(plan.stdout).map(({ date }) => date)).toEqual(['2026-05-01', '2026-05-03']);
+    expect(await requestsSoFar()).toBe(before);
+    const run = await withWorkers(own, () => cli('export', 'backfill', ...range));
+    expect(run.stdout).toContain('2 days exported, 0 failed');
+    expect(run.code).toBe(0);
+    expect((await cli('export', 'gaps', ...range)).code).toBe(0);
+    const again = await cli('export', 'backfill', ...range);
+    expect(again.stdout).toContain('0 days exported');
+  },
+  2 * MINUTE,
+);
+
+test(
+  'csv is safe for a spreadsheet, whatever the paths',
+  async () => {
+    const paths = ['=HYPERLINK("http://x")', '/a,b', '/"q"', '@x', '/line\nbreak', '/ünï'];
+    const entries = paths.map((path) => ({ path, human: 1, ai: 2, total: 3 }));
+    await setUp.sandbox.setVisitors({ projectId: 'odd', entries });
+    const own = { ...setUp, projectId: 'odd' };
+    await withWorkers(own, () => runExport(own, rangeOf(own)));
+    const { stdout, code } = await cli('export', 'csv', '--project', 'odd');
+    expect(stdout.split('\r\n')).toEqual([
+      'date,path,human,ai,total,consistent,provisional',
+      ...[`"'=HYPERLINK(""http://x"")"`, '"/a,b"', '"/""q"""', "'@x", '"/line\nbreak"', '/ünï'].map(
+        (path) => `2026-01-01,${path},1,2,3,true,false`,
+      ),
+      '',
+    ]);
+    expect(code).toBe(0);
+    const totals = await cli('export', 'csv', '--project', 'odd', '--totals');
+    expect(totals.stdout).toMatch(
+      /^date,human,ai,total,paths,consistent,provisional\r\n2026-01-01,\d+,\d+,\d+,6,true,false\r\n$/,
+    );
+  },
+  MINUTE,
+);
+
+test(
+  'a missing SNAPSHOTS_URL is named',
+  async () => {
+    const run = await runCli(['export', 'list']);
+    expect(run.stderr).toContain('SNAPSHOTS_URL');
+    expect(run.code).toBe(1);
+  },
+  MINUTE,
+);
+
+test(
+  'schedule makes, changes, lists, pauses and removes; without a subcommand it sets',
+  async () => {
+    const own = ['--project', `p-${randomUUID()}`];
+    const made = await cli('schedule', ...own, '--time-zone', 'America/Los_Angeles', '--paused');
+    expect(made.stdout).toMatch(/created[\s\S]*4:30 America\/Los_Angeles[\s\S]*the 3 days before[\s\S]*paused/);
+    const changed = await cli('schedule', 'set', ...own, '--hour', '2', '--json');
+    expect(jsonLines(changed.stdout)).toMatchObject([
+      { hour: 2, minute: 0, timeZone: 'America/Los_Angeles', paused: true },
+    ]);
+    expect((await cli('schedule', 'resume', ...own)).code).toBe(0);
+    const removed = await cli('schedule', 'remove', ...own);
+    expect(removed.stdout).toContain('removed visitor-export/');
+    const again = await cli('schedule', 'remove', ...own);
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('there is no Schedule')]);
+  },
+  2 * MINUTE,
+);
+
+async function requestsSoFar(): Promise<number> {
+  return (await setUp.sandbox.counts()).operations.visitors.requests;
+}

@@ -1,0 +1,136 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { visitorExportScheduleId } from '../../src/contract.js';
+import {
+  AgentJobs,
+  describeExportSchedule,
+  listExportSchedules,
+  pauseExportSchedule,
+  removeExportSchedule,
+  resumeExportSchedule,
+} from '../../src/starter.js';
+import { listManifests } from '../../src/snapshots/catalog.js';
+import { setUpExport, withWorkers, type ExportSetUp } from '../export/export.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+
+const MINUTE = 60_000;
+
+let server: TestServer;
+let setUp: ExportSetUp;
+let jobs: AgentJobs;
+beforeAll(async () => {
+  server = await connectDevServer();
+  setUp = await setUpExport(server, { visitors: { rows: 3 } });
+  jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
+}, 2 * MINUTE);
+afterAll(async () => {
+  await setUp.close();
+  await server.close();
+});
+
+const newProject = () => `p/${randomUUID()}`;
+
+test(
+  'a new Schedule has the defaults; what is given later changes, the rest and the pause stay',
+  async () => {
+    const projectId = newProject();
+    expect(await jobs.ensureExportSchedule({ projectId, timeZone: 'Europe/Paris' })).toBe('created');
+    const made = await describeExportSchedule(server.client, projectId);
+    expect(made).toMatchObject({
+      projectId,
+      timeZone: 'Europe/Paris',
+      hour: 4,
+      minute: 30,
+      days: 3,
+      jitterMs: 600_000,
+    });
+    expect(made.paused).toBe(false);
+    await pauseExportSchedule(server.client, projectId, 'until Monday');
+    expect(await jobs.ensureExportSchedule({ projectId, hour: 5, days: 7, jitter: '1 minute' })).toBe('updated');
+    const changed = await describeExportSchedule(server.client, projectId);
+    expect(changed).toMatchObject({ timeZone: 'Europe/Paris', hour: 5, minute: 30, days: 7, jitterMs: 60_000 });
+    expect(changed).toMatchObject({ paused: true, note: 'until Monday', nextRunAt: null });
+    await resumeExportSchedule(server.client, projectId);
+    expect((await describeExportSchedule(server.client, projectId)).nextRunAt).toMatch(/T0[34]:30:/);
+    await removeExportSchedule(server.client, projectId);
+  },
+  MINUTE,
+);
+
+test(
+  'an outage is caught up for a week, nights wait for each other, a failed one does not stop the next',
+  async () => {
+    const projectId = newProject();
+    await jobs.ensureExportSchedule({ projectId, paused: true });
+    const { policies } = await server.client.schedule.getHandle(visitorExportScheduleId(projectId)).describe();
+    expect(policies).toMatchObject({ overlap: 'BUFFER_ONE', catchupWindow: 7 * 86_400_000, pauseOnFailure: false });
+    await removeExportSchedule(server.client, projectId);
+  },
+  MINUTE,
+);
+
+test(
+  'Schedules are listed, and gone once removed',
+  async () => {
+    const projectId = newProject();
+    await jobs.ensureExportSchedule({ projectId, paused: true });
+    await until(async () => (await listExportSchedules(server.client)).some((found) => found.projectId === projectId));
+    await removeExportSchedule(server.client, projectId);
+    await expect(removeExportSchedule(server.client, projectId)).rejects.toThrow('there is no Schedule');
+    await expect(describeExportSchedule(server.client, projectId)).rejects.toThrow('there is no Schedule');
+  },
+  MINUTE,
+);
+
+test.each([
+  [{ timeZone: 'Mars/Olympus' }, 'timeZone'],
+  [{ hour: 24 }, 'hour'],
+  [{ minute: 1.5 }, 'minute'],
+  [{ days: 0 }, 'days'],
+  [{ jitter: 'soon' }, 'jitter'],
+])('wrong settings are refused by name before anything is sent: %j', async (settings, field) => {
+  const projectId = newProject();
+  await expect(jobs.ensureExportSchedule({ projectId, ...settings })).rejects.toThrow(field);
+  await expect(describeExportSchedule(server.client, projectId)).rejects.toThrow('there is no Schedule');
+});
+
+test.each([
+  // The clocks change on the 29th of March, on the 25th of October and on the 8th of March, 2026.
+  ['Europe/Paris', '2026-03-29', ['2026-03-27', '2026-03-28']],
+  ['Europe/Paris', '2026-03-30', ['2026-03-28', '2026-03-29']],
+  ['Europe/Paris', '2026-10-26', ['2026-10-24', '2026-10-25']],
+  ['America/Los_Angeles', '2026-03-09', ['2026-03-07', '2026-03-08']],
+  ['America/Los_Angeles', '2026-11-02', ['2026-10-31', '2026-11-01']],
+])(
+  'the night of %s on %s exports the days before it by its nominal time',
+  async (timeZone, date, expected) => {
+    const projectId = newProject();
+    await jobs.ensureExportSchedule({ projectId, timeZone, days: 2, paused: true });
+    const handle = server.client.schedule.getHandle(visitorExportScheduleId(projectId));
+    await withWorkers(setUp, async () => {
+      // The night that begins within this day of UTC, wherever it is 4:30.
+      await handle.backfill({
+        start: new Date(`${date}T00:00:00Z`),
+        end: new Date(`${date}T23:59:59Z`),
+        overlap: 'ALLOW_ALL',
+      });
+      await until(async () => (await daysOf(projectId)).length === expected.length);
+    });
+    expect(await daysOf(projectId)).toEqual(expected);
+    expect((await handle.describe()).info.numActionsTaken).toBe(1);
+    await removeExportSchedule(server.client, projectId);
+  },
+  MINUTE,
+);
+
+async function daysOf(projectId: string): Promise<string[]> {
+  const days: string[] = [];
+  for await (const { dateFrom } of listManifests(setUp.store, projectId)) days.push(dateFrom);
+  return days;
+}
+
+/** Waits for what the server shows a moment later; the test's time-out ends it. */
+async function until(isDone: () => Promise<boolean>): Promise<void> {
+  while (!(await isDone())) await delay(100);
+}
