@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { ExportSchedule } from '../starter.js';
+import type { AgentJobs, ExportSchedule } from '../starter.js';
 import { print, printJson, tell, withSession } from './session.js';
 import { fields, readableTime, table } from './text.js';
 import { UsageError } from './usage-error.js';
@@ -117,13 +117,11 @@ function addRemove(group: Command): void {
   });
 }
 
-type Client = Parameters<typeof import('../starter.js').pauseExportSchedule>[0];
-
 function addChange(
   group: Command,
   name: string,
   description: string,
-  change: (client: Client, projectId: string, note?: string) => Promise<void>,
+  change: (client: AgentJobs['client'], projectId: string, note?: string) => Promise<void>,
 ): void {
   const command = group
     .command(name)
