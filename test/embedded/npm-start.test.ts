@@ -156,8 +156,8 @@ test('a worker that is killed is started again', { timeout: 120_000 }, async () 
   await start.says(/^Worker +ready/m);
   const worker = (await start.processes())[2] as ProcessIdentity;
   process.kill(worker.pid, 'SIGKILL');
-  await start.says(/^Worker +ended \(SIGKILL\); it is started again$/m);
-  await start.says(/^Outcome +completed/m);
+  expect(await start.says(/^Worker +ended \((.*)\); it is started again$/m)).toBe('SIGKILL');
+  expect(await start.says(/^Outcome +(\w+)/m)).toBe('completed');
 });
 
 test(
