@@ -11,9 +11,9 @@ import {
 import { FAILURE, jobStateQuery, type AgentJobInput, type AgentJobResult, type JobState } from '../contract.js';
 import { inputHash } from '../input-hash.js';
 import { InvalidInputError, parseJobInput, type JobSpec } from '../job-input.js';
+import { jobTitle } from '../job-title.js';
 import { Dashboard } from './dashboard.js';
 import type { CarriedFollowUps } from './follow-ups.js';
-import { titleOf } from './job-details.js';
 import { JobRun, type Ending, type RunData } from './job-run.js';
 import { handleMessages } from './messages.js';
 import { Turn } from './turn.js';
@@ -116,7 +116,7 @@ function parse(input: unknown): JobSpec {
 function firstData(spec: JobSpec): RunData {
   const startedAt = workflowInfo().startTime.getTime();
   return {
-    title: spec.prompt === null ? `attached to job ${spec.jobId}` : titleOf(spec.prompt),
+    title: jobTitle(spec),
     startedAt,
     jobId: spec.jobId,
     job: null,

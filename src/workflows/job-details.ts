@@ -5,18 +5,12 @@ import type { JobRun } from './job-run.js';
 
 /** The web UI shows so many follow-ups; the query has them all. */
 const MOST_LISTED = 20;
-const TITLE_CHARS = 100;
 
-/** First line of a prompt, for people. */
-export function titleOf(prompt: string): string {
-  const line = prompt.trim().split('\n', 1)[0] ?? '';
-  return line.length > TITLE_CHARS ? `${line.slice(0, TITLE_CHARS - 1).toWellFormed()}…` : line;
-}
-
+/** What a job is, how it stands, what its follow-ups came to, and what a person should decide. */
 export function jobDetails(run: JobRun): string {
-  const { spec, data, phase } = run;
+  const { data, phase } = run;
   return [
-    `**${plain(spec.projectId)}**: ${plain(data.title)}`,
+    `**${plain(data.title)}**`,
     '',
     `- phase: **${phase}**`,
     `- job: ${data.jobId === null ? 'not created yet' : plain(data.jobId)}${data.job ? `, upstream status **${plain(data.job.status.slice(0, 64))}**` : ''}`,
