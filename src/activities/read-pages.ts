@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { VisitorExportRange } from '../contract.js';
 import type { Pass } from '../snapshots/pass.js';
-import { RowBatch } from '../snapshots/row-batch.js';
+import { ChunkEncoder } from '../snapshots/chunk-encoder.js';
 import { ReadFailedError, RejectedError } from '../upstream/errors.js';
 import type { Upstream, VisitorPage } from '../upstream/upstream.js';
 
@@ -35,7 +35,7 @@ export interface ChunkLimits {
 }
 
 export interface Chunk {
-  kept: RowBatch;
+  kept: ChunkEncoder;
   /** Requests made, failed ones included. */
   requests: number;
   obstacle: Obstacle | null;
@@ -51,7 +51,7 @@ export async function readPages(
   limits: ChunkLimits,
 ): Promise<Chunk> {
   const reader = new PageReader(upstream, range, limits);
-  const kept = new RowBatch();
+  const kept = new ChunkEncoder();
   let obstacle: Obstacle | null = null;
   while (pass.stage !== 'ended' && !limits.stop.aborted && reader.mayRead()) {
     const answer = await reader.read(pass.offset);

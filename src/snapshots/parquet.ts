@@ -9,21 +9,28 @@ const SCHEMA: SchemaElement[] = [
   ...COUNTS.map((name): SchemaElement => ({ name, type: 'INT64', repetition_type: 'REQUIRED' })),
 ];
 const MAGIC = Buffer.from('PAR1');
+const FIRST_BYTES = 512 * 1024; // about what a chunk takes
 const CREATED_BY = 'agent-jobs';
 
-/** A whole Parquet file of one row group. */
-export function encodeParquet(rows: RowBatch): Uint8Array {
-  const writer = new ByteWriter(64 * 1024);
-  const file = new ParquetWriter({ writer, schema: SCHEMA, createdBy: CREATED_BY });
-  const columnData = [
-    // Statistics of text would be ordered by UTF-16, which readers that skip by UTF-8 order must not trust.
-    { name: 'path', data: rows.paths, offsetIndex: false, statistics: false },
-    ...COUNTS.map((name) => ({ name, data: BigInt64Array.from(rows[name], BigInt), offsetIndex: false })),
-  ];
-  // The in-memory writer is synchronous.
-  void file.write({ columnData, rowGroupSize: rows.length });
-  void file.finish();
-  return writer.getBytes();
+/** A Parquet file in memory, one row group a batch. */
+export class ParquetEncoder {
+  readonly #writer = new ByteWriter(FIRST_BYTES);
+  readonly #file = new ParquetWriter({ writer: this.#writer, schema: SCHEMA, createdBy: CREATED_BY });
+
+  add(rows: RowBatch): void {
+    const columnData = [
+      // Statistics of text would be ordered by UTF-16, which readers that skip by UTF-8 order must not trust.
+      { name: 'path', data: rows.paths, offsetIndex: false, statistics: false },
+      ...COUNTS.map((name) => ({ name, data: BigInt64Array.from(rows[name], BigInt), offsetIndex: false })),
+    ];
+    // The in-memory writer is synchronous.
+    void this.#file.write({ columnData, rowGroupSize: rows.length });
+  }
+
+  finish(): Uint8Array {
+    void this.#file.finish();
+    return this.#writer.getBytes();
+  }
 }
 
 /** One Parquet file of the row groups of many, copied as they are; in memory is one of them at a time. */

@@ -3,8 +3,13 @@ import type { Drift, DriftKind, VisitorTotals } from '../contract.js';
 import { isSameTotals, type PassCheckpoint } from '../pass-checkpoint.js';
 import type { VisitorPage } from '../upstream/upstream.js';
 import { ContentDigest, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
-import type { PathSet } from './path-set.js';
-import type { RowBatch } from './row-batch.js';
+import type { PathHash, PathSet } from './path-set.js';
+
+/** Takes the rows that a pass keeps, in order. */
+export interface KeptRows {
+  readonly length: number;
+  add(row: VisitorRow, hash: PathHash): void;
+}
 
 /** Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the paths of all rows kept so far. */
 export class Pass {
@@ -44,7 +49,7 @@ export class Pass {
   }
 
   /** Takes the page that begins at `offset` and adds the rows to keep to `kept`: no path twice, the first row wins. */
-  take(raw: VisitorPage, kept: RowBatch): void {
+  take(raw: VisitorPage, kept: KeptRows): void {
     const page = this.#whole(raw);
     if (this.#state.stage === 'checking') {
       this.#compareFirst(page);
@@ -93,7 +98,7 @@ export class Pass {
     return isOverlap;
   }
 
-  #keepNew(rows: readonly VisitorRow[], from: number, kept: RowBatch): void {
+  #keepNew(rows: readonly VisitorRow[], from: number, kept: KeptRows): void {
     for (let i = from; i < rows.length; i++) {
       const row = rows[i] as VisitorRow;
       const hash = pathHash(row.path);

@@ -1,11 +1,10 @@
 /** Rows on their way into a snapshot: one object a chunk, in the store, so that any worker can go on. */
 import type { VisitorExportRange } from '../contract.js';
 import type { PassCheckpoint } from '../pass-checkpoint.js';
+import { chunkHashes, chunkParquet, type ChunkEncoder } from './chunk-encoder.js';
 import { sha256Hex } from './content-digest.js';
 import { chunkKey } from './layout.js';
-import { encodeParquet } from './parquet.js';
 import { PathSet } from './path-set.js';
-import type { RowBatch } from './row-batch.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** Where the chunks of one pass lie: `run` is the first run id of the workflow's chain, so that continue-as-new finds them again. */
@@ -20,18 +19,15 @@ export class StagingSpoiledError extends Error {
   override readonly name = 'StagingSpoiledError';
 }
 
-const COUNT_BYTES = 4;
-const HASH_BYTES = 8;
-
 /** Writes the rows of the next chunk; gives the checkpoint's new `chunks` and `staged`. A chunk that is read again replaces the first. */
 export async function stageChunk(
   store: SnapshotStore,
   { range, run, pass }: StagedPass,
   { chunks, staged }: PassCheckpoint,
-  rows: RowBatch,
+  rows: ChunkEncoder,
 ): Promise<Pick<PassCheckpoint, 'chunks' | 'staged'>> {
   if (rows.length === 0) return { chunks, staged };
-  const bytes = encodeChunk(rows);
+  const bytes = rows.finish();
   await store.put(chunkKey(range, run, pass, chunks), bytes);
   return { chunks: chunks + 1, staged: chained(staged, bytes) };
 }
@@ -42,9 +38,7 @@ export async function* stagedParquet(
   staged: StagedPass,
   checkpoint: PassCheckpoint,
 ): AsyncGenerator<Uint8Array> {
-  for await (const { rows, bytes } of stagedChunks(store, staged, checkpoint)) {
-    yield bytes.subarray(COUNT_BYTES + rows * HASH_BYTES);
-  }
+  for await (const bytes of stagedChunks(store, staged, checkpoint)) yield chunkParquet(bytes);
 }
 
 /** The paths of all rows that a pass has kept so far. */
@@ -54,10 +48,8 @@ export async function stagedPaths(
   checkpoint: PassCheckpoint,
 ): Promise<PathSet> {
   const paths = new PathSet();
-  for await (const { rows, bytes } of stagedChunks(store, staged, checkpoint)) {
-    for (let at = COUNT_BYTES; at < COUNT_BYTES + rows * HASH_BYTES; at += HASH_BYTES) {
-      paths.add({ high: bytes.readUInt32LE(at), low: bytes.readUInt32LE(at + 4) });
-    }
+  for await (const bytes of stagedChunks(store, staged, checkpoint)) {
+    for (const hash of chunkHashes(bytes)) paths.add(hash);
   }
   return paths;
 }
@@ -66,26 +58,18 @@ async function* stagedChunks(
   store: SnapshotStore,
   { range, run, pass }: StagedPass,
   checkpoint: PassCheckpoint,
-): AsyncGenerator<{ rows: number; bytes: Buffer }> {
+): AsyncGenerator<Buffer> {
   let chain = '';
   for (let chunk = 0; chunk < checkpoint.chunks; chunk++) {
     const key = chunkKey(range, run, pass, chunk);
     const bytes = await store.read(key);
     if (!bytes) throw new StagingSpoiledError(`The staged rows ${key} are gone`);
     chain = chained(chain, bytes);
-    yield { rows: bytes.readUInt32LE(0), bytes };
+    yield bytes;
   }
   if (chain !== checkpoint.staged) {
     throw new StagingSpoiledError(`The staged rows of pass ${pass} are not the ones that were read`);
   }
-}
-
-/** Row count, path hashes, then a Parquet file: one object, so that no part can be of another attempt. */
-function encodeChunk(rows: RowBatch): Uint8Array {
-  const head = Buffer.alloc(COUNT_BYTES + rows.length * HASH_BYTES);
-  head.writeUInt32LE(rows.length, 0);
-  rows.hashes.forEach((half, i) => head.writeUInt32LE(half, COUNT_BYTES + (i * HASH_BYTES) / 2));
-  return Buffer.concat([head, encodeParquet(rows)]);
 }
 
 function chained(chain: string, bytes: Uint8Array): string {

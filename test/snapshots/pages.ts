@@ -1,7 +1,7 @@
 import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
 import { NEW_PASS, type PassCheckpoint } from '../../src/pass-checkpoint.js';
 import { Pass } from '../../src/snapshots/pass.js';
-import { RowBatch } from '../../src/snapshots/row-batch.js';
+import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import { publishPass } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
@@ -47,7 +47,7 @@ export async function readPass(
   for (let request = 0; checkpoint.stage !== 'ended';) {
     const paths = checkpoint.chunks === 0 ? new PathSet() : await stagedPaths(store, staged, checkpoint);
     const pass = new Pass(checkpoint, paths);
-    const kept = new RowBatch();
+    const kept = new ChunkEncoder();
     for (let i = 0; i < chunkPages && pass.stage !== 'ended'; i++) {
       pass.take(pageAt(rowsAt(request++), pass.offset, limit), kept);
     }

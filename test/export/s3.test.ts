@@ -1,0 +1,62 @@
+import { randomUUID } from 'node:crypto';
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { parquetReadObjects } from 'hyparquet';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { parquetKey } from '../../src/snapshots/layout.js';
+import { readManifest } from '../../src/snapshots/manifest.js';
+import { openStore } from '../../src/snapshots/open-store.js';
+import { sha256Of } from '../../src/snapshots/publish.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { startS3Server, type S3Server } from '../support/s3-server.js';
+import { rangeOf, runExport, setUpExport, startExport, withWorkers, type ExportSetUp } from './export.js';
+
+let server: TestServer;
+let s3: S3Server;
+let setUp: ExportSetUp;
+const ROWS = 40_000;
+
+beforeAll(async () => {
+  s3 = await startS3Server();
+  server = await connectDevServer();
+  setUp = await setUpExport(server, { visitors: { rows: ROWS } });
+}, 300_000);
+afterAll(async () => {
+  await setUp.close();
+  await server.close();
+  await s3.stop();
+});
+
+test('an export into a bucket is whole, leaves no staging, and is unchanged the second time', async () => {
+  const store = openStore(`s3://${s3.bucket}/${randomUUID()}`, { forcePathStyle: true });
+  const range = rangeOf(setUp);
+  await withWorkers({ ...setUp, store }, async () => {
+    const [first] = (await runExport(setUp, range)).snapshots;
+    expect(first).toMatchObject({ rows: ROWS, consistent: true, unchanged: false });
+    expect(first?.location).toBe(
+      `${store.url}/visitors/projectId=${range.projectId}/dateFrom=2026-01-01/dateTo=2026-01-02`,
+    );
+    expect((await runExport(setUp, range)).snapshots).toEqual([{ ...first, unchanged: true }]);
+  });
+  const keys = [];
+  for await (const key of store.list('staging')) keys.push(key);
+  expect(keys).toEqual([]);
+  const manifest = await readManifest(store, range);
+  expect(manifest?.files[0]?.sha256).toBe(await sha256Of(store, parquetKey(range)));
+  const bytes = (await store.read(parquetKey(range))) as Buffer;
+  expect(await parquetReadObjects({ file: new Uint8Array(bytes).buffer })).toHaveLength(ROWS);
+});
+
+test('a bucket that refuses holds the export up, and once it takes writes the export goes on', async () => {
+  const bucket = `later-${randomUUID()}`;
+  const store = openStore(`s3://${bucket}/deep/er`, { forcePathStyle: true });
+  const range = rangeOf(setUp, '2026-01-02', '2026-01-03');
+  await withWorkers({ ...setUp, store }, async () => {
+    const handle = await startExport(setUp, range);
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect((await handle.describe()).status.name).toBe('RUNNING');
+    const client = new S3Client({ forcePathStyle: true });
+    await client.send(new CreateBucketCommand({ Bucket: bucket }));
+    client.destroy();
+    expect((await handle.result()).snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
+  });
+}, 60_000);
