@@ -53,18 +53,20 @@ export class Operator {
   }
 
   async #round(): Promise<void> {
-    const items: AttentionItem[] = [];
-    for await (const item of this.#options.jobs.needsAttention({ signal: AbortSignal.timeout(30_000) }))
-      items.push(item);
-    const due = items.filter(({ unknown }) => unknown && Date.now() - Date.parse(unknown.since) >= LOOK_AFTER_MS);
-    if (due.length === 0) return;
-    await this.#options.isUpstreamUp();
-    this.#options.books.refresh();
-    await Promise.all(due.map((item) => this.#settle(item).catch(() => {})));
+    const settled: Promise<void>[] = [];
+    for await (const item of this.#options.jobs.needsAttention()) {
+      const { workflowId, unknown } = item;
+      const isOurs = this.#options.promptOf(workflowId, undefined) !== '';
+      if (!isOurs || !unknown || Date.now() - Date.parse(unknown.since) < LOOK_AFTER_MS) continue;
+      settled.push(this.#settle(item).catch(() => {}));
+    }
+    await Promise.all(settled);
   }
 
   async #settle({ workflowId, jobId, unknown }: AttentionItem): Promise<void> {
     if (!unknown) return;
+    await this.#options.isUpstreamUp();
+    this.#options.books.refresh();
     const decision = this.#decide(workflowId, jobId, unknown);
     const { since, followUpId = null } = unknown;
     this.shown.set(`${workflowId} ${since}`, { workflowId, unknown, action: decision.action });

@@ -1,0 +1,36 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { WorkflowNotFoundError } from '@temporalio/client';
+import { expect, test } from 'vitest';
+import { followUpSignal } from '../../src/contract.js';
+import { useDevServer } from '../support/job-tests.js';
+
+const tests = useDevServer();
+const JOBS = 24;
+
+test('a follow-up that comes while its job ends is sent, or its caller is told that the job has ended', async () => {
+  const { bench, upstream } = tests;
+  const prompts: string[] = [];
+  const races = Array.from({ length: JOBS }, async (_, number) => {
+    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0, polling: { max: '1 second' } });
+    await expect.poll(() => upstream.reads, { timeout: 20_000, interval: 5 }).toBeGreaterThan(0);
+    // The first read ends each job: these come before, in and after the task that completes it.
+    const prompt = `follow-up ${number}`;
+    await pause(number * 12);
+    const isTaken = await handle.signal(followUpSignal, { prompt, id: 'late' }).then(
+      () => true,
+      (error: unknown) => {
+        expect(error).toBeInstanceOf(WorkflowNotFoundError);
+        return false;
+      },
+    );
+    if (isTaken) prompts.push(prompt);
+    const { outcome, followUps } = await handle.result();
+    expect({ outcome, followUps }).toEqual({
+      outcome: 'completed',
+      followUps: isTaken ? [{ id: 'late', state: 'sent' }] : [],
+    });
+  });
+  await Promise.all(races);
+  expect(upstream.messages.toSorted()).toEqual(prompts.toSorted());
+  expect(prompts.length).toBeGreaterThan(0);
+}, 60_000);
