@@ -1,0 +1,122 @@
+import { execFile, type ExecFileException } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
+import type { AgentJobResult } from '../../src/contract.js';
+import { inputHash } from '../../src/input-hash.js';
+import { fetchPythonPackage } from '../support/python-packages.js';
+import { useSystem } from './system.js';
+
+const run = promisify(execFile);
+const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
+const PYTHON_LIMIT_MS = 60_000;
+
+const system = useSystem({ script: { activeMs: 1_500 } });
+let packages: string;
+
+beforeAll(async () => {
+  packages = await fetchPythonPackage('temporalio==1.35.0');
+}, 600_000);
+beforeEach(() => {
+  system.startWorker();
+});
+
+/** Runs a Python program that reaches nothing but a Temporal client and the server's address. */
+async function python(program: string, ...args: string[]): Promise<string> {
+  const env = { ...system.clientEnv(), PATH: process.env['PATH'], PYTHONPATH: packages };
+  const options = { cwd: PROJECT_FOLDER, env, timeout: PYTHON_LIMIT_MS };
+  // The client's own threads can crash an interpreter that is about to end, when all is said.
+  const whole = `${program}\nimport os, sys\nsys.stdout.flush()\nos._exit(0)`;
+  const { stdout } = await run('python3', ['-c', whole, ...args], options).catch((error: ExecFileException) => {
+    throw new Error(`python3 ended with ${error.signal ?? error.code}: ${error.stderr}\n${error.stdout}`);
+  });
+  return stdout;
+}
+
+function example(...args: string[]): Promise<string> {
+  return python('import runpy; runpy.run_path("examples/start_job.py", run_name="__main__")', ...args);
+}
+
+function found(pattern: RegExp, text: string): string {
+  const match = pattern.exec(text);
+  if (!match) throw new Error(`no ${pattern} in:\n${text}`);
+  return match[1] ?? match[0];
+}
+
+test(
+  'a Python client starts, steers, reads and ends a job by the names of the contract',
+  { timeout: 150_000 },
+  async () => {
+    const input = { projectId: 'py (thon)/1', prompt: 'Schreib «Grüße» 🐍\n' };
+    const printed = await example('--project', input.projectId, '--key', 'a b', '--prompt', input.prompt);
+    expect(found(/^Workflow (.+)$/m, printed)).toBe('agent-job/py%20%28thon%29%2F1/a%20b');
+    expect(printed).toMatch(/^Follow-up test sent$/m);
+    expect(printed).toMatch(/^State \w+ \S+$/m);
+    const result = JSON.parse(found(/^Result (.+)$/m, printed)) as AgentJobResult;
+    const [create, ...others] = await system.sandbox.creates({ projectId: input.projectId });
+    expect(others).toEqual([]);
+    expect(create?.prompt).toBe(input.prompt);
+    expect(result).toMatchObject({
+      outcome: 'completed',
+      jobId: create?.id,
+      job: { id: create?.id, prLink: expect.stringMatching(/^https:/) },
+      followUps: [
+        { id: 'short', state: 'sent' },
+        { id: 'test', state: 'sent' },
+      ],
+      usedFollowUpIds: ['short', 'test'],
+    });
+    const messages = await system.sandbox.messages({ jobId: create?.id });
+    expect(messages.map(({ prompt }) => prompt)).toEqual(['Keep it short', 'Add a test']);
+
+    const handle = system.server.client.workflow.getHandle('agent-job/py%20%28thon%29%2F1/a%20b');
+    const first = await handle.describe();
+    expect(first.memo?.['inputHash']).toBe(inputHash(input));
+    const again = await example('--project', input.projectId, '--key', 'a b', '--prompt', input.prompt);
+    expect(JSON.parse(found(/^Result (.+)$/m, again))).toEqual(result);
+    expect((await handle.describe()).runId).toBe(first.runId);
+    expect(await system.sandbox.creates({ projectId: input.projectId })).toHaveLength(1);
+    await expect(example('--project', input.projectId, '--key', 'a b', '--prompt', 'Another')).rejects.toThrow(
+      'The key a b names a job with another prompt',
+    );
+  },
+);
+
+test(
+  'a key whose create was refused starts again from Python, and then makes one job',
+  { timeout: 150_000 },
+  async () => {
+    const projectId = 'python-refused';
+    const args = ['--project', projectId, '--key', 'k'];
+    await system.sandbox.addFault({ kind: 'status', status: 400, operation: 'create', projectId });
+    await expect(example(...args)).rejects.toThrow('CreateRejected');
+    const printed = await example(...args);
+    expect(printed).toMatch(/^Outcome completed/m);
+    expect(await system.sandbox.creates({ projectId })).toHaveLength(1);
+  },
+);
+
+test(
+  "README's Python snippet runs as it is written, and the workflow sets the hash itself",
+  { timeout: 150_000 },
+  async () => {
+    const readme = await readFile(`${PROJECT_FOLDER}README.md`, 'utf8');
+    const { address, taskQueue } = system.server;
+    const snippet = found(/```python\n([\s\S]*?)```/, readme);
+    const lines = snippet.replace('127.0.0.1:7233', address).replace('"agent-jobs"', `"${taskQueue}"`).split('\n');
+    const isImport = (line: string) => line.startsWith('from ');
+    const program = [
+      'import asyncio',
+      ...lines.filter(isImport),
+      'async def main():',
+      ...lines.filter((line) => !isImport(line)).map((line) => `  ${line}`),
+      '  print(result["outcome"])',
+      'asyncio.run(main())',
+    ].join('\n');
+    expect(await python(program)).toBe('completed\n');
+    const [create] = await system.sandbox.creates({ projectId: 'acme' });
+    expect(await system.sandbox.messages({ jobId: create?.id })).toHaveLength(1);
+    const { memo } = await system.server.client.workflow.getHandle('agent-job/acme/ticket-4711').describe();
+    expect(memo?.['inputHash']).toBe(inputHash({ projectId: 'acme', prompt: create?.prompt ?? '' }));
+  },
+);

@@ -1,0 +1,45 @@
+/** What the end-to-end tests share: a real Temporal server, a sandbox upstream, and production workers in processes of their own. */
+import { afterAll, afterEach, beforeAll } from 'vitest';
+import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testing.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
+
+/** The servers and workers of one test file. */
+export class System {
+  server!: TestServer;
+  sandbox!: Sandbox;
+  readonly #workers: WorkerProcess[] = [];
+
+  /** The way to the Temporal server and the task queue, as environment variables. */
+  clientEnv(): Record<string, string> {
+    const { address, namespace, taskQueue } = this.server;
+    return { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace, AGENT_JOBS_TASK_QUEUE: taskQueue };
+  }
+
+  /** Starts one more worker on the file's own task queue; it is killed after the test where it still runs. */
+  startWorker(env: Record<string, string> = {}): WorkerProcess {
+    const upstream = { UPSTREAM_BASE_URL: this.sandbox.url, ADMIN_API_KEY: this.sandbox.apiKey };
+    const worker = startWorkerProcess({ ...this.clientEnv(), ...upstream, ...env });
+    this.#workers.push(worker);
+    return worker;
+  }
+
+  async killWorkers(): Promise<void> {
+    for (const worker of this.#workers.splice(0)) await worker.kill();
+  }
+}
+
+/** Sets a system up for all tests of a file; the workers are each test's own. */
+export function useSystem(options: SandboxOptions = {}): System {
+  const system = new System();
+  beforeAll(async () => {
+    system.server = await connectDevServer();
+    system.sandbox = await startSandbox(options);
+  });
+  afterEach(() => system.killWorkers());
+  afterAll(async () => {
+    await system.sandbox.close();
+    await system.server.close();
+  });
+  return system;
+}
