@@ -1,0 +1,72 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { VisitorExportRange } from '../../src/contract.js';
+import { openStore } from '../../src/snapshots/open-store.js';
+import { publishPass } from '../../src/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { NEW_PASS } from '../../src/pass-checkpoint.js';
+import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
+import { Pass } from '../../src/snapshots/pass.js';
+import { PathSet } from '../../src/snapshots/path-set.js';
+import { stageChunk } from '../../src/snapshots/staging.js';
+import { pageAt, rows } from './pages.js';
+
+let root: string;
+let connection: DuckDBConnection;
+const ODD_PROJECT = '../ä & 7';
+
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), 'agent-jobs-views-'));
+  const store = openStore(pathToFileURL(root).href);
+  await publishRows(store, { projectId: '007', dateFrom: '2026-01-01', dateTo: '2026-01-02' }, 3);
+  await publishRows(store, { projectId: '007', dateFrom: '2026-01-02', dateTo: '2026-01-03' }, 0);
+  await publishRows(store, { projectId: '007', dateFrom: '2026-01-01', dateTo: '2026-01-08' }, 9);
+  await publishRows(store, { projectId: ODD_PROJECT, dateFrom: '2026-01-01', dateTo: '2026-01-02' }, 2);
+  connection = await (await DuckDBInstance.create()).connect();
+  const docs = await readFile(new URL('../../docs/snapshots.md', import.meta.url), 'utf8');
+  const views = [...docs.matchAll(/```sql\n([\s\S]*?)```/g)].map(([, sql]) =>
+    sql?.replaceAll('/snapshots/', `${root}/`),
+  );
+  for (const view of views) await connection.run(view as string);
+});
+
+afterAll(async () => {
+  connection.closeSync();
+  await rm(root, { recursive: true, force: true });
+});
+
+async function query(sql: string): Promise<unknown[][]> {
+  const found = (await connection.runAndReadAll(sql)).getRows();
+  return found.map((row) => row.map((value) => (typeof value === 'bigint' ? Number(value) : String(value))));
+}
+
+test('the documented view of daily pages gives the rows of one-day snapshots alone', async () => {
+  expect(await query('select projectId, day, count(*), sum(human) from daily_pages group by all order by 3')).toEqual([
+    [ODD_PROJECT, '2026-01-01', 2, 1],
+    ['007', '2026-01-01', 3, 3],
+  ]);
+});
+
+test('the documented view of daily totals knows each day, those without visitors too', async () => {
+  const sql = 'select projectId, day, human, ai, total, pages, consistent::varchar from daily_totals order by all';
+  expect(await query(sql)).toEqual([
+    [ODD_PROJECT, '2026-01-01', 2, 7, 9, 2, 'true'],
+    ['007', '2026-01-01', 3, 7, 10, 3, 'true'],
+    ['007', '2026-01-02', 0, 7, 7, 0, 'true'],
+  ]);
+});
+
+async function publishRows(store: SnapshotStore, range: VisitorExportRange, count: number): Promise<void> {
+  const staged = { range, run: 'run', pass: 1 };
+  const pass = new Pass(NEW_PASS, new PathSet());
+  const kept = new ChunkEncoder();
+  const page = pageAt(rows(count), 0, 250);
+  pass.take(page, kept);
+  pass.take(page, kept);
+  const checkpoint = { ...pass.checkpoint(), ...(await stageChunk(store, staged, NEW_PASS, kept)) };
+  await publishPass(store, { ...staged, checkpoint, drift: null, exportedAt: '2026-02-01T00:00:00.000Z' });
+}
