@@ -12,7 +12,7 @@ import {
 } from '../contract.js';
 import type { WatchJobInput, WatchJobResult } from '../activities/watch-job.js';
 import type { JobSpec } from '../job-input.js';
-import { isSameRecord, LOST_AFTER, plannedReads } from '../poll-plan.js';
+import { isSameRecord, LONGEST_RETRY_AFTER_MS, LOST_AFTER, plannedReads } from '../poll-plan.js';
 import { FollowUps, type CarriedFollowUps } from './follow-ups.js';
 
 /** The write under way: first the create, then one follow-up after the other. */
@@ -300,7 +300,8 @@ export class JobRun {
       reading.kind === 'missing' ? { count: reading.count, since: data.missing?.since ?? this.#now() } : null;
     if (reading.kind === 'record') this.#read(reading.job, counts);
     if (reading.kind === 'settling') this.#read(reading.job, false);
-    if (reading.kind === 'failed') data.notBefore = this.#now() + (reading.retryAfterMs ?? 0);
+    if (reading.kind === 'failed')
+      data.notBefore = this.#now() + Math.min(reading.retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS);
     if (data.missing && data.missing.count >= LOST_AFTER.count && this.#now() - data.missing.since >= LOST_AFTER.ms) {
       data.isLost = true;
     }

@@ -1,0 +1,173 @@
+import { randomUUID } from 'node:crypto';
+import { WithStartWorkflowOperation, WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import { expect, test } from 'vitest';
+import { followUpSignal, jobStateQuery, resolveUnknownUpdate, sendFollowUpUpdate } from '../../src/contract.js';
+import { useDevServer } from '../support/job-tests.js';
+
+const tests = useDevServer();
+const prompt = 'Fix it';
+const projectId = 'p1';
+
+const WRONG: [field: string, input: unknown][] = [
+  ['input', undefined],
+  ['input', null],
+  ['input', 'Fix it'],
+  ['input', [{ projectId, prompt }]],
+  ['projectId', { prompt }],
+  ['projectId', { projectId: null, prompt }],
+  ['projectId', { projectId: 7, prompt }],
+  ['projectId', { projectId: '', prompt }],
+  ['projectId', { projectId: '.', prompt }],
+  ['projectId', { projectId: '..', prompt }],
+  ['projectId', { projectId: 'a\nb', prompt }],
+  ['projectId', { projectId: '\ud800', prompt }],
+  ['projectId', { projectId: 'é'.repeat(34), prompt }],
+  ['prompt', { projectId }],
+  ['prompt', { projectId, prompt: '' }],
+  ['prompt', { projectId, prompt: 7 }],
+  ['prompt', { projectId, prompt: 'x\udc00' }],
+  ['prompt', { projectId, prompt: 'é'.repeat(256 * 1024 + 1) }],
+  ['prompt', { projectId, prompt: '\u0001'.repeat(200 * 1024) }],
+  ['jobId', { projectId, prompt, jobId: 'j' }],
+  ['jobId', { projectId, jobId: '..' }],
+  ['jobId', { projectId, jobId: 7 }],
+  ['usedFollowUpIds', { projectId, jobId: 'j', usedFollowUpIds: 'a' }],
+  ['usedFollowUpIds', { projectId, jobId: 'j', usedFollowUpIds: [''] }],
+  ['usedFollowUpIds', { projectId, jobId: 'j', usedFollowUpIds: ['a', 7] }],
+  ['deadline', { projectId, prompt, deadline: -1 }],
+  ['deadline', { projectId, prompt, deadline: 'soon' }],
+  ['deadline', { projectId, prompt, deadline: '11 years' }],
+  ['deadline', { projectId, prompt, deadline: {} }],
+  ['settle', { projectId, prompt, settle: '-1 second' }],
+  ['linger', { projectId, prompt, linger: true }],
+  ['decideWithin', { projectId, prompt, decideWithin: '' }],
+  ['onUnknownOutcome', { projectId, prompt, onUnknownOutcome: 'guess' }],
+  ['polling', { projectId, prompt, polling: 5 }],
+  ['polling.min', { projectId, prompt, polling: { min: '10 seconds', max: '5 seconds' } }],
+  ['polling.max', { projectId, prompt, polling: { max: 'x' } }],
+  ['polling.ratio', { projectId, prompt, polling: { ratio: -0.1 } }],
+  ['polling.ratio', { projectId, prompt, polling: { ratio: '0.1' } }],
+];
+
+test('every wrong input fails as InvalidInput naming the field, and nothing is sent', async () => {
+  const { bench, upstream } = tests;
+  const failures = await Promise.all(
+    WRONG.map(async ([field, input]) => {
+      const handle = await bench.start(input);
+      const error = await handle.result().catch((e: unknown) => e);
+      return { field, cause: (error as WorkflowFailedError).cause };
+    }),
+  );
+  for (const { field, cause } of failures) {
+    expect(cause).toBeInstanceOf(ApplicationFailure);
+    expect(cause).toMatchObject({ type: 'InvalidInput', nonRetryable: true });
+    expect((cause as ApplicationFailure).message).toContain(field);
+  }
+  expect([upstream.created, upstream.messages, upstream.reads]).toEqual([[], [], 0]);
+}, 60_000);
+
+test('unknown fields are ignored, null means absent, and the widest values are taken', async () => {
+  const handle = await tests.bench.start({
+    projectId: 'é'.repeat(33),
+    prompt: 'é'.repeat(256 * 1024),
+    jobId: null,
+    usedFollowUpIds: null,
+    deadline: '10 years',
+    polling: { min: 0, max: null, ratio: null, other: 1 },
+    onUnknownOutcome: null,
+    decideWithin: null,
+    settle: '0',
+    linger: 0,
+    priority: 'high',
+    continued: { spec: { projectId: 'another' } },
+  });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', projectId: 'é'.repeat(33) });
+});
+
+test('the state of a refused start can be asked for', async () => {
+  const handle = await tests.bench.start({ projectId: 'p1' });
+  await expect(handle.result()).rejects.toThrow(WorkflowFailedError);
+  expect(await handle.query(jobStateQuery)).toMatchObject({
+    phase: 'done',
+    projectId: 'p1',
+    jobId: null,
+    followUps: [],
+    usedFollowUpIds: [],
+    unknown: null,
+  });
+});
+
+test('an update sent with a wrong start gets a definite error', async () => {
+  const { bench, server, upstream } = tests;
+  const startWorkflowOperation = new WithStartWorkflowOperation<(input: unknown) => Promise<unknown>>('agentJob', {
+    taskQueue: bench.taskQueue,
+    workflowId: randomUUID(),
+    args: [{ projectId: '..', jobId: 'j' }],
+    workflowIdConflictPolicy: 'FAIL',
+  });
+  await expect(
+    server.client.workflow.executeUpdateWithStart(sendFollowUpUpdate, { args: [{ prompt }], startWorkflowOperation }),
+  ).rejects.toThrow();
+  expect(upstream.messages).toEqual([]);
+});
+
+const undecodable = { metadata: { encoding: Buffer.from('binary/encrypted') }, data: Buffer.from('?') };
+const broken = { metadata: { encoding: Buffer.from('json/plain') }, data: Buffer.from('{"prompt":') };
+
+test('a start whose payload can’t be decoded fails as InvalidInput', async () => {
+  const { bench, server } = tests;
+  for (const payload of [undecodable, broken]) {
+    const workflowId = randomUUID();
+    await server.client.workflowService.startWorkflowExecution({
+      namespace: server.namespace,
+      workflowId,
+      requestId: randomUUID(),
+      workflowType: { name: 'agentJob' },
+      taskQueue: { name: bench.taskQueue },
+      input: { payloads: [payload] },
+      memo: { fields: { inputHash: undecodable, other: undecodable } },
+    });
+    const error = await server.client.workflow
+      .getHandle(workflowId)
+      .result()
+      .catch((e: unknown) => e);
+    expect((error as WorkflowFailedError).cause).toMatchObject({ type: 'InvalidInput' });
+  }
+});
+
+test('signals and updates that can’t be decoded, or that nobody knows, harm nothing', async () => {
+  const { bench, server, upstream } = tests;
+  upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
+  const handle = await bench.start({ projectId, prompt, settle: 0 });
+  await expect.poll(() => upstream.reads).toBe(1);
+  const workflowExecution = { workflowId: handle.workflowId };
+  for (const signalName of ['followUp', 'pollNow', 'nobodyKnowsThis']) {
+    for (const payload of [undecodable, broken]) {
+      await server.client.workflowService.signalWorkflowExecution({
+        namespace: server.namespace,
+        workflowExecution,
+        signalName,
+        input: { payloads: [payload] },
+      });
+    }
+  }
+  for (const name of ['sendFollowUp', 'resolveUnknown']) {
+    for (const payload of [undecodable, broken]) {
+      const answer = await server.client.workflowService.updateWorkflowExecution({
+        namespace: server.namespace,
+        workflowExecution,
+        waitPolicy: { lifecycleStage: 3 },
+        request: { meta: { updateId: randomUUID() }, input: { name, args: { payloads: [payload] } } },
+      });
+      expect(answer.outcome?.failure?.applicationFailureInfo?.type).toBe('InvalidInput');
+    }
+  }
+  await expect(handle.executeUpdate('nobodyKnowsThis', { args: [] })).rejects.toThrow(WorkflowUpdateFailedError);
+  await expect(handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] })).rejects.toThrow(
+    WorkflowUpdateFailedError,
+  );
+  await handle.signal(followUpSignal, { prompt: 'go' });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ state: 'sent' }] });
+  expect(upstream.messages).toEqual(['go']);
+});

@@ -1,0 +1,120 @@
+import { CancelledFailure, WorkflowFailedError } from '@temporalio/client';
+import { expect, test } from 'vitest';
+import { followUpSignal, jobStateQuery, pollNowSignal, sendFollowUpUpdate } from '../../src/contract.js';
+import { NotTakenError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { useDevServer } from '../support/job-tests.js';
+import { gate } from '../support/observed-upstream.js';
+
+const tests = useDevServer();
+const input = { projectId: 'p1', prompt: 'Fix it', settle: 0 };
+type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
+
+async function expectCanceled(handle: Handle): Promise<void> {
+  const error = await handle.result().catch((e: unknown) => e);
+  expect((error as WorkflowFailedError).cause).toBeInstanceOf(CancelledFailure);
+  expect((await handle.describe()).status.name).toBe('CANCELLED');
+}
+
+test('a create in flight is finished first: its job id stays readable', async () => {
+  const { upstream, bench } = tests;
+  const { opened, open } = gate();
+  upstream.createGate = opened;
+  const handle = await bench.start(input);
+  await expect.poll(() => upstream.created.length).toBe(1);
+  await handle.cancel();
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect((await handle.describe()).status.name).toBe('RUNNING');
+  open();
+  await expectCanceled(handle);
+  expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'done', jobId: 'job-1' });
+  expect((await handle.describe()).memo).toMatchObject({ jobId: 'job-1' });
+  expect(upstream.reads).toBe(0);
+});
+
+test('a create that waits is not sent any more', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(new NotTakenError('429', 429, 3_600_000));
+  const handle = await bench.start(input);
+  await expect.poll(() => upstream.created.length).toBe(1);
+  await expect.poll(async () => (await handle.describe()).raw.pendingActivities?.length ?? 0).toBe(0);
+  await handle.cancel();
+  await expectCanceled(handle);
+  expect(upstream.created).toHaveLength(1);
+});
+
+test('an unknown create can be cancelled', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(new UnknownOutcomeError('500'));
+  const handle = await bench.start(input);
+  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
+  await handle.cancel();
+  await expectCanceled(handle);
+});
+
+test('a watched job can be cancelled in the middle of a wait', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  const handle = await bench.start({ ...input, polling: { min: '1 hour' } });
+  await expect.poll(() => upstream.reads).toBe(1);
+  await handle.cancel();
+  await expectCanceled(handle);
+  expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'done', jobId: 'job-1', job: { status: 'active' } });
+});
+
+test('a lingering job can be cancelled', async () => {
+  const handle = await tests.bench.start({ ...input, linger: '1 hour' });
+  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('lingering');
+  await handle.cancel();
+  await expectCanceled(handle);
+});
+
+test('a message in flight is finished and its sender told, those behind it are abandoned', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  const { opened, open } = gate();
+  upstream.messageGate = opened;
+  const handle = await bench.start(input);
+  const answer = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
+  await expect.poll(() => upstream.messages.length).toBe(1);
+  await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
+  await handle.cancel();
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  // Said after the cancellation, while the write is still under way.
+  const late = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'late', id: 'c' }] });
+  await expect.poll(async () => (await handle.query(jobStateQuery)).followUps.length).toBe(3);
+  open();
+  expect(await answer).toMatchObject({ id: 'a', state: 'sent' });
+  expect(await late).toMatchObject({ id: 'c', state: 'abandoned' });
+  await expectCanceled(handle);
+  expect(await handle.query(jobStateQuery)).toMatchObject({
+    followUps: [
+      { id: 'a', state: 'sent' },
+      { id: 'b', state: 'abandoned' },
+      { id: 'c', state: 'abandoned' },
+    ],
+    usedFollowUpIds: ['a'],
+  });
+  expect(upstream.messages).toEqual(['go']);
+});
+
+test('a stream of pollNow neither starves the reads of a slow upstream nor reads more than once a second', async () => {
+  const { upstream, bench } = tests;
+  let over = false;
+  upstream.show = () => ({ status: over ? 'completed' : 'active' });
+  const slow = () => new Promise<void>((resolve) => setTimeout(resolve, 1_500));
+  const handle = await bench.start(input);
+  await expect.poll(() => upstream.reads).toBe(1);
+  over = true;
+  const startedAt = Date.now();
+  const readsBefore = upstream.reads;
+  let isEnded = false;
+  const ended = handle.result().then(() => (isEnded = true));
+  while (!isEnded && Date.now() - startedAt < 15_000) {
+    upstream.readGate = slow();
+    await handle.signal(pollNowSignal).catch(() => {});
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  expect(isEnded).toBe(true);
+  await ended;
+  expect(upstream.reads - readsBefore).toBeLessThanOrEqual(Math.ceil((Date.now() - startedAt) / 1_000) + 1);
+});

@@ -1,0 +1,183 @@
+import { defineSearchAttributeKey } from '@temporalio/common';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import {
+  followUpSignal,
+  jobStateQuery,
+  pollNowSignal,
+  resolveUnknownUpdate,
+  SEARCH_ATTRIBUTE,
+  sendFollowUpUpdate,
+} from '../../src/contract.js';
+import type { DevServer } from '../../src/embedded/dev-server.js';
+import { inputHash } from '../../src/input-hash.js';
+import { NotTakenError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { gaps, ObservedUpstream } from '../support/observed-upstream.js';
+
+let devServer: DevServer;
+let server: TestServer;
+let upstream: ObservedUpstream;
+let bench: JobBench;
+
+beforeAll(async () => {
+  devServer = await startPrivateDevServer({
+    dynamicConfig: {
+      'history.timerProcessorMaxTimeShift': '"50ms"',
+      'limit.historyCount.suggestContinueAsNew': '40',
+    },
+  });
+  server = await connectTo(devServer);
+});
+afterAll(async () => {
+  await server.close();
+  await devServer.stop();
+});
+beforeEach(async () => {
+  upstream = new ObservedUpstream();
+  bench = await startJobBench(server, upstream);
+});
+afterEach(async () => bench.stop());
+
+type Handle = ReturnType<typeof latest>;
+
+/** Follows the workflow id, whatever its run. */
+async function start(input: object) {
+  const { workflowId, firstExecutionRunId } = await bench.start({ projectId: 'p1', settle: 0, ...input });
+  return { handle: latest(workflowId), firstRunId: firstExecutionRunId };
+}
+const latest = (workflowId: string) =>
+  server.client.workflow.getHandle<(input: unknown) => Promise<{ [key: string]: unknown }>>(workflowId);
+const stateOf = (handle: Handle) => handle.query(jobStateQuery);
+
+/** Grows the history with reads until a new run goes on. */
+async function untilNextRun(handle: Handle): Promise<void> {
+  const { runId } = await handle.describe();
+  for (let i = 0; i < 40 && (await handle.describe()).runId === runId; i++) {
+    await handle.signal(pollNowSignal);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+  }
+  expect((await handle.describe()).runId).not.toBe(runId);
+}
+
+async function noTaskFailed(workflowId: string, runId: string): Promise<void> {
+  const { events } = await server.client.workflow.getHandle(workflowId, runId).fetchHistory();
+  const failed = events!.filter((e) => e.workflowTaskFailedEventAttributes);
+  // A message that lands in the very task that closes a run fails that task, to be done again (UNHANDLED_COMMAND).
+  expect(
+    failed.map((e) => String(e.workflowTaskFailedEventAttributes!.cause)).filter((c) => !/^2$|UNHANDLED/.test(c)),
+  ).toEqual([]);
+}
+
+test('follow-ups from all sides are each sent once, in order, over many runs', async () => {
+  const count = 18;
+  upstream.show = () => ({ status: upstream.messages.length >= count ? 'completed' : 'active' });
+  const { handle, firstRunId } = await start({ prompt: 'Fix it' });
+  for (let i = 0; i < count; i++) {
+    const followUp = { prompt: `do ${i}`, id: `${i}` };
+    if (i % 3 === 2) await handle.executeUpdate(sendFollowUpUpdate, { args: [followUp], updateId: `u${i}` });
+    else await handle.signal(followUpSignal, followUp);
+    await handle.signal(followUpSignal, followUp);
+    if (i > 5) await handle.signal(followUpSignal, { prompt: 'long ago', id: '1' });
+  }
+  const result = (await handle.result()) as { followUps: unknown[]; usedFollowUpIds: string[]; polls: number };
+  expect((await handle.describe()).runId).not.toBe(firstRunId);
+  expect(upstream.messages).toEqual(Array.from({ length: count }, (_, i) => `do ${i}`));
+  expect(result).toMatchObject({ outcome: 'completed', jobId: 'job-1' });
+  expect(result.usedFollowUpIds).toEqual(Array.from({ length: count }, (_, i) => `${i}`));
+  expect(result.followUps).toEqual(Array.from({ length: count }, (_, i) => ({ id: `${i}`, state: 'sent' })));
+  expect(upstream.created).toEqual(['Fix it']);
+  await noTaskFailed(handle.workflowId, firstRunId);
+}, 90_000);
+
+test('memo, search attributes, start, ids and the deadline’s clock go on', async () => {
+  const prLink = 'https://github.example/a/b/pull/1';
+  upstream.show = () => ({ status: 'active', prLink });
+  const { handle } = await start({ prompt: 'Fix it', deadline: '15 seconds' });
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await expect.poll(async () => (await stateOf(handle)).followUps[0]?.state).toBe('sent');
+  const before = await stateOf(handle);
+  await untilNextRun(handle);
+  const after = await stateOf(handle);
+  expect(after).toMatchObject({ ...before, polls: expect.any(Number) });
+  expect(after.polls).toBeGreaterThanOrEqual(before.polls);
+  const { typedSearchAttributes, memo } = await handle.describe();
+  expect(memo).toEqual({ jobId: 'job-1', prLink, inputHash: inputHash({ projectId: 'p1', prompt: 'Fix it' }) });
+  const shown = Object.values(SEARCH_ATTRIBUTE).map((name) =>
+    typedSearchAttributes.get(defineSearchAttributeKey(name, 'KEYWORD')),
+  );
+  expect(shown).toEqual(['p1', 'watching', 'active', prLink]);
+  expect(await handle.query('__temporal_workflow_metadata')).toMatchObject({
+    currentDetails: expect.stringContaining('Fix it'),
+  });
+  const result = (await handle.result()) as { outcome: string; startedAt: string; finishedAt: string };
+  expect(result).toMatchObject({ outcome: 'timedOut', startedAt: before.startedAt });
+  expect(Date.parse(result.finishedAt) - Date.parse(before.lastChangeAt)).toBeGreaterThanOrEqual(15_000);
+}, 60_000);
+
+test('an unknown goes on as the same unknown, and is settled in a later run', async () => {
+  upstream.show = () => ({ status: 'active' });
+  upstream.messageFaults.push(new UnknownOutcomeError('upstream answered 500'));
+  const { handle } = await start({ prompt: 'Fix it' });
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
+  const { unknown } = await stateOf(handle);
+  await untilNextRun(handle);
+  expect(await stateOf(handle)).toMatchObject({ phase: 'needsAttention', unknown });
+  expect(upstream.messages).toEqual(['go']);
+  upstream.show = () => ({ status: 'completed' });
+  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry', since: unknown!.since }] });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
+  expect(upstream.messages).toEqual(['go', 'go']);
+}, 60_000);
+
+test('a write that waits goes on waiting, and updates that wait for it are answered queued', async () => {
+  upstream.show = () => ({ status: upstream.messages.length >= 2 ? 'completed' : 'active' });
+  upstream.messageFaults.push(new NotTakenError('429', 429, 12_000));
+  const { handle } = await start({ prompt: 'Fix it' });
+  await expect.poll(() => upstream.reads).toBeGreaterThan(0);
+  const answer = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
+  await expect.poll(() => upstream.messages.length).toBe(1);
+  await untilNextRun(handle);
+  expect(await answer).toMatchObject({ id: 'a', state: 'queued' });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
+  expect(gaps(upstream.messageTimes)[0]).toBeGreaterThanOrEqual(11_900);
+}, 60_000);
+
+test('a lingering job lingers on in the next run and still takes follow-ups', async () => {
+  const { handle } = await start({ prompt: 'Fix it', linger: '1 hour' });
+  await expect.poll(async () => (await stateOf(handle)).phase).toBe('lingering');
+  await untilNextRun(handle);
+  expect(await stateOf(handle)).toMatchObject({ phase: 'lingering', job: { status: 'completed' } });
+  const answer = await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
+  expect(answer.state).toBe('sent');
+  await expect.poll(async () => (await stateOf(handle)).phase).toBe('lingering');
+  await handle.cancel();
+  await expect(handle.result()).rejects.toThrow();
+}, 60_000);
+
+test('a queue as large as it may be is carried, or waited for, and never fails a task', async () => {
+  upstream.show = () => ({ status: upstream.messages.length >= 6 ? 'completed' : 'active' });
+  upstream.messageFaults.push(new NotTakenError('429', 429, 8_000));
+  const { handle, firstRunId } = await start({ prompt: 'x'.repeat(500_000) });
+  await expect.poll(() => upstream.reads).toBeGreaterThan(0);
+  for (let i = 0; i < 5; i++) await handle.signal(followUpSignal, { prompt: `${i}${'y'.repeat(200_000)}`, id: `${i}` });
+  await handle.signal(followUpSignal, { prompt: 'z'.repeat(200_000), id: 'too much' });
+  for (let i = 0; i < 6; i++) {
+    await handle.signal(pollNowSignal);
+    await new Promise((resolve) => setTimeout(resolve, 800));
+  }
+  expect((await stateOf(handle)).followUps.at(-1)).toEqual({ id: 'too much', state: 'abandoned', error: 'queue full' });
+  const result = (await handle.result()) as { usedFollowUpIds: string[] };
+  expect(result.usedFollowUpIds).toEqual(['0', '1', '2', '3', '4']);
+  expect((await handle.describe()).runId).not.toBe(firstRunId);
+  expect(new Set(upstream.messages).size).toBe(5);
+  await noTaskFailed(handle.workflowId, firstRunId);
+}, 60_000);
+
+test('a create that waits goes on waiting in the next run, and the prompt is sent once', async () => {
+  upstream.createFaults.push(...Array.from({ length: 8 }, () => new NotTakenError('429', 429, 0)));
+  const { handle, firstRunId } = await start({ prompt: 'Fix it' });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-9' });
+  expect((await handle.describe()).runId).not.toBe(firstRunId);
+}, 60_000);

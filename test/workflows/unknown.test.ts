@@ -1,0 +1,252 @@
+import { WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
+import { defineSearchAttributeKey, type ApplicationFailure } from '@temporalio/common';
+import { expect, test } from 'vitest';
+import {
+  followUpSignal,
+  jobStateQuery,
+  pollNowSignal,
+  resolveUnknownUpdate,
+  SEARCH_ATTRIBUTE,
+  type ResolveUnknownInput,
+} from '../../src/contract.js';
+import { RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { useSkippedTime } from '../support/job-tests.js';
+
+const tests = useSkippedTime();
+const unknown = () => new UnknownOutcomeError('upstream answered 500');
+const input = { projectId: 'p1', prompt: 'Fix it' };
+
+type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
+const stateOf = (handle: Handle) => handle.query(jobStateQuery);
+const untilAttention = (handle: Handle) =>
+  expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
+const resolve = (handle: Handle, resolution: ResolveUnknownInput) =>
+  handle.executeUpdate(resolveUnknownUpdate, { args: [resolution] });
+const causeOf = async (handle: Handle) =>
+  ((await handle.result().catch((e: unknown) => e)) as WorkflowFailedError).cause as ApplicationFailure;
+
+async function startUnknownCreate(options: object = {}): Promise<Handle> {
+  tests.upstream.createFaults.push(unknown());
+  const handle = await tests.bench.start({ ...input, ...options });
+  await untilAttention(handle);
+  return handle;
+}
+
+async function startUnknownFollowUp(options: object = {}): Promise<Handle> {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  upstream.messageFaults.push(unknown());
+  const handle = await bench.start({ ...input, settle: 0, ...options });
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await untilAttention(handle);
+  return handle;
+}
+
+test('an unknown create shows what is unknown, why and since when, wherever an operator looks', async () => {
+  const handle = await startUnknownCreate();
+  const state = await stateOf(handle);
+  expect(state.unknown).toEqual({
+    kind: 'create',
+    reason: expect.stringContaining('500'),
+    since: expect.stringMatching(/Z$/),
+  });
+  const { typedSearchAttributes, memo } = await handle.describe();
+  expect(typedSearchAttributes.get(defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, 'KEYWORD'))).toBe('needsAttention');
+  expect(memo?.inputHash).toMatch(/^[0-9a-f]{64}$/);
+  const adopted = await resolve(handle, { action: 'adopt', jobId: 'found', since: state.unknown!.since });
+  expect(adopted).toMatchObject({ phase: 'watching', jobId: 'found', unknown: null });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'found' });
+  expect(tests.upstream.created).toHaveLength(1);
+});
+
+test('retry sends the create again', async () => {
+  const handle = await startUnknownCreate();
+  expect(await resolve(handle, { action: 'retry' })).toMatchObject({ phase: 'creating', unknown: null });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-2' });
+});
+
+test('abandoning a create ends the run as abandoned', async () => {
+  const handle = await startUnknownCreate();
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  expect(await resolve(handle, { action: 'abandon' })).toMatchObject({ phase: 'done' });
+  expect(await handle.result()).toMatchObject({
+    outcome: 'abandoned',
+    jobId: null,
+    job: null,
+    followUps: [{ id: 'a', state: 'abandoned' }],
+    usedFollowUpIds: [],
+  });
+  expect(tests.upstream.messages).toEqual([]);
+});
+
+test('a resolution that does not fit is rejected before it is recorded', async () => {
+  const handle = await startUnknownFollowUp();
+  const wrong: unknown[] = [
+    { action: 'adopt', jobId: 'j' },
+    { action: 'guess' },
+    { action: 'retry', since: '2020-01-01T00:00:00.000Z' },
+    { action: 'retry', since: '' },
+    { action: 'retry', followUpId: 'b' },
+    { action: 'retry', followUpId: '' },
+    {},
+    null,
+    'retry',
+  ];
+  for (const resolution of wrong) {
+    await expect(resolve(handle, resolution as ResolveUnknownInput)).rejects.toThrow(WorkflowUpdateFailedError);
+  }
+  const { events } = await handle.fetchHistory();
+  expect(events!.some((e) => e.workflowExecutionUpdateAcceptedEventAttributes)).toBe(false);
+  const { unknown: present } = await stateOf(handle);
+  tests.upstream.show = () => ({ status: 'completed' });
+  await resolve(handle, { action: 'delivered', since: present!.since, followUpId: 'a' });
+  await expect(resolve(handle, { action: 'delivered' })).rejects.toThrow();
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
+  expect(tests.upstream.messages).toEqual(['go']);
+});
+
+test('a create can’t be said to be delivered', async () => {
+  const handle = await startUnknownCreate();
+  await expect(resolve(handle, { action: 'delivered' })).rejects.toThrow(WorkflowUpdateFailedError);
+  await expect(resolve(handle, { action: 'abandon', followUpId: 'a' })).rejects.toThrow(WorkflowUpdateFailedError);
+  await resolve(handle, { action: 'abandon' });
+  await handle.result();
+});
+
+test('a terminal status does not end the run while a follow-up is unknown, and pollNow still reads', async () => {
+  const { upstream, environment } = tests;
+  const handle = await startUnknownFollowUp();
+  upstream.show = () => ({ status: 'completed', prLink: 'https://pr' });
+  await environment.sleep('2 seconds');
+  const before = upstream.reads;
+  await handle.signal(pollNowSignal);
+  await expect.poll(() => upstream.reads).toBeGreaterThan(before);
+  await environment.sleep('3 hours');
+  expect(await stateOf(handle)).toMatchObject({ phase: 'needsAttention', job: { status: 'completed' } });
+  await resolve(handle, { action: 'abandon' });
+  expect(await handle.result()).toMatchObject({
+    outcome: 'completed',
+    followUps: [{ id: 'a', state: 'unknown' }],
+    usedFollowUpIds: ['a'],
+  });
+});
+
+test('nothing else is written while a follow-up is unknown', async () => {
+  const { upstream, environment } = tests;
+  const handle = await startUnknownFollowUp();
+  await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
+  await environment.sleep('1 hour');
+  expect(upstream.messages).toEqual(['go']);
+  upstream.show = () => ({ status: 'completed' });
+  await resolve(handle, { action: 'retry' });
+  expect(await handle.result()).toMatchObject({
+    followUps: [
+      { id: 'a', state: 'sent' },
+      { id: 'b', state: 'sent' },
+    ],
+  });
+  expect(upstream.messages).toEqual(['go', 'go', 'next']);
+});
+
+test('cancelling while a follow-up is unknown ends the run, the follow-up stays unknown', async () => {
+  const handle = await startUnknownFollowUp();
+  await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
+  await handle.cancel();
+  await expect(handle.result()).rejects.toThrow(WorkflowFailedError);
+  expect((await handle.describe()).status.name).toBe('CANCELLED');
+  expect(await stateOf(handle)).toMatchObject({
+    phase: 'done',
+    followUps: [
+      { id: 'a', state: 'unknown' },
+      { id: 'b', state: 'abandoned' },
+    ],
+    usedFollowUpIds: ['a'],
+  });
+});
+
+test('policy fail ends a create as UnknownOutcome at once', async () => {
+  tests.upstream.createFaults.push(unknown());
+  const handle = await tests.bench.start({ ...input, onUnknownOutcome: 'fail' });
+  const cause = await causeOf(handle);
+  expect(cause).toMatchObject({ type: 'UnknownOutcome', nonRetryable: true });
+  expect(cause.details).toEqual([
+    { kind: 'create', jobId: null, followUpId: null, reason: expect.stringContaining('500') },
+  ]);
+  expect(tests.upstream.created).toHaveLength(1);
+});
+
+test('policy fail ends a follow-up as UnknownOutcome, and what waited behind it was never sent', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  upstream.messageFaults.push(unknown());
+  const handle = await bench.start({ ...input, onUnknownOutcome: 'fail' });
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
+  const cause = await causeOf(handle);
+  expect(cause.type).toBe('UnknownOutcome');
+  expect(cause.details).toEqual([
+    { kind: 'followUp', jobId: 'job-1', followUpId: 'a', reason: expect.stringContaining('500') },
+  ]);
+  expect((await stateOf(handle)).followUps).toEqual([
+    { id: 'a', state: 'unknown', error: expect.any(String) },
+    { id: 'b', state: 'abandoned' },
+  ]);
+  expect(upstream.messages).toEqual(['go']);
+});
+
+test('policy retry sends at most 5 times, within a minute', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(...Array.from({ length: 9 }, unknown));
+  const handle = await bench.start({ ...input, onUnknownOutcome: 'retry' });
+  const cause = await causeOf(handle);
+  expect(cause.type).toBe('UnknownOutcome');
+  expect(cause.details).toEqual([{ kind: 'create', jobId: null, followUpId: null, reason: expect.any(String) }]);
+  expect(upstream.created).toHaveLength(5);
+  expect(upstream.createTimes.at(-1)! - upstream.createTimes[0]!).toBeLessThan(60_000);
+});
+
+test('policy retry of a follow-up leaves those behind it abandoned, not unknown, when it gives up', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  upstream.messageFaults.push(...Array.from({ length: 9 }, unknown));
+  const handle = await bench.start({ ...input, onUnknownOutcome: 'retry' });
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
+  expect((await causeOf(handle)).type).toBe('UnknownOutcome');
+  expect((await stateOf(handle)).followUps.map(({ state }) => state)).toEqual(['unknown', 'abandoned']);
+  expect(upstream.messages).toEqual(['go', 'go', 'go', 'go', 'go']);
+});
+
+test('policy retry does not call a create refused that an earlier send may have made', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(unknown(), new RejectedError('409', 409, 'exists'));
+  const handle = await bench.start({ ...input, onUnknownOutcome: 'retry' });
+  expect((await causeOf(handle)).type).toBe('UnknownOutcome');
+});
+
+test('decideWithin ends the wait: a create fails as UnknownOutcome', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(unknown());
+  const handle = await bench.start({ ...input, decideWithin: '2 days', deadline: '1 hour' });
+  expect(await causeOf(handle)).toMatchObject({ type: 'UnknownOutcome' });
+  const { startTime, closeTime } = await handle.describe();
+  expect(closeTime!.getTime() - startTime.getTime()).toBeGreaterThanOrEqual(48 * 3_600_000);
+});
+
+test('decideWithin ends the wait: a follow-up stays unknown and the watch goes on', async () => {
+  const { upstream, environment } = tests;
+  const handle = await startUnknownFollowUp({ decideWithin: '2 days', polling: { min: '1 hour' } });
+  await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
+  await environment.sleep('47 hours');
+  expect((await stateOf(handle)).phase).toBe('needsAttention');
+  upstream.show = () => ({ status: upstream.messages.length > 1 ? 'completed' : 'active' });
+  expect(await handle.result()).toMatchObject({
+    outcome: 'completed',
+    followUps: [
+      { id: 'a', state: 'unknown' },
+      { id: 'b', state: 'sent' },
+    ],
+    usedFollowUpIds: ['a', 'b'],
+  });
+  expect(upstream.messages).toEqual(['go', 'next']);
+});
