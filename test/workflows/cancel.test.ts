@@ -1,4 +1,5 @@
-import { CancelledFailure, WorkflowFailedError } from '@temporalio/client';
+import type { WorkflowFailedError } from '@temporalio/client';
+import { CancelledFailure } from '@temporalio/client';
 import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, pollNowSignal, sendFollowUpUpdate } from '../../src/contract.js';
 import { NotTakenError, UnknownOutcomeError } from '../../src/upstream/errors.js';

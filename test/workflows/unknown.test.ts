@@ -18,8 +18,9 @@ const input = { projectId: 'p1', prompt: 'Fix it' };
 
 type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
 const stateOf = (handle: Handle) => handle.query(jobStateQuery);
-const untilAttention = (handle: Handle) =>
-  expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
+async function untilAttention(handle: Handle): Promise<void> {
+  await expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
+}
 const resolve = (handle: Handle, resolution: ResolveUnknownInput) =>
   handle.executeUpdate(resolveUnknownUpdate, { args: [resolution] });
 const causeOf = async (handle: Handle) =>
