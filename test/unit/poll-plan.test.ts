@@ -1,0 +1,73 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { notTakenWaitMs, plannedReads, readWaitMs, resendWaitMs, type PollPlan } from '../../src/poll-plan.js';
+
+const HOUR = 3_600_000;
+const plans: fc.Arbitrary<PollPlan> = fc
+  .record({
+    minMs: fc.integer({ min: 1_000, max: 10 * HOUR }),
+    extraMs: fc.integer({ min: 0, max: 10 * HOUR }),
+    ratio: fc.double({ min: 0, max: 10, noNaN: true }),
+  })
+  .map(({ minMs, extraMs, ratio }) => ({ minMs, maxMs: minMs + extraMs, ratio }));
+const random = fc.double({ min: 0, max: 1, noNaN: true });
+const sinceChangeMs = fc.integer({ min: 0, max: 1_000 * HOUR });
+
+test('a wait follows the time since the last change, within the bounds and the jitter, never above max', () => {
+  fc.assert(
+    fc.property(plans, sinceChangeMs, random, (plan, since, at) => {
+      const wait = readWaitMs(plan, { sinceChangeMs: since, failures: 0, random: at });
+      const planned = Math.min(Math.max(plan.ratio * since, plan.minMs), plan.maxMs);
+      expect(wait).toBeGreaterThanOrEqual(Math.floor(planned * 0.9));
+      expect(wait).toBeLessThanOrEqual(Math.min(Math.ceil(planned * 1.1), plan.maxMs));
+    }),
+  );
+});
+
+test('a failing upstream is never asked sooner than a healthy one, and at least every 5 minutes or as planned', () => {
+  fc.assert(
+    fc.property(plans, sinceChangeMs, random, fc.integer({ min: 1, max: 2_000 }), (plan, since, at, failures) => {
+      const situation = { sinceChangeMs: since, random: at };
+      const healthy = readWaitMs(plan, { ...situation, failures: 0 });
+      const failing = readWaitMs(plan, { ...situation, failures });
+      expect(failing).toBeGreaterThanOrEqual(healthy);
+      expect(failing).toBeLessThanOrEqual(Math.max(healthy, 300_000));
+      expect(readWaitMs(plan, { ...situation, failures: failures + 1 })).toBeGreaterThanOrEqual(failing);
+    }),
+  );
+});
+
+test('Retry-After replaces a shorter wait, for at most an hour', () => {
+  fc.assert(
+    fc.property(plans, sinceChangeMs, random, fc.nat(10 * HOUR), (plan, since, at, retryAfterMs) => {
+      const situation = { sinceChangeMs: since, failures: 0, random: at };
+      const without = readWaitMs(plan, situation);
+      expect(readWaitMs(plan, { ...situation, retryAfterMs })).toBe(Math.max(without, Math.min(retryAfterMs, HOUR)));
+    }),
+  );
+});
+
+test('after a 429 a write waits what it is told, 1 second to 1 hour, else 5 seconds doubling to 5 minutes', () => {
+  expect([1, 2, 3, 4, 5, 6, 7, 8, 999].map((tries) => notTakenWaitMs(tries, undefined))).toEqual([
+    5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000,
+  ]);
+  fc.assert(
+    fc.property(fc.nat(100), fc.nat(10 * HOUR), (tries, told) => {
+      expect(notTakenWaitMs(tries, told)).toBe(Math.min(Math.max(told, 1_000), HOUR));
+    }),
+  );
+});
+
+test('five sends that are answered at once fit into a minute', () => {
+  expect([1, 2, 3, 4].map(resendWaitMs).reduce((sum, wait) => sum + wait, 0)).toBeLessThan(60_000);
+});
+
+test('reads of a cut poll are estimated: at least one, no more than its share or its time allows', () => {
+  fc.assert(
+    fc.property(plans, sinceChangeMs, fc.nat(HOUR), fc.integer({ min: 1, max: 60 }), (plan, since, duration, most) => {
+      const reads = plannedReads(plan, since, duration, most);
+      expect(reads).toBeGreaterThanOrEqual(1);
+      expect(reads).toBeLessThanOrEqual(Math.min(most, 1 + duration / (0.9 * plan.minMs)));
+    }),
+  );
+});
