@@ -16,6 +16,8 @@ export interface DevServerOptions {
   preferredUiPort?: number;
   /** Without it there is no web UI. */
   ui?: boolean;
+  /** Serves the server's own figures on this port, under `/metrics`; default: any free one. */
+  metricsPort?: number;
   /** Keys and JSON values, for example `{'history.timerProcessorMaxTimeShift': '"50ms"'}`. */
   dynamicConfig?: Readonly<Record<string, string>>;
 }
@@ -72,6 +74,7 @@ function serverArguments(options: DevServerOptions, port: number, uiPort: number
   return [
     ...['server', 'start-dev', '--ip', HOST, '--port', String(port), '--log-level', 'error'],
     ...(uiPort === undefined ? ['--headless'] : ['--ui-port', String(uiPort)]),
+    ...(options.metricsPort === undefined ? [] : ['--metrics-port', String(options.metricsPort)]),
     ...(options.databaseFile === undefined ? [] : ['--db-filename', options.databaseFile]),
     ...Object.values(SEARCH_ATTRIBUTE).flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
     ...Object.entries(options.dynamicConfig ?? {}).flatMap(([key, value]) => [

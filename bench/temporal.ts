@@ -1,0 +1,70 @@
+/** The Temporal server of a run: the dev server by default, or one that runs already. */
+import { join } from 'node:path';
+import { Client, Connection } from '@temporalio/client';
+import { findDevServer } from '../src/embedded/dev-server-program.js';
+import { startDevServer } from '../src/embedded/dev-server.js';
+import { freePort } from '../src/embedded/free-ports.js';
+import { ensureSearchAttributes } from '../src/search-attributes.js';
+
+export interface BenchTemporal {
+  address: string;
+  namespace: string;
+  client: Client;
+  /** The server's processes, its database's included; empty where they are not known. */
+  pids: number[];
+  /** Billable actions of the namespace so far, as the server itself counts them; null where it shows no metrics. */
+  actions(): Promise<number | null>;
+  stop(): Promise<void>;
+}
+
+/** A server that somebody else runs. */
+export interface GivenServer {
+  address: string;
+  namespace: string;
+  metricsUrl?: string | undefined;
+  pids: number[];
+}
+
+/** Connects to the given server, or starts the dev server on a database file in the folder. */
+export async function openTemporal(folder: string, given: GivenServer | undefined): Promise<BenchTemporal> {
+  return given ? connect(given, async () => {}) : startDev(folder);
+}
+
+async function startDev(folder: string): Promise<BenchTemporal> {
+  const metricsPort = await freePort();
+  const server = await startDevServer({
+    program: await findDevServer({ env: process.env }),
+    logFile: join(folder, 'temporal.log'),
+    databaseFile: join(folder, 'temporal.db'),
+    metricsPort,
+  });
+  const { address, namespace, pid } = server;
+  const metricsUrl = `http://127.0.0.1:${metricsPort}/metrics`;
+  return connect({ address, namespace, metricsUrl, pids: [pid] }, () => server.stop());
+}
+
+async function connect(given: GivenServer, stop: () => Promise<void>): Promise<BenchTemporal> {
+  const { address, namespace, metricsUrl, pids } = given;
+  const connection = await Connection.connect({ address });
+  await ensureSearchAttributes(connection, namespace);
+  return {
+    address,
+    namespace,
+    client: new Client({ connection, namespace }),
+    pids,
+    actions: async () => (metricsUrl === undefined ? null : readActions(metricsUrl, namespace)),
+    async stop() {
+      await connection.close();
+      await stop();
+    },
+  };
+}
+
+/** The sum of the server's `action` counter over one namespace; it lags by up to a second or two. */
+export async function readActions(metricsUrl: string, namespace: string): Promise<number> {
+  const text = await (await fetch(metricsUrl, { headers: { connection: 'close' } })).text();
+  const lines = text.split('\n').filter((line) => /^action(_total)?\{/.test(line));
+  return lines
+    .filter((line) => line.includes(`namespace="${namespace}"`))
+    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
+}

@@ -1,0 +1,62 @@
+/** The upstream of a run: the sandbox in a process of its own, so that its cost is nobody's. */
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { startOwned } from '../src/embedded/child-process.js';
+import { freePort } from '../src/embedded/free-ports.js';
+import { SANDBOX_API_KEY, SandboxControl, type SandboxCounts } from '../src/testing.js';
+
+const PROGRAM = fileURLToPath(new URL('../dist/sandbox/main.js', import.meta.url));
+
+export interface BenchUpstream {
+  url: string;
+  key: string;
+  control: SandboxControl;
+  /** Requests of all operations since the counts were last reset. */
+  requests(): Promise<Record<'create' | 'get' | 'message' | 'visitors', number>>;
+  /** When each job of the upstream was created, in milliseconds, by job id. */
+  createdAt(): Promise<Map<string, number>>;
+  stop(): Promise<void>;
+}
+
+export async function startUpstream(folder: string): Promise<BenchUpstream> {
+  const port = await freePort();
+  const child = await startOwned({
+    program: process.execPath,
+    args: [PROGRAM, '--port', String(port), '--quiet'],
+    env: {},
+    logFile: join(folder, 'upstream.log'),
+  });
+  const url = `http://127.0.0.1:${port}`;
+  const control = new SandboxControl(url);
+  await untilAnswers(control);
+  return {
+    url,
+    key: SANDBOX_API_KEY,
+    control,
+    requests: async () => requestsOf(await control.counts()),
+    createdAt: async () => new Map((await control.creates()).map(({ id, at }) => [id, Date.parse(at)])),
+    stop: () => child.stop(1_000),
+  };
+}
+
+function requestsOf({ operations }: SandboxCounts): Record<'create' | 'get' | 'message' | 'visitors', number> {
+  const { create, get, message, visitors } = operations;
+  return {
+    create: create?.requests ?? 0,
+    get: get?.requests ?? 0,
+    message: message?.requests ?? 0,
+    visitors: visitors?.requests ?? 0,
+  };
+}
+
+async function untilAnswers(control: SandboxControl): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return void (await control.counts());
+    } catch (error) {
+      if (tries === 200) throw error;
+      await pause(100);
+    }
+  }
+}
