@@ -2,16 +2,14 @@
 import {
   CancellationScope,
   ContinueAsNew,
-  proxyActivities,
   setCurrentDetails,
   setHandler,
   sleep,
   workflowInfo,
 } from '@temporalio/workflow';
 import { ApplicationFailure } from '@temporalio/common';
-import type { ExportActivities, ReadChunkResult } from '../activities/visitor-export.js';
+import type { ReadChunkResult } from '../activities/visitor-export.js';
 import {
-  exportTaskQueue,
   FAILURE,
   visitorExportProgressQuery,
   type SnapshotReceipt,
@@ -21,7 +19,9 @@ import {
 import { driftOf, NEW_PASS, type PassCheckpoint } from '../pass-checkpoint.js';
 import { notTakenWaitMs } from '../poll-plan.js';
 import { windowDetails } from './export-details.js';
+import { exportActivities, lastActivities } from './export-activities.js';
 import { failureOf } from './export-failure.js';
+import { inStore, storeFailure } from './store-patience.js';
 
 /** The plain data of a window's export: continue-as-new hands it on as it is. Times in milliseconds. */
 export interface WindowRun {
@@ -58,8 +58,6 @@ export interface WindowResult {
 const REPEATS = 2;
 const MOST_SPOILED = 3;
 const UPSTREAM_PATIENCE_MS = 24 * 3_600_000;
-const STORE_PATIENCE_MS = 10 * 60_000;
-const STORE_WAIT_MS = { first: 1_000, longest: 60_000 };
 /** Continue-as-new well before the server's limit of 51,200 events, so that a replay stays short. */
 const MOST_EVENTS = 5_000;
 
@@ -229,63 +227,4 @@ function obstacleWaitMs(failures: number, { kind, retryAfterMs }: NonNullable<Re
   const asked = retryAfterMs === null ? 0 : notTakenWaitMs(failures, retryAfterMs);
   const ownMs = notTakenWaitMs(failures, undefined);
   return kind === 'busy' && retryAfterMs !== null ? asked : Math.max(asked, ownMs);
-}
-
-/** Lets a store that refuses recover for ten minutes; `probe` is true where it just refused. */
-async function inStore<T>(work: (probe: boolean) => Promise<T>): Promise<T> {
-  let since: number | null = null;
-  for (let waitMs = STORE_WAIT_MS.first; ; waitMs = Math.min(2 * waitMs, STORE_WAIT_MS.longest)) {
-    try {
-      return await work(since !== null);
-    } catch (error) {
-      if (failureOf(error)?.type !== FAILURE.snapshotStoreFailed) throw error;
-      since ??= Date.now();
-      if (Date.now() - since >= STORE_PATIENCE_MS) throw error;
-      await sleep(waitMs);
-    }
-  }
-}
-
-function storeFailure(message: string, details: { operation: string; error: string }): ApplicationFailure {
-  return ApplicationFailure.create({
-    type: FAILURE.snapshotStoreFailed,
-    message,
-    nonRetryable: true,
-    details: [details],
-  });
-}
-
-function exportActivities(): Pick<ExportActivities, 'prepareWindow' | 'readChunk' | 'publishSnapshot'> {
-  const taskQueue = exportTaskQueue(workflowInfo().taskQueue);
-  const shared = {
-    taskQueue,
-    heartbeatTimeout: '20 seconds',
-    // What is known to be pointless is not tried again; a bug or a dead worker is, for ever.
-    retry: { maximumInterval: '1 minute' },
-  } as const;
-  // A chunk reads for a minute, and its last page, its retries and its writing take a little longer.
-  const short = { ...shared, startToCloseTimeout: '5 minutes' } as const;
-  const { prepareWindow } = proxyActivities<ExportActivities>({
-    ...short,
-    heartbeatTimeout: '5 minutes',
-    summary: 'Tidy up after earlier runs',
-  });
-  const { readChunk } = proxyActivities<ExportActivities>({ ...short, summary: 'Read pages' });
-  const { publishSnapshot } = proxyActivities<ExportActivities>({
-    ...shared,
-    startToCloseTimeout: '1 hour', // copies the rows once, however many
-    summary: 'Publish the snapshot',
-  });
-  return { prepareWindow, readChunk, publishSnapshot };
-}
-
-/** A run that ends does not wait long for tidiness. */
-function lastActivities(): Pick<ExportActivities, 'sweepWindow'> {
-  return proxyActivities<ExportActivities>({
-    taskQueue: exportTaskQueue(workflowInfo().taskQueue),
-    startToCloseTimeout: '30 seconds',
-    scheduleToCloseTimeout: '1 minute',
-    retry: { maximumAttempts: 2 },
-    summary: 'Remove what is left',
-  });
 }

@@ -1,0 +1,39 @@
+import { proxyActivities, workflowInfo } from '@temporalio/workflow';
+import type { ExportActivities } from '../activities/visitor-export.js';
+import { exportTaskQueue } from '../contract.js';
+
+/** What a window's writer asks of the export workers. */
+export function exportActivities(): Pick<ExportActivities, 'prepareWindow' | 'readChunk' | 'publishSnapshot'> {
+  const taskQueue = exportTaskQueue(workflowInfo().taskQueue);
+  const shared = {
+    taskQueue,
+    heartbeatTimeout: '20 seconds',
+    // What is known to be pointless is not tried again; a bug or a dead worker is, for ever.
+    retry: { maximumInterval: '1 minute' },
+  } as const;
+  // A chunk reads for a minute, and its last page, its retries and its writing take a little longer.
+  const short = { ...shared, startToCloseTimeout: '5 minutes' } as const;
+  const { prepareWindow } = proxyActivities<ExportActivities>({
+    ...short,
+    heartbeatTimeout: '5 minutes',
+    summary: 'Tidy up after earlier runs',
+  });
+  const { readChunk } = proxyActivities<ExportActivities>({ ...short, summary: 'Read pages' });
+  const { publishSnapshot } = proxyActivities<ExportActivities>({
+    ...shared,
+    startToCloseTimeout: '1 hour', // copies the rows once, however many
+    summary: 'Publish the snapshot',
+  });
+  return { prepareWindow, readChunk, publishSnapshot };
+}
+
+/** A run that ends does not wait long for tidiness. */
+export function lastActivities(): Pick<ExportActivities, 'sweepWindow'> {
+  return proxyActivities<ExportActivities>({
+    taskQueue: exportTaskQueue(workflowInfo().taskQueue),
+    startToCloseTimeout: '30 seconds',
+    scheduleToCloseTimeout: '1 minute',
+    retry: { maximumAttempts: 2 },
+    summary: 'Remove what is left',
+  });
+}
