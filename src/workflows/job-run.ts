@@ -87,6 +87,8 @@ export class JobRun {
   readWantedAt: number | null = null;
   /** Whether that somebody said `pollNow`. */
   isReadAsked = false;
+  /** A watch has brought something that `observe` has not taken in yet: it must not be lost to continue-as-new. */
+  hasReading = false;
   /** Waiting updates are answered with what is known each time this number grows. */
   releases = 0;
   /** The run is about to end or to continue as new: nobody is kept waiting. */
@@ -244,7 +246,7 @@ export class JobRun {
     data.unknown = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, since };
     data.decideBy = spec.decideWithinMs === null ? null : this.#now() + spec.decideWithinMs;
     data.clockStoppedAt = this.#now();
-    this.followUps.mark('unknown');
+    if (kind === 'followUp') this.followUps.mark('unknown');
     this.releases += 1;
   }
 
@@ -256,7 +258,7 @@ export class JobRun {
     this.#endUnknown();
     if (resolution.action === 'retry') {
       data.write = { ...write, confirmed: true, refusals: 0, notSent: 0, unknownSends: 0, notBefore: 0 };
-      this.followUps.mark('queued');
+      if (unknown.kind === 'followUp') this.followUps.mark('queued');
       // The watch that ran meanwhile knows no deadline.
       if (data.jobId !== null) this.readWantedAt = this.#now();
     } else if (resolution.action === 'adopt') {
@@ -294,6 +296,7 @@ export class JobRun {
     data.polls += reads;
     data.failures = failures;
     this.#watching = null;
+    this.hasReading = false;
     data.trouble =
       reading.kind === 'failed' ? reading.reason : reading.kind === 'missing' ? 'upstream answered 404' : null;
     data.missing =

@@ -37,7 +37,10 @@ export class Turn {
 
   #mustContinueAsNew(): boolean {
     return (
-      workflowInfo().continueAsNewSuggested && !this.#run.isInFlight && jsonBytes(this.#carry()) < MOST_CARRIED_BYTES
+      workflowInfo().continueAsNewSuggested &&
+      !this.#run.isInFlight &&
+      !this.#run.hasReading &&
+      jsonBytes(this.#carry()) < MOST_CARRIED_BYTES
     );
   }
 }

@@ -74,6 +74,10 @@ async function untilReadWanted(run: JobRun, input: WatchJobInput): Promise<Watch
   try {
     return await scope.run(async () => {
       const watched = watchJob(input);
+      watched.then(
+        () => (run.hasReading = true),
+        () => {},
+      );
       await Promise.race([watched, condition(isCut)]);
       // A result that came together with the wish counts: it may be the upstream's wish to be left alone.
       scope.cancel();

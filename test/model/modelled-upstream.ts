@@ -1,0 +1,93 @@
+/** The upstream of a scenario: each call is answered as it says, and told to whoever keeps the model. */
+import type { AgentJobInput, JobRecord } from '../../src/contract.js';
+import {
+  NotSentError,
+  NotTakenError,
+  ReadFailedError,
+  RejectedError,
+  UnknownOutcomeError,
+} from '../../src/upstream/errors.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
+import type { ReadOutcome } from './contract-model.js';
+import type { ReadAnswer, Scenario, WriteAnswer } from './scenario.js';
+
+/** What the upstream needs of its world, and whom it tells. */
+export interface World {
+  wait(ms: number): Promise<void>;
+  /** The worker dies with the call. */
+  die(): void;
+  sendBegan(kind: 'create' | 'message', prompt: string): void;
+  readBegan(): number;
+  readEnded(number: number, outcome: ReadOutcome, status: string | null, retryAfterMs?: number): void;
+}
+
+/** The input of the job that a scenario is about. */
+export function inputOf(scenario: Scenario): AgentJobInput {
+  const { deadline, polling, onUnknownOutcome, decideWithin, settle, linger, usedFollowUpIds } = scenario;
+  const options = { projectId: 'p', deadline, polling, onUnknownOutcome, decideWithin, settle, linger };
+  return scenario.isAttached ? { ...options, jobId: 'job-1', usedFollowUpIds } : { ...options, prompt: 'create' };
+}
+
+export function modelledUpstream(scenario: Scenario, world: World): Upstream {
+  const creates = [...scenario.creates];
+  const messages = [...scenario.messages];
+  const reads = scenario.reads.flatMap((read) => Array.from({ length: read.times }, () => read));
+  let changes = 0;
+
+  async function write(kind: 'create' | 'message', prompt: string, answers: WriteAnswer[]): Promise<JobRecord | null> {
+    const answer = answers.shift() ?? { kind: 'taken', takesMs: 0 };
+    world.sendBegan(kind, prompt);
+    if (answer.kind === 'workerDies') {
+      world.die();
+      return new Promise(() => {});
+    }
+    if (answer.takesMs > 0) await world.wait(answer.takesMs);
+    const fault = faultOf(answer);
+    if (fault) throw fault;
+    if (answer.kind === 'takenUnreadable') return null;
+    return record(answer.kind === 'takenTerminal' ? 'failed' : 'active', changes);
+  }
+
+  return {
+    createJob: async ({ prompt }) => ({ id: 'job-1', job: await write('create', prompt, creates) }),
+    sendMessage: ({ prompt }) => write('message', prompt, messages),
+    async getJob() {
+      const number = world.readBegan();
+      const answer: ReadAnswer = reads.shift() ?? { kind: scenario.lastly, takesMs: 0, times: 1 };
+      if (answer.takesMs > 0) await world.wait(answer.takesMs);
+      if (answer.kind === 'missing') {
+        world.readEnded(number, 'missing', null);
+        throw new RejectedError('no such job', 404, '');
+      }
+      if (answer.kind === 'broken' || answer.kind === 'wait') {
+        world.readEnded(number, 'failed', null, answer.retryAfterMs);
+        throw new ReadFailedError('broken', answer.kind === 'wait' ? 429 : 500, answer.retryAfterMs);
+      }
+      if (answer.kind === 'changed') changes += 1;
+      const status = answer.kind === 'changed' ? 'active' : answer.kind;
+      world.readEnded(number, 'record', status);
+      return record(status, changes);
+    },
+    getVisitors: () => Promise.reject(new RejectedError('no visitors here', 404, '')),
+  };
+}
+
+function faultOf({ kind, retryAfterMs }: WriteAnswer): Error | null {
+  switch (kind) {
+    case 'rejected':
+      return new RejectedError('refused', 400, 'no');
+    case 'notTaken':
+      return new NotTakenError('later', 429, retryAfterMs);
+    case 'notSent':
+      return new NotSentError('no connection');
+    case 'unknown':
+      return new UnknownOutcomeError('reset');
+    default:
+      return null;
+  }
+}
+
+function record(status: string, changes: number): JobRecord {
+  const prLink = changes === 0 ? null : `https://github.example/a/b/pull/${changes}`;
+  return { id: 'job-1', status, source: null, model: null, prLink, createdAt: null, archivedAt: null };
+}

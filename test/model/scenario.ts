@@ -1,0 +1,147 @@
+/** What happens to one job from outside, as plain data that fast-check makes, shrinks and prints. Times in milliseconds. */
+import fc from 'fast-check';
+
+/** How the upstream answers one write, and after how long. */
+export interface WriteAnswer {
+  kind: 'taken' | 'takenUnreadable' | 'takenTerminal' | 'rejected' | 'notTaken' | 'notSent' | 'unknown' | 'workerDies';
+  retryAfterMs?: number;
+  takesMs: number;
+}
+
+/** How the upstream answers some reads in a row. */
+export interface ReadAnswer {
+  kind: 'active' | 'completed' | 'archived' | 'failed' | 'changed' | 'missing' | 'broken' | 'wait';
+  retryAfterMs?: number;
+  takesMs: number;
+  times: number;
+}
+
+export type Action =
+  | { kind: 'signal' | 'update'; id: string; at: number }
+  | { kind: 'pollNow' | 'cancel'; at: number }
+  | { kind: 'malformed'; at: number };
+
+/** What a person says to the next unknown, and how long they think; to the ones after the last, nobody says anything. */
+export interface Decision {
+  action: 'adopt' | 'delivered' | 'retry' | 'abandon';
+  afterMs: number;
+}
+
+export interface Scenario {
+  isAttached: boolean;
+  usedFollowUpIds: string[];
+  deadline: number;
+  polling: { min: number; max: number; ratio: number };
+  onUnknownOutcome: 'ask' | 'fail' | 'retry';
+  decideWithin: number | null;
+  settle: number;
+  linger: number;
+  creates: WriteAnswer[];
+  messages: WriteAnswer[];
+  reads: ReadAnswer[];
+  /** What all later reads show. */
+  lastly: 'active' | 'completed' | 'archived' | 'failed' | 'missing' | 'broken';
+  actions: Action[];
+  decisions: Decision[];
+  /** Workflow tasks of a run after which the server suggests to continue as new. */
+  tasksPerRun: number;
+  /** Messages and results of one moment reach the workflow in one task. */
+  isBatching: boolean;
+}
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+
+/** When nobody has ended the job by then, the driver cancels it. */
+export const HORIZON_MS = 12 * 60 * MINUTE;
+
+const ids = ['a', 'b', 'c', 'd', 'e'] as const;
+const id = fc.constantFrom(...ids);
+// Coarse, so that things often happen at the same moment.
+const at = fc.oneof(
+  { weight: 4, arbitrary: fc.integer({ min: 0, max: 40 }).map((n) => n * 500) },
+  { weight: 2, arbitrary: fc.integer({ min: 0, max: 60 }).map((n) => n * 5 * SECOND) },
+  { weight: 1, arbitrary: fc.integer({ min: 0, max: 400_000 }) },
+);
+const takesMs = fc.oneof(
+  { weight: 4, arbitrary: fc.constant(0) },
+  { weight: 2, arbitrary: fc.constantFrom(500, 1_000, 2_000) },
+  { weight: 1, arbitrary: fc.integer({ min: 1, max: 20_000 }) },
+);
+const retryAfterMs = fc.constantFrom(0, SECOND, 7 * SECOND, 90 * SECOND, 2 * 60 * MINUTE);
+const optionalRetryAfter = fc
+  .option(retryAfterMs, { nil: undefined })
+  .map((ms) => (ms === undefined ? {} : { retryAfterMs: ms }));
+
+const writeAnswer: fc.Arbitrary<WriteAnswer> = fc
+  .tuple(
+    fc.constantFrom(
+      'taken',
+      'taken',
+      'takenUnreadable',
+      'takenTerminal',
+      'rejected',
+      'notTaken',
+      'notSent',
+      'unknown',
+      'unknown',
+      'workerDies',
+    ),
+    optionalRetryAfter,
+    takesMs,
+  )
+  .map(([kind, after, takes]) => ({ kind, ...(kind === 'notTaken' ? after : {}), takesMs: takes }) as WriteAnswer);
+
+const readAnswer: fc.Arbitrary<ReadAnswer> = fc
+  .tuple(
+    fc.constantFrom('active', 'active', 'completed', 'archived', 'failed', 'changed', 'missing', 'broken', 'wait'),
+    retryAfterMs,
+    takesMs,
+    fc.constantFrom(1, 1, 1, 2, 3, 8),
+  )
+  .map(
+    ([kind, after, takes, times]) =>
+      ({ kind, ...(kind === 'wait' ? { retryAfterMs: after } : {}), takesMs: takes, times }) as ReadAnswer,
+  );
+
+const action: fc.Arbitrary<Action> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ kind: fc.constantFrom('signal' as const, 'update' as const), id, at }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('pollNow' as const), at }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('malformed' as const), at }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), at }) },
+);
+
+const decision: fc.Arbitrary<Decision> = fc.record({
+  action: fc.constantFrom('adopt', 'delivered', 'retry', 'retry', 'abandon'),
+  afterMs: fc.constantFrom(0, 500, 10 * SECOND, 10 * MINUTE, 2 * 60 * MINUTE),
+});
+
+/** Whole scenarios. */
+export const scenarios: fc.Arbitrary<Scenario> = fc
+  .record({
+    isAttached: fc.boolean(),
+    usedFollowUpIds: fc.uniqueArray(id, { maxLength: 2 }),
+    deadline: fc.constantFrom(0, 500, 3 * SECOND, MINUTE, 30 * MINUTE),
+    polling: fc.constantFrom(
+      { min: SECOND, max: SECOND, ratio: 0 },
+      { min: 2 * SECOND, max: 60 * SECOND, ratio: 0.1 },
+      { min: 5 * SECOND, max: 20 * SECOND, ratio: 1 },
+    ),
+    onUnknownOutcome: fc.constantFrom('ask' as const, 'ask' as const, 'fail' as const, 'retry' as const),
+    decideWithin: fc.constantFrom(null, null, 0, 30 * SECOND, 60 * MINUTE),
+    settle: fc.constantFrom(0, 5 * SECOND, 5 * SECOND, 2 * MINUTE),
+    linger: fc.constantFrom(0, 0, 10 * SECOND, 5 * MINUTE),
+    creates: fc.array(writeAnswer, { maxLength: 4 }),
+    messages: fc.array(writeAnswer, { maxLength: 8 }),
+    reads: fc.array(readAnswer, { maxLength: 8 }),
+    lastly: fc.constantFrom('completed', 'completed', 'archived', 'failed', 'active', 'missing', 'broken'),
+    actions: fc.array(action, { maxLength: 12 }),
+    decisions: fc.array(decision, { maxLength: 3 }),
+    tasksPerRun: fc.constantFrom(1e9, 1e9, 4, 7, 12),
+    isBatching: fc.boolean(),
+  })
+  .map((scenario) => ({
+    ...scenario,
+    usedFollowUpIds: scenario.isAttached ? scenario.usedFollowUpIds : [],
+    actions: scenario.actions.toSorted((a, b) => a.at - b.at),
+  }));

@@ -1,0 +1,56 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Client } from '@temporalio/client';
+import { MockActivityEnvironment } from '@temporalio/testing';
+
+/** One attempt of an activity, as the simulated server sees it. */
+export interface Attempt {
+  number: number;
+  /** Heartbeat details: what the attempt before left, then what this one said. */
+  details: unknown;
+  at: number;
+  runId: string;
+  isDead: boolean;
+  /** The worker dies here and now. */
+  die?: () => void;
+}
+
+const attempts = new AsyncLocalStorage<Attempt>();
+const silent = { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error() {} };
+
+/** Ends the attempt that calls it as a killed worker would: its result reaches nobody. */
+export function dieHere(): void {
+  attempts.getStore()?.die?.();
+}
+
+/** Runs one attempt with the real activity's code. */
+export async function runAttempt(
+  attempt: Attempt,
+  work: (input: never) => Promise<unknown>,
+  input: never,
+): Promise<{ result: unknown } | { retryMs: number | undefined }> {
+  const say = (details: unknown) => {
+    if (!attempt.isDead) attempt.details = JSON.parse(JSON.stringify(details));
+  };
+  const client = {
+    withAbortSignal: <T>(_: unknown, call: () => T) => call(),
+    withDeadline: <T>(_: number, call: () => T) => call(),
+    activity: { heartbeat: (_: unknown, details: unknown) => Promise.resolve(say(details)) },
+  };
+  const environment = new MockActivityEnvironment(
+    {
+      attempt: attempt.number,
+      heartbeatDetails: attempt.details,
+      currentAttemptScheduledTimestampMs: attempt.at,
+      workflowExecution: { workflowId: 'agent-job/model/1', runId: attempt.runId },
+    },
+    { client: client as unknown as Client, logger: silent },
+  );
+  environment.on('heartbeat', say);
+  try {
+    return { result: await attempts.run(attempt, () => environment.run(work as never, input)) };
+  } catch (error) {
+    const { type, nextRetryDelay } = error as { type?: string; nextRetryDelay?: number };
+    if (type !== 'StillWatching' && type !== 'FenceRefused') throw error;
+    return { retryMs: nextRetryDelay === undefined ? undefined : Number(nextRetryDelay) };
+  }
+}

@@ -1,0 +1,363 @@
+/**
+ * A Temporal server and worker in one: the workflow's own code runs in this process, on a clock that jumps from event to event,
+ * so that a job of days takes a millisecond. Tests replace `@temporalio/workflow` by `simulatedWorkflow`.
+ */
+import { ActivityFailure, ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import { Agenda } from './agenda.js';
+import { runAttempt, type Attempt } from './simulated-activity.js';
+
+type Handler = (input: unknown) => unknown;
+type Validator = (input: unknown) => void;
+type Activities = Record<string, (input: never) => Promise<unknown>>;
+type Workflow = (input: never) => Promise<unknown>;
+
+interface Blocked {
+  isTrue: () => boolean;
+  resolve: (value: boolean) => void;
+}
+
+/** One run of the workflow: continue-as-new begins another. */
+interface Run {
+  id: string;
+  continued: string | undefined;
+  startedAt: number;
+  memo: Record<string, unknown> | undefined;
+  tasks: number;
+  blocked: Set<Blocked>;
+  handlers: Map<string, { handle: Handler; validate?: Validator | undefined }>;
+  handling: number;
+  cancel: (error: Error) => void;
+  cancelRequested: Promise<never>;
+}
+
+class ContinueAsNew extends Error {
+  readonly input: unknown;
+  readonly memo: Record<string, unknown>;
+  constructor(input: unknown, memo: Record<string, unknown>) {
+    super('continue as new');
+    this.input = input;
+    this.memo = memo;
+  }
+}
+
+export type End = { kind: 'completed'; result: unknown } | { kind: 'failed'; error: unknown } | { kind: 'canceled' };
+
+export interface SimulationOptions {
+  workflow: Workflow;
+  /** Workflow tasks of a run after which the server suggests to continue as new. */
+  tasksPerRun: number;
+  /** Events of one moment reach the workflow in one task. */
+  isBatching: boolean;
+  /** After each workflow task. */
+  onTask: () => void;
+  onContinued: () => void;
+  onEnd: (end: End) => void;
+  /** An activity's result reaches the workflow. */
+  onActivityResult: (name: string, result: unknown) => void;
+}
+
+/** How long the server waits for a worker that died. */
+const START_TO_CLOSE_MS = 35_000;
+const FIRST_RETRY_MS = 1_000;
+
+let scopes: SimulatedScope[] = [];
+
+export class Simulation {
+  /** The one that the workflow's code runs in. */
+  static present: Simulation;
+  readonly agenda = new Agenda();
+  end: End | null = null;
+  activities: Activities = {};
+  /** What failed in workflow code that is no failure of the workflow: a bug. */
+  bug: unknown = null;
+  runs = 0;
+  readonly #options: SimulationOptions;
+  #run!: Run;
+  #updateId: string | undefined;
+  #ids = 0;
+  #next: (() => Promise<void>) | null = null;
+
+  constructor(options: SimulationOptions) {
+    this.#options = options;
+    Simulation.present = this;
+    scopes = [];
+  }
+
+  get now(): number {
+    return this.agenda.now;
+  }
+
+  get run(): Run {
+    return this.#run;
+  }
+
+  get updateId(): string | undefined {
+    return this.#updateId;
+  }
+
+  /** Lets the workflow run from its start to its end. */
+  async play(input: unknown): Promise<void> {
+    await this.#begin(input, undefined, undefined);
+    for (let events = this.agenda.next(); events && !this.end && !this.bug; events = this.agenda.next()) {
+      await this.#deliver(events);
+    }
+  }
+
+  uuid(): string {
+    return `uuid-${++this.#ids}`;
+  }
+
+  /** To be called in an event of the agenda. */
+  signal(name: string, input: unknown): void {
+    this.#run.handlers.get(name)?.handle(input);
+  }
+
+  /** Rejects with what the validator threw. */
+  update(name: string, id: string, input: unknown): Promise<unknown> {
+    const run = this.#run;
+    const { handle, validate } = run.handlers.get(name)!;
+    this.#updateId = id;
+    try {
+      validate?.(input);
+      run.handling += 1;
+      const answer = Promise.resolve(handle(input));
+      void answer.finally(() => (run.handling -= 1)).catch(() => {});
+      return answer;
+    } catch (error) {
+      return Promise.reject(error);
+    } finally {
+      this.#updateId = undefined;
+    }
+  }
+
+  query<T>(name: string): T {
+    return plain(this.#run.handlers.get(name)?.handle(undefined)) as T;
+  }
+
+  cancel(): void {
+    this.#run.cancel(new CancelledFailure('cancelled'));
+  }
+
+  workflowInfo() {
+    const { id, continued, startedAt, memo, tasks } = this.#run;
+    return {
+      workflowId: 'agent-job/model/1',
+      runId: id,
+      originalExecutionRunId: id,
+      continuedFromExecutionRunId: continued,
+      startTime: new Date(startedAt),
+      memo,
+      typedSearchAttributes: { get: () => undefined },
+      continueAsNewSuggested: tasks >= this.#options.tasksPerRun,
+    };
+  }
+
+  condition(isTrue: () => boolean, ms: number | undefined): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const run = this.#run;
+      scopes.at(-1)?.onCancel(() => {
+        run.blocked.delete(blocked);
+        reject(new CancelledFailure('cancelled'));
+      });
+      if (isTrue()) return resolve(true);
+      const blocked: Blocked = { isTrue, resolve };
+      run.blocked.add(blocked);
+      if (ms === undefined) return;
+      this.agenda.add(this.now + Math.max(1, ms), 'job', () => {
+        if (run === this.#run && run.blocked.delete(blocked)) resolve(false);
+      });
+    });
+  }
+
+  startActivity(name: string, input: unknown): Promise<unknown> {
+    const run = this.#run;
+    const argument = plain(input) as never;
+    return new Promise((resolve, reject) => {
+      let isOver = false;
+      const over = (what: () => void) => {
+        if (isOver || run !== this.#run) return;
+        isOver = true;
+        what();
+      };
+      scopes.at(-1)?.onCancel(() => over(() => reject(cancelledActivity())));
+      const attempt = async (number: number, details: unknown): Promise<void> => {
+        if (isOver || run !== this.#run) return;
+        const work = this.activities[name]!;
+        const made: Attempt = { number, details, at: this.now, runId: run.id, isDead: false };
+        const again = (ms: number, kept: unknown) =>
+          this.agenda.add(this.now + ms, 'outside', () => this.#detached(attempt(number + 1, kept)));
+        made.die = () => {
+          made.isDead = true;
+          again(START_TO_CLOSE_MS + FIRST_RETRY_MS, made.details);
+        };
+        const outcome = await runAttempt(made, work, argument);
+        if (made.isDead) return;
+        if ('retryMs' in outcome) return again(outcome.retryMs ?? FIRST_RETRY_MS, made.details);
+        this.agenda.add(this.now, 'job', () =>
+          over(() => {
+            this.#options.onActivityResult(name, outcome.result);
+            resolve(plain(outcome.result));
+          }),
+        );
+      };
+      this.agenda.add(this.now, 'outside', () => this.#detached(attempt(1, undefined)));
+    });
+  }
+
+  #detached(work: Promise<void>): void {
+    work.catch((error: unknown) => (this.bug = error));
+  }
+
+  async #begin(input: unknown, memo: Record<string, unknown> | undefined, continued: string | undefined) {
+    let cancel!: (error: Error) => void;
+    const cancelRequested = new Promise<never>((_, reject) => (cancel = reject));
+    cancelRequested.catch(() => {});
+    this.#run = {
+      id: `run-${++this.runs}`,
+      continued,
+      startedAt: this.now,
+      memo: plain(memo) as Record<string, unknown> | undefined,
+      tasks: 0,
+      blocked: new Set(),
+      handlers: new Map(),
+      handling: 0,
+      cancel,
+      cancelRequested,
+    };
+    const run = this.#run;
+    await this.#task(() => {
+      this.#options.workflow(plain(input) as never).then(
+        (result) => this.#ended(run, { kind: 'completed', result: plain(result) }),
+        (error: unknown) => this.#threw(run, error),
+      );
+    });
+  }
+
+  #ended(run: Run, end: End): void {
+    if (run !== this.#run) return;
+    if (run.handling > 0) this.bug = new Error('the run ended and left an update without an answer');
+    this.end = end;
+    this.#options.onEnd(end);
+  }
+
+  #threw(run: Run, error: unknown): void {
+    if (error instanceof ContinueAsNew) {
+      if (run.handling > 0) this.bug = new Error('continue-as-new left an update without an answer');
+      this.#options.onContinued();
+      this.#next = () => this.#begin(error.input, error.memo, run.id);
+    } else if (error instanceof CancelledFailure) this.#ended(run, { kind: 'canceled' });
+    else if (error instanceof ApplicationFailure) this.#ended(run, { kind: 'failed', error });
+    else this.bug = error;
+  }
+
+  async #deliver(events: ReturnType<Agenda['next']> & object): Promise<void> {
+    for (const { happen } of events.filter(({ kind }) => kind === 'outside')) {
+      await happen();
+      await settled();
+    }
+    const jobs = events.filter(({ kind }) => kind !== 'outside');
+    const messages = jobs.filter(({ kind }) => kind === 'message');
+    const others = jobs.filter(({ kind }) => kind === 'job');
+    if (jobs.length === 0) return;
+    if (this.#options.isBatching)
+      await this.#task(...messages.map(({ happen }) => happen), ...others.map(({ happen }) => happen));
+    else for (const { happen } of jobs) await this.#task(happen);
+  }
+
+  /** One workflow task: its jobs one after the other, then whatever they made true. */
+  async #task(...jobs: (() => unknown)[]): Promise<void> {
+    if (this.end || this.bug) return;
+    const run = this.#run;
+    run.tasks += 1;
+    for (const job of jobs) {
+      void job();
+      this.#unblock(run);
+    }
+    do await settled();
+    while (this.#unblock(run));
+    this.#options.onTask();
+    const next = this.#next;
+    this.#next = null;
+    await next?.();
+  }
+
+  #unblock(run: Run): boolean {
+    let any = false;
+    for (let more = true; more;) {
+      more = false;
+      for (const blocked of run.blocked) {
+        if (!blocked.isTrue()) continue;
+        blocked.resolve(true);
+        run.blocked.delete(blocked);
+        any = more = true;
+      }
+    }
+    return any;
+  }
+}
+
+class SimulatedScope {
+  readonly #cancels: (() => void)[] = [];
+
+  static current() {
+    return { cancelRequested: Simulation.present.run.cancelRequested };
+  }
+
+  static nonCancellable<T>(work: () => Promise<T>): Promise<T> {
+    return work();
+  }
+
+  onCancel(cancel: () => void): void {
+    this.#cancels.push(cancel);
+  }
+
+  run<T>(work: () => Promise<T>): Promise<T> {
+    scopes.push(this);
+    try {
+      return work();
+    } finally {
+      scopes.pop();
+    }
+  }
+
+  cancel(): void {
+    for (const cancel of this.#cancels.splice(0)) cancel();
+  }
+}
+
+/** What the workflow's code takes from `@temporalio/workflow` and the simulation plays. */
+export const simulatedWorkflow = {
+  CancellationScope: SimulatedScope,
+  allHandlersFinished: () => Simulation.present.run.handling === 0,
+  condition: (isTrue: () => boolean, ms?: number) => Simulation.present.condition(isTrue, ms),
+  currentUpdateInfo: () =>
+    Simulation.present.updateId === undefined ? undefined : { id: Simulation.present.updateId },
+  log: { warn: () => {} },
+  makeContinueAsNewFunc:
+    ({ memo }: { memo: Record<string, unknown> }) =>
+    (input: unknown) =>
+      Promise.reject(new ContinueAsNew(input, memo)),
+  proxyActivities: () =>
+    new Proxy({}, { get: (_, name) => (input: unknown) => Simulation.present.startActivity(String(name), input) }),
+  setCurrentDetails: () => {},
+  setHandler: ({ name }: { name: string }, handle: Handler, options?: { validator?: Validator }) =>
+    Simulation.present.run.handlers.set(name, { handle, validate: options?.validator }),
+  upsertMemo: () => {},
+  upsertSearchAttributes: () => {},
+  uuid4: () => Simulation.present.uuid(),
+  workflowInfo: () => Simulation.present.workflowInfo(),
+};
+
+function cancelledActivity(): ActivityFailure {
+  return new ActivityFailure('cancelled', 'watchJob', '1', 'CANCEL_REQUESTED', 'w', new CancelledFailure('cancelled'));
+}
+
+/** All that can happen without time passing has happened. */
+function settled(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** As it looks after a trip through Temporal. */
+function plain(value: unknown): unknown {
+  return value === undefined ? undefined : JSON.parse(JSON.stringify(value));
+}
