@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addAttention } from './attention.js';
+import { addCost } from './cost.js';
 import { EXIT } from './exit-codes.js';
 import { addExport } from './export.js';
 import { addFollowUp } from './follow-up.js';
@@ -20,6 +21,7 @@ const COMMANDS = [
   addFollowUp,
   addInspect,
   addList,
+  addCost,
   addAttention,
   addResolve,
   addSteer,

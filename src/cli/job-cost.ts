@@ -1,0 +1,130 @@
+/** What a job has cost on Temporal, counted from what Temporal keeps of it. Rules: https://docs.temporal.io/cloud/actions */
+
+/** The parts of a history event that count; Temporal's own protobuf events fit. */
+export interface CostEvent {
+  eventId?: { toString(): string } | null;
+  workflowExecutionStartedEventAttributes?: object | null;
+  activityTaskScheduledEventAttributes?: { activityType?: { name?: string | null } | null } | null;
+  activityTaskStartedEventAttributes?: {
+    scheduledEventId?: { toString(): string } | null;
+    attempt?: number | null;
+  } | null;
+  timerStartedEventAttributes?: object | null;
+  workflowExecutionSignaledEventAttributes?: object | null;
+  workflowExecutionUpdateAcceptedEventAttributes?: object | null;
+  upsertWorkflowSearchAttributesEventAttributes?: object | null;
+  workflowPropertiesModifiedEventAttributes?: object | null;
+}
+
+/** One run of the chain that continue-as-new makes. */
+export interface CostedRun {
+  events: readonly CostEvent[];
+  /** Size of its history as the server tells it. */
+  bytes: number;
+}
+
+/** An activity that is under way or waits for its next attempt. */
+export interface PendingActivity {
+  name: string;
+  attempt: number;
+}
+
+export interface CostInput {
+  runs: readonly CostedRun[];
+  pending: readonly PendingActivity[];
+  /** The job's own count of finished reads; null where no worker tells: then reads that were cut short are missing. */
+  polls: number | null;
+}
+
+/** Billable actions by kind. */
+export interface ActionCounts {
+  starts: number;
+  activities: number;
+  /** Attempts after the first: nearly all of them reads. */
+  activityRetries: number;
+  /** One fence before each write. */
+  heartbeats: number;
+  timers: number;
+  signals: number;
+  updates: number;
+  searchAttributeUpserts: number;
+  memoUpserts: number;
+}
+
+export interface JobCost {
+  runs: number;
+  historyEvents: number;
+  historyBytes: number;
+  /** Reads of the upstream's job, the one that is under way included. */
+  reads: number;
+  actions: ActionCounts;
+  billableActions: number;
+}
+
+const WATCH = 'watchJob';
+const WRITES: readonly string[] = ['createJob', 'sendMessage'];
+
+/**
+ * Events and bytes are exact. Actions are an estimate: what leaves no trace in history is left out, namely queries, rejected
+ * updates, and the heartbeats by which reads remember trouble.
+ */
+export function estimateCost({ runs, pending, polls }: CostInput): JobCost {
+  const events = runs.flatMap((run) => run.events);
+  const activities = runs.flatMap((run) => activitiesOf(run.events));
+  const writes = activities.filter(({ name }) => WRITES.includes(name));
+  const writeAttempts =
+    sum(writes, ({ attempt }) => attempt) + sum(pendingOf(pending, WRITES), ({ attempt }) => attempt);
+  const pendingReads = sum(pendingOf(pending, [WATCH]), ({ attempt }) => attempt);
+  const watches = activities.filter(({ name }) => name === WATCH);
+  const reads = pendingReads + (polls ?? sum(watches, ({ attempt }) => attempt));
+  const writesStarted = writes.filter(({ attempt }) => attempt > 0).length + pendingOf(pending, WRITES).length;
+  const actions: ActionCounts = {
+    starts: count(events, 'workflowExecutionStartedEventAttributes'),
+    activities: activities.length,
+    activityRetries: Math.max(0, reads - watches.length) + writeAttempts - writesStarted,
+    heartbeats: writeAttempts,
+    timers: count(events, 'timerStartedEventAttributes'),
+    signals: count(events, 'workflowExecutionSignaledEventAttributes'),
+    updates: count(events, 'workflowExecutionUpdateAcceptedEventAttributes'),
+    searchAttributeUpserts: count(events, 'upsertWorkflowSearchAttributesEventAttributes'),
+    memoUpserts: count(events, 'workflowPropertiesModifiedEventAttributes'),
+  };
+  return {
+    runs: runs.length,
+    historyEvents: events.length,
+    historyBytes: sum(runs, ({ bytes }) => bytes),
+    reads,
+    actions,
+    billableActions: sum(Object.values(actions), (n) => n),
+  };
+}
+
+interface Activity {
+  name: string;
+  /** The attempt that ended it; 0 where none is in history, as while it waits or where it was cancelled in a wait. */
+  attempt: number;
+}
+
+function activitiesOf(events: readonly CostEvent[]): Activity[] {
+  const activities = new Map<string, Activity>();
+  for (const event of events) {
+    const scheduled = event.activityTaskScheduledEventAttributes;
+    if (scheduled) activities.set(String(event.eventId), { name: scheduled.activityType?.name ?? '', attempt: 0 });
+    const started = event.activityTaskStartedEventAttributes;
+    const activity = started && activities.get(String(started.scheduledEventId));
+    if (activity) activity.attempt = started.attempt ?? 1;
+  }
+  return [...activities.values()];
+}
+
+function pendingOf(pending: readonly PendingActivity[], names: readonly string[]): PendingActivity[] {
+  return pending.filter(({ name }) => names.includes(name));
+}
+
+function count(events: readonly CostEvent[], attributes: keyof CostEvent): number {
+  return events.filter((event) => event[attributes] != null).length;
+}
+
+function sum<T>(items: readonly T[], figure: (item: T) => number): number {
+  return items.reduce((total, item) => total + figure(item), 0);
+}

@@ -1,0 +1,125 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readActions } from '../../bench/temporal.js';
+import { createActivities } from '../../src/activities/index.js';
+import type { DevServer } from '../../src/embedded/dev-server.js';
+import { freePort } from '../../src/embedded/free-ports.js';
+import { noMetrics } from '../../src/metrics.js';
+import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
+import { AgentJobs, type JobHandle } from '../../src/starter.js';
+import { createUpstream } from '../../src/upstream/client.js';
+import { createKeySource } from '../../src/upstream/keys.js';
+import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { createTestWorker } from '../support/worker.js';
+import { envOf, jsonLines, runCli } from './run-cli.js';
+
+const MOST_MS = 120_000; // a busy machine starts a process slowly
+const POLLING = { min: 1_000, max: 1_000 };
+
+let devServer: DevServer;
+let server: TestServer;
+let sandbox: Sandbox;
+let jobs: AgentJobs;
+let metricsUrl: string;
+const cleanUp: (() => Promise<unknown>)[] = [];
+
+// A server of one's own: its counter counts everything that happens in the namespace.
+beforeAll(async () => {
+  const metricsPort = await freePort();
+  metricsUrl = `http://127.0.0.1:${metricsPort}/metrics`;
+  devServer = await startPrivateDevServer({ metricsPort });
+  cleanUp.unshift(() => devServer.stop());
+  server = await connectTo(devServer);
+  cleanUp.unshift(() => server.close());
+  sandbox = await startSandbox();
+  cleanUp.unshift(() => sandbox.close());
+  const keys = createKeySource({ adminApiKey: sandbox.apiKey });
+  const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 5_000, notTakenStatuses: [] });
+  cleanUp.unshift(() => upstream.close());
+  const { nativeConnection: connection, taskQueue } = server;
+  const activities = createActivities({ upstream, shutdownSignal: new AbortController().signal, metrics: noMetrics });
+  const worker = await createTestWorker({ connection, taskQueue, activities });
+  const running = worker.run();
+  cleanUp.unshift(() => (worker.shutdown(), running));
+  jobs = new AgentJobs({ client: server.client, taskQueue });
+}, MOST_MS);
+
+afterAll(async () => {
+  for (const step of cleanUp) await step();
+});
+
+/** The server's counter once it stands still: it lags behind. */
+async function settledActions(): Promise<number> {
+  for (let before = -1; ; await pause(2_500)) {
+    const now = await readActions(metricsUrl, devServer.namespace);
+    if (now === before) return now;
+    before = now;
+  }
+}
+
+async function costOf(job: JobHandle): Promise<Record<string, unknown>> {
+  const { stdout, stderr } = await runCli(['cost', job.workflowId, '--json'], { env: envOf(server) });
+  expect(stderr).toBe('');
+  return jsonLines(stdout)[0]!;
+}
+
+function start(activeMs: number, more: object = {}): Promise<JobHandle> {
+  void sandbox.setScript({ activeMs, followUp: 'ignore' });
+  return jobs.start({ key: randomUUID(), projectId: 'p1', prompt: 'Fix it', polling: POLLING, settle: 0, ...more });
+}
+
+test.each([
+  ['of a few reads', { activeMs: 3_000, mayDiffer: 0, steer: async () => {} }],
+  [
+    'with a follow-up in the middle of a wait',
+    {
+      activeMs: 4_000,
+      // The reads of a poll that a follow-up cuts short are an estimate of the job's own.
+      mayDiffer: 1,
+      steer: async (job: JobHandle) => {
+        await pause(1_500);
+        await job.sendFollowUp('And the tests');
+      },
+    },
+  ],
+])(
+  'the estimate for a job %s is what the server counts as billable actions',
+  async (_, { activeMs, mayDiffer, steer }) => {
+    const before = await settledActions();
+    const job = await start(activeMs);
+    await steer(job);
+    const { polls } = await job.result();
+    const counted = (await settledActions()) - before;
+    const cost = await costOf(job);
+    const { historyLength } = await server.client.workflow.getHandle(job.workflowId).describe();
+    expect(cost).toMatchObject({ runs: 1, historyEvents: historyLength, reads: polls });
+    expect(Math.abs((cost['billableActions'] as number) - counted)).toBeLessThanOrEqual(mayDiffer);
+  },
+  MOST_MS,
+);
+
+test(
+  'a job that still runs shows what it has cost so far, for people too',
+  async () => {
+    const job = await start(3_600_000);
+    await pause(3_000);
+    const cost = (await costOf(job)) as { reads: number; actions: Record<string, number> };
+    expect(cost.reads).toBeGreaterThan(0);
+    expect(cost.actions).toMatchObject({ starts: 1, activities: 2, heartbeats: 1, signals: 0 });
+    const { stdout } = await runCli(['cost', job.workflowId], { env: envOf(server) });
+    expect(stdout).toMatch(/Billable actions +\d+ \(estimated by https:/);
+    await job.cancel();
+  },
+  MOST_MS,
+);
+
+test(
+  'a job that is not there is told, and exits 1',
+  async () => {
+    const { code, stderr } = await runCli(['cost', 'agent-job/p/nowhere'], { env: envOf(server) });
+    expect(stderr).toContain('no such workflow');
+    expect(code).toBe(1);
+  },
+  MOST_MS,
+);
