@@ -7,6 +7,7 @@ export default defineConfig({
     // Temporal's native parts want a process per file; each file brings a worker, so more at once than cores only wait.
     pool: 'forks',
     maxWorkers: 2,
+    maxConcurrency: 10, // of tests that mostly wait, in one file
     testTimeout: 30_000,
     expect: { poll: { timeout: 20_000 } },
     hookTimeout: 120_000, // the first run fetches two servers

@@ -1,5 +1,6 @@
 import { CHAOS_KINDS, type FaultRule } from '../../src/testing.js';
 import { chaosRules } from '../../src/sandbox/chaos.js';
+import { effectOf } from '../../src/sandbox/fault-rule.js';
 
 /** A job that a redirect refuses for good has nothing more to show; a few are enough. */
 const REDIRECT_SHARE = 0.2;
@@ -15,4 +16,29 @@ export function everyFault(seed: number, percentOfEach: number): FaultRule[] {
     operations: ['create', 'message'],
   });
   return [...chaosRules({ seed, percent: percentOfEach, kinds, operations: [...operations] }), ...redirects];
+}
+
+const MOMENTS = ['connect', 'headers', 'body', 'wait', 'answer'] as const;
+
+/** Faults of so many per cent of the writes, a fifth of them at each moment of a write, shared evenly by the kinds that strike there. */
+export function faultsSpreadOverMoments(seed: number, percentOfWrites: number): FaultRule[] {
+  const operations = ['create', 'message'] as const;
+  const kinds = CHAOS_KINDS.filter((kind) => kind !== 'connect');
+  const rules = chaosRules({ seed, percent: 1, kinds, operations: [...operations] });
+  const all = [...rules, ...chaosRules({ seed: seed + 1_000, percent: 1, kinds: ['connect'] })];
+  return MOMENTS.flatMap((moment) => {
+    // A spoilt answer belongs to a write that was taken; without effect it would be one more 5xx.
+    const here = all.filter((rule) => momentOf(rule) === moment && (moment !== 'answer' || effectOf(rule) === 'after'));
+    const variants = here.length / (moment === 'connect' ? 1 : operations.length);
+    const probability = percentOfWrites / 100 / MOMENTS.length / variants;
+    return here.map((rule) => ({ ...rule, probability }));
+  });
+}
+
+const WHILE_WAITING = ['hang', 'status', 'delay', 'redirect'];
+
+function momentOf(rule: FaultRule): (typeof MOMENTS)[number] {
+  if (rule.kind === 'reset' && (rule.at === 'connect' || rule.at === 'headers' || rule.at === 'body')) return rule.at;
+  const isWait = WHILE_WAITING.includes(rule.kind) || (rule.kind === 'reset' && rule.at === 'request');
+  return isWait ? 'wait' : 'answer';
 }

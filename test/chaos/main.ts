@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { findDevServer } from '../../src/embedded/dev-server-program.js';
 import { runChaos, type ChaosOptions } from './chaos-run.js';
-import { everyFault } from './faults.js';
-import { formatReport } from './report.js';
+import { runClientWrites } from './client-writes.js';
+import { everyFault, faultsSpreadOverMoments } from './faults.js';
+import { formatClientWrites, formatReport } from './report.js';
 import { connectCommandedTemporal, startFileTemporal, type KillableTemporal } from './temporal-server.js';
 
 const USAGE = `Usage: npm run chaos -- [options]
@@ -16,9 +17,10 @@ const USAGE = `Usage: npm run chaos -- [options]
   --jobs N               starts at most so many
   --concurrency N        jobs under way at once, default 100
   --workers N            worker processes, default 3
-  --faults PERCENT       chance of each kind of upstream fault, default 1
+  --faults PERCENT       chance of each kind of upstream fault, default 1; with --writes of all together
   --disturb-every SECS   mean pause between strikes at whole processes, default 10; 0 for none
   --writes N             faults only: about so many writes, all under policy ask, nobody is killed
+  --client               with --writes: through the upstream client alone, without Temporal
   --pg                   a server that runs already, such as one on PostgreSQL:
   --temporal ADDRESS       its host:port
   --temporal-kill CMD      a shell command that kills it with SIGKILL
@@ -33,6 +35,7 @@ const OPTIONS = {
   faults: { type: 'string', default: '1' },
   'disturb-every': { type: 'string', default: '10' },
   writes: { type: 'string' },
+  client: { type: 'boolean' },
   pg: { type: 'boolean' },
   temporal: { type: 'string' },
   'temporal-kill': { type: 'string' },
@@ -55,7 +58,7 @@ function chaosOptions(values: Values): ChaosOptions {
     mostJobs: isWritesOnly ? Math.ceil(Number(values.writes) / WRITES_PER_JOB) : toNumber(values.jobs),
     concurrency: Number(values.concurrency),
     workers: Number(values.workers),
-    faults: everyFault(seed, Number(values.faults)),
+    faults: (isWritesOnly ? faultsSpreadOverMoments : everyFault)(seed, Number(values.faults)),
     disturbEveryMs: isWritesOnly || disturbEveryMs === 0 ? null : disturbEveryMs,
     sabotageWithin: isWritesOnly || disturbEveryMs === 0 ? null : 60,
     writesPerJob: isWritesOnly ? WRITES_PER_JOB : undefined,
@@ -77,10 +80,18 @@ async function startTemporal(values: Values): Promise<KillableTemporal> {
   return startFileTemporal(await findDevServer({ env: process.env, onProgress: console.error }), folder);
 }
 
+async function clientWrites(options: ChaosOptions, writes: number): Promise<void> {
+  options.say(`seed ${options.seed}`);
+  const report = await runClientWrites({ ...options, writes, writesPerJob: WRITES_PER_JOB });
+  console.log(formatClientWrites(report));
+  if (report.doubled.length + report.lost.length > 0) process.exitCode = 1;
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: OPTIONS });
   if (values.help) return console.log(USAGE);
   const options = chaosOptions(values);
+  if (values.client) return clientWrites(options, Number(values.writes));
   const temporal = await startTemporal(values);
   try {
     const report = await runChaos(temporal, options);

@@ -1,4 +1,5 @@
 import type { ChaosReport } from './chaos-run.js';
+import type { ClientWritesReport } from './client-writes.js';
 
 const MOST_SHOWN = 20;
 
@@ -17,6 +18,22 @@ export function formatReport(report: ChaosReport): string {
     `unknown: ${unknowns}; put before a person: ${asked}, which is ${((asked / writes) * 1_000).toFixed(2)} per 1,000 writes`,
     `doubled: ${doubled}, lost: ${lost}, violations: ${violations.length}`,
     ...(violations.length > 0 ? [formatViolations(report)] : []),
+  ].join('\n');
+}
+
+/** The writes of the client alone in tables. */
+export function formatClientWrites(report: ClientWritesReport): string {
+  const { writes, seconds, doubled, lost, rejected } = report;
+  const unknowns = [...report.unknowns.values()].reduce((a, b) => a + b, 0);
+  return [
+    '',
+    table('Faults survived', 'count', report.struck),
+    table('Sent again, since surely not taken', 'writes', report.repeated),
+    table('Writes of unknown outcome, by cause', 'writes', report.unknowns),
+    `${writes} writes in ${seconds.toFixed(0)} s; refused for good: ${rejected}`,
+    `unknown, so a person is needed: ${unknowns}, which is ${((unknowns / writes) * 1_000).toFixed(2)} per 1,000 writes`,
+    `doubled: ${doubled.length}, lost: ${lost.length}`,
+    ...[...doubled, ...lost].slice(0, MOST_SHOWN),
   ].join('\n');
 }
 

@@ -60,17 +60,14 @@ let folder: string;
 let server: TestServer;
 let upstream: UpstreamProcess;
 const fleets: WorkerFleet[] = [];
-const outcomes = new Map<Row, Promise<{ state: JobState; isStruck: boolean }>>();
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
   server = await connectDevServer();
   upstream = await UpstreamProcess.start({ folder, activeMs: 300, faults: [] });
-  for (const each of ROWS) outcomes.set(each, strike(each));
 });
 
 afterAll(async () => {
-  await Promise.allSettled(outcomes.values());
   await Promise.all(fleets.map((fleet) => fleet.close()));
   await upstream?.close();
   await server?.close();
@@ -105,7 +102,11 @@ async function strike({ moment, action }: Row): Promise<{ state: JobState; isStr
     const state = await job.state().catch(() => null);
     const isOver = state?.phase === 'done' || state?.phase === 'needsAttention';
     const isStruck = fleet.strikes().length === 1;
-    if (state && (isOver || Date.now() > until)) return { state, isStruck };
+    if (state && (isOver || Date.now() > until)) {
+      // A zombie that still meant to send has done so by the time the same worker has done another job.
+      await (await jobs.start({ key: `${taskQueue}-next`, projectId: 'p1', prompt: 'Next' })).result();
+      return { state, isStruck };
+    }
     await pause(1_000);
   }
 }
@@ -116,7 +117,7 @@ function promptOf({ moment, action }: Pick<Row, 'moment' | 'action'>): string {
 
 describe('a create whose worker is', { concurrent: true }, () => {
   test.for(ROWS)('$title', { timeout: SETTLED_WITHIN_MS + 20_000 }, async (struck, { expect }) => {
-    const { state, isStruck } = await outcomes.get(struck)!;
+    const { state, isStruck } = await strike(struck);
     expect(isStruck).toBe(true);
     expect(state).toMatchObject(
       struck.isUnknown ? { phase: 'needsAttention', unknown: { kind: 'create' } } : { phase: 'done', unknown: null },

@@ -1,0 +1,139 @@
+/** Writes through the upstream client alone, without Temporal: how faults are told apart, over as many writes as time allows. */
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { writeOutcomeOf, type WriteOutcome } from '../../src/activities/write-outcome.js';
+import { SANDBOX_API_KEY, type FaultRule } from '../../src/testing.js';
+import { createUpstream } from '../../src/upstream/client.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
+import { Books } from './books.js';
+import { UpstreamProcess } from './upstream-process.js';
+
+export interface ClientWritesOptions {
+  writes: number;
+  writesPerJob: number;
+  concurrency: number;
+  faults: readonly FaultRule[];
+  /** No further job is begun after this time. */
+  loadMs: number;
+  say: (line: string) => void;
+}
+
+export interface ClientWritesReport {
+  writes: number;
+  /** Requests sent again because they were surely not sent or not taken, by reason. */
+  repeated: Map<string, number>;
+  unknowns: Map<string, number>;
+  rejected: number;
+  struck: ReadonlyMap<string, number>;
+  doubled: string[];
+  lost: string[];
+  seconds: number;
+}
+
+type Fate = 'taken' | 'rejected' | 'unknown';
+
+/** Sends each write until its fate is known or unknowable, then compares with the upstream's books. */
+export async function runClientWrites(options: ClientWritesOptions): Promise<ClientWritesReport> {
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-chaos-'));
+  const process_ = await UpstreamProcess.start({ folder, activeMs: 0, faults: options.faults });
+  const keys = { keyFor: () => Promise.resolve(SANDBOX_API_KEY), refresh: () => Promise.resolve(null) };
+  const upstream = createUpstream({ baseUrl: process_.url, keys, timeoutMs: 5_000, notTakenStatuses: [] });
+  const startedAt = Date.now();
+  const run = new ClientWrites(upstream, options, startedAt + options.loadMs);
+  try {
+    await run.complete();
+    await process_.calm();
+    const books = new Books(process_.journal);
+    books.refresh();
+    return { ...run.compare(books), struck: process_.struck, seconds: (Date.now() - startedAt) / 1_000 };
+  } finally {
+    await upstream.close();
+    await process_.close();
+  }
+}
+
+class ClientWrites {
+  readonly #upstream: Upstream;
+  readonly #options: ClientWritesOptions;
+  readonly #endAt: number;
+  readonly #fates = new Map<string, Fate>();
+  readonly #repeated = new Map<string, number>();
+  readonly #unknowns = new Map<string, number>();
+  #jobs = 0;
+
+  constructor(upstream: Upstream, options: ClientWritesOptions, endAt: number) {
+    this.#upstream = upstream;
+    this.#options = options;
+    this.#endAt = endAt;
+  }
+
+  async complete(): Promise<void> {
+    const progress = setInterval(() => this.#options.say(`${this.#fates.size} writes`), 60_000);
+    await Promise.all(Array.from({ length: this.#options.concurrency }, () => this.#service()));
+    clearInterval(progress);
+  }
+
+  compare(books: Books): Omit<ClientWritesReport, 'struck' | 'seconds'> {
+    const times = new Map<string, number>();
+    for (const [prompt, jobs] of books.jobsOfPrompt) times.set(prompt, jobs.length);
+    for (const prompts of books.messagesOfJob.values()) {
+      for (const prompt of prompts) times.set(prompt, (times.get(prompt) ?? 0) + 1);
+    }
+    const fates = [...this.#fates];
+    const timesOf = (prompt: string) => times.get(prompt) ?? 0;
+    return {
+      writes: fates.length,
+      repeated: this.#repeated,
+      unknowns: this.#unknowns,
+      rejected: fates.filter(([, fate]) => fate === 'rejected').length,
+      doubled: fates
+        .filter(([prompt, fate]) => timesOf(prompt) > (fate === 'rejected' ? 0 : 1))
+        .map(([prompt]) => prompt),
+      lost: fates.filter(([prompt, fate]) => fate === 'taken' && timesOf(prompt) === 0).map(([prompt]) => prompt),
+    };
+  }
+
+  async #service(): Promise<void> {
+    while (this.#fates.size < this.#options.writes && Date.now() < this.#endAt) await this.#oneJob(++this.#jobs);
+  }
+
+  async #oneJob(number: number): Promise<void> {
+    const projectId = `p${number % 50}`;
+    const prompt = `job ${number}`;
+    let jobId: string | undefined;
+    await this.#write(prompt, async () => {
+      const created = await this.#upstream.createJob({ projectId, prompt });
+      jobId = created.id;
+      return { kind: 'taken', jobId: created.id, job: created.job };
+    });
+    if (jobId === undefined) return;
+    const id = jobId;
+    for (let message = 1; message < this.#options.writesPerJob; message++) {
+      const text = `job ${number} message ${message}`;
+      await this.#write(text, async () => {
+        const job = await this.#upstream.sendMessage({ projectId, jobId: id, prompt: text });
+        return { kind: 'taken', jobId: id, job };
+      });
+    }
+  }
+
+  async #write(prompt: string, send: () => Promise<WriteOutcome>): Promise<void> {
+    for (;;) {
+      const outcome = await send().catch(writeOutcomeOf);
+      if (outcome.kind === 'notSent' || outcome.kind === 'notTaken') {
+        count(this.#repeated, `${outcome.kind}: ${outcome.reason.replace(/ \(.*/, '')}`);
+        await pause(outcome.kind === 'notTaken' ? 1_000 : 50);
+        continue;
+      }
+      if (outcome.kind === 'unknown') count(this.#unknowns, outcome.reason.replace(/ \((?:create|message),.*/, ''));
+      this.#fates.set(prompt, outcome.kind);
+      return;
+    }
+  }
+}
+
+function count(tallies: Map<string, number>, name: string): void {
+  tallies.set(name, (tallies.get(name) ?? 0) + 1);
+}
