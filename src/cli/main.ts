@@ -8,6 +8,7 @@ import { addExport } from './export.js';
 import { addFollowUp } from './follow-up.js';
 import { addInspect } from './inspect.js';
 import { addList } from './list.js';
+import { addReport } from './report.js';
 import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
 import { addSetup } from './setup.js';
@@ -26,6 +27,7 @@ const COMMANDS = [
   addResolve,
   addSteer,
   addExport,
+  addReport,
   addSchedule,
 ];
 

@@ -22,6 +22,11 @@ export function parquetKey(range: VisitorExportRange): string {
   return `${snapshotFolder(range)}/${PARQUET_NAME}`;
 }
 
+/** The page that tells a project's visitors. */
+export function reportKey(projectId: string): string {
+  return `reports/projectId=${encodeId(projectId)}/index.html`;
+}
+
 /** The folder of a window's work in progress, of every run. */
 export function stagingFolder(range: VisitorExportRange): string {
   return stagingKey(snapshotFolder(range));

@@ -1,0 +1,67 @@
+/** What a report tells, worked out from daily snapshots. Unique visitors of several days can't be added up, so figures are averages of days. */
+import type { SnapshotManifest, VisitorTotals } from '../contract.js';
+import { plusDays } from '../export-window.js';
+import { daysOf, isOneDay, type Day } from '../snapshots/days.js';
+
+/** Shown in charts and sparklines. */
+export const MOST_DAYS = 90;
+/** Compared with as many before them: whole weeks, so that weekends weigh the same. */
+export const PERIOD_DAYS = 28;
+
+export interface Period {
+  /** Days that count: with a snapshot, and over (unless no day is). */
+  days: Day[];
+  /** Means of the days' totals; null where there is no day. */
+  mean: VisitorTotals | null;
+}
+
+export interface Figures {
+  projectId: string;
+  generatedAt: string;
+  /** Every day shown, in order, gaps included. */
+  days: Day[];
+  recent: Period;
+  before: Period;
+}
+
+/** The figures of the last days up to yesterday by UTC, or to the last snapshot where that is later. */
+export function figuresOf(projectId: string, manifests: readonly SnapshotManifest[], generatedAt: string): Figures {
+  const daily = manifests.filter(isOneDay);
+  const today = generatedAt.slice(0, 10);
+  const last = daily.at(-1)?.dateTo ?? '';
+  const dateTo = last > today ? last : today;
+  const earliest = plusDays(dateTo, -MOST_DAYS);
+  const first = daily.find(({ dateFrom }) => dateFrom >= earliest)?.dateFrom ?? dateTo;
+  const days = daysOf(daily, first, dateTo);
+  const settled = days.some(({ state }) => isSettled(state));
+  const counting = (some: Day[]) =>
+    periodOf(some.filter(({ state }) => (settled ? isSettled(state) : state !== 'missing')));
+  return {
+    projectId,
+    generatedAt,
+    days,
+    recent: counting(days.slice(-PERIOD_DAYS)),
+    before: counting(days.slice(-2 * PERIOD_DAYS, -PERIOD_DAYS)),
+  };
+}
+
+/** Whether a day is over: an inconsistent one is, and is marked, but one that was read too early would pull every mean down. */
+function isSettled(state: Day['state']): boolean {
+  return state === 'final' || state === 'inconsistent';
+}
+
+function periodOf(days: Day[]): Period {
+  const totals = days.flatMap(({ manifest }) => (manifest ? [manifest.totals] : []));
+  if (totals.length === 0) return { days, mean: null };
+  const mean = (pick: (one: VisitorTotals) => number) =>
+    totals.reduce((sum, one) => sum + pick(one), 0) / totals.length;
+  return {
+    days,
+    mean: { human: mean(({ human }) => human), ai: mean(({ ai }) => ai), total: mean(({ total }) => total) },
+  };
+}
+
+/** AI visitors as part of all unique visitors; null where there are none. */
+export function aiShare({ ai, total }: Pick<VisitorTotals, 'ai' | 'total'>): number | null {
+  return total > 0 ? ai / total : null;
+}

@@ -1,0 +1,240 @@
+/** The report as one HTML page that needs nothing else. */
+import type { Day, DayState } from '../snapshots/days.js';
+import { shareChart, sparkline, visitorsChart } from './charts.js';
+import { aiShare, PERIOD_DAYS, type Figures } from './figures.js';
+import { html, Html, visible } from './html.js';
+import { STYLE } from './style.js';
+import type { PageTrend, TopPages } from './top-pages.js';
+
+const MOST_LISTED = 60;
+const STATES: [state: DayState, meaning: string][] = [
+  ['final', 'consistent and over'],
+  ['inconsistent', 'the data moved while they were read'],
+  ['provisional', 'may not have been over when it was read'],
+  ['missing', 'no snapshot'],
+];
+
+/** The whole page. */
+export function reportPage(figures: Figures, top: TopPages): string {
+  const { projectId, days } = figures;
+  const hasData = days.some(({ manifest }) => manifest !== null);
+  const title = `Visitors of ${visible(projectId)}`;
+  const page = html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'" />
+        <meta name="robots" content="noindex" />
+        <title>${title}</title>
+        <style>
+          ${new Html(STYLE)}
+        </style>
+      </head>
+      <body>
+        <header>
+          <h1>Visitors of <bdi>${visible(projectId)}</bdi></h1>
+          ${spanOf(days)}
+        </header>
+        <main>
+          ${hasData ? [tiles(figures), charts(days), pagesTable(top.pages), quality(days, top.unreadable)] : nothingYet()}
+        </main>
+        ${footer(figures)}
+      </body>
+    </html> `;
+  return page.text;
+}
+
+function nothingYet(): Html {
+  return html`<p>There are no snapshots of single days yet. The nightly export makes one for each day.</p>`;
+}
+
+function spanOf(days: readonly Day[]): Html | null {
+  const [first, last] = [days.at(0), days.at(-1)];
+  if (!first || !last) return null;
+  const count = days.length === 1 ? '1 day' : `${days.length} days`;
+  return html`<p class="muted">
+    ${first.date === last.date ? first.date : `${first.date} to ${last.date}`}, ${count}
+  </p>`;
+}
+
+function tiles({ days, recent, before }: Figures): Html {
+  const { mean } = recent;
+  const then = before.mean;
+  const counts = (state: DayState) => days.filter((day) => day.state === state).length;
+  const doubts = STATES.slice(1).flatMap(([state]) => (counts(state) > 0 ? [`${counts(state)} ${state}`] : []));
+  return html`<dl class="tiles">
+      ${tile('Human visitors a day', mean && number(mean.human), change(mean?.human, then?.human))}
+      ${tile('AI visitors a day', mean && number(mean.ai), change(mean?.ai, then?.ai))}
+      ${tile('AI share', mean && percent(aiShare(mean)), then && aiShare(then) !== null ? html`<span class="flat">was ${percent(aiShare(then))}</span>` : null)}
+      ${tile('Days to believe', `${counts('final')} of ${days.length}`, doubts.length === 0 ? null : html`<span class="down">${doubts.join(', ')}</span>`)}
+    </dl>
+    <p class="muted">
+      Means of ${countOf(recent.days.length)} in the last
+      ${PERIOD_DAYS}${before.mean ? `, against ${countOf(before.days.length)} in the ${PERIOD_DAYS} before` : '; no days before to compare with'}.
+      Unique visitors of different days or pages can’t be added up.
+    </p>`;
+}
+
+function tile(name: string, value: string | null, note: Html | null): Html {
+  return html`<div class="tile">
+    <dt>${name}</dt>
+    <dd><span class="number">${value ?? '–'}</span><br />${note}</dd>
+  </div>`;
+}
+
+function charts(days: readonly Day[]): Html {
+  return html`<section>
+      <h2>Visitors over time</h2>
+      ${visitorsChart(days)}
+      <p class="muted">
+        A shaded band has no snapshot, a red dot is an inconsistent day, a hollow one a provisional day.
+      </p>
+      ${dailyTable(days)}
+    </section>
+    <section>
+      <h2>AI share</h2>
+      ${shareChart(days)}
+    </section>`;
+}
+
+function dailyTable(days: readonly Day[]): Html {
+  const rows = days.toReversed().map(({ date, state, manifest }) => {
+    const counts = manifest ? [manifest.totals.human, manifest.totals.ai, manifest.totals.total] : ['–', '–', '–'];
+    const cells = counts.map(
+      (count) => html`<td class="number">${typeof count === 'number' ? number(count) : count}</td>`,
+    );
+    return html`<tr>
+      <td>${date}</td>
+      ${cells}
+      <td>${state === 'final' ? '' : state}</td>
+    </tr>`;
+  });
+  return html`<details>
+    <summary>Every day in figures</summary>
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">Day</th>
+          <th scope="col" class="number">Human</th>
+          <th scope="col" class="number">AI</th>
+          <th scope="col" class="number">All</th>
+          <th scope="col">State</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${rows}
+      </tbody>
+    </table>
+  </details>`;
+}
+
+function pagesTable(pages: readonly PageTrend[]): Html {
+  if (pages.length === 0)
+    return html`<section>
+      <h2>Top pages</h2>
+      <p>No page had a visitor.</p>
+    </section>`;
+  return html`<section>
+    <h2>Top pages</h2>
+    <table>
+      <caption>
+        Unique visitors of a page on a day, mean of the last ${PERIOD_DAYS} days, and their change against the
+        ${PERIOD_DAYS} before
+      </caption>
+      <thead>
+        <tr>
+          <th scope="col">Page</th>
+          <th scope="col">Trend</th>
+          <th scope="col" class="number">A day</th>
+          <th scope="col" class="number">Change</th>
+          <th scope="col" class="number">AI share</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${pages.map(pageRow)}
+      </tbody>
+    </table>
+  </section>`;
+}
+
+function pageRow({ path, totals, mean, meanBefore }: PageTrend): Html {
+  return html`<tr>
+    <td class="path"><bdi>${visible(path)}</bdi></td>
+    <td>${sparkline(totals)}</td>
+    <td class="number">${number(mean.total)}</td>
+    <td class="number">${change(mean.total, meanBefore ?? undefined) ?? '–'}</td>
+    <td class="number">${percent(aiShare(mean))}</td>
+  </tr>`;
+}
+
+function quality(days: readonly Day[], unreadable: readonly string[]): Html {
+  const doubtful = days.filter(({ state }) => state !== 'final').toReversed();
+  const more = doubtful.length - MOST_LISTED;
+  return html`<section>
+    <h2>How far the days can be believed</h2>
+    <ul class="strip" aria-label="State of each day">
+      ${days.map(({ date, state }) => html`<li class="${state}" title="${date}: ${state}"></li>`)}
+    </ul>
+    <p class="key">
+      ${STATES.map(([state, meaning]) => html`<span><i class="${state}"></i>${state}: ${meaning}</span>`)}
+    </p>
+    ${doubtful.length === 0 ? html`<p>No day is missing or in doubt.</p>` : doubtTable(doubtful.slice(0, MOST_LISTED))}
+    ${more > 0 ? html`<p class="muted">and ${more} earlier days</p>` : null}
+    ${unreadable.length > 0 ? html`<p class="down">The rows of ${unreadable.join(', ')} could not be read; “agent-jobs export verify” tells more.</p>` : null}
+  </section>`;
+}
+
+function doubtTable(days: readonly Day[]): Html {
+  const rows = days.map(({ date, state, manifest }) => {
+    const drift = manifest?.drift ? `moved: ${manifest.drift.kind} at row ${manifest.drift.offset}` : '';
+    const also = manifest?.provisional && state !== 'provisional' ? 'provisional' : '';
+    const read = manifest ? `read ${manifest.exportedAt.slice(0, 16).replace('T', ' ')} UTC` : '';
+    return html`<tr>
+      <td>${date}</td>
+      <td>${state}</td>
+      <td>${[drift, also, read].filter((text) => text !== '').join('; ')}</td>
+    </tr>`;
+  });
+  return html`<table>
+    <thead>
+      <tr>
+        <th scope="col">Day</th>
+        <th scope="col">State</th>
+        <th scope="col">What was seen</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${rows}
+    </tbody>
+  </table>`;
+}
+
+function footer({ generatedAt }: Figures): Html {
+  return html`<footer>
+    Made ${generatedAt.slice(0, 16).replace('T', ' ')} UTC from snapshots of single days alone.
+  </footer>`;
+}
+
+/** How much more or less than before; null where there is nothing to compare. */
+function change(now: number | undefined, before: number | undefined): Html | null {
+  if (now === undefined || before === undefined) return null;
+  if (before === 0) return now === 0 ? html`<span class="flat">±0 %</span>` : html`<span class="up">new</span>`;
+  const part = Math.round((100 * (now - before)) / before);
+  if (part === 0) return html`<span class="flat">±0 %</span>`;
+  return part > 0
+    ? html`<span class="up">▲ ${part.toLocaleString('en-US')} %</span>`
+    : html`<span class="down">▼ ${-part} %</span>`;
+}
+
+function number(value: number): string {
+  return value.toLocaleString('en-US', { maximumFractionDigits: value < 10 ? 1 : 0 });
+}
+
+function percent(share: number | null): string {
+  return share === null ? '–' : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+}
+
+function countOf(days: number): string {
+  return days === 1 ? '1 day' : `${days} days`;
+}

@@ -1,0 +1,112 @@
+/** The pages with the most visitors, found in two readings of the snapshots' files at constant memory. */
+import type { SnapshotManifest } from '../contract.js';
+import type { Day } from '../snapshots/days.js';
+import { snapshotFolder } from '../snapshots/layout.js';
+import { readRows } from '../snapshots/read-rows.js';
+import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import type { Figures } from './figures.js';
+
+export interface PageTrend {
+  path: string;
+  /** Visitors on each of the report's days; null on days without a snapshot. */
+  totals: (number | null)[];
+  /** Means of the days that count. */
+  mean: { ai: number; total: number };
+  /** Null where the period before has no day. */
+  meanBefore: number | null;
+}
+
+export interface TopPages {
+  pages: PageTrend[];
+  /** Dates whose rows could not be read. */
+  unreadable: string[];
+}
+
+const SHOWN = 25;
+/** More than are shown: the first reading may forget the beginning of a late riser, the second one knows. */
+const CANDIDATES = 200;
+/** Paths remembered at once; beyond, the ones with the fewest visitors are forgotten. */
+const MOST_PATHS = 400_000;
+const KEPT_PATHS = 200_000;
+
+/** The pages with the most visitors a day, on average over the recent period. */
+export async function topPages(store: SnapshotStore, { days, recent, before }: Figures): Promise<TopPages> {
+  const unreadable = new Set<string>();
+  const candidates = await findCandidates(store, recent.days, unreadable);
+  const index = new Map(candidates.map((path, i) => [path, i]));
+  const total = candidates.map(() => days.map(({ manifest }): number | null => (manifest ? 0 : null)));
+  const ai = candidates.map(() => days.map(() => 0));
+  for (const [d, day] of days.entries()) {
+    const isRead = await eachRow(store, day, unreadable, (path, rows, i) => {
+      const candidate = index.get(path);
+      if (candidate === undefined) return;
+      total[candidate]![d] = Number(rows.total[i]);
+      ai[candidate]![d] = Number(rows.ai[i]);
+    });
+    if (!isRead) for (const one of total) one[d] = null;
+  }
+  const positions = ({ days: some }: { days: Day[] }) => some.map((day) => days.indexOf(day));
+  const [now, then] = [positions(recent), positions(before)];
+  const pages = candidates.map((path, c): PageTrend => {
+    const totals = total[c]!;
+    const mean = { ai: meanOf(ai[c]!, now) ?? 0, total: meanOf(totals, now) ?? 0 };
+    return { path, totals, mean, meanBefore: meanOf(totals, then) };
+  });
+  pages.sort((a, b) => b.mean.total - a.mean.total || (a.path < b.path ? -1 : 1));
+  return { pages: pages.slice(0, SHOWN), unreadable: [...unreadable].sort() };
+}
+
+async function findCandidates(store: SnapshotStore, days: Day[], unreadable: Set<string>): Promise<string[]> {
+  let sums = new Map<string, number>();
+  for (const day of days) {
+    await eachRow(store, day, unreadable, (path, rows, i) => {
+      sums.set(path, (sums.get(path) ?? 0) + Number(rows.total[i]));
+    });
+    if (sums.size > MOST_PATHS) sums = new Map(highest(sums, KEPT_PATHS));
+  }
+  return highest(sums, CANDIDATES).map(([path]) => path);
+}
+
+function highest(sums: Map<string, number>, count: number): [string, number][] {
+  return [...sums].sort(([a, left], [b, right]) => right - left || (a < b ? -1 : 1)).slice(0, count);
+}
+
+interface Counts {
+  ai: ArrayLike<bigint>;
+  total: ArrayLike<bigint>;
+}
+
+/** False where the day has no snapshot, or its rows can't be read, which is noted. */
+async function eachRow(
+  store: SnapshotStore,
+  { date, manifest }: Day,
+  unreadable: Set<string>,
+  see: (path: string, rows: Counts, i: number) => void,
+): Promise<boolean> {
+  if (!manifest) return false;
+  try {
+    for (const { name } of manifest.files) await eachRowOf(store, manifest, name, see);
+    return true;
+  } catch {
+    unreadable.add(date);
+    return false;
+  }
+}
+
+async function eachRowOf(
+  store: SnapshotStore,
+  manifest: SnapshotManifest,
+  name: string,
+  see: (path: string, rows: Counts, i: number) => void,
+): Promise<void> {
+  const bytes = await store.read(`${snapshotFolder(manifest)}/${name}`);
+  if (!bytes) throw new Error(`${name} is missing`);
+  for await (const rows of readRows(bytes, ['path', 'ai', 'total'])) {
+    for (let i = 0; i < rows.length; i++) see(rows.path[i] as string, rows, i);
+  }
+}
+
+function meanOf(values: readonly (number | null)[], positions: readonly number[]): number | null {
+  const known = positions.flatMap((position) => values[position] ?? []);
+  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
+}

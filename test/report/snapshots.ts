@@ -1,0 +1,51 @@
+import type { Drift, SnapshotManifest, VisitorTotals } from '../../src/contract.js';
+import { plusDays } from '../../src/export-window.js';
+import { ContentDigest, pathHash, sha256Hex, type VisitorRow } from '../../src/snapshots/content-digest.js';
+import { manifestKey, PARQUET_NAME, parquetKey } from '../../src/snapshots/layout.js';
+import { encodeManifest, snapshotId } from '../../src/snapshots/manifest.js';
+import { encodeParquet } from '../../src/snapshots/parquet.js';
+import { RowBatch } from '../../src/snapshots/row-batch.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+
+export interface MadeDay {
+  date: string;
+  rows: VisitorRow[];
+  totals?: VisitorTotals;
+  drift?: Drift;
+  provisional?: boolean;
+  /** Exclusive end; default: the day after. */
+  dateTo?: string;
+}
+
+/** Puts a snapshot into the store, as an export would. */
+export async function putDay(store: SnapshotStore, projectId: string, day: MadeDay): Promise<SnapshotManifest> {
+  const { date, rows, drift, provisional = false } = day;
+  const range = { projectId, dateFrom: date, dateTo: day.dateTo ?? plusDays(date, 1) };
+  const batch = new RowBatch();
+  const digest = new ContentDigest();
+  for (const row of rows) {
+    batch.add(row, pathHash(row.path));
+    digest.add(row);
+  }
+  const totals = day.totals ?? { human: sum(rows, 'human'), ai: sum(rows, 'ai'), total: sum(rows, 'total') };
+  const bytes = encodeParquet(batch);
+  const files = [{ name: PARQUET_NAME, rows: rows.length, bytes: bytes.length, sha256: sha256Hex(bytes) }];
+  const manifest: SnapshotManifest = {
+    snapshotId: snapshotId(range, rows.length, digest.content, totals),
+    ...range,
+    rows: rows.length,
+    totals,
+    consistent: drift === undefined,
+    provisional,
+    ...(drift && { drift }),
+    exportedAt: `${plusDays(date, 1)}T04:30:00.000Z`,
+    files: rows.length === 0 ? [] : files,
+  };
+  if (rows.length > 0) await store.put(parquetKey(range), bytes);
+  await store.put(manifestKey(range), encodeManifest(manifest));
+  return manifest;
+}
+
+function sum(rows: readonly VisitorRow[], field: 'human' | 'ai' | 'total'): number {
+  return rows.reduce((all, row) => all + row[field], 0);
+}
