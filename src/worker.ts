@@ -5,8 +5,10 @@ import { createExportActivities } from './activities/visitor-export.js';
 import { ConfigError, readWorkerConfig } from './config.js';
 import type { WorkerConfig } from './config.js';
 import { openStore } from './snapshots/open-store.js';
+import type { SnapshotStore } from './snapshots/snapshot-store.js';
 import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';
+import { watchConsistentDays } from './worker/consistent-days.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { startHealthServer } from './worker/health-server.js';
 import { createLogger } from './worker/logging.js';
@@ -31,12 +33,14 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const keys = createKeySource(config.upstream.keys);
   const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
   const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics };
+  const store = openSnapshots(config);
   const workers = await createWorkers(config, connection, {
     jobs: () => createActivities(dependencies),
-    exports: () => createExportActivities({ ...dependencies, ...exportSettings(config) }),
+    exports: () => createExportActivities({ ...dependencies, ...exportSettings(config, store) }),
   });
   await warnOfMissingSearchAttributes(connection, namespace, log);
   if (metricsAddress) shutdown.onBegin(countAttention(connection, namespace, metrics, log));
+  if (metricsAddress && store) shutdown.onBegin(watchConsistentDays(store, metrics, log));
   readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
   log.info({ address, namespace, taskQueue, roles }, 'The worker runs');
   if (!roles.includes('exports')) log.info('Exports are off: SNAPSHOTS_URL or WORKER_ROLES leaves them out');
@@ -44,9 +48,14 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   await connection.close();
 }
 
-function exportSettings({ snapshots, exportRequestsPerHour }: WorkerConfig) {
-  const { url, forcePathStyle } = snapshots!; // the configuration has it wherever it has the exports role
-  return { store: openStore(url, { forcePathStyle }), requestsPerHour: exportRequestsPerHour };
+/** Null where this worker has no exports. */
+function openSnapshots({ roles, snapshots }: WorkerConfig): SnapshotStore | null {
+  if (!roles.includes('exports') || !snapshots) return null;
+  return openStore(snapshots.url, { forcePathStyle: snapshots.forcePathStyle });
+}
+
+function exportSettings({ exportRequestsPerHour }: WorkerConfig, store: SnapshotStore | null) {
+  return { store: store!, requestsPerHour: exportRequestsPerHour }; // there is one wherever the exports role is
 }
 
 try {

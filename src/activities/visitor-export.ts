@@ -1,7 +1,6 @@
 /** The activities of `visitorExport`, on a task queue of their own. Rows go from the upstream to the store; the workflow sees counts and digests. */
 import { ApplicationFailure, Context, heartbeat } from '@temporalio/activity';
 import { FAILURE, type SnapshotReceipt, type VisitorExportRange } from '../contract.js';
-import { noMetrics, type Metrics } from '../metrics.js';
 import type { PassCheckpoint } from '../pass-checkpoint.js';
 import { runFolder } from '../snapshots/layout.js';
 import { Pass } from '../snapshots/pass.js';
@@ -21,7 +20,6 @@ export interface ExportActivitiesDependencies {
   shutdownSignal: AbortSignal;
   /** Pace of each running export; none where undefined. */
   requestsPerHour?: number | undefined;
-  metrics?: Metrics;
 }
 
 export interface ReadChunkInput extends StagedPass {
@@ -55,11 +53,10 @@ const CHUNKS_PER_HOUR = 12;
 const HOUR_MS = 3_600_000;
 const HEARTBEAT_MS = 2_000;
 const PROBE_BYTES = 1 << 20;
-const DAY_MS = 24 * HOUR_MS;
 
 /** What the worker of the export task queue registers. */
 export function createExportActivities(dependencies: ExportActivitiesDependencies) {
-  const { store, metrics = noMetrics } = dependencies;
+  const { store } = dependencies;
   const pathSets = new PathSets();
   return {
     /** Finishes what an earlier run of the window left, sweeps its staging, and tells how many rows to expect. */
@@ -78,12 +75,14 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     publishSnapshot: (finished: FinishedPass): Promise<SnapshotReceipt> =>
       reported(async () => {
         const { cancellationSignal } = Context.current();
-        const receipt = await beating(() => publishPass(store, finished, () => cancellationSignal.throwIfAborted()));
-        if (receipt.consistent && isOneDay(receipt)) {
-          const age = Date.parse(finished.exportedAt) - Date.parse(receipt.dateTo);
-          metrics.lastConsistentDayAge(receipt.projectId, age / 1_000);
-        }
-        return receipt;
+        return beating(() => publishPass(store, finished, () => cancellationSignal.throwIfAborted()));
+      }),
+
+    /** Writes the project's report anew from its snapshots. */
+    writeReport: ({ projectId }: { projectId: string }): Promise<string> =>
+      reported(async () => {
+        const { writeReport } = await import('../report/report.js'); // with its charts, for the few runs that need it
+        return beating(() => writeReport(store, projectId, new Date().toISOString()));
       }),
 
     /** Removes the window's work in progress. */
@@ -138,10 +137,6 @@ async function probe(store: SnapshotStore, { range, run }: StagedPass): Promise<
   const key = `${runFolder(range, run)}/probe`;
   await store.put(key, Buffer.alloc(PROBE_BYTES));
   await store.remove(key);
-}
-
-function isOneDay({ dateFrom, dateTo }: SnapshotReceipt): boolean {
-  return Date.parse(dateTo) - Date.parse(dateFrom) === DAY_MS;
 }
 
 /** Turns what went wrong into the failure that the workflow decides by; all else is tried again by Temporal. */

@@ -24,12 +24,14 @@ export interface Figures {
   before: Period;
 }
 
-/** The figures of the last days up to yesterday by UTC, or to the last snapshot where that is later. */
+/** The figures of the last days up to yesterday by UTC, or to the last snapshot where that is later, or long ago. */
 export function figuresOf(projectId: string, manifests: readonly SnapshotManifest[], generatedAt: string): Figures {
   const daily = manifests.filter(isOneDay);
   const today = generatedAt.slice(0, 10);
   const last = daily.at(-1)?.dateTo ?? '';
-  const dateTo = last > today ? last : today;
+  // A project that ended long ago shows its last days, not an empty page.
+  const isOld = last !== '' && last <= plusDays(today, -MOST_DAYS);
+  const dateTo = last > today || isOld ? last : today;
   const earliest = plusDays(dateTo, -MOST_DAYS);
   const first = daily.find(({ dateFrom }) => dateFrom >= earliest)?.dateFrom ?? dateTo;
   const days = daysOf(daily, first, dateTo);

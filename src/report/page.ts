@@ -1,4 +1,5 @@
 /** The report as one HTML page that needs nothing else. */
+import { plusDays } from '../export-window.js';
 import type { Day, DayState } from '../snapshots/days.js';
 import { shareChart, sparkline, visitorsChart } from './charts.js';
 import { aiShare, PERIOD_DAYS, type Figures } from './figures.js';
@@ -34,7 +35,7 @@ export function reportPage(figures: Figures, top: TopPages): string {
       <body>
         <header>
           <h1>Visitors of <bdi>${visible(projectId)}</bdi></h1>
-          ${spanOf(days)}
+          ${spanOf(figures)}
         </header>
         <main>
           ${hasData ? [tiles(figures), charts(days), pagesTable(top.pages), quality(days, top.unreadable)] : nothingYet()}
@@ -49,13 +50,13 @@ function nothingYet(): Html {
   return html`<p>There are no snapshots of single days yet. The nightly export makes one for each day.</p>`;
 }
 
-function spanOf(days: readonly Day[]): Html | null {
+function spanOf({ days, generatedAt }: Figures): Html | null {
   const [first, last] = [days.at(0), days.at(-1)];
   if (!first || !last) return null;
+  const span = first.date === last.date ? first.date : `${first.date} to ${last.date}`;
+  const isOld = plusDays(last.date, 2) < generatedAt.slice(0, 10);
   const count = days.length === 1 ? '1 day' : `${days.length} days`;
-  return html`<p class="muted">
-    ${first.date === last.date ? first.date : `${first.date} to ${last.date}`}, ${count}
-  </p>`;
+  return html`<p class="muted">${span}, ${count}${isOld ? '; there is no later snapshot' : ''}</p>`;
 }
 
 function tiles({ days, recent, before }: Figures): Html {
@@ -105,7 +106,7 @@ function dailyTable(days: readonly Day[]): Html {
       (count) => html`<td class="number">${typeof count === 'number' ? number(count) : count}</td>`,
     );
     return html`<tr>
-      <td>${date}</td>
+      <td class="day">${date}</td>
       ${cells}
       <td>${state === 'final' ? '' : state}</td>
     </tr>`;
@@ -191,7 +192,7 @@ function doubtTable(days: readonly Day[]): Html {
     const also = manifest?.provisional && state !== 'provisional' ? 'provisional' : '';
     const read = manifest ? `read ${manifest.exportedAt.slice(0, 16).replace('T', ' ')} UTC` : '';
     return html`<tr>
-      <td>${date}</td>
+      <td class="day">${date}</td>
       <td>${state}</td>
       <td>${[drift, also, read].filter((text) => text !== '').join('; ')}</td>
     </tr>`;

@@ -17,7 +17,7 @@ p { margin: 6px 0; } .muted, caption, footer { color: var(--muted); font-size: 1
 .chart svg { display: block; width: 100%; height: auto; } .narrow { display: none; }
 table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 15px; }
 th { text-align: left; font-weight: 600; color: var(--muted); font-size: 13px; vertical-align: bottom; }
-th, td { padding: 6px 8px; border-bottom: 1px solid var(--line); } td.number, th.number { text-align: right; white-space: nowrap; }
+th, td { padding: 6px 8px; border-bottom: 1px solid var(--line); } td.day { white-space: nowrap; } td.number, th.number { text-align: right; white-space: nowrap; }
 td.path { overflow-wrap: anywhere; min-width: 110px; } caption { text-align: left; padding-bottom: 6px; }
 .spark { width: 130px; height: 24px; display: block; overflow: visible; }
 .spark path { fill: none; stroke: var(--human); stroke-width: 1.6; stroke-linecap: round; stroke-linejoin: round; vector-effect: non-scaling-stroke; }

@@ -70,7 +70,8 @@ export class S3Store implements SnapshotStore {
 
   async put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
     if (source instanceof Uint8Array) {
-      const command = new PutObjectCommand({ ...this.#object(key), Body: source, ContentLength: source.length });
+      const about = { ContentLength: source.length, ContentType: contentType(key) };
+      const command = new PutObjectCommand({ ...this.#object(key), Body: source, ...about });
       await inStore('write', key, () => this.#client.send(command));
       return;
     }
@@ -137,6 +138,12 @@ export class S3Store implements SnapshotStore {
       if (first) throw new Error(`${first.Code}: ${first.Message} (${first.Key})`);
     });
   }
+}
+
+/** Browsers show a page only where the bucket says that it is one. */
+function contentType(key: string): string {
+  if (key.endsWith('.html')) return 'text/html; charset=utf-8';
+  return key.endsWith('.json') ? 'application/json' : 'application/octet-stream';
 }
 
 async function orNull<T>(result: Promise<T>): Promise<T | null> {

@@ -27,6 +27,7 @@ import { daysBefore } from '../export-window.js';
 import { InvalidInputError } from '../job-input.js';
 import { windowTitle } from './export-details.js';
 import { failureOf } from './export-failure.js';
+import { writeNightlyReport } from './nightly-report.js';
 import { exportWindow, type WindowResult, type WindowRun } from './window-export.js';
 
 /** A day that could not be exported. */
@@ -73,6 +74,7 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
     }
     state.window = null;
   }
+  if (spec.kind === 'nights' && state.snapshots.length > 0) await writeNightlyReport(spec.projectId);
   return conclude(state);
 }
 

@@ -11,6 +11,7 @@ import {
   resumeExportSchedule,
 } from '../../src/starter.js';
 import { listManifests } from '../../src/snapshots/catalog.js';
+import { reportKey } from '../../src/snapshots/layout.js';
 import { setUpExport, withWorkers, type ExportSetUp } from '../export/export.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 
@@ -103,7 +104,7 @@ test.each([
   ['America/Los_Angeles', '2026-03-09', ['2026-03-07', '2026-03-08']],
   ['America/Los_Angeles', '2026-11-02', ['2026-10-31', '2026-11-01']],
 ])(
-  'the night of %s on %s exports the days before it by its nominal time',
+  'the night of %s on %s exports the days before it by its nominal time, and writes the report',
   async (timeZone, date, expected) => {
     const projectId = newProject();
     await jobs.ensureExportSchedule({ projectId, timeZone, days: 2, paused: true });
@@ -115,9 +116,12 @@ test.each([
         end: new Date(`${date}T23:59:59Z`),
         overlap: 'ALLOW_ALL',
       });
-      await until(async () => (await daysOf(projectId)).length === expected.length);
+      // The report is the last thing that a night writes.
+      await until(async () => (await setUp.store.size(reportKey(projectId))) !== null);
     });
     expect(await daysOf(projectId)).toEqual(expected);
+    const report = String(await setUp.store.read(reportKey(projectId)));
+    for (const date of expected) expect(report).toContain(date);
     expect((await handle.describe()).info.numActionsTaken).toBe(1);
     await removeExportSchedule(server.client, projectId);
   },

@@ -1,0 +1,137 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { plusDays } from '../../src/export-window.js';
+import { buildReport, writeReport } from '../../src/report/report.js';
+import { parquetKey, reportKey } from '../../src/snapshots/layout.js';
+import { openStore } from '../../src/snapshots/open-store.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { lastConsistentDays } from '../../src/worker/consistent-days.js';
+import { putDay } from './snapshots.js';
+
+const NOW = '2026-03-11T06:00:00.000Z';
+const TODAY = '2026-03-11';
+
+let root: string;
+let store: SnapshotStore;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'agent-jobs-report-'));
+  store = openStore(pathToFileURL(root).href);
+});
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+const page = (path: string, human: number, ai = 0) => ({ path, human, ai, total: human + ai });
+
+/** The text of a page, tags removed. */
+async function textOf(projectId = 'p'): Promise<string> {
+  const report = await buildReport(store, projectId, NOW);
+  return report
+    .replace(/<(style|svg)[\s\S]*?<\/\1>/g, '')
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ');
+}
+
+test('without snapshots the page says so', async () => {
+  expect(await textOf()).toContain('There are no snapshots of single days yet');
+});
+
+test('one day is shown as it is, with nothing to compare', async () => {
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 30, 10), page('/a', 5)] });
+  const text = await textOf();
+  expect(text).toContain('2026-03-10, 1 day');
+  expect(text).toContain('Human visitors a day 35');
+  expect(text).toContain('no days before to compare with');
+  expect(text).toMatch(/AI share 22 %/);
+});
+
+test('the last 28 days are compared with the 28 before, days in doubt are shown and provisional ones not averaged', async () => {
+  for (let back = 1; back <= 56; back++) {
+    const human = back <= 28 ? 200 : 100;
+    const rows = [page('/old', 10), page('/', human)];
+    if (back === 5) continue;
+    await putDay(store, 'p', {
+      date: plusDays(TODAY, -back),
+      rows: back === 1 ? [page('/', 1)] : rows,
+      ...(back === 9 && { drift: { kind: 'overlap', offset: 249 } }),
+      provisional: back === 1,
+    });
+  }
+  const text = await textOf();
+  expect(text).toContain('Human visitors a day 210 ▲ 91 %');
+  expect(text).toContain('Days to believe 53 of 56 1 inconsistent, 1 provisional, 1 missing');
+  expect(text).toContain(`${plusDays(TODAY, -9)} inconsistent moved: overlap at row 249`);
+  expect(text).toContain(`${plusDays(TODAY, -5)} missing`);
+  expect(text).toMatch(/ \/ 200 ▲ 100 % 0\.0 % \/old 10 ±0 %/);
+});
+
+test('days that no night exported are missing up to yesterday', async () => {
+  await putDay(store, 'p', { date: '2026-03-07', rows: [page('/', 1)] });
+  expect(await textOf()).toContain('Days to believe 1 of 4 3 missing');
+});
+
+test('a project that ended long ago shows its last days, and says that they are', async () => {
+  await putDay(store, 'p', { date: '2025-03-01', rows: [page('/', 7)] });
+  await putDay(store, 'p', { date: '2025-03-02', rows: [page('/', 7)] });
+  expect(await textOf()).toContain('2025-03-01 to 2025-03-02, 2 days; there is no later snapshot');
+});
+
+test('snapshots of several days and of other projects are left out', async () => {
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 3)] });
+  await putDay(store, 'p', { date: '2026-03-01', dateTo: '2026-03-09', rows: [page('/week', 1_000)] });
+  await putDay(store, 'p2', { date: '2026-03-09', rows: [page('/other', 1_000)] });
+  const text = await textOf();
+  expect(text).toContain('2026-03-10, 1 day');
+  expect(text).not.toMatch(/week|other/);
+});
+
+test('text from outside is escaped and made visible, and nothing is loaded from elsewhere', async () => {
+  const projectId = '<img src=x onerror=alert(1)>';
+  await putDay(store, projectId, { date: '2026-03-10', rows: [page('/<script>"\'&</script>\u202e\n', 3)] });
+  const report = await buildReport(store, projectId, NOW);
+  expect(report).toContain('/&lt;script&gt;&quot;&#39;&amp;&lt;/script&gt;\\u202e\\u000a');
+  expect(report).toContain('Visitors of &lt;img src=x onerror=alert(1)&gt;');
+  expect(report).not.toMatch(/<script|<img|<link|@import|url\((?!#)|src=["']/);
+  expect(report).toContain("default-src 'none'");
+});
+
+test('the most visited pages are found among many, with their days', async () => {
+  for (let back = 1; back <= 3; back++) {
+    const rows = Array.from({ length: 3_000 }, (_, i) => page(`/page-${i}`, (i * 7_919) % 3_000));
+    await putDay(store, 'p', { date: plusDays(TODAY, -back), rows });
+  }
+  const paths = [...(await buildReport(store, 'p', NOW)).matchAll(/<bdi>(\/page-\d+)<\/bdi>/g)].map(([, path]) => path);
+  const expected = Array.from({ length: 25 }, (_, n) => {
+    return `/page-${Array.from({ length: 3_000 }, (_unused, i) => i).find((i) => (i * 7_919) % 3_000 === 2_999 - n)}`;
+  });
+  expect(paths).toEqual(expected);
+});
+
+test('a day whose rows are gone is told, and the rest is shown', async () => {
+  await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 3)] });
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
+  await store.remove(parquetKey({ projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' }));
+  expect(await textOf()).toContain('The rows of 2026-03-09 could not be read');
+});
+
+test('a report in the store is replaced whole', async () => {
+  await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 3)] });
+  const url = await writeReport(store, 'p', NOW);
+  expect(url).toBe(store.urlOf(reportKey('p')));
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
+  await writeReport(store, 'p', NOW);
+  expect(String(await store.read(reportKey('p')))).toContain('2026-03-10');
+});
+
+test('the last consistent day of each project is found, whatever came after it', async () => {
+  await putDay(store, 'a', { date: '2026-03-08', rows: [page('/', 3)] });
+  await putDay(store, 'a', { date: '2026-03-09', rows: [page('/', 3)], drift: { kind: 'totals', offset: 0 } });
+  await putDay(store, 'a', { date: '2026-03-09', dateTo: '2026-03-20', rows: [page('/', 3)] });
+  await putDay(store, 'b', { date: '2026-03-10', rows: [page('/', 3)] });
+  await putDay(store, 'c', { date: '2026-03-10', rows: [page('/', 3)], drift: { kind: 'totals', offset: 0 } });
+  expect([...(await lastConsistentDays(store))]).toEqual([
+    ['a', '2026-03-09'],
+    ['b', '2026-03-11'],
+  ]);
+});
