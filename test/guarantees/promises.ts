@@ -103,7 +103,7 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
     case 'taken':
       return [row('any', 'the write as `sent`: a 2xx is proof', 1, 1)];
     case 'not sent':
-      return [row('any', 'nothing but a delay: sent again', 2, 1)];
+      return [row('any', 'nothing but a delay; `needsAttention` where the last byte had left already', 2, 1)];
     case 'not taken':
       return [row('any', 'nothing but a delay: sent again after the wait', 2, 1)];
     case 'refused':
