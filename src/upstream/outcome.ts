@@ -112,7 +112,9 @@ function writeError(ending: Ending, asked: Asked, notTaken: readonly number[]): 
 
 function rejected(ending: Ending, asked: Asked, status: number): RejectedError {
   const reason = `upstream answered ${status}`;
-  return new RejectedError(message(reason, asked), status, refusalText(ending.body, asked.key), reason);
+  // A body that broke off may end within an echo of the key, which could not be masked.
+  const text = ending.trouble ? '' : refusalText(ending.body, asked.key);
+  return new RejectedError(message(reason, asked), status, text, reason);
 }
 
 function unknown(asked: Asked, reason: string): UnknownOutcomeError {

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Worker } from '@temporalio/worker';
 import type { Logger } from './logging.js';
 
@@ -14,6 +15,8 @@ export class Shutdown {
 
   constructor(log: Logger) {
     this.#log = log;
+    // Every read under way listens, and there may be thousands.
+    setMaxListeners(0, this.signal);
     for (const signal of SIGNALS) process.on(signal, () => this.begin(signal));
   }
 

@@ -1,7 +1,7 @@
 /** What the end-to-end tests share: a real Temporal server, a sandbox upstream, and production workers in processes of their own. */
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testing.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer, connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
 
 /** The servers and workers of one test file. */
@@ -29,11 +29,28 @@ export class System {
   }
 }
 
-/** Sets a system up for all tests of a file; the workers are each test's own. */
+/** Sets a system up for all tests of a file, on the Temporal server that all files share; the workers are each test's own. */
 export function useSystem(options: SandboxOptions = {}): System {
+  return useSystemOn(connectDevServer, options);
+}
+
+/** The same on a Temporal server of the file's own, for loads that others should not feel. */
+export function usePrivateSystem(options: SandboxOptions = {}): System {
+  return useSystemOn(async () => {
+    const own = await startPrivateDevServer();
+    const server = await connectTo(own);
+    const close = async () => {
+      await server.close();
+      await own.stop();
+    };
+    return { ...server, close };
+  }, options);
+}
+
+function useSystemOn(connect: () => Promise<TestServer>, options: SandboxOptions): System {
   const system = new System();
   beforeAll(async () => {
-    system.server = await connectDevServer();
+    system.server = await connect();
     system.sandbox = await startSandbox(options);
   });
   afterEach(() => system.killWorkers());

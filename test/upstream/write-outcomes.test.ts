@@ -217,6 +217,13 @@ test('a key that the upstream echoes is masked, control characters go and long t
   expect(rejection.message).not.toContain(KEY);
 });
 
+test('a refusal that breaks off within an echo of the key shows no part of it', async () => {
+  const half = `HTTP/1.1 403 Forbidden\r\ncontent-length: 100\r\n\r\nnope: ${KEY.slice(0, -4)}`;
+  const { create } = await setUp((_, socket) => void socket.end(half));
+  const rejection = await rejectionOf(create());
+  expect(rejection).toMatchObject({ name: 'RejectedError', status: 403, error: '' });
+});
+
 test('nothing is sent where the write may no longer be sent once the connection stands', async () => {
   const { raw, create } = await setUp(() => http(201));
   const client = clientOf(raw.url);

@@ -1,0 +1,173 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import {
+  AGENT_JOB_WORKFLOW,
+  FAILURE,
+  followUpSignal,
+  jobStateQuery,
+  resolveUnknownUpdate,
+  VISITOR_EXPORT_WORKFLOW,
+  type AgentJobInput,
+} from '../../src/contract.js';
+import { freePort } from '../../src/embedded/free-ports.js';
+import type { FaultRule } from '../../src/testing.js';
+import { runCli } from '../cli/run-cli.js';
+import { until } from '../support/worker-process.js';
+import { useSystem } from './system.js';
+
+const KEY = `key-${randomBytes(24).toString('hex')}`;
+/** Stands next to the key in what the upstream says, so that a search which finds nothing has looked in the right places. */
+const MARKER = `said-with-the-key-${randomUUID()}`;
+/** Even a part of a key is too much. */
+const PART = KEY.slice(0, 14);
+const ECHO = `${MARKER} Bearer ${KEY}`;
+const WINDOW = { projectId: 'exported', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
+
+const system = useSystem({ apiKey: KEY, script: { activeMs: 500 } });
+let snapshots: string;
+beforeAll(async () => {
+  snapshots = await mkdtemp(join(tmpdir(), 'agent-jobs-secrets-'));
+});
+afterAll(() => rm(snapshots, { recursive: true, force: true }));
+
+/** Faults by the name of the project whose job meets them; all of them show the key to the worker. */
+const FAULTS: Record<string, FaultRule[]> = {
+  'refused-401': [
+    { kind: 'status', operation: 'create', status: 401, body: { error: ECHO, details: [{ message: KEY }] } },
+  ],
+  'refused-text': [{ kind: 'status', operation: 'create', status: 403, body: `${MARKER} ${'x'.repeat(440)} ${KEY}` }],
+  redirected: [{ kind: 'redirect', operation: 'create', location: `http://127.0.0.1:9/${KEY}?key=${KEY}` }],
+  unknown: [{ kind: 'status', operation: 'create', status: 500, body: ECHO, headers: { 'x-echo': KEY } }],
+  unreadable: [{ kind: 'status', operation: 'create', status: 201, body: `{"id": "${KEY}` }],
+  polled: [
+    { kind: 'status', operation: 'get', status: 401, body: { error: ECHO } },
+    { kind: 'status', operation: 'get', status: 503, body: ECHO, retryAfter: KEY },
+    { kind: 'status', operation: 'get', status: 200, body: `{"id": "x", "status": ["${KEY}"]}` },
+    { kind: 'status', operation: 'get', status: 429, body: ECHO, retryAfter: KEY },
+    { kind: 'status', operation: 'message', status: 400, body: { error: `${MARKER} ${'y'.repeat(140)} ${KEY}` } },
+  ],
+};
+const NEED_ATTENTION = ['unknown', 'unreadable'];
+
+/** Everything in a value that somebody could read, encoded payloads included. */
+function textIn(value: unknown): string {
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('utf8');
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Object.entries(value)
+    .map(([name, inner]) => `${name}: ${textIn(inner)}`)
+    .join('\n');
+}
+
+async function textInFolder(folder: string): Promise<string> {
+  const files = (await readdir(folder, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
+  const texts = files.map(
+    async ({ parentPath, name }) => `${name}\n${await readFile(join(parentPath, name), 'latin1')}`,
+  );
+  return (await Promise.all(texts)).join('\n');
+}
+
+test('the API key is in no history, log, metric, error, command output or snapshot', { timeout: 240_000 }, async () => {
+  const { sandbox, server } = system;
+  const { client, taskQueue } = server;
+  const [healthPort, metricsPort] = [await freePort(), await freePort()];
+  const worker = system.startWorker({
+    LOG_LEVEL: 'trace',
+    HEALTH_ADDRESS: `127.0.0.1:${healthPort}`,
+    METRICS_ADDRESS: `127.0.0.1:${metricsPort}`,
+    SNAPSHOTS_URL: pathToFileURL(snapshots).href,
+  });
+  for (const [projectId, rules] of Object.entries(FAULTS)) {
+    for (const rule of rules) await sandbox.addFault({ projectId, ...rule });
+  }
+  await sandbox.addFault({
+    kind: 'status',
+    operation: 'visitors',
+    projectId: 'refused',
+    status: 403,
+    body: { error: ECHO },
+  });
+
+  const idOf = (projectId: string) => `agent-job/${projectId}/secrets`;
+  const start = (projectId: string) => {
+    const args: [AgentJobInput] = [{ projectId, prompt: 'Say hello', polling: { min: 1_000, max: 1_000 } }];
+    return client.workflow.start(AGENT_JOB_WORKFLOW, { taskQueue, workflowId: idOf(projectId), args });
+  };
+  const jobs = await Promise.all(Object.keys(FAULTS).map(start));
+  await client.workflow.getHandle(idOf('polled')).signal(followUpSignal, { prompt: 'Go on', id: 'refused' });
+  const exports = [WINDOW, { ...WINDOW, projectId: 'refused' }].map((range) =>
+    client.workflow.start(VISITOR_EXPORT_WORKFLOW, {
+      taskQueue,
+      workflowId: `export-${range.projectId}-secrets`,
+      args: [range],
+    }),
+  );
+  const handles = [...jobs, ...(await Promise.all(exports))];
+
+  const read: Record<string, string> = {};
+  for (const projectId of NEED_ATTENTION) {
+    const handle = client.workflow.getHandle(idOf(projectId));
+    await until(
+      async () => (await handle.query(jobStateQuery)).phase === 'needsAttention',
+      `${projectId} to need attention`,
+      worker.output,
+    );
+  }
+  const cliEnv = { ...system.clientEnv(), UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: KEY };
+  const cli = async (...args: string[]) => {
+    const { stdout, stderr } = await runCli(args, { env: cliEnv });
+    read[`agent-jobs ${args.join(' ')}`] = stdout + stderr;
+  };
+  await cli('attention', '--json');
+  for (const projectId of NEED_ATTENTION) {
+    await client.workflow
+      .getHandle(idOf(projectId))
+      .executeUpdate(resolveUnknownUpdate, { args: [{ action: 'abandon' }] });
+  }
+  const ends = await Promise.all(handles.map((handle) => handle.result().catch((error: unknown) => error)));
+  read['results and errors'] = ends.map((end) => textIn(end) + String((end as Error).stack)).join('\n');
+  await sandbox.addFault({ kind: 'status', operation: 'get', projectId: 'set-up', status: 401, body: { error: ECHO } });
+  await cli('setup', '--project', 'set-up');
+  await cli('wait', idOf('refused-401'));
+  await cli('state', idOf('polled'), '--json');
+  await cli('list', '--json');
+  for (const handle of handles) {
+    read[`history of ${handle.workflowId}`] = textIn(await handle.fetchHistory());
+    read[`description of ${handle.workflowId}`] = textIn((await handle.describe()).raw);
+  }
+  const get = async (port: number, path: string) => (await fetch(`http://127.0.0.1:${port}${path}`)).text();
+  read['/metrics'] = await get(metricsPort, '/metrics');
+  read['/readyz'] = await get(healthPort, '/readyz');
+  read['the worker’s output'] = worker.output();
+  read['snapshots'] = await textInFolder(snapshots);
+
+  // The key was where the search could have missed it: accepted by the upstream, said by each fault, and next to what was kept.
+  expect((await sandbox.creates({ projectId: 'polled' })).length).toBe(1);
+  const faults = await sandbox.faults();
+  expect(faults.filter(({ struck }) => struck === 0)).toEqual([]);
+  expect(textIn(faults)).toContain(KEY);
+  expect(ends.filter((end) => end instanceof Error).map((end) => (end.cause as { type?: string }).type)).toEqual([
+    FAILURE.createRejected,
+    FAILURE.createRejected,
+    FAILURE.createRejected,
+    FAILURE.exportRejected,
+  ]);
+  for (const place of [
+    'history of agent-job/refused-401/secrets',
+    'history of agent-job/refused-text/secrets',
+    'history of agent-job/polled/secrets',
+    'history of export-refused-secrets',
+    'results and errors',
+    `agent-jobs wait ${idOf('refused-401')}`,
+  ]) {
+    expect(read[place], place).toContain(MARKER);
+  }
+  expect(read['snapshots']).toContain('PAR1');
+  expect(read['/metrics']).toContain('agent_jobs_upstream_answers_total');
+
+  const leaks = Object.entries(read).filter(([, text]) => text.includes(PART));
+  expect(leaks.map(([place]) => place)).toEqual([]);
+});
