@@ -16,6 +16,7 @@ import { drain } from './scenarios/drain.js';
 import { exportWithDlt, exportWithFetchLoop, exportWithOurs } from './scenarios/export.js';
 import { furtherPoll } from './scenarios/further-poll.js';
 import { steady } from './scenarios/steady.js';
+import { tenMinutes } from './scenarios/ten-minutes.js';
 import { tables } from './table.js';
 import { openTemporal } from './temporal.js';
 import { startUpstream } from './upstream.js';
@@ -48,7 +49,8 @@ async function main(options: Options): Promise<void> {
 
 /** Each contender in turn, the first one last in every second repetition. */
 async function repeat(bench: Bench, options: Options, repetition: number, measured: Measured[]): Promise<void> {
-  const turns = repetition % 2 === 1 ? [ours, baseline] : [baseline, ours];
+  const both = repetition % 2 === 1 ? [ours, baseline] : [baseline, ours];
+  const turns = both.filter(({ name }) => options.only === undefined || options.only === name);
   for (const contender of turns) {
     const worker = await contender.startWorker(bench);
     try {
@@ -83,7 +85,7 @@ async function jobScenarios(
   bench: Bench,
   contender: Contender,
   worker: OwnedProcess,
-  { scenarios, n, steady: few, steadyMs, crowd, lookMs }: Options,
+  { scenarios, n, steady: few, steadyMs, ten, tenMs, crowd, lookMs }: Options,
   record: Record,
 ): Promise<void> {
   const unique = (name: string) => tag(name, Date.now());
@@ -91,8 +93,9 @@ async function jobScenarios(
     drain: drain(n, unique('drain')),
     steady: steady(few, unique('steady'), steadyMs),
     burst: burst(n, unique('burst')),
+    tenMinutes: tenMinutes(ten, unique('ten'), tenMs),
   };
-  for (const name of ['drain', 'steady', 'burst'] as const) {
+  for (const name of ['drain', 'steady', 'burst', 'tenMinutes'] as const) {
     if (scenarios.includes(name)) await record(name, () => runJobs(bench, contender, worker, jobs[name]));
   }
   if (scenarios.includes('crowd')) {

@@ -2,15 +2,20 @@
 import { parseArgs } from 'node:util';
 import type { GivenServer } from './temporal.js';
 
-export const SCENARIOS = ['drain', 'steady', 'burst', 'crowd', 'export'] as const;
+export const SCENARIOS = ['drain', 'steady', 'burst', 'tenMinutes', 'crowd', 'export'] as const;
 export type Scenario = (typeof SCENARIOS)[number];
+
+/** Not part of a usual run. */
+const SLOW: readonly Scenario[] = ['tenMinutes', 'crowd'];
 
 export const USAGE = `Usage: npm run bench -- [options]
 
-  --scenarios a,b      of ${SCENARIOS.join(', ')}; default: all but crowd
+  --scenarios a,b      of ${SCENARIOS.join(', ')}; default: all but tenMinutes and crowd
+  --only NAME          one contender alone: agent-jobs or baseline
   --reps N             repetitions, default 3
   --n N                jobs of drain and burst, default 300
   --steady N           jobs of steady, default 40
+  --ten N              jobs of tenMinutes, default 5
   --crowd N            jobs of crowd, default 2000
   --look N             how long the crowd is watched, in seconds, default 120
   --rows N,M           rows of export, default 100000,1000000
@@ -26,12 +31,17 @@ A server that runs already, for example a release server on PostgreSQL (default:
   --server-pids N,M    its processes and its database's, for their CPU`;
 
 export interface Options {
+  /** Undefined: all of them. */
+  only: string | undefined;
   scenarios: readonly Scenario[];
   reps: number;
   n: number;
   steady: number;
   /** Steady jobs stay active for so long, in milliseconds. */
   steadyMs: number;
+  /** Jobs of ten minutes, and how long they take, in milliseconds. */
+  ten: number;
+  tenMs: number;
   crowd: number;
   lookMs: number;
   rows: number[];
@@ -45,6 +55,8 @@ const FLAGS = {
   reps: { type: 'string' },
   n: { type: 'string' },
   steady: { type: 'string' },
+  only: { type: 'string' },
+  ten: { type: 'string' },
   crowd: { type: 'string' },
   look: { type: 'string' },
   rows: { type: 'string' },
@@ -70,6 +82,9 @@ export function readOptions(args: string[]): Options | null {
     n: size(300, 5, values.n),
     steady: size(40, 3, values.steady),
     steadyMs: values.quick ? 9_000 : 30_000,
+    only: values.only,
+    ten: size(5, 2, values.ten),
+    tenMs: values.quick ? 20_000 : 600_000,
     crowd: size(2_000, 10, values.crowd),
     lookMs: 1_000 * size(120, 5, values.look),
     rows: values.rows?.split(',').map(positive) ?? (values.quick ? [5_000] : [100_000, 1_000_000]),
@@ -80,7 +95,7 @@ export function readOptions(args: string[]): Options | null {
 }
 
 function scenarios(text: string | undefined, isQuick: boolean): readonly Scenario[] {
-  if (text === undefined) return SCENARIOS.filter((name) => isQuick || name !== 'crowd');
+  if (text === undefined) return SCENARIOS.filter((name) => isQuick || !SLOW.includes(name));
   return text.split(',').map((name) => {
     const known = SCENARIOS.find((scenario) => scenario === name);
     if (known === undefined) throw new Error(`no scenario "${name}": ${SCENARIOS.join(', ')}`);
