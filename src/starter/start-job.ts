@@ -19,10 +19,11 @@ export async function startJob(client: Client, options: AgentJobStartOptions): P
   const wanted = inputHash(options.args[0]);
   let endedRunId: string | undefined;
   for (let round = 1; round <= MOST_ROUNDS; round++) {
-    const isTaken = await isStarted(client, options, endedRunId);
+    const start = await tryStart(client, options, endedRunId);
+    if (start === 'new') return;
     const run = await readRun(client, workflowId);
     const isSame = (await readInputHash(client, run)) === wanted;
-    if (isTaken && isSame) return;
+    if (start === 'joined' && isSame) return;
     if (!(await madeNoJob(client, run))) {
       if (isSame) return;
       throw conflict(workflowId, run);
@@ -32,23 +33,30 @@ export async function startJob(client: Client, options: AgentJobStartOptions): P
   throw new KeyConflictError(workflowId, 'others start this key again and again; each time the upstream refuses');
 }
 
-/** True where a run of ours or a running one took the start; false where a closed run holds the key. */
-async function isStarted(
+/**
+ * `new`: this very start made the run; `joined`: it met one that runs, or that others made after the same ended run; `refused`:
+ * a closed run holds the key.
+ */
+async function tryStart(
   client: Client,
   options: AgentJobStartOptions,
   endedRunId: string | undefined,
-): Promise<boolean> {
+): Promise<'new' | 'joined' | 'refused'> {
   try {
     await client.workflow.start<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
       ...options,
-      workflowIdConflictPolicy: 'USE_EXISTING',
+      // A first start that meets any run at all fails: where it succeeds, there is nothing to look up.
       ...(endedRunId === undefined
-        ? {}
-        : { workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY', ...requestAfter(endedRunId) }),
+        ? { workflowIdConflictPolicy: 'FAIL' }
+        : {
+            workflowIdConflictPolicy: 'USE_EXISTING',
+            workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY',
+            ...requestAfter(endedRunId),
+          }),
     });
-    return true;
+    return endedRunId === undefined ? 'new' : 'joined';
   } catch (error) {
-    if (error instanceof WorkflowExecutionAlreadyStartedError) return false;
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return 'refused';
     throw error;
   }
 }
