@@ -58,6 +58,12 @@ export class EmbeddedSystem {
     return this.#folder.file('demo-job.json');
   }
 
+  /** Where the worker puts its snapshots. */
+  get snapshotsUrl(): string {
+    const { env, isReal } = this.#options;
+    return (isReal && env['SNAPSHOTS_URL']) || pathToFileURL(this.#folder.file('snapshots')).href;
+  }
+
   /** Starts one part after the other and tells of each. */
   async start(): Promise<void> {
     const { env, report, isReal, launcher, signal } = this.#options;

@@ -77,13 +77,13 @@ async function runDemo({ jobs, server, demoFile }: EmbeddedSystem): Promise<stri
   return workflowId;
 }
 
-function tellWhatNext({ server, taskQueue }: EmbeddedSystem, workflowId: string | undefined): void {
+function tellWhatNext({ server, taskQueue, snapshotsUrl }: EmbeddedSystem, workflowId: string | undefined): void {
   const { address, namespace, uiUrl } = server;
   if (workflowId === undefined) report.entry('Web UI', `${uiUrl}/namespaces/${namespace}/workflows`);
   report.line();
   report.line('Try next, in another terminal, from this folder:');
   const unset = foreignTemporalSettings(env);
-  for (const command of nextSteps({ address, taskQueue, workflowId, unset })) report.line(`  ${command}`);
+  for (const command of nextSteps({ address, taskQueue, workflowId, snapshotsUrl, unset })) report.line(`  ${command}`);
   report.line();
   report.line('Everything stays up until Ctrl-C.');
 }

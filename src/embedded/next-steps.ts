@@ -5,12 +5,14 @@ export interface NextStepsOptions {
   taskQueue: string;
   /** The demo job; undefined where jobs are real. */
   workflowId?: string | undefined;
+  /** Where exports put their snapshots. */
+  snapshotsUrl: string;
   /** Settings of the user's shell that would lead the commands to another server. */
   unset: readonly string[];
 }
 
 /** Commands to try next, each one line that runs as it is from the project's folder. */
-export function nextSteps({ address, taskQueue, workflowId, unset }: NextStepsOptions): string[] {
+export function nextSteps({ address, taskQueue, workflowId, snapshotsUrl, unset }: NextStepsOptions): string[] {
   const prefix = unset.length > 0 ? `env ${unset.map((name) => `-u ${name}`).join(' ')} ` : '';
   const queue = taskQueue === DEFAULT_TASK_QUEUE ? '' : ` --task-queue ${quote(taskQueue)}`;
   const place = `--address ${address}${queue}`;
@@ -25,6 +27,8 @@ export function nextSteps({ address, taskQueue, workflowId, unset }: NextStepsOp
           cli(`state ${quote(workflowId)}`),
           cli('list'),
         ]),
+    cli(`export run --project ${project}`),
+    `npx agent-jobs report --project ${project} --snapshots ${quote(snapshotsUrl)}`,
     `python3 -m pip install temporalio && ${prefix}python3 examples/start_job.py --project ${project} ${place}`,
   ];
 }

@@ -45,9 +45,8 @@ async function readColumns(
 }
 
 function asyncBuffer(bytes: Uint8Array): AsyncBuffer & { bytes: ArrayBuffer } {
-  const whole =
-    bytes.byteLength === bytes.buffer.byteLength
-      ? (bytes.buffer as ArrayBuffer)
-      : (bytes.slice().buffer as ArrayBuffer);
+  const isWhole = bytes.byteLength === bytes.buffer.byteLength;
+  // A small Buffer is a part of Node's pool; its slice would be a view of it.
+  const whole = (isWhole ? bytes : new Uint8Array(bytes)).buffer as ArrayBuffer;
   return { bytes: whole, byteLength: whole.byteLength, slice: (start, end) => whole.slice(start, end) };
 }

@@ -1,0 +1,91 @@
+import { readPages } from '../../src/activities/read-pages.js';
+import type { SnapshotReceipt, VisitorExportRange } from '../../src/contract.js';
+import { driftOf, NEW_PASS, type PassCheckpoint } from '../../src/pass-checkpoint.js';
+import { notTakenWaitMs } from '../../src/poll-plan.js';
+import { Pass } from '../../src/snapshots/pass.js';
+import { PathSet } from '../../src/snapshots/path-set.js';
+import { finishPublication, publishPass, sweepStaging } from '../../src/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
+import type { SimulatedTime } from './upstream.js';
+
+/** The worker's process ended here; another one goes on from the last checkpoint. */
+export class WorkerKilled extends Error {}
+
+/** The whole run was ended from outside: nobody goes on. */
+export class RunEnded extends Error {}
+
+export interface ExportRun {
+  range: VisitorExportRange;
+  /** Names the run's staging. */
+  run: string;
+  store: SnapshotStore;
+  upstream: Pick<Upstream, 'getVisitors'>;
+  time: SimulatedTime;
+}
+
+/** As in the workflow: two repeats a night. */
+const REPEATS = 2;
+const REQUESTS_A_CHUNK = 3;
+const RESTART_MS = 20_000;
+const NEVER = new AbortController().signal;
+
+/** One run of a window's writer, as the workflow drives it: the product's own passes, staging and publication, on simulated time. */
+export async function runExport({ range, run, store, upstream, time }: ExportRun): Promise<SnapshotReceipt> {
+  await untilDone(time, async () => {
+    await finishPublication(store, range);
+    await sweepStaging(store, range);
+  });
+  let before: PassCheckpoint | null = null;
+  for (let pass = 1; ; pass++) {
+    const exportedAt = new Date(time.now).toISOString();
+    const willRepeat = pass <= REPEATS;
+    const checkpoint = await readPass({ range, run, store, upstream, time }, pass, willRepeat);
+    if (checkpoint.drift && willRepeat) {
+      before = checkpoint;
+      continue;
+    }
+    const finished = { range, run, pass, checkpoint, drift: driftOf(checkpoint, before), exportedAt };
+    return untilDone(time, () => publishPass(store, finished));
+  }
+}
+
+async function readPass(
+  { range, run, store, upstream, time }: ExportRun,
+  pass: number,
+  willRepeat: boolean,
+): Promise<PassCheckpoint> {
+  let checkpoint: PassCheckpoint = NEW_PASS;
+  for (let failures = 0; checkpoint.stage !== 'ended';) {
+    const { next, isBusy } = await untilDone(time, async () => {
+      const staged = { range, run, pass };
+      const paths = checkpoint.chunks === 0 ? new PathSet() : await stagedPaths(store, staged, checkpoint);
+      const reading = new Pass(checkpoint, paths);
+      const limits = { requests: REQUESTS_A_CHUNK, duration: 60_000, willRepeat, isQuickToRetry: false };
+      const { kept, obstacle } = await readPages(upstream as Upstream, range, reading, {
+        ...limits,
+        stop: NEVER,
+        cancel: NEVER,
+      });
+      const written = await stageChunk(store, staged, checkpoint, kept);
+      return { next: { ...reading.checkpoint(), ...written }, isBusy: obstacle !== null };
+    });
+    checkpoint = next;
+    failures = isBusy ? failures + 1 : 0;
+    if (isBusy) time.now += notTakenWaitMs(failures, undefined);
+  }
+  return checkpoint;
+}
+
+/** As Temporal does: an activity whose worker died is tried again. */
+async function untilDone<T>(time: SimulatedTime, work: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof WorkerKilled)) throw error;
+      time.now += RESTART_MS;
+    }
+  }
+}

@@ -1,0 +1,8 @@
+/** `npm run nights [count] [seed]`: many nights, and what became of their days; exits with 1 where one is wrong and not marked. */
+import { describeNights, playNights } from './nights.js';
+
+const [count = '10000', seed = '1'] = process.argv.slice(2);
+const figures = await playNights(Number(seed), Number(count));
+console.log(describeNights(figures));
+for (const day of figures.unmarkedWrong.slice(0, 20)) console.log(`wrong and not marked: ${day}`);
+if (figures.unmarkedWrong.length > 0 || figures.stillMarked > figures.settledDays / 100) process.exitCode = 1;

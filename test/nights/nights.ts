@@ -1,0 +1,280 @@
+/** Nights of exports on simulated time, worked out from a seed: days of the upstream in any time zone, late data, moving rows, limits and deaths. */
+import { visitorExportWorkflowId, type VisitorExportRange } from '../../src/contract.js';
+import { daysBefore, plusDays } from '../../src/export-window.js';
+import type { DriftEvent, VisitorSettings } from '../../src/sandbox/visitor-settings.js';
+import { parseZonedDate } from '../../src/sandbox/zoned-date.js';
+import { parquetKey } from '../../src/snapshots/layout.js';
+import { readManifest } from '../../src/snapshots/manifest.js';
+import { readRows } from '../../src/snapshots/read-rows.js';
+import { ReadFailedError } from '../../src/upstream/errors.js';
+import type { VisitorPage } from '../../src/upstream/upstream.js';
+import { runExport, RunEnded, WorkerKilled } from './export-run.js';
+import { MemoryStore } from './memory-store.js';
+import { NightUpstream, REQUESTS_AN_HOUR } from './upstream.js';
+
+/** What became of the days of many nights. */
+export interface NightFigures {
+  nights: number;
+  /** Days whose nights are all over. */
+  days: number;
+  /** Days that were not the upstream's final truth, though nothing said so. */
+  unmarkedWrong: string[];
+  /** Days still marked as provisional, inconsistent or missing after their last night, where the upstream had settled before it. */
+  stillMarked: number;
+  settledDays: number;
+  /** What the nights met. */
+  met: {
+    drifted: number;
+    kills: number;
+    endedRuns: number;
+    busy: number;
+    movingDays: number;
+    shuffledDays: number;
+    provisional: number;
+  };
+  /** Days that a plain pager has wrong, unmarked: reading each of the same nights again, and reading each day once. */
+  plainWrong: number;
+  plainOnceWrong: number;
+}
+
+const HOUR_MS = 3_600_000;
+const DAYS = 3;
+const NIGHTS_A_WORLD = 10;
+const UPSTREAM_ZONES = [
+  'Etc/GMT+12',
+  'Pacific/Pago_Pago',
+  'America/Los_Angeles',
+  'America/St_Johns',
+  'UTC',
+  'Europe/Paris',
+  'Asia/Kathmandu',
+  'Australia/Lord_Howe',
+  'Pacific/Apia',
+  'Pacific/Kiritimati',
+];
+const SCHEDULE_ZONES = ['UTC', 'Europe/Paris', 'America/Los_Angeles', 'Pacific/Kiritimati', 'Pacific/Pago_Pago'];
+// The clocks change within ten days of each of these.
+const FIRST_DAYS = ['2026-03-05', '2026-03-26', '2026-04-02', '2026-09-30', '2026-10-22', '2026-10-30', '2026-06-10'];
+const ROWS = [0, 1, 30, 249, 250, 251, 498, 700, 1_100];
+const KINDS: DriftEvent['kind'][] = ['swap', 'delete', 'insert', 'totals', 'rotate'];
+
+/** Plays so many nights; the same seed, the same nights. */
+export async function playNights(seed: number, nights: number): Promise<NightFigures> {
+  const figures: NightFigures = {
+    nights: 0,
+    days: 0,
+    unmarkedWrong: [],
+    stillMarked: 0,
+    settledDays: 0,
+    met: { drifted: 0, kills: 0, endedRuns: 0, busy: 0, movingDays: 0, shuffledDays: 0, provisional: 0 },
+    plainWrong: 0,
+    plainOnceWrong: 0,
+  };
+  for (let world = 0; figures.nights < nights; world++) {
+    const count = Math.min(NIGHTS_A_WORLD, nights - figures.nights);
+    await new World(seed, world, figures).play(count);
+  }
+  return figures;
+}
+
+/** Ten nights in a row of one upstream and one Schedule. */
+class World {
+  readonly #name: string;
+  readonly #random: () => number;
+  readonly #figures: NightFigures;
+  readonly #time = { now: 0 };
+  readonly #upstream = new NightUpstream(this.#time);
+  /** Sees the same days move by its own reading. */
+  readonly #plainUpstream = new NightUpstream(this.#time);
+  readonly #store = new MemoryStore(() => this.#perhapsKilled(0.004));
+  readonly #zone: string;
+  readonly #scheduleZone: string;
+  readonly #firstDay: string;
+  readonly #days = new Map<string, SimulatedDay>();
+  /** Days whose last night failed: an operator exports them the night after. */
+  #backfill: SimulatedDay[] = [];
+  #mayDie = false;
+
+  constructor(seed: number, world: number, figures: NightFigures) {
+    this.#name = `${seed}/${world}`;
+    this.#random = mulberry(seed * 1_000_003 + world);
+    this.#figures = figures;
+    this.#zone = this.#pick(UPSTREAM_ZONES);
+    this.#scheduleZone = this.#pick(SCHEDULE_ZONES);
+    this.#firstDay = this.#pick(FIRST_DAYS);
+  }
+
+  async play(nights: number): Promise<void> {
+    for (let night = 0; night < nights + DAYS; night++) {
+      const backfill = this.#backfill;
+      this.#backfill = [];
+      const date = plusDays(this.#firstDay, night + 1);
+      const nominal = parseZonedDate(date, this.#scheduleZone)! + 4.5 * HOUR_MS;
+      // A night that took longer than a day makes the next one wait.
+      this.#time.now = Math.max(this.#time.now, nominal + this.#random() * 10 * 60_000);
+      // Somebody else of the organization has asked before us.
+      if (this.#random() < 0.3) this.#upstream.useUp(Math.floor(this.#random() * REQUESTS_AN_HOUR));
+      for (const window of daysBefore(nominal, this.#scheduleZone, DAYS)) {
+        // The days before the first night and after the last one are not played.
+        if (window.dateFrom < this.#firstDay || window.dateFrom >= plusDays(this.#firstDay, nights)) continue;
+        await this.#export(this.#dayOf(window.dateFrom));
+      }
+      for (const day of backfill) await this.#export(day);
+    }
+    this.#figures.nights += nights;
+  }
+
+  #dayOf(date: string): SimulatedDay {
+    const known = this.#days.get(date);
+    if (known) return known;
+    // Each day is a project of its own, so that it moves by itself; the limit of requests is one for all.
+    const range = { projectId: `p ${this.#name} ${date}`, dateFrom: date, dateTo: plusDays(date, 1) };
+    const settings: VisitorSettings = {
+      rows: this.#pick(ROWS),
+      seed: Math.floor(this.#random() * 1e6),
+      timeZone: this.#zone,
+      lateMs: this.#pick([0, 0, 2, 6, 20]) * HOUR_MS,
+      arrivalStepMs: this.#pick([60_000, HOUR_MS]),
+      // Rows of equal totals in another order at each request, for ever: never to be believed beyond one page.
+      ...(this.#random() < 0.05 && { shuffleTies: 7 }),
+    };
+    if (settings.shuffleTies !== undefined) this.#figures.met.shuffledDays += 1;
+    const day = { range, settings, nights: 0, wasSettled: false, plain: null, plainOnce: null };
+    this.#days.set(date, day);
+    return day;
+  }
+
+  async #export(day: SimulatedDay): Promise<void> {
+    const { range } = day;
+    day.nights += 1;
+    this.#move(day);
+    day.wasSettled = day.settings.shuffleTies === undefined && this.#upstream.hasSettled(range);
+    day.plain = this.#plainUpstream.plainly(range);
+    day.plainOnce ??= day.plain;
+    this.#mayDie = this.#random() < 0.03;
+    try {
+      const receipt = await runExport({
+        range,
+        run: `${visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo)} ${day.nights}`,
+        store: this.#store,
+        upstream: { getVisitors: async (page) => this.#answer(page) },
+        time: this.#time,
+      });
+      if (receipt.drift) this.#figures.met.drifted += 1;
+      if (receipt.provisional) this.#figures.met.provisional += 1;
+    } catch (error) {
+      if (!(error instanceof RunEnded)) throw error;
+      this.#figures.met.endedRuns += 1;
+      if (day.nights >= DAYS) this.#backfill.push(day);
+      return;
+    } finally {
+      this.#mayDie = false;
+    }
+    if (day.nights >= DAYS) await this.#judge(day);
+  }
+
+  /**
+   * What moves while the day is read tonight. In its last night at most two passes see it: where every pass sees new data, the
+   * snapshot of the night before stays, and nobody comes to read the day again.
+   */
+  #move({ range, settings, nights }: SimulatedDay): void {
+    const isLast = nights >= DAYS;
+    const drift: DriftEvent[] = [];
+    while (drift.length < (isLast ? 2 : 4) && this.#random() < 0.35) {
+      const atOffset = 1 + Math.floor(this.#random() * 700);
+      const index = Math.floor(this.#random() * Math.max(1, (settings.rows ?? 0) - 5));
+      drift.push({ kind: this.#pick(KINDS), atOffset, index });
+    }
+    if (drift.length > 0) this.#figures.met.movingDays += 1;
+    // Another order with every page.
+    if (!isLast && this.#random() < 0.08) drift.push({ kind: 'rotate', times: 100 });
+    this.#upstream.set(range.projectId, { ...settings, drift });
+    this.#plainUpstream.set(range.projectId, { ...settings, drift });
+  }
+
+  async #answer(page: Parameters<NightUpstream['page']>[0]): Promise<VisitorPage> {
+    this.#time.now += 100 + this.#random() * 2_000;
+    this.#perhapsKilled(0.01);
+    if (this.#random() < 0.01) throw new ReadFailedError('answered 503', 503);
+    try {
+      return this.#upstream.page(page);
+    } catch (error) {
+      this.#figures.met.busy += 1;
+      throw error;
+    }
+  }
+
+  #perhapsKilled(probability: number): void {
+    if (this.#mayDie && this.#random() < 0.2) throw new RunEnded();
+    if (this.#random() >= probability) return;
+    this.#figures.met.kills += 1;
+    throw new WorkerKilled();
+  }
+
+  /** Compares what is published, now that all its nights are over, with what the upstream ends up with. */
+  async #judge({ range, wasSettled, plain, plainOnce }: SimulatedDay): Promise<void> {
+    const figures = this.#figures;
+    figures.days += 1;
+    if (wasSettled) figures.settledDays += 1;
+    const manifest = await readManifest(this.#store, range);
+    const isMarked = !manifest || !manifest.consistent || manifest.provisional;
+    if (isMarked && wasSettled) figures.stillMarked += 1;
+    if (manifest && !isMarked && !this.#upstream.isTruth(range, await this.#rowsOf(range), manifest.totals)) {
+      figures.unmarkedWrong.push(`${range.projectId} (upstream in ${this.#zone}, schedule in ${this.#scheduleZone})`);
+    }
+    if (plain && !this.#plainUpstream.isTruth(range, plain.visitors, plain.totals)) figures.plainWrong += 1;
+    if (plainOnce && !this.#plainUpstream.isTruth(range, plainOnce.visitors, plainOnce.totals)) {
+      figures.plainOnceWrong += 1;
+    }
+  }
+
+  async #rowsOf(range: VisitorExportRange): Promise<VisitorPage['visitors']> {
+    const bytes = await this.#store.read(parquetKey(range));
+    const found: VisitorPage['visitors'] = [];
+    if (!bytes) return found;
+    for await (const { path, human, ai, total, length } of readRows(bytes)) {
+      for (let i = 0; i < length; i++) {
+        found.push({ path: path[i]!, human: Number(human[i]), ai: Number(ai[i]), total: Number(total[i]) });
+      }
+    }
+    return found;
+  }
+
+  #pick<T>(options: readonly T[]): T {
+    return options[Math.floor(this.#random() * options.length)] as T;
+  }
+}
+
+interface SimulatedDay {
+  range: VisitorExportRange;
+  settings: VisitorSettings;
+  nights: number;
+  /** Whether the upstream had all of the day when its last night began, in one order. */
+  wasSettled: boolean;
+  plain: VisitorPage | null;
+  plainOnce: VisitorPage | null;
+}
+
+function mulberry(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A few lines for people. */
+export function describeNights(figures: NightFigures): string {
+  const { nights, days, unmarkedWrong, stillMarked, settledDays, met, plainWrong, plainOnceWrong } = figures;
+  const share = settledDays === 0 ? 0 : (100 * stillMarked) / settledDays;
+  return [
+    `${nights} nights, ${days} days, ${met.kills} killed workers, ${met.endedRuns} ended runs, ${met.busy} answers of 429,`,
+    `${met.movingDays} readings of moving rows, ${met.shuffledDays} days that never keep an order, ${met.drifted} snapshots marked or kept for drift, ${met.provisional} provisional`,
+    `unmarked wrong days: ${unmarkedWrong.length}`,
+    `still marked three days later, upstream settled: ${stillMarked} of ${settledDays} (${share.toFixed(2)} %)`,
+    `a plain pager that reads each day on the same three nights: ${plainWrong} wrong days, none marked`,
+    `a plain pager that reads each day once: ${plainOnceWrong} wrong days, none marked`,
+  ].join('\n');
+}
