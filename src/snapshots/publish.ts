@@ -5,11 +5,19 @@
 import { createHash } from 'node:crypto';
 import type { Drift, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
 import type { PassCheckpoint } from '../pass-checkpoint.js';
-import { PARQUET_NAME, manifestKey, parquetKey, publicationKey, snapshotFolder, stagingFolder } from './layout.js';
+import {
+  PARQUET_NAME,
+  chunkKey,
+  manifestKey,
+  parquetKey,
+  publicationKey,
+  snapshotFolder,
+  stagingFolder,
+} from './layout.js';
 import { encodeManifest, isProvisional, parseManifest, readManifest, receiptOf, snapshotId } from './manifest.js';
 import { joinParquet } from './parquet.js';
 import type { SnapshotStore } from './snapshot-store.js';
-import { stagedParquet, type StagedPass } from './staging.js';
+import { StagingSpoiledError, stagedParquet, type StagedPass } from './staging.js';
 
 /** A finished pass, ready to be published. */
 export interface FinishedPass extends StagedPass {
@@ -60,13 +68,32 @@ async function publish(
   if (kept && publication === 'keep') {
     return { ...receiptOf(store, kept, true), ...(found.drift && { drift: found.drift }) };
   }
-  const manifest =
-    kept && publication === 'manifest'
-      ? { ...found, files: kept.files }
-      : await replaceParquet(store, finished, found, stillWriter);
+  const noteDown = async (manifest: SnapshotManifest) => {
+    await assertStaged(store, finished);
+    stillWriter();
+    await store.put(publicationKey(finished.range), Buffer.from(JSON.stringify({ run: finished.run, manifest })));
+  };
+  const replaces = !kept || publication === 'replace';
+  const manifest = replaces ? await replaceParquet(store, finished, found, noteDown) : { ...found, files: kept.files };
+  if (!replaces) await noteDown(manifest);
+  await assertNoted(store, finished);
   stillWriter();
   await store.put(manifestKey(finished.range), encodeManifest(manifest));
   return receiptOf(store, manifest, false);
+}
+
+/** A writer that stalled may wake when the window's next run has long swept its rows. */
+async function assertStaged(store: SnapshotStore, { range, run, pass, checkpoint }: FinishedPass): Promise<void> {
+  if (checkpoint.chunks === 0) return;
+  const size = await store.size(chunkKey(range, run, pass, checkpoint.chunks - 1));
+  if (size === null) throw new StagingSpoiledError('The staged rows were swept by another run');
+}
+
+/** Or when that run has published: the older manifest must not take the newer one's place. */
+async function assertNoted(store: SnapshotStore, { range, run }: FinishedPass): Promise<void> {
+  const note = await store.read(publicationKey(range));
+  if (note && parsePublication(note)?.run === run) return;
+  throw new StagingSpoiledError('The note of the publication was swept by another run');
 }
 
 /** Finishes what a run left between the last two writes; gives the publication that is now whole, and whose it was. */
@@ -134,13 +161,9 @@ async function replaceParquet(
   store: SnapshotStore,
   finished: FinishedPass,
   found: SnapshotManifest,
-  stillWriter: StillWriter,
+  noteDown: (manifest: SnapshotManifest) => Promise<void>,
 ): Promise<SnapshotManifest> {
-  const { range, run } = finished;
-  const noteDown = (manifest: SnapshotManifest) => {
-    stillWriter();
-    return store.put(publicationKey(range), Buffer.from(JSON.stringify({ run, manifest })));
-  };
+  const { range } = finished;
   if (found.rows === 0) {
     await noteDown(found);
     await store.remove(parquetKey(range));

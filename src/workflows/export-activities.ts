@@ -1,4 +1,4 @@
-import { proxyActivities, workflowInfo } from '@temporalio/workflow';
+import { ActivityCancellationType, proxyActivities, workflowInfo } from '@temporalio/workflow';
 import type { ExportActivities } from '../activities/visitor-export.js';
 import { exportTaskQueue } from '../contract.js';
 
@@ -8,6 +8,8 @@ export function exportActivities(): Pick<ExportActivities, 'prepareWindow' | 're
   const shared = {
     taskQueue,
     heartbeatTimeout: '20 seconds',
+    // A run that ends while its activity still writes would leave rows behind its sweep, and meet the window's next writer.
+    cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
     // What is known to be pointless is not tried again; a bug or a dead worker is, for ever.
     retry: { maximumInterval: '1 minute' },
   } as const;

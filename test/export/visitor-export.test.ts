@@ -139,7 +139,7 @@ test('paths in any script arrive as they are', async () => {
   expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.truth(range)).entries);
 });
 
-test('a cancelled export publishes nothing', async () => {
+test('a cancelled export publishes nothing and leaves nothing', async () => {
   await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', nth: 5, count: 1_000 });
   const range = rangeOf(setUp);
   await withWorkers(setUp, async () => {
@@ -149,7 +149,26 @@ test('a cancelled export publishes nothing', async () => {
     await expect(handle.result()).rejects.toThrow();
     expect((await handle.describe()).status.name).toBe('CANCELLED');
   });
-  expect(await topFolders(setUp)).not.toContain('visitors');
+  expect(await topFolders(setUp)).toEqual([]);
+});
+
+test('an export that is cancelled within a chunk sweeps only when the chunk has ended, so that no row is staged behind it', async () => {
+  await setUp.sandbox.addFault({ kind: 'delay', delayMs: 1_500, operation: 'visitors', nth: 5 });
+  const { events } = await withWorkers(setUp, async () => {
+    const handle = await startExport(setUp, rangeOf(setUp));
+    await until(async () => (await requests()) >= 5);
+    await handle.cancel();
+    await expect(handle.result()).rejects.toThrow();
+    return handle.fetchHistory();
+  });
+  const scheduled = (name: string) =>
+    events?.find((event) => event.activityTaskScheduledEventAttributes?.activityType?.name === name)?.eventId;
+  const ended = events?.find((event) => {
+    const end = event.activityTaskCompletedEventAttributes ?? event.activityTaskCanceledEventAttributes;
+    return String(end?.scheduledEventId) === String(scheduled('readChunk'));
+  });
+  expect(Number(ended?.eventId)).toBeLessThan(Number(scheduled('sweepWindow')));
+  expect(await topFolders(setUp)).toEqual([]);
 });
 
 test('a Schedule’s run exports each local day before its nominal time', async () => {

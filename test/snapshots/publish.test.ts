@@ -190,6 +190,34 @@ test('a run that dies before the parquet is replaced leaves the snapshot as it w
   expect(await globRows()).toEqual(rows(25));
 });
 
+test('a writer that stalls before its manifest finds that a newer run has published, and leaves it alone', async () => {
+  const newer = () => exportRows(store, () => rows(60), { run: 'run-2' });
+  const stalled = after(store, 'put', parquetKey(RANGE), newer);
+  await expect(exportRows(stalled, () => rows(40))).rejects.toBeInstanceOf(StagingSpoiledError);
+  expect(await published()).toMatchObject({ rows: 60, consistent: true });
+  expect(await globRows()).toEqual(rows(60));
+  expect(await readdir(root)).toEqual(['visitors']);
+});
+
+test('a writer that stalls while it copies its rows finds that a newer run has swept them, and leaves it alone', async () => {
+  const checkpoint = await readPass(store, () => rows(40));
+  const newer = () => exportRows(store, () => rows(60), { run: 'run-2' });
+  const stalled = after(store, 'read', chunkKey(RANGE, 'run-1', 1, checkpoint.chunks - 1), newer);
+  const finished = { range: RANGE, run: 'run-1', pass: 1, checkpoint, drift: null, exportedAt: FINAL };
+  await expect(publishPass(stalled, finished)).rejects.toBeInstanceOf(StagingSpoiledError);
+  expect(await published()).toMatchObject({ rows: 60, consistent: true });
+  expect(await globRows()).toEqual(rows(60));
+  expect(await readdir(root)).toEqual(['visitors']);
+});
+
+test('a run that dies before it writes the manifest alone is finished by whoever comes next', async () => {
+  await exportRows(store, () => rows(25), { exportedAt: DURING });
+  const isManifest = failing(store, manifestKey(RANGE));
+  await dying(() => exportRows(isManifest, () => rows(25), { run: 'run-2', exportedAt: FINAL }));
+  expect(await finishPublication(store, RANGE)).toMatchObject({ run: 'run-2', manifest: { provisional: false } });
+  expect(await published()).toMatchObject({ rows: 25, provisional: false });
+});
+
 test('a snapshot whose file is gone is published again', async () => {
   await exportRows(store, () => rows(25));
   await rm(inRoot(parquetKey(RANGE)));
@@ -222,6 +250,25 @@ test('the sorted rows are the same whatever the pages', async () => {
 async function stats(): Promise<unknown[]> {
   const names = await readdir(root, { recursive: true });
   return Promise.all(names.sort().map(async (name) => [name, (await stat(join(root, name))).mtimeMs]));
+}
+
+/** The store as a process sees it that stalls after one operation on this object, while others go on. */
+function after(
+  real: SnapshotStore,
+  operation: 'put' | 'read',
+  key: string,
+  meanwhile: () => Promise<unknown>,
+): SnapshotStore {
+  return new Proxy(real, {
+    get(target, name) {
+      const value = target[name as keyof SnapshotStore] as unknown;
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]) => {
+        const result = value.apply(target, args) as Promise<unknown>;
+        return name === operation && args[0] === key ? result.then(async (done) => (await meanwhile(), done)) : result;
+      };
+    },
+  });
 }
 
 /** The store as a process sees it that dies when it writes this object. */
