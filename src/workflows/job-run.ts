@@ -292,7 +292,7 @@ export class JobRun {
   /** Takes in what a watch brought; what it read before a follow-up was accepted ends nothing. */
   observe({ reading, reads, failures }: WatchJobResult, asked: WatchJobInput): void {
     const { data } = this;
-    const counts = asked.endsAtTerminal && asked.settledAt === data.settledAt;
+    const isStale = asked.settledAt !== data.settledAt;
     data.polls += reads;
     data.failures = failures;
     this.#watching = null;
@@ -300,8 +300,10 @@ export class JobRun {
     data.trouble =
       reading.kind === 'failed' ? reading.reason : reading.kind === 'missing' ? 'upstream answered 404' : null;
     data.missing =
-      reading.kind === 'missing' ? { count: reading.count, since: data.missing?.since ?? this.#now() } : null;
-    if (reading.kind === 'record') this.#read(reading.job, counts);
+      reading.kind === 'missing' && !isStale
+        ? { count: reading.count, since: data.missing?.since ?? this.#now() }
+        : null;
+    if (reading.kind === 'record') this.#read(reading.job, asked.endsAtTerminal && !isStale);
     if (reading.kind === 'settling') this.#read(reading.job, false);
     if (reading.kind === 'failed')
       data.notBefore = this.#now() + Math.min(reading.retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS);

@@ -52,18 +52,22 @@ export class ContractModel {
   readonly #terms: Terms;
   /** Clock differences between whoever tells this model and the workflow. */
   readonly #slack: number;
+  /** How much later than it must the run may end. */
+  readonly #lateness: number;
   /** When it was last told of anything. */
   #at: number;
   /** Since when no write keeps the run from ending. */
   #freeSince = 0;
   readonly #fates = new Map<string, FollowUpFate>();
+  /** All fates that an id has had. */
+  readonly #had = new Map<string, Set<FollowUpFate>>();
   readonly #prompts = new Map<string, string>();
   #turn: Turn | null = null;
   #queue: string[] = [];
   #isSending = false;
   #isJobKnown: boolean;
   #unknownSince: number | null = null;
-  #isCancelled = false;
+  #cancelledAt: number | null = null;
   #stop: Verdict | null = null;
   /** Earliest and latest end of the time to wait; they differ where the contract leaves it open. */
   #deadline: { min: number; max: number };
@@ -79,12 +83,13 @@ export class ContractModel {
   /** Terminal statuses that may end the run, and since when one must. */
   #mayEndAs = new Set<string>();
   #mustEndSince: number | null = null;
-  #answers: { id: string; state: FollowUpFate; at: number }[] = [];
+  #lastAnswers: { id: string; state: FollowUpFate }[] = [];
   #isReadCountSure = true;
 
-  constructor(terms: Terms, startedAt: number, slack = 0) {
+  constructor(terms: Terms, startedAt: number, { slack, lateness } = { slack: 0, lateness: 0 }) {
     this.#terms = terms;
     this.#slack = slack;
+    this.#lateness = lateness;
     this.#at = startedAt;
     this.#isJobKnown = terms.isAttached;
     this.#deadline = { min: startedAt + terms.deadline, max: startedAt + terms.deadline };
@@ -95,11 +100,20 @@ export class ContractModel {
   asked(at: number, id: string, prompt: string): void {
     this.#goOn(at);
     if (this.#fates.has(id) || this.#terms.usedFollowUpIds.includes(id)) return;
-    this.#fates.set(id, 'queued');
+    this.#fate(id, 'queued');
     this.#prompts.set(id, prompt);
     this.#queue.push(id);
     this.#isReadCountSure = false;
     this.#nextTurn(at);
+  }
+
+  /** It turned out that the run had ended before. */
+  neverAsked(id: string, prompt: string): void {
+    if (this.#prompts.get(id) !== prompt) return;
+    if (this.#turn?.id === id) this.#turn = null;
+    else this.#queue = this.#queue.filter((queued) => queued !== id);
+    this.#fates.delete(id);
+    this.#nextTurn(this.#at);
   }
 
   pollNow(at: number): void {
@@ -109,7 +123,7 @@ export class ContractModel {
 
   cancelRequested(at: number): void {
     this.#goOn(at);
-    this.#isCancelled = true;
+    this.#cancelledAt ??= at;
     this.#isReadCountSure = false;
   }
 
@@ -117,7 +131,6 @@ export class ContractModel {
   continuedAsNew(at: number): void {
     this.#goOn(at);
     this.#doubtReads(at);
-    if (this.#readEndedAt >= at - this.#slack) this.#noReadBefore = 0;
   }
 
   sendBegan(at: number, kind: 'create' | 'message', prompt: string): void {
@@ -131,7 +144,7 @@ export class ContractModel {
     if (this.#isSending) broken('two writes are under way');
     if (this.#unknownSince !== null) broken('a write is sent while another is unknown');
     if (this.#stop !== null) broken(`a write is sent after ${this.#stop}`);
-    if (this.#isCancelled) broken('a write is sent after the cancellation');
+    if (at > (this.#cancelledAt ?? Infinity) + this.#slack) broken('a write is sent after the cancellation');
     if (at < turn.notBefore - this.#slack) broken(`a write is sent ${turn.notBefore - at} ms too soon`);
     this.#isSending = true;
   }
@@ -186,7 +199,7 @@ export class ContractModel {
     else if (action === 'delivered') this.#settle(at, 'sent');
     else if (action === 'retry') {
       this.#turn = { ...newTurn(turn.id), isConfirmed: true };
-      if (turn.id !== null) this.#fates.set(turn.id, 'queued');
+      if (turn.id !== null) this.#fate(turn.id, 'queued');
     } else if (turn.id === null) this.#stop = 'abandoned';
     else this.#settle(at, 'unknown');
   }
@@ -234,14 +247,17 @@ export class ContractModel {
   }
 
   /** An update was answered. */
-  answered(at: number, id: string, state: FollowUpFate): void {
+  answered(_at: number, id: string, state: FollowUpFate): void {
     if (this.#terms.usedFollowUpIds.includes(id)) {
       if (state !== 'unknown') broken(`${id}, used before, was answered ${state}`);
       return;
     }
-    this.#answers.push({ id, state, at });
     const fate = this.#fates.get(id);
-    if (state !== 'abandoned' && state !== fate) broken(`an update of ${id} was answered ${state}; it is ${fate}`);
+    // Where answers take time, what was true before may be told now.
+    if (this.#slack > 0 ? this.#had.get(id)?.has(state) : state === fate) return;
+    // Those who wait are told how it ends right before it does.
+    if (state !== 'abandoned' && state !== 'unknown') broken(`an update of ${id} was answered ${state}; it is ${fate}`);
+    this.#lastAnswers.push({ id, state });
   }
 
   /** Nothing is shown as unknown: where something was, its time to decide is over. */
@@ -265,13 +281,13 @@ export class ContractModel {
     if (this.#isSending) broken(`the run ended as ${verdict} while a write was in flight`);
     if (!this.#mayEnd(at, verdict)) broken(`the run ended as ${verdict}; ${this.#expectation()}`);
     const turn = this.#turn;
-    if (turn && turn.id !== null && this.#mayHaveArrived(turn)) this.#fates.set(turn.id, 'unknown');
-    for (const [id, fate] of this.#fates) if (fate === 'queued') this.#fates.set(id, 'abandoned');
+    if (turn && turn.id !== null && this.#mayHaveArrived(turn)) this.#fate(turn.id, 'unknown');
+    for (const [id, fate] of this.#fates) if (fate === 'queued') this.#fate(id, 'abandoned');
     if (TERMINAL.includes(verdict) && [...this.#fates.values()].includes('abandoned'))
       broken('a follow-up was dropped at the end');
-    for (const { id, state } of this.#answers) {
-      if (state === 'abandoned' && this.#fates.get(id) !== 'abandoned')
-        broken(`${id} was called abandoned; it is ${this.#fates.get(id)}`);
+    for (const { id, state } of this.#lastAnswers) {
+      const fate = this.#fates.get(id);
+      if (state !== fate) broken(`an update of ${id} was answered ${state}; it is ${fate}`);
     }
   }
 
@@ -288,14 +304,14 @@ export class ContractModel {
   /** Time has come to this moment: what had to happen before has happened. */
   #goOn(at: number): void {
     const due = this.#dueAt();
-    if (due !== null && at > due + this.#slack)
+    if (due !== null && at > due + this.#lateness)
       broken(`the run should have ended ${at - due} ms ago: ${this.#expectation()}`);
     this.#at = at;
   }
 
   #dueAt(): number | null {
     if (this.#isSending) return null;
-    if (this.#isCancelled || this.#stop !== null) return this.#at;
+    if (this.#cancelledAt !== null || this.#stop !== null) return this.#at;
     if (this.#unknownSince !== null || (this.#turn?.unknownSends ?? 0) > 0) return null;
     if (this.#missing && this.#missing.sure >= LOST.count && this.#missing.since === -1) return this.#at;
     if (this.#mustEndSince !== null) {
@@ -306,7 +322,7 @@ export class ContractModel {
   }
 
   #mayEnd(at: number, verdict: Verdict): boolean {
-    if (this.#isCancelled) return verdict === 'canceled';
+    if (this.#cancelledAt !== null) return verdict === 'canceled';
     if (this.#stop !== null) return verdict === this.#stop;
     if (this.#unknownSince !== null || (this.#turn?.unknownSends ?? 0) > 0) return false;
     if (verdict === 'timedOut') return at >= this.#deadline.min - this.#slack;
@@ -315,7 +331,7 @@ export class ContractModel {
   }
 
   #expectation(): string {
-    if (this.#isCancelled) return 'it was cancelled';
+    if (this.#cancelledAt !== null) return 'it was cancelled';
     if (this.#stop !== null) return `it had to end as ${this.#stop}`;
     const idle = this.#isIdle ? 'nothing waits' : 'writes wait';
     const missing = this.#missing ? `, ${this.#missing.count} times 404` : '';
@@ -347,14 +363,16 @@ export class ContractModel {
   }
 
   #settle(at: number, fate: 'sent' | 'rejected' | 'unknown'): void {
-    this.#fates.set(this.#turn!.id!, fate);
+    this.#fate(this.#turn!.id!, fate);
     this.#turn = null;
     this.#doubtReads(at);
     if (fate !== 'rejected') {
+      // Nobody can tell apart what is accepted in one moment.
+      const isSame = this.#settledAt === at + this.#terms.settle;
       this.#settledAt = at + this.#terms.settle;
       this.#mayEndAs.clear();
       this.#mustEndSince = null;
-      this.#missing = null;
+      this.#missing = isSame && this.#missing ? { ...this.#missing, sure: 0 } : null;
       this.#restartClock(at);
     }
     this.#nextTurn(at);
@@ -364,23 +382,28 @@ export class ContractModel {
     this.#deadline = { min: at + this.#terms.deadline, max: at + this.#terms.deadline };
   }
 
+  #fate(id: string, fate: FollowUpFate): void {
+    this.#fates.set(id, fate);
+    this.#had.set(id, (this.#had.get(id) ?? new Set()).add(fate));
+  }
+
   #unknown(at: number, turn: Turn): void {
     if (this.#terms.onUnknownOutcome === 'ask') {
       this.#unknownSince = at;
-      if (turn.id !== null) this.#fates.set(turn.id, 'unknown');
+      if (turn.id !== null) this.#fate(turn.id, 'unknown');
       return;
     }
     turn.unknownSends += 1;
     turn.notBefore = at + Math.min(1_000 * 2 ** (turn.unknownSends - 1), 300_000);
     if (this.#terms.onUnknownOutcome === 'retry' && turn.unknownSends < 5) return;
     this.#stop = 'UnknownOutcome';
-    if (turn.id !== null) this.#fates.set(turn.id, 'unknown');
+    if (turn.id !== null) this.#fate(turn.id, 'unknown');
   }
 
   /** When nobody has decided in time, the contract does. */
   #decideInTime(at: number, isInclusive: boolean): void {
     const { decideWithin } = this.#terms;
-    if (this.#unknownSince === null || decideWithin === null || this.#isCancelled) return;
+    if (this.#unknownSince === null || decideWithin === null || this.#cancelledAt !== null) return;
     const due = this.#unknownSince + decideWithin;
     if (at < due - (isInclusive ? this.#slack : 0) || (at === due && !isInclusive)) return;
     this.#clockGoesOn(due);
@@ -424,7 +447,10 @@ export class ContractModel {
 
   /** What was read at this very moment, or is being read, may not reach the run. */
   #doubtReads(at: number): void {
-    if (this.#readEndedAt >= at - this.#slack) this.#mustEndSince = null;
+    if (this.#readEndedAt >= at - this.#slack) {
+      this.#mustEndSince = null;
+      this.#noReadBefore = 0;
+    }
     for (const read of this.#reads.values()) read.isDoubtful = true;
     this.#mayReadAtOnce = true;
     this.#isReadCountSure = false;

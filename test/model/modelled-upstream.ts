@@ -13,6 +13,8 @@ import type { ReadAnswer, Scenario, WriteAnswer } from './scenario.js';
 
 /** What the upstream needs of its world, and whom it tells. */
 export interface World {
+  /** A call has come in. */
+  arrive(): Promise<void>;
   wait(ms: number): Promise<void>;
   /** The worker dies with the call. */
   die(): void;
@@ -36,6 +38,7 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
 
   async function write(kind: 'create' | 'message', prompt: string, answers: WriteAnswer[]): Promise<JobRecord | null> {
     const answer = answers.shift() ?? { kind: 'taken', takesMs: 0 };
+    await world.arrive();
     world.sendBegan(kind, prompt);
     if (answer.kind === 'workerDies') {
       world.die();
@@ -52,6 +55,7 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
     createJob: async ({ prompt }) => ({ id: 'job-1', job: await write('create', prompt, creates) }),
     sendMessage: ({ prompt }) => write('message', prompt, messages),
     async getJob() {
+      await world.arrive();
       const number = world.readBegan();
       const answer: ReadAnswer = reads.shift() ?? { kind: scenario.lastly, takesMs: 0, times: 1 };
       if (answer.takesMs > 0) await world.wait(answer.takesMs);

@@ -4,6 +4,7 @@ import { createActivities, type WriteResult } from '../../src/activities/index.j
 import type { AgentJobInput, AgentJobResult, JobState } from '../../src/contract.js';
 import { noMetrics } from '../../src/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
+import { expectEqual, fatesOf, logged } from './comparison.js';
 import { BrokenPromise, ContractModel } from './contract-model.js';
 import { inputOf, modelledUpstream } from './modelled-upstream.js';
 import { HORIZON_MS, type Action, type Decision, type Scenario } from './scenario.js';
@@ -52,6 +53,7 @@ class Rehearsal {
       this.#log.push(`${(this.#now - startedAt) / 1_000} s ${what}`),
     );
     const upstream = modelledUpstream(scenario, {
+      arrive: () => Promise.resolve(),
       wait: (ms) => new Promise((resolve) => this.simulation.agenda.add(this.#now + ms, 'outside', () => resolve())),
       die: () => {
         dieHere();
@@ -131,7 +133,7 @@ class Rehearsal {
     if (this.simulation.end || this.#broken) return;
     const state = this.simulation.query<JobState>('jobState');
     if (!state.unknown) this.#model.nothingUnknown(this.#now);
-    const shown = state.followUps.map(({ id, state: fate }) => ({ id, state: fate }));
+    const shown = fatesOf(state.followUps);
     if (state.phase !== 'done') expectEqual('follow-ups', shown, this.#model.followUps);
     const { unknownSince } = this.#model;
     const since = unknownSince === null ? null : new Date(unknownSince).toISOString();
@@ -167,11 +169,7 @@ class Rehearsal {
     const state = this.simulation.query<JobState>('jobState');
     const verdict = verdictOf(end);
     this.#model.ended(this.#now, verdict);
-    expectEqual(
-      'follow-ups at the end',
-      state.followUps.map(({ id, state: fate }) => ({ id, state: fate })),
-      this.#model.followUps,
-    );
+    expectEqual('follow-ups at the end', fatesOf(state.followUps), this.#model.followUps);
     expectEqual('used ids', state.usedFollowUpIds, this.#model.usedIds);
     expectEqual('phase', state.phase, 'done');
     if (end.kind !== 'completed') return;
@@ -204,28 +202,4 @@ function newWorker(upstream: Upstream, laneClock: () => number): Record<string, 
 function verdictOf(end: End): string {
   if (end.kind === 'completed') return (end.result as AgentJobResult).outcome;
   return end.kind === 'canceled' ? 'canceled' : ((end.error as { type?: string }).type ?? 'unknown failure');
-}
-
-function expectEqual(what: string, actual: unknown, expected: unknown): void {
-  const [a, e] = [JSON.stringify(actual), JSON.stringify(expected)];
-  if (a !== e) throw new BrokenPromise(`${what}: ${a} instead of ${e}`);
-}
-
-/** The same object, whose calls are told. */
-function logged<T extends object>(target: T, tell: (call: string) => void): T {
-  return new Proxy(target, {
-    get(_, name) {
-      const value = Reflect.get(target, name) as unknown;
-      if (typeof value !== 'function') return value;
-      return (...args: unknown[]) => {
-        tell(
-          `${String(name)}(${args
-            .slice(1)
-            .map((arg) => JSON.stringify(arg))
-            .join(', ')})`,
-        );
-        return value.apply(target, args) as unknown;
-      };
-    },
-  });
 }

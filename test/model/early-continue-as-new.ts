@@ -1,0 +1,20 @@
+/** A workflow interceptor for tests: suggests to continue as new after so many events as the memo `eventsPerRun` says. */
+import { workflowInfo, type WorkflowInterceptorsFactory } from '@temporalio/workflow';
+import { getActivator } from '@temporalio/workflow/lib/global-attributes.js';
+
+export const interceptors: WorkflowInterceptorsFactory = () => ({
+  internals: [
+    {
+      activate(input, next) {
+        const { eventsPerRun } = workflowInfo().memo ?? {};
+        if (typeof eventsPerRun === 'number') {
+          getActivator().mutateWorkflowInfo((info) => ({
+            ...info,
+            continueAsNewSuggested: info.historyLength > eventsPerRun,
+          }));
+        }
+        next(input);
+      },
+    },
+  ],
+});

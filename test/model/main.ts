@@ -1,0 +1,14 @@
+/** `npm run model -- --runs 5000 [--scenarios 200] [--seed S]`: more of the model's runs than `npm test` makes. */
+import { parseArgs } from 'node:util';
+import { startVitest } from 'vitest/node';
+
+const { values } = parseArgs({
+  options: { runs: { type: 'string' }, scenarios: { type: 'string' }, seed: { type: 'string' } },
+});
+const number = (text: string | undefined) => (text === undefined ? null : Number(text));
+const modelRuns = {
+  rehearsed: number(values.runs) ?? 5_000,
+  performed: number(values.scenarios) ?? 0,
+  seed: number(values.seed),
+};
+await startVitest('test', ['test/model'], { watch: false, maxWorkers: 1, provide: { modelRuns } });

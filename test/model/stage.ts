@@ -1,0 +1,88 @@
+/** A worker on a time-skipping server, for one scenario after the other: the upstream is another each time. */
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { activityInfo } from '@temporalio/activity';
+import type { WorkflowHandle } from '@temporalio/client';
+import type { TestWorkflowEnvironment } from '@temporalio/testing';
+import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
+import { createActivities, type WriteResult } from '../../src/activities/index.js';
+import type { AgentJobInput } from '../../src/contract.js';
+import { noMetrics } from '../../src/metrics.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
+import type { agentJob } from '../../src/workflows/index.js';
+import { startTimeSkipping } from '../support/time-skipping.js';
+import { createTestWorker } from '../support/worker.js';
+
+export interface Stage {
+  environment: TestWorkflowEnvironment;
+  /** Set for each scenario. */
+  upstream: Upstream;
+  /** Told of each write's result before the workflow is. */
+  onWritten: (result: WriteResult) => void;
+  start(input: AgentJobInput, options: { memo: Record<string, unknown> }): Promise<WorkflowHandle<typeof agentJob>>;
+  stop(): Promise<void>;
+}
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+export async function setUpStage(): Promise<Stage> {
+  const environment = await startTimeSkipping();
+  const { client, nativeConnection: connection } = environment;
+  const taskQueue = `model-${randomUUID()}`;
+  const shutdown = new AbortController();
+  const worker = await createTestWorker({
+    connection,
+    taskQueue,
+    activities: activitiesOf(() => stage, shutdown.signal),
+    workflowBundle: await bundleWorkflowCode({
+      workflowsPath: here('../../src/workflows/index.ts'),
+      payloadConverterPath: here('../../src/workflows/payload-converter.ts'),
+      workflowInterceptorModules: [here('early-continue-as-new.ts')],
+      logger: new DefaultLogger('WARN'),
+    }),
+  });
+  const running = worker.run();
+  const stage: Stage = {
+    environment,
+    upstream: null as unknown as Upstream,
+    onWritten: () => {},
+    start: (input, { memo }) =>
+      client.workflow.start<typeof agentJob>('agentJob', {
+        taskQueue,
+        workflowId: `agent-job/model/${randomUUID()}`,
+        args: [input],
+        memo,
+        workflowExecutionTimeout: '400 days',
+      }),
+    async stop() {
+      shutdown.abort();
+      worker.shutdown();
+      await running;
+      await environment.teardown();
+    },
+  };
+  return stage;
+}
+
+/** The real activities over the upstream of the moment. Lanes of their own for each scenario: they outlive a job. */
+function activitiesOf(stage: () => Stage, shutdownSignal: AbortSignal): object {
+  let made: { upstream: Upstream; activities: ReturnType<typeof createActivities> } | null = null;
+  const present = () => {
+    const { upstream } = stage();
+    if (made?.upstream !== upstream) {
+      const laneClock = () => activityInfo().currentAttemptScheduledTimestampMs;
+      made = { upstream, activities: createActivities({ upstream, shutdownSignal, metrics: noMetrics, laneClock }) };
+    }
+    return made.activities;
+  };
+  const told = (result: WriteResult) => {
+    stage().onWritten(result);
+    return result;
+  };
+  type Activities = ReturnType<typeof createActivities>;
+  return {
+    createJob: async (input: Parameters<Activities['createJob']>[0]) => told(await present().createJob(input)),
+    sendMessage: async (input: Parameters<Activities['sendMessage']>[0]) => told(await present().sendMessage(input)),
+    watchJob: (input: Parameters<Activities['watchJob']>[0]) => present().watchJob(input),
+  } satisfies Activities;
+}
