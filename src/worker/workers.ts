@@ -39,6 +39,7 @@ export function jobOptions({
 }: Pick<WorkerConfig, 'upstreamRequestsPerSecond'>): Partial<WorkerOptions> {
   return {
     ...draining,
+    ...unhurried,
     maxConcurrentActivityTaskExecutions: MAX_JOB_ACTIVITIES,
     maxCachedWorkflows: cachedWorkflows(),
     workflowTaskPollerBehavior: { type: 'autoscaling' },
@@ -59,6 +60,12 @@ function exportOptions(): Partial<WorkerOptions> {
 
 // A write takes at most 20 seconds, a little more to record it; the process ends within 25 seconds.
 const draining: Partial<WorkerOptions> = { shutdownGraceTime: '22 seconds', shutdownForceTime: '24 seconds' };
+
+/**
+ * The SDK breaks off an activation after 5 seconds of the clock, in which a process that was stopped or starved has done nothing
+ * wrong; its cancellation scope then stays behind, and later workflows of that thread neither see nor replay a cancellation.
+ */
+const unhurried: { isolateExecutionTimeout: string } = { isolateExecutionTimeout: '1 day' };
 
 function cachedWorkflows(): number {
   const limit = process.constrainedMemory();

@@ -29,6 +29,14 @@ const MUTANTS: Mutant[] = [
     title: 'killed after the answer',
   },
   {
+    name: 'no fence, seen by the audit of the books',
+    file: 'src/activities/write-fence.ts',
+    find: '  await markSent();\n',
+    replace: '  void markSent;\n',
+    test: 'test/chaos/short.test.ts',
+    title: 'no job is made twice and no follow-up lost',
+  },
+  {
     name: 'fence after the send',
     file: 'src/activities/agent-job.ts',
     find: '  const mayStillSend = await raiseFence();\n  try {\n    const { id, job } = await send(mayStillSend);\n',
