@@ -18,8 +18,7 @@ export function addAttention(program: Command): void {
             tell(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`);
             process.exitCode = EXIT.error;
           } else if (json) printJson(toLine(item));
-          else
-            print(`${describe(item)}\nSettle with    ${hint(globals, ['resolve', item.workflowId, choices(item)])}\n`);
+          else print(`${describe(item, hint(globals, ['resolve', item.workflowId, choices(item)]))}\n`);
         }
         if (count === 0 && !json) print('nothing needs attention');
       }),
@@ -30,7 +29,7 @@ function toLine({ workflowId, projectId, jobId, unknown }: AttentionItem) {
   return { workflowId, projectId, jobId, ...unknown };
 }
 
-function describe({ workflowId, projectId, jobId, unknown }: AttentionItem): string {
+function describe({ workflowId, projectId, jobId, unknown }: AttentionItem, settle: string): string {
   return fields([
     ['Workflow', workflowId],
     ['Project', projectId],
@@ -43,6 +42,7 @@ function describe({ workflowId, projectId, jobId, unknown }: AttentionItem): str
       'Check upstream',
       unknown?.kind === 'create' ? 'is there a job with this prompt?' : 'does the job show this message?',
     ],
+    ['Settle with', settle],
   ]);
 }
 

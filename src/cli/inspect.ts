@@ -46,7 +46,11 @@ function describeState(workflowId: string, state: JobState, settle: string): str
     ['Last change', readableTime(state.lastChangeAt)],
     ['Reads', String(state.polls)],
     ['Follow-ups', state.followUps.map(({ id, state: fate }) => `${id}: ${fate}`).join(', ')],
-    ['Unknown', unknown && `${unknown.kind} ${unknown.followUpId ?? ''} since ${unknown.since}: ${unknown.reason}`],
+    [
+      'Unknown',
+      unknown &&
+        `${[unknown.kind, unknown.followUpId].filter(Boolean).join(' ')} since ${unknown.since}: ${unknown.reason}`,
+    ],
   ]);
   return unknown === null ? lines : `${lines}\nSettle it with: ${settle}`;
 }

@@ -49,6 +49,8 @@ async function resolveOne(
     throw new UsageError('name the workflow and the action, or give --from');
   }
   const { jobId, since, followUpId } = flags;
+  if (action === 'adopt' && jobId === undefined)
+    throw new UsageError('adopt needs --job-id, the job that the create made');
   const resolution = await readResolution({ workflowId, action, jobId, since, followUpId });
   await withSession(command, async ({ jobs, signal }) => {
     const unknown = await readUnknown(jobs, resolution, signal);

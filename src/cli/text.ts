@@ -45,5 +45,5 @@ export function hint(
     ...(namespace === undefined ? [] : ['--namespace', namespace]),
     ...(taskQueue === undefined ? [] : ['--task-queue', taskQueue]),
   ];
-  return ['agent-jobs', ...options, ...words].map(shellWord).join(' ');
+  return ['npx', 'agent-jobs', ...options, ...words].map(shellWord).join(' ');
 }

@@ -18,7 +18,7 @@ test.each([
   [['follow-up', 'w', '--id', '', 'do it'], 'id must be'],
   [['resolve', 'w'], 'name the workflow and the action'],
   [['resolve', 'w', 'forget'], 'action must be one of adopt'],
-  [['resolve', 'w', 'adopt'], 'jobId must be'],
+  [['resolve', 'w', 'adopt'], 'adopt needs --job-id'],
   [['wait'], "missing required argument 'workflow-id'"],
 ])(
   '%j is told with the usage, and exits 2',
