@@ -102,7 +102,7 @@ describe('a write that is answered', () => {
 
   test('a 2xx to a message is proof even where its body never ends or is cut off', async () => {
     const half = 'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"id":';
-    const stalled = await setUp(() => half, { timeoutMs: 300 });
+    const stalled = await setUp(() => half, { timeoutMs: 1_000 });
     expect(await stalled.message()).toBeNull();
     const cut = await setUp((_, socket) => void socket.end(half));
     expect(await cut.message()).toBeNull();
@@ -193,7 +193,7 @@ test('an endless body is cut off at the cap and its connection closed', async ()
 
 test('a stalled answer and a stalled body end at the time limit', async () => {
   for (const text of [undefined, 'HTTP/1.1 201 X\r\ncontent-length: 99\r\n\r\n{']) {
-    const { create, raw } = await setUp(() => text, { timeoutMs: 250 });
+    const { create, raw } = await setUp(() => text, { timeoutMs: 1_000 });
     const rejection = await rejectionOf(create());
     expect(rejection).toBeInstanceOf(UnknownOutcomeError);
     expect(rejection.message).toContain('within 0.25 s');
