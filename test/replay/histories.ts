@@ -8,13 +8,26 @@ export function historiesFolder(version: string = packageJson.version): URL {
   return new URL(`${version}/`, ROOT);
 }
 
-/** Every history that any version has recorded, by version and scenario. */
-export async function recordedHistories(): Promise<{ name: string; history: object }[]> {
+/** A recorded history, and the id under which it was lived: an export asks for its own, so a replay must be told it. */
+export interface RecordedHistory {
+  /** Version and scenario. */
+  name: string;
+  workflowId: string;
+  history: History;
+}
+
+interface History {
+  events: [{ workflowExecutionStartedEventAttributes: { workflowId: string } }, ...object[]];
+}
+
+/** Every history that any version has recorded. */
+export async function recordedHistories(): Promise<RecordedHistory[]> {
   const files = (await readdir(ROOT, { recursive: true })).filter((file) => file.endsWith('.json')).sort();
   return Promise.all(
-    files.map(async (file) => ({
-      name: file.replace(/\.json$/, ''),
-      history: JSON.parse(await readFile(new URL(file, ROOT), 'utf8')) as object,
-    })),
+    files.map(async (file) => {
+      const history = JSON.parse(await readFile(new URL(file, ROOT), 'utf8')) as History;
+      const { workflowId } = history.events[0].workflowExecutionStartedEventAttributes;
+      return { name: file.replace(/\.json$/, ''), workflowId, history };
+    }),
   );
 }

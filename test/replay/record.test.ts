@@ -2,14 +2,17 @@
  * Records the histories of this version: `npm run record-histories`. It only adds: a history that a release has
  * recorded is what running jobs look like, and must replay for ever.
  */
+import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { DevServer } from '../../src/embedded/dev-server.js';
+import { setUpExport, rangeOf, startExport, withWorkers } from '../export/export.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { EXPORT_SCENARIOS, type ExportHandle, type ExportScenario } from './export-scenarios.js';
 import { historiesFolder } from './histories.js';
 import { SCENARIOS, type Handle, type Scenario } from './scenarios.js';
 
@@ -32,16 +35,21 @@ describe.runIf(process.env['RECORD_HISTORIES'])('record', () => {
   });
 
   test.concurrent.for(Object.entries(SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
-    const histories = await live(server, name, scenario);
-    expect(histories.length).toBeGreaterThan(0);
-    for (const [i, json] of histories.entries()) await keep(`${name}${i ? `-${i + 1}` : ''}`, json);
+    await keep(name, await live(server, name, scenario));
+  });
+
+  test.concurrent.for(Object.entries(EXPORT_SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
+    await keep(name, await liveExport(server, scenario));
   });
 });
 
-async function keep(name: string, json: string): Promise<void> {
-  const file = new URL(`${name}.json`, historiesFolder());
+async function keep(name: string, histories: readonly string[]): Promise<void> {
+  expect(histories.length).toBeGreaterThan(0);
   await mkdir(historiesFolder(), { recursive: true });
-  if (!existsSync(file)) await writeFile(file, json);
+  for (const [i, json] of histories.entries()) {
+    const file = new URL(`${name}${i ? `-${i + 1}` : ''}.json`, historiesFolder());
+    if (!existsSync(file)) await writeFile(file, json);
+  }
 }
 
 /** Lives a scenario and tells the history of each of its runs. */
@@ -60,11 +68,42 @@ async function live(server: TestServer, name: string, { input, upstream: prepare
   }
 }
 
+/** Lives a scenario of the export and tells the history of each of its runs, its children's too. */
+async function liveExport(shared: TestServer, { visitors, prepare, start }: ExportScenario): Promise<string[]> {
+  const server = { ...shared, taskQueue: `record-${randomUUID()}` };
+  const setUp = await setUpExport(server, visitors ? { visitors } : {});
+  try {
+    await prepare?.(setUp);
+    return await withWorkers(setUp, async () => {
+      const handles = (await start?.(setUp)) ?? [await startExport(setUp, rangeOf(setUp))];
+      const histories: string[] = [];
+      for (const handle of handles) {
+        await handle.result().catch(() => {});
+        histories.push(...(await historiesOf(server, handle.workflowId, await firstRunOf(handle))));
+      }
+      return histories;
+    });
+  } finally {
+    await setUp.close();
+  }
+}
+
+/** A window's own id may have had several chains of runs: a handle from a start knows its own. */
+async function firstRunOf(handle: ExportHandle): Promise<string> {
+  const { firstExecutionRunId } = handle as { firstExecutionRunId?: string };
+  return firstExecutionRunId ?? (await handle.describe()).runId;
+}
+
+/** The histories of a chain of runs, each followed by its children's. */
 async function historiesOf(server: TestServer, workflowId: string, firstRunId: string): Promise<string[]> {
   const histories: string[] = [];
   for (let runId: string | undefined = firstRunId; runId;) {
     const history = await server.client.workflow.getHandle(workflowId, runId).fetchHistory();
     histories.push(historyToJSON(history));
+    for (const { childWorkflowExecutionStartedEventAttributes: started } of history.events ?? []) {
+      const { workflowId: childId, runId: childRunId } = started?.workflowExecution ?? {};
+      if (childId && childRunId) histories.push(...(await historiesOf(server, childId, childRunId)));
+    }
     runId = history.events?.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId ?? undefined;
   }
   return histories;

@@ -1,0 +1,123 @@
+/** One short life of `visitorExport` per path through the workflow, as `scenarios.ts` has them of `agentJob`. */
+import { randomUUID } from 'node:crypto';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { WorkflowHandle } from '@temporalio/client';
+import type { VisitorExportInput } from '../../src/contract.js';
+import type { SandboxOptions } from '../../src/testing.js';
+import type { visitorExport } from '../../src/workflows/index.js';
+import { rangeOf, startExport, until, visitorRequests, type ExportSetUp } from '../export/export.js';
+
+export type ExportHandle = WorkflowHandle<typeof visitorExport>;
+
+export interface ExportScenario {
+  visitors?: SandboxOptions['visitors'];
+  /** Prepares upstream and store before the start. */
+  prepare?: (setUp: ExportSetUp) => Promise<unknown>;
+  /** Starts the runs, and does meanwhile what others would; the recorder waits for their ends. The window's own run unless told otherwise. */
+  start?: (setUp: ExportSetUp) => Promise<ExportHandle[]>;
+}
+
+const ROWS = { rows: 600 };
+const REJECTED = { kind: 'status', status: 404, operation: 'visitors' } as const;
+const BUSY = { kind: 'status', status: 429, operation: 'visitors' } as const;
+const AGAIN_AND_AGAIN = 1_000;
+
+/** A run under an id of its own, which writes through the window's. */
+const startAside = (setUp: ExportSetUp) => startExport(setUp, rangeOf(setUp), `export-${randomUUID()}`);
+
+export const EXPORT_SCENARIOS: Record<string, ExportScenario> = {
+  'export-one-day': { visitors: ROWS },
+  'export-no-rows': { visitors: { rows: 0 } },
+  'export-twice': {
+    visitors: ROWS,
+    start: async (setUp) => {
+      const first = await startExport(setUp, rangeOf(setUp));
+      await first.result();
+      return [first, await startExport(setUp, rangeOf(setUp))];
+    },
+  },
+  'export-under-another-id': { visitors: ROWS, start: async (setUp) => [await startAside(setUp)] },
+  'export-waits-its-turn': {
+    visitors: ROWS,
+    prepare: ({ sandbox }) => sandbox.addFault({ kind: 'delay', delayMs: 2_000, operation: 'visitors' }),
+    start: async (setUp) => {
+      const writer = await startExport(setUp, rangeOf(setUp));
+      return [writer, await startAside(setUp)];
+    },
+  },
+  'export-nights': { visitors: ROWS, start: (setUp) => startNights(setUp, 2) },
+  'export-nights-one-rejected': {
+    visitors: ROWS,
+    prepare: ({ sandbox }) => sandbox.addFault(REJECTED),
+    start: (setUp) => startNights(setUp, 2),
+  },
+  'export-drift-and-repeat': { visitors: { ...ROWS, drift: [{ kind: 'swap', atOffset: 249 }] } },
+  'export-inconsistent': { visitors: { ...ROWS, drift: [{ kind: 'swap', times: AGAIN_AND_AGAIN }] } },
+  'export-invalid-input': { start: (setUp) => startWrong(setUp, { dateTo: '2026-01-01' }) },
+  'export-nights-without-schedule': { start: (setUp) => startWrong(setUp, { timeZone: 'UTC' }) },
+  'export-rejected': {
+    visitors: ROWS,
+    prepare: ({ sandbox }) => sandbox.addFault({ ...REJECTED, nth: 2 }),
+  },
+  'export-busy': {
+    visitors: ROWS,
+    prepare: ({ sandbox }) => sandbox.addFault({ ...BUSY, retryAfter: 1, nth: 2 }),
+  },
+  'export-store-refuses': {
+    visitors: ROWS,
+    prepare: ({ root }) => writeFile(join(root, 'staging'), 'in the way'),
+    start: async (setUp) => {
+      const handle = await startExport(setUp, rangeOf(setUp));
+      await new Promise((done) => setTimeout(done, 1_500));
+      await rm(join(setUp.root, 'staging'));
+      return [handle];
+    },
+  },
+  'export-cancelled': {
+    visitors: ROWS,
+    prepare: ({ sandbox }) => sandbox.addFault({ ...BUSY, nth: 2, count: AGAIN_AND_AGAIN }),
+    start: async (setUp) => {
+      const handle = await startExport(setUp, rangeOf(setUp));
+      await until(async () => (await visitorRequests(setUp)) >= 2);
+      await handle.cancel();
+      return [handle];
+    },
+  },
+  'export-continue-as-new': {
+    visitors: { rows: 5_500 },
+    // Every second request is refused, so that each page is a chunk of its own.
+    prepare: async ({ sandbox }) => {
+      for (let nth = 2; nth <= 60; nth += 2) await sandbox.addFault({ ...BUSY, retryAfter: 1, nth });
+    },
+  },
+};
+
+async function startWrong(setUp: ExportSetUp, wrong: object): Promise<ExportHandle[]> {
+  const { projectId, dateFrom } = rangeOf(setUp);
+  const input = 'timeZone' in wrong ? { projectId, ...wrong } : { projectId, dateFrom, ...wrong };
+  return [await startExport(setUp, input as VisitorExportInput, `export-${randomUUID()}`)];
+}
+
+/** A run as a Schedule starts it. */
+async function startNights({ server, projectId }: ExportSetUp, days: number): Promise<ExportHandle[]> {
+  const scheduleId = `schedule-${projectId}`;
+  const schedule = await server.client.schedule.create({
+    scheduleId,
+    spec: { intervals: [{ every: '1 day' }] },
+    state: { paused: true },
+    action: {
+      type: 'startWorkflow',
+      workflowType: 'visitorExport',
+      workflowId: scheduleId,
+      taskQueue: server.taskQueue,
+      args: [{ projectId, timeZone: 'Europe/Paris', days }],
+    },
+  });
+  const night = new Date('2026-03-10T00:00:00Z');
+  await schedule.backfill({ start: new Date(night.getTime() - 1_000), end: night, overlap: 'ALLOW_ALL' });
+  const handle: ExportHandle = server.client.workflow.getHandle(`${scheduleId}-2026-03-10T00:00:00Z`);
+  await until(() => handle.describe().then(Boolean, () => false));
+  await schedule.delete();
+  return [handle];
+}
