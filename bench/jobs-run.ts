@@ -51,7 +51,7 @@ export async function runJobs(
   await upstream.control.resetCounts();
   const idleCores = await idleRate(bench, worker);
   const actionsBefore = await temporal.actions();
-  const peakMemory = watchMemory([worker.pid], 500);
+  const peakMemory = watchMemory([worker.pid], 2_000);
   const before = cpuUse(bench, worker);
   const startedAt = Date.now();
   const ended = await Promise.all(

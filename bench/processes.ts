@@ -33,19 +33,31 @@ export function ownCpuMs(): number {
 
 /** Memory of these processes and all below them, in MiB; a page that several share counts once. */
 export function memoryMiB(pids: readonly number[]): number {
-  return sum(tree(pids), (pid) => {
-    const kib = /^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1];
-    return Number(kib ?? 0) / 1_024;
-  });
+  return sum(tree(pids), ownMemoryMiB);
 }
 
-/** Samples memory until stopped, and then tells the peak in MiB. */
+function ownMemoryMiB(pid: number): number {
+  const kib = /^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1];
+  return Number(kib ?? 0) / 1_024;
+}
+
+/** Samples the memory of processes that start no others, until stopped, and then tells the peak in MiB. */
 export function watchMemory(pids: readonly number[], everyMs: number): () => number {
-  let peak = memoryMiB(pids);
-  const timer = setInterval(() => (peak = Math.max(peak, memoryMiB(pids))), everyMs);
+  // Looking for children means looking at every process there is: too dear to do while CPU is measured.
+  return peakOf(() => sum(pids, ownMemoryMiB), everyMs);
+}
+
+/** As `watchMemory`, with all processes below the given ones. */
+export function watchTreeMemory(pids: readonly number[], everyMs: number): () => number {
+  return peakOf(() => memoryMiB(pids), everyMs);
+}
+
+function peakOf(look: () => number, everyMs: number): () => number {
+  let peak = look();
+  const timer = setInterval(() => (peak = Math.max(peak, look())), everyMs);
   return () => {
     clearInterval(timer);
-    return Math.max(peak, memoryMiB(pids));
+    return Math.max(peak, look());
   };
 }
 

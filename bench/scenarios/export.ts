@@ -7,7 +7,7 @@ import type { OwnedProcess } from '../../src/embedded/child-process.js';
 import type { Bench } from '../contender.js';
 import type { Figures } from '../figures.js';
 import { oursClient } from '../ours.js';
-import { cpuMs, ownCpuMs, watchMemory } from '../processes.js';
+import { cpuMs, ownCpuMs, watchMemory, watchTreeMemory } from '../processes.js';
 
 const FETCH_LOOP = fileURLToPath(new URL('../export/fetch-loop.mjs', import.meta.url));
 const DLT = fileURLToPath(new URL('../export/dlt-export.py', import.meta.url));
@@ -57,7 +57,7 @@ async function exportWithProgram(bench: Bench, rows: number, program: string, ar
   const env = { ...process.env, RUNTIME__DLTHUB_TELEMETRY: 'false' };
   const startedAt = Date.now();
   const child = spawn(program, args, { env, stdio: ['ignore', 'ignore', 'inherit'] });
-  const peak = watchMemory([child.pid ?? 0], 200);
+  const peak = watchTreeMemory([child.pid ?? 0], 200);
   let used = 0;
   const look = setInterval(() => (used = Math.max(used, cpuMs([child.pid ?? 0]))), 50);
   const [code] = (await once(child, 'exit')) as [number | null];
