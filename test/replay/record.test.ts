@@ -35,16 +35,19 @@ describe.runIf(process.env['RECORD_HISTORIES'])('record', () => {
   });
 
   test.concurrent.for(Object.entries(SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
-    await keep(name, await live(server, name, scenario));
+    const histories = await live(server, name, scenario);
+    expect(histories.length).toBeGreaterThan(0);
+    await keep(name, histories);
   });
 
   test.concurrent.for(Object.entries(EXPORT_SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
-    await keep(name, await liveExport(server, scenario));
+    const histories = await liveExport(server, scenario);
+    expect(histories.length).toBeGreaterThan(0);
+    await keep(name, histories);
   });
 });
 
 async function keep(name: string, histories: readonly string[]): Promise<void> {
-  expect(histories.length).toBeGreaterThan(0);
   await mkdir(historiesFolder(), { recursive: true });
   for (const [i, json] of histories.entries()) {
     const file = new URL(`${name}${i ? `-${i + 1}` : ''}.json`, historiesFolder());
