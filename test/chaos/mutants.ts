@@ -139,7 +139,10 @@ function passes({ test, title }: { test: string; title: string }, mutant: Mutant
     if (mutant) mutate(copy, mutant);
     // A mutant that does not build would fail every test.
     if (run(copy, ['npm', 'run', 'build', '--silent']).status !== 0) throw new Error(`${mutant?.name}: does not build`);
-    return run(copy, ['npx', 'vitest', 'run', test, '-t', title, '--maxWorkers=1']).status === 0;
+    const { status, stdout } = run(copy, ['npx', 'vitest', 'run', test, '-t', title, '--maxWorkers=1']);
+    // A title that fits nothing would let every mutant live.
+    if (!/ (passed|failed)/.test(stdout)) throw new Error(`${test} has no test "${title}"`);
+    return status === 0;
   } finally {
     rmSync(copy, { recursive: true, force: true });
   }
@@ -155,8 +158,8 @@ function mutate(copy: string, { name, file, find, replace }: Mutant): void {
   );
 }
 
-function run(cwd: string, [program = '', ...args]: string[]): { status: number | null } {
-  return spawnSync(program, args, { cwd, stdio: 'ignore', timeout: TEST_LIMIT_MS });
+function run(cwd: string, [program = '', ...args]: string[]): { status: number | null; stdout: string } {
+  return spawnSync(program, args, { cwd, encoding: 'utf8', timeout: TEST_LIMIT_MS, maxBuffer: 64 * 1024 * 1024 });
 }
 
 const words = process.argv.slice(2);
