@@ -30,12 +30,14 @@ async function main(options: Options): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'agent-jobs-bench-'));
   const upstream = await startUpstream(folder);
   const measured: Measured[] = [];
+  const file = options.out ?? join(RESULTS, `${new Date().toISOString().replace(/[:.]/g, '-')}.json`);
   try {
     const temporal = await openTemporal(folder, options.server);
     const bench: Bench = { folder, temporal, upstream };
     try {
       for (let repetition = 1; repetition <= options.reps; repetition++) {
         await repeat(bench, options, repetition, measured);
+        save(file, options, measured); // what an interruption leaves
       }
     } finally {
       await temporal.stop();
@@ -44,7 +46,9 @@ async function main(options: Options): Promise<void> {
     await upstream.stop();
     rmSync(folder, { recursive: true, force: true });
   }
-  report(options, measured);
+  console.log(`Measured on ${save(file, options, measured)}; median (least–most).\n`);
+  console.log(tables(measured));
+  console.error(`JSON: ${file}`);
 }
 
 /** Each contender in turn, the first one last in every second repetition. */
@@ -146,16 +150,14 @@ function tag(name: string, number: number): string {
   return `${name}-${process.pid}-${number}`;
 }
 
-function report({ out, server }: Options, measured: Measured[]): void {
-  const at = new Date().toISOString();
-  const file = out ?? join(RESULTS, `${at.replace(/[:.]/g, '-')}.json`);
-  mkdirSync(dirname(file), { recursive: true });
+/** Writes all that was measured so far, and tells on what. */
+function save(file: string, { server }: Options, measured: Measured[]): string {
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}`;
-  const run = { at, node: process.version, machine, server: server ? 'given' : 'dev server', measured };
+  const temporal = server ? 'a given server' : 'the dev server';
+  mkdirSync(dirname(file), { recursive: true });
+  const run = { at: new Date().toISOString(), node: process.version, machine, temporal, measured };
   writeFileSync(file, `${JSON.stringify(run, null, 2)}\n`);
-  console.log(`Measured ${at} on ${machine}, Node ${process.version}, ${run.server}; median (least–most).\n`);
-  console.log(tables(measured));
-  console.error(`JSON: ${file}`);
+  return `${machine}, Node ${process.version}, ${temporal}`;
 }
 
 const options = readOptions(process.argv.slice(2));
