@@ -2,7 +2,9 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase, type UnknownWrite } from '../contract.js';
 import { JobHandle } from './job-handle.js';
+import { textOrNull } from './run-record.js';
 import { explain } from './temporal-call.js';
+import { tolerantWorkflows } from './tolerant-workflows.js';
 
 /** Queries in flight at once: enough for hundreds after an outage, gentle to one worker. */
 const CONCURRENT_QUERIES = 10;
@@ -41,7 +43,7 @@ export interface AttentionItem {
 /** Lists jobs, newest first as far as the server sorts them; a chain of runs shows its newest only. */
 export async function* listJobs(client: Client, filter: JobFilter = {}): AsyncGenerator<JobSummary, void, undefined> {
   try {
-    for await (const run of client.workflow.list({ query: toQuery(filter) })) {
+    for await (const run of tolerantWorkflows(client).list({ query: toQuery(filter) })) {
       const job = toSummary(run);
       if (filter.projectId === undefined || job.projectId === filter.projectId) yield job;
     }
@@ -106,8 +108,8 @@ function toSummary(run: WorkflowExecutionInfo): JobSummary {
     projectId: attributes.get(PROJECT) ?? null,
     phase: (attributes.get(PHASE) as Phase | undefined) ?? null,
     status: attributes.get(STATUS) ?? null,
-    jobId: (run.memo?.[MEMO.jobId] as string | undefined) ?? null,
-    prLink: (run.memo?.[MEMO.prLink] as string | undefined) ?? null,
+    jobId: textOrNull(run.memo?.[MEMO.jobId]),
+    prLink: textOrNull(run.memo?.[MEMO.prLink]),
     workflowStatus: run.status.name,
     startedAt: run.startTime.toISOString(),
     closedAt: run.closeTime?.toISOString() ?? null,

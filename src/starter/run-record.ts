@@ -3,6 +3,7 @@ import { WorkflowNotFoundError } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, MEMO, type AgentJobInput } from '../contract.js';
 import { inputHash } from '../input-hash.js';
 import { JobNotFoundError, KeyConflictError } from './errors.js';
+import { tolerantWorkflows } from './tolerant-workflows.js';
 
 /** What Temporal itself knows of a workflow's newest run, without asking a worker. */
 export interface RunRecord {
@@ -73,7 +74,7 @@ async function decodeInput(client: Client, payloads: Payloads): Promise<AgentJob
 
 async function describe(client: Client, workflowId: string): Promise<WorkflowExecutionDescription> {
   try {
-    return await client.workflow.getHandle(workflowId).describe();
+    return await tolerantWorkflows(client).getHandle(workflowId).describe();
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
     const text = 'no such workflow: never started, in another namespace, or closed longer ago than Temporal keeps it';
@@ -87,6 +88,7 @@ function isNotFound(error: unknown): boolean {
   return error instanceof WorkflowNotFoundError || (error as { code?: unknown }).code === GRPC_NOT_FOUND;
 }
 
-function textOrNull(value: unknown): string | null {
+/** What a memo holds, where it is text. */
+export function textOrNull(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null;
 }

@@ -117,7 +117,7 @@ function promptOf({ moment, action }: Pick<Row, 'moment' | 'action'>): string {
 
 describe('a create whose worker is', { concurrent: true }, () => {
   for (const struck of ROWS) {
-    test(struck.title, { timeout: SETTLED_WITHIN_MS + 20_000 }, async ({ expect }) => {
+    test(`${struck.title}`, { timeout: SETTLED_WITHIN_MS + 20_000 }, async ({ expect }) => {
       const { state, isStruck } = await strike(struck);
       expect(isStruck).toBe(true);
       expect(state).toMatchObject(

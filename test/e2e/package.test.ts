@@ -4,13 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { useSystem } from './system.js';
+import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
 const LIMIT_MS = 60_000;
 
-const system = useSystem({ script: { activeMs: 500 } });
+// Its examples name their key: on a server of its own, no other test's job has it.
+const system = usePrivateSystem({ script: { activeMs: 500 } });
 let consumer: string;
 
 // A folder of another service, with the packed package as npm would unpack it, and its dependencies at hand.

@@ -5,13 +5,14 @@ import { beforeAll, beforeEach, expect, test } from 'vitest';
 import type { AgentJobResult } from '../../src/contract.js';
 import { inputHash } from '../../src/input-hash.js';
 import { fetchPythonPackage } from '../support/python-packages.js';
-import { useSystem } from './system.js';
+import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
 const PYTHON_LIMIT_MS = 60_000;
 
-const system = useSystem({ script: { activeMs: 1_500 } });
+// Its examples name their key: on a server of its own, no other test's job has it.
+const system = usePrivateSystem({ script: { activeMs: 1_500 } });
 let packages: string;
 
 beforeAll(async () => {

@@ -1,6 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { defaultPayloadConverter } from '@temporalio/common';
+import { AGENT_JOB_WORKFLOW, agentJobWorkflowId, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { AgentJobs, TemporalCallError, type JobSummary } from '../../src/starter.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
@@ -48,6 +50,24 @@ test('a list shows the jobs of one project alone, whatever its name', async () =
   await expect.poll(() => listed(projectId), { timeout: 10_000 }).toHaveLength(1);
   expect(await listed(projectId)).toMatchObject([{ workflowId: job.workflowId, projectId, workflowStatus: 'RUNNING' }]);
   await job.cancel();
+});
+
+test('a foreign memo that can’t be decoded ends no list', async () => {
+  const projectId = `foreign-memo-${randomUUID()}`;
+  const undecodable = { metadata: { encoding: Buffer.from('binary/encrypted') }, data: Buffer.from('?') };
+  await server.client.workflowService.startWorkflowExecution({
+    namespace: server.namespace,
+    workflowId: agentJobWorkflowId(projectId, 'k'),
+    requestId: randomUUID(),
+    workflowType: { name: AGENT_JOB_WORKFLOW },
+    taskQueue: { name: `nobody-${randomUUID()}` },
+    searchAttributes: { indexedFields: { [SEARCH_ATTRIBUTE.project]: defaultPayloadConverter.toPayload(projectId) } },
+    memo: { fields: { jobId: undecodable, team: undecodable } },
+  });
+  await expect.poll(() => listed(projectId), { timeout: 10_000 }).toMatchObject([{ projectId, jobId: null }]);
+  const other = server.jobs.start({ projectId, key: 'k', prompt: 'hello' });
+  await expect(other).rejects.toThrow(/another|differ/);
+  await server.client.workflow.getHandle(agentJobWorkflowId(projectId, 'k')).terminate();
 });
 
 async function listed(projectId: string): Promise<JobSummary[]> {

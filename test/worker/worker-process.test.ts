@@ -132,7 +132,7 @@ describe('a worker process and its server', () => {
       });
       const metrics = async () => (await get(metricsPort, '/metrics')).body;
       await until(isReady(healthPort), 'readiness', worker.output);
-      await until(async () => (await metrics()).includes('agent_jobs_needs_attention 0'), 'the count');
+      await until(async () => /^agent_jobs_needs_attention \d+$/m.test(await metrics()), 'the count');
       expect(await metrics()).toContain('temporal_num_pollers');
       expect((await get(healthPort, '/else')).status).toBe(404);
       expect((await fetch(`http://127.0.0.1:${healthPort}/readyz`, { method: 'POST' })).status).toBe(405);
