@@ -58,7 +58,9 @@ async function keep(name: string, histories: readonly string[]): Promise<void> {
 
 /** Takes out what tells of the machine that recorded: a replay reads none of it. */
 function withoutMachine(json: string): string {
-  const kept: unknown = JSON.parse(json.replaceAll(tmpdir(), ''), (key, value: unknown) => (key === 'stackTrace' ? undefined : value));
+  const kept: unknown = JSON.parse(json.replaceAll(tmpdir(), ''), (key, value: unknown) =>
+    key === 'stackTrace' ? undefined : value,
+  );
   return `${JSON.stringify(kept, null, 2)}\n`;
 }
 
