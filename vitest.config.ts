@@ -3,6 +3,8 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    // Recording is a command of its own, `npm run record-histories`.
+    exclude: process.env['RECORD_HISTORIES'] ? [] : ['test/replay/record.test.ts'],
     globalSetup: ['test/support/test-host.ts'],
     // Temporal's native parts want a process per file; each file brings a worker, so more at once than cores only wait.
     pool: 'forks',

@@ -17,7 +17,7 @@ import { EXPORT_SCENARIOS, type ExportHandle, type ExportScenario } from './expo
 import { historiesFolder } from './histories.js';
 import { SCENARIOS, type Handle, type Scenario } from './scenarios.js';
 
-describe.runIf(process.env['RECORD_HISTORIES'])('record', () => {
+describe('record', () => {
   let devServer: DevServer;
   let server: TestServer;
 

@@ -49,7 +49,6 @@ test('a follow-up in the middle of a wait costs at most 18 further events', () =
       followUps: [{ id: 'one', state: 'sent' }],
       usedFollowUpIds: ['one'],
     });
-    console.log((await events(handle.workflowId)).join(' '));
     expect((await events(handle.workflowId)).length).toBeLessThanOrEqual(40);
   }));
 
