@@ -14,7 +14,8 @@ import { InvalidInputError, parseJobInput, type JobSpec } from '../job-input.js'
 import { jobTitle } from '../job-title.js';
 import { Dashboard } from './dashboard.js';
 import type { CarriedFollowUps } from './follow-ups.js';
-import { JobRun, type Ending, type RunData } from './job-run.js';
+import { JobRun } from './job-run.js';
+import type { Ending, RunData } from './run-data.js';
 import { handleMessages } from './messages.js';
 import { Turn } from './turn.js';
 import { watch } from './watch.js';

@@ -3,7 +3,8 @@ import { ActivityFailure, proxyActivities, workflowInfo } from '@temporalio/work
 import type { JobActivities, WriteResult } from '../activities/index.js';
 import { FAILURE, type UnknownOutcomeDetails } from '../contract.js';
 import { notTakenWaitMs, resendWaitMs } from '../poll-plan.js';
-import type { JobRun, WriteProgress } from './job-run.js';
+import type { JobRun } from './job-run.js';
+import type { WriteProgress } from './run-data.js';
 import type { Turn } from './turn.js';
 
 /** Fence (5 s), one exchange (at most 20 s) and some slack: what a dead worker was doing shows within a minute. */

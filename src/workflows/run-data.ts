@@ -1,0 +1,57 @@
+import type { JobRecord, UnknownWrite } from '../contract.js';
+
+/** The write under way: first the create, then one follow-up after the other. */
+export interface WriteProgress {
+  kind: 'create' | 'followUp';
+  followUpId?: string;
+  askedAt: number;
+  /** 429 in a row. */
+  refusals: number;
+  /** Failures to connect in a row. */
+  notSent: number;
+  /** Sends of unknown outcome under policy `retry`. */
+  unknownSends: number;
+  /** A person said to send, whatever happened before. */
+  confirmed: boolean;
+  mustAsk: boolean;
+  notBefore: number;
+}
+
+/** The plain data of a run: continue-as-new hands it on as it is. Times in milliseconds. */
+export interface RunData {
+  title: string;
+  startedAt: number;
+  jobId: string | null;
+  job: JobRecord | null;
+  lastChangeAt: number;
+  polls: number;
+  deadlineAt: number;
+  /** The clock stands still since then. */
+  clockStoppedAt: number | null;
+  /** The deadline has passed, and the last look was taken. */
+  hasExpired: boolean;
+  /** A terminal status read before this time counts for nothing. */
+  settledAt: number;
+  /** When a terminal status was read that counts; null while there is none. */
+  endedAt: number | null;
+  missing: { count: number; since: number } | null;
+  isLost: boolean;
+  /** Failed reads in a row. */
+  failures: number;
+  /** No read before this time: the upstream said so. */
+  notBefore: number;
+  /** Why the last read gave nothing; null where it did. */
+  trouble: string | null;
+  write: WriteProgress | null;
+  unknown: UnknownWrite | null;
+  decideBy: number | null;
+}
+
+/** Why a run is over. */
+export type Ending =
+  | { kind: 'ended' }
+  | { kind: 'timedOut' }
+  | { kind: 'lost' }
+  | { kind: 'abandoned' }
+  | { kind: 'canceled' }
+  | { kind: 'failed'; type: string; message: string; details: unknown };
