@@ -11,6 +11,8 @@ export interface Bench {
   folder: string;
   temporal: BenchTemporal;
   upstream: BenchUpstream;
+  /** Where the workers leave V8 CPU profiles, one per thread; undefined where none are wanted. */
+  profiles: string | undefined;
 }
 
 /** When to read a job: as the contract's `polling`, in milliseconds. */
@@ -44,12 +46,13 @@ const READY_TIME_LIMIT_MS = 120_000;
 
 /** Starts a worker's program with these settings and no others, and waits until it works. */
 export async function startWorkerProgram(
-  { folder }: Bench,
+  { folder, profiles }: Bench,
   name: string,
   { program, env, readyText }: WorkerProgram,
 ): Promise<OwnedProcess> {
   const logFile = join(folder, `${name}-${Date.now()}.log`);
-  const worker = await startOwned({ program: process.execPath, args: [program], env, logFile });
+  const profiling = profiles === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${join(profiles, name)}`];
+  const worker = await startOwned({ program: process.execPath, args: [...profiling, program], env, logFile });
   const deadline = Date.now() + READY_TIME_LIMIT_MS;
   while (!readFileSync(logFile, 'utf8').includes(readyText)) {
     if (worker.hasEnded() || Date.now() > deadline) {

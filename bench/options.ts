@@ -2,25 +2,23 @@
 import { parseArgs } from 'node:util';
 import type { GivenServer } from './temporal.js';
 
-export const SCENARIOS = ['drain', 'steady', 'burst', 'tenMinutes', 'crowd', 'export'] as const;
+export const SCENARIOS = ['drain', 'steady', 'burst', 'followUp', 'export', 'tenMinutes', 'crowd'] as const;
 export type Scenario = (typeof SCENARIOS)[number];
-
-/** Not part of a usual run. */
-const SLOW: readonly Scenario[] = ['tenMinutes', 'crowd'];
 
 export const USAGE = `Usage: npm run bench -- [options]
 
-  --scenarios a,b      of ${SCENARIOS.join(', ')}; default: all but tenMinutes and crowd
+  --scenarios a,b      of ${SCENARIOS.join(', ')}; default: all of them
   --only NAME          one contender alone: agent-jobs or baseline
-  --reps N             repetitions, default 3
+  --reps N             repetitions of drain, steady, burst and export, default 3
   --n N                jobs of drain and burst, default 300
   --steady N           jobs of steady, default 40
   --ten N              jobs of tenMinutes, default 5
-  --crowd N            jobs of crowd, default 2000
-  --look N             how long the crowd is watched, in seconds, default 120
+  --crowd N,M          sizes of the crowd, one after the other, default 2000,8000
+  --look N             how long each size is watched, in seconds, default 120
   --rows N,M           rows of export, default 100000,1000000
   --python PATH        a Python that has dlt, for export
   --quick              a smoke run: few jobs, few rows, one repetition
+  --profiles FOLDER    the workers leave V8 CPU profiles there, one per thread
   --out FILE           where the JSON goes, default bench/results/<time>.json
 
 A server that runs already, for example a release server on PostgreSQL (default: the dev server):
@@ -39,14 +37,17 @@ export interface Options {
   steady: number;
   /** Steady jobs stay active for so long, in milliseconds. */
   steadyMs: number;
+  followUps: number;
   /** Jobs of ten minutes, and how long they take, in milliseconds. */
   ten: number;
   tenMs: number;
-  crowd: number;
+  /** Sizes, the smallest first. */
+  crowd: number[];
   lookMs: number;
   rows: number[];
   python: string | undefined;
   server: GivenServer | undefined;
+  profiles: string | undefined;
   out: string | undefined;
 }
 
@@ -62,6 +63,7 @@ const FLAGS = {
   rows: { type: 'string' },
   python: { type: 'string' },
   quick: { type: 'boolean', default: false },
+  profiles: { type: 'string' },
   out: { type: 'string' },
   address: { type: 'string' },
   namespace: { type: 'string' },
@@ -76,26 +78,30 @@ export function readOptions(args: string[]): Options | null {
   if (values.help) return null;
   const size = (full: number, quick: number, text: string | undefined) =>
     text === undefined ? (values.quick ? quick : full) : positive(text);
+  const sizes = (full: number[], quick: number[], text: string | undefined) =>
+    text?.split(',').map(positive) ?? (values.quick ? quick : full);
   return {
-    scenarios: scenarios(values.scenarios, values.quick),
+    scenarios: scenarios(values.scenarios),
     reps: size(3, 1, values.reps),
     n: size(300, 5, values.n),
     steady: size(40, 3, values.steady),
     steadyMs: values.quick ? 9_000 : 30_000,
+    followUps: values.quick ? 2 : 10,
     only: values.only,
     ten: size(5, 2, values.ten),
     tenMs: values.quick ? 20_000 : 600_000,
-    crowd: size(2_000, 10, values.crowd),
+    crowd: sizes([2_000, 8_000], [10, 20], values.crowd).toSorted((a, b) => a - b),
     lookMs: 1_000 * size(120, 5, values.look),
-    rows: values.rows?.split(',').map(positive) ?? (values.quick ? [5_000] : [100_000, 1_000_000]),
+    rows: sizes([100_000, 1_000_000], [5_000], values.rows),
     python: values.python,
     server: givenServer(values),
+    profiles: values.profiles,
     out: values.out,
   };
 }
 
-function scenarios(text: string | undefined, isQuick: boolean): readonly Scenario[] {
-  if (text === undefined) return SCENARIOS.filter((name) => isQuick || !SLOW.includes(name));
+function scenarios(text: string | undefined): readonly Scenario[] {
+  if (text === undefined) return SCENARIOS;
   return text.split(',').map((name) => {
     const known = SCENARIOS.find((scenario) => scenario === name);
     if (known === undefined) throw new Error(`no scenario "${name}": ${SCENARIOS.join(', ')}`);

@@ -4,13 +4,16 @@ import { join } from 'node:path';
 import { init, type EChartsCoreOption } from 'echarts/dist/echarts.esm.min.mjs';
 import { median, type Measured } from './figures.js';
 
-const SIZE = { width: 760, height: 320 };
+const SIZE = { width: 760, height: 340 };
 const COLORS = ['#2563eb', '#9ca3af'];
-const FURTHER = { scenario: 'a further poll', figures: ['CPU ms', 'history events', 'billable actions'] };
+const GRID = { left: 70, right: 70, top: 60, bottom: 80 };
+/** Polls of a job, for which the cost is drawn. */
+const POLLS = [1, 2, 3, 5, 10, 16, 30, 60, 100];
 
 function draw(option: EChartsCoreOption, file: string): void {
   const chart = init(null, null, { renderer: 'svg', ssr: true, ...SIZE });
-  chart.setOption({ animation: false, backgroundColor: '#ffffff', color: COLORS, legend: { bottom: 0 }, ...option });
+  const look = { animation: false, backgroundColor: '#ffffff', color: COLORS, grid: GRID, legend: { bottom: 0 } };
+  chart.setOption({ ...look, ...option });
   writeFileSync(file, chart.renderToSVGString());
   chart.dispose();
   console.log(file);
@@ -23,45 +26,65 @@ function contenders(measured: readonly Measured[]): string[] {
 /** The median of the repetitions, to two digits after the point. */
 function figure(measured: readonly Measured[], contender: string, name: string): number {
   const values = measured.filter((one) => one.contender === contender).map(({ figures }) => figures[name] ?? NaN);
-  return Math.round(median(values) * 100) / 100;
+  return round(median(values));
 }
 
-function furtherPoll(measured: readonly Measured[]): EChartsCoreOption {
+function round(value: number): number {
+  return Math.round(value * 100) / 100;
+}
+
+/** A job's whole cost divided by its polls: that of a job of one poll, and of each further one. */
+function costPerPoll(drains: readonly Measured[], further: readonly Measured[]): EChartsCoreOption {
   return {
-    title: { text: 'A further poll costs', left: 'center' },
-    xAxis: { type: 'category', data: FURTHER.figures },
-    yAxis: { type: 'value' },
-    series: contenders(measured).map((name) => ({
-      name,
-      type: 'bar',
-      label: { show: true, position: 'top' },
-      data: FURTHER.figures.map((label) => figure(measured, name, label)),
-    })),
+    title: { text: 'CPU per poll of all processes, by polls of a job', left: 'center' },
+    xAxis: { type: 'log', name: 'polls of the job', nameLocation: 'middle', nameGap: 25 },
+    yAxis: { type: 'value', name: 'ms', min: 0 },
+    series: contenders(further).map((name) => {
+      const [first, next] = [figure(drains, name, 'CPU ms per job'), figure(further, name, 'CPU ms')];
+      return { name, type: 'line', data: POLLS.map((polls) => [polls, round((first + (polls - 1) * next) / polls)]) };
+    }),
   };
 }
 
-function crowd(measured: readonly Measured[]): EChartsCoreOption {
+function openJobs(crowds: readonly Measured[]): EChartsCoreOption {
+  const names = contenders(crowds);
+  const line = (name: string, figureName: string, extra: object) => ({
+    type: 'line',
+    data: bySize(crowds, name).map(([size, measured]) => [size, figure(measured, name, figureName)]),
+    ...extra,
+  });
   return {
-    title: { text: 'CPU of all processes by open jobs, waits of 60 s', left: 'center' },
+    title: { text: 'CPU and worker memory by open jobs, waits of 60 s', left: 'center' },
     xAxis: { type: 'value', name: 'open jobs', nameLocation: 'middle', nameGap: 25 },
-    yAxis: { type: 'value', name: 'cores' },
-    series: contenders(measured).map((name) => ({ name, type: 'line', data: crowdLine(measured, name) })),
+    yAxis: [
+      { type: 'value', name: 'cores, all processes', min: 0 },
+      { type: 'value', name: 'MiB of the worker', min: 0, splitLine: { show: false } },
+    ],
+    series: [
+      ...names.map((name, i) => line(name, 'cores used', { name: `${name}, CPU`, itemStyle: { color: COLORS[i] } })),
+      ...names.map((name, i) =>
+        line(name, 'worker peak memory MiB', {
+          name: `${name}, memory`,
+          yAxisIndex: 1,
+          lineStyle: { type: 'dashed' },
+          itemStyle: { color: COLORS[i] },
+        }),
+      ),
+    ],
   };
 }
 
-/** From no job to the sizes measured. */
-function crowdLine(measured: readonly Measured[], contender: string): [number, number][] {
-  const own = measured.filter((one) => one.contender === contender);
+function bySize(crowds: readonly Measured[], contender: string): [number, Measured[]][] {
+  const own = crowds.filter((one) => one.contender === contender);
   const sizes = [...new Set(own.map(({ figures }) => figures['open jobs'] ?? 0))].toSorted((a, b) => a - b);
-  const at = (n: number) => own.filter(({ figures }) => figures['open jobs'] === n);
-  const points = sizes.map((n): [number, number] => [n, figure(at(n), contender, 'cores used')]);
-  return [[0, figure(own, contender, 'cores used before')], ...points];
+  return sizes.map((size) => [size, own.filter(({ figures }) => figures['open jobs'] === size)]);
 }
 
 const [folder, ...files] = process.argv.slice(2);
 if (folder === undefined || files.length === 0) throw new Error('name the folder for the pictures and the runs');
 const all = files.flatMap((file) => (JSON.parse(readFileSync(file, 'utf8')) as { measured: Measured[] }).measured);
-const further = all.filter(({ scenario }) => scenario === FURTHER.scenario);
-const crowds = all.filter(({ scenario }) => scenario === 'crowd');
-if (further.length > 0) draw(furtherPoll(further), join(folder, 'further-poll.svg'));
-if (crowds.length > 0) draw(crowd(crowds), join(folder, 'open-jobs.svg'));
+const of = (scenario: string) => all.filter((one) => one.scenario === scenario);
+const crowds = all.filter(({ scenario }) => scenario.startsWith('crowd of '));
+if (of('a further poll').length > 0)
+  draw(costPerPoll(of('drain'), of('a further poll')), join(folder, 'cost-per-poll.svg'));
+if (crowds.length > 0) draw(openJobs(crowds), join(folder, 'open-jobs.svg'));

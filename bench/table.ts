@@ -46,8 +46,8 @@ function ratio([first, second]: number[][]): string {
 }
 
 /** Three digits that count. */
-function show(value: number): string {
+export function show(value: number): string {
   const size = Math.abs(value);
-  if (size >= 100) return Math.round(value).toString();
+  if (size >= 100) return Math.round(value).toLocaleString('en');
   return value.toFixed(size >= 10 ? 1 : 2);
 }

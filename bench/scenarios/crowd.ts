@@ -5,13 +5,17 @@ import type { OwnedProcess } from '../../src/embedded/child-process.js';
 import type { Bench, Contender, RunningJob } from '../contender.js';
 import type { Figures } from '../figures.js';
 import { cpuBetween, cpuUse } from '../jobs-run.js';
+import type { Options } from '../options.js';
 import { memoryMiB, watchMemory } from '../processes.js';
+import type { Recorder } from '../recorder.js';
+import { uniqueTag } from '../session.js';
 
-export interface CrowdWork {
-  tag: string;
-  n: number;
-  /** How long they are watched once all are open. */
-  lookMs: number;
+interface Crowd {
+  bench: Bench;
+  contender: Contender;
+  worker: OwnedProcess;
+  options: Options;
+  recorder: Recorder;
 }
 
 const POLLING = { min: 60_000, max: 60_000, ratio: 0 };
@@ -20,56 +24,89 @@ const ACTIVE_MS = 24 * 3_600_000;
 const AT_ONCE = 50;
 /** The share of all cores up to which a server is comfortable. */
 const COMFORTABLE = 0.8;
+/** Between the last create and the first look. */
+const CALM_MS = 15_000;
+const FITS = 'jobs open at 80 % of the CPU (computed)';
 
-export async function runCrowd(
-  bench: Bench,
-  contender: Contender,
-  worker: OwnedProcess,
-  { tag, n, lookMs }: CrowdWork,
-): Promise<Figures> {
-  const { upstream } = bench;
-  await upstream.control.setScript({ activeMs: ACTIVE_MS });
+/** Lets the crowd grow to each size in turn and looks at it; leaves out a size that does not fit by what the size before used. */
+export async function runCrowd(crowd: Crowd): Promise<void> {
+  const { bench, contender, worker, options, recorder } = crowd;
+  await bench.upstream.control.setScript({ activeMs: ACTIVE_MS });
+  await bench.upstream.control.resetCounts();
   const idle = await coresUsed(bench, worker, 5_000);
-  const keys = Array.from({ length: n }, (_, i) => `${tag}-${i}`);
-  const jobs = await eachAtOnce(keys, (key) => contender.start(bench, key, POLLING));
+  const jobs: RunningJob[] = [];
+  let fits = Infinity;
   try {
-    await untilCreated(bench, n);
-    // One whole round of waits, so that every job has been read in its own time.
-    await pause(POLLING.max);
-    await upstream.control.resetCounts();
-    const peak = watchMemory([worker.pid], 2_000);
-    const cores = await coresUsed(bench, worker, lookMs);
-    const reads = (await upstream.requests()).get;
-    const budget = COMFORTABLE * availableParallelism() - idle;
-    return {
-      'open jobs': n,
-      'cores used': cores,
-      'cores used before': idle,
-      'reads per job and minute': reads / n / (lookMs / 60_000),
-      'CPU ms per read': (1_000 * (cores - idle) * (lookMs / 1_000)) / reads,
-      'jobs open at 80 % of the CPU (computed)': (n * budget) / (cores - idle),
-      'worker peak memory MiB': peak(),
-      'server memory MiB': memoryMiB(bench.temporal.pids),
-    };
+    for (const size of options.crowd) {
+      if (size > fits) {
+        console.error(`${contender.name}: ${size} open jobs are left out, ${Math.round(fits)} would fit`);
+        break;
+      }
+      const name = { scenario: crowdOf(size), contender: contender.name, repetition: 1 };
+      const figures = await recorder.run(name, () => lookAtSize(crowd, jobs, size, idle));
+      fits = figures[FITS] ?? Infinity;
+    }
   } finally {
-    await eachAtOnce(jobs, ({ workflowId }: RunningJob) =>
-      bench.temporal.client.workflow.getHandle(workflowId).terminate('the bench has seen enough'),
-    );
+    // Our own dev server ends with all that it holds.
+    if (options.server) await eachAtOnce(jobs, (job) => terminate(bench, job));
   }
 }
 
+export function crowdOf(size: number): string {
+  return `crowd of ${size.toLocaleString('en')} jobs`;
+}
+
+async function lookAtSize(
+  { bench, contender, worker, options }: Crowd,
+  jobs: RunningJob[],
+  size: number,
+  idle: number,
+) {
+  const { lookMs } = options;
+  const grownSince = Date.now();
+  const keys = Array.from({ length: size - jobs.length }, (_, i) => uniqueTag(`crowd-${i}`));
+  jobs.push(...(await eachAtOnce(keys, (key) => contender.start(bench, key, POLLING))));
+  await untilCreated(bench, size);
+  const grownMs = Date.now() - grownSince;
+  await pause(CALM_MS);
+  const readsBefore = (await bench.upstream.requests()).get;
+  const memoryAtFirst = memoryMiB([worker.pid]);
+  const peak = watchMemory([worker.pid], 2_000);
+  const cores = await coresUsed(bench, worker, lookMs);
+  const reads = (await bench.upstream.requests()).get - readsBefore;
+  const budget = COMFORTABLE * availableParallelism() - idle;
+  return {
+    'open jobs': size,
+    'cores used': cores,
+    'share of all cores': cores / availableParallelism(),
+    'cores used before': idle,
+    'reads per job and minute': reads / size / (lookMs / 60_000),
+    'CPU ms per read': ((cores - idle) * lookMs) / reads,
+    [FITS]: (size * budget) / (cores - idle),
+    'worker memory MiB, at first': memoryAtFirst,
+    'worker memory MiB, at last': memoryMiB([worker.pid]),
+    'worker peak memory MiB': peak(),
+    'server memory MiB': memoryMiB(bench.temporal.pids),
+    'seconds until all were open': grownMs / 1_000,
+  } satisfies Figures;
+}
+
 async function coresUsed(bench: Bench, worker: OwnedProcess, lookMs: number): Promise<number> {
-  const before = cpuUse(bench, worker);
+  const [before, startedAt] = [cpuUse(bench, worker), performance.now()];
   await pause(lookMs);
-  return cpuBetween(before, cpuUse(bench, worker)).all / lookMs;
+  return cpuBetween(before, cpuUse(bench, worker)).all / (performance.now() - startedAt);
 }
 
 async function untilCreated({ upstream }: Bench, n: number): Promise<void> {
   for (let tries = 0; tries < 600; tries++) {
     if ((await upstream.requests()).create >= n) return;
-    await pause(500);
+    await pause(1_000);
   }
-  throw new Error('not every job was created in 5 minutes');
+  throw new Error('not every job was created in 10 minutes');
+}
+
+function terminate({ temporal }: Bench, { workflowId }: RunningJob): Promise<unknown> {
+  return temporal.client.workflow.getHandle(workflowId).terminate('the bench has seen enough');
 }
 
 async function eachAtOnce<T, R>(items: readonly T[], action: (item: T) => Promise<R>): Promise<R[]> {

@@ -3,8 +3,9 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
-import { payloadConverterPath, workflowBundlePath } from '../worker/workflow-bundle.js';
+import { bundleWorkflowCode } from '@temporalio/worker';
+import { workflowBundlePath } from '../worker/workflow-bundle.js';
+import { workflowBundleOptions } from './workflow-bundle-options.js';
 
 const distFolder = dirname(workflowBundlePath);
 const hashPath = `${workflowBundlePath}.hash`;
@@ -12,11 +13,7 @@ const hashPath = `${workflowBundlePath}.hash`;
 const hash = hashOfInputs();
 const isCurrent = existsSync(workflowBundlePath) && existsSync(hashPath) && readFileSync(hashPath, 'utf8') === hash;
 if (!isCurrent) {
-  const { code } = await bundleWorkflowCode({
-    workflowsPath: join(distFolder, 'workflows', 'index.js'),
-    payloadConverterPath,
-    logger: new DefaultLogger('WARN'),
-  });
+  const { code } = await bundleWorkflowCode(workflowBundleOptions(join(distFolder, 'workflows'), '.js'));
   replaceFile(workflowBundlePath, code);
   replaceFile(hashPath, hash);
 }

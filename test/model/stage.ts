@@ -4,8 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { activityInfo } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
+import { bundleWorkflowCode } from '@temporalio/worker';
 import { createActivities, type WriteResult } from '../../src/activities/index.js';
+import { workflowBundleOptions } from '../../src/build/workflow-bundle-options.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { noMetrics } from '../../src/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
@@ -35,10 +36,8 @@ export async function setUpStage(): Promise<Stage> {
     taskQueue,
     activities: activitiesOf(() => stage, shutdown.signal),
     workflowBundle: await bundleWorkflowCode({
-      workflowsPath: here('../../src/workflows/index.ts'),
-      payloadConverterPath: here('../../src/workflows/payload-converter.ts'),
+      ...workflowBundleOptions(here('../../src/workflows/'), '.ts'),
       workflowInterceptorModules: [here('early-continue-as-new.ts')],
-      logger: new DefaultLogger('WARN'),
     }),
   });
   const running = worker.run();

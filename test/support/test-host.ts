@@ -84,13 +84,10 @@ async function findTimeSkippingProgram(): Promise<string> {
 }
 
 async function bundleWorkflows(folder: string): Promise<{ path: string }> {
-  const { bundleWorkflowCode, DefaultLogger } = await import('@temporalio/worker');
-  const workflows = new URL('../../src/workflows/', import.meta.url);
-  const { code } = await bundleWorkflowCode({
-    workflowsPath: fileURLToPath(new URL('index.ts', workflows)),
-    payloadConverterPath: fileURLToPath(new URL('payload-converter.ts', workflows)),
-    logger: new DefaultLogger('WARN'),
-  });
+  const { bundleWorkflowCode } = await import('@temporalio/worker');
+  const { workflowBundleOptions } = await import('../../src/build/workflow-bundle-options.js');
+  const workflows = fileURLToPath(new URL('../../src/workflows/', import.meta.url));
+  const { code } = await bundleWorkflowCode(workflowBundleOptions(workflows, '.ts'));
   const path = join(folder, 'workflow-bundle.js');
   await writeFile(path, code);
   return { path };

@@ -1,0 +1,38 @@
+/** Keeps what is measured, and writes it to a file each time, so that an interruption loses nothing. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { cpus, loadavg } from 'node:os';
+import { dirname } from 'node:path';
+import type { Figures, Measured } from './figures.js';
+
+export class Recorder {
+  readonly measured: Measured[] = [];
+  /** The machine, Node and the server, in one line. */
+  readonly place: string;
+  readonly #file: string;
+
+  constructor(file: string, server: string) {
+    this.#file = file;
+    this.place = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, Node ${process.version}, ${server}`;
+  }
+
+  /** Runs one scenario for one contender and keeps its figures. */
+  async run(
+    { scenario, contender, repetition }: Pick<Measured, 'scenario' | 'contender' | 'repetition'>,
+    measure: () => Promise<Figures>,
+  ): Promise<Figures> {
+    const load = loadavg()[0] ?? NaN;
+    const startedAt = Date.now();
+    const figures = await measure();
+    const seconds = Math.round((Date.now() - startedAt) / 1_000);
+    console.error(`${contender}, ${scenario}, repetition ${repetition}: ${seconds} s, load ${load.toFixed(1)}`);
+    this.add({ scenario, contender, repetition, load, figures });
+    return figures;
+  }
+
+  add(measured: Measured): void {
+    this.measured.push(measured);
+    mkdirSync(dirname(this.#file), { recursive: true });
+    const run = { at: new Date().toISOString(), place: this.place, measured: this.measured };
+    writeFileSync(this.#file, `${JSON.stringify(run, null, 2)}\n`);
+  }
+}

@@ -1,0 +1,54 @@
+/** The surroundings of a measurement: a folder, an upstream and a Temporal server of its own. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { OwnedProcess } from '../src/embedded/child-process.js';
+import type { Bench, Contender } from './contender.js';
+import { drain } from './scenarios/drain.js';
+import { runJobs } from './jobs-run.js';
+import type { Options } from './options.js';
+import { openTemporal } from './temporal.js';
+import { startUpstream } from './upstream.js';
+
+const STOP_GRACE_MS = 30_000;
+/** Makes compilers and connections warm. */
+const WARM_UP_JOBS = 10;
+
+/** Runs something in fresh surroundings, against the given server where there is one, and clears them away. */
+export async function withBench({ server, profiles }: Options, run: (bench: Bench) => Promise<void>): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'agent-jobs-bench-'));
+  const upstream = await startUpstream(folder);
+  try {
+    const temporal = await openTemporal(folder, server);
+    try {
+      await run({ folder, temporal, upstream, profiles });
+    } finally {
+      await temporal.stop();
+    }
+  } finally {
+    await upstream.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Runs something while a warm worker of the contender runs. */
+export async function withWorker(
+  bench: Bench,
+  contender: Contender,
+  run: (worker: OwnedProcess) => Promise<void>,
+): Promise<void> {
+  const worker = await contender.startWorker(bench);
+  try {
+    await runJobs(bench, contender, worker, drain(WARM_UP_JOBS, uniqueTag('warm')));
+    await run(worker);
+  } finally {
+    await worker.stop(STOP_GRACE_MS);
+  }
+}
+
+let tags = 0;
+
+/** Part of workflow ids that no other run uses. */
+export function uniqueTag(name: string): string {
+  return `${name}-${process.pid}-${Date.now()}-${++tags}`;
+}
