@@ -16,22 +16,19 @@ import { isOutage, withOwnSignal } from './temporal-call.js';
 
 /** A wait of hours should outlive a restart of the server. */
 const OUTAGE_PAUSE_MS = 2_000;
-/** A wait is made of rounds, so that what each request leaves behind on its signal stays little. */
+/** A wait is made of rounds, so that what each request leaves behind on its signal stays little, and one that nobody awaits any more ends. */
 const ROUND_MS = 5 * 60_000;
 
 /** Waits for a job's end, over continue-as-new and outages of Temporal; throws the typed error of each failure. */
 export async function waitForResult(client: Client, workflowId: string, signal?: AbortSignal): Promise<AgentJobResult> {
   for (;;) {
-    const round = AbortSignal.timeout(ROUND_MS);
+    const roundEnd = Date.now() + ROUND_MS;
+    const round = () => client.withDeadline(roundEnd, () => readResult(client, workflowId));
     try {
-      return await withOwnSignal(client, AbortSignal.any(signal === undefined ? [round] : [round, signal]), () =>
-        readResult(client, workflowId),
-      );
+      return await (signal === undefined ? round() : withOwnSignal(client, signal, round));
     } catch (error) {
-      if (signal?.aborted) throw error;
-      if (round.aborted) continue;
-      if (!isOutage(error)) throw error;
-      await delay(OUTAGE_PAUSE_MS, undefined, signal === undefined ? {} : { signal });
+      if (signal?.aborted || !isOutage(error)) throw error;
+      if (Date.now() < roundEnd) await delay(OUTAGE_PAUSE_MS, undefined, signal === undefined ? {} : { signal });
     }
   }
 }

@@ -30,14 +30,24 @@ export async function temporalCall<T>(
   }
 }
 
-/** Runs calls under a signal. The SDK adds a listener with each request and removes none: the caller's own signal must not collect them. */
+/**
+ * Runs calls that end with the signal's reason once it is aborted. The SDK does not see to that by itself: a request that it has
+ * sent again, as after an outage, can't be cancelled any more. And it adds a listener with each request and removes none: the
+ * caller's own signal must not collect them.
+ */
 export async function withOwnSignal<T>(client: Client, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
   const own = new AbortController();
   setMaxListeners(0, own.signal);
-  const forward = () => own.abort(signal.reason);
+  let forward = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    forward = () => {
+      own.abort(signal.reason);
+      reject(signal.reason as Error);
+    };
+  });
   signal.addEventListener('abort', forward, { once: true });
   try {
-    return await client.withAbortSignal(own.signal, call);
+    return await Promise.race([client.withAbortSignal(own.signal, call), aborted]);
   } finally {
     signal.removeEventListener('abort', forward);
   }
