@@ -22,6 +22,8 @@ import { WorkerFleet } from './worker-fleet.js';
 // Hundreds of calls wait on the same few signals.
 setMaxListeners(0);
 
+const LISTED_WITHIN_MS = 60_000;
+
 export interface ChaosOptions {
   seed: number;
   /** How long new jobs are started. */
@@ -228,11 +230,12 @@ class ChaosRun {
   }
 
   async #readStories(): Promise<RunStory[]> {
+    await this.#untilListed();
     const runs = [];
-    for await (const { workflowId, runId, startTime, status } of this.#client.workflow.list({
+    for await (const { workflowId, runId, startTime } of this.#client.workflow.list({
       query: `TaskQueue = '${this.#runName}'`,
     })) {
-      runs.push({ workflowId, runId, startedAt: startTime.getTime(), status: status.name });
+      runs.push({ workflowId, runId, startedAt: startTime.getTime() });
     }
     const stories: RunStory[] = [];
     const next = runs.values();
@@ -241,6 +244,14 @@ class ChaosRun {
     };
     await Promise.all(Array.from({ length: 8 }, reader));
     return stories;
+  }
+
+  /** The list of a busy server lags behind: a run that it still shows as open may have ended, or begun another. */
+  async #untilListed(): Promise<void> {
+    const query = `TaskQueue = '${this.#runName}' AND ExecutionStatus = 'Running'`;
+    for (const until = Date.now() + LISTED_WITHIN_MS; Date.now() < until; await pause(1_000)) {
+      if ((await this.#client.workflow.count(query)).count === 0) return;
+    }
   }
 
   #sayProgress(): void {

@@ -6,7 +6,7 @@ export interface RunStory {
   workflowId: string;
   runId: string;
   startedAt: number;
-  /** Temporal's status of the run, such as `COMPLETED`. */
+  /** How the run closed, as its last event says, such as `COMPLETED`; else `RUNNING`. */
   status: string;
   /** The result's outcome, or the failure's type. */
   ending: string | null;
@@ -25,15 +25,25 @@ export interface RunStory {
   events: number;
 }
 
+const CLOSED = {
+  workflowExecutionCompletedEventAttributes: 'COMPLETED',
+  workflowExecutionFailedEventAttributes: 'FAILED',
+  workflowExecutionCanceledEventAttributes: 'CANCELLED',
+  workflowExecutionContinuedAsNewEventAttributes: 'CONTINUED_AS_NEW',
+  workflowExecutionTerminatedEventAttributes: 'TERMINATED',
+  workflowExecutionTimedOutEventAttributes: 'TIMED_OUT',
+};
+
 type Event = NonNullable<NonNullable<Awaited<ReturnType<typeof fetchEvents>>>>[number];
 
 export async function readStory(
   client: Client,
-  run: { workflowId: string; runId: string; startedAt: number; status: string },
+  run: { workflowId: string; runId: string; startedAt: number },
 ): Promise<RunStory> {
   const events = await fetchEvents(client, run);
   const story: RunStory = {
     ...run,
+    status: 'RUNNING',
     ending: null,
     jobId: null,
     followUps: [],
@@ -87,6 +97,9 @@ function readSigns(story: RunStory, event: Event): void {
 }
 
 function readEnding(story: RunStory, event: Event): void {
+  // The list lags behind a server that was killed; the history does not.
+  for (const [attributes, status] of Object.entries(CLOSED))
+    if (event[attributes as keyof Event]) story.status = status;
   const completed = event.workflowExecutionCompletedEventAttributes;
   if (completed) {
     const result = decode(completed.result) as AgentJobResult;
