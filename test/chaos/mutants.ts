@@ -1,14 +1,8 @@
-/**
- * Breaks the product on purpose, one small change at a time in a copy of the repository, and shows that a named test fails for
- * each: `npm run mutants`, or `npm run mutants -- WORD…` for those whose name has one of the words.
- */
-import { spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+/** Changes that break a promise, each with the test that must fail for it: `npm run mutants` shows that it does. */
 
-interface Mutant {
+import { markdownTable } from '../guarantees/markdown-table.js';
+
+export interface Mutant {
   name: string;
   file: string;
   /** Occurs exactly once in the file. */
@@ -19,7 +13,7 @@ interface Mutant {
   title: string;
 }
 
-const MUTANTS: Mutant[] = [
+export const MUTANTS: Mutant[] = [
   {
     name: 'no fence',
     file: 'src/activities/write-fence.ts',
@@ -124,53 +118,43 @@ const MUTANTS: Mutant[] = [
     test: 'test/workflows/follow-ups.test.ts',
     title: 'the same id is sent once, whoever repeats it',
   },
+  {
+    name: 'a write that a reset handed over is sent without asking',
+    file: 'src/activities/write-fence.ts',
+    find: 'isFromAnotherRun(asked) || (asked.resetRun && !confirmed)',
+    replace: 'asked.resetRun && !confirmed',
+    test: 'test/workflows/reset.test.ts',
+    title: 'a write that was in flight at the reset point is not sent again without asking',
+  },
+  {
+    name: 'pages of an export that need not overlap',
+    file: 'src/snapshots/pass.ts',
+    find: "    if (!isOverlap) this.#drifted('overlap', offset);\n",
+    replace: '',
+    test: 'test/snapshots/pass.test.ts',
+    title: 'a row deleted behind the reader and one added at the end is drift',
+  },
+  {
+    name: 'a snapshot in doubt that replaces a consistent one',
+    file: 'src/snapshots/publish.ts',
+    find: "  if (kept.consistent && !found.consistent) return 'keep';\n",
+    replace: '',
+    test: 'test/snapshots/publish.test.ts',
+    title: 'an inconsistent pass never replaces a consistent snapshot',
+  },
+  {
+    name: 'the manifest published before the parquet',
+    file: 'src/snapshots/publish.ts',
+    find: '  await store.put(parquetKey(range), source());\n',
+    replace:
+      '  await store.put(manifestKey(range), encodeManifest(found));\n  await store.put(parquetKey(range), source());\n',
+    test: 'test/snapshots/publish.test.ts',
+    title: 'a run that dies before the parquet is replaced leaves the snapshot as it was',
+  },
 ];
 
-const root = fileURLToPath(new URL('../../', import.meta.url));
-const COPIED = ['src', 'test', 'docs', 'package.json', 'tsconfig.json', 'tsconfig.build.json', 'vitest.config.ts'];
-const TEST_LIMIT_MS = 5 * 60_000;
-
-/** Whether a test passes in a copy of the repository, with the mutation or without. */
-function passes({ test, title }: { test: string; title: string }, mutant: Mutant | null): boolean {
-  const copy = mkdtempSync(join(tmpdir(), 'agent-jobs-mutant-'));
-  try {
-    for (const path of COPIED) cpSync(join(root, path), join(copy, path), { recursive: true });
-    symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
-    if (mutant) mutate(copy, mutant);
-    // A mutant that does not build would fail every test.
-    if (run(copy, ['npm', 'run', 'build', '--silent']).status !== 0) throw new Error(`${mutant?.name}: does not build`);
-    const { status, stdout } = run(copy, ['npx', 'vitest', 'run', test, '-t', title, '--maxWorkers=1']);
-    // A title that fits nothing would let every mutant live.
-    if (!/ (passed|failed)/.test(stdout)) throw new Error(`${test} has no test "${title}"`);
-    return status === 0;
-  } finally {
-    rmSync(copy, { recursive: true, force: true });
-  }
-}
-
-function mutate(copy: string, { name, file, find, replace }: Mutant): void {
-  const path = join(copy, file);
-  const text = readFileSync(path, 'utf8');
-  if (text.split(find).length !== 2) throw new Error(`${name}: ${file} does not hold its text exactly once`);
-  writeFileSync(
-    path,
-    text.replace(find, () => replace),
-  );
-}
-
-function run(cwd: string, [program = '', ...args]: string[]): { status: number | null; stdout: string } {
-  return spawnSync(program, args, { cwd, encoding: 'utf8', timeout: TEST_LIMIT_MS, maxBuffer: 64 * 1024 * 1024 });
-}
-
-const words = process.argv.slice(2);
-const chosen = MUTANTS.filter(({ name }) => words.length === 0 || words.some((word) => name.includes(word)));
-for (const test of new Set(chosen.map((mutant) => mutant.test))) {
-  const mutants = chosen.filter((mutant) => mutant.test === test);
-  const title = mutants.map((mutant) => mutant.title).join('|');
-  if (!passes({ test, title }, null)) throw new Error(`${test} fails without any mutant`);
-  for (const mutant of mutants) {
-    const verdict = passes(mutant, mutant) ? 'SURVIVED' : 'caught';
-    if (verdict === 'SURVIVED') process.exitCode = 1;
-    console.log(`${verdict.padEnd(8)}  ${mutant.name}  (${test}: ${mutant.title})`);
-  }
+/** The list as Markdown, for docs/guarantees.md. */
+export function mutantTable(): string {
+  const rows = MUTANTS.map(({ name, file, test, title }) => [name, `\`${file}\``, `\`${test}\`: ${title}`]);
+  return markdownTable(['the product with …', 'changed in', 'is caught by'], rows);
 }

@@ -4,6 +4,7 @@
  */
 import type { UnknownOutcomePolicy } from '../../src/contract.js';
 import type { FaultRule } from '../../src/testing.js';
+import { markdownTable } from './markdown-table.js';
 
 export type Write = 'create' | 'follow-up';
 /** What the fault does to the request, before the policy matters. */
@@ -122,11 +123,8 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
 const COLUMNS = ['write', 'fault', 'moment', 'policy', 'sees', 'requests', 'effects'] as const;
 const HEADS = ['write', 'fault', 'moment', 'policy', 'what the caller sees', 'requests', 'taken'];
 
-/** The rows as Markdown, columns aligned. */
+/** The rows as Markdown. */
 export function promiseTable(): string {
-  const rows = [HEADS, ...PROMISES.map((promise) => COLUMNS.map((name) => String(promise[name])))];
-  const widths = HEADS.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
-  const line = (cells: string[]) => `| ${cells.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join(' | ')} |`;
-  const [head = [], ...body] = rows;
-  return [line(head), line(widths.map((width) => '-'.repeat(width))), ...body.map(line)].join('\n');
+  const rows = PROMISES.map((promise) => COLUMNS.map((name) => String(promise[name])));
+  return markdownTable(HEADS, rows);
 }

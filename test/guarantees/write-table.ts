@@ -1,12 +1,15 @@
-/** Writes the promise table into docs/guarantees.md, between its markers. */
+/** Writes the table of promises and that of mutants into docs/guarantees.md, between their markers. */
 import { readFile, writeFile } from 'node:fs/promises';
+import { mutantTable } from '../chaos/mutants.js';
 import { promiseTable } from './promises.js';
 
 const file = new URL('../../docs/guarantees.md', import.meta.url);
-const MARKED = /(<!-- promises -->\n)[^]*?(\n<!-- \/promises -->)/;
+
+function fill(text: string, marker: string, table: string): string {
+  const marked = new RegExp(`(<!-- ${marker} -->\\n)[^]*?(\\n<!-- /${marker} -->)`);
+  if (!marked.test(text)) throw new Error(`docs/guarantees.md has no place for ${marker}`);
+  return text.replace(marked, (_, start: string, end: string) => `${start}\n${table}\n${end}`);
+}
 
 const text = await readFile(file, 'utf8');
-await writeFile(
-  file,
-  text.replace(MARKED, (_, start: string, end: string) => `${start}\n${promiseTable()}\n${end}`),
-);
+await writeFile(file, fill(fill(text, 'promises', promiseTable()), 'mutants', mutantTable()));
