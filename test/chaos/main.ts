@@ -19,6 +19,7 @@ const USAGE = `Usage: npm run chaos -- [options]
   --workers N            worker processes, default 3
   --faults PERCENT       chance of each kind of upstream fault, default 1; with --writes of all together
   --disturb-every SECS   mean pause between strikes at whole processes, default 10; 0 for none
+  --strike-within N      each worker process is struck from within at one of its first N writes, default 60
   --writes N             faults only: about so many writes, all under policy ask, nobody is killed
   --client               with --writes: through the upstream client alone, without Temporal
   --pg                   a server that runs already, such as one on PostgreSQL:
@@ -34,6 +35,7 @@ const OPTIONS = {
   workers: { type: 'string', default: '3' },
   faults: { type: 'string', default: '1' },
   'disturb-every': { type: 'string', default: '10' },
+  'strike-within': { type: 'string', default: '60' },
   writes: { type: 'string' },
   client: { type: 'boolean' },
   pg: { type: 'boolean' },
@@ -62,7 +64,7 @@ function chaosOptions(values: Values): ChaosOptions {
     workers: Number(values.workers),
     faults: (isWritesOnly ? faultsSpreadOverMoments : everyFault)(seed, Number(values.faults)),
     disturbEveryMs: isWritesOnly || disturbEveryMs === 0 ? null : disturbEveryMs,
-    sabotageWithin: isWritesOnly || disturbEveryMs === 0 ? null : 60,
+    sabotageWithin: isWritesOnly || disturbEveryMs === 0 ? null : Number(values['strike-within']),
     writesPerJob: isWritesOnly ? WRITES_PER_JOB : undefined,
     upstreamTimeout: '5 seconds',
     calmMs: CALM_MS,
