@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { VisitorExportRange } from '../contract.js';
 import type { Pass } from '../snapshots/pass.js';
-import { ChunkEncoder } from '../snapshots/chunk-encoder.js';
+import type { ChunkEncoder } from '../snapshots/chunk-encoder.js';
 import { ReadFailedError, RejectedError } from '../upstream/errors.js';
 import type { Upstream, VisitorPage } from '../upstream/upstream.js';
 
@@ -11,6 +11,8 @@ const PAGE_ROWS = 250; // the most that the upstream gives
 const QUICK_WAITS_MS = [250, 1_000, 2_000];
 /** A drifted pass that will be repeated goes on for so many pages: only whole passes can show that the order alone moved. */
 const PAGES_OF_A_LOST_PASS = 100;
+/** A chunk is held in memory; paths may be long. */
+const MOST_BYTES = 16 << 20;
 const BUSY_STATUS = 429;
 
 /** Why a chunk ended early: `busy` is a 429. */
@@ -34,8 +36,7 @@ export interface ChunkLimits {
   cancel: AbortSignal;
 }
 
-export interface Chunk {
-  kept: ChunkEncoder;
+export interface ChunkEnd {
   /** Requests made, failed ones included. */
   requests: number;
   obstacle: Obstacle | null;
@@ -43,15 +44,14 @@ export interface Chunk {
 
 type Answer = { page: VisitorPage } | { error: unknown };
 
-/** Reads pages into the pass until it ends or a limit is met. Rejects with a RejectedError where the upstream refuses. */
+/** Reads pages into the pass, and its rows into `kept`, until it ends or a limit is met. Rejects with a RejectedError where the upstream refuses. */
 export async function readPages(
   upstream: Upstream,
   range: VisitorExportRange,
-  pass: Pass,
+  { pass, kept }: { pass: Pass; kept: ChunkEncoder },
   limits: ChunkLimits,
-): Promise<Chunk> {
-  const reader = new PageReader(upstream, range, limits);
-  const kept = new ChunkEncoder();
+): Promise<ChunkEnd> {
+  const reader = new PageReader(upstream, range, limits, () => kept.bytes >= MOST_BYTES);
   let obstacle: Obstacle | null = null;
   while (pass.stage !== 'ended' && !limits.stop.aborted && reader.mayRead()) {
     const answer = await reader.read(pass.offset);
@@ -64,7 +64,7 @@ export async function readPages(
     pass.take(answer.page, kept);
     if (limits.willRepeat && pass.drift && pass.pages >= PAGES_OF_A_LOST_PASS) pass.giveUp();
   }
-  return { kept, requests: reader.requests, obstacle };
+  return { requests: reader.requests, obstacle };
 }
 
 class PageReader {
@@ -73,13 +73,15 @@ class PageReader {
   readonly #upstream: Upstream;
   readonly #range: VisitorExportRange;
   readonly #limits: ChunkLimits;
+  readonly #isFull: () => boolean;
   readonly #signal: AbortSignal;
   #ahead: { offset: number; answer: Promise<Answer> } | null = null;
 
-  constructor(upstream: Upstream, range: VisitorExportRange, limits: ChunkLimits) {
+  constructor(upstream: Upstream, range: VisitorExportRange, limits: ChunkLimits, isFull: () => boolean) {
     this.#upstream = upstream;
     this.#range = range;
     this.#limits = limits;
+    this.#isFull = isFull;
     this.#signal = AbortSignal.any([limits.stop, limits.cancel]);
   }
 
@@ -89,6 +91,7 @@ class PageReader {
   }
 
   #mayAsk(): boolean {
+    if (this.#isFull()) return false;
     return this.requests < this.#limits.requests && performance.now() - this.#startedAt < this.#limits.duration;
   }
 

@@ -2,6 +2,7 @@
 import { ApplicationFailure, Context, heartbeat } from '@temporalio/activity';
 import { FAILURE, type SnapshotReceipt, type VisitorExportRange } from '../contract.js';
 import type { PassCheckpoint } from '../pass-checkpoint.js';
+import { ChunkEncoder } from '../snapshots/chunk-encoder.js';
 import { runFolder } from '../snapshots/layout.js';
 import { Pass } from '../snapshots/pass.js';
 import { expectedRows, finishPublication, publishPass, sweepStaging, type FinishedPass } from '../snapshots/publish.js';
@@ -43,6 +44,13 @@ export interface ReadChunkResult {
   requestsPerHour: number | null;
 }
 
+/** What chunks leave to the next ones: garbage of this size would be found late. */
+interface ChunkMemory {
+  pathSets: PathSets;
+  /** Those that no chunk is using. */
+  encoders: ChunkEncoder[];
+}
+
 export type ExportActivities = ReturnType<typeof createExportActivities>;
 
 /** At full speed 100,000 rows are four chunks; a killed worker repeats one. */
@@ -57,7 +65,7 @@ const PROBE_BYTES = 1 << 20;
 /** What the worker of the export task queue registers. */
 export function createExportActivities(dependencies: ExportActivitiesDependencies) {
   const { store } = dependencies;
-  const pathSets = new PathSets();
+  const memory: ChunkMemory = { pathSets: new PathSets(), encoders: [] };
   return {
     /** Finishes what an earlier run of the window left, sweeps its staging, and tells how many rows to expect. */
     prepareWindow: ({ range }: { range: VisitorExportRange }): Promise<{ expectedRows: number | null }> =>
@@ -69,7 +77,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
 
     /** Reads the next pages of a pass into staging. */
     readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> =>
-      reported(() => readChunk(dependencies, pathSets, input)),
+      reported(() => readChunk(dependencies, memory, input)),
 
     /** Publishes a finished pass where it says more than the kept snapshot. */
     publishSnapshot: (finished: FinishedPass): Promise<SnapshotReceipt> =>
@@ -93,7 +101,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
 
 async function readChunk(
   { upstream, store, shutdownSignal, requestsPerHour }: ExportActivitiesDependencies,
-  pathSets: PathSets,
+  { pathSets, encoders }: ChunkMemory,
   { checkpoint, willRepeat, isUpstreamFailing, probeStore, ...staged }: ReadChunkInput,
 ): Promise<ReadChunkResult> {
   const { range } = staged;
@@ -101,17 +109,25 @@ async function readChunk(
     if (probeStore) await probe(store, staged);
     const paths = await pathSets.take(store, staged, checkpoint);
     const pass = new Pass(checkpoint, paths);
-    const { kept, requests, obstacle } = await readPages(upstream, range, pass, {
-      requests: requestsPerHour === undefined ? MOST_REQUESTS : pacedRequests(requestsPerHour),
-      willRepeat,
-      isQuickToRetry: !isUpstreamFailing,
-      duration: CHUNK_MS,
-      stop: shutdownSignal,
-      cancel: Context.current().cancellationSignal,
-    });
+    const kept = encoders.pop() ?? new ChunkEncoder();
+    const { requests, obstacle } = await readPages(
+      upstream,
+      range,
+      { pass, kept },
+      {
+        requests: requestsPerHour === undefined ? MOST_REQUESTS : pacedRequests(requestsPerHour),
+        willRepeat,
+        isQuickToRetry: !isUpstreamFailing,
+        duration: CHUNK_MS,
+        stop: shutdownSignal,
+        cancel: Context.current().cancellationSignal,
+      },
+    );
     const written = await retryingStore(() => stageChunk(store, staged, checkpoint, kept));
     const next = { ...pass.checkpoint(), ...written };
     pathSets.keep(store, staged, next, paths);
+    kept.clear();
+    encoders.push(kept);
     const pages = next.pages - checkpoint.pages;
     const paceMs = requestsPerHour === undefined ? 0 : Math.ceil((requests * HOUR_MS) / requestsPerHour);
     return { checkpoint: next, pages, requests, obstacle, paceMs, requestsPerHour: requestsPerHour ?? null };

@@ -1,63 +1,63 @@
+import { ByteWriter } from 'hyparquet-writer';
 import type { VisitorRow } from './content-digest.js';
-import { ParquetEncoder } from './parquet.js';
+import { writeParquet } from './parquet.js';
 import type { KeptRows } from './pass.js';
 import type { PathHash } from './path-set.js';
 import { RowBatch } from './row-batch.js';
 
-/** Rows of one Parquet row group: few enough that they are garbage before the collector calls them old. */
-const GROUP_ROWS = 10_000;
-const FIRST_HASHES = 1 << 12;
 const COUNT_BYTES = 4;
 const HASH_BYTES = 8;
+const FIRST_BYTES = 1 << 20;
 
-/** The rows of one chunk on their way into staging: row count, path hashes, then a Parquet file, in one object. */
+/** The rows of one chunk on their way into staging: a Parquet file, path hashes, then the row count, in one object. Used for one chunk after the other. */
 export class ChunkEncoder implements KeptRows {
-  readonly #parquet = new ParquetEncoder();
-  #batch = new RowBatch();
-  #hashes = Buffer.alloc(FIRST_HASHES * HASH_BYTES);
-  #length = 0;
+  readonly #rows = new RowBatch();
+  readonly #writer = new ByteWriter(FIRST_BYTES);
 
   get length(): number {
-    return this.#length;
+    return this.#rows.length;
   }
 
-  add(row: VisitorRow, { high, low }: PathHash): void {
-    this.#batch.add(row);
-    const at = this.#length * HASH_BYTES;
-    if (at === this.#hashes.length) this.#hashes = Buffer.concat([this.#hashes], 2 * at);
-    this.#hashes.writeUInt32LE(high, at);
-    this.#hashes.writeUInt32LE(low, at + 4);
-    this.#length++;
-    if (this.#batch.length === GROUP_ROWS) this.#encodeGroup();
+  /** About what the rows take in memory. */
+  get bytes(): number {
+    return this.#rows.paths.length;
   }
 
-  /** The chunk's bytes; nothing may be added afterwards. */
+  add(row: VisitorRow, hash: PathHash): void {
+    this.#rows.add(row, hash);
+  }
+
+  /** The chunk's bytes: good until the next call. */
   finish(): Uint8Array {
-    if (this.#batch.length > 0) this.#encodeGroup();
-    const count = Buffer.alloc(COUNT_BYTES);
-    count.writeUInt32LE(this.#length);
-    return Buffer.concat([count, this.#hashes.subarray(0, this.#length * HASH_BYTES), this.#parquet.finish()]);
+    const writer = this.#writer;
+    writer.index = 0;
+    writer.offset = 0;
+    writeParquet(writer, this.#rows);
+    const { buffer, byteOffset, byteLength } = this.#rows.hashes;
+    writer.appendBytes(new Uint8Array(buffer, byteOffset, byteLength));
+    writer.appendUint32(this.#rows.length);
+    return writer.getBytes();
   }
 
-  #encodeGroup(): void {
-    this.#parquet.add(this.#batch);
-    this.#batch = new RowBatch();
+  /** Forgets all rows; the memory serves the next chunk. */
+  clear(): void {
+    this.#rows.clear();
   }
 }
 
 /** The path hashes in a chunk's bytes. */
 export function* chunkHashes(bytes: Buffer): Generator<PathHash> {
-  const end = parquetStart(bytes);
-  for (let at = COUNT_BYTES; at < end; at += HASH_BYTES) {
+  for (let at = parquetEnd(bytes); at < bytes.length - COUNT_BYTES; at += HASH_BYTES) {
     yield { high: bytes.readUInt32LE(at), low: bytes.readUInt32LE(at + 4) };
   }
 }
 
 /** The Parquet file in a chunk's bytes. */
-export function chunkParquet(bytes: Buffer): Uint8Array {
-  return bytes.subarray(parquetStart(bytes));
+export function chunkParquet(bytes: Buffer): Buffer {
+  return bytes.subarray(0, parquetEnd(bytes));
 }
 
-function parquetStart(bytes: Buffer): number {
-  return COUNT_BYTES + bytes.readUInt32LE(0) * HASH_BYTES;
+function parquetEnd(bytes: Buffer): number {
+  const end = bytes.length - COUNT_BYTES;
+  return end - bytes.readUInt32LE(end) * HASH_BYTES;
 }

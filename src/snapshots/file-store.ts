@@ -21,8 +21,9 @@ export class FileStore implements SnapshotStore {
     return pathToFileURL(this.#path(key)).href;
   }
 
-  read(key: string): Promise<Buffer | null> {
-    return inStore('read', key, () => orNull(readFile(this.#path(key))));
+  read(key: string, reuse?: Buffer): Promise<Buffer | null> {
+    const path = this.#path(key);
+    return inStore('read', key, () => orNull(reuse ? readInto(path, reuse) : readFile(path)));
   }
 
   async *stream(key: string): AsyncGenerator<Uint8Array> {
@@ -132,17 +133,35 @@ async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 }
 
 async function* gathered(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  let pieces: Uint8Array[] = [];
+  const gathering = Buffer.allocUnsafeSlow(GATHER_BYTES);
   let bytes = 0;
   for await (const piece of source) {
-    pieces.push(piece);
-    bytes += piece.length;
-    if (bytes < GATHER_BYTES) continue;
-    yield Buffer.concat(pieces);
-    pieces = [];
-    bytes = 0;
+    if (bytes + piece.length > GATHER_BYTES) {
+      yield gathering.subarray(0, bytes);
+      bytes = 0;
+    }
+    if (piece.length > GATHER_BYTES) yield piece;
+    else {
+      gathering.set(piece, bytes);
+      bytes += piece.length;
+    }
   }
-  if (bytes > 0) yield Buffer.concat(pieces);
+  yield gathering.subarray(0, bytes);
+}
+
+async function readInto(path: string, reuse: Buffer): Promise<Buffer> {
+  const file = await open(path, 'r');
+  try {
+    const { size } = await file.stat();
+    if (size > reuse.length) return await file.readFile();
+    let end = 0;
+    for (let bytesRead = -1; bytesRead !== 0; end += bytesRead) {
+      ({ bytesRead } = await file.read(reuse, end, size - end, end));
+    }
+    return reuse.subarray(0, end);
+  } finally {
+    await file.close();
+  }
 }
 
 /** Makes a rename or removal in a folder outlive a power cut, where the system can. */

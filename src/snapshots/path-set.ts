@@ -4,57 +4,115 @@ export interface PathHash {
   low: number;
 }
 
-const SEGMENTS = 64;
-const FIRST_SLOTS = 64;
-const GROWTH = 1.5;
-const MAX_LOAD = 0.8;
+const BLOCK_BITS = 13;
+const BLOCK_SLOTS = 1 << BLOCK_BITS;
+/** Slots behind the last home, for what does not fit before: at this load more are never needed. */
+const MARGIN_SLOTS = 256;
+const MAX_LOAD = 0.85;
+const GROWTH = 1 / 8;
+const HASHES = 2 ** 32;
 
 /**
- * Which paths a pass has seen, in about 12 bytes a path outside the JavaScript heap. Two paths of one hash (1 in 37 million for
+ * Which paths a pass has seen, in about 10 bytes a path outside the JavaScript heap. Two paths of one hash (1 in 37 million for
  * a million paths) would count as a repeated path, so an error can only make a snapshot look worse than it is.
+ *
+ * A hash table with linear probing whose slots are in the order of the hashes: it grows in place, block by block, and leaves no
+ * garbage behind. An empty slot is 0, 0.
  */
 export class PathSet {
-  // Segments grow one by one, so that there are never two copies of the whole.
-  readonly #segments = Array.from({ length: SEGMENTS }, () => new Segment());
+  readonly #blocks = [new Uint32Array(2 * BLOCK_SLOTS)];
+  #size = 0;
 
   /** Adds a path; false where it was there before. */
   add({ high, low }: PathHash): boolean {
-    return (this.#segments[high % SEGMENTS] as Segment).add(high, low);
-  }
-}
-
-/** A hash table with open addressing; an empty slot is 0, 0. */
-class Segment {
-  #slots = new Uint32Array(2 * FIRST_SLOTS);
-  #size = 0;
-
-  add(high: number, low: number): boolean {
-    const marked = low === 0 && high === 0 ? 1 : low;
-    if (!insert(this.#slots, high, marked)) return false;
+    if (!this.#insert(high, high === 0 && low === 0 ? 1 : low)) return false;
     this.#size++;
-    if (this.#size > MAX_LOAD * (this.#slots.length / 2)) this.#grow();
+    if (this.#size > MAX_LOAD * this.#homes() || this.#isTaken(this.#slots() - 1)) this.#grow();
     return true;
   }
 
-  #grow(): void {
-    const grown = new Uint32Array(2 * Math.ceil((this.#slots.length / 2) * GROWTH));
-    for (let i = 0; i < this.#slots.length; i += 2) {
-      const high = this.#slots[i] as number;
-      const low = this.#slots[i + 1] as number;
-      if (high !== 0 || low !== 0) insert(grown, high, low);
+  #slots(): number {
+    return this.#blocks.length * BLOCK_SLOTS;
+  }
+
+  #homes(): number {
+    return this.#slots() - MARGIN_SLOTS;
+  }
+
+  #insert(high: number, low: number): boolean {
+    for (let slot = home(high, this.#homes()); ; slot++) {
+      const block = this.#blockOf(slot);
+      const at = indexOf(slot);
+      const [seenHigh, seenLow] = [block[at] as number, block[at + 1] as number];
+      if (seenHigh === high && seenLow === low) return false;
+      const isEmpty = seenHigh === 0 && seenLow === 0;
+      if (!isEmpty && (seenHigh < high || (seenHigh === high && seenLow < low))) continue;
+      this.#put(slot, high, low);
+      if (!isEmpty) this.#shift(slot + 1, seenHigh, seenLow);
+      return true;
     }
-    this.#slots = grown;
+  }
+
+  /** Moves what lies from a slot on one further, up to the next empty slot, and puts a hash there. */
+  #shift(from: number, high: number, low: number): void {
+    for (let slot = from; high !== 0 || low !== 0; slot++) {
+      const block = this.#blockOf(slot);
+      const at = indexOf(slot);
+      const [nextHigh, nextLow] = [block[at] as number, block[at + 1] as number];
+      block[at] = high;
+      block[at + 1] = low;
+      high = nextHigh;
+      low = nextLow;
+    }
+  }
+
+  /** Adds blocks, moves all hashes to the end, and from there, in order, to their new homes. */
+  #grow(): void {
+    const before = this.#slots();
+    for (let more = Math.ceil(this.#blocks.length * GROWTH); more > 0; more--) {
+      this.#blocks.push(new Uint32Array(2 * BLOCK_SLOTS));
+    }
+    let end = this.#slots();
+    for (let slot = before - 1; slot >= 0; slot--) if (this.#isTaken(slot)) this.#move(slot, --end);
+    const homes = this.#homes();
+    for (let slot = end, free = 0; slot < this.#slots(); slot++) {
+      const to = Math.max(free, home(this.#blockOf(slot)[indexOf(slot)] as number, homes));
+      this.#move(slot, to);
+      free = to + 1;
+    }
+  }
+
+  #move(from: number, to: number): void {
+    if (from === to) return;
+    const block = this.#blockOf(from);
+    const at = indexOf(from);
+    this.#put(to, block[at] as number, block[at + 1] as number);
+    block[at] = 0;
+    block[at + 1] = 0;
+  }
+
+  #put(slot: number, high: number, low: number): void {
+    const block = this.#blockOf(slot);
+    const at = indexOf(slot);
+    block[at] = high;
+    block[at + 1] = low;
+  }
+
+  #isTaken(slot: number): boolean {
+    const block = this.#blockOf(slot);
+    const at = indexOf(slot);
+    return block[at] !== 0 || block[at + 1] !== 0;
+  }
+
+  #blockOf(slot: number): Uint32Array {
+    return this.#blocks[slot >>> BLOCK_BITS] as Uint32Array;
   }
 }
 
-function insert(slots: Uint32Array, high: number, low: number): boolean {
-  const count = slots.length / 2;
-  for (let slot = low % count; ; slot = slot + 1 === count ? 0 : slot + 1) {
-    const at = 2 * slot;
-    if (slots[at] === high && slots[at + 1] === low) return false;
-    if (slots[at] !== 0 || slots[at + 1] !== 0) continue;
-    slots[at] = high;
-    slots[at + 1] = low;
-    return true;
-  }
+function home(high: number, homes: number): number {
+  return Math.floor((high * homes) / HASHES);
+}
+
+function indexOf(slot: number): number {
+  return 2 * (slot & (BLOCK_SLOTS - 1));
 }

@@ -76,7 +76,7 @@ export class S3Store implements SnapshotStore {
       return;
     }
     const input = watched(source);
-    const params = { ...this.#object(key), Body: Readable.from(input.pieces, { objectMode: false }) };
+    const params = { ...this.#object(key), Body: Readable.from(copies(input.pieces), { objectMode: false }) };
     try {
       // An error in between aborts the upload, and nothing of it is ever visible.
       await new Upload({ client: this.#client, params, partSize: PART_BYTES, queueSize: 1 }).done();
@@ -138,6 +138,11 @@ export class S3Store implements SnapshotStore {
       if (first) throw new Error(`${first.Code}: ${first.Message} (${first.Key})`);
     });
   }
+}
+
+/** The upload holds on to pieces until a part is full. */
+async function* copies(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for await (const piece of pieces) yield Buffer.from(piece);
 }
 
 /** Browsers show a page only where the bucket says that it is one. */

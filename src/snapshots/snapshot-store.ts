@@ -4,13 +4,13 @@ export interface SnapshotStore {
   readonly url: string;
   /** The URL of an object or folder. */
   urlOf(key: string): string;
-  /** The whole object; null where there is none. For small objects. */
-  read(key: string): Promise<Buffer | null>;
+  /** The whole object; null where there is none. For small objects. May lie in `reuse`, where that is large enough. */
+  read(key: string, reuse?: Buffer): Promise<Buffer | null>;
   /** The object's bytes, piece by piece; throws a SnapshotStoreError where there is none. */
   stream(key: string): AsyncIterable<Uint8Array>;
   /** In bytes; null where there is no such object. */
   size(key: string): Promise<number | null>;
-  /** Writes or replaces the object in one step: readers see the old bytes or the new ones, and none of what failed half-way. Errors of the source pass through. */
+  /** Writes or replaces the object in one step: readers see the old bytes or the new ones, and none of what failed half-way. Errors of the source pass through; a piece of it need not outlive the next. */
   put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void>;
   /** Keys of all objects below a folder, sorted. */
   list(folder: string): AsyncIterable<string>;

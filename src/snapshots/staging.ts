@@ -32,7 +32,7 @@ export async function stageChunk(
   return { chunks: chunks + 1, staged: chained(staged, bytes) };
 }
 
-/** The Parquet files of a pass's chunks, in order; throws a StagingSpoiledError, at the latest after the last one, where they are not the checkpoint's. */
+/** The Parquet files of a pass's chunks, in order, each good until the next; throws a StagingSpoiledError, at the latest after the last one, where they are not the checkpoint's. */
 export async function* stagedParquet(
   store: SnapshotStore,
   staged: StagedPass,
@@ -60,10 +60,12 @@ async function* stagedChunks(
   checkpoint: PassCheckpoint,
 ): AsyncGenerator<Buffer> {
   let chain = '';
+  let largest: Buffer | undefined; // read into again and again
   for (let chunk = 0; chunk < checkpoint.chunks; chunk++) {
     const key = chunkKey(range, run, pass, chunk);
-    const bytes = await store.read(key);
+    const bytes = await store.read(key, largest);
     if (!bytes) throw new StagingSpoiledError(`The staged rows ${key} are gone`);
+    if (bytes.length > (largest?.length ?? 0)) largest = bytes;
     chain = chained(chain, bytes);
     yield bytes;
   }

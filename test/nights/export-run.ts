@@ -2,6 +2,7 @@ import { readPages } from '../../src/activities/read-pages.js';
 import type { SnapshotReceipt, VisitorExportRange } from '../../src/contract.js';
 import { driftOf, NEW_PASS, type PassCheckpoint } from '../../src/pass-checkpoint.js';
 import { notTakenWaitMs } from '../../src/poll-plan.js';
+import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
 import { Pass } from '../../src/snapshots/pass.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import { finishPublication, publishPass, sweepStaging } from '../../src/snapshots/publish.js';
@@ -63,11 +64,17 @@ async function readPass(
       const paths = checkpoint.chunks === 0 ? new PathSet() : await stagedPaths(store, staged, checkpoint);
       const reading = new Pass(checkpoint, paths);
       const limits = { requests: REQUESTS_A_CHUNK, duration: 60_000, willRepeat, isQuickToRetry: false };
-      const { kept, obstacle } = await readPages(upstream as Upstream, range, reading, {
-        ...limits,
-        stop: NEVER,
-        cancel: NEVER,
-      });
+      const kept = new ChunkEncoder();
+      const { obstacle } = await readPages(
+        upstream as Upstream,
+        range,
+        { pass: reading, kept },
+        {
+          ...limits,
+          stop: NEVER,
+          cancel: NEVER,
+        },
+      );
       const written = await stageChunk(store, staged, checkpoint, kept);
       return { next: { ...reading.checkpoint(), ...written }, isBusy: obstacle !== null };
     });

@@ -1,9 +1,10 @@
+import { ByteWriter } from 'hyparquet-writer';
 import type { Drift, SnapshotManifest, VisitorTotals } from '../../src/contract.js';
 import { plusDays } from '../../src/export-window.js';
-import { ContentDigest, sha256Hex, type VisitorRow } from '../../src/snapshots/content-digest.js';
+import { ContentDigest, pathHash, sha256Hex, type VisitorRow } from '../../src/snapshots/content-digest.js';
 import { manifestKey, PARQUET_NAME, parquetKey } from '../../src/snapshots/layout.js';
 import { encodeManifest, snapshotId } from '../../src/snapshots/manifest.js';
-import { ParquetEncoder } from '../../src/snapshots/parquet.js';
+import { writeParquet } from '../../src/snapshots/parquet.js';
 import { RowBatch } from '../../src/snapshots/row-batch.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 
@@ -24,13 +25,13 @@ export async function putDay(store: SnapshotStore, projectId: string, day: MadeD
   const batch = new RowBatch();
   const digest = new ContentDigest();
   for (const row of rows) {
-    batch.add(row);
+    batch.add(row, pathHash(row.path));
     digest.add(row);
   }
   const totals = day.totals ?? { human: sum(rows, 'human'), ai: sum(rows, 'ai'), total: sum(rows, 'total') };
-  const encoder = new ParquetEncoder();
-  encoder.add(batch);
-  const bytes = encoder.finish();
+  const writer = new ByteWriter();
+  if (rows.length > 0) writeParquet(writer, batch);
+  const bytes = writer.getBytes();
   const files = [{ name: PARQUET_NAME, rows: rows.length, bytes: bytes.length, sha256: sha256Hex(bytes) }];
   const manifest: SnapshotManifest = {
     snapshotId: snapshotId(range, rows.length, digest.content, totals),

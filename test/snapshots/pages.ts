@@ -1,6 +1,6 @@
 import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
 import { NEW_PASS, type PassCheckpoint } from '../../src/pass-checkpoint.js';
-import { Pass } from '../../src/snapshots/pass.js';
+import { Pass, type KeptRows } from '../../src/snapshots/pass.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import { publishPass } from '../../src/snapshots/publish.js';
@@ -13,6 +13,19 @@ export interface Row {
   human: number;
   ai: number;
   total: number;
+}
+
+/** Keeps rows as they come. */
+export class RowList implements KeptRows {
+  readonly rows: Row[] = [];
+
+  get length(): number {
+    return this.rows.length;
+  }
+
+  add(one: Row): void {
+    this.rows.push(one);
+  }
 }
 
 export const RANGE: VisitorExportRange = { projectId: 'p1', dateFrom: '2026-01-01', dateTo: '2026-01-02' };

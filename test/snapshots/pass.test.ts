@@ -1,10 +1,9 @@
 import { expect, test } from 'vitest';
 import { driftOf, NEW_PASS, type PassCheckpoint } from '../../src/pass-checkpoint.js';
 import { Pass } from '../../src/snapshots/pass.js';
-import { RowBatch } from '../../src/snapshots/row-batch.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
-import { pageAt, row, rows, type Row } from './pages.js';
+import { pageAt, row, RowList, rows, type Row } from './pages.js';
 
 const LIMIT = 10;
 
@@ -15,12 +14,12 @@ function read(rowsAt: (request: number) => readonly Row[], limit = LIMIT): PassC
 
 function readPages(answer: (request: number, offset: number) => VisitorPage): PassCheckpoint & { paths: string[] } {
   const pass = new Pass(NEW_PASS, new PathSet());
-  const kept = new RowBatch();
+  const kept = new RowList();
   for (let request = 0; pass.stage !== 'ended'; request++) {
     if (request > 1000) throw new Error('The pass has no end');
     pass.take(answer(request, pass.offset), kept);
   }
-  return { ...pass.checkpoint(), paths: kept.paths };
+  return { ...pass.checkpoint(), paths: kept.rows.map(({ path }) => path) };
 }
 
 test.each([0, 1, 9, 10, 11, 19, 20, 28, 100])('%i rows that stay put are read once each, without drift', (count) => {
@@ -128,15 +127,15 @@ test('counts that are not whole are rounded, and that is told', () => {
   const all = [{ path: '/a', human: 1.5, ai: 0.2, total: 1.7 }];
   const pass = new Pass(NEW_PASS, new PathSet());
   const page = { ...pageAt(all, 0, LIMIT), totals: { human: 1.6, ai: 0, total: 2 } };
-  const kept = new RowBatch();
+  const kept = new RowList();
   pass.take(page, kept);
-  expect(kept).toMatchObject({ paths: ['/a'], human: [2], ai: [0], total: [2] });
+  expect(kept.rows).toEqual([{ path: '/a', human: 2, ai: 0, total: 2 }]);
   expect(pass.checkpoint()).toMatchObject({ rounded: true, totals: { human: 2, ai: 0, total: 2 } });
 });
 
 test('a hundred thousand paths are told apart, and each is known again', () => {
   const pass = new Pass(NEW_PASS, new PathSet());
-  const kept = new RowBatch();
+  const kept = new RowList();
   pass.take({ ...pageAt(rows(0), 0, 1), visitors: rows(100_000), hasMore: true }, kept);
   expect(kept).toHaveLength(100_000);
   pass.take({ ...pageAt(rows(0), 0, 1), visitors: rows(100_000).reverse(), hasMore: false }, kept);
