@@ -1,4 +1,3 @@
-import ky from 'ky';
 import { encodeId } from '../contract.js';
 import type { ProxySettings } from './connection.js';
 import { notBegun, type Ending } from './exchange.js';
@@ -165,29 +164,22 @@ class Caller {
 
   async #send(limit: TimeLimit, call: Call, options: WriteOptions, key: string | undefined): Promise<Ending> {
     if (key === undefined) return notBegun(limit.troubleOfAbort('connecting'));
-    let ending: Ending | undefined;
-    await ky(call.path, {
-      prefixUrl: this.#settings.baseUrl,
-      method: call.prompt === undefined ? 'GET' : 'POST',
-      headers: { accept: 'application/json', authorization: `Bearer ${key}`, 'user-agent': 'agent-jobs' },
-      ...(call.prompt !== undefined && { json: { prompt: call.prompt } }),
-      ...(call.query && { searchParams: call.query }),
-      redirect: 'manual',
-      retry: 0,
-      throwHttpErrors: false,
-      timeout: false,
-      fetch: async (request) => {
-        ending = await this.#transport.send(request as Request, {
-          signal: limit.signal,
-          troubleOfAbort: limit.troubleOfAbort,
-          mostBytes: call.mostBytes,
-          mayStillSend: options.mayStillSend,
-        });
-        // The ending tells more than a Response can: how far the request got.
-        return new Response(null);
-      },
-    });
-    return ending!;
+    const headers = { accept: 'application/json', authorization: `Bearer ${key}`, 'user-agent': 'agent-jobs' };
+    const url = this.#urlOf(call);
+    const { prompt, mostBytes } = call;
+    const { mayStillSend } = options;
+    const body = prompt === undefined ? null : Buffer.from(JSON.stringify({ prompt }));
+    return this.#transport.send(
+      { url, headers, body },
+      { signal: limit.signal, troubleOfAbort: limit.troubleOfAbort, mostBytes, mayStillSend },
+    );
+  }
+
+  #urlOf({ path, query = {} }: Call): URL {
+    const { baseUrl } = this.#settings;
+    const url = new URL(`${baseUrl}${baseUrl.endsWith('/') ? '' : '/'}${path}`);
+    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value));
+    return url;
   }
 }
 

@@ -1,12 +1,19 @@
 /**
- * The wire: undici's dispatchers under a `fetch` for ky. Not undici's own `fetch`, which may send a request again by itself (421),
- * nor Node's, which holds another undici.
+ * The wire: undici's dispatchers. Not its `fetch`, which may send a request again by itself (421), and whose Request and signals cost
+ * more than the exchange: they are found through weak references, so that only a full collection frees them.
  */
 import type { Dispatcher } from 'undici';
 import { AnswerReader } from './answer-reader.js';
 import { Connection, type ProxySettings } from './connection.js';
 import { notBegun, type Ending, type Phase, type Trouble } from './exchange.js';
 import { pacedBody } from './paced-body.js';
+
+/** A GET, or with a body a POST of JSON. */
+export interface UpstreamRequest {
+  url: URL;
+  headers: Record<string, string>;
+  body: Uint8Array | null;
+}
 
 export interface ExchangeOptions {
   /** Ends the exchange at once. */
@@ -39,10 +46,10 @@ export class Transport {
   }
 
   /** Sends a request without a body over a kept connection, one with a body over a connection of its own. Never rejects. */
-  async send(request: Request, options: ExchangeOptions): Promise<Ending> {
+  async send(request: UpstreamRequest, options: ExchangeOptions): Promise<Ending> {
     if (this.#isClosed) return notBegun(CLOSED);
     if (request.body === null) return this.#read(request, options);
-    const sent = this.#write(request, options);
+    const sent = this.#write(request, request.body, options);
     this.#writing.add(sent);
     return sent.finally(() => this.#writing.delete(sent));
   }
@@ -55,7 +62,7 @@ export class Transport {
     await Promise.all(this.#writing);
   }
 
-  async #read(request: Request, options: ExchangeOptions): Promise<Ending> {
+  async #read(request: UpstreamRequest, options: ExchangeOptions): Promise<Ending> {
     const kept = this.#idle.pop();
     const keptSocket = kept?.socket;
     const ending = await this.#readOver(kept ?? this.#connect(true), request, options);
@@ -65,7 +72,7 @@ export class Transport {
     return wasStale && !this.#isClosed ? this.#readOver(this.#connect(true), request, options) : ending;
   }
 
-  async #readOver(connection: Connection, request: Request, options: ExchangeOptions): Promise<Ending> {
+  async #readOver(connection: Connection, request: UpstreamRequest, options: ExchangeOptions): Promise<Ending> {
     const reader: AnswerReader = new AnswerReader({
       mostBytes: options.mostBytes,
       beforeFirstByte: () => {
@@ -82,8 +89,7 @@ export class Transport {
     return run(connection.dispatcher, request, {}, reader, options);
   }
 
-  async #write(request: Request, options: ExchangeOptions): Promise<Ending> {
-    const body = new Uint8Array(await request.arrayBuffer());
+  async #write(request: UpstreamRequest, body: Uint8Array, options: ExchangeOptions): Promise<Ending> {
     const connection = this.#connect(false);
     const mayStillSend = () => options.mayStillSend?.() ?? true;
     const reader: AnswerReader = new AnswerReader({
@@ -108,14 +114,14 @@ export class Transport {
 function declared(body: AsyncIterable<Uint8Array>, length: number): Partial<Dispatcher.DispatchOptions> {
   return {
     body: body as unknown as NonNullable<Dispatcher.DispatchOptions['body']>,
-    headers: { 'content-length': String(length) },
+    headers: { 'content-type': 'application/json', 'content-length': String(length) },
     reset: true,
   };
 }
 
 async function run(
   dispatcher: Dispatcher,
-  request: Request,
+  { url, headers, body }: UpstreamRequest,
   extra: Partial<Dispatcher.DispatchOptions>,
   reader: AnswerReader,
   { signal, troubleOfAbort }: ExchangeOptions,
@@ -125,9 +131,10 @@ async function run(
   try {
     if (signal.aborted) onAbort();
     else {
-      const { origin, pathname, search } = new URL(request.url);
-      const headers = { ...Object.fromEntries(request.headers), ...(extra.headers as Record<string, string>) };
-      dispatcher.dispatch({ ...extra, origin, path: pathname + search, method: request.method, headers }, reader);
+      const path = url.pathname + url.search;
+      const method = body ? 'POST' : 'GET';
+      const all = { ...headers, ...(extra.headers as Record<string, string>) };
+      dispatcher.dispatch({ ...extra, origin: url.origin, path, method, headers: all }, reader);
     }
     return await reader.ended;
   } finally {
