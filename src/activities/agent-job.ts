@@ -1,4 +1,5 @@
 /** The activities of `agentJob`: each wraps one HTTP call. */
+import { activityInfo } from '@temporalio/activity';
 import type { Metrics } from '../metrics.js';
 import type { CreatedJob, Upstream } from '../upstream/upstream.js';
 import { Lanes } from './lanes.js';
@@ -20,8 +21,8 @@ export interface SendMessageInput extends WriteInput {
   jobId: string;
 }
 
-/** A write's outcome, and whether the workflow run that asked for it was made by a reset. */
-export type WriteResult = WriteOutcome & { resetRun: boolean };
+/** A write's outcome, whether the workflow run that asked for it was made by a reset, and that run's id where it was. */
+export type WriteResult = WriteOutcome & { resetRun: boolean; askedIn?: string };
 
 export interface JobActivitiesDependencies {
   upstream: Upstream;
@@ -52,7 +53,8 @@ export function createJobActivities({
     const outcome = unknownBefore(input) ?? (await throughLane(lanes, `${operation} ${input.projectId}`, send));
     metrics.writeEnded(operation, outcome.kind);
     if (isSettled(outcome)) metrics.writeSettled(operation, (now() - input.askedAt) / 1_000);
-    return { ...outcome, resetRun: input.resetRun || isFromAnotherRun(input) };
+    const resetRun = input.resetRun || isFromAnotherRun(input);
+    return { ...outcome, resetRun, ...(resetRun && { askedIn: activityInfo().workflowExecution?.runId ?? '' }) };
   }
 
   return {

@@ -110,7 +110,15 @@ export class JobRun {
     if (this.data.write) return;
     // No clock ran while the job had ended: a follow-up to it has all of its time.
     if (this.data.endedAt !== null) this.#restartClock();
-    this.data.write = { ...write, refusals: 0, notSent: 0, unknownSends: 0, confirmed: false, notBefore: 0 };
+    this.data.write = {
+      ...write,
+      refusals: 0,
+      notSent: 0,
+      unknownSends: 0,
+      confirmed: false,
+      askedIn: null,
+      notBefore: 0,
+    };
   }
 
   /** The job id is known: from the create's answer, or from a person. */

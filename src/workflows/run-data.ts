@@ -13,6 +13,8 @@ export interface WriteProgress {
   unknownSends: number;
   /** A person said to send, whatever happened before. */
   confirmed: boolean;
+  /** The reset run in which a person was asked about this write; null where none was. */
+  askedIn: string | null;
   mustAsk: boolean;
   notBefore: number;
 }

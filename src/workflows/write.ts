@@ -52,9 +52,10 @@ async function settle(run: JobRun, turn: Turn): Promise<void> {
 
 async function send(run: JobRun, turn: Turn, write: WriteProgress): Promise<WriteResult> {
   const { spec, data, followUps } = run;
-  const { confirmed, askedAt } = write;
+  const { askedAt } = write;
+  const confirmedIn = write.confirmed ? write.askedIn : null;
   const resetRun = write.mustAsk || isResetRun();
-  const input = { projectId: spec.projectId, confirmed, askedAt, resetRun, runId: workflowInfo().runId };
+  const input = { projectId: spec.projectId, confirmedIn, askedAt, resetRun, runId: workflowInfo().runId };
   try {
     return await turn.perform(() =>
       write.kind === 'create'
@@ -95,6 +96,7 @@ function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
       run.data.trouble = result.reason;
       return;
     case 'unknown':
+      write.askedIn = result.askedIn ?? null;
       return unknown(run, write, result.reason, result.resetRun);
   }
 }

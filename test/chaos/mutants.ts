@@ -42,7 +42,7 @@ export const MUTANTS: Mutant[] = [
     name: 'a mark that nobody reads',
     file: 'src/activities/write-fence.ts',
     find: '?.sent === true)',
-    replace: '?.sent === true && confirmed)',
+    replace: '?.sent === true && confirmedIn)',
     test: 'test/chaos/strikes.test.ts',
     title: 'killed after the answer',
   },

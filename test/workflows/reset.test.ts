@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterEach, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
+import { UnknownOutcomeError } from '../../src/upstream/errors.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
@@ -108,12 +109,66 @@ test('a write that was in flight at the reset point is not sent again without as
   open();
 });
 
+test.each([
+  ['create', 'job-3'],
+  ['followUp', 'job-1'],
+] as const)(
+  'a reset to before a person said retry of a %s asks again: the decision is repeated, the write is not',
+  async (kind, jobId) => {
+    const { upstream, bench } = tests;
+    upstream.show = () => ({ status: 'active' });
+    const isCreate = kind === 'create';
+    (isCreate ? upstream.createFaults : upstream.messageFaults).push(new UnknownOutcomeError('upstream answered 500'));
+    const sends = isCreate ? upstream.created : upstream.messages;
+    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0 });
+    if (!isCreate) await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+    await expect.poll(() => phaseOf(handle)).toBe('needsAttention');
+    const retry = (run: typeof handle | Awaited<ReturnType<typeof reset>>) =>
+      run.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
+    await retry(handle);
+    await expect.poll(() => phaseOf(handle)).toBe('watching');
+    expect(sends).toHaveLength(2);
+    const taskBefore = await tasksBefore(handle, (type) => type === UPDATE_ACCEPTED);
+    const again = await reset(handle, () => taskBefore);
+    await expect.poll(() => accepted(again)).toBe(1);
+    await expect
+      .poll(async () => (await again.query(jobStateQuery)).unknown)
+      .toMatchObject({ kind, reason: expect.stringContaining('reset') });
+    expect(sends).toHaveLength(2);
+    await retry(again);
+    await expect.poll(() => phaseOf(again)).toBe('watching');
+    expect(sends).toHaveLength(3);
+    // The reset of a reset repeats both decisions.
+    const secondTask = await tasksBefore(again, (type) => type === UPDATE_ACCEPTED, -1);
+    const third = await reset(again, () => secondTask);
+    await expect.poll(() => accepted(third)).toBe(2);
+    await expect.poll(async () => (await third.query(jobStateQuery)).unknown?.reason).toContain('reset');
+    expect(sends).toHaveLength(3);
+    await third.executeUpdate(resolveUnknownUpdate, {
+      args: [isCreate ? { action: 'adopt', jobId } : { action: 'delivered' }],
+    });
+    upstream.show = () => ({ status: 'completed' });
+    expect(await third.result()).toMatchObject({ outcome: 'completed', jobId });
+  },
+);
+
+const UPDATE_ACCEPTED = 41;
+
+async function accepted(handle: WorkflowHandle<typeof agentJob>): Promise<number> {
+  const { events } = await handle.fetchHistory();
+  return events!.filter((e) => e.eventType === UPDATE_ACCEPTED).length;
+}
+
 const SIGNALED = 26;
 
-/** The last workflow task completed before the first event of a kind. */
-async function tasksBefore(handle: WorkflowHandle<typeof agentJob>, isIt: (type: number) => boolean): Promise<number> {
+/** The last workflow task completed before the first (or last) event of a kind. */
+async function tasksBefore(
+  handle: WorkflowHandle<typeof agentJob>,
+  isIt: (type: number) => boolean,
+  which: 0 | -1 = 0,
+): Promise<number> {
   const events = (await handle.fetchHistory()).events!;
-  const until = events.findIndex((e) => isIt(e.eventType as number));
+  const until = events.indexOf(events.filter((e) => isIt(e.eventType as number)).at(which)!);
   const before = events.slice(0, until).filter((e) => e.eventType === TASK_COMPLETED);
   return Number(before.at(-1)!.eventId);
 }
