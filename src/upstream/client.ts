@@ -1,6 +1,7 @@
 import { encodeId } from '../contract.js';
 import type { ProxySettings } from './connection.js';
 import { notBegun, type Ending } from './exchange.js';
+import { sendByKy } from './job-request.js';
 import { KeyUnavailableError, type KeySource } from './keys.js';
 import {
   answerClass,
@@ -13,7 +14,7 @@ import {
 } from './outcome.js';
 import { readJobRecord, readVisitorPage } from './schema.js';
 import { TimeLimit } from './time-limit.js';
-import { Transport } from './transport.js';
+import { Transport, type UpstreamRequest } from './transport.js';
 import type { ReadOptions, Upstream, WriteOptions } from './upstream.js';
 
 export type UpstreamOperation = 'create' | 'message' | 'get' | 'visitors';
@@ -167,12 +168,15 @@ class Caller {
     const headers = { accept: 'application/json', authorization: `Bearer ${key}`, 'user-agent': 'agent-jobs' };
     const url = this.#urlOf(call);
     const { prompt, mostBytes } = call;
+    const { signal, troubleOfAbort } = limit;
     const { mayStillSend } = options;
-    const body = prompt === undefined ? null : Buffer.from(JSON.stringify({ prompt }));
-    return this.#transport.send(
-      { url, headers, body },
-      { signal: limit.signal, troubleOfAbort: limit.troubleOfAbort, mostBytes, mayStillSend },
-    );
+    const send = (request: UpstreamRequest) =>
+      this.#transport.send(request, { signal, troubleOfAbort, mostBytes, mayStillSend });
+    // A page is read thousands of times in a row: a Request and its signals would cost as much as the exchange, and stay until a
+    // full collection.
+    return call.operation === 'visitors'
+      ? send({ url, headers, body: null })
+      : sendByKy({ url, headers, prompt }, send);
   }
 
   #urlOf({ path, query = {} }: Call): URL {
