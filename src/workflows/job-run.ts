@@ -253,9 +253,9 @@ export class JobRun {
     if (reading.kind === 'settling') this.#read(reading.job, false);
     if (reading.kind === 'failed')
       data.notBefore = this.#now() + Math.min(reading.retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS);
-    if (data.missing && data.missing.count >= LOST_AFTER.count && this.#now() - data.missing.since >= LOST_AFTER.ms) {
-      data.isLost = true;
-    }
+    const { missing } = data;
+    // Whatever else comes in between, a job is found again: the run may not have ended yet.
+    data.isLost = missing !== null && missing.count >= LOST_AFTER.count && this.#now() - missing.since >= LOST_AFTER.ms;
     if (this.watchDeadline !== null && this.#now() >= data.deadlineAt) data.hasExpired = true;
   }
 

@@ -133,6 +133,20 @@ test('a job that is no longer over when pollNow reads it is watched again, the d
   expect(lasted).toBeLessThan(243 * MINUTE);
 });
 
+test('a job that was missing while lingering and then is found again is not lost', async () => {
+  const { upstream, bench, environment } = tests;
+  const handle = await bench.start({ ...input, linger: '5 hours', deadline: '1 hour' });
+  await environment.sleep('10 seconds');
+  upstream.readFaults.push(...times(6, missing));
+  upstream.show = () => ({ status: 'active' });
+  for (let read = 2; read <= 8; read++) {
+    await environment.sleep('30 seconds');
+    await handle.signal(pollNowSignal);
+    await expect.poll(() => upstream.reads).toBeGreaterThanOrEqual(read);
+  }
+  expect(await handle.result()).toMatchObject({ outcome: 'timedOut', job: { status: 'active' } });
+});
+
 test('a refused follow-up while lingering changes nothing', async () => {
   const { upstream, bench, environment } = tests;
   const handle = await bench.start({ ...input, linger: '1 hour' });
