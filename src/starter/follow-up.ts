@@ -85,6 +85,12 @@ function isEnding(error: unknown): boolean {
   return (details as { field?: unknown } | undefined)?.field === 'job';
 }
 
+/** The workflow had taken the update, and was terminated or timed out before it answered. */
+function isCutShort(error: unknown): boolean {
+  if (!(error instanceof WorkflowUpdateFailedError) || !(error.cause instanceof ApplicationFailure)) return false;
+  return error.cause.type === 'AcceptedUpdateCompletedWorkflow';
+}
+
 async function confirmed<T>(
   client: Client,
   workflowId: string,
@@ -100,6 +106,10 @@ async function confirmed<T>(
       if (taken !== undefined) return taken;
     }
   } catch (error) {
+    if (isCutShort(error)) {
+      const text = 'the workflow was ended from outside while the follow-up was under way; it may have been sent';
+      throw new FollowUpUnconfirmedError(workflowId, id, `${text}${again}`, { cause: error });
+    }
     if (error instanceof WorkflowUpdateFailedError) {
       throw new MessageRefusedError(workflowId, error.cause?.message ?? error.message, { cause: error });
     }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { UnknownOutcomeError } from '../../src/starter.js';
+import { FollowUpUnconfirmedError, UnknownOutcomeError } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
 let server: JobServer;
@@ -40,6 +40,22 @@ test('a cancelled job is followed up on under the id that its memo keeps', async
   expect(await job.sendFollowUp('two', { id: 'b' })).toMatchObject({ state: 'sent' });
   expect((await job.result()).usedFollowUpIds).toEqual(['a', 'b']);
   expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
+}, 60_000);
+
+test('a follow-up under way when its job is terminated is never said to be refused', async () => {
+  const prompt = `prompt ${randomUUID()}`;
+  await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 60_000 } });
+  const job = await start(prompt);
+  await expect.poll(async () => (await job.state()).phase, { timeout: 20_000 }).toBe('watching');
+  const message = `message ${randomUUID()}`;
+  await server.sandbox.addFault({ kind: 'hang', effect: 'after', promptIncludes: message });
+  const sent = job.sendFollowUp(message, { id: 'a' }).catch((error: unknown) => error);
+  const { jobId } = await job.state();
+  await expect.poll(() => server.sandbox.messages({ jobId: jobId ?? '' }), { timeout: 20_000 }).toHaveLength(1);
+  await server.client.workflow.getHandle(job.workflowId).terminate();
+  expect(await sent).toBeInstanceOf(FollowUpUnconfirmedError);
+  await expect(job.sendFollowUp(message, { id: 'a' })).rejects.toThrow(FollowUpUnconfirmedError);
+  expect(await server.sandbox.messages({ jobId: jobId ?? '' })).toHaveLength(1);
 }, 60_000);
 
 test('callers who race to start a refused key again make one job between them', async () => {
