@@ -128,7 +128,7 @@ export function readUpstreamConfig(environment: Environment = process.env): Upst
 /** Where the snapshots lie; throws a ConfigError where SNAPSHOTS_URL is missing or wrong. */
 export function readSnapshotsConfig(environment: Environment = process.env): SnapshotsConfig {
   const env = present(environment);
-  const { values, problems } = check(snapshotsSchema.required({ SNAPSHOTS_URL: true }), env);
+  const { values, problems } = check(snapshotsSchema.extend({ SNAPSHOTS_URL: field.snapshotsUrlField }), env);
   if (!values) throw new ConfigError(problems);
   return deepFreeze({ url: values.SNAPSHOTS_URL, forcePathStyle: values.S3_FORCE_PATH_STYLE });
 }

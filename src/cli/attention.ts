@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import type { UnknownWrite } from '../contract.js';
 import type { AttentionItem } from '../starter.js';
 import { EXIT } from './exit-codes.js';
 import { print, printJson, tell, withSession } from './session.js';
@@ -18,7 +19,7 @@ export function addAttention(program: Command): void {
             tell(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`);
             process.exitCode = EXIT.error;
           } else if (json) printJson(toLine(item));
-          else print(`${describe(item, hint(globals, ['resolve', item.workflowId, choices(item)]))}\n`);
+          else print(`${describe(item, hint(globals, ['resolve', item.workflowId, choicesOf(item.unknown)]))}\n`);
         }
         if (count === 0 && !json) print('nothing needs attention');
       }),
@@ -46,7 +47,7 @@ function describe({ workflowId, projectId, jobId, unknown }: AttentionItem, sett
   ]);
 }
 
-/** The first action fits where the upstream took the write, `retry` where it did not. */
-function choices({ unknown }: AttentionItem): string {
+/** The actions that may settle it; the first one fits where the upstream took the write, `retry` where it did not. */
+export function choicesOf(unknown: Pick<UnknownWrite, 'kind'> | null): string {
   return unknown?.kind === 'create' ? 'adopt|retry|abandon' : 'delivered|retry|abandon';
 }

@@ -1,6 +1,6 @@
 import { createWriteStream } from 'node:fs';
 import { once } from 'node:events';
-import type { Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
@@ -27,19 +27,16 @@ export function addExportCsv(group: Command): void {
     .option('--bom', 'begin with a byte order mark, by which Excel knows UTF-8');
   addSnapshotsOption(addRangeOptions(command)).action(async (flags: CsvFlags) => {
     const store = await openSnapshots(flags);
-    const output = flags.output === undefined ? process.stdout : createWriteStream(flags.output);
-    if (flags.bom) output.write(BOM);
-    for await (const text of flags.totals ? totalLines(store, flags) : pageLines(store, flags))
-      await write(output, text);
-    if (output !== process.stdout) {
-      output.end();
-      await once(output, 'finish');
+    if (flags.output !== undefined) return pipeline(csvText(store, flags), createWriteStream(flags.output));
+    for await (const text of csvText(store, flags)) {
+      if (!process.stdout.write(text)) await once(process.stdout, 'drain');
     }
   });
 }
 
-async function write(output: Writable, text: string): Promise<void> {
-  if (!output.write(text)) await once(output, 'drain');
+async function* csvText(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<string> {
+  if (flags.bom) yield BOM;
+  yield* flags.totals ? totalLines(store, flags) : pageLines(store, flags);
 }
 
 /** Snapshots of one day only: no others add up to a time line. */

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { JobState } from '../contract.js';
+import { choicesOf } from './attention.js';
 import { waitAndPrint } from './job-end.js';
 import { print, printJson, withSession } from './session.js';
 import { fields, hint, readableTime } from './text.js';
@@ -19,7 +20,10 @@ export function addInspect(program: Command): void {
       withSession(state, async ({ jobs, globals, signal }) => {
         const present = await jobs.handle(workflowId).state({ signal });
         if (json) printJson({ workflowId, ...present });
-        else print(describeState(workflowId, present, hint(globals, ['resolve', workflowId, '<action>'])));
+        else {
+          const settle = present.unknown && hint(globals, ['resolve', workflowId, choicesOf(present.unknown)]);
+          print(describeState(workflowId, present, settle));
+        }
       }),
     );
   const wait = program
@@ -33,9 +37,9 @@ export function addInspect(program: Command): void {
     );
 }
 
-function describeState(workflowId: string, state: JobState, settle: string): string {
+function describeState(workflowId: string, state: JobState, settle: string | null): string {
   const { job, unknown } = state;
-  const lines = fields([
+  return fields([
     ['Workflow', workflowId],
     ['Phase', state.phase],
     ['Project', state.projectId],
@@ -51,6 +55,6 @@ function describeState(workflowId: string, state: JobState, settle: string): str
       unknown &&
         `${[unknown.kind, unknown.followUpId].filter(Boolean).join(' ')} since ${unknown.since}: ${unknown.reason}`,
     ],
+    ['Settle with', settle],
   ]);
-  return unknown === null ? lines : `${lines}\nSettle it with: ${settle}`;
 }

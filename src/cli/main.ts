@@ -38,10 +38,19 @@ function createProgram(): Command {
     .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS or the profile)')
     .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE or the profile)')
     .option('--task-queue <name>', 'where the worker listens (default: AGENT_JOBS_TASK_QUEUE or agent-jobs)')
-    .showHelpAfterError()
+    .configureHelp({ showGlobalOptions: true })
     .exitOverride();
   for (const add of COMMANDS) add(program);
+  tellErrorsWithUsage(program);
   return program;
+}
+
+/** Each command tells its own usage, in so few lines that the error before them stays in sight. */
+function tellErrorsWithUsage(command: Command): void {
+  command.configureOutput({
+    outputError: (text, write) => write(`agent-jobs: ${text.trim().replace(/^error: /, '')}\n${usageOf(command)}`),
+  });
+  command.commands.forEach(tellErrorsWithUsage);
 }
 
 function readVersion(): string {
@@ -61,27 +70,31 @@ async function main(): Promise<void> {
     throw error;
   });
   const program = createProgram();
+  let called = program;
+  program.hook('preAction', (_, command) => void (called = command));
   try {
     await program.parseAsync();
   } catch (error) {
-    process.exitCode = exitCodeOf(program, error as Error);
+    process.exitCode = exitCodeOf(called, error as Error);
   }
 }
 
-function exitCodeOf(program: Command, error: Error): number {
+function exitCodeOf(called: Command, error: Error): number {
   // Commander has told it already; help and version end with 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   process.stderr.write(`agent-jobs: ${error.message}\n`);
   if (error.name === 'InterruptedError') return EXIT.interrupted;
   if (!USAGE_ERRORS.includes(error.name)) return EXIT.error;
-  process.stderr.write(`\n${usageOf(program)}`);
+  process.stderr.write(usageOf(called));
   return EXIT.usage;
 }
 
-/** Help of the command that was called. */
-function usageOf(program: Command): string {
-  const called = program.commands.find((command) => program.args[0] === command.name()) ?? program;
-  return called.helpInformation();
+function usageOf(command: Command): string {
+  return `Usage: ${command.createHelp().commandUsage(command)}\n(${nameOf(command)} --help lists the options)\n`;
+}
+
+function nameOf(command: Command): string {
+  return command.parent ? `${nameOf(command.parent)} ${command.name()}` : command.name();
 }
 
 await main();

@@ -22,7 +22,8 @@ export async function withSession(command: Command, run: (session: Session) => P
   // Loaded here, so that help and wrong commands answer at once.
   const { AgentJobs } = await import('../starter.js');
   const interrupt = new AbortController();
-  const onInterrupt = () => interrupt.abort(new InterruptedError());
+  const onInterrupt = () =>
+    interrupt.abort(new InterruptedError(command.parent?.name() === 'export' ? 'export' : 'job'));
   process.once('SIGINT', onInterrupt);
   try {
     const jobs = await AgentJobs.connect(globals);
@@ -39,8 +40,8 @@ export async function withSession(command: Command, run: (session: Session) => P
 /** Ctrl-C during a wait. */
 export class InterruptedError extends Error {
   override readonly name = 'InterruptedError';
-  constructor() {
-    super('interrupted; the job goes on');
+  constructor(what: 'job' | 'export') {
+    super(`interrupted; the ${what} goes on`);
   }
 }
 

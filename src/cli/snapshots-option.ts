@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import { UsageError } from './usage-error.js';
 
 export interface SnapshotsFlags {
   snapshots?: string;
@@ -10,13 +11,15 @@ export function addSnapshotsOption(command: Command): Command {
   return command.option('--snapshots <url>', 'file:///dir or s3://bucket/prefix (default: SNAPSHOTS_URL)');
 }
 
-/** Opens the store that the option or SNAPSHOTS_URL names; throws a ConfigError. */
+/** Opens the store that the option or SNAPSHOTS_URL names; throws a UsageError or ConfigError. */
 export async function openSnapshots({ snapshots }: SnapshotsFlags): Promise<SnapshotStore> {
   const { processEnvironment, readSnapshotsConfig } = await import('../config.js');
   const { openStore } = await import('../snapshots/open-store.js');
-  const { url, forcePathStyle } = readSnapshotsConfig({
-    ...processEnvironment,
-    ...(snapshots !== undefined && { SNAPSHOTS_URL: snapshots }),
-  });
+  const named = snapshots ?? processEnvironment['SNAPSHOTS_URL'];
+  if (!named)
+    throw new UsageError(
+      'say where the snapshots are: --snapshots or SNAPSHOTS_URL, file:///dir or s3://bucket/prefix',
+    );
+  const { url, forcePathStyle } = readSnapshotsConfig({ ...processEnvironment, SNAPSHOTS_URL: named });
   return openStore(url, { forcePathStyle });
 }

@@ -19,7 +19,7 @@ export function addSteer(program: Command): void {
     .action((workflowId: string) =>
       withSession(cancel, async ({ jobs, signal }) => {
         await jobs.handle(workflowId).cancel({ signal });
-        print(`${workflowId} was asked to end; a write in flight is finished first`);
+        print(`${workflowId} is asked to end, unless it has ended already; a write in flight is finished first`);
       }),
     );
 }

@@ -45,15 +45,19 @@ export class JobHandle {
 
   /** The job's present state, of a closed workflow too while a worker runs and its history is kept; throws NoWorkerError. */
   state({ signal }: WaitOptions = {}): Promise<JobState> {
-    return this.#call(signal, async () => {
-      try {
-        const handle = this.#client.workflow.getHandle(this.workflowId);
-        return await this.#client.withDeadline(Date.now() + QUERY_MS, () => handle.query(jobStateQuery));
-      } catch (cause) {
-        if (signal?.aborted || !isNoWorker(cause)) throw cause;
-        throw new NoWorkerError(this.workflowId, 'no worker answered; start one on the job’s task queue', { cause });
-      }
-    });
+    return this.#call(
+      signal,
+      async () => {
+        try {
+          const handle = this.#client.workflow.getHandle(this.workflowId);
+          return await this.#client.withDeadline(Date.now() + QUERY_MS, () => handle.query(jobStateQuery));
+        } catch (cause) {
+          if (signal?.aborted || !isNoWorker(cause)) throw cause;
+          throw new NoWorkerError(this.workflowId, 'no worker answered; start one on the job’s task queue', { cause });
+        }
+      },
+      'no such workflow',
+    );
   }
 
   /** Reads the job at once, at most once a second and never against a `Retry-After`. */
@@ -84,12 +88,16 @@ export class JobHandle {
     return temporalCall(this.#client, signal, () => waitForResult(this.#client, this.workflowId, signal));
   }
 
-  async #call<T>(signal: AbortSignal | undefined, call: () => Promise<T>): Promise<T> {
+  async #call<T>(
+    signal: AbortSignal | undefined,
+    call: () => Promise<T>,
+    gone = 'no such workflow, or it has ended',
+  ): Promise<T> {
     try {
       return await temporalCall(this.#client, signal, call);
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) {
-        throw new JobNotFoundError(this.workflowId, 'no such workflow, or it has ended', { cause: error });
+        throw new JobNotFoundError(this.workflowId, gone, { cause: error });
       }
       if (error instanceof WorkflowUpdateFailedError) {
         throw new MessageRefusedError(this.workflowId, error.cause?.message ?? error.message, { cause: error });
