@@ -1,6 +1,7 @@
 /** The production worker, `npm run worker`: everything that it needs comes from the environment. */
 import { Runtime } from '@temporalio/worker';
 import { createActivities } from './activities/index.js';
+import { LONGEST_STAY_MS } from './activities/watch-job.js';
 import { createExportActivities } from './activities/visitor-export.js';
 import { ConfigError, readWorkerConfig } from './config.js';
 import type { WorkerConfig } from './config.js';
@@ -21,7 +22,7 @@ import { countAttention, warnOfMissingSearchAttributes } from './worker/visibili
 import { createWorkers } from './worker/workers.js';
 
 async function run(config: WorkerConfig, log: Logger): Promise<void> {
-  const { temporal, healthAddress, metricsAddress, roles, taskQueue } = config;
+  const { temporal, healthAddress, metricsAddress, roles, taskQueue, upstreamRequestsPerSecond } = config;
   const { namespace, address } = temporal;
   const shutdown = new Shutdown(log);
   const readiness = new Readiness();
@@ -35,7 +36,8 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics };
   const store = openSnapshots(config);
   const workers = await createWorkers(config, connection, {
-    jobs: () => createActivities(dependencies),
+    // The server's limit counts attempts: under a limit each read is one.
+    jobs: () => createActivities({ ...dependencies, stayMs: upstreamRequestsPerSecond ? 0 : LONGEST_STAY_MS }),
     exports: () => createExportActivities({ ...dependencies, ...exportSettings(config, store) }),
   });
   await warnOfMissingSearchAttributes(connection, namespace, log);

@@ -82,7 +82,7 @@ async function lookAtSize(
     'cores used before': idle,
     'reads per job and minute': reads / size / (lookMs / 60_000),
     'CPU ms per read': ((cores - idle) * lookMs) / reads,
-    [FITS]: (size * budget) / (cores - idle),
+    [FITS]: cores > idle ? (size * budget) / (cores - idle) : null,
     'worker memory MiB, at first': memoryAtFirst,
     'worker memory MiB, at last': memoryMiB([worker.pid]),
     'worker peak memory MiB': peak(),

@@ -29,6 +29,8 @@ export interface JobActivitiesDependencies {
   /** Aborted when the worker begins to shut down: reads stop at once, writes are finished. */
   shutdownSignal: AbortSignal;
   metrics: Metrics;
+  /** While waits are short, an attempt of `watchJob` reads for so long, in milliseconds; default 0: once. */
+  stayMs?: number;
   /** The time by which a closed lane opens, in milliseconds; default `performance.now`. */
   laneClock?: () => number;
 }
@@ -44,6 +46,7 @@ export function createJobActivities({
   upstream,
   shutdownSignal,
   metrics,
+  stayMs = 0,
   laneClock,
 }: JobActivitiesDependencies): JobActivities {
   const lanes = new Lanes(laneClock);
@@ -64,7 +67,7 @@ export function createJobActivities({
         id: input.jobId,
         job: await upstream.sendMessage(input, { mayStillSend }),
       })),
-    watchJob: createWatchJob(upstream, shutdownSignal),
+    watchJob: createWatchJob({ upstream, shutdownSignal, stayMs }),
   };
 }
 

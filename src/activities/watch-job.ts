@@ -1,10 +1,15 @@
-/** The poll: one GET per attempt; the Temporal server keeps the waits between attempts, at no cost in history. */
-import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
+/**
+ * The poll: GETs, at no cost in history. While waits are short, one attempt makes several; else the Temporal server keeps
+ * the waits between attempts.
+ */
+import { activityInfo, ApplicationFailure, CancelledFailure } from '@temporalio/activity';
 import { isTerminalStatus, type JobRecord } from '../contract.js';
 import { isSameRecord, LOST_AFTER, readWaitMs, type PollPlan } from '../poll-plan.js';
 import { ReadFailedError, RejectedError } from '../upstream/errors.js';
 import type { Upstream } from '../upstream/upstream.js';
 import { startServerClock } from './server-clock.js';
+import { Stays, type Stay } from './stays.js';
+import { WatchMemory } from './watch-memory.js';
 
 export interface WatchJobInput {
   projectId: string;
@@ -50,20 +55,69 @@ const SHORT_RETRY_AFTER_MS = 1_000;
 /** How many reads may be under way in one worker: beyond it they wait, so that a hanging upstream leaves room for writes. */
 const MOST_READS_UNDER_WAY = 4_000;
 
+/** Longer waits are kept by the server, where they cost nothing and outlive any worker. */
+const SHORT_WAIT_MS = 10_000;
+
+/** For how long one attempt may go on to read: with the last read's 20 seconds, a worker that died is noticed within a minute. */
+export const LONGEST_STAY_MS = 25_000;
+
+export interface WatchJobOptions {
+  upstream: Upstream;
+  /** Aborted when the worker begins to shut down. */
+  shutdownSignal: AbortSignal;
+  /** While waits are short, an attempt reads for so long; 0: once. */
+  stayMs: number;
+}
+
 /** The activity `watchJob`: returns when something changed or ended, else fails retryably with the wait until the next read. */
-export function createWatchJob(
-  upstream: Upstream,
-  shutdownSignal: AbortSignal,
-): (input: WatchJobInput) => Promise<WatchJobResult> {
+export function createWatchJob({
+  upstream,
+  shutdownSignal,
+  stayMs,
+}: WatchJobOptions): (input: WatchJobInput) => Promise<WatchJobResult> {
+  const stays = new Stays(shutdownSignal);
   let underWay = 0;
-  return async (input) => {
-    const now = startServerClock();
+
+  async function readOnce(input: WatchJobInput): Promise<Answer> {
     if (underWay >= MOST_READS_UNDER_WAY) throw lookAgain('this worker has too many reads under way', 2_000);
     underWay += 1;
     try {
-      return judge(input, await read(upstream, input, shutdownSignal), now());
+      return await read(upstream, input, shutdownSignal);
     } finally {
       underWay -= 1;
+    }
+  }
+
+  async function readUntilEnd(input: WatchJobInput, stay: Stay): Promise<WatchJobResult> {
+    const now = startServerClock();
+    const startedAt = now();
+    const memory = new WatchMemory(input);
+    for (;;) {
+      const answer = await readOnce(input).catch((error: unknown) => {
+        memory.keep();
+        throw error;
+      });
+      memory.add(answer.kind);
+      const reading = endOfWatch(input, answer, memory, now());
+      if (reading) return { reading, reads: memory.reads, failures: memory.failures, resetRun: input.resetRun };
+      const wait = waitMs(input, answer, memory.failures, now());
+      const mayStay =
+        answer.kind === 'record' && wait < SHORT_WAIT_MS && now() + wait - startedAt <= stayMs && stays.hasRoom;
+      if (mayStay) await stays.pause(stay, wait);
+      if (stay.isOver) throw new CancelledFailure('a later watch of this job has begun');
+      if (mayStay && !shutdownSignal.aborted) continue;
+      memory.keep();
+      throw lookAgain(describe(answer, memory.failures), mayStay ? 1 : wait);
+    }
+  }
+
+  return async (input) => {
+    const name = [activityInfo().workflowExecution?.workflowId, input.projectId, input.jobId].join(' ');
+    const stay = stays.begin(name);
+    try {
+      return await readUntilEnd(input, stay);
+    } finally {
+      stays.end(name, stay);
     }
   };
 }
@@ -88,36 +142,14 @@ function pauseAfter({ status, retryAfterMs }: ReadFailedError): number | undefin
   return status === 429 ? Math.max(SHORT_RETRY_AFTER_MS, retryAfterMs ?? 0) : retryAfterMs;
 }
 
-/** What the attempts of one watch tell each other. */
-interface Memory {
-  failures: number;
-  missing: number;
-}
-
-/** Decides whether an answer ends the watch (returns) or the upstream is to be asked again (throws, with the wait). */
-function judge(input: WatchJobInput, answer: Answer, now: number): WatchJobResult {
-  const { attempt, heartbeatDetails } = activityInfo();
-  const memory = (heartbeatDetails as Memory | undefined) ?? {
-    failures: input.failures,
-    missing: input.missing?.count ?? 0,
-  };
-  const failures = answer.kind === 'record' ? 0 : memory.failures + 1;
-  const missing = answer.kind === 'notFound' ? memory.missing + 1 : 0;
-  const reading = endOfWatch(input, answer, { missing, attempt, now });
-  if (reading) return { reading, reads: attempt, failures, resetRun: input.resetRun };
-  // A heartbeat costs an action: only where there is something to remember.
-  if (failures !== memory.failures || missing !== memory.missing) {
-    Context.current().heartbeat({ failures, missing } satisfies Memory);
-  }
-  throw lookAgain(describe(answer, failures), waitMs(input, answer, failures, now));
-}
-
+/** How the watch ends with this answer; null where the upstream is to be asked again. */
 function endOfWatch(
   input: WatchJobInput,
   answer: Answer,
-  { missing, attempt, now }: { missing: number; attempt: number; now: number },
+  { missing, reads }: WatchMemory,
+  now: number,
 ): Reading | null {
-  const isLastLook = attempt >= input.maxReads || (input.deadlineAt !== null && now >= input.deadlineAt);
+  const isLastLook = reads >= input.maxReads || (input.deadlineAt !== null && now >= input.deadlineAt);
   switch (answer.kind) {
     case 'notFound': {
       // Each of those that it takes is told at once: a watch that is cut short must not forget them.

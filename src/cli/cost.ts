@@ -82,7 +82,7 @@ async function readPolls(
 
 function notesOn({ polls }: CostInput, isComplete: boolean): string[] {
   return [
-    'not counted, as they leave no trace: queries, rejected updates, heartbeats of reads that met trouble',
+    'not counted, as they leave no trace: queries, rejected updates, heartbeats between the attempts of a watch',
     ...(polls === null ? ['no worker answered: reads that were cut short are not counted'] : []),
     ...(isComplete ? [] : ['earlier runs are no longer kept']),
   ];

@@ -9,6 +9,10 @@ export interface CostEvent {
     scheduledEventId?: { toString(): string } | null;
     attempt?: number | null;
   } | null;
+  activityTaskCompletedEventAttributes?: {
+    scheduledEventId?: { toString(): string } | null;
+    result?: { payloads?: { data?: Uint8Array | null }[] | null } | null;
+  } | null;
   timerStartedEventAttributes?: object | null;
   workflowExecutionSignaledEventAttributes?: object | null;
   workflowExecutionUpdateAcceptedEventAttributes?: object | null;
@@ -66,7 +70,7 @@ const WRITES: readonly string[] = ['createJob', 'sendMessage'];
 
 /**
  * Events and bytes are exact. Actions are an estimate: what leaves no trace in history is left out, namely queries, rejected
- * updates, and the heartbeats by which reads remember trouble.
+ * updates, and the heartbeats by which the attempts of a watch tell each other something.
  */
 export function estimateCost({ runs, pending, polls }: CostInput): JobCost {
   const events = runs.flatMap((run) => run.events);
@@ -76,12 +80,20 @@ export function estimateCost({ runs, pending, polls }: CostInput): JobCost {
     sum(writes, ({ attempt }) => attempt) + sum(pendingOf(pending, WRITES), ({ attempt }) => attempt);
   const pendingReads = sum(pendingOf(pending, [WATCH]), ({ attempt }) => attempt);
   const watches = activities.filter(({ name }) => name === WATCH);
-  const reads = pendingReads + (polls ?? sum(watches, ({ attempt }) => attempt));
+  const finishedReads = sum(watches, ({ reads }) => reads);
+  const reads = pendingReads + (polls ?? finishedReads);
+  // Of a watch that was cut short nothing tells how many attempts its reads took: at most as many.
+  const cut = watches.filter(({ attempt }) => attempt === 0).length - pendingOf(pending, [WATCH]).length;
+  const cutRetries = polls === null || cut <= 0 ? 0 : Math.max(0, polls - finishedReads - cut);
+  const watchRetries =
+    sum(watches, ({ attempt }) => Math.max(0, attempt - 1)) +
+    cutRetries +
+    sum(pendingOf(pending, [WATCH]), ({ attempt }) => Math.max(0, attempt - 1));
   const writesStarted = writes.filter(({ attempt }) => attempt > 0).length + pendingOf(pending, WRITES).length;
   const actions: ActionCounts = {
     starts: count(events, 'workflowExecutionStartedEventAttributes'),
     activities: activities.length,
-    activityRetries: Math.max(0, reads - watches.length) + writeAttempts - writesStarted,
+    activityRetries: watchRetries + writeAttempts - writesStarted,
     heartbeats: writeAttempts,
     timers: count(events, 'timerStartedEventAttributes'),
     signals: count(events, 'workflowExecutionSignaledEventAttributes'),
@@ -103,18 +115,33 @@ interface Activity {
   name: string;
   /** The attempt that ended it; 0 where none is in history, as while it waits or where it was cancelled in a wait. */
   attempt: number;
+  /** Reads of a watch that has ended. */
+  reads: number;
 }
 
 function activitiesOf(events: readonly CostEvent[]): Activity[] {
   const activities = new Map<string, Activity>();
   for (const event of events) {
     const scheduled = event.activityTaskScheduledEventAttributes;
-    if (scheduled) activities.set(String(event.eventId), { name: scheduled.activityType?.name ?? '', attempt: 0 });
+    if (scheduled)
+      activities.set(String(event.eventId), { name: scheduled.activityType?.name ?? '', attempt: 0, reads: 0 });
     const started = event.activityTaskStartedEventAttributes;
     const activity = started && activities.get(String(started.scheduledEventId));
     if (activity) activity.attempt = started.attempt ?? 1;
+    const completed = event.activityTaskCompletedEventAttributes;
+    const ended = completed && activities.get(String(completed.scheduledEventId));
+    if (ended) ended.reads = readsIn(completed.result?.payloads?.[0]?.data) ?? ended.attempt;
   }
   return [...activities.values()];
+}
+
+/** What a watch says of itself in its result; undefined where a codec hides it. */
+function readsIn(data: Uint8Array | null | undefined): number | undefined {
+  try {
+    return (JSON.parse(new TextDecoder().decode(data ?? undefined)) as { reads?: number }).reads;
+  } catch {
+    return undefined;
+  }
 }
 
 function pendingOf(pending: readonly PendingActivity[], names: readonly string[]): PendingActivity[] {

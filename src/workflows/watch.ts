@@ -14,8 +14,8 @@ import type { Turn } from './turn.js';
 import { isResetRun } from './write.js';
 
 const { watchJob } = proxyActivities<JobActivities>({
-  // One request takes at most 20 s; a worker that dies with it is noticed at this time.
-  startToCloseTimeout: '30 seconds',
+  // An attempt reads for up to 25 s and its last request takes at most 20 s; a worker that dies with it is noticed at this time.
+  startToCloseTimeout: '50 seconds',
   // The waits come with each attempt; these are for attempts that end without one.
   retry: { initialInterval: '2 seconds', backoffCoefficient: 1 },
   // A waiting poll is dropped by the server itself, at once, whether a worker runs or not.

@@ -5,7 +5,7 @@ import type { JobActivities, WatchJobInput } from '../../src/activities/index.js
 export async function watchMany(taskQueue: string, inputs: WatchJobInput[]): Promise<void> {
   const { watchJob } = proxyActivities<JobActivities>({
     taskQueue,
-    startToCloseTimeout: '30 seconds',
+    startToCloseTimeout: '50 seconds',
     retry: { initialInterval: '1 second', backoffCoefficient: 1 },
   });
   await Promise.all(inputs.map((input) => watchJob(input)));

@@ -20,6 +20,7 @@ export interface JobBench {
 export async function startJobBench(
   { client, nativeConnection }: { client: Client; nativeConnection: NativeConnection },
   upstream: Upstream,
+  { stayMs = 0 }: { stayMs?: number } = {},
 ): Promise<JobBench> {
   const taskQueue = `test-${randomUUID()}`;
   const shutdown = new AbortController();
@@ -27,6 +28,7 @@ export async function startJobBench(
     upstream,
     shutdownSignal: shutdown.signal,
     metrics: noMetrics,
+    stayMs,
     // The server's time, which may be skipped.
     laneClock: () => activityInfo().currentAttemptScheduledTimestampMs,
   });
