@@ -22,10 +22,14 @@ import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testi
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
+import { vi } from 'vitest';
 import type { TestServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
 
-/** A sandbox upstream, a folder of snapshots, and workers of both task queues. */
+// Whole exports with real workers: a busy machine takes its time.
+vi.setConfig({ testTimeout: 120_000 });
+
+/** A sandbox upstream, a folder of snapshots, and a task queue that no other test uses: one that failed may still have its workers. */
 export interface ExportSetUp {
   server: TestServer;
   sandbox: Sandbox;
@@ -46,7 +50,7 @@ export async function setUpExport(server: TestServer, options: SandboxOptions = 
   });
   const root = await mkdtemp(join(tmpdir(), 'agent-jobs-export-'));
   return {
-    server,
+    server: { ...server, taskQueue: `test-${randomUUID()}` },
     sandbox,
     upstream,
     store: openStore(pathToFileURL(root).href),
@@ -152,10 +156,10 @@ export async function topFolders({ root }: ExportSetUp): Promise<string[]> {
   return (await readdir(root)).sort();
 }
 
-/** Waits until something holds, for at most half a minute. */
+/** Waits until something holds, for at most a minute and a half. */
 export async function until(holds: () => Promise<boolean>): Promise<void> {
   for (let tries = 0; !(await holds()); tries++) {
-    if (tries > 600) throw new Error('It never came true');
+    if (tries > 1_800) throw new Error('It never came true');
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }

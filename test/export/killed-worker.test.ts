@@ -40,7 +40,7 @@ afterEach(async () => {
 test('a worker that is killed in the middle of a chunk costs that chunk again, and no row is missing or doubled', async () => {
   const inSecondChunk = 140;
   await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors', nth: inSecondChunk });
-  const { nativeConnection: connection, taskQueue, namespace } = server;
+  const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
   const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
   const range = rangeOf(setUp);
   await workflows.runUntil(async () => {
@@ -55,12 +55,12 @@ test('a worker that is killed in the middle of a chunk costs that chunk again, a
   expect(await visitorRequests(setUp)).toBe(inSecondChunk + (PAGES + 1 - 120));
   expect(await publishedRows(setUp, range)).toEqual(await truthRows());
   expect(await topFolders(setUp)).toEqual(['visitors']);
-}, 90_000);
+}, 180_000);
 
 test('a worker that shuts down keeps what it has read, and the next one goes on from there', async () => {
   const held = 50;
   await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors', nth: held });
-  const { nativeConnection: connection, taskQueue, namespace } = server;
+  const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
   const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
   const shutdown = new AbortController();
   const exports = (signal: AbortSignal) =>
@@ -84,10 +84,10 @@ test('a worker that shuts down keeps what it has read, and the next one goes on 
     expect(snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
   });
   expect(await visitorRequests(setUp)).toBe(PAGES + 1 + 1);
-}, 60_000);
+});
 
 function startWorkerProcess(): void {
-  const { address, namespace, taskQueue } = server;
+  const { address, namespace, taskQueue } = setUp.server;
   const { sandbox, root } = setUp;
   const settings = {
     address,

@@ -73,7 +73,7 @@ test('an upstream that gives no page for 24 hours fails the run as UpstreamUnava
   expect(ms).toBeGreaterThanOrEqual(24 * HOUR_MS);
   expect(ms).toBeLessThan(25 * HOUR_MS);
   expect(await topFolders(setUp)).toEqual([]);
-}, 60_000);
+});
 
 test('an upstream that gives a page now and then is ridden out for days', async () => {
   // Of each 50 requests one is answered: five hours of refusals between two pages.
@@ -84,7 +84,7 @@ test('an upstream that gives a page now and then is ridden out for days', async 
   await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', nth: 2, count: 48 });
   const result = await withWorkers(setUp, () => runExport(setUp, rangeOf(setUp)));
   expect(result.snapshots[0]).toMatchObject({ rows: 1_000, consistent: true });
-}, 60_000);
+});
 
 test('a store that refuses for ten minutes fails the run as SnapshotStoreFailed, without asking for a page', async () => {
   await writeFile(join(setUp.root, 'staging'), 'in the way');

@@ -1,30 +1,32 @@
 import { randomUUID } from 'node:crypto';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { parquetReadObjects } from 'hyparquet';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { parquetKey } from '../../src/snapshots/layout.js';
 import { readManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { sha256Of } from '../../src/snapshots/publish.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startS3Server, type S3Server } from '../support/s3-server.js';
-import { rangeOf, runExport, setUpExport, startExport, withWorkers, type ExportSetUp } from './export.js';
+import { rangeOf, runExport, setUpExport, startExport, until, withWorkers, type ExportSetUp } from './export.js';
 
 let server: TestServer;
 let s3: S3Server;
 let setUp: ExportSetUp;
-const ROWS = 40_000;
+const ROWS = 31_000; // two chunks
 
 beforeAll(async () => {
   s3 = await startS3Server();
   server = await connectDevServer();
-  setUp = await setUpExport(server, { visitors: { rows: ROWS } });
 }, 300_000);
 afterAll(async () => {
-  await setUp.close();
   await server.close();
   await s3.stop();
 });
+beforeEach(async () => {
+  setUp = await setUpExport(server, { visitors: { rows: ROWS } });
+});
+afterEach(() => setUp.close());
 
 test('an export into a bucket is whole, leaves no staging, and is unchanged the second time', async () => {
   const store = openStore(`s3://${s3.bucket}/${randomUUID()}`, { forcePathStyle: true });
@@ -59,4 +61,25 @@ test('a bucket that refuses holds the export up, and once it takes writes the ex
     client.destroy();
     expect((await handle.result()).snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
   });
-}, 60_000);
+});
+
+test('a bucket that denies the publication keeps the old snapshot, and once it allows it the run goes on', async () => {
+  const prefix = randomUUID();
+  const store = openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
+  const range = rangeOf(setUp, '2026-01-03', '2026-01-04');
+  await withWorkers({ ...setUp, store }, async () => {
+    const [kept] = (await runExport(setUp, range)).snapshots;
+    await setUp.sandbox.setVisitors({ rows: 500 });
+    const allow = await s3.deny(['PutObject'], `${prefix}/visitors/*`);
+    const handle = await startExport(setUp, range);
+    const refusals = async () => {
+      const { events = [] } = await handle.fetchHistory();
+      return (events ?? []).map((event) => event.activityTaskFailedEventAttributes?.failure?.message ?? '');
+    };
+    await until(async () => (await refusals()).some((message) => /write visitors.*AccessDenied/.test(message)));
+    expect(await readManifest(store, range)).toMatchObject({ snapshotId: kept?.snapshotId, rows: ROWS });
+    expect(await sha256Of(store, parquetKey(range))).toBe((await readManifest(store, range))?.files[0]?.sha256);
+    await allow();
+    expect((await handle.result()).snapshots[0]).toMatchObject({ rows: 500, consistent: true, unchanged: false });
+  });
+});

@@ -182,7 +182,7 @@ test('a Schedule’s run exports each local day before its nominal time', async 
       type: 'startWorkflow',
       workflowType: 'visitorExport',
       workflowId: scheduleId,
-      taskQueue: server.taskQueue,
+      taskQueue: setUp.server.taskQueue,
       args: [{ projectId, timeZone: 'America/Los_Angeles', days: 3 }],
     },
   });

@@ -88,6 +88,25 @@ test('a bucket that does not exist is a store error in the words of the server',
   expect(failure).toMatchObject({ operation: 'write', error: expect.stringContaining('NoSuchBucket') });
 });
 
+test('a bucket that denies is a store error that says so, with or without words of the server', async () => {
+  const prefix = randomUUID();
+  const store = openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
+  await store.put('visitors/a', Buffer.from('old'));
+  const allow = await s3.deny(['PutObject', 'HeadObject', 'GetObject'], `${prefix}/*`);
+  const failures = [
+    store.put('visitors/a', Buffer.from('new')),
+    store.size('visitors/a'),
+    store.read('visitors/a'),
+  ].map((work) => work.catch((error: unknown) => error));
+  expect(await Promise.all(failures)).toEqual([
+    expect.objectContaining({ operation: 'write', error: expect.stringContaining('AccessDenied') }),
+    expect.objectContaining({ operation: 'read', error: expect.stringContaining('AccessDenied') }),
+    expect.objectContaining({ operation: 'read', error: expect.stringContaining('AccessDenied') }),
+  ]);
+  await allow();
+  expect(String(await store.read('visitors/a'))).toBe('old');
+});
+
 test('a folder that can not be made is a store error', async () => {
   await openStore(pathToFileURL(folder).href).put('visitors/plain', Buffer.from('x'));
   const store = openStore(pathToFileURL(join(folder, 'visitors', 'plain', 'below')).href);

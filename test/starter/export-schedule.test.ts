@@ -23,7 +23,7 @@ let jobs: AgentJobs;
 beforeAll(async () => {
   server = await connectDevServer();
   setUp = await setUpExport(server, { visitors: { rows: 3 } });
-  jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
+  jobs = new AgentJobs({ client: server.client, taskQueue: setUp.server.taskQueue });
 }, 2 * MINUTE);
 afterAll(async () => {
   await setUp.close();

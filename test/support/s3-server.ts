@@ -1,18 +1,21 @@
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { CreateBucketCommand, DeleteBucketPolicyCommand, PutBucketPolicyCommand, S3Client } from '@aws-sdk/client-s3';
 import { startOwned } from '../../src/embedded/child-process.js';
 import { freePort } from '../../src/embedded/free-ports.js';
 import { fetchPythonPackage } from './python-packages.js';
 
 const PACKAGE = 'moto[s3,server]==5.2.5';
+const BUCKET = 'snapshots';
 const START_LIMIT_MS = 60_000;
 
 /** A server of its own that speaks S3 over HTTP, with one bucket; it keeps its objects in memory. */
 export interface S3Server {
   url: string;
   bucket: string;
+  /** Makes the bucket deny actions (`PutObject`, …) on keys; what it returns ends that. */
+  deny(actions: string[], keys: string): Promise<() => Promise<void>>;
   stop(): Promise<void>;
 }
 
@@ -35,15 +38,28 @@ export async function startS3Server(): Promise<S3Server> {
   });
   await answering(url, server.hasEnded);
   const client = new S3Client({ forcePathStyle: true });
-  await client.send(new CreateBucketCommand({ Bucket: 'snapshots' }));
+  await client.send(new CreateBucketCommand({ Bucket: BUCKET }));
   client.destroy();
   return {
     url,
-    bucket: 'snapshots',
+    bucket: BUCKET,
+    deny,
     async stop() {
       await server.stop(2_000);
       await rm(join(tmpdir(), `agent-jobs-s3-${port}.log`), { force: true });
     },
+  };
+}
+
+async function deny(actions: string[], keys: string): Promise<() => Promise<void>> {
+  const Action = actions.map((action) => `s3:${action}`);
+  const statement = { Effect: 'Deny', Principal: '*', Action, Resource: `arn:aws:s3:::${BUCKET}/${keys}` };
+  const Policy = JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
+  const client = new S3Client({ forcePathStyle: true });
+  await client.send(new PutBucketPolicyCommand({ Bucket: BUCKET, Policy }));
+  return async () => {
+    await client.send(new DeleteBucketPolicyCommand({ Bucket: BUCKET }));
+    client.destroy();
   };
 }
 
