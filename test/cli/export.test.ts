@@ -189,7 +189,7 @@ test(
   async () => {
     const run = await runCli(['export', 'list']);
     expect(run.stderr).toContain('SNAPSHOTS_URL');
-    expect(run.code).toBe(1);
+    expect(run.code).toBe(2);
   },
   MINUTE,
 );
