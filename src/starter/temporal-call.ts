@@ -5,15 +5,22 @@ import { TemporalCallError } from './errors.js';
 
 /** gRPC status codes that tell how to go on. */
 const GRPC = {
+  canceled: 1,
+  unknown: 2,
   invalidArgument: 3,
   deadlineExceeded: 4,
   notFound: 5,
   permissionDenied: 7,
+  resourceExhausted: 8,
   failedPrecondition: 9,
+  aborted: 10,
+  internal: 13,
   unavailable: 14,
   unauthenticated: 16,
 };
-const OUTAGE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];
+const UNREACHABLE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];
+/** What a server says, too, whose database is away or which has just begun. */
+const OUTAGE = [...UNREACHABLE, GRPC.canceled, GRPC.unknown, GRPC.resourceExhausted, GRPC.aborted, GRPC.internal];
 
 /** Runs calls to Temporal that end with the signal's reason once it is aborted, and whose errors say what to do. */
 export async function temporalCall<T>(
@@ -53,7 +60,7 @@ export async function withOwnSignal<T>(client: Client, signal: AbortSignal, call
   }
 }
 
-/** True where Temporal did not answer at all: trying again later may help. */
+/** True where Temporal gave no definite answer: trying again later may help. */
 export function isOutage(error: unknown): boolean {
   const code = grpcError(error)?.code;
   return code !== undefined && OUTAGE.includes(code);
@@ -97,6 +104,6 @@ function advice({ code, details }: { code: number; details: string }, namespace:
   if (code === GRPC.permissionDenied || code === GRPC.unauthenticated) {
     return `${details}; check TEMPORAL_API_KEY or the client certificate, and its rights in namespace "${namespace}"`;
   }
-  if (OUTAGE.includes(code)) return `${details}; check that the server runs and that TEMPORAL_ADDRESS names it`;
+  if (UNREACHABLE.includes(code)) return `${details}; check that the server runs and that TEMPORAL_ADDRESS names it`;
   return details;
 }

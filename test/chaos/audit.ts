@@ -88,6 +88,7 @@ function checkEnding({ caller, runs, fail }: View): void {
   if (caller.plan.cancelAfterMs !== null) allowed.push('Canceled');
   if (!allowed.includes(last.ending ?? '')) fail(`ended as ${last.ending}`);
   if (caller.ending === null) fail('its caller never learned how it ended');
+  if (caller.ending === 'TemporalCallError') fail('its caller’s wait did not outlive an outage of Temporal');
 }
 
 function checkCreates({ caller, runs, created, result, fail }: View): void {

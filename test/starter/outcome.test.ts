@@ -1,0 +1,29 @@
+import { ServiceError, type Client } from '@temporalio/client';
+import { expect, test } from 'vitest';
+import { waitForResult } from '../../src/starter/outcome.js';
+
+/** A client whose server answers the first request for a result with an error. */
+function failingOnce(code: number): Client {
+  const grpc = Object.assign(new Error(`${code}`), { code, details: 'no usable database connection', metadata: {} });
+  const answers = [() => Promise.reject(new ServiceError('no result', { cause: grpc }))];
+  return {
+    withDeadline: (_: number, call: () => Promise<unknown>) => call(),
+    workflow: { result: () => (answers.shift() ?? (() => Promise.resolve({ outcome: 'completed' })))() },
+  } as unknown as Client;
+}
+
+test.concurrent.each([
+  ['CANCELLED', 1],
+  ['UNKNOWN', 2],
+  ['DEADLINE_EXCEEDED', 4],
+  ['RESOURCE_EXHAUSTED', 8],
+  ['ABORTED', 10],
+  ['INTERNAL', 13],
+  ['UNAVAILABLE', 14],
+])('a wait goes on where Temporal answers %s', async (_, code) => {
+  await expect(waitForResult(failingOnce(code), 'w')).resolves.toMatchObject({ outcome: 'completed' });
+});
+
+test('a wait ends where Temporal answers PERMISSION_DENIED', async () => {
+  await expect(waitForResult(failingOnce(7), 'w')).rejects.toThrow(ServiceError);
+});
