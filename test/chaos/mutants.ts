@@ -121,10 +121,18 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a write that a reset handed over is sent without asking',
     file: 'src/activities/write-fence.ts',
-    find: 'isFromAnotherRun(asked) || (asked.resetRun && !confirmed)',
-    replace: 'asked.resetRun && !confirmed',
+    find: 'isFromAnotherRun(asked) || (asked',
+    replace: '(asked',
     test: 'test/workflows/reset.test.ts',
     title: 'a write that was in flight at the reset point is not sent again without asking',
+  },
+  {
+    name: 'a person’s word of before a reset taken for the present one',
+    file: 'src/activities/write-fence.ts',
+    find: 'confirmedIn !== activityInfo().workflowExecution?.runId',
+    replace: 'confirmedIn == null',
+    test: 'test/workflows/reset.test.ts',
+    title: 'asks again: the decision is repeated, the write is not',
   },
   {
     name: 'pages of an export that need not overlap',
