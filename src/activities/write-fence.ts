@@ -8,7 +8,7 @@
 import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
 import type { WriteOutcome } from './write-outcome.js';
 
-/** From before the mark to the first byte; later, the server may have given the attempt up and told the workflow so. */
+/** From before the mark to the last byte; later, the server may have given the attempt up and told the workflow so. */
 const LATEST_SEND_MS = 10_000;
 /** One call to the server, its own retries included. */
 const MARK_TIMEOUT_MS = 5_000;

@@ -7,8 +7,11 @@ import type { JobRun } from './job-run.js';
 import type { WriteProgress } from './run-data.js';
 import type { Turn } from './turn.js';
 
-/** Fence (5 s), one exchange (at most 20 s) and some slack: what a dead worker was doing shows within a minute. */
-const WRITE_ATTEMPT = { startToCloseTimeout: '35 seconds' } as const;
+/**
+ * The server takes the fence within 30 s of the attempt's start alone, and the last byte leaves at most 10 s later: in time before the
+ * attempt's end, however long its worker stood still. From the fence on, 30 s hold one exchange (at most 20 s) and some slack.
+ */
+const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45 seconds' } as const;
 /** A new attempt only ever follows a worker that died, or a fence that could not be raised. */
 const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
 /** Policy `retry`. */

@@ -11,7 +11,7 @@ const MOMENTS = [
   'answerBegun',
   'answerRead',
 ] as const;
-/** Frozen for a moment, past the last moment to send (10 s), past the whole attempt (35 s), or killed. */
+/** Frozen for a moment, past the last moment to send (10 s), past the whole attempt (30 s), or killed. */
 const ACTIONS = ['kill', 'freeze3', 'freeze12', 'freeze40'] as const;
 
 export interface Sabotage {

@@ -53,7 +53,7 @@ const ROWS: Row[] = [
     false,
   ),
 ];
-/** The attempt's 35 s, a zombie's 40 s, and what starting ten processes takes. */
+/** The attempt's 30 s, a zombie's 40 s, and what starting ten processes takes. */
 const SETTLED_WITHIN_MS = 110_000;
 
 let folder: string;

@@ -57,7 +57,7 @@ export interface SimulationOptions {
 }
 
 /** How long the server waits for a worker that died. */
-const START_TO_CLOSE_MS = 35_000;
+const HEARTBEAT_TIMEOUT_MS = 30_000;
 const FIRST_RETRY_MS = 1_000;
 
 let scopes: SimulatedScope[] = [];
@@ -188,7 +188,7 @@ export class Simulation {
           this.agenda.add(this.now + ms, 'outside', () => this.#detached(attempt(number + 1, kept)));
         made.die = () => {
           made.isDead = true;
-          again(START_TO_CLOSE_MS + FIRST_RETRY_MS, made.details);
+          again(HEARTBEAT_TIMEOUT_MS + FIRST_RETRY_MS, made.details);
         };
         const outcome = await runAttempt(made, work, argument);
         if (made.isDead) return;
