@@ -51,7 +51,7 @@ export class AgentJobs {
   static async connect(settings: ConnectSettings = {}): Promise<AgentJobs> {
     const connected = await connectClient(settings);
     const jobs = new AgentJobs(connected);
-    jobs.#closeConnection = () => connected.client.connection.close();
+    jobs.#closeConnection = connected.close;
     return jobs;
   }
 

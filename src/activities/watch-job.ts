@@ -2,7 +2,7 @@
  * The poll: GETs, at no cost in history. While waits are short, one attempt makes several; else the Temporal server keeps
  * the waits between attempts.
  */
-import { activityInfo, ApplicationFailure, CancelledFailure } from '@temporalio/activity';
+import { activityInfo, ApplicationFailure } from '@temporalio/activity';
 import { isTerminalStatus, type JobRecord } from '../contract.js';
 import { isSameRecord, LOST_AFTER, readWaitMs, type PollPlan } from '../poll-plan.js';
 import { ReadFailedError, RejectedError } from '../upstream/errors.js';
@@ -104,7 +104,7 @@ export function createWatchJob({
       const mayStay =
         answer.kind === 'record' && wait < SHORT_WAIT_MS && now() + wait - startedAt <= stayMs && stays.hasRoom;
       if (mayStay) await stays.pause(stay, wait);
-      if (stay.isOver) throw new CancelledFailure('a later watch of this job has begun');
+      if (stay.isOver) throw lookAgain('a later watch of this job has begun', wait);
       if (mayStay && !shutdownSignal.aborted) continue;
       memory.keep();
       throw lookAgain(describe(answer, memory.failures), mayStay ? 1 : wait);

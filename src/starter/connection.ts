@@ -1,6 +1,7 @@
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
 import { readClientConfig } from '../config.js';
 import { TemporalCallError } from './errors.js';
+import { RequestRetries } from './request-retries.js';
 
 /** A dead server should be told within seconds. */
 const CONNECT_TIMEOUT = '4 seconds';
@@ -15,15 +16,30 @@ export interface ConnectSettings {
   taskQueue?: string | undefined;
 }
 
+export interface ConnectedClient {
+  client: Client;
+  taskQueue: string;
+  close: () => Promise<void>;
+}
+
 /** Connects as the standard `TEMPORAL_*` settings say; throws ConfigError or, within seconds, TemporalCallError. */
-export async function connectClient(settings: ConnectSettings): Promise<{ client: Client; taskQueue: string }> {
+export async function connectClient(settings: ConnectSettings): Promise<ConnectedClient> {
   const { temporal, taskQueue } = readClientConfig();
   const address = settings.address ?? temporal.address;
   const namespace = settings.namespace ?? temporal.namespace;
+  const retries = new RequestRetries();
   try {
     const options = { ...(temporal.connectionOptions as ConnectionOptions), address };
-    const connection = await Connection.connect({ ...options, connectTimeout: CONNECT_TIMEOUT });
-    return { client: new Client({ connection, namespace }), taskQueue: settings.taskQueue ?? taskQueue };
+    const interceptors = [retries.interceptor];
+    const connection = await Connection.connect({ ...options, interceptors, connectTimeout: CONNECT_TIMEOUT });
+    return {
+      client: new Client({ connection, namespace }),
+      taskQueue: settings.taskQueue ?? taskQueue,
+      close: async () => {
+        await retries.end();
+        await connection.close();
+      },
+    };
   } catch (cause) {
     const text = `can not reach Temporal at ${address}, namespace "${namespace}"`;
     throw new TemporalCallError(`${text}: check that it runs, TEMPORAL_ADDRESS, and TLS or the API key`, { cause });

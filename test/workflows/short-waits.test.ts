@@ -110,7 +110,10 @@ describe('while waits are short', () => {
     const other = attempt({ plan, jobId: 'job-2', known: record({ id: 'job-2' }), deadlineAt: 3_000 });
     await expect.poll(() => upstream.reads).toBe(2);
     const later = attempt({ plan, deadlineAt: 3_000 });
-    expect((await earlier).error).toMatchObject({ name: 'CancelledFailure' });
+    expect((await earlier).error).toMatchObject({
+      type: 'StillWatching',
+      message: expect.stringMatching(/later watch/),
+    });
     expect((await later).result?.reads).toBe(2);
     expect((await other).result?.reads).toBe(2);
   });
