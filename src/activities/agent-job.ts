@@ -54,7 +54,8 @@ export function createJobActivities({
   async function write(operation: 'create' | 'message', input: WriteInput, send: Send): Promise<WriteResult> {
     const now = startServerClock();
     const outcome = unknownBefore(input) ?? (await throughLane(lanes, `${operation} ${input.projectId}`, send));
-    metrics.writeEnded(operation, outcome.kind);
+    const isHeld = outcome.kind === 'notTaken' && outcome.isHeld;
+    if (!isHeld) metrics.writeEnded(operation, outcome.kind);
     if (isSettled(outcome)) metrics.writeSettled(operation, (now() - input.askedAt) / 1_000);
     const resetRun = input.resetRun || isFromAnotherRun(input);
     return { ...outcome, resetRun, ...(resetRun && { askedIn: activityInfo().workflowExecution?.runId ?? '' }) };
@@ -76,7 +77,8 @@ type Send = (mayStillSend: () => boolean) => Promise<CreatedJob>;
 async function throughLane(lanes: Lanes, lane: string, send: Send): Promise<WriteOutcome> {
   const waitMs = lanes.enter(lane);
   if (waitMs > 0) {
-    return { kind: 'notTaken', reason: 'the upstream asked this project to wait', retryAfterMs: waitMs };
+    const reason = 'the upstream asked this project to wait';
+    return { kind: 'notTaken', reason, retryAfterMs: waitMs, isHeld: true };
   }
   const outcome = await sendFenced(send).catch((error: unknown) => {
     lanes.leave(lane);

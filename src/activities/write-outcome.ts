@@ -7,8 +7,8 @@ export type WriteOutcome =
   | { kind: 'taken'; jobId: string; job: JobRecord | null }
   /** The upstream refused it for good. */
   | { kind: 'rejected'; status: number; error: string }
-  /** Surely not taken for now: wait, then send again. */
-  | { kind: 'notTaken'; reason: string; retryAfterMs?: number }
+  /** Surely not taken for now: wait, then send again. `isHeld`: it was not even sent, as others had just been asked to wait. */
+  | { kind: 'notTaken'; reason: string; retryAfterMs?: number; isHeld?: true }
   /** Surely never left: send again. */
   | { kind: 'notSent'; reason: string }
   /** May or may not have arrived. */

@@ -89,7 +89,7 @@ function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
     case 'rejected':
       return rejected(run, write, `${result.status}${result.error && `: ${result.error}`}`, result);
     case 'notTaken':
-      write.refusals += 1;
+      if (!result.isHeld) write.refusals += 1;
       write.notBefore = Date.now() + notTakenWaitMs(write.refusals, result.retryAfterMs);
       run.data.trouble = result.reason;
       return;

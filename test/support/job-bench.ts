@@ -5,7 +5,7 @@ import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/
 import type { NativeConnection, Worker } from '@temporalio/worker';
 import { createActivities } from '../../src/activities/index.js';
 import type { AgentJobInput } from '../../src/contract.js';
-import { noMetrics } from '../../src/metrics.js';
+import { noMetrics, type Metrics } from '../../src/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { createTestWorker } from './worker.js';
@@ -20,14 +20,14 @@ export interface JobBench {
 export async function startJobBench(
   { client, nativeConnection }: { client: Client; nativeConnection: NativeConnection },
   upstream: Upstream,
-  { stayMs = 0 }: { stayMs?: number } = {},
+  { stayMs = 0, metrics = noMetrics }: { stayMs?: number; metrics?: Metrics } = {},
 ): Promise<JobBench> {
   const taskQueue = `test-${randomUUID()}`;
   const shutdown = new AbortController();
   const activities = createActivities({
     upstream,
     shutdownSignal: shutdown.signal,
-    metrics: noMetrics,
+    metrics,
     stayMs,
     // The server's time, which may be skipped.
     laneClock: () => activityInfo().currentAttemptScheduledTimestampMs,
