@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { WorkflowFailedError } from '@temporalio/client';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
@@ -8,6 +8,9 @@ import { createKeySource } from '../../src/upstream/keys.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { PROMISES, promiseTable, VOUCHED_STATUS, type Promise_ } from './promises.js';
+
+/** Not `expect.poll`, which does not know its test where several run at once. */
+const PATIENCE = { timeout: 20_000, interval: 50 };
 
 let server: TestServer;
 let sandbox: Sandbox;
@@ -61,25 +64,23 @@ async function live(
 
 /** A reset races with the last byte: on a busy machine that may have left before the reset comes, and then a person is asked. */
 async function sendAgainIfAsked(handle: Handle): Promise<void> {
-  await expect
-    .poll(async () => {
-      const { phase, unknown, followUps } = await handle.query(jobStateQuery);
-      if (unknown)
-        await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry', since: unknown.since }] });
-      return unknown === null && (phase === 'done' || followUps[0]?.state === 'sent');
-    })
-    .toBe(true);
+  await vi.waitFor(async () => {
+    const { phase, unknown, followUps } = await handle.query(jobStateQuery);
+    if (unknown)
+      await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry', since: unknown.since }] });
+    expect(unknown === null && (phase === 'done' || followUps[0]?.state === 'sent')).toBe(true);
+  }, PATIENCE);
 }
 
 type Handle = Awaited<ReturnType<JobBench['start']>>;
 
 async function settle(handle: Handle, isTaken: boolean): Promise<string> {
-  await expect.poll(async () => (await handle.query(jobStateQuery)).phase, { timeout: 20_000 }).toBe('needsAttention');
+  await vi.waitFor(async () => expect((await handle.query(jobStateQuery)).phase).toBe('needsAttention'), PATIENCE);
   const { unknown, projectId } = await handle.query(jobStateQuery);
   if (unknown?.kind === 'followUp') {
     const action = isTaken ? 'delivered' : 'retry';
     await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action, since: unknown.since }] });
-    await expect.poll(() => followUpState(handle), { timeout: 20_000 }).toBe('sent');
+    await vi.waitFor(async () => expect(await followUpState(handle)).toBe('sent'), PATIENCE);
     return `\`needsAttention\`; a person says \`${action}\``;
   }
   const [job] = await sandbox.creates({ projectId });
@@ -100,7 +101,7 @@ async function endOfCreate(handle: Handle): Promise<string> {
 }
 
 async function endOfFollowUp(handle: Handle): Promise<string> {
-  await expect.poll(() => followUpState(handle), { timeout: 20_000 }).not.toBe('queued');
+  await vi.waitFor(async () => expect(await followUpState(handle)).not.toBe('queued'), PATIENCE);
   const state = await followUpState(handle);
   if (state !== 'unknown') return state;
   return failureOf(await handle.result().catch((error: unknown) => error));

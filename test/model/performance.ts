@@ -1,5 +1,5 @@
 /** Plays a scenario on a real Temporal server whose time is skipped, tells the model all that happens, and compares the end. */
-import { WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
+import { WorkflowFailedError, WorkflowNotFoundError, type WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import type { WriteResult } from '../../src/activities/index.js';
@@ -135,10 +135,7 @@ class Performance {
     this.#updates.push(
       update.result().then(
         ({ state }) => this.#note(() => this.#model.answered(0, input.id, state)),
-        (error: unknown) =>
-          this.#note(() => {
-            throw error;
-          }),
+        (error: unknown) => this.#note(() => unlessForgotten(error)),
       ),
     );
   }
@@ -173,7 +170,7 @@ class Performance {
     const now = await this.#now();
     this.#note(() => this.#model.resolved(now, action));
     const input = { since, ...(action === 'adopt' ? { action, jobId: 'job-1' } : { action }) };
-    await this.#handle.executeUpdate(resolveUnknownUpdate, { args: [input] });
+    await this.#handle.executeUpdate(resolveUnknownUpdate, { args: [input] }).catch(unlessForgotten);
   }
 
   async #compare(): Promise<void> {
@@ -205,6 +202,12 @@ class Performance {
       return undefined;
     }
   }
+}
+
+/** This server may forget an update that was accepted in the very task that ends the run; how the run ends tells whether it counted. */
+function unlessForgotten(error: unknown): void {
+  const isForgotten = error instanceof WorkflowNotFoundError && error.message.startsWith('update ');
+  if (!isForgotten) throw error;
 }
 
 function verdictOf(error: unknown): string {
