@@ -43,8 +43,9 @@ function addSet(group: Command): void {
     .option('--json', 'print the Schedule as JSON')
     .action(async (flags: SetFlags) => {
       const settings = toSettings(flags);
+      const { checkExportSchedule, describeExportSchedule } = await import('../starter/export-schedule.js');
+      checkExportSchedule(settings);
       await withSession(command, async ({ jobs, signal }) => {
-        const { describeExportSchedule } = await import('../starter.js');
         const done = await jobs.ensureExportSchedule(settings, { signal });
         const schedule = await describeExportSchedule(jobs.client, flags.project);
         if (flags.json) return printJson(schedule);

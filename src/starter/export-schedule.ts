@@ -64,6 +64,11 @@ const DEFAULT_NIGHTS = { timeZone: 'UTC', hour: 4, minute: 30, days: 3, jitterMs
 const CATCHUP_WINDOW = '7 days';
 const ID_START = visitorExportScheduleId('');
 
+/** Throws InvalidInputError where a setting is wrong by itself, before anything is asked of Temporal. */
+export function checkExportSchedule(settings: ExportScheduleSettings): void {
+  mergedNights(DEFAULT_NIGHTS, settings);
+}
+
 /** Creates the Schedule of a project's nightly exports, or changes what is given; a paused one stays paused. Throws InvalidInputError. */
 export async function ensureExportSchedule(
   client: Client,
