@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { UnknownWrite } from '../contract.js';
 import type { AttentionItem } from '../starter.js';
 import { EXIT } from './exit-codes.js';
-import { print, printJson, tell, withSession } from './session.js';
+import { print, printJson, tell, withSession, type GlobalOptions } from './session.js';
 import { fields, hint } from './text.js';
 
 export function addAttention(program: Command): void {
@@ -19,7 +19,7 @@ export function addAttention(program: Command): void {
             tell(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`);
             process.exitCode = EXIT.error;
           } else if (json) printJson(toLine(item));
-          else print(`${describe(item, hint(globals, ['resolve', item.workflowId, choicesOf(item.unknown)]))}\n`);
+          else print(`${describe(item, globals)}\n`);
         }
         if (count === 0 && !json) print('nothing needs attention');
       }),
@@ -30,7 +30,7 @@ function toLine({ workflowId, projectId, jobId, unknown }: AttentionItem) {
   return { workflowId, projectId, jobId, ...unknown };
 }
 
-function describe({ workflowId, projectId, jobId, unknown }: AttentionItem, settle: string): string {
+function describe({ workflowId, projectId, jobId, unknown }: AttentionItem, globals: GlobalOptions): string {
   return fields([
     ['Workflow', workflowId],
     ['Project', projectId],
@@ -43,11 +43,22 @@ function describe({ workflowId, projectId, jobId, unknown }: AttentionItem, sett
       'Check upstream',
       unknown?.kind === 'create' ? 'is there a job with this prompt?' : 'does the job show this message?',
     ],
-    ['Settle with', settle],
+    ...settlingCommands(workflowId, unknown, globals),
   ]);
 }
 
-/** The actions that may settle it; the first one fits where the upstream took the write, `retry` where it did not. */
-export function choicesOf(unknown: Pick<UnknownWrite, 'kind'> | null): string {
-  return unknown?.kind === 'create' ? 'adopt|retry|abandon' : 'delivered|retry|abandon';
+/** The commands that may settle a write, each with the case that it fits; they name the very unknown that was shown. */
+export function settlingCommands(
+  workflowId: string,
+  unknown: UnknownWrite | null,
+  globals: GlobalOptions,
+): [label: string, command: string][] {
+  if (!unknown) return [];
+  const arrived = unknown.kind === 'create' ? ['adopt', '--job-id', 'ID_OF_THE_JOB'] : ['delivered'];
+  const command = (...action: string[]) => hint(globals, ['resolve', workflowId, ...action, '--since', unknown.since]);
+  return [
+    ['If it is there', command(...arrived)],
+    ['If it is not', command('retry')],
+    ['To give it up', command('abandon')],
+  ];
 }

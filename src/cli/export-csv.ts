@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { addRangeOptions, toRange, type RangeFlags } from './export-range.js';
-import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './snapshots-option.js';
+import { addSnapshotsOption, openSnapshots, tellNone, type SnapshotsFlags } from './snapshots-option.js';
 
 interface CsvFlags extends RangeFlags, SnapshotsFlags {
   project: string;
@@ -44,9 +44,13 @@ async function* dailyManifests(store: SnapshotStore, flags: CsvFlags): AsyncGene
   const { listManifests } = await import('../snapshots/catalog.js');
   const { isOneDay } = await import('../snapshots/days.js');
   const { dateFrom, dateTo } = toRange(flags, { dateFrom: '0000-01-01', dateTo: '9999-12-31' });
+  let count = 0;
   for await (const manifest of listManifests(store, flags.project)) {
-    if (isOneDay(manifest) && manifest.dateFrom >= dateFrom && manifest.dateTo <= dateTo) yield manifest;
+    if (!isOneDay(manifest) || manifest.dateFrom < dateFrom || manifest.dateTo > dateTo) continue;
+    count += 1;
+    yield manifest;
   }
+  if (count === 0) tellNone(store, flags.project);
 }
 
 async function* totalLines(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<string> {

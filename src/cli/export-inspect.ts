@@ -3,7 +3,7 @@ import type { SnapshotManifest } from '../contract.js';
 import { EXIT } from './exit-codes.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
 import { print, printJson } from './session.js';
-import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './snapshots-option.js';
+import { addSnapshotsOption, openSnapshots, tellNone, type SnapshotsFlags } from './snapshots-option.js';
 import { printable, readableTime, table } from './text.js';
 
 interface InspectFlags extends RangeFlags, SnapshotsFlags {
@@ -68,6 +68,7 @@ async function verifySnapshots(flags: InspectFlags): Promise<void> {
     else for (const problem of verification.problems) print(printable(`${found.folder}: ${problem}`));
   }
   if (!flags.json) print(`${count} snapshots verified, ${wrong} with differences`);
+  if (count === 0) tellNone(store, flags.project);
   if (wrong > 0) process.exitCode = EXIT.error;
 }
 

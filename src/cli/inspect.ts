@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
 import type { JobState } from '../contract.js';
-import { choicesOf } from './attention.js';
+import { settlingCommands } from './attention.js';
 import { waitAndPrint } from './job-end.js';
-import { print, printJson, withSession } from './session.js';
-import { fields, hint, readableTime } from './text.js';
+import { print, printJson, withSession, type GlobalOptions } from './session.js';
+import { fields, readableTime } from './text.js';
 
 const WAIT_EXITS = `
 Exit code: 0 completed or archived, 3 failed, 4 timedOut, 5 lost, 6 abandoned,
@@ -20,10 +20,7 @@ export function addInspect(program: Command): void {
       withSession(state, async ({ jobs, globals, signal }) => {
         const present = await jobs.handle(workflowId).state({ signal });
         if (json) printJson({ workflowId, ...present });
-        else {
-          const settle = present.unknown && hint(globals, ['resolve', workflowId, choicesOf(present.unknown)]);
-          print(describeState(workflowId, present, settle));
-        }
+        else print(describeState(workflowId, present, globals));
       }),
     );
   const wait = program
@@ -37,7 +34,7 @@ export function addInspect(program: Command): void {
     );
 }
 
-function describeState(workflowId: string, state: JobState, settle: string | null): string {
+function describeState(workflowId: string, state: JobState, globals: GlobalOptions): string {
   const { job, unknown } = state;
   return fields([
     ['Workflow', workflowId],
@@ -55,6 +52,6 @@ function describeState(workflowId: string, state: JobState, settle: string | nul
       unknown &&
         `${[unknown.kind, unknown.followUpId].filter(Boolean).join(' ')} since ${unknown.since}: ${unknown.reason}`,
     ],
-    ['Settle with', settle],
+    ...settlingCommands(workflowId, unknown, globals),
   ]);
 }

@@ -19,13 +19,13 @@ export interface Session {
 /** Connects, runs a command, and disconnects whatever happens. */
 export async function withSession(command: Command, run: (session: Session) => Promise<void>): Promise<void> {
   const globals = command.optsWithGlobals<GlobalOptions>();
-  // Loaded here, so that help and wrong commands answer at once.
-  const { AgentJobs } = await import('../starter.js');
   const interrupt = new AbortController();
   const onInterrupt = () =>
     interrupt.abort(new InterruptedError(command.parent?.name() === 'export' ? 'export' : 'job'));
   process.once('SIGINT', onInterrupt);
   try {
+    // Loaded here, so that help and wrong commands answer at once.
+    const { AgentJobs } = await import('../starter.js');
     const jobs = await AgentJobs.connect(globals);
     try {
       await run({ jobs, globals, signal: interrupt.signal });

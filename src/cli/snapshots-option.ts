@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import { tell } from './session.js';
+import { printable } from './text.js';
 import { UsageError } from './usage-error.js';
 
 export interface SnapshotsFlags {
@@ -22,4 +24,10 @@ export async function openSnapshots({ snapshots }: SnapshotsFlags): Promise<Snap
     );
   const { url, forcePathStyle } = readSnapshotsConfig({ ...processEnvironment, SNAPSHOTS_URL: named });
   return openStore(url, { forcePathStyle });
+}
+
+/** Says that nothing was found, where silence could pass for a good answer. */
+export function tellNone(store: SnapshotStore, project: string | undefined): void {
+  const whose = project === undefined ? '' : ` of project ${printable(project)}`;
+  tell(`agent-jobs: no snapshots${whose} in this range at ${store.url}`);
 }

@@ -29,7 +29,7 @@ export async function checkUpstream(projectId: string = NOBODY): Promise<Upstrea
     return answers(config.baseUrl);
   } catch (error) {
     if (error instanceof RejectedError) return answers(config.baseUrl);
-    return { text: `${config.baseUrl}: ${(error as Error).message}`, isWrong: !isAnswer(error) };
+    return { text: `${config.baseUrl}: ${(error as Error).message}${adviceOn(error)}`, isWrong: !isAnswer(error) };
   } finally {
     await upstream.close();
   }
@@ -42,6 +42,11 @@ function answers(baseUrl: string): UpstreamVerdict {
 /** A 429 is an answer; a refused key, a 5xx and silence are not what a worker needs. */
 function isAnswer(error: unknown): boolean {
   return error instanceof ReadFailedError && error.status === 429;
+}
+
+function adviceOn(error: unknown): string {
+  const isRefused = error instanceof ReadFailedError && (error.status === 401 || error.status === 403);
+  return isRefused ? '; check the key (ADMIN_API_KEY, ADMIN_API_KEY_FILE or PROJECT_KEYS_FILE)' : '';
 }
 
 function isMissing(problem: string): boolean {

@@ -185,6 +185,18 @@ test(
 );
 
 test(
+  'a project without snapshots is told, where silence could pass for a good answer',
+  async () => {
+    for (const args of [['verify'], ['csv'], ['csv', '--totals']]) {
+      const { code, stderr } = await cli('export', ...args, '--project', 'nobody');
+      expect(stderr).toContain(`no snapshots of project nobody in this range at file://`);
+      expect(code).toBe(0);
+    }
+  },
+  MINUTE,
+);
+
+test(
   'a missing SNAPSHOTS_URL is named',
   async () => {
     const run = await runCli(['export', 'list']);

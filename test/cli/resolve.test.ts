@@ -53,6 +53,9 @@ test(
     const line = await attentionOf(job);
     expect(line).toMatchObject({ projectId: server.projectId, jobId: null, kind: 'create' });
     expect(line['reason']).toBeTruthy();
+    const adopt = `resolve ${job.workflowId} adopt --job-id ID_OF_THE_JOB --since ${String(line['since'])}`;
+    expect((await cli(['attention'])).stdout).toContain(adopt);
+    expect((await cli(['state', job.workflowId])).stdout).toContain(adopt);
     const jobId = await jobIdOf(prompt);
     const dry = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId, '--dry-run']);
     expect(dry.stdout).toContain('would be settled with adopt');
@@ -122,6 +125,8 @@ test(
     expect(await job.sendFollowUp('unheard', { id: 'f1' })).toMatchObject({ state: 'unknown' });
     const line = await attentionOf(job);
     expect(line).toMatchObject({ kind: 'followUp', followUpId: 'f1' });
+    const shown = await cli(['state', job.workflowId]);
+    expect(shown.stdout).toContain(`resolve ${job.workflowId} delivered --since ${String(line['since'])}`);
     const wrong = await cli(['resolve', job.workflowId, 'delivered', '--follow-up-id', 'f2']);
     expect(wrong.code).toBe(1);
     const stdin = JSON.stringify({ ...line, action: 'delivered' });

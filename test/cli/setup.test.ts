@@ -59,7 +59,7 @@ test(
     expect(good.stderr).toBe('');
     expect(good.code).toBe(0);
     const refused = await setup(server.namespace, { ...env, ADMIN_API_KEY: 'not-this-one' });
-    expect(refused.stdout).toContain('401');
+    expect(refused.stdout).toMatch(/answered 401 .*; check the key/);
     expect(refused.stdout).not.toContain('not-this-one');
     expect(refused.code).toBe(1);
     const silent = await setup(server.namespace, { ...env, UPSTREAM_BASE_URL: 'http://127.0.0.1:1' });
