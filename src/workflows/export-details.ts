@@ -1,5 +1,5 @@
 import type { VisitorExportRange } from '../contract.js';
-import type { WindowRun } from './window-export.js';
+import type { WindowRun } from './window-run.js';
 
 const PAGE_ROWS = 249; // 250, one of which is the page's before
 const HOUR_MS = 3_600_000;

@@ -28,7 +28,8 @@ import { InvalidInputError } from '../job-input.js';
 import { windowTitle } from './export-details.js';
 import { failureOf } from './export-failure.js';
 import { writeNightlyReport } from './nightly-report.js';
-import { exportWindow, type WindowResult, type WindowRun } from './window-export.js';
+import { exportWindow, type WindowResult } from './window-export.js';
+import type { WindowRun } from './window-run.js';
 
 /** A day that could not be exported. */
 export interface FailedDay {

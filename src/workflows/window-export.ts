@@ -16,37 +16,13 @@ import {
   type VisitorExportProgress,
   type VisitorExportRange,
 } from '../contract.js';
-import { driftOf, NEW_PASS, type PassCheckpoint } from '../pass-checkpoint.js';
+import { driftOf, NEW_PASS } from '../pass-checkpoint.js';
 import { notTakenWaitMs } from '../poll-plan.js';
 import { windowDetails } from './export-details.js';
 import { exportActivities, lastActivities } from './export-activities.js';
 import { failureOf } from './export-failure.js';
 import { inStore, storeFailure } from './store-patience.js';
-
-/** The plain data of a window's export: continue-as-new hands it on as it is. Times in milliseconds. */
-export interface WindowRun {
-  /** The first run id of the chain: it names the staging. */
-  run: string;
-  pass: number;
-  /** Passes that the night still allows after this one. */
-  repeatsLeft: number;
-  /** Passes begun anew because their staging was lost. */
-  spoiled: number;
-  passStartedAt: number;
-  checkpoint: PassCheckpoint;
-  /** The pass before this one. */
-  before: PassCheckpoint | null;
-  expectedRows: number | null;
-  /** Chunks in a row that ended at an obstacle without a page. */
-  failures: number;
-  /** When the upstream began to give no page at all; null while it gives pages. */
-  failingSince: number | null;
-  /** No request before this time: the pace says so. */
-  notBefore: number;
-  requestsPerHour: number | null;
-  /** Why there is a wait; null where there is none. */
-  trouble: string | null;
-}
+import { newWindowRun, type WindowRun } from './window-run.js';
 
 export interface WindowResult {
   receipt: SnapshotReceipt;
@@ -54,8 +30,6 @@ export interface WindowResult {
   notBefore: number;
 }
 
-/** The upstream's requests are shared: two repeats a night, then what is there is published as it is. */
-const REPEATS = 2;
 const MOST_SPOILED = 3;
 const UPSTREAM_PATIENCE_MS = 24 * 3_600_000;
 /** Continue-as-new well before the server's limit of 51,200 events, so that a replay stays short. */
@@ -86,7 +60,7 @@ class WindowWriter {
   constructor(range: VisitorExportRange, carried: WindowRun | null) {
     this.#range = range;
     this.#isNew = carried === null;
-    this.#data = carried ?? newRun(workflowInfo().firstExecutionRunId);
+    this.#data = carried ?? newWindowRun(workflowInfo().firstExecutionRunId);
   }
 
   async run(goOn: (data: WindowRun) => Promise<never>): Promise<WindowResult> {
@@ -203,24 +177,6 @@ class WindowWriter {
   #show(): void {
     setCurrentDetails(windowDetails(this.#range, this.#data, Date.now()));
   }
-}
-
-function newRun(run: string): WindowRun {
-  return {
-    run,
-    pass: 1,
-    repeatsLeft: REPEATS,
-    spoiled: 0,
-    passStartedAt: Date.now(),
-    checkpoint: NEW_PASS,
-    before: null,
-    expectedRows: null,
-    failures: 0,
-    failingSince: null,
-    notBefore: 0,
-    requestsPerHour: null,
-    trouble: null,
-  };
 }
 
 function obstacleWaitMs(failures: number, { kind, retryAfterMs }: NonNullable<ReadChunkResult['obstacle']>): number {
