@@ -54,7 +54,7 @@ describe('writes', () => {
   });
 
   test('leave while 2,000 reads hang', async () => {
-    const { raw, client } = await setUp((request) => (request.line.startsWith('GET') ? undefined : http(201)));
+    const { raw, client } = await setUp((request) => (request.line.startsWith('GET') ? undefined : http(201)), 60_000);
     const stop = new AbortController();
     const reads = Array.from({ length: 2_000 }, () =>
       client.getJob({ projectId: 'p', jobId: 'j' }, { signal: stop.signal }).catch((error: unknown) => error),
@@ -75,7 +75,7 @@ describe('reads', () => {
   });
 
   test('that are given up leave no connection behind and make no new one', async () => {
-    const { raw, client } = await setUp(() => {}, 200);
+    const { raw, client } = await setUp(() => {}, 2_000);
     const reads = Array.from({ length: 20 }, () => rejectionOf(client.getJob({ projectId: 'p', jobId: 'j' })));
     await Promise.all(reads);
     await until(() => raw.openConnections === 0);

@@ -74,7 +74,7 @@ test('no write that is called not sent ever arrives whole, wherever it is interr
     { numRuns: 25, endOnFailure: true },
   );
   expect(seen).toContain('NotSentError');
-}, 60_000);
+});
 
 test('a write that nothing interrupts is taken, one whose connection is reset after its end is unknown', async () => {
   const calm = { promptBytes: 100_000, resetAt: 2, earlyStatus: null, timeoutMs: 10_000, maySend: 2 } as const;
@@ -95,5 +95,5 @@ test('most writes that are interrupted before their end are known as not sent', 
   }
   await client.close();
   await raw.close();
-  expect(names.get('NotSentError')).toBeGreaterThan(40);
+  expect(names.get('NotSentError')).toBeGreaterThan(25);
 });

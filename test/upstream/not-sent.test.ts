@@ -46,7 +46,13 @@ function bothNotSent(reason: RegExp): unknown[] {
   return [ending, ending];
 }
 
-describe('a write is surely not sent', () => {
+/**
+ * The last byte of a write is held back for 20 ms, and the server that a test answers from shares this process: where the
+ * process stalls for longer, nobody refuses in time, and the write is rightly unknown. It does not stall every time.
+ */
+const ANSWERED_IN_TIME = { retry: 3 };
+
+describe('a write is surely not sent', ANSWERED_IN_TIME, () => {
   test('where the connection is refused', async () => {
     const raw = await RawUpstream.onRequest(() => http(201));
     const { url } = raw;
@@ -119,7 +125,7 @@ describe('a write is surely not sent', () => {
 const LONG = 'p'.repeat(8 * 1024 * 1024);
 const OF_400_KIB = 'p'.repeat(400 * 1024);
 
-describe('a long prompt', () => {
+describe('a long prompt', ANSWERED_IN_TIME, () => {
   test('is not sent where the connection is reset in the middle of it', async () => {
     const raw = await rawConnections((socket) => {
       let bytes = 0;
@@ -171,7 +177,7 @@ async function answersEarly(text: string): Promise<RawUpstream> {
   });
 }
 
-describe('an answer before the end of the request', () => {
+describe('an answer before the end of the request', ANSWERED_IN_TIME, () => {
   test.each([500, 502, 503, 408])('is not sent where it is %i: the rest never follows', async (status) => {
     const raw = await answersEarly(http(status, ''));
     const ending = `${String(status)[0]}xx NotSentError: upstream answered ${status}`;
@@ -181,7 +187,7 @@ describe('an answer before the end of the request', () => {
   test('keeps the last byte back even while its own body stalls', async () => {
     const raw = await answersEarly('HTTP/1.1 503 X\r\ncontent-length: 10\r\n\r\n');
     const ending = '5xx NotSentError: upstream answered 503';
-    expect(await bothWrites(raw.url, { timeoutMs: 250 })).toEqual([ending, ending]);
+    expect(await bothWrites(raw.url, { timeoutMs: 2_000 })).toEqual([ending, ending]);
   });
 
   test('keeps its meaning where it is a refusal or asks to wait', async () => {

@@ -142,7 +142,7 @@ test('hosts that NO_PROXY names are reached directly', async () => {
 test('the proxy for http is not one for https', async () => {
   const proxy = await tunnelProxy();
   const raw = await upstream(() => http(201));
-  const { create } = clientThrough(raw.url.replace('http', 'https'), { httpProxy: proxy.url });
+  const { create } = clientThrough(raw.url.replace('http', 'https'), { httpProxy: proxy.url }, 5_000);
   expect(await rejectionOf(create())).toBeInstanceOf(NotSentError);
   expect({ proxied: proxy.heads.length, direct: raw.connections }).toEqual({ proxied: 0, direct: 1 });
 });
@@ -151,6 +151,7 @@ test('the environment is not asked for a proxy', async () => {
   const proxy = await tunnelProxy(403);
   vi.stubEnv('HTTP_PROXY', proxy.url);
   vi.stubEnv('http_proxy', proxy.url);
+  for (const name of ['NO_PROXY', 'no_proxy']) vi.stubEnv(name, '');
   const raw = await upstream(() => http(201));
   expect(await clientThrough(raw.url, {}).create()).toMatchObject(CREATED);
   expect(proxy.heads).toEqual([]);
