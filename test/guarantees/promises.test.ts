@@ -10,7 +10,7 @@ import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { PROMISES, promiseTable, VOUCHED_STATUS, type Promise_ } from './promises.js';
 
 /** Not `expect.poll`, which does not know its test where several run at once. */
-const PATIENCE = { timeout: 20_000, interval: 50 };
+const PATIENCE = { timeout: 40_000, interval: 50 };
 
 let server: TestServer;
 let sandbox: Sandbox;
@@ -23,7 +23,7 @@ beforeAll(async () => {
   upstream = createUpstream({
     baseUrl: sandbox.url,
     keys: createKeySource({ adminApiKey: sandbox.apiKey }),
-    timeoutMs: 1_500,
+    timeoutMs: 5_000,
     notTakenStatuses: [VOUCHED_STATUS],
   });
   bench = await startJobBench(server, upstream);
@@ -126,7 +126,7 @@ function expected({ write, policy, sees }: Promise_): string {
 describe.concurrent('the promise table', () => {
   test.for(PROMISES.map((promise, row) => ({ ...promise, row })))(
     '$write, $fault, $moment, policy $policy: $sees, $requests requests, $effects taken',
-    { timeout: 60_000 },
+    { timeout: 180_000 },
     async (promise, { expect }) => {
       const { requests, effects } = promise;
       expect(await live(promise, `row-${promise.row}`)).toEqual({ sees: expected(promise), requests, effects });

@@ -1,4 +1,5 @@
 /** `npm run model -- --runs 5000 [--scenarios 200] [--seed S]`: more of the model's runs than `npm test` makes. */
+import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { startVitest } from 'vitest/node';
 
@@ -9,6 +10,7 @@ const number = (text: string | undefined) => (text === undefined ? null : Number
 const modelRuns = {
   rehearsed: number(values.runs) ?? 5_000,
   performed: number(values.scenarios) ?? 0,
-  seed: number(values.seed),
+  seed: number(values.seed) ?? randomInt(2 ** 31),
 };
+console.log(`The scenarios are drawn from --seed ${modelRuns.seed}`);
 await startVitest('test', ['test/model'], { watch: false, maxWorkers: 1, provide: { modelRuns } });

@@ -6,8 +6,8 @@ export interface ModelRuns {
   rehearsed: number;
   /** Scenarios on a real server. */
   performed: number;
-  /** Where a failed run began; null for a new one. */
-  seed: number | null;
+  /** What the scenarios are drawn from: the same ones each time in `npm test`, others in each `npm run model`. */
+  seed: number;
 }
 
 declare module 'vitest' {
@@ -16,16 +16,16 @@ declare module 'vitest' {
   }
 }
 
-const FEW: ModelRuns = { rehearsed: 200, performed: 12, seed: null };
+const FEW: ModelRuns = { rehearsed: 200, performed: 12, seed: 20_261_121 };
 
 export function modelRuns(): ModelRuns {
   return inject('modelRuns') ?? FEW;
 }
 
 /** For fast-check: the number of runs and where they begin. */
-export function runParameters(kind: 'rehearsed' | 'performed'): { numRuns: number; seed?: number } {
+export function runParameters(kind: 'rehearsed' | 'performed'): { numRuns: number; seed: number } {
   const { [kind]: numRuns, seed } = modelRuns();
-  return seed === null ? { numRuns } : { numRuns, seed };
+  return { numRuns, seed };
 }
 
 /** Time for so many runs, in milliseconds. */

@@ -65,7 +65,7 @@ test('every wrong input fails as InvalidInput naming the field, and nothing is s
     expect((cause as ApplicationFailure).message).toContain(field);
   }
   expect([upstream.created, upstream.messages, upstream.reads]).toEqual([[], [], 0]);
-}, 60_000);
+});
 
 test('unknown fields are ignored, null means absent, and the widest values are taken', async () => {
   const handle = await tests.bench.start({

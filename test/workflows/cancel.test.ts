@@ -110,7 +110,7 @@ test('a stream of pollNow neither starves the reads of a slow upstream nor reads
   const readsBefore = upstream.reads;
   let isEnded = false;
   const ended = handle.result().then(() => (isEnded = true));
-  while (!isEnded && Date.now() - startedAt < 15_000) {
+  while (!isEnded && Date.now() - startedAt < 40_000) {
     upstream.readGate = slow();
     await handle.signal(pollNowSignal).catch(() => {});
     await new Promise((resolve) => setTimeout(resolve, 200));

@@ -22,7 +22,7 @@ test.each(['ask', 'fail', 'retry'] as const)(
     upstream.createGate = opened;
     upstream.createFaults.push(new UnknownOutcomeError('no answer'));
     const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome });
-    await expect.poll(() => upstream.created.length, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => upstream.created.length).toBe(1);
     await handle.cancel();
     open();
     expect(await cancellation(handle.result())).toBeInstanceOf(CancelledFailure);
@@ -36,7 +36,7 @@ test('a job cancelled between two sends of its create tells that the first may h
   const { upstream, bench } = tests;
   upstream.createFaults.push(new UnknownOutcomeError('no answer'), new UnknownOutcomeError('no answer again'));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry' });
-  await expect.poll(() => upstream.created.length, { timeout: 10_000 }).toBe(2);
+  await expect.poll(() => upstream.created.length).toBe(2);
   await handle.cancel();
   expect(await cancellation(handle.result())).toBeInstanceOf(CancelledFailure);
   const state = await handle.query(jobStateQuery);

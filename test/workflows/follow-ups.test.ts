@@ -133,7 +133,7 @@ test('malformed follow-ups harm nothing: the update is rejected and not recorded
   await handle.signal(followUpSignal, { prompt: 'good', id: 'x'.repeat(256) });
   expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ state: 'sent' }] });
   expect(upstream.messages).toEqual(['good']);
-}, 60_000);
+});
 
 test('five updates wait, further ones answer queued at once, and resolveUnknown still gets through', async () => {
   const { upstream } = tests;
@@ -165,7 +165,7 @@ test('five updates wait, further ones answer queued at once, and resolveUnknown 
   const result = await handle.result();
   expect(result.followUps.every((followUp) => followUp.state === 'sent')).toBe(true);
   expect(upstream.messages).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', '9'].map((id) => `do ${id}`));
-}, 60_000);
+});
 
 test('updates that wait when the run ends learn that theirs was abandoned, and its id is free', async () => {
   const { upstream } = tests;
@@ -189,7 +189,7 @@ test('updates that wait when the run ends learn that theirs was abandoned, and i
 test('a deadline with a follow-up still waiting is timedOut, whatever the status', async () => {
   const { upstream } = tests;
   upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
-  const handle = await startWatched({ deadline: '5 seconds' });
+  const handle = await startWatched({ deadline: '10 seconds' });
   upstream.messageFaults.push(waits(3_600_000));
   const answer = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
   expect(await handle.result()).toMatchObject({
@@ -204,12 +204,12 @@ test('a deadline with a follow-up still waiting is timedOut, whatever the status
 test('a write in flight outlives the deadline, and its acceptance starts the clock anew', async () => {
   const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 1 && upstream.messageGate === undefined);
-  const handle = await startWatched({ deadline: '3 seconds', polling: { max: '1 second' } });
+  const handle = await startWatched({ deadline: '6 seconds', polling: { max: '1 second' } });
   const { opened, open } = gate();
   upstream.messageGate = opened;
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   await expect.poll(() => upstream.messages.length).toBe(1);
-  await new Promise((resolve) => setTimeout(resolve, 4_000));
+  await new Promise((resolve) => setTimeout(resolve, 7_000));
   expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'sending' });
   upstream.messageGate = undefined;
   open();
@@ -219,13 +219,13 @@ test('a write in flight outlives the deadline, and its acceptance starts the clo
 test('a person’s retry is carried out even where the deadline had passed before the write became unknown', async () => {
   const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 2);
-  const handle = await startWatched({ deadline: '3 seconds', polling: { max: '1 second' } });
+  const handle = await startWatched({ deadline: '6 seconds', polling: { max: '1 second' } });
   const { opened, open } = gate();
   upstream.messageGate = opened;
   upstream.messageFaults.push(unknown());
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   await expect.poll(() => upstream.messages.length).toBe(1);
-  await new Promise((resolve) => setTimeout(resolve, 4_000));
+  await new Promise((resolve) => setTimeout(resolve, 7_000));
   open();
   await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
   await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });

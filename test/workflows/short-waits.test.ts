@@ -61,13 +61,13 @@ describe('while waits are short', () => {
   });
 
   test('an attempt hands over to the server when its time is over, and the next one counts on', async () => {
-    const { upstream, attempt } = watching(50);
-    const first = await attempt();
+    const { upstream, attempt } = watching(1_000);
+    const first = await attempt({ maxReads: 1_000 });
     expect(first.error).toMatchObject({ type: 'StillWatching', message: 'active, next look in 1 s' });
     const reads = upstream.reads;
     expect(reads).toBeGreaterThan(1);
     upstream.show = () => ({ status: 'completed' });
-    const second = await attempt({}, { attempt: 2, heartbeatDetails: first.kept });
+    const second = await attempt({ maxReads: 1_000 }, { attempt: 2, heartbeatDetails: first.kept });
     expect(second.result?.reads).toBe(reads + 1);
   });
 
