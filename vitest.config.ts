@@ -1,5 +1,9 @@
 import { defineConfig } from 'vitest/config';
 
+// The proxy of the machine, where it has one, is none for the servers that tests start.
+const { no_proxy = '', NO_PROXY = no_proxy } = process.env;
+process.env['NO_PROXY'] = process.env['no_proxy'] = [NO_PROXY, '127.0.0.1', 'localhost'].filter(Boolean).join(',');
+
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
@@ -10,8 +14,8 @@ export default defineConfig({
     pool: 'forks',
     maxWorkers: 2,
     maxConcurrency: 10, // of tests that mostly wait, in one file
-    testTimeout: 30_000,
-    expect: { poll: { timeout: 20_000 } },
+    testTimeout: 90_000, // a busy machine is slow
+    expect: { poll: { timeout: 40_000 } },
     hookTimeout: 120_000, // the first run fetches two servers
     teardownTimeout: 15_000,
   },

@@ -115,7 +115,7 @@ test('jobs, messages and changes outlive the process that took them, a torn last
   ).toEqual(['create', 'create', 'message', 'remove', 'create', 'create']);
 });
 
-test('a create whose answer was seen outlives kill -9 of the sandbox', { timeout: 30_000 }, async () => {
+test('a create whose answer was seen outlives kill -9 of the sandbox', async () => {
   const dataFile = join(folder, 'killed.jsonl');
   const child = spawn(process.execPath, ['--import', 'tsx', MAIN, '--data', dataFile, '--quiet']);
   const ended = once(child, 'exit');
@@ -127,7 +127,7 @@ test('a create whose answer was seen outlives kill -9 of the sandbox', { timeout
   expect((await getJob(again, created.json.id)).status).toBe(200);
 });
 
-test('the command takes its settings as options and ends by a signal', { timeout: 30_000 }, async () => {
+test('the command takes its settings as options and ends by a signal', async () => {
   const child = spawn(process.execPath, ['--import', 'tsx', MAIN, '--rows', '7', '--active-ms', '0', '--key', 'k']);
   const ended = once(child, 'exit');
   const url = await announcedUrl(child);

@@ -14,7 +14,7 @@ import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 let server: ScriptedServer;
 beforeAll(async () => {
   server = await startScriptedServer();
-}, 60_000);
+});
 afterAll(() => server.close());
 
 function start(prompt: string, options: object = {}): Promise<JobHandle> {
@@ -77,7 +77,7 @@ test('the key still means the first job after a follow-up attached a new run', a
 
 test('followers of the same ended run share one new run, and starts with its key join it', async () => {
   const key = randomUUID();
-  const wanted = { projectId: server.projectId, key, prompt: 'hello', linger: 1_000 };
+  const wanted = { projectId: server.projectId, key, prompt: 'hello', linger: 5_000 };
   const job = await server.jobs.start(wanted);
   await job.result();
   const ids = ['a', 'b', 'c', 'd'];
@@ -112,7 +112,7 @@ test('a follow-up is refused rather than ids forgotten where no worker can tell 
   });
   await server.client.workflow.getHandle(workflowId).terminate();
   await expect(server.jobs.handle(workflowId).followUp('one')).rejects.toThrow(UsedIdsUnknownError);
-}, 30_000);
+});
 
 test('a follow-up to a job that was never created says so', async () => {
   const job = await start('CreateRejected');

@@ -9,7 +9,7 @@ import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 let server: ScriptedServer;
 beforeAll(async () => {
   server = await startScriptedServer();
-}, 60_000);
+});
 afterAll(() => server.close());
 
 test('every wait ends with the reason of its signal, and the job goes on', async () => {
@@ -47,7 +47,7 @@ test('a list shows the jobs of one project alone, whatever its name', async () =
   const projectId = `it's "50 %" \\ ${randomUUID()}`;
   const job = await server.jobs.start({ projectId, key: 'k', prompt: 'stay' });
   await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'hello' });
-  await expect.poll(() => listed(projectId), { timeout: 10_000 }).toHaveLength(1);
+  await expect.poll(() => listed(projectId)).toHaveLength(1);
   expect(await listed(projectId)).toMatchObject([{ workflowId: job.workflowId, projectId, workflowStatus: 'RUNNING' }]);
   await job.cancel();
 });
@@ -64,7 +64,7 @@ test('a foreign memo that can’t be decoded ends no list', async () => {
     searchAttributes: { indexedFields: { [SEARCH_ATTRIBUTE.project]: defaultPayloadConverter.toPayload(projectId) } },
     memo: { fields: { jobId: undecodable, team: undecodable } },
   });
-  await expect.poll(() => listed(projectId), { timeout: 10_000 }).toMatchObject([{ projectId, jobId: null }]);
+  await expect.poll(() => listed(projectId)).toMatchObject([{ projectId, jobId: null }]);
   const other = server.jobs.start({ projectId, key: 'k', prompt: 'hello' });
   await expect(other).rejects.toThrow(/another|differ/);
   await server.client.workflow.getHandle(agentJobWorkflowId(projectId, 'k')).terminate();

@@ -5,6 +5,7 @@ import { ensureSearchAttributes } from '../../src/search-attributes.js';
 import { AgentJobs, type JobHandle } from '../../src/starter.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
+import { until } from '../support/worker-process.js';
 
 /** A dev server with a worker whose jobs end as their prompts say, and a project of one's own on it. */
 export interface ScriptedServer extends TestServer {
@@ -27,9 +28,12 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
     jobs: new AgentJobs({ client, taskQueue }),
     projectId: `project-${randomUUID()}`,
     async countRuns({ workflowId }) {
-      // Visibility lags a moment behind.
-      await new Promise((resolve) => setTimeout(resolve, 500));
-      return (await client.workflow.count(`WorkflowId = '${workflowId}'`)).count;
+      const { runId } = await client.workflow.getHandle(workflowId).describe();
+      const count = async (query: string) => (await client.workflow.count(query)).count;
+      const runs = `WorkflowId = '${workflowId}'`;
+      // Visibility lags behind.
+      await until(async () => (await count(`${runs} AND RunId = '${runId}'`)) === 1, `the run ${runId} to be listed`);
+      return count(runs);
     },
     async newestRunId({ workflowId }) {
       return (await client.workflow.getHandle(workflowId).describe()).runId;

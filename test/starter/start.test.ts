@@ -16,7 +16,7 @@ import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 let server: ScriptedServer;
 beforeAll(async () => {
   server = await startScriptedServer();
-}, 60_000);
+});
 afterAll(() => server.close());
 
 function request(prompt: string, key: string = randomUUID()) {
