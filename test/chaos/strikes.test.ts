@@ -53,13 +53,14 @@ const ROWS: Row[] = [
     false,
   ),
 ];
-/** The attempt's 30 s, a zombie's 40 s, and what starting ten processes takes. */
-const SETTLED_WITHIN_MS = 110_000;
+/** The attempt's 30 s, a zombie's 40 s, and what starting ten processes takes on a busy machine. */
+const SETTLED_WITHIN_MS = 180_000;
 
 let folder: string;
 let server: TestServer;
 let upstream: UpstreamProcess;
 const fleets: WorkerFleet[] = [];
+const workflowIds: string[] = [];
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
@@ -68,6 +69,9 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
+  // Where no worker is left for them, jobs that still need a person hold up whoever asks this server for such.
+  const struck = workflowIds.map((id) => server.client.workflow.getHandle(id));
+  await Promise.all(struck.map((handle) => handle.terminate().catch(() => {})));
   await Promise.all(fleets.map((fleet) => fleet.close()));
   await upstream?.close();
   await server?.close();
@@ -97,6 +101,7 @@ async function strike({ moment, action }: Row): Promise<{ state: JobState; isStr
   fleets.push(fleet);
   const jobs = new AgentJobs({ client: server.client, taskQueue });
   const job = await jobs.start({ key: `${taskQueue}`, projectId: 'p1', prompt: promptOf({ moment, action }) });
+  workflowIds.push(job.workflowId);
   const until = Date.now() + SETTLED_WITHIN_MS;
   for (;;) {
     const state = await job.state().catch(() => null);
@@ -117,7 +122,7 @@ function promptOf({ moment, action }: Pick<Row, 'moment' | 'action'>): string {
 
 describe('a create whose worker is', { concurrent: true }, () => {
   for (const struck of ROWS) {
-    test(`${struck.title}`, { timeout: SETTLED_WITHIN_MS + 20_000 }, async ({ expect }) => {
+    test(`${struck.title}`, { timeout: SETTLED_WITHIN_MS + 60_000 }, async ({ expect }) => {
       const { state, isStruck } = await strike(struck);
       expect(isStruck).toBe(true);
       expect(state).toMatchObject(

@@ -71,6 +71,7 @@ export class WorkerFleet {
     while (!this.#isClosing) {
       const worker = await this.#start(slot);
       this.#running[slot] = worker;
+      if (this.#isClosing) await worker.stop(0); // it began before, and nobody has stopped it yet
       const ending = await worker.ended;
       this.#running[slot] = undefined;
       await worker.stop(0);

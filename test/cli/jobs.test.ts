@@ -4,7 +4,7 @@ import type { JobScript } from '../../src/sandbox/job-script.js';
 import { startJobServer, type JobServer } from '../starter/job-server.js';
 import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
 
-const MOST_MS = 120_000; // a busy machine starts a process slowly
+const MOST_MS = 240_000; // a busy machine starts a process slowly
 const QUICK = ['--poll-min', '1s', '--poll-max', '1s', '--settle', '0'];
 
 let server: JobServer;
@@ -117,8 +117,10 @@ test(
     const state = await cli(['state', workflowId!]);
     expect(state.stdout).toMatch(/Upstream says +active/);
     expect(state.stdout).toMatch(/Follow-ups +f1: sent/);
-    const listed = await cli(['list', '--project', server.projectId, '--running', '--json']);
-    expect(jsonLines(listed.stdout)).toContainEqual(expect.objectContaining({ workflowId, phase: 'watching' }));
+    const list = () => cli(['list', '--project', server.projectId, '--running', '--json']);
+    await expect
+      .poll(async () => jsonLines((await list()).stdout), { timeout: 60_000 })
+      .toContainEqual(expect.objectContaining({ workflowId, phase: 'watching' }));
     expect((await cli(['cancel', workflowId!])).code).toBe(0);
     const waited = await cli(['wait', workflowId!]);
     expect(waited.stderr).toContain('the remote job');

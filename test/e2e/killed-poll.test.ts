@@ -7,7 +7,7 @@ const system = useSystem();
 
 test(
   'a worker killed in the middle of a poll costs the job a delay and nothing else',
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const { sandbox } = system;
     await sandbox.addFault({ kind: 'hang', operation: 'get' });

@@ -70,10 +70,11 @@ async function textInFolder(folder: string): Promise<string> {
   return (await Promise.all(texts)).join('\n');
 }
 
-test('the API key is in no history, log, metric, error, command output or snapshot', { timeout: 240_000 }, async () => {
+test('the API key is in no history, log, metric, error, command output or snapshot', { timeout: 400_000 }, async () => {
   const { sandbox, server } = system;
   const { client, taskQueue } = server;
-  const [healthPort, metricsPort] = [await freePort(), await freePort()];
+  const healthPort = await freePort();
+  const metricsPort = await freePort(undefined, [healthPort]);
   const worker = system.startWorker({
     LOG_LEVEL: 'trace',
     HEALTH_ADDRESS: `127.0.0.1:${healthPort}`,

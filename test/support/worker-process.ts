@@ -53,7 +53,7 @@ export async function until(
   holds: () => boolean | Promise<boolean>,
   what: string,
   context: () => string = () => '',
-  limitMs = 25_000,
+  limitMs = 60_000,
 ): Promise<void> {
   const deadline = Date.now() + limitMs;
   while (!(await holds())) {

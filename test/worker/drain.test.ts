@@ -54,8 +54,8 @@ async function requestsOf(projectId: string, operation: 'create' | 'get'): Promi
   return requests.filter((request) => request.projectId === projectId && request.operation === operation).length;
 }
 
-describe('SIGTERM', () => {
-  it('lets a create in flight finish, and the next worker goes on with that one job', { timeout: 60_000 }, async () => {
+describe('SIGTERM', { timeout: 180_000 }, () => {
+  it('lets a create in flight finish, and the next worker goes on with that one job', async () => {
     const projectId = 'drained-create';
     await sandbox.addFault({ kind: 'delay', operation: 'create', projectId, delayMs: 4_000, effect: 'after' });
     const first = start();
@@ -72,7 +72,7 @@ describe('SIGTERM', () => {
     await handle.terminate();
   });
 
-  it('does not wait for a poll that hangs', { timeout: 60_000 }, async () => {
+  it('does not wait for a poll that hangs', async () => {
     const projectId = 'hanging-poll';
     await sandbox.addFault({ kind: 'hang', operation: 'get', projectId, count: 100 });
     const worker = start({ UPSTREAM_TIMEOUT: '20 seconds' });
@@ -85,14 +85,15 @@ describe('SIGTERM', () => {
   });
 });
 
-describe('a bug in workflow code', () => {
+describe('a bug in workflow code', { timeout: 240_000 }, () => {
   let brokenDist: string;
   beforeAll(() => (brokenDist = brokenBuild()));
   afterAll(() => rmSync(dirname(brokenDist), { recursive: true }));
 
-  it('shows in log and metric, leaves the job alone, and a mended worker resumes it', { timeout: 90_000 }, async () => {
+  it('shows in log and metric, leaves the job alone, and a mended worker resumes it', async () => {
     const projectId = 'workflow-bug';
-    const [healthPort, metricsPort] = [await freePort(), await freePort()];
+    const healthPort = await freePort();
+    const metricsPort = await freePort(undefined, [healthPort]);
     const addresses = { HEALTH_ADDRESS: `127.0.0.1:${healthPort}`, METRICS_ADDRESS: `127.0.0.1:${metricsPort}` };
     const broken = start(addresses, brokenDist);
     const handle = await startJob(projectId);
@@ -109,7 +110,7 @@ describe('a bug in workflow code', () => {
     expect(await broken.ended).toBe(0);
 
     const mended = start();
-    await until(async () => (await sandbox.creates({ projectId })).length === 1, 'the create', mended.output, 60_000);
+    await until(async () => (await sandbox.creates({ projectId })).length === 1, 'the create', mended.output);
     await handle.terminate();
   });
 });

@@ -70,7 +70,7 @@ describe('a worker process that cannot go on', () => {
   });
 
   // The worker grants a new namespace some seconds to be seen everywhere.
-  it('ends where Temporal does not know the namespace', { timeout: 60_000 }, async () => {
+  it('ends where Temporal does not know the namespace', { timeout: 120_000 }, async () => {
     const worker = start({ TEMPORAL_NAMESPACE: 'nowhere' });
     expect(await worker.ended).toBe(1);
     expect(worker.output()).toContain('namespace nowhere');
@@ -86,9 +86,10 @@ describe('a worker process that cannot go on', () => {
 describe('a worker process and its server', () => {
   it(
     'waits for a server that comes later, loses readiness with it, and gets it back',
-    { timeout: 90_000 },
+    { timeout: 240_000 },
     async () => {
-      const [temporalPort, healthPort] = [await freePort(), await freePort()];
+      const temporalPort = await freePort();
+      const healthPort = await freePort(undefined, [temporalPort]);
       const options = { preferredPort: temporalPort, databaseFile: join(folder, 'temporal.db') };
       const worker = start({
         TEMPORAL_ADDRESS: `127.0.0.1:${temporalPort}`,
@@ -123,9 +124,10 @@ describe('a worker process and its server', () => {
 
   it(
     'serves the SDK figures and ours at one address, and answers nothing but what it has',
-    { timeout: 60_000 },
+    { timeout: 120_000 },
     async () => {
-      const [healthPort, metricsPort] = [await freePort(), await freePort()];
+      const healthPort = await freePort();
+      const metricsPort = await freePort(undefined, [healthPort]);
       const worker = start({
         HEALTH_ADDRESS: `127.0.0.1:${healthPort}`,
         METRICS_ADDRESS: `localhost:${metricsPort}`,
