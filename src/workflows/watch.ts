@@ -28,8 +28,9 @@ const READS_PER_SEGMENT = 60;
 
 /** Reads the job by the plan for as long as the run lasts. */
 export async function watch(run: JobRun, turn: Turn): Promise<never> {
-  // A follow-up that leaves at once goes first: the watch would begin anew after it.
-  await turn.until(() => !run.isSendingNow);
+  // A follow-up that leaves at once goes first: the watch would begin anew after it. Those behind it keep nobody waiting.
+  const { next: first } = run.followUps;
+  await turn.until(() => !run.isSendingNow || run.followUps.next !== first || run.readWantedAt !== null);
   for (let dueAt = 0; ; dueAt = Date.now() + nextWaitMs(run)) {
     await nextTurn(run, turn, dueAt);
     await segment(run, turn);
