@@ -70,8 +70,7 @@ export class FollowUps {
   }
 
   add(followUp: QueuedFollowUp): void {
-    const freed = this.#overflows.findIndex(({ id }) => id === followUp.id);
-    if (freed >= 0) this.#overflows.splice(freed, 1);
+    this.#dropOverflow(followUp.id);
     this.#entries.set(followUp.id, { id: followUp.id, state: 'queued' });
     this.#queue.push(followUp);
     this.#waitingBytes += jsonBytes(followUp.prompt);
@@ -80,8 +79,14 @@ export class FollowUps {
 
   /** Lists a signal that met a full queue; its id is free again. */
   overflow(id: string): void {
+    this.#dropOverflow(id);
     this.#overflows.push({ id, state: 'abandoned', error: 'queue full' });
     if (this.#overflows.length > LIMIT.listedOverflows) this.#overflows.shift();
+  }
+
+  #dropOverflow(id: string): void {
+    const listed = this.#overflows.findIndex((entry) => entry.id === id);
+    if (listed >= 0) this.#overflows.splice(listed, 1);
   }
 
   /** Shows the first one as queued or unknown while its turn goes on. */

@@ -97,3 +97,12 @@ test('a text is cut to bytes and never inside a character', () => {
     }),
   );
 });
+
+test('a signal that is repeated into a full queue is listed once, and not at all once it found room', () => {
+  const followUps = new FollowUps(empty());
+  followUps.overflow('x');
+  followUps.overflow('x');
+  expect(followUps.statuses()).toEqual([{ id: 'x', state: 'abandoned', error: 'queue full' }]);
+  add(followUps, 'x');
+  expect(followUps.statuses()).toEqual([{ id: 'x', state: 'queued' }]);
+});
