@@ -41,6 +41,7 @@ export class JobRun {
     this.data = data;
     this.followUps = new FollowUps(followUps);
     this.#now = now;
+    if (data.isReadOwed) this.wantRead();
   }
 
   /** Why the run is over; null while it is not. */
@@ -243,6 +244,7 @@ export class JobRun {
     data.failures = failures;
     this.#watching = null;
     this.hasReading = false;
+    data.isReadOwed = this.isReadAsked;
     data.trouble =
       reading.kind === 'failed' ? reading.reason : reading.kind === 'missing' ? 'upstream answered 404' : null;
     data.missing =
@@ -278,6 +280,7 @@ export class JobRun {
     if (this.data.jobId === null) return;
     this.readWantedAt ??= Math.max(this.#now(), this.#lastWatchAt + SHORTEST_PAUSE_MS);
     this.isReadAsked = true;
+    this.data.isReadOwed = true;
   }
 
   beginWatch({ maxReads, lastChangeAt }: WatchJobInput): void {

@@ -45,6 +45,8 @@ export interface RunData {
   /** Why the last read gave nothing; null where it did. */
   trouble: string | null;
   write: WriteProgress | null;
+  /** Somebody said `pollNow`, and no read has answered it yet. */
+  isReadOwed?: boolean;
   unknown: UnknownWrite | null;
   decideBy: number | null;
 }

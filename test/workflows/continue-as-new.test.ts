@@ -181,3 +181,23 @@ test('a create that waits goes on waiting in the next run, and the prompt is sen
   expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-9' });
   expect((await handle.describe()).runId).not.toBe(firstRunId);
 }, 120_000);
+
+test(
+  'a pollNow that meets continue-as-new while the job lingers is answered by a read',
+  { timeout: 120_000 },
+  async () => {
+    const { handle } = await start({ prompt: 'Fix it', linger: '1 hour' });
+    await expect.poll(async () => (await stateOf(handle)).phase).toBe('lingering');
+    const { runId } = await handle.describe();
+    let askedAt = 0;
+    for (let i = 0; i < 100 && (await handle.describe()).runId === runId; i++) {
+      askedAt = Date.now();
+      await handle.signal(pollNowSignal);
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+    expect((await handle.describe()).runId).not.toBe(runId);
+    await expect.poll(() => upstream.readTimes.at(-1)).toBeGreaterThanOrEqual(askedAt);
+    expect((await stateOf(handle)).phase).toBe('lingering');
+    await handle.terminate();
+  },
+);
