@@ -78,7 +78,7 @@ function fromFailure(workflowId: string, failure: ApplicationFailure): Error {
   const [details] = failure.details ?? [];
   switch (failure.type) {
     case FAILURE.invalidInput:
-      return toInvalidInput(failure.message);
+      return toInvalidInput(failure.message, (details as { field?: string } | undefined)?.field);
     case FAILURE.createRejected:
       return new CreateRejectedError(workflowId, details as CreateRejectedDetails, { cause: failure });
     case FAILURE.unknownOutcome:
@@ -88,8 +88,7 @@ function fromFailure(workflowId: string, failure: ApplicationFailure): Error {
   }
 }
 
-/** The message reads "<field> must …"; the field is what comes before. */
-function toInvalidInput(message: string): InvalidInputError {
-  const [, field, shouldBe] = /^(\S+(?: (?:and|or) \S+)?) (.+)$/su.exec(message) ?? [];
-  return new InvalidInputError(field ?? 'input', shouldBe ?? message);
+/** The message reads "<field> must …". */
+function toInvalidInput(message: string, field = 'input'): InvalidInputError {
+  return new InvalidInputError(field, message.startsWith(`${field} `) ? message.slice(field.length + 1) : message);
 }

@@ -108,9 +108,7 @@ function parse(input: unknown): JobSpec {
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     setHandler(jobStateQuery, () => refusedState(input));
-    throw ApplicationFailure.nonRetryable(`invalid input: ${error.message}`, FAILURE.invalidInput, {
-      field: error.field,
-    });
+    throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
   }
 }
 

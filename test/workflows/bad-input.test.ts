@@ -62,7 +62,10 @@ test('every wrong input fails as InvalidInput naming the field, and nothing is s
   for (const { field, cause } of failures) {
     expect(cause).toBeInstanceOf(ApplicationFailure);
     expect(cause).toMatchObject({ type: 'InvalidInput', nonRetryable: true });
-    expect((cause as ApplicationFailure).message).toContain(field);
+    const { message, details } = cause as ApplicationFailure;
+    const [told] = details as { field: string }[];
+    expect(told?.field).toContain(field);
+    expect(message.startsWith(`${told?.field} `)).toBe(true);
   }
   expect([upstream.created, upstream.messages, upstream.reads]).toEqual([[], [], 0]);
 });

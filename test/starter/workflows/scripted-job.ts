@@ -34,10 +34,11 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
   const prompt = input.prompt ?? 'linger';
   const failure = Object.values(FAILURE).find((type) => prompt.startsWith(type));
   if (failure !== undefined) {
-    const details =
-      failure === FAILURE.createRejected
-        ? { status: 422, error: 'no' }
-        : { kind: 'create', jobId: null, followUpId: null, reason: 'reset' };
+    const details = {
+      [FAILURE.invalidInput]: { field: 'prompt' },
+      [FAILURE.createRejected]: { status: 422, error: 'no' },
+      [FAILURE.unknownOutcome]: { kind: 'create', jobId: null, followUpId: null, reason: 'reset' },
+    }[failure as string];
     throw ApplicationFailure.create({
       type: failure,
       message: 'prompt must be nice',
