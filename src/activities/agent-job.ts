@@ -56,7 +56,9 @@ export function createJobActivities({
     const outcome = unknownBefore(input) ?? (await throughLane(lanes, `${operation} ${input.projectId}`, send));
     const isHeld = outcome.kind === 'notTaken' && outcome.isHeld;
     if (!isHeld) metrics.writeEnded(operation, outcome.kind);
-    if (isSettled(outcome)) metrics.writeSettled(operation, (now() - input.askedAt) / 1_000);
+    // The server's clock stands at the time when it scheduled the attempt; only this worker's knows how long that had to wait.
+    const settledAt = Math.max(now(), Date.now());
+    if (isSettled(outcome)) metrics.writeSettled(operation, (settledAt - input.askedAt) / 1_000);
     const resetRun = input.resetRun || isFromAnotherRun(input);
     return { ...outcome, resetRun, ...(resetRun && { askedIn: activityInfo().workflowExecution?.runId ?? '' }) };
   }

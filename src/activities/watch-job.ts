@@ -49,7 +49,7 @@ export interface WatchJobResult {
   resetRun: boolean;
 }
 
-/** A shorter `Retry-After` is no longer than the pause between any two reads. */
+/** A shorter `Retry-After` is no longer than the pause between any two reads; and nobody reads sooner after a 429. */
 const SHORT_RETRY_AFTER_MS = 1_000;
 
 /** How many reads may be under way in one worker: beyond it they wait, so that a hanging upstream leaves room for writes. */
