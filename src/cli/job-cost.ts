@@ -94,7 +94,7 @@ export function estimateCost({ runs, pending, polls }: CostInput): JobCost {
     starts: count(events, 'workflowExecutionStartedEventAttributes'),
     activities: activities.length,
     activityRetries: watchRetries + writeAttempts - writesStarted,
-    heartbeats: writeAttempts,
+    heartbeats: writeAttempts - writes.filter(({ isHeld }) => isHeld).length,
     timers: count(events, 'timerStartedEventAttributes'),
     signals: count(events, 'workflowExecutionSignaledEventAttributes'),
     updates: count(events, 'workflowExecutionUpdateAcceptedEventAttributes'),
@@ -117,30 +117,37 @@ interface Activity {
   attempt: number;
   /** Reads of a watch that has ended. */
   reads: number;
+  /** A write that was held back, without a fence. */
+  isHeld: boolean;
 }
 
 function activitiesOf(events: readonly CostEvent[]): Activity[] {
   const activities = new Map<string, Activity>();
   for (const event of events) {
     const scheduled = event.activityTaskScheduledEventAttributes;
-    if (scheduled)
-      activities.set(String(event.eventId), { name: scheduled.activityType?.name ?? '', attempt: 0, reads: 0 });
+    if (scheduled) {
+      const name = scheduled.activityType?.name ?? '';
+      activities.set(String(event.eventId), { name, attempt: 0, reads: 0, isHeld: false });
+    }
     const started = event.activityTaskStartedEventAttributes;
     const activity = started && activities.get(String(started.scheduledEventId));
     if (activity) activity.attempt = started.attempt ?? 1;
     const completed = event.activityTaskCompletedEventAttributes;
     const ended = completed && activities.get(String(completed.scheduledEventId));
-    if (ended) ended.reads = readsIn(completed.result?.payloads?.[0]?.data) ?? ended.attempt;
+    if (!ended) continue;
+    const result = resultIn(completed.result?.payloads?.[0]?.data);
+    ended.reads = result.reads ?? ended.attempt;
+    ended.isHeld = result.isHeld ?? false;
   }
   return [...activities.values()];
 }
 
-/** What a watch says of itself in its result; undefined where a codec hides it. */
-function readsIn(data: Uint8Array | null | undefined): number | undefined {
+/** What an activity says of itself in its result; nothing where a codec hides it. */
+function resultIn(data: Uint8Array | null | undefined): { reads?: number; isHeld?: boolean } {
   try {
-    return (JSON.parse(new TextDecoder().decode(data ?? undefined)) as { reads?: number }).reads;
+    return JSON.parse(new TextDecoder().decode(data ?? undefined)) as { reads?: number; isHeld?: boolean };
   } catch {
-    return undefined;
+    return {};
   }
 }
 
