@@ -4,7 +4,7 @@ import { DEFAULT_TASK_QUEUE } from './contract.js';
 import { ConfigError } from './config/config-error.js';
 import type { ConfigProblem } from './config/config-error.js';
 import * as field from './config/fields.js';
-import { readTemporal } from './config/temporal.js';
+import { isDefault, readTemporal } from './config/temporal.js';
 import type { TemporalSettings } from './config/temporal.js';
 
 export { ConfigError } from './config/config-error.js';
@@ -116,6 +116,12 @@ export function readClientConfig(environment: Environment = process.env): Client
   return deepFreeze({ taskQueue: values.AGENT_JOBS_TASK_QUEUE, temporal });
 }
 
+/** Whether the user has a Temporal profile in the usual place that says anything. */
+export function hasTemporalProfile(environment: Environment = process.env): boolean {
+  const entries = Object.entries(present(environment)).filter(([name]) => !name.startsWith('TEMPORAL_'));
+  return !isDefault(readTemporal(Object.fromEntries(entries)));
+}
+
 /** The upstream alone, for a check whether it answers; throws a ConfigError. */
 export function readUpstreamConfig(environment: Environment = process.env): UpstreamConfig {
   const env = present(environment);
@@ -157,9 +163,12 @@ function check<T>(
   return { values: undefined, problems };
 }
 
-function collect(temporal: TemporalSettings | ConfigProblem, problems: ConfigProblem[]): TemporalSettings | undefined {
-  if ('address' in temporal) return temporal;
-  problems.push(temporal);
+function collect(
+  temporal: TemporalSettings | ConfigProblem[],
+  problems: ConfigProblem[],
+): TemporalSettings | undefined {
+  if (!Array.isArray(temporal)) return temporal;
+  problems.push(...temporal);
   return undefined;
 }
 

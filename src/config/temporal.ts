@@ -15,23 +15,34 @@ const DEFAULT_ADDRESS = 'localhost:7233';
 const DEFAULT_NAMESPACE = 'default';
 
 /** Reads the standard TEMPORAL_* variables and the configuration file that they may name. */
-export function readTemporal(env: Record<string, string>): TemporalSettings | ConfigProblem {
-  const unreadable = unreadableFile(env);
-  if (unreadable) return { variable: unreadable, problem: 'should be the path of a readable file' };
+export function readTemporal(env: Record<string, string>): TemporalSettings | ConfigProblem[] {
+  const unreadable = unreadableFiles(env);
+  if (unreadable.length > 0)
+    return unreadable.map((variable) => ({ variable, problem: 'should be the path of a readable file' }));
   try {
     const { connectionOptions, namespace } = loadClientConnectConfig({ overrideEnvVars: env });
     checkCertificates(connectionOptions.tls);
+    checkApiKey(connectionOptions.apiKey);
     const address = connectionOptions.address ?? DEFAULT_ADDRESS;
     return { address, namespace: namespace ?? DEFAULT_NAMESPACE, connectionOptions: { ...connectionOptions, address } };
   } catch (error) {
-    return { variable: 'TEMPORAL_*', problem: `cannot be used: ${firstLine(error)}` };
+    return [{ variable: 'TEMPORAL_*', problem: `cannot be used: ${firstLine(error)}` }];
   }
 }
 
+/** Whether nobody said anything of a server. */
+export function isDefault(temporal: TemporalSettings | ConfigProblem[]): boolean {
+  if (Array.isArray(temporal)) return false;
+  const { address, namespace, connectionOptions } = temporal;
+  const { address: _, ...others } = connectionOptions;
+  const isSaid = Object.values(others).some((value) => value !== undefined);
+  return address === DEFAULT_ADDRESS && namespace === DEFAULT_NAMESPACE && !isSaid;
+}
+
 // envconfig takes a configuration file that does not exist for an empty one, and a job for another server.
-function unreadableFile(env: Record<string, string>): string | undefined {
+function unreadableFiles(env: Record<string, string>): string[] {
   const names = Object.keys(env).filter((name) => /^TEMPORAL_(CONFIG_FILE|TLS_\w+_PATH)$/.test(name));
-  return names.find((name) => {
+  return names.filter((name) => {
     try {
       accessSync(env[name]!, constants.R_OK);
       return false;
@@ -39,6 +50,12 @@ function unreadableFile(env: Record<string, string>): string | undefined {
       return true;
     }
   });
+}
+
+// The client's own error about a key that no header can hold shows the key.
+function checkApiKey(apiKey: unknown): void {
+  if (typeof apiKey === 'string' && !/^[\x21-\x7e]+$/.test(apiKey))
+    throw new Error('TEMPORAL_API_KEY holds a character that no key has, such as a line break');
 }
 
 // The native client takes garbage for an absent certificate authority, or fails only when it connects.

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { SEARCH_ATTRIBUTE } from '../contract.js';
+import { channelArgsFor } from '../starter/connection.js';
 import { startOwned, type OwnedProcess } from './child-process.js';
 import { freePort } from './free-ports.js';
 
@@ -100,7 +101,7 @@ async function untilReady(server: OwnedProcess, address: string): Promise<void> 
 
 /** Succeeds once the namespace answers and the search attributes are there; lets closed workflows, and with them their keys, be remembered. */
 async function prepareNamespace(address: string): Promise<void> {
-  const connection = await Connection.connect({ address, connectTimeout: 1_000 });
+  const connection = await Connection.connect({ address, connectTimeout: 1_000, channelArgs: channelArgsFor(address) });
   try {
     await connection.withDeadline(Date.now() + 5_000, async () => {
       const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace: NAMESPACE });

@@ -4,6 +4,7 @@ import { Client, Connection } from '@temporalio/client';
 import { readClientConfig, type Environment } from '../config.js';
 import { startSandbox } from '../sandbox/sandbox.js';
 import { AgentJobs } from '../starter.js';
+import { channelArgsFor } from '../starter/connection.js';
 import { cacheFolder } from './cache-folder.js';
 import { DataFolder } from './data-folder.js';
 import { DEMO_SCRIPT } from './demo-job.js';
@@ -30,6 +31,8 @@ export interface EmbeddedOptions {
 const TEMPORAL_PORT = 7233;
 const WEB_UI_PORT = 8233;
 const SANDBOX_PORT = 8234;
+/** No request to the sandbox takes longer, and Ctrl-C should end within seconds; a real write in flight gets the time that it needs. */
+const STOP_GRACE_MS = { sandbox: 4_000, real: 26_000 };
 
 /** A Temporal dev server, a worker and, unless jobs are real, a sandbox upstream, all of one data folder. */
 export class EmbeddedSystem {
@@ -62,6 +65,11 @@ export class EmbeddedSystem {
   get snapshotsUrl(): string {
     const { env, isReal } = this.#options;
     return (isReal && env['SNAPSHOTS_URL']) || pathToFileURL(this.#folder.file('snapshots')).href;
+  }
+
+  /** An empty profile: without it worker and commands would read the user's own, which may lead elsewhere. */
+  get profileFile(): string {
+    return this.#folder.file('temporal.toml');
   }
 
   /** Starts one part after the other and tells of each. */
@@ -99,7 +107,7 @@ export class EmbeddedSystem {
     this.#stops.push(() => this.#server.stop());
     void ended.then((how) => signal.aborted || onServerEnd(how));
     report.entry('Temporal', `${address}, namespace ${namespace}, task queue ${this.taskQueue}`);
-    const connection = await Connection.connect({ address });
+    const connection = await Connection.connect({ address, channelArgs: channelArgsFor(address) });
     this.#stops.push(() => connection.close());
     this.#jobs = new AgentJobs({ client: new Client({ connection, namespace }), taskQueue: this.taskQueue });
   }
@@ -120,14 +128,15 @@ export class EmbeddedSystem {
   #realEnvironment(): Environment {
     const { env } = this.#options;
     const ignored = ignoredSettings(env, true);
-    return Object.fromEntries(Object.entries(env).filter(([name]) => !ignored.includes(name)));
+    return Object.fromEntries(Object.entries(env).filter(([name, value]) => value && !ignored.includes(name)));
   }
 
   async #startWorker(upstream: Environment): Promise<void> {
-    const { report } = this.#options;
+    const { report, isReal } = this.#options;
     const worker = new WorkerProcess({
       env: { ...this.#localDefaults(), ...upstream, ...this.#workerEnvironment() },
       logFile: this.#folder.file('worker.log'),
+      stopGraceMs: isReal ? STOP_GRACE_MS.real : STOP_GRACE_MS.sandbox,
       onProcess: (pid) => this.#folder.addChild(pid),
       onRestart: (how) => report.entry('Worker', `ended (${how}); it is started again`),
     });
@@ -141,13 +150,11 @@ export class EmbeddedSystem {
   }
 
   #workerEnvironment(): Environment {
-    // Without a file of its own the worker would read the user's profile, which may lead elsewhere.
-    const profile = this.#folder.file('temporal.toml');
-    writeFileSync(profile, '[profile.default]\n');
+    writeFileSync(this.profileFile, '[profile.default]\n');
     return {
       TEMPORAL_ADDRESS: this.#server.address,
       TEMPORAL_NAMESPACE: this.#server.namespace,
-      TEMPORAL_CONFIG_FILE: profile,
+      TEMPORAL_CONFIG_FILE: this.profileFile,
       AGENT_JOBS_TASK_QUEUE: this.taskQueue,
       LOG_FORMAT: 'text',
     };

@@ -1,7 +1,7 @@
 /** `npm start`: Temporal, a worker and a sandbox upstream on this machine alone, and one job to watch. */
 import { constants } from 'node:os';
 import { parseArgs } from 'node:util';
-import { ConfigError, processEnvironment as env, readUpstreamConfig } from '../config.js';
+import { ConfigError, hasTemporalProfile, processEnvironment as env, readUpstreamConfig } from '../config.js';
 import { followDemoJob, startDemoJob } from './demo-job.js';
 import { EmbeddedSystem } from './embedded-system.js';
 import { foreignTemporalSettings, ignoredSettings } from './ignored-settings.js';
@@ -29,7 +29,7 @@ async function main(): Promise<void> {
   const launcher = findLauncher(env);
   const onServerEnd = (how: string) => void fail(new Error(`Temporal's dev server ended by itself (${how})`));
   const system = new EmbeddedSystem({ env, report, isReal, launcher, signal: ending.signal, onServerEnd });
-  const end = endOnce(system);
+  const end = endOnce(system, isReal);
   const fail = (error: unknown) => end(1, describe(error));
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.on(signal, () => void end(0, undefined, signal));
@@ -44,7 +44,10 @@ async function main(): Promise<void> {
 }
 
 /** Ends all processes, then this one; asked again by an impatient user, at once. */
-function endOnce(system: EmbeddedSystem): (code: number, why?: string, signal?: NodeJS.Signals) => Promise<void> {
+function endOnce(
+  system: EmbeddedSystem,
+  isReal: boolean,
+): (code: number, why?: string, signal?: NodeJS.Signals) => Promise<void> {
   return async (code, why, signal) => {
     if (ending.signal.aborted) {
       if (signal === 'SIGINT') process.exit(128 + constants.signals.SIGINT);
@@ -52,7 +55,7 @@ function endOnce(system: EmbeddedSystem): (code: number, why?: string, signal?: 
     }
     ending.abort();
     if (why !== undefined) report.error(why);
-    report.line('Stopping …');
+    report.line(isReal ? 'Stopping … (a write in flight is finished first)' : 'Stopping …');
     // Whatever hangs on its way out is killed by its guard once this process has ended.
     await system.stop().catch((error: unknown) => report.error(describe(error)));
     process.exit(code);
@@ -77,13 +80,16 @@ async function runDemo({ jobs, server, demoFile }: EmbeddedSystem): Promise<stri
   return workflowId;
 }
 
-function tellWhatNext({ server, taskQueue, snapshotsUrl }: EmbeddedSystem, workflowId: string | undefined): void {
+function tellWhatNext(system: EmbeddedSystem, workflowId: string | undefined): void {
+  const { server, taskQueue, snapshotsUrl } = system;
   const { address, namespace, uiUrl } = server;
   if (workflowId === undefined) report.entry('Web UI', `${uiUrl}/namespaces/${namespace}/workflows`);
   report.line();
   report.line('Try next, in another terminal, from this folder:');
   const unset = foreignTemporalSettings(env);
-  for (const command of nextSteps({ address, taskQueue, workflowId, snapshotsUrl, unset })) report.line(`  ${command}`);
+  const profileFile = hasTemporalProfile(env) ? system.profileFile : undefined;
+  const place = { address, taskQueue, snapshotsUrl, unset, profileFile };
+  for (const command of nextSteps({ ...place, workflowId })) report.line(`  ${command}`);
   report.line();
   report.line('Everything stays up until Ctrl-C.');
 }

@@ -9,11 +9,16 @@ export interface NextStepsOptions {
   snapshotsUrl: string;
   /** Settings of the user's shell that would lead the commands to another server. */
   unset: readonly string[];
+  /** An empty Temporal profile, for a user who has one that leads elsewhere. */
+  profileFile?: string | undefined;
 }
 
 /** Commands to try next, each one line that runs as it is from the project's folder. */
-export function nextSteps({ address, taskQueue, workflowId, snapshotsUrl, unset }: NextStepsOptions): string[] {
-  const prefix = unset.length > 0 ? `env ${unset.map((name) => `-u ${name}`).join(' ')} ` : '';
+export function nextSteps(options: NextStepsOptions): string[] {
+  const { address, taskQueue, workflowId, snapshotsUrl, unset, profileFile } = options;
+  const profile = profileFile === undefined ? [] : [`TEMPORAL_CONFIG_FILE=${quote(profileFile)}`];
+  const changes = [...unset.map((name) => `-u ${name}`), ...profile];
+  const prefix = changes.length > 0 ? `env ${changes.join(' ')} ` : '';
   const queue = taskQueue === DEFAULT_TASK_QUEUE ? '' : ` --task-queue ${quote(taskQueue)}`;
   const place = `--address ${address}${queue}`;
   const cli = (command: string) => `${prefix}npx agent-jobs ${command} ${place}`;

@@ -8,6 +8,8 @@ export interface WorkerProcessOptions {
   /** Everything the worker gets, but its health address. */
   env: Environment;
   logFile: string;
+  /** How long it may take to end; what it has not finished by then is cut off. */
+  stopGraceMs: number;
   /** Told the id of each process that runs the worker. */
   onProcess: (pid: number) => void;
   /** Told that the worker ended by itself, or was killed, and is started again. */
@@ -16,7 +18,6 @@ export interface WorkerProcessOptions {
 
 const READY_TIME_LIMIT_MS = 60_000;
 const RESTART_AFTER_MS = 1_000;
-const STOP_GRACE_MS = 4_000; // no request to the sandbox takes longer, and Ctrl-C should end within seconds
 
 /** The production worker in a process of its own, started again whenever it ends. */
 export class WorkerProcess {
@@ -47,7 +48,7 @@ export class WorkerProcess {
 
   async stop(): Promise<void> {
     this.#isStopping = true;
-    await this.#process?.stop(STOP_GRACE_MS);
+    await this.#process?.stop(this.#options.stopGraceMs);
   }
 
   async #superviseUntilStopped(child: OwnedProcess): Promise<void> {

@@ -22,6 +22,11 @@ export interface ConnectedClient {
   close: () => Promise<void>;
 }
 
+/** The environment's HTTP proxy would be asked for a server on this very machine, too. */
+export function channelArgsFor(address: string): NonNullable<ConnectionOptions['channelArgs']> {
+  return /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/.test(address) ? { 'grpc.enable_http_proxy': 0 } : {};
+}
+
 /** Connects as the standard `TEMPORAL_*` settings say; throws ConfigError or, within seconds, TemporalCallError. */
 export async function connectClient(settings: ConnectSettings): Promise<ConnectedClient> {
   const { temporal, taskQueue } = readClientConfig();
@@ -31,7 +36,12 @@ export async function connectClient(settings: ConnectSettings): Promise<Connecte
   try {
     const options = { ...(temporal.connectionOptions as ConnectionOptions), address };
     const interceptors = [retries.interceptor];
-    const connection = await Connection.connect({ ...options, interceptors, connectTimeout: CONNECT_TIMEOUT });
+    const connection = await Connection.connect({
+      channelArgs: channelArgsFor(address),
+      ...options,
+      interceptors,
+      connectTimeout: CONNECT_TIMEOUT,
+    });
     return {
       client: new Client({ connection, namespace }),
       taskQueue: settings.taskQueue ?? taskQueue,

@@ -1,11 +1,12 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { isAlive, type ProcessIdentity } from '../../src/embedded/process-identity.js';
@@ -34,13 +35,15 @@ afterEach(async () => {
 class Start {
   output = '';
   readonly npm: ChildProcess;
+  readonly env: NodeJS.ProcessEnv;
   readonly #ended: Promise<unknown[]>;
 
   constructor(env: Record<string, string> = {}, args: string[] = []) {
     const { PATH = '' } = process.env;
+    this.env = { PATH, HOME: cache, XDG_CACHE_HOME: cache, TEMPORAL_CLI_PATH: cli, ...env };
     this.npm = spawn('npm', ['start', '--ignore-scripts', '--', ...args], {
       cwd: PROJECT_FOLDER,
-      env: { PATH, HOME: cache, XDG_CACHE_HOME: cache, TEMPORAL_CLI_PATH: cli, ...env },
+      env: this.env,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     for (const stream of [this.npm.stdout, this.npm.stderr]) {
@@ -80,6 +83,10 @@ class Start {
   }
 }
 
+function runInShell(command: string, env: NodeJS.ProcessEnv): Promise<{ stdout: string }> {
+  return promisify(execFile)('sh', ['-c', command], { cwd: PROJECT_FOLDER, env, timeout: LIMIT_MS });
+}
+
 async function untilGone(processes: ProcessIdentity[]): Promise<void> {
   for (const deadline = Date.now() + LIMIT_MS; processes.some(isAlive); await delay(50)) {
     if (Date.now() > deadline) throw new Error(`still alive: ${JSON.stringify(processes.filter(isAlive))}`);
@@ -96,7 +103,12 @@ test(
         .on('error', () => {})
         .listen(port, '127.0.0.1'),
     );
+    const profile = join(cache, '.config', 'temporalio');
+    await mkdir(profile, { recursive: true });
+    await writeFile(join(profile, 'temporal.toml'), '[profile.default]\nnamespace = "production"\n');
     const start = new Start({
+      // Nobody is there: what is on this machine must be reached without it.
+      http_proxy: 'http://127.0.0.1:9',
       TEMPORAL_ADDRESS: 'production.example:7233',
       TEMPORAL_API_KEY: 'secret-of-temporal',
       UPSTREAM_BASE_URL: 'https://production.example',
@@ -114,6 +126,8 @@ test(
       expect(start.output).not.toContain('\u001B');
       const address = await start.says(/^Temporal +(\S+), namespace default, task queue agent-jobs$/m);
       expect(start.output).toContain(`--address ${address}`);
+      const list = await start.says(/^ {2}(env .*TEMPORAL_CONFIG_FILE=.* agent-jobs list .*)$/m);
+      expect((await runInShell(list, start.env)).stdout).toContain('agent-job/demo/');
       const page = await start.says(/^Web UI +(\S+)$/m);
       expect((await fetch(page, { headers: { connection: 'close' } })).status).toBe(200);
       const processes = await start.processes();
@@ -192,6 +206,38 @@ test(
     }
   },
 );
+
+test('with --real a write in flight is finished before all ends', { timeout: 180_000 }, async () => {
+  const upstream = await startSandbox({ apiKey: 'key-of-the-real-one' });
+  try {
+    const env = { UPSTREAM_BASE_URL: upstream.url, ADMIN_API_KEY: 'key-of-the-real-one' };
+    const first = new Start(env, ['--real']);
+    const address = await first.says(/^Temporal +([^,]+),/m);
+    await first.says(/stays up/);
+    await upstream.addFault({ kind: 'delay', operation: 'create', effect: 'after', delayMs: 7_000 });
+    const connection = await Connection.connect({ address });
+    await new Client({ connection }).workflow.start('agentJob', {
+      workflowId: 'in-flight',
+      taskQueue: 'agent-jobs',
+      args: [{ projectId: 'mine', prompt: 'Fix the title' }],
+    });
+    await expect.poll(() => upstream.creates({ projectId: 'mine' })).toHaveLength(1);
+    await connection.close();
+    expect(await first.end('SIGINT')).toBe(0);
+    const second = new Start(env, ['--real']);
+    const again = await Connection.connect({ address: await second.says(/^Temporal +([^,]+),/m) });
+    try {
+      await second.says(/stays up/);
+      const result: unknown = await new Client({ connection: again }).workflow.getHandle('in-flight').result();
+      expect(result).toMatchObject({ outcome: 'completed' });
+      expect(await upstream.creates({ projectId: 'mine' })).toHaveLength(1);
+    } finally {
+      await again.close();
+    }
+  } finally {
+    await upstream.close();
+  }
+});
 
 test('with --real and nothing set, all that is missing is told and nothing started', { timeout: 60_000 }, async () => {
   const start = new Start({}, ['--real']);

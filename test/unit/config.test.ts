@@ -1,9 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   ConfigError,
+  hasTemporalProfile,
   readClientConfig,
   readSnapshotsConfig,
   readUpstreamConfig,
@@ -100,6 +101,7 @@ describe('readWorkerConfig', () => {
       PROJECT_KEYS_FILE: file('broken.json', '{"p": "project-secret'),
       WORKER_ROLES: 'jobs,imports',
       TEMPORAL_TLS_CLIENT_CERT_PATH: join(folder, 'missing.pem'),
+      TEMPORAL_TLS_CLIENT_KEY_PATH: join(folder, 'missing.key'),
       UPSTREAM_TIMEOUT: '21 seconds',
       UPSTREAM_REQUESTS_PER_SECOND: '0',
       UPSTREAM_NOT_TAKEN_STATUSES: '429',
@@ -114,11 +116,25 @@ describe('readWorkerConfig', () => {
     };
     expect(Object.keys(problemsOf(wrong)).sort()).toEqual([...Object.keys(wrong), 'UPSTREAM_BASE_URL'].sort());
     const report = String(catchError(() => readWorkerConfig(wrong)));
-    expect(report).toContain('17 settings are wrong');
+    expect(report).toContain('18 settings are wrong');
     expect(report).toMatch(/UPSTREAM_BASE_URL +is missing; it should be the http or https address/);
     for (const value of [wrong.HTTPS_PROXY, wrong.ADMIN_API_KEY, wrong.UPSTREAM_TIMEOUT])
       expect(report).not.toContain(value);
     expect(report).not.toContain('secret');
+  });
+
+  it('refuses a key for Temporal that no header can hold, and does not show it', () => {
+    const report = String(catchError(() => readWorkerConfig({ ...minimal, TEMPORAL_API_KEY: 'secret\nkey' })));
+    expect(report).toContain('TEMPORAL_API_KEY holds a character');
+    expect(report).not.toContain('secret');
+  });
+
+  it('knows a Temporal profile of the user from none', () => {
+    const home = join(folder, 'home');
+    expect(hasTemporalProfile({ HOME: home, TEMPORAL_ADDRESS: 'temporal.example.com:7233' })).toBe(false);
+    mkdirSync(join(home, '.config', 'temporalio'), { recursive: true });
+    writeFileSync(join(home, '.config', 'temporalio', 'temporal.toml'), '[profile.default]\nnamespace = "prod"\n');
+    expect(hasTemporalProfile({ HOME: home, XDG_CONFIG_HOME: join(home, '.config') })).toBe(true);
   });
 
   it('treats an empty variable as unset', () => {
