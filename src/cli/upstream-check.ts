@@ -12,7 +12,7 @@ export interface UpstreamVerdict {
 }
 
 /** Asks the upstream for a job that is not there, which changes nothing; any answer but a refused key will do. */
-export async function checkUpstream(projectId: string = NOBODY): Promise<UpstreamVerdict> {
+export async function checkUpstream(projectId?: string): Promise<UpstreamVerdict> {
   let config;
   try {
     config = readUpstreamConfig();
@@ -23,9 +23,12 @@ export async function checkUpstream(projectId: string = NOBODY): Promise<Upstrea
     );
     return { text: isUnset ? 'not checked: UPSTREAM_BASE_URL is not set here' : error.message, isWrong: !isUnset };
   }
+  const { adminApiKey, adminApiKeyFile } = config.keys;
+  if (projectId === undefined && !adminApiKey && !adminApiKeyFile)
+    return { text: 'not checked: only projects have keys; name one with --project', isWrong: false };
   const upstream = createUpstream({ ...config, keys: createKeySource(config.keys) });
   try {
-    await upstream.getJob({ projectId, jobId: NOBODY });
+    await upstream.getJob({ projectId: projectId ?? NOBODY, jobId: NOBODY });
     return answers(config.baseUrl);
   } catch (error) {
     if (error instanceof RejectedError) return answers(config.baseUrl);
@@ -39,14 +42,22 @@ function answers(baseUrl: string): UpstreamVerdict {
   return { text: `${baseUrl} answers`, isWrong: false };
 }
 
-/** A 429 is an answer; a refused key, a 5xx and silence are not what a worker needs. */
+/** A 429 is an answer, and a 400 to such an id; a refused key, a 5xx and silence are not what a worker needs. */
 function isAnswer(error: unknown): boolean {
-  return error instanceof ReadFailedError && error.status === 429;
+  const status = statusOf(error);
+  return status >= 400 && status < 500 && !isRefused(error);
+}
+
+function isRefused(error: unknown): boolean {
+  return statusOf(error) === 401 || statusOf(error) === 403;
+}
+
+function statusOf(error: unknown): number {
+  return (error instanceof ReadFailedError && error.status) || 0;
 }
 
 function adviceOn(error: unknown): string {
-  const isRefused = error instanceof ReadFailedError && (error.status === 401 || error.status === 403);
-  return isRefused ? '; check the key (ADMIN_API_KEY, ADMIN_API_KEY_FILE or PROJECT_KEYS_FILE)' : '';
+  return isRefused(error) ? '; check the key (ADMIN_API_KEY, ADMIN_API_KEY_FILE or PROJECT_KEYS_FILE)' : '';
 }
 
 function isMissing(problem: string): boolean {

@@ -1,4 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { ensureSearchAttributes } from '../../src/search-attributes.js';
@@ -62,10 +65,19 @@ test(
     expect(refused.stdout).toMatch(/answered 401 .*; check the key/);
     expect(refused.stdout).not.toContain('not-this-one');
     expect(refused.code).toBe(1);
+    const keys = join(await mkdtemp(join(tmpdir(), 'agent-jobs-test-')), 'keys.json');
+    await writeFile(keys, JSON.stringify({ acme: sandbox.apiKey }));
+    const byProject = { UPSTREAM_BASE_URL: sandbox.url, PROJECT_KEYS_FILE: keys };
+    expect(await setup(server.namespace, byProject)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('name one with --project') as string,
+    });
+    await sandbox.addFault({ kind: 'status', status: 400 });
+    expect((await setup(server.namespace, env)).code).toBe(0);
     const silent = await setup(server.namespace, { ...env, UPSTREAM_BASE_URL: 'http://127.0.0.1:1' });
     expect(silent.code).toBe(1);
   },
-  MINUTE,
+  3 * MINUTE,
 );
 
 test('where the server refuses, the error holds the commands that somebody else can run', async () => {
