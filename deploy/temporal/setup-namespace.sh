@@ -1,5 +1,5 @@
 #!/bin/sh
-# Registers the namespace with its retention, and the search attributes of the jobs. Safe to run again.
+# Registers the namespace with its retention where it is missing, and the search attributes of the jobs. Safe to run again.
 # TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE are read by the CLI itself.
 set -eu
 
@@ -13,9 +13,8 @@ until temporal operator cluster health >/dev/null 2>&1; do
   sleep 2
 done
 
-if temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/null 2>&1; then
-  temporal operator namespace update --namespace "$TEMPORAL_NAMESPACE" --retention "$RETENTION"
-else
+# One that is there keeps its retention: it may have been raised, and keys would be forgotten sooner.
+if ! temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/null 2>&1; then
   temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention "$RETENTION"
 fi
 
@@ -31,4 +30,4 @@ for name in AgentJobProject AgentJobPhase AgentJobStatus AgentJobPrLink; do
     temporal operator search-attribute create --name "$name" --type Keyword || sleep 2
   done
 done
-echo "namespace $TEMPORAL_NAMESPACE is ready, retention $RETENTION"
+echo "namespace $TEMPORAL_NAMESPACE is ready"
