@@ -13,8 +13,8 @@ export const USAGE = `Usage: npm run bench -- [options]
   --n N                jobs of drain and burst, default 300
   --steady N           jobs of steady, default 40
   --ten N              jobs of tenMinutes, default 5
-  --crowd N,M          sizes of the crowd, one after the other, default 2000,8000
-  --look N             how long each size is watched, in seconds, default 120
+  --crowd N,M          sizes of the crowd, one after the other, default 500,2000,4000,8000
+  --look N             how long each size is watched, in seconds, default 60
   --rows N,M           rows of export, default 100000,1000000
   --python PATH        a Python that has dlt, for export
   --quick              a smoke run: few jobs, few rows, one repetition
@@ -90,8 +90,8 @@ export function readOptions(args: string[]): Options | null {
     only: values.only,
     ten: size(5, 2, values.ten),
     tenMs: values.quick ? 20_000 : 600_000,
-    crowd: sizes([2_000, 8_000], [10, 20], values.crowd).toSorted((a, b) => a - b),
-    lookMs: 1_000 * size(120, 5, values.look),
+    crowd: sizes([500, 2_000, 4_000, 8_000], [10, 20], values.crowd).toSorted((a, b) => a - b),
+    lookMs: 1_000 * size(60, 5, values.look),
     rows: sizes([100_000, 1_000_000], [5_000], values.rows),
     python: values.python,
     server: givenServer(values),
