@@ -93,9 +93,14 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
         return beating(() => writeReport(store, projectId, new Date().toISOString()));
       }),
 
-    /** Removes the window's work in progress. */
+    /** Finishes a publication that the run left half-done, and removes the window's work in progress; one that can't be finished stays for the window's next run. */
     sweepWindow: ({ range }: { range: VisitorExportRange }): Promise<void> =>
-      reported(() => sweepStaging(store, range)),
+      reported(() =>
+        beating(async () => {
+          await finishPublication(store, range);
+          await sweepStaging(store, range);
+        }),
+      ),
   };
 }
 

@@ -29,12 +29,13 @@ export function exportActivities(): Pick<ExportActivities, 'prepareWindow' | 're
   return { prepareWindow, readChunk, publishSnapshot };
 }
 
-/** A run that ends does not wait long for tidiness. */
+/** A run that ends does not wait long for tidiness, but a publication that it left half-done is read whole. */
 export function lastActivities(): Pick<ExportActivities, 'sweepWindow'> {
   return proxyActivities<ExportActivities>({
     taskQueue: exportTaskQueue(workflowInfo().taskQueue),
-    startToCloseTimeout: '30 seconds',
-    scheduleToCloseTimeout: '1 minute',
+    scheduleToStartTimeout: '1 minute',
+    startToCloseTimeout: '10 minutes',
+    heartbeatTimeout: '20 seconds',
     retry: { maximumAttempts: 2 },
     summary: 'Remove what is left',
   });

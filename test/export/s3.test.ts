@@ -2,10 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { parquetReadObjects } from 'hyparquet';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { parquetKey } from '../../src/snapshots/layout.js';
+import type { VisitorExportRange } from '../../src/contract.js';
+import { parquetKey, publicationKey } from '../../src/snapshots/layout.js';
 import { readManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { sha256Of } from '../../src/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startS3Server, type S3Server } from '../support/s3-server.js';
 import { rangeOf, runExport, setUpExport, startExport, until, withWorkers, type ExportSetUp } from './export.js';
@@ -72,14 +74,60 @@ test('a bucket that denies the publication keeps the old snapshot, and once it a
     await setUp.sandbox.setVisitors({ rows: 500 });
     const allow = await s3.deny(['PutObject'], `${prefix}/visitors/*`);
     const handle = await startExport(setUp, range);
-    const refusals = async () => {
-      const { events = [] } = await handle.fetchHistory();
-      return (events ?? []).map((event) => event.activityTaskFailedEventAttributes?.failure?.message ?? '');
-    };
-    await until(async () => (await refusals()).some((message) => /write visitors.*AccessDenied/.test(message)));
+    await until(async () =>
+      (await failureMessages(handle)).some((message) => /write visitors.*AccessDenied/.test(message)),
+    );
     expect(await readManifest(store, range)).toMatchObject({ snapshotId: kept?.snapshotId, rows: ROWS });
     expect(await sha256Of(store, parquetKey(range))).toBe((await readManifest(store, range))?.files[0]?.sha256);
     await allow();
     expect((await handle.result()).snapshots[0]).toMatchObject({ rows: 500, consistent: true, unchanged: false });
   });
 });
+
+/** A run of 600 new rows that stands between its parquet and its manifest, which the bucket denies. */
+async function startHalfPublished(store: SnapshotStore, prefix: string, range: VisitorExportRange) {
+  await runExport(setUp, range);
+  await setUp.sandbox.setVisitors({ rows: 600 });
+  const allow = await s3.deny(['PutObject'], `${prefix}/visitors/*/manifest.json`);
+  const handle = await startExport(setUp, range);
+  await until(async () => (await failureMessages(handle)).filter((message) => /manifest/.test(message)).length >= 3);
+  expect(await readManifest(store, range)).toMatchObject({ rows: ROWS });
+  return { handle, allow };
+}
+
+test('a run that is cancelled between parquet and manifest ends with a whole snapshot', async () => {
+  const prefix = randomUUID();
+  const store = openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
+  const range = rangeOf(setUp, '2026-01-04', '2026-01-05');
+  await withWorkers({ ...setUp, store }, async () => {
+    const { handle, allow } = await startHalfPublished(store, prefix, range);
+    await allow();
+    await handle.cancel();
+    await expect(handle.result()).rejects.toThrow();
+  });
+  const manifest = await readManifest(store, range);
+  expect(manifest).toMatchObject({ rows: 600, consistent: true });
+  expect(manifest?.files[0]?.sha256).toBe(await sha256Of(store, parquetKey(range)));
+  expect(await store.read(publicationKey(range))).toBeNull();
+});
+
+test('a run that is cancelled while its manifest is denied leaves it to the next run, and no inconsistent pass takes its place', async () => {
+  const prefix = randomUUID();
+  const store = openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
+  const range = rangeOf(setUp, '2026-01-05', '2026-01-06');
+  await withWorkers({ ...setUp, store }, async () => {
+    const { handle, allow } = await startHalfPublished(store, prefix, range);
+    await handle.cancel();
+    await expect(handle.result()).rejects.toThrow();
+    await allow();
+    await setUp.sandbox.setVisitors({ rows: 600, drift: [{ kind: 'swap', times: 1_000 }] });
+    const [receipt] = (await runExport(setUp, range)).snapshots;
+    expect(receipt).toMatchObject({ rows: 600, consistent: true, unchanged: true, drift: expect.anything() });
+  });
+  expect((await readManifest(store, range))?.files[0]?.sha256).toBe(await sha256Of(store, parquetKey(range)));
+});
+
+async function failureMessages(handle: Awaited<ReturnType<typeof startExport>>): Promise<string[]> {
+  const { events } = await handle.fetchHistory();
+  return (events ?? []).map((event) => event.activityTaskFailedEventAttributes?.failure?.message ?? '');
+}
