@@ -111,7 +111,8 @@ async function readChunk(
 ): Promise<ReadChunkResult> {
   const { range } = staged;
   return beating(async () => {
-    if (probeStore) await probe(store, staged);
+    // A worker before this one may have died of the store, or waiting for it.
+    if (probeStore || Context.current().info.attempt > 1) await probe(store, staged);
     const paths = await pathSets.take(store, staged, checkpoint);
     const pass = new Pass(checkpoint, paths);
     const kept = encoders.pop() ?? new ChunkEncoder();

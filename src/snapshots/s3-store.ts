@@ -15,10 +15,14 @@ import { inStore, SnapshotStoreError, watched, type SnapshotStore } from './snap
 
 const PART_BYTES = 8 << 20; // S3 takes 10,000 parts of 5 MiB or more
 const REMOVE_AT_ONCE = 1_000; // S3's limit
+/** A connection that is silent for so long is given up: three tries of the SDK, four times over, end within a chunk's time limit. */
+const IDLE_MS = 15_000;
 
 export interface S3StoreOptions {
   /** For servers that know no bucket in the host name. */
   forcePathStyle?: boolean;
+  /** How long a connection may be silent within a request, in milliseconds. */
+  idleMs?: number;
 }
 
 /** Snapshots in a bucket of any server that speaks S3: an object appears when its upload completes. */
@@ -28,7 +32,7 @@ export class S3Store implements SnapshotStore {
   readonly #bucket: string;
   readonly #prefix: string;
 
-  constructor(url: string, { forcePathStyle = false }: S3StoreOptions = {}) {
+  constructor(url: string, { forcePathStyle = false, idleMs = IDLE_MS }: S3StoreOptions = {}) {
     const { hostname, pathname } = new URL(url);
     this.#bucket = hostname;
     const prefix = decodeURIComponent(pathname).replace(/^\/+|\/+$/g, '');
@@ -37,7 +41,8 @@ export class S3Store implements SnapshotStore {
     // Credentials, region and endpoint come from the SDK's own settings.
     this.#client = new S3Client({
       forcePathStyle,
-      requestHandler: { connectionTimeout: 5_000, requestTimeout: 60_000 }, // the SDK's default is to wait for ever
+      // The SDK's default is to wait for ever, and its requestTimeout only warns.
+      requestHandler: { connectionTimeout: 5_000, socketTimeout: idleMs },
     });
   }
 

@@ -13,8 +13,8 @@ export function exportActivities(): Pick<ExportActivities, 'prepareWindow' | 're
     // What is known to be pointless is not tried again; a bug or a dead worker is, for ever.
     retry: { maximumInterval: '1 minute' },
   } as const;
-  // A chunk reads for a minute, and its last page, its retries and its writing take a little longer.
-  const short = { ...shared, startToCloseTimeout: '5 minutes' } as const;
+  // A chunk reads for a minute; its last page and its writing take a little longer, up to four minutes where the store is silent.
+  const short = { ...shared, startToCloseTimeout: '6 minutes' } as const;
   const { prepareWindow } = proxyActivities<ExportActivities>({
     ...short,
     heartbeatTimeout: '5 minutes',

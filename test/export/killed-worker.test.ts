@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -57,6 +59,26 @@ test('a worker that is killed in the middle of a chunk costs that chunk again, a
   expect(await topFolders(setUp)).toEqual(['visitors']);
 }, 180_000);
 
+test('the worker after a killed one asks for no page while the store refuses', async () => {
+  const held = 50;
+  await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors', nth: held });
+  const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
+  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  await workflows.runUntil(async () => {
+    startWorkerProcess();
+    const handle = await startExport(setUp, rangeOf(setUp));
+    await until(async () => (await visitorRequests(setUp)) >= held);
+    await killAll();
+    await writeFile(join(setUp.root, 'staging'), 'in the way');
+    startWorkerProcess();
+    await until(async () => (await failedActivities(handle)) >= 2);
+    expect(await visitorRequests(setUp)).toBe(held);
+    await rm(join(setUp.root, 'staging'));
+    expect((await handle.result()).snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
+  });
+  expect(await visitorRequests(setUp)).toBe(held + PAGES + 1);
+}, 180_000);
+
 test('a worker that shuts down keeps what it has read, and the next one goes on from there', async () => {
   const held = 50;
   await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors', nth: held });
@@ -99,6 +121,11 @@ function startWorkerProcess(): void {
   };
   const script = fileURLToPath(new URL('./worker-process.ts', import.meta.url));
   running.push(fork(script, [JSON.stringify(settings)], { execArgv: ['--import', 'tsx'] }));
+}
+
+async function failedActivities(handle: Awaited<ReturnType<typeof startExport>>): Promise<number> {
+  const { events } = await handle.fetchHistory();
+  return (events ?? []).filter((event) => event.activityTaskFailedEventAttributes).length;
 }
 
 async function killAll(): Promise<void> {

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -107,6 +109,26 @@ test('a bucket that denies is a store error that says so, with or without words 
   expect(String(await store.read('visitors/a'))).toBe('old');
 });
 
+test('a server that takes a request and never answers is a store error after three tries', async () => {
+  const silent = await startSilent();
+  const store = openStore('s3://bucket/p', { forcePathStyle: true, idleMs: 300 });
+  const failure = await store.put('visitors/a', Buffer.from('x')).catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(SnapshotStoreError);
+  expect(failure).toMatchObject({ operation: 'write', error: expect.stringContaining('300 ms of inactivity') });
+  expect(silent.connections()).toBe(3);
+  await silent.stop();
+});
+
+test('a server that falls silent within an object is a store error', async () => {
+  const silent = await startSilent('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf');
+  const store = openStore('s3://bucket/p', { forcePathStyle: true, idleMs: 300 });
+  const failures = [store.read('visitors/a'), all(store.stream('visitors/a'))].map((work) =>
+    work.catch((error: unknown) => error),
+  );
+  for (const failure of await Promise.all(failures)) expect(failure).toBeInstanceOf(SnapshotStoreError);
+  await silent.stop();
+});
+
 test('a folder that can not be made is a store error', async () => {
   await openStore(pathToFileURL(folder).href).put('visitors/plain', Buffer.from('x'));
   const store = openStore(pathToFileURL(join(folder, 'visitors', 'plain', 'below')).href);
@@ -125,6 +147,29 @@ test('an upload that a killed writer left unfinished is given up', async () => {
   client.destroy();
   expect(Uploads).toEqual([]);
 });
+
+/** A server that takes everything and says no more than `words`; the AWS SDK's own settings point at it until it stops. */
+async function startSilent(words?: string) {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => {});
+    socket.once('data', () => words !== undefined && socket.write(words));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const before = process.env['AWS_ENDPOINT_URL'];
+  process.env['AWS_ENDPOINT_URL'] = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    connections: () => sockets.length,
+    async stop() {
+      process.env['AWS_ENDPOINT_URL'] = before;
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
 
 async function* pieces(texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text);
