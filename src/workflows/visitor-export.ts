@@ -1,5 +1,6 @@
 import {
   ApplicationFailure,
+  CancellationScope,
   ContinueAsNew,
   continueAsNew,
   executeChild,
@@ -69,8 +70,9 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
       state.snapshots.push(receipt);
       state.notBefore = notBefore;
     } catch (error) {
-      const failure = spec.kind === 'nights' && !isCancellation(error) && !(error instanceof ContinueAsNew);
-      if (!failure) throw error;
+      // A day's own run that was cancelled is a failed day; this run may have been, too, and then it ends.
+      const isCancelled = isCancellation(error) && CancellationScope.current().consideredCancelled;
+      if (spec.kind !== 'nights' || isCancelled || error instanceof ContinueAsNew) throw error;
       state.failed.push(failedDay(range, error));
     }
     state.window = null;
@@ -158,7 +160,7 @@ function failedDay({ dateFrom, dateTo }: VisitorExportRange, error: unknown): Fa
   return { dateFrom, dateTo, type: failure?.type ?? kindOf(error), message, details: failure?.details?.[0] ?? null };
 }
 
-/** A child that was terminated or timed out tells in its cause. */
+/** A child that was cancelled or terminated, or timed out, tells in its cause. */
 function kindOf(error: unknown): string {
   const { cause } = error as { cause?: unknown };
   return cause instanceof Error ? cause.name : 'Error';

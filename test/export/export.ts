@@ -104,6 +104,31 @@ export async function startExport({ server }: ExportSetUp, input: VisitorExportI
   );
 }
 
+/** A run as a Schedule starts it: of the days before 2026-03-10, 00:00 UTC. */
+export async function startNights({ server, projectId }: ExportSetUp, nights = { timeZone: 'Europe/Paris', days: 2 }) {
+  const scheduleId = `schedule-${projectId}`;
+  const schedule = await server.client.schedule.create({
+    scheduleId,
+    spec: { intervals: [{ every: '1 day' }] },
+    state: { paused: true },
+    action: {
+      type: 'startWorkflow',
+      workflowType: VISITOR_EXPORT_WORKFLOW,
+      workflowId: scheduleId,
+      taskQueue: server.taskQueue,
+      args: [{ projectId, ...nights }],
+    },
+  });
+  const night = new Date('2026-03-10T00:00:00Z');
+  await schedule.backfill({ start: new Date(night.getTime() - 1_000), end: night, overlap: 'ALLOW_ALL' });
+  const handle = server.client.workflow.getHandle<(input: VisitorExportInput) => Promise<VisitorExportResult>>(
+    `${scheduleId}-2026-03-10T00:00:00Z`,
+  );
+  await until(() => handle.describe().then(Boolean, () => false));
+  await schedule.delete();
+  return handle;
+}
+
 /** How long a closed run took, as Temporal counts time. */
 export async function durationOf({ server }: ExportSetUp, input: VisitorExportRange): Promise<number> {
   const { startTime, closeTime } = await server.client.workflow.getHandle(idOf(input)).describe();

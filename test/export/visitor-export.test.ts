@@ -12,6 +12,7 @@ import {
   runExport,
   setUpExport,
   startExport,
+  startNights,
   topFolders,
   until,
   visitorRequests,
@@ -172,29 +173,10 @@ test('an export that is cancelled within a chunk sweeps only when the chunk has 
 });
 
 test('a Schedule’s run exports each local day before its nominal time', async () => {
-  const { projectId } = setUp;
-  const scheduleId = `schedule-${projectId}`;
-  const schedule = await server.client.schedule.create({
-    scheduleId,
-    spec: { intervals: [{ every: '1 day' }] },
-    state: { paused: true },
-    action: {
-      type: 'startWorkflow',
-      workflowType: 'visitorExport',
-      workflowId: scheduleId,
-      taskQueue: setUp.server.taskQueue,
-      args: [{ projectId, timeZone: 'America/Los_Angeles', days: 3 }],
-    },
-  });
-  const workflowId = `${scheduleId}-2026-03-10T00:00:00Z`;
   const { snapshots } = await withWorkers(setUp, async () => {
-    const night = new Date('2026-03-10T00:00:00Z');
-    await schedule.backfill({ start: new Date(night.getTime() - 1_000), end: night, overlap: 'ALLOW_ALL' });
-    const handle = server.client.workflow.getHandle(workflowId);
-    await until(() => handle.describe().then(Boolean, () => false));
-    return (await handle.result()) as Awaited<ReturnType<typeof runExport>>;
+    const handle = await startNights(setUp, { timeZone: 'America/Los_Angeles', days: 3 });
+    return handle.result();
   });
-  await schedule.delete();
   // 00:00 UTC is the afternoon before in Los Angeles.
   expect(snapshots.map(({ dateFrom, dateTo }) => [dateFrom, dateTo])).toEqual([
     ['2026-03-06', '2026-03-07'],
@@ -202,4 +184,31 @@ test('a Schedule’s run exports each local day before its nominal time', async 
     ['2026-03-08', '2026-03-09'],
   ]);
   expect(snapshots.every(({ rows, consistent }) => rows === 2_600 && consistent)).toBe(true);
+});
+
+test('a day whose own run is cancelled fails alone, and the other days are exported', async () => {
+  await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', retryAfter: 1_000 });
+  const { type, details } = await withWorkers(setUp, async () => {
+    const night = await startNights(setUp);
+    await until(async () => (await requests()) >= 1);
+    const writerId = visitorExportWorkflowId(setUp.projectId, '2026-03-08', '2026-03-09');
+    await server.client.workflow.getHandle(writerId).cancel();
+    return failureOfRun(night.result());
+  });
+  expect(type).toBe('CancelledFailure');
+  expect(details).toMatchObject([
+    { snapshots: [{ dateFrom: '2026-03-09', rows: 2_600 }], failed: [{ dateFrom: '2026-03-08', type }] },
+  ]);
+});
+
+test('nights that are cancelled end Canceled, and no further day is begun', async () => {
+  await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', retryAfter: 1_000 });
+  await withWorkers(setUp, async () => {
+    const night = await startNights(setUp);
+    await until(async () => (await requests()) >= 1);
+    await night.cancel();
+    await expect(night.result()).rejects.toThrow();
+    expect((await night.describe()).status.name).toBe('CANCELLED');
+  });
+  expect(await requests()).toBe(1);
 });

@@ -6,7 +6,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import type { VisitorExportInput } from '../../src/contract.js';
 import type { SandboxOptions } from '../../src/testing.js';
 import type { visitorExport } from '../../src/workflows/index.js';
-import { rangeOf, startExport, until, visitorRequests, type ExportSetUp } from '../export/export.js';
+import { rangeOf, startExport, startNights, until, visitorRequests, type ExportSetUp } from '../export/export.js';
 
 export type ExportHandle = WorkflowHandle<typeof visitorExport>;
 
@@ -46,11 +46,11 @@ export const EXPORT_SCENARIOS: Record<string, ExportScenario> = {
       return [writer, await startAside(setUp)];
     },
   },
-  'export-nights': { visitors: ROWS, start: (setUp) => startNights(setUp, 2) },
+  'export-nights': { visitors: ROWS, start: async (setUp) => [await startNights(setUp)] },
   'export-nights-one-rejected': {
     visitors: ROWS,
     prepare: ({ sandbox }) => sandbox.addFault(REJECTED),
-    start: (setUp) => startNights(setUp, 2),
+    start: async (setUp) => [await startNights(setUp)],
   },
   'export-drift-and-repeat': { visitors: { ...ROWS, drift: [{ kind: 'swap', atOffset: 249 }] } },
   'export-inconsistent': { visitors: { ...ROWS, drift: [{ kind: 'swap', times: AGAIN_AND_AGAIN }] } },
@@ -97,27 +97,4 @@ async function startWrong(setUp: ExportSetUp, wrong: object): Promise<ExportHand
   const { projectId, dateFrom } = rangeOf(setUp);
   const input = 'timeZone' in wrong ? { projectId, ...wrong } : { projectId, dateFrom, ...wrong };
   return [await startExport(setUp, input as VisitorExportInput, `export-${randomUUID()}`)];
-}
-
-/** A run as a Schedule starts it. */
-async function startNights({ server, projectId }: ExportSetUp, days: number): Promise<ExportHandle[]> {
-  const scheduleId = `schedule-${projectId}`;
-  const schedule = await server.client.schedule.create({
-    scheduleId,
-    spec: { intervals: [{ every: '1 day' }] },
-    state: { paused: true },
-    action: {
-      type: 'startWorkflow',
-      workflowType: 'visitorExport',
-      workflowId: scheduleId,
-      taskQueue: server.taskQueue,
-      args: [{ projectId, timeZone: 'Europe/Paris', days }],
-    },
-  });
-  const night = new Date('2026-03-10T00:00:00Z');
-  await schedule.backfill({ start: new Date(night.getTime() - 1_000), end: night, overlap: 'ALLOW_ALL' });
-  const handle: ExportHandle = server.client.workflow.getHandle(`${scheduleId}-2026-03-10T00:00:00Z`);
-  await until(() => handle.describe().then(Boolean, () => false));
-  await schedule.delete();
-  return [handle];
 }
