@@ -1,6 +1,6 @@
 import type { SnapshotManifest } from '../contract.js';
 import { listManifests } from '../snapshots/catalog.js';
-import { reportKey } from '../snapshots/layout.js';
+import { reportFolder, reportKey } from '../snapshots/layout.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { figuresOf } from './figures.js';
 import { topPages } from './top-pages.js';
@@ -19,5 +19,6 @@ export async function buildReport(store: SnapshotStore, projectId: string, gener
 export async function writeReport(store: SnapshotStore, projectId: string, generatedAt: string): Promise<string> {
   const page = await buildReport(store, projectId, generatedAt);
   await store.put(reportKey(projectId), Buffer.from(page));
+  await store.removeUnfinished(reportFolder(projectId)).catch(() => {}); // never visible, and small
   return store.urlOf(reportKey(projectId));
 }

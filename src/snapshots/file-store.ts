@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, readFile, readdir, rename, rm, rmdir, stat, type FileHandle } from 'node:fs/promises';
 import { dirname, join, relative, sep } from 'node:path';
@@ -6,6 +7,10 @@ import { stagingKey } from './layout.js';
 import { SnapshotStoreError, inStore, watched, type SnapshotStore } from './snapshot-store.js';
 
 const GATHER_BYTES = 1 << 20; // small pieces are written together
+const CREATE_TRIES = 20;
+const PART = '.part';
+/** A part that nobody has written to for so long is a dead writer's. */
+const UNFINISHED_MS = 3_600_000;
 
 /** Snapshots in a folder: every object is written aside, synced, and renamed into its place. */
 export class FileStore implements SnapshotStore {
@@ -40,7 +45,8 @@ export class FileStore implements SnapshotStore {
 
   async put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
     const input = watched(source instanceof Uint8Array ? one(source) : source);
-    const part = this.#path(`${stagingKey(key)}.part`);
+    // A name of its own: two writers of one object must not write into each other's file.
+    const part = this.#path(`${stagingKey(key)}.${randomUUID()}${PART}`);
     try {
       await this.#write(part, input.pieces);
       await this.#makeFolder(dirname(this.#path(key)));
@@ -77,7 +83,17 @@ export class FileStore implements SnapshotStore {
     });
   }
 
-  async removeUnfinished(): Promise<void> {} // they lie in staging, which is swept
+  removeUnfinished(folder: string): Promise<void> {
+    return inStore('remove', folder, async () => {
+      const staging = this.#path(stagingKey(folder));
+      const names = (await orNull(readdir(staging))) ?? [];
+      for (const path of names.filter((name) => name.endsWith(PART)).map((name) => join(staging, name))) {
+        const mtimeMs = (await orNull(stat(path)))?.mtimeMs ?? Number.NaN;
+        if (Date.now() - mtimeMs > UNFINISHED_MS) await rm(path, { force: true });
+      }
+      await this.#removeEmpty(staging);
+    });
+  }
 
   #path(key: string): string {
     return join(this.#root, ...key.split('/'));
@@ -98,14 +114,14 @@ export class FileStore implements SnapshotStore {
   }
 
   async #create(path: string): Promise<FileHandle> {
-    await this.#makeFolder(dirname(path));
-    try {
-      return await open(path, 'w');
-    } catch (error) {
-      if (!isMissing(error)) throw error;
-      // Another window's sweep may just have removed the folder while it was empty.
-      await this.#makeFolder(dirname(path));
-      return await open(path, 'w');
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.#makeFolder(dirname(path));
+        return await open(path, 'w');
+      } catch (error) {
+        // Another writer, or another window's sweep, may just have removed the folder while it was empty.
+        if (!isMissing(error) || tries === CREATE_TRIES) throw error;
+      }
     }
   }
 

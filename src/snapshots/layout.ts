@@ -22,9 +22,14 @@ export function parquetKey(range: VisitorExportRange): string {
   return `${snapshotFolder(range)}/${PARQUET_NAME}`;
 }
 
+/** The folder of a project's report. */
+export function reportFolder(projectId: string): string {
+  return `reports/projectId=${encodeId(projectId)}`;
+}
+
 /** The page that tells a project's visitors. */
 export function reportKey(projectId: string): string {
-  return `reports/projectId=${encodeId(projectId)}/index.html`;
+  return `${reportFolder(projectId)}/index.html`;
 }
 
 /** The folder of a window's work in progress, of every run. */

@@ -1,8 +1,9 @@
+import { fork, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from '@temporalio/worker';
 import { parquetReadObjects } from 'hyparquet';
 import { createExportActivities, type ExportActivitiesDependencies } from '../../src/activities/visitor-export.js';
@@ -78,6 +79,21 @@ export async function withWorkers<T>(
   return running([workflows, exports], work).finally(() => shutdown.abort());
 }
 
+/** A worker of the export task queue in a process of its own, which the caller ends. */
+export function forkExportWorker({ server, sandbox, root }: ExportSetUp): ChildProcess {
+  const { address, namespace, taskQueue } = server;
+  const settings = {
+    address,
+    namespace,
+    taskQueue: exportTaskQueue(taskQueue),
+    baseUrl: sandbox.url,
+    apiKey: sandbox.apiKey,
+    root,
+  };
+  const script = fileURLToPath(new URL('./worker-process.ts', import.meta.url));
+  return fork(script, [JSON.stringify(settings)], { execArgv: ['--import', 'tsx'] });
+}
+
 async function running<T>(workers: Worker[], work: () => Promise<T>): Promise<T> {
   const runs = workers.map((worker) => worker.run());
   try {
@@ -127,6 +143,13 @@ export async function startNights({ server, projectId }: ExportSetUp, nights = {
   await until(() => handle.describe().then(Boolean, () => false));
   await schedule.delete();
   return handle;
+}
+
+/** What the run's activities failed with so far. */
+export async function failureMessages(handle: Awaited<ReturnType<typeof startExport>>): Promise<string[]> {
+  const { events } = await handle.fetchHistory();
+  const failures = (events ?? []).flatMap((event) => event.activityTaskFailedEventAttributes ?? []);
+  return failures.map(({ failure }) => failure?.message ?? '');
 }
 
 /** How long a closed run took, as Temporal counts time. */

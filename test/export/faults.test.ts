@@ -1,11 +1,17 @@
-import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
-import { existsSync } from 'node:fs';
+import { execFileSync, type ChildProcess } from 'node:child_process';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { parquetKey } from '../../src/snapshots/layout.js';
+import { sha256Of } from '../../src/snapshots/publish.js';
 import type { FaultRule } from '../../src/testing.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { createTestWorker } from '../support/worker.js';
 import {
+  failureMessages,
   failureOfRun,
+  forkExportWorker,
+  publishedManifest,
   publishedRows,
   rangeOf,
   runExport,
@@ -111,27 +117,40 @@ test('a folder that refuses holds the export up, and once it takes writes the ex
   });
 });
 
-test.runIf(existsSync('/dev/full'))(
-  'a disk that fills up while publishing leaves the old snapshot, and room brings the new one',
+test.runIf(process.platform === 'linux')(
+  'a disk that takes no more while publishing leaves the old snapshot, and room brings the new one',
   async () => {
     const range = rangeOf(setUp);
-    await withWorkers(setUp, async () => {
-      await runExport(setUp, range);
-      const before = await publishedRows(setUp, range);
-      await setUp.sandbox.setVisitors({ rows: 500 });
-      // The device answers every write as a full disk does; the parquet is written through it.
-      await setUp.sandbox.addFault({ kind: 'delay', delayMs: 1_500, operation: 'visitors' });
-      const handle = await startExport(setUp, range);
-      const folder = `staging/visitors/projectId=${range.projectId}/dateFrom=${range.dateFrom}/dateTo=${range.dateTo}`;
-      const part = join(setUp.root, folder, 'visitors.parquet.part');
-      await until(async () => (await visitorRequests(setUp)) > 10);
-      await mkdir(join(setUp.root, folder), { recursive: true });
-      await symlink('/dev/full', part);
-      await until(async () => !existsSync(part));
-      expect(await publishedRows(setUp, range)).toEqual(before);
-      expect((await handle.result()).snapshots[0]).toMatchObject({ rows: 500, consistent: true, unchanged: false });
-    });
-    expect(await publishedRows(setUp, range)).toHaveLength(500);
+    const rows = 110_000; // four chunks
+    await setUp.sandbox.setVisitors({ rows });
+    const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
+    const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+    const worker = forkExportWorker(setUp);
+    await workflows
+      .runUntil(async () => {
+        await runExport(setUp, range);
+        const kept = await publishedManifest(setUp, range);
+        await setUp.sandbox.setVisitors({ rows, seed: 2 });
+        // Each chunk has room, the file of all four has not.
+        limitFileSize(worker, String(Math.floor(kept.files[0]!.bytes * 0.9)));
+        const handle = await startExport(setUp, range);
+        await until(async () =>
+          (await failureMessages(handle)).some((message) => /write visitors.*parquet.*EFBIG/.test(message)),
+        );
+        expect(await publishedManifest(setUp, range)).toEqual(kept);
+        expect(await sha256Of(setUp.store, parquetKey(range))).toBe(kept.files[0]?.sha256);
+        limitFileSize(worker, 'unlimited');
+        expect((await handle.result()).snapshots[0]).toMatchObject({ rows, consistent: true, unchanged: false });
+      })
+      .finally(() => worker.kill('SIGKILL'));
+    expect((await publishedManifest(setUp, range)).files[0]?.sha256).toBe(
+      await sha256Of(setUp.store, parquetKey(range)),
+    );
     expect(await topFolders(setUp)).toEqual(['visitors']);
   },
 );
+
+/** What the system lets a process write into one file; it refuses more as a full disk does. */
+function limitFileSize({ pid }: ChildProcess, bytes: string): void {
+  execFileSync('prlimit', ['--pid', String(pid), `--fsize=${bytes}:`]);
+}

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
-import { fork, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { Worker } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export.js';
@@ -11,6 +10,8 @@ import { exportTaskQueue } from '../../src/contract.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
 import {
+  failureMessages,
+  forkExportWorker,
   publishedRows,
   rangeOf,
   setUpExport,
@@ -71,7 +72,7 @@ test('the worker after a killed one asks for no page while the store refuses', a
     await killAll();
     await writeFile(join(setUp.root, 'staging'), 'in the way');
     startWorkerProcess();
-    await until(async () => (await failedActivities(handle)) >= 2);
+    await until(async () => (await failureMessages(handle)).length >= 2);
     expect(await visitorRequests(setUp)).toBe(held);
     await rm(join(setUp.root, 'staging'));
     expect((await handle.result()).snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
@@ -109,23 +110,7 @@ test('a worker that shuts down keeps what it has read, and the next one goes on 
 });
 
 function startWorkerProcess(): void {
-  const { address, namespace, taskQueue } = setUp.server;
-  const { sandbox, root } = setUp;
-  const settings = {
-    address,
-    namespace,
-    taskQueue: exportTaskQueue(taskQueue),
-    baseUrl: sandbox.url,
-    apiKey: sandbox.apiKey,
-    root,
-  };
-  const script = fileURLToPath(new URL('./worker-process.ts', import.meta.url));
-  running.push(fork(script, [JSON.stringify(settings)], { execArgv: ['--import', 'tsx'] }));
-}
-
-async function failedActivities(handle: Awaited<ReturnType<typeof startExport>>): Promise<number> {
-  const { events } = await handle.fetchHistory();
-  return (events ?? []).filter((event) => event.activityTaskFailedEventAttributes).length;
+  running.push(forkExportWorker(setUp));
 }
 
 async function killAll(): Promise<void> {

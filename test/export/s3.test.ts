@@ -10,7 +10,16 @@ import { sha256Of } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startS3Server, type S3Server } from '../support/s3-server.js';
-import { rangeOf, runExport, setUpExport, startExport, until, withWorkers, type ExportSetUp } from './export.js';
+import {
+  failureMessages,
+  rangeOf,
+  runExport,
+  setUpExport,
+  startExport,
+  until,
+  withWorkers,
+  type ExportSetUp,
+} from './export.js';
 
 let server: TestServer;
 let s3: S3Server;
@@ -126,8 +135,3 @@ test('a run that is cancelled while its manifest is denied leaves it to the next
   });
   expect((await readManifest(store, range))?.files[0]?.sha256).toBe(await sha256Of(store, parquetKey(range)));
 });
-
-async function failureMessages(handle: Awaited<ReturnType<typeof startExport>>): Promise<string[]> {
-  const { events } = await handle.fetchHistory();
-  return (events ?? []).map((event) => event.activityTaskFailedEventAttributes?.failure?.message ?? '');
-}

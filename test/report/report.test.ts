@@ -1,6 +1,6 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { plusDays } from '../../src/export-window.js';
@@ -122,6 +122,16 @@ test('a report in the store is replaced whole', async () => {
   await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
   await writeReport(store, 'p', NOW);
   expect(String(await store.read(reportKey('p')))).toContain('2026-03-10');
+});
+
+test('a report removes what a writer left unfinished an hour ago, and not what another one is writing', async () => {
+  const staging = join(root, 'staging', dirname(reportKey('p')));
+  await mkdir(staging, { recursive: true });
+  for (const name of ['index.html.left.part', 'index.html.growing.part']) await writeFile(join(staging, name), 'x');
+  const before = new Date(Date.now() - 61 * 60_000);
+  await utimes(join(staging, 'index.html.left.part'), before, before);
+  await writeReport(store, 'p', NOW);
+  expect(await readdir(staging)).toEqual(['index.html.growing.part']);
 });
 
 test('the last consistent day of each project is found, whatever came after it', async () => {

@@ -83,6 +83,15 @@ test('a file store leaves no empty folder of staging behind', async () => {
   expect(await readdir(root)).toEqual(['visitors']);
 });
 
+test('of several writers of one file at once none fails, and the file is whole', async () => {
+  const store = openStore(pathToFileURL(join(folder, randomUUID())).href);
+  const wholes = Array.from({ length: 6 }, (_, i) => Buffer.alloc(3 << 20, i));
+  await Promise.all(wholes.map((whole) => store.put('visitors/a', whole)));
+  const found = await store.read('visitors/a');
+  expect(wholes.some((whole) => found?.equals(whole))).toBe(true);
+  expect(await all(store.list('staging'))).toEqual([]);
+});
+
 test('a bucket that does not exist is a store error in the words of the server', async () => {
   const store = openStore('s3://no-such-bucket/p', { forcePathStyle: true });
   const failure = await store.put('visitors/a', Buffer.from('x')).catch((error: unknown) => error);
