@@ -1,7 +1,7 @@
 /** What a report tells, worked out from daily snapshots. Unique visitors of several days can't be added up, so figures are averages of days. */
 import type { SnapshotManifest, VisitorTotals } from '../contract.js';
 import { plusDays } from '../export-window.js';
-import { daysOf, isOneDay, type Day } from '../snapshots/days.js';
+import { daysOf, isOneDay, mayHaveBegun, type Day } from '../snapshots/days.js';
 
 /** Shown in charts and sparklines. */
 export const MOST_DAYS = 90;
@@ -26,8 +26,8 @@ export interface Figures {
 
 /** The figures of the last days up to yesterday by UTC, or to the last snapshot where that is later, or long ago. */
 export function figuresOf(projectId: string, manifests: readonly SnapshotManifest[], generatedAt: string): Figures {
-  const daily = manifests.filter(isOneDay);
   const today = generatedAt.slice(0, 10);
+  const daily = manifests.filter((manifest) => isOneDay(manifest) && mayHaveBegun(manifest, today));
   const last = daily.at(-1)?.dateTo ?? '';
   // A project that ended long ago shows its last days, not an empty page.
   const isOld = last !== '' && last <= plusDays(today, -MOST_DAYS);

@@ -16,6 +16,11 @@ export function isOneDay({ dateFrom, dateTo }: Pick<SnapshotManifest, 'dateFrom'
   return plusDays(dateFrom, 1) === dateTo;
 }
 
+/** Whether the day may have begun somewhere: a snapshot of a later one, asked for by mistake, tells nothing. `today` is by UTC. */
+export function mayHaveBegun({ dateFrom }: Pick<SnapshotManifest, 'dateFrom'>, today: string): boolean {
+  return dateFrom <= plusDays(today, 1);
+}
+
 /** Every day from `dateFrom` to before `dateTo`, in order. Snapshots of other windows are ignored. */
 export function daysOf(manifests: readonly SnapshotManifest[], dateFrom: string, dateTo: string): Day[] {
   const byDate = new Map(manifests.filter(isOneDay).map((manifest) => [manifest.dateFrom, manifest]));

@@ -1,6 +1,6 @@
 import type { Metrics } from '../metrics.js';
 import { findSnapshots, readFoundManifest, type FoundSnapshot } from '../snapshots/catalog.js';
-import { isOneDay } from '../snapshots/days.js';
+import { isOneDay, mayHaveBegun } from '../snapshots/days.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import type { Logger } from './logging.js';
 
@@ -14,7 +14,7 @@ export function watchConsistentDays(store: SnapshotStore, metrics: Metrics, log:
     for (const [projectId, end] of ends) metrics.lastConsistentDayAge(projectId, ageSeconds(end, Date.now()));
   };
   const look = () =>
-    lastConsistentDays(store).then(
+    lastConsistentDays(store, new Date().toISOString().slice(0, 10)).then(
       (found) => {
         ends = found;
         tell();
@@ -27,11 +27,11 @@ export function watchConsistentDays(store: SnapshotStore, metrics: Metrics, log:
   return () => timers.forEach(clearInterval);
 }
 
-/** The exclusive end (`YYYY-MM-DD`) of each project's last day with a consistent snapshot. */
-export async function lastConsistentDays(store: SnapshotStore): Promise<Map<string, string>> {
+/** The exclusive end (`YYYY-MM-DD`) of each project's last day with a consistent snapshot; `today` is by UTC. */
+export async function lastConsistentDays(store: SnapshotStore, today: string): Promise<Map<string, string>> {
   const byProject = new Map<string, FoundSnapshot[]>();
   for await (const found of findSnapshots(store)) {
-    if (!isOneDay(found)) continue;
+    if (!isOneDay(found) || !mayHaveBegun(found, today)) continue;
     const days = byProject.get(found.projectId);
     if (days) days.push(found);
     else byProject.set(found.projectId, [found]);

@@ -71,6 +71,16 @@ test('days that no night exported are missing up to yesterday', async () => {
   expect(await textOf()).toContain('Days to believe 1 of 4 3 missing');
 });
 
+test('a snapshot of a day that has not begun anywhere, asked for by mistake, is left out', async () => {
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 35)] });
+  await putDay(store, 'p', { date: '2026-03-12', rows: [page('/', 1)], provisional: true });
+  await putDay(store, 'p', { date: '2026-03-13', rows: [] });
+  await putDay(store, 'p', { date: '2027-03-13', rows: [] });
+  const text = await textOf();
+  expect(text).toContain('2026-03-10 to 2026-03-12, 3 days');
+  expect(text).toContain('Human visitors a day 35');
+});
+
 test('a project that ended long ago shows its last days, and says that they are', async () => {
   await putDay(store, 'p', { date: '2025-03-01', rows: [page('/', 7)] });
   await putDay(store, 'p', { date: '2025-03-02', rows: [page('/', 7)] });
@@ -139,8 +149,9 @@ test('the last consistent day of each project is found, whatever came after it',
   await putDay(store, 'a', { date: '2026-03-09', rows: [page('/', 3)], drift: { kind: 'totals', offset: 0 } });
   await putDay(store, 'a', { date: '2026-03-09', dateTo: '2026-03-20', rows: [page('/', 3)] });
   await putDay(store, 'b', { date: '2026-03-10', rows: [page('/', 3)] });
+  await putDay(store, 'b', { date: '2027-03-10', rows: [] });
   await putDay(store, 'c', { date: '2026-03-10', rows: [page('/', 3)], drift: { kind: 'totals', offset: 0 } });
-  expect([...(await lastConsistentDays(store))]).toEqual([
+  expect([...(await lastConsistentDays(store, TODAY))]).toEqual([
     ['a', '2026-03-09'],
     ['b', '2026-03-11'],
   ]);
