@@ -2,7 +2,7 @@
 import { plusDays } from '../export-window.js';
 import type { Day, DayState } from '../snapshots/days.js';
 import { shareChart, sparkline, visitorsChart } from './charts.js';
-import { aiShare, PERIOD_DAYS, type Figures } from './figures.js';
+import { aiShare, PERIOD_DAYS, type Figures, type Period } from './figures.js';
 import { html, Html, visible } from './html.js';
 import { STYLE } from './style.js';
 import type { PageTrend, TopPages } from './top-pages.js';
@@ -38,7 +38,7 @@ export function reportPage(figures: Figures, top: TopPages): string {
           ${spanOf(figures)}
         </header>
         <main>
-          ${hasData ? [tiles(figures), charts(days), pagesTable(top.pages), quality(days, top.unreadable)] : nothingYet()}
+          ${hasData ? [tiles(figures), charts(days), pagesTable(top.pages, figures.recent), quality(days, top.unreadable)] : nothingYet()}
         </main>
         ${footer(figures)}
       </body>
@@ -130,11 +130,11 @@ function dailyTable(days: readonly Day[]): Html {
   </details>`;
 }
 
-function pagesTable(pages: readonly PageTrend[]): Html {
+function pagesTable(pages: readonly PageTrend[], recent: Period): Html {
   if (pages.length === 0)
     return html`<section>
       <h2>Top pages</h2>
-      <p>No page had a visitor.</p>
+      <p>${recent.days.length === 0 ? noRecentDay() : 'No page had a visitor.'}</p>
     </section>`;
   return html`<section>
     <h2>Top pages</h2>
@@ -157,6 +157,10 @@ function pagesTable(pages: readonly PageTrend[]): Html {
       </tbody>
     </table>
   </section>`;
+}
+
+function noRecentDay(): string {
+  return `None of the last ${PERIOD_DAYS} days has a snapshot that is more than provisional.`;
 }
 
 function pageRow({ path, totals, mean, meanBefore }: PageTrend): Html {

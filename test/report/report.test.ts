@@ -81,6 +81,15 @@ test('a snapshot of a day that has not begun anywhere, asked for by mistake, is 
   expect(text).toContain('Human visitors a day 35');
 });
 
+test('a project whose last snapshot is weeks old says that no recent day has one, and not that no page had a visitor', async () => {
+  await putDay(store, 'p', { date: plusDays(TODAY, -40), rows: [page('/', 7)] });
+  const text = await textOf();
+  expect(text).toContain('None of the last 28 days has a snapshot that is more than provisional');
+  expect(text).not.toContain('No page had a visitor');
+  await putDay(store, 'p', { date: plusDays(TODAY, -1), rows: [] });
+  expect(await textOf()).toContain('No page had a visitor');
+});
+
 test('a project that ended long ago shows its last days, and says that they are', async () => {
   await putDay(store, 'p', { date: '2025-03-01', rows: [page('/', 7)] });
   await putDay(store, 'p', { date: '2025-03-02', rows: [page('/', 7)] });
