@@ -129,6 +129,10 @@ async function readChunk(
         cancel: Context.current().cancellationSignal,
       },
     );
+    if (shutdownSignal.aborted && pass.pages === checkpoint.pages && !obstacle) {
+      // Nothing was learned of the upstream: another worker asks, and the workflow never hears of this one.
+      throw ApplicationFailure.retryable('The worker stopped before a page came', 'WorkerStopped');
+    }
     const written = await retryingStore(() => stageChunk(store, staged, checkpoint, kept));
     const next = { ...pass.checkpoint(), ...written };
     pathSets.keep(store, staged, next, paths);

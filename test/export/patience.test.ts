@@ -2,8 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
+import { Worker } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { createExportActivities } from '../../src/activities/visitor-export.js';
+import { exportTaskQueue } from '../../src/contract.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
+import { createTestWorker } from '../support/worker.js';
 import {
   durationOf,
   failureOfRun,
@@ -12,6 +16,7 @@ import {
   setUpExport,
   startExport,
   topFolders,
+  until,
   visitorRequests,
   withWorkers,
   type ExportSetUp,
@@ -73,6 +78,41 @@ test('an upstream that gives no page for 24 hours fails the run as UpstreamUnava
   expect(ms).toBeGreaterThanOrEqual(24 * HOUR_MS);
   expect(ms).toBeLessThan(25 * HOUR_MS);
   expect(await topFolders(setUp)).toEqual([]);
+});
+
+test('the 24 hours go on over a worker that stops while it asks', async () => {
+  const asked = 150; // half of what a day takes
+  // A rule counts the requests that no rule before it has struck.
+  await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', nth: 5, count: asked - 5 });
+  await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors', nth: 5 });
+  await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', nth: 5, count: 100_000 });
+  const range = rangeOf(setUp);
+  const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
+  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  const exports = ({ signal }: AbortController) =>
+    Worker.create({
+      connection,
+      namespace,
+      taskQueue: exportTaskQueue(taskQueue),
+      shutdownGraceTime: '10 seconds',
+      activities: createExportActivities({ ...setUp, shutdownSignal: signal }),
+    });
+  const { type } = await workflows.runUntil(async () => {
+    const stopping = new AbortController();
+    const first = await exports(stopping);
+    const draining = first.run();
+    const failure = failureOfRun(runExport(setUp, range)); // time is skipped while it is awaited
+    await until(async () => (await visitorRequests(setUp)) >= asked);
+    stopping.abort();
+    first.shutdown();
+    await draining;
+    const second = await exports(new AbortController());
+    return second.runUntil(failure);
+  });
+  const ms = await durationOf(setUp, range);
+  expect(type).toBe('UpstreamUnavailable');
+  expect(ms).toBeGreaterThanOrEqual(24 * HOUR_MS);
+  expect(ms).toBeLessThan(25 * HOUR_MS);
 });
 
 test('an upstream that gives a page now and then is ridden out for days', async () => {
