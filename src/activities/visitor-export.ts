@@ -86,12 +86,11 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
         return beating(() => publishPass(store, finished, () => cancellationSignal.throwIfAborted()));
       }),
 
-    /** Writes the project's report anew from its snapshots. */
-    writeReport: ({ projectId }: { projectId: string }): Promise<string> =>
-      reported(async () => {
-        const { writeReport } = await import('../report/report.js'); // with its charts, for the few runs that need it
-        return beating(() => writeReport(store, projectId, new Date().toISOString()));
-      }),
+    /** Writes the project's report anew from its snapshots. Whatever goes wrong is tried again by Temporal: no run waits for a store to write a report. */
+    writeReport: async ({ projectId }: { projectId: string }): Promise<string> => {
+      const { writeReport } = await import('../report/report.js'); // with its charts, for the few runs that need it
+      return beating(() => writeReport(store, projectId, new Date().toISOString()));
+    },
 
     /** Finishes a publication that the run left half-done, and removes the window's work in progress; one that can't be finished stays for the window's next run. */
     sweepWindow: ({ range }: { range: VisitorExportRange }): Promise<void> =>

@@ -9,7 +9,7 @@ export async function writeNightlyReport(projectId: string): Promise<void> {
     startToCloseTimeout: '15 minutes', // reads up to 90 days of snapshots
     scheduleToCloseTimeout: '1 hour',
     heartbeatTimeout: '1 minute',
-    retry: { maximumAttempts: 3 },
+    retry: { initialInterval: '5 seconds', maximumAttempts: 5 }, // a store that refuses has a good minute to recover
     summary: 'Write the report',
   });
   try {

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { readdir } from 'node:fs/promises';
+import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { visitorExportWorkflowId } from '../../src/contract.js';
+import { reportKey } from '../../src/snapshots/layout.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import {
   failureOfRun,
@@ -211,4 +212,23 @@ test('nights that are cancelled end Canceled, and no further day is begun', asyn
     expect((await night.describe()).status.name).toBe('CANCELLED');
   });
   expect(await requests()).toBe(1);
+});
+
+test('a store that refuses the report for a moment costs no report', async () => {
+  const inTheWay = join(setUp.root, 'reports');
+  await writeFile(inTheWay, 'in the way');
+  await withWorkers(setUp, async () => {
+    const night = await startNights(setUp);
+    await until(async () => {
+      const { pendingActivities } = (await night.describe()).raw;
+      return (
+        pendingActivities?.some(
+          ({ activityType, attempt }) => activityType?.name === 'writeReport' && attempt! >= 2,
+        ) === true
+      );
+    });
+    await rm(inTheWay);
+    expect((await night.result()).snapshots).toHaveLength(2);
+  });
+  expect(String(await setUp.store.read(reportKey(setUp.projectId)))).toContain('2026-03-09');
 });
