@@ -60,7 +60,7 @@ interface Nights {
 
 // No time zone has changed its clock so late in the night.
 const DEFAULT_NIGHTS = { timeZone: 'UTC', hour: 4, minute: 30, days: 3, jitterMs: 10 * 60_000 };
-/** A night that an outage swallowed is made up for, as long as an outage lasts. */
+/** After an outage of Temporal's own of at most so long, the first night that it swallowed is made up for, and the one after that. */
 const CATCHUP_WINDOW = '7 days';
 const ID_START = visitorExportScheduleId('');
 
@@ -163,7 +163,7 @@ function scheduleOf(
       staticSummary: `Visitors of the last ${days} ${days === 1 ? 'day' : 'days'}`,
     },
     policies: {
-      // A night may take longer than a day where requests are few; the next one follows it.
+      // A night may take longer than a day where requests are few; the next one follows it, and those due meanwhile are left out.
       overlap: ScheduleOverlapPolicy.BUFFER_ONE,
       catchupWindow: CATCHUP_WINDOW,
       pauseOnFailure: false,
