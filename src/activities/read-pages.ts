@@ -40,11 +40,13 @@ export interface ChunkEnd {
   /** Requests made, failed ones included. */
   requests: number;
   obstacle: Obstacle | null;
+  /** The upstream refuses, and would refuse again. */
+  rejection: RejectedError | null;
 }
 
 type Answer = { page: VisitorPage } | { error: unknown };
 
-/** Reads pages into the pass, and its rows into `kept`, until it ends or a limit is met. Rejects with a RejectedError where the upstream refuses. */
+/** Reads pages into the pass, and its rows into `kept`, until it ends or a limit is met, or the upstream refuses. */
 export async function readPages(
   upstream: Upstream,
   range: VisitorExportRange,
@@ -54,8 +56,9 @@ export async function readPages(
   const reader = new PageReader(upstream, range, limits, () => kept.bytes >= MOST_BYTES);
   let obstacle: Obstacle | null = null;
   while (pass.stage !== 'ended' && !limits.stop.aborted && reader.mayRead()) {
-    const answer = await reader.read(pass.offset);
+    const answer = await reader.read(pass.offset).catch(toRejection);
     limits.cancel.throwIfAborted();
+    if ('rejection' in answer) return { requests: reader.requests, obstacle, rejection: answer.rejection };
     if ('obstacle' in answer) {
       obstacle = answer.obstacle;
       break;
@@ -64,7 +67,7 @@ export async function readPages(
     pass.take(answer.page, kept);
     if (limits.willRepeat && pass.drift && pass.pages >= PAGES_OF_A_LOST_PASS) pass.giveUp();
   }
-  return { requests: reader.requests, obstacle };
+  return { requests: reader.requests, obstacle, rejection: null };
 }
 
 class PageReader {
@@ -127,6 +130,11 @@ class PageReader {
       (error: unknown) => ({ error }),
     );
   }
+}
+
+function toRejection(error: unknown): { rejection: RejectedError } {
+  if (error instanceof RejectedError) return { rejection: error };
+  throw error;
 }
 
 function obstacleOf(error: unknown): Obstacle {

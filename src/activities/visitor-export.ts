@@ -8,10 +8,11 @@ import { Pass } from '../snapshots/pass.js';
 import { expectedRows, finishPublication, publishPass, sweepStaging, type FinishedPass } from '../snapshots/publish.js';
 import { SnapshotStoreError, type SnapshotStore } from '../snapshots/snapshot-store.js';
 import { StagingSpoiledError, stageChunk, type StagedPass } from '../snapshots/staging.js';
-import { RejectedError } from '../upstream/errors.js';
+import type { RejectedError } from '../upstream/errors.js';
 import type { Upstream } from '../upstream/upstream.js';
 import { PathSets } from './path-sets.js';
 import { readPages, type Obstacle } from './read-pages.js';
+import { startServerClock } from './server-clock.js';
 import { retryingStore } from './store-retry.js';
 
 export interface ExportActivitiesDependencies {
@@ -109,13 +110,14 @@ async function readChunk(
   { checkpoint, willRepeat, isUpstreamFailing, probeStore, ...staged }: ReadChunkInput,
 ): Promise<ReadChunkResult> {
   const { range } = staged;
+  const now = startServerClock();
   return beating(async () => {
     // A worker before this one may have died of the store, or waiting for it.
     if (probeStore || Context.current().info.attempt > 1) await probe(store, staged);
     const paths = await pathSets.take(store, staged, checkpoint);
     const pass = new Pass(checkpoint, paths);
     const kept = encoders.pop() ?? new ChunkEncoder();
-    const { requests, obstacle } = await readPages(
+    const { requests, obstacle, rejection } = await readPages(
       upstream,
       range,
       { pass, kept },
@@ -128,6 +130,8 @@ async function readChunk(
         cancel: Context.current().cancellationSignal,
       },
     );
+    const paceMs = requestsPerHour === undefined ? 0 : Math.ceil((requests * HOUR_MS) / requestsPerHour);
+    if (rejection) throw rejectedFailure(rejection, paceMs > 0 ? new Date(now() + paceMs).toISOString() : undefined);
     if (shutdownSignal.aborted && pass.pages === checkpoint.pages && !obstacle) {
       // Nothing was learned of the upstream: another worker asks, and the workflow never hears of this one.
       throw ApplicationFailure.retryable('The worker stopped before a page came', 'WorkerStopped');
@@ -138,7 +142,6 @@ async function readChunk(
     kept.clear();
     encoders.push(kept);
     const pages = next.pages - checkpoint.pages;
-    const paceMs = requestsPerHour === undefined ? 0 : Math.ceil((requests * HOUR_MS) / requestsPerHour);
     return { checkpoint: next, pages, requests, obstacle, paceMs, requestsPerHour: requestsPerHour ?? null };
   });
 }
@@ -164,20 +167,20 @@ async function probe(store: SnapshotStore, { range, run }: StagedPass): Promise<
   await store.remove(key);
 }
 
+/** The failure of a run that the upstream refuses; the requests that it took count for whoever goes on from here. */
+function rejectedFailure(
+  { status, error, message }: RejectedError,
+  nextRequestAt: string | undefined,
+): ApplicationFailure {
+  const details = [{ status, error, ...(nextRequestAt !== undefined && { nextRequestAt }) }];
+  return ApplicationFailure.create({ type: FAILURE.exportRejected, message, nonRetryable: true, details });
+}
+
 /** Turns what went wrong into the failure that the workflow decides by; all else is tried again by Temporal. */
 async function reported<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof RejectedError) {
-      const details = [{ status: error.status, error: error.error }];
-      throw ApplicationFailure.create({
-        type: FAILURE.exportRejected,
-        message: error.message,
-        nonRetryable: true,
-        details,
-      });
-    }
     if (error instanceof SnapshotStoreError) {
       const details = [{ operation: error.operation, error: error.error }];
       throw ApplicationFailure.create({

@@ -84,8 +84,10 @@ async function backfillDay(session: Session, { project, json }: BackfillFlags, d
     return true;
   } catch (error) {
     session.signal.throwIfAborted();
-    if (json) printJson({ date, error: (error as Error).message });
-    else tell(`${date}  ${(error as Error).message}`);
+    const { message, nextRequestAt } = error as Error & { nextRequestAt?: string };
+    if (json) printJson({ date, error: message });
+    else tell(`${date}  ${message}`);
+    await waitUntil(nextRequestAt, session.signal).catch(() => session.signal.throwIfAborted());
     return false;
   }
 }

@@ -114,9 +114,12 @@ export class ScheduleMissingError extends Error {
 export class ExportFailedError extends AgentJobError {
   override readonly name = 'ExportFailedError';
   readonly type: string;
-  constructor(workflowId: string, type: string, message: string, options?: ErrorOptions) {
+  /** When the pace lets another request follow, ISO 8601; absent where it may at once. */
+  readonly nextRequestAt?: string;
+  constructor(workflowId: string, type: string, message: string, options?: ErrorOptions & { nextRequestAt?: string }) {
     super(workflowId, `${type}: ${message}`, options);
     this.type = type;
+    if (options?.nextRequestAt !== undefined) this.nextRequestAt = options.nextRequestAt;
   }
 }
 

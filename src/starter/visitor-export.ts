@@ -54,15 +54,24 @@ export class VisitorExportHandle {
       if (error.cause instanceof CancelledFailure) throw new ExportCanceledError(this.workflowId, { cause: error });
       const { cause } = error;
       const type = cause instanceof ApplicationFailure ? (cause.type ?? 'Error') : (cause?.name ?? 'Error');
-      throw new ExportFailedError(this.workflowId, type, messageOf(cause) ?? error.message, { cause: error });
+      const { nextRequestAt } = detailsOf(cause);
+      throw new ExportFailedError(this.workflowId, type, messageOf(cause) ?? error.message, {
+        cause: error,
+        ...(nextRequestAt !== undefined && { nextRequestAt }),
+      });
     }
   }
 }
 
+function detailsOf(cause: Error | undefined): { error?: unknown; nextRequestAt?: string } {
+  const [details] = cause instanceof ApplicationFailure ? (cause.details ?? []) : [];
+  return details ?? {};
+}
+
 /** The failure's message, and the upstream's own words where it does not hold them. */
 function messageOf(cause: Error | undefined): string | undefined {
-  const [details] = (cause instanceof ApplicationFailure ? (cause.details ?? []) : []) as { error?: unknown }[];
-  const words = typeof details?.error === 'string' ? details.error : '';
+  const { error } = detailsOf(cause);
+  const words = typeof error === 'string' ? error : '';
   if (cause === undefined || words === '' || cause.message.includes(words)) return cause?.message;
   return `${cause.message}: ${words}`;
 }

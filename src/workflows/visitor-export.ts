@@ -27,7 +27,7 @@ import { parseExportInput, type ExportSpec } from '../export-input.js';
 import { daysBefore } from '../export-window.js';
 import { InvalidInputError } from '../job-input.js';
 import { windowTitle } from './export-details.js';
-import { failureOf } from './export-failure.js';
+import { failureOf, nextRequestAfter } from './export-failure.js';
 import { writeNightlyReport } from './nightly-report.js';
 import { exportWindow, type WindowResult } from './window-export.js';
 import type { WindowRun } from './window-run.js';
@@ -74,6 +74,7 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
       const isCancelled = isCancellation(error) && CancellationScope.current().consideredCancelled;
       if (spec.kind !== 'nights' || isCancelled || error instanceof ContinueAsNew) throw error;
       state.failed.push(failedDay(range, error));
+      state.notBefore = Math.max(state.notBefore, nextRequestAfter(error));
     }
     state.window = null;
   }

@@ -141,12 +141,12 @@ class WindowWriter {
     if (!obstacle) return;
     data.failures += 1;
     data.failingSince ??= now;
+    data.notBefore = Math.max(data.notBefore, now + obstacleWaitMs(data.failures, obstacle));
     if (now - data.failingSince >= UPSTREAM_PATIENCE_MS) {
       const message = `The upstream gave no page for 24 hours: ${obstacle.reason}`;
-      const details = [{ error: obstacle.reason }];
+      const details = [{ error: obstacle.reason, nextRequestAt: new Date(data.notBefore).toISOString() }];
       throw ApplicationFailure.create({ type: FAILURE.upstreamUnavailable, message, nonRetryable: true, details });
     }
-    data.notBefore = Math.max(data.notBefore, now + obstacleWaitMs(data.failures, obstacle));
   }
 
   /** A drifted pass is repeated while the night allows it. */

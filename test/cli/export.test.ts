@@ -160,6 +160,21 @@ test(
 );
 
 test(
+  'backfill keeps the pace over a day that the upstream refuses',
+  async () => {
+    await setUp.sandbox.addFault({ kind: 'status', status: 404, operation: 'visitors' });
+    const run = await withWorkers(setUp, () => cli('export', 'backfill', ...project(), '--day', '2026-06-01'), {
+      requestsPerHour: 600,
+    });
+    expect(run.stderr).toContain('ExportRejected');
+    expect(run.stderr).toMatch(/the next request may leave at 2/);
+    expect(run.stdout).toContain('0 days exported, 1 failed');
+    expect(run.code).toBe(1);
+  },
+  2 * MINUTE,
+);
+
+test(
   'csv is safe for a spreadsheet, whatever the paths',
   async () => {
     const paths = ['=HYPERLINK("http://x")', '/a,b', '/"q"', '@x', '/line\nbreak', '/ünï'];

@@ -232,3 +232,22 @@ test('a store that refuses the report for a moment costs no report', async () =>
   });
   expect(String(await setUp.store.read(reportKey(setUp.projectId)))).toContain('2026-03-09');
 });
+
+test('the pace holds over a day that fails: the next one waits for it', async () => {
+  await setUp.sandbox.addFault({ kind: 'status', status: 404, operation: 'visitors', count: 2 });
+  await withWorkers(
+    setUp,
+    async () => {
+      const night = await startNights(setUp);
+      const { type, details } = await failureOfRun(night.result());
+      expect(type).toBe('ExportRejected');
+      expect(details).toMatchObject([
+        { failed: [{ details: { status: 404, nextRequestAt: expect.any(String) } }, {}] },
+      ]);
+      const { events } = await night.fetchHistory();
+      expect(events?.filter((event) => event.timerStartedEventAttributes)).toHaveLength(1);
+    },
+    { requestsPerHour: 360 },
+  );
+  expect(await requests()).toBe(2);
+});
