@@ -87,7 +87,7 @@ export class UpstreamProcess {
       try {
         return void (await this.control.counts());
       } catch (error) {
-        if (tries === 100 || this.#process?.hasEnded()) throw error;
+        if (tries === 600 || this.#process?.hasEnded()) throw error;
         await pause(100);
       }
     }

@@ -19,7 +19,7 @@ const system = usePrivateSystem({ script: { activeMs: 3_600_000 } });
 
 test(
   `a create and a follow-up leave while the polls of ${HANGING} jobs hang on the same worker`,
-  { timeout: 260_000 },
+  { timeout: 450_000 },
   async () => {
     const { sandbox } = system;
     const worker = system.startWorker();
@@ -27,7 +27,7 @@ test(
     await until(async () => (await sandbox.creates()).length === 1, 'the job to steer', worker.output);
     await sandbox.addFault({ kind: 'hang', operation: 'get', projectId: 'hanging', count: 100 * HANGING });
     await whilePolling(async () => {
-      await until(async () => (await hangingPolls()) === HANGING, 'all polls to hang', worker.output, 200_000);
+      await until(async () => (await hangingPolls()) >= HANGING, 'all polls to hang', worker.output, 200_000);
       const open = await openRequests();
 
       const startedAt = performance.now();
@@ -49,8 +49,8 @@ test(
     const { get, create, message } = (await sandbox.counts()).operations;
     expect(create.requests).toBe(2);
     expect(message.requests).toBe(1);
-    // No poll of those jobs was ever answered.
-    expect(get.answers['hang']).toBe(HANGING);
+    // No poll of those jobs was ever answered; one that began late may have been made again.
+    expect(get.answers['hang']).toBeGreaterThanOrEqual(HANGING);
     expect(get.effects).toBeLessThan(10);
   },
 );

@@ -12,7 +12,7 @@ const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
 const PYTHON_LIMIT_MS = 60_000;
 
 // Its examples name their key: on a server of its own, no other test's job has it.
-const system = usePrivateSystem({ script: { activeMs: 1_500 } });
+const system = usePrivateSystem({ script: { activeMs: 5_000 } });
 let packages: string;
 
 beforeAll(async () => {

@@ -14,7 +14,7 @@ import { startSandbox } from '../../src/sandbox/sandbox.js';
 import { shared } from '../support/shared.js';
 
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 120_000;
 
 let cli: string;
 let cache: string;
@@ -95,7 +95,7 @@ async function untilGone(processes: ProcessIdentity[]): Promise<void> {
 
 test(
   'npm start runs a job with a follow-up to its pull request, and Ctrl-C leaves no process',
-  { timeout: 120_000 },
+  { timeout: 300_000 },
   async () => {
     // On a machine where they are free, the usual ports are busy now.
     const busy = [7233, 8233, 8234].map((port) =>
@@ -141,7 +141,7 @@ test(
 );
 
 for (const victim of ['npm', 'the program itself'] as const) {
-  test(`after kill -9 of ${victim} the next start shows the same job going on`, { timeout: 120_000 }, async () => {
+  test(`after kill -9 of ${victim} the next start shows the same job going on`, { timeout: 300_000 }, async () => {
     const first = new Start();
     const workflowId = await first.says(/^Workflow +(\S+)$/m);
     await first.says(/^Job +\S+ was created/m);
@@ -165,7 +165,7 @@ for (const victim of ['npm', 'the program itself'] as const) {
   });
 }
 
-test('a worker that is killed is started again', { timeout: 120_000 }, async () => {
+test('a worker that is killed is started again', { timeout: 300_000 }, async () => {
   const start = new Start();
   await start.says(/^Worker +ready/m);
   const worker = (await start.processes())[2] as ProcessIdentity;
@@ -176,7 +176,7 @@ test('a worker that is killed is started again', { timeout: 120_000 }, async () 
 
 test(
   'with --real jobs go to the upstream of the environment, said before anything else',
-  { timeout: 120_000 },
+  { timeout: 300_000 },
   async () => {
     const upstream = await startSandbox({ apiKey: 'key-of-the-real-one' });
     try {
@@ -207,7 +207,7 @@ test(
   },
 );
 
-test('with --real a write in flight is finished before all ends', { timeout: 180_000 }, async () => {
+test('with --real a write in flight is finished before all ends', { timeout: 300_000 }, async () => {
   const upstream = await startSandbox({ apiKey: 'key-of-the-real-one' });
   try {
     const env = { UPSTREAM_BASE_URL: upstream.url, ADMIN_API_KEY: 'key-of-the-real-one' };
@@ -239,7 +239,7 @@ test('with --real a write in flight is finished before all ends', { timeout: 180
   }
 });
 
-test('with --real and nothing set, all that is missing is told and nothing started', { timeout: 60_000 }, async () => {
+test('with --real and nothing set, all that is missing is told and nothing started', { timeout: 300_000 }, async () => {
   const start = new Start({}, ['--real']);
   await start.says(/ADMIN_API_KEY/);
   expect(start.output).toContain('UPSTREAM_BASE_URL');
