@@ -121,7 +121,9 @@ export class EmbeddedSystem {
     this.#stops.push(() => sandbox.close());
     this.#options.report.entry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
     const { PATH } = this.#options.env;
-    return { PATH, UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey };
+    // A limit makes each read an attempt of its own: after a `kill -9` nothing waits for a longer one that died with the worker.
+    const UPSTREAM_REQUESTS_PER_SECOND = '100';
+    return { PATH, UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey, UPSTREAM_REQUESTS_PER_SECOND };
   }
 
   /** All that the user set, but what would lead the worker to another Temporal server. */
