@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowFailedError, type Client } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure, WorkflowNotFoundError } from '@temporalio/common';
 import { FAILURE, type AgentJobResult, type CreateRejectedDetails, type UnknownOutcomeDetails } from '../contract.js';
@@ -11,26 +10,12 @@ import {
   JobTerminatedError,
   UnknownOutcomeError,
 } from './errors.js';
+import { longWait } from './long-wait.js';
 import { readRun } from './run-record.js';
-import { isOutage, withOwnSignal } from './temporal-call.js';
-
-/** A wait of hours should outlive a restart of the server. */
-const OUTAGE_PAUSE_MS = 2_000;
-/** A wait is made of rounds, so that what each request leaves behind on its signal stays little, and one that nobody awaits any more ends. */
-const ROUND_MS = 5 * 60_000;
 
 /** Waits for a job's end, over continue-as-new and outages of Temporal; throws the typed error of each failure. */
-export async function waitForResult(client: Client, workflowId: string, signal?: AbortSignal): Promise<AgentJobResult> {
-  for (;;) {
-    const roundEnd = Date.now() + ROUND_MS;
-    const round = () => client.withDeadline(roundEnd, () => readResult(client, workflowId));
-    try {
-      return await (signal === undefined ? round() : withOwnSignal(client, signal, round));
-    } catch (error) {
-      if (signal?.aborted || !isOutage(error)) throw error;
-      if (Date.now() < roundEnd) await delay(OUTAGE_PAUSE_MS, undefined, signal === undefined ? {} : { signal });
-    }
-  }
+export function waitForResult(client: Client, workflowId: string, signal?: AbortSignal): Promise<AgentJobResult> {
+  return longWait(client, signal, () => readResult(client, workflowId));
 }
 
 async function readResult(client: Client, workflowId: string): Promise<AgentJobResult> {

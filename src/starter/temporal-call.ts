@@ -66,6 +66,11 @@ export function isOutage(error: unknown): boolean {
   return code !== undefined && OUTAGE.includes(code);
 }
 
+/** True for an answer of Temporal's own, or none: a failed call, and not what a workflow came to. */
+export function isTemporalError(error: unknown): boolean {
+  return grpcError(error) !== undefined || error instanceof NamespaceNotFoundError;
+}
+
 /** True where the server knows of no worker that polls, or none answered in time. */
 export function isNoWorker(error: unknown): boolean {
   const grpc = grpcError(error);

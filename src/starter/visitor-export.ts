@@ -11,6 +11,7 @@ import {
 import { parseExportInput } from '../export-input.js';
 import { InvalidInputError } from '../job-input.js';
 import { ExportCanceledError, ExportFailedError } from './errors.js';
+import { longWait } from './long-wait.js';
 import { temporalCall } from './temporal-call.js';
 import type { WaitOptions } from './job-handle.js';
 
@@ -48,7 +49,9 @@ export class VisitorExportHandle {
   /** Waits for the end; throws ExportFailedError or ExportCanceledError where there is no snapshot to tell of. */
   async result({ signal }: WaitOptions = {}): Promise<VisitorExportResult> {
     try {
-      return await temporalCall(this.#client, signal, () => this.#handle.result());
+      return await temporalCall(this.#client, undefined, () =>
+        longWait(this.#client, signal, () => this.#handle.result()),
+      );
     } catch (error) {
       if (!(error instanceof WorkflowFailedError)) throw error;
       if (error.cause instanceof CancelledFailure) throw new ExportCanceledError(this.workflowId, { cause: error });

@@ -88,7 +88,8 @@ function checkEnding({ caller, runs, fail }: View): void {
   if (caller.plan.cancelAfterMs !== null) allowed.push('Canceled');
   if (!allowed.includes(last.ending ?? '')) fail(`ended as ${last.ending}`);
   if (caller.ending === null) fail('its caller never learned how it ended');
-  if (caller.ending === 'TemporalCallError') fail('its caller’s wait did not outlive an outage of Temporal');
+  if (caller.ending === 'TemporalCallError')
+    fail(`its caller’s wait did not outlive an outage of Temporal: ${caller.endingText}`);
 }
 
 function checkCreates({ caller, runs, created, result, fail }: View): void {

@@ -27,6 +27,8 @@ export interface CallerRecord {
   refused: Map<string, string>;
   /** The last result's outcome or the name of its error; null where the caller gave up waiting. */
   ending: string | null;
+  /** The error that it was, with its causes. */
+  endingText: string | null;
 }
 
 /** Errors after which saying the same again is pointless. */
@@ -62,6 +64,7 @@ export class Caller {
       answers: new Map(),
       refused: new Map(),
       ending: null,
+      endingText: null,
     };
   }
 
@@ -133,6 +136,7 @@ export class Caller {
       } catch (error) {
         if (this.#giveUp.aborted) throw error;
         this.record.ending = nameOf(error);
+        this.record.endingText = textOf(error);
         if (!(error instanceof CreateRejectedError) || restarts === MOST_RESTARTS) return;
         await this.#start();
       }
@@ -164,6 +168,12 @@ function isDefinite(error: unknown): boolean {
 
 function ignoreDefinite(error: unknown): void {
   if (!isDefinite(error)) throw error;
+}
+
+function textOf(error: unknown): string {
+  const causes: string[] = [];
+  for (let cause = error; cause instanceof Error; cause = cause.cause) causes.push(`${cause.name}: ${cause.message}`);
+  return causes.join('; caused by ');
 }
 
 function nameOf(error: unknown): string {

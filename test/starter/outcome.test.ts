@@ -1,5 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { ServiceError, type Client } from '@temporalio/client';
 import { expect, test } from 'vitest';
+import { longWait } from '../../src/starter/long-wait.js';
 import { waitForResult } from '../../src/starter/outcome.js';
 
 /** A client whose server answers the first request for a result with an error. */
@@ -22,6 +24,18 @@ test.concurrent.each([
   ['UNAVAILABLE', 14],
 ])('a wait goes on where Temporal answers %s', async (_, code) => {
   await expect(waitForResult(failingOnce(code), 'w')).resolves.toMatchObject({ outcome: 'completed' });
+});
+
+test('once the server has taken a wait, nothing that it says while it comes back ends it', async () => {
+  const notFound = Object.assign(new Error('5'), { code: 5, details: 'Namespace default is not found.', metadata: {} });
+  const answers = [
+    () => delay(50).then(() => Promise.reject(notFound)),
+    () => Promise.reject(notFound),
+    () => Promise.resolve('completed'),
+  ];
+  const client = { withDeadline: (_: number, call: () => Promise<unknown>) => call() } as unknown as Client;
+  expect(await longWait(client, undefined, () => answers.shift()!(), 20)).toBe('completed');
+  expect(answers).toEqual([]);
 });
 
 test('a wait ends where Temporal answers PERMISSION_DENIED', async () => {
