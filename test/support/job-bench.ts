@@ -34,18 +34,24 @@ export async function startJobBench(
   });
   const worker: Worker = await createTestWorker({ connection: nativeConnection, taskQueue, activities });
   const running = worker.run();
+  const started: string[] = [];
   return {
     client,
     taskQueue,
-    start: (input, options) =>
-      client.workflow.start<typeof agentJob>('agentJob', {
+    async start(input, options) {
+      const handle = await client.workflow.start<typeof agentJob>('agentJob', {
         taskQueue,
         workflowId: `agent-job/test/${randomUUID()}`,
         args: [input as AgentJobInput],
         workflowExecutionTimeout: '400 days',
         ...options,
-      }),
+      });
+      started.push(handle.workflowId);
+      return handle;
+    },
     async stop() {
+      // A task that no worker takes any more keeps a server from skipping time, and queries of it wait.
+      for (const workflowId of started) await client.workflow.getHandle(workflowId).terminate().catch(() => {});
       shutdown.abort();
       worker.shutdown();
       await running;
