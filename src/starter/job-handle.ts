@@ -85,7 +85,7 @@ export class JobHandle {
    * UnknownOutcomeError, JobCanceledError, JobTerminatedError or JobFailedError where there is no honest result.
    */
   result({ signal }: WaitOptions = {}): Promise<AgentJobResult> {
-    return temporalCall(this.#client, signal, () => waitForResult(this.#client, this.workflowId, signal));
+    return waitForResult(this.#client, this.workflowId, signal);
   }
 
   async #call<T>(

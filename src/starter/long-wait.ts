@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { isOutage, isTemporalError, withOwnSignal } from './temporal-call.js';
+import { TemporalCallError } from './errors.js';
+import { isOutage, temporalCall } from './temporal-call.js';
 
 /** A wait of hours should outlive a restart of the server. */
 const OUTAGE_PAUSE_MS = 2_000;
@@ -11,7 +12,7 @@ const TAKEN_AFTER_MS = 10_000;
 /** For so long after that an error that sounds definite may still be an outage's: a server that begins, or has lost its database, says many things. */
 const DOUBT_MS = 5 * 60_000;
 
-/** Waits for what may take days, over outages of Temporal; ends with the signal's reason once it is aborted. */
+/** A `temporalCall` that waits for what may take days, over outages of Temporal. */
 export async function longWait<T>(
   client: Client,
   signal: AbortSignal | undefined,
@@ -21,14 +22,16 @@ export async function longWait<T>(
   for (let takenAt = -Infinity; ;) {
     const begunAt = Date.now();
     const roundEnd = begunAt + ROUND_MS;
-    const round = () => client.withDeadline(roundEnd, call);
     try {
-      return await (signal === undefined ? round() : withOwnSignal(client, signal, round));
+      return await temporalCall(client, signal, () => client.withDeadline(roundEnd, call));
     } catch (error) {
+      signal?.throwIfAborted();
       if (Date.now() - begunAt >= takenAfterMs) takenAt = Date.now();
-      const isInDoubt = isTemporalError(error) && Date.now() - takenAt < DOUBT_MS;
-      if (signal?.aborted || !(isOutage(error) || isInDoubt)) throw error;
-      if (Date.now() < roundEnd) await delay(OUTAGE_PAUSE_MS, undefined, signal === undefined ? {} : { signal });
+      const isInDoubt = error instanceof TemporalCallError && Date.now() - takenAt < DOUBT_MS;
+      if (!isOutage(error) && !isInDoubt) throw error;
+      // One that is aborted meanwhile ends as the next round begins.
+      const whileWanted = signal === undefined ? {} : { signal };
+      if (Date.now() < roundEnd) await delay(OUTAGE_PAUSE_MS, undefined, whileWanted).catch(() => {});
     }
   }
 }

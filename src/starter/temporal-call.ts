@@ -42,7 +42,7 @@ export async function temporalCall<T>(
  * sent again, as after an outage, can't be cancelled any more. And it adds a listener with each request and removes none: the
  * caller's own signal must not collect them.
  */
-export async function withOwnSignal<T>(client: Client, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
+async function withOwnSignal<T>(client: Client, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
   const own = new AbortController();
   setMaxListeners(0, own.signal);
   let forward = () => {};
@@ -64,11 +64,6 @@ export async function withOwnSignal<T>(client: Client, signal: AbortSignal, call
 export function isOutage(error: unknown): boolean {
   const code = grpcError(error)?.code;
   return code !== undefined && OUTAGE.includes(code);
-}
-
-/** True for an answer of Temporal's own, or none: a failed call, and not what a workflow came to. */
-export function isTemporalError(error: unknown): boolean {
-  return grpcError(error) !== undefined || error instanceof NamespaceNotFoundError;
 }
 
 /** True where the server knows of no worker that polls, or none answered in time. */

@@ -49,9 +49,7 @@ export class VisitorExportHandle {
   /** Waits for the end; throws ExportFailedError or ExportCanceledError where there is no snapshot to tell of. */
   async result({ signal }: WaitOptions = {}): Promise<VisitorExportResult> {
     try {
-      return await temporalCall(this.#client, undefined, () =>
-        longWait(this.#client, signal, () => this.#handle.result()),
-      );
+      return await longWait(this.#client, signal, () => this.#handle.result());
     } catch (error) {
       if (!(error instanceof WorkflowFailedError)) throw error;
       if (error.cause instanceof CancelledFailure) throw new ExportCanceledError(this.workflowId, { cause: error });

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ServiceError, type Client } from '@temporalio/client';
 import { expect, test } from 'vitest';
+import { TemporalCallError } from '../../src/starter/errors.js';
 import { longWait } from '../../src/starter/long-wait.js';
 import { waitForResult } from '../../src/starter/outcome.js';
 
@@ -9,6 +10,8 @@ function failingOnce(code: number): Client {
   const grpc = Object.assign(new Error(`${code}`), { code, details: 'no usable database connection', metadata: {} });
   const answers = [() => Promise.reject(new ServiceError('no result', { cause: grpc }))];
   return {
+    options: { namespace: 'default' },
+    withAbortSignal: (_: AbortSignal, call: () => Promise<unknown>) => call(),
     withDeadline: (_: number, call: () => Promise<unknown>) => call(),
     workflow: { result: () => (answers.shift() ?? (() => Promise.resolve({ outcome: 'completed' })))() },
   } as unknown as Client;
@@ -33,11 +36,17 @@ test('once the server has taken a wait, nothing that it says while it comes back
     () => Promise.reject(notFound),
     () => Promise.resolve('completed'),
   ];
-  const client = { withDeadline: (_: number, call: () => Promise<unknown>) => call() } as unknown as Client;
+  const client = failingOnce(5);
   expect(await longWait(client, undefined, () => answers.shift()!(), 20)).toBe('completed');
   expect(answers).toEqual([]);
 });
 
+test('a wait whose signal was aborted before asks nothing, and ends with its reason', async () => {
+  const reason = new Error('enough');
+  const call = () => Promise.reject(new Error('was called'));
+  await expect(longWait(failingOnce(14), AbortSignal.abort(reason), call)).rejects.toBe(reason);
+});
+
 test('a wait ends where Temporal answers PERMISSION_DENIED', async () => {
-  await expect(waitForResult(failingOnce(7), 'w')).rejects.toThrow(ServiceError);
+  await expect(waitForResult(failingOnce(7), 'w')).rejects.toThrow(TemporalCallError);
 });
