@@ -68,7 +68,7 @@ test('no write that is called not sent ever arrives whole, wherever it is interr
       for (const { ending, wholeRequests } of await Promise.all(batch.map(meet))) {
         seen.add(ending);
         expect(wholeRequests).toBeLessThanOrEqual(ending === 'NotSentError' ? 0 : 1);
-        if (ending === 'taken') expect(wholeRequests).toBe(1); // oxlint-disable-line vitest/no-conditional-expect
+        expect(wholeRequests).toBeGreaterThanOrEqual(ending === 'taken' ? 1 : 0);
       }
     }),
     { numRuns: 25, endOnFailure: true },
