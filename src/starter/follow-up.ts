@@ -5,10 +5,10 @@ import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
 import { followUpSignal, sendFollowUpUpdate, type FollowUpAnswer } from '../contract.js';
 import { parseFollowUp } from '../job-input.js';
 import { FollowUpUnconfirmedError, MessageRefusedError } from './errors.js';
-import { reAttach, type IdentifiedFollowUp, type ReAttachment } from './re-attach.js';
+import { reAttach, type IdentifiedFollowUp, type KnownEnds, type ReAttachment } from './re-attach.js';
 import { isOutage, temporalCall } from './temporal-call.js';
 
-/** Each further round means that the workflow ended, or was attached anew, in between. */
+/** Each further round means that the workflow ended, or was attached anew, in between, or that a start came too late. */
 const MOST_ROUNDS = 5;
 /** Long enough for a workflow to close after its last answers. */
 const BETWEEN_ROUNDS_MS = 200;
@@ -27,12 +27,14 @@ export async function queueFollowUp(
   options: FollowUpOptions,
 ): Promise<{ id: string }> {
   const followUp = identify(prompt, options.id);
+  const known: KnownEnds = new Map();
   return confirmed(client, workflowId, followUp, options.signal, async () => {
     const handle = client.workflow.getHandle(workflowId);
     const queued = await unlessEnded(() => handle.signal(followUpSignal, followUp).then(() => true));
     if (queued) return { id: followUp.id };
-    const attached = await reAttach(client, workflowId, followUp);
-    return attached.kind === 'running' ? undefined : { id: followUp.id };
+    const attached = await reAttach(client, workflowId, followUp, known);
+    const isTaken = attached.kind === 'accepted' || attached.kind === 'answered';
+    return isTaken ? { id: followUp.id } : undefined;
   });
 }
 
@@ -44,17 +46,19 @@ export async function deliverFollowUp(
   options: FollowUpOptions,
 ): Promise<FollowUpAnswer> {
   const followUp = identify(prompt, options.id);
+  const known: KnownEnds = new Map();
   return confirmed(client, workflowId, followUp, options.signal, async () => {
     const handle = client.workflow.getHandle(workflowId);
     const request = { args: [followUp] as [IdentifiedFollowUp], updateId: followUp.id };
     const answer = await unlessEnded(() => handle.executeUpdate(sendFollowUpUpdate, request));
-    return answer ?? (await answerOf(await reAttach(client, workflowId, followUp)));
+    return answer ?? (await answerOf(await reAttach(client, workflowId, followUp, known)));
   });
 }
 
 function answerOf(attached: ReAttachment): Promise<FollowUpAnswer | undefined> {
   switch (attached.kind) {
     case 'running':
+    case 'tooLate':
       return Promise.resolve(undefined);
     case 'answered':
       return Promise.resolve(attached.answer);
@@ -116,5 +120,9 @@ async function confirmed<T>(
     if (!isOutage(error)) throw error;
     throw new FollowUpUnconfirmedError(workflowId, id, `${(error as Error).message}${again}`, { cause: error });
   }
-  throw new FollowUpUnconfirmedError(workflowId, id, `the workflow ended and began anew ${MOST_ROUNDS} times${again}`);
+  throw new FollowUpUnconfirmedError(
+    workflowId,
+    id,
+    `the workflow ended and began anew, or Temporal was slow to start it, ${MOST_ROUNDS} times${again}`,
+  );
 }

@@ -1,4 +1,4 @@
-import { WorkflowFailedError, type Client } from '@temporalio/client';
+import { WorkflowContinuedAsNewError, WorkflowFailedError, type Client } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure, WorkflowNotFoundError } from '@temporalio/common';
 import { FAILURE, type AgentJobResult, type CreateRejectedDetails, type UnknownOutcomeDetails } from '../contract.js';
 import { InvalidInputError } from '../job-input.js';
@@ -40,6 +40,8 @@ export async function readEnd(
     const result = await client.workflow.result(workflowId, runId, { followRuns: false });
     return { result: result as AgentJobResult };
   } catch (error) {
+    // It continued as new, which the list of runs did not show yet.
+    if (error instanceof WorkflowContinuedAsNewError) return { failureType: null };
     if (!(error instanceof WorkflowFailedError)) throw error;
     const { cause } = error;
     return { failureType: cause instanceof ApplicationFailure ? (cause.type ?? null) : null };

@@ -7,10 +7,13 @@ import {
   type FollowUpStatus,
 } from '../contract.js';
 import { agentJobStartOptions } from '../start-options.js';
+import { listEarlierRuns } from './earlier-runs.js';
 import { readEndedJob, type EndedJob } from './ended-job.js';
 import { FollowUpUnconfirmedError } from './errors.js';
 import { requestAfter } from './request-after.js';
 import { readRun, type RunRecord } from './run-record.js';
+import { startAfter } from './start-after.js';
+import { startStopwatch } from './stopwatch.js';
 
 export interface IdentifiedFollowUp {
   prompt: string;
@@ -20,8 +23,13 @@ export interface IdentifiedFollowUp {
 /** What came of a follow-up to a workflow that had ended a moment ago. */
 export type ReAttachment =
   | { kind: 'running' }
+  /** Others may have gone on from it meanwhile: look again. */
+  | { kind: 'tooLate' }
   | { kind: 'answered'; answer: FollowUpAnswer }
   | { kind: 'accepted'; update: WorkflowUpdateHandle<FollowUpAnswer> };
+
+/** What was read of ended runs, by run id: it does not change. */
+export type KnownEnds = Map<string, EndedJob>;
 
 /**
  * Starts the ended workflow id again, attached to its job, and queues the follow-up there in the same call. All who saw
@@ -31,19 +39,26 @@ export async function reAttach(
   client: Client,
   workflowId: string,
   followUp: IdentifiedFollowUp,
+  known: KnownEnds,
 ): Promise<ReAttachment> {
+  const elapsedMs = startStopwatch();
   const run = await readRun(client, workflowId);
   if (run.isRunning) return { kind: 'running' };
-  const ended = await readEndedJob(client, run);
+  const earlier = await listEarlierRuns(client, run);
+  if (earlier === null) return { kind: 'tooLate' };
+  const ended = known.get(run.runId) ?? (await readEndedJob(client, run, earlier));
+  known.set(run.runId, ended);
   const answer = answerFromBooks(workflowId, ended, followUp.id);
   if (answer !== null) return { kind: 'answered', answer };
-  const update = await client.workflow.startUpdateWithStart(sendFollowUpUpdate, {
-    args: [followUp],
-    updateId: followUp.id,
-    waitForStage: 'ACCEPTED',
-    startWorkflowOperation: attachOperation(run, ended),
-  });
-  return { kind: 'accepted', update };
+  const update = await startAfter(client, { last: run, earlierRunIds: earlier.all, elapsedMs }, () =>
+    client.workflow.startUpdateWithStart(sendFollowUpUpdate, {
+      args: [followUp],
+      updateId: followUp.id,
+      waitForStage: 'ACCEPTED',
+      startWorkflowOperation: attachOperation(run, ended),
+    }),
+  );
+  return update === 'tooLate' ? { kind: 'tooLate' } : { kind: 'accepted', update };
 }
 
 function attachOperation(run: RunRecord, ended: EndedJob) {

@@ -13,11 +13,20 @@ export interface RunRecord {
   firstRunId: string;
   isRunning: boolean;
   status: string;
+  startedAt: number;
+  /** The request id of the start that made it; null where the server does not tell. */
+  createdBy: string | null;
+  /** Of all starts that Temporal answers with this run. */
+  requestIds: string[];
   taskQueue: string;
   /** From the memo; null where no job was known yet. */
   jobId: string | null;
   memoInputHash: string | null;
 }
+
+/** A status that this release does not know is none of these: such a run is never gone on from. */
+const CLOSED: readonly string[] = ['COMPLETED', 'FAILED', 'CANCELLED', 'TERMINATED', 'TIMED_OUT', 'CONTINUED_AS_NEW'];
+const STARTED_EVENT = 1; // temporal.api.enums.v1.EventType
 
 /** Reads the newest run of a workflow id; throws JobNotFoundError. */
 export async function readRun(client: Client, workflowId: string): Promise<RunRecord> {
@@ -29,12 +38,20 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
     workflowId,
     runId: run.runId,
     firstRunId: run.raw.workflowExecutionInfo?.firstRunId || run.runId,
-    isRunning: run.status.name === 'RUNNING' || run.status.name === 'PAUSED',
+    isRunning: !CLOSED.includes(run.status.name),
     status: run.status.name,
+    startedAt: run.startTime.getTime(),
+    ...readRequestIds(run),
     taskQueue: run.taskQueue,
     jobId: textOrNull(run.memo?.[MEMO.jobId]),
     memoInputHash: textOrNull(run.memo?.[MEMO.inputHash]),
   };
+}
+
+function readRequestIds({ raw }: WorkflowExecutionDescription): Pick<RunRecord, 'createdBy' | 'requestIds'> {
+  const infos = Object.entries(raw.workflowExtendedInfo?.requestIdInfos ?? {});
+  const created = infos.find(([, { eventType }]) => eventType === STARTED_EVENT);
+  return { createdBy: created?.[0] ?? null, requestIds: infos.map(([requestId]) => requestId) };
 }
 
 /** The hash that says which job a run is for: its memo, else computed from its first start event; null where neither is left. */

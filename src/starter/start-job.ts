@@ -1,14 +1,20 @@
 import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../contract.js';
 import { inputHash } from '../input-hash.js';
 import type { AgentJobStartOptions } from '../start-options.js';
+import { listEarlierRuns, type EarlierRuns } from './earlier-runs.js';
 import { KeyConflictError } from './errors.js';
 import { isJobless, readEnd } from './outcome.js';
 import { requestAfter } from './request-after.js';
 import { readInputHash, readRun, readStartInput, type RunRecord } from './run-record.js';
+import { startAfter } from './start-after.js';
+import { startStopwatch } from './stopwatch.js';
 
-/** Each further round means that somebody else restarted the same key in between. */
+/** Each further round means that somebody else restarted the same key in between, or that a start came too late. */
 const MOST_ROUNDS = 10;
+
+type JobWorkflow = (input: AgentJobInput) => Promise<unknown>;
 
 /**
  * Starts the job, or joins the one that the same key and input already name. A key whose last run surely made no job is
@@ -17,47 +23,75 @@ const MOST_ROUNDS = 10;
 export async function startJob(client: Client, options: AgentJobStartOptions): Promise<void> {
   const { workflowId } = options;
   const wanted = inputHash(options.args[0]);
-  let endedRunId: string | undefined;
   for (let round = 1; round <= MOST_ROUNDS; round++) {
-    const start = await tryStart(client, options, endedRunId);
-    if (start === 'new') return;
+    if (await startFirst(client, options)) return;
+    const elapsedMs = startStopwatch();
     const run = await readRun(client, workflowId);
     const isSame = (await readInputHash(client, run)) === wanted;
-    if (start === 'joined' && isSame) return;
     if (!(await madeNoJob(client, run))) {
       if (isSame) return;
       throw conflict(workflowId, run);
     }
-    endedRunId = run.runId;
+    if (await startAgain(client, options, run, elapsedMs, wanted)) return;
   }
-  throw new KeyConflictError(workflowId, 'others start this key again and again; each time the upstream refuses');
+  const text = 'others start this key again and again, or Temporal is slow to start it; each time the upstream refuses';
+  throw new KeyConflictError(workflowId, text);
 }
 
-/**
- * `new`: this very start made the run; `joined`: it met one that runs, or that others made after the same ended run; `refused`:
- * a closed run holds the key.
- */
-async function tryStart(
+/** False where any run at all holds the key: where this start succeeds, there is nothing to look up. */
+async function startFirst(client: Client, options: AgentJobStartOptions): Promise<boolean> {
+  try {
+    await client.workflow.start<JobWorkflow>(AGENT_JOB_WORKFLOW, { ...options, workflowIdConflictPolicy: 'FAIL' });
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return false;
+    throw error;
+  }
+}
+
+/** Goes on from a run that made no job; false where that is no longer the last one, or may not be. */
+async function startAgain(
   client: Client,
   options: AgentJobStartOptions,
-  endedRunId: string | undefined,
-): Promise<'new' | 'joined' | 'refused'> {
-  try {
-    await client.workflow.start<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
-      ...options,
-      // A first start that meets any run at all fails: where it succeeds, there is nothing to look up.
-      ...(endedRunId === undefined
-        ? { workflowIdConflictPolicy: 'FAIL' }
-        : {
-            workflowIdConflictPolicy: 'USE_EXISTING',
-            workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY',
-            ...requestAfter(endedRunId),
-          }),
-    });
-    return endedRunId === undefined ? 'new' : 'joined';
-  } catch (error) {
-    if (error instanceof WorkflowExecutionAlreadyStartedError) return 'refused';
-    throw error;
+  run: RunRecord,
+  elapsedMs: () => number,
+  wanted: string,
+): Promise<boolean> {
+  const earlier = await listEarlierRuns(client, run);
+  if (earlier === null) return false;
+  await refuseWhereJobExists(client, run, earlier);
+  const started = await startAfter(client, { last: run, earlierRunIds: earlier.all, elapsedMs }, () =>
+    client.workflow
+      .start<JobWorkflow>(AGENT_JOB_WORKFLOW, {
+        ...options,
+        workflowIdConflictPolicy: 'USE_EXISTING',
+        workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY',
+        ...requestAfter(run.runId),
+      })
+      .catch(unlessAlreadyStarted),
+  );
+  if (started === 'tooLate' || started === null) return false;
+  return (await readInputHash(client, await readRun(client, run.workflowId))) === wanted;
+}
+
+function unlessAlreadyStarted(error: unknown): null {
+  if (error instanceof WorkflowExecutionAlreadyStartedError) return null;
+  throw error;
+}
+
+/** Null where Temporal has deleted the run since it was listed. */
+function unlessGone(error: unknown): null {
+  if (error instanceof WorkflowNotFoundError) return null;
+  throw error;
+}
+
+/** An earlier run may have made a job although the last one did not: somebody started a key again that had one. */
+async function refuseWhereJobExists(client: Client, last: RunRecord, { unknownToLast }: EarlierRuns): Promise<void> {
+  for (const runId of unknownToLast) {
+    const end = await readEnd(client, last.workflowId, runId).catch(unlessGone);
+    if (end === null || (!('result' in end) && isJobless(end.failureType))) continue;
+    const text = `an earlier run of this key, ${runId}, may have made a job, though its last run made none`;
+    throw new KeyConflictError(last.workflowId, `${text}: look at that run, and use another key for a new job`);
   }
 }
 

@@ -66,6 +66,11 @@ export function isOutage(error: unknown): boolean {
   return code !== undefined && OUTAGE.includes(code);
 }
 
+/** True where a request's deadline passed before it was answered. */
+export function isDeadlineExceeded(error: unknown): boolean {
+  return grpcError(error)?.code === GRPC.deadlineExceeded;
+}
+
 /** True where the server knows of no worker that polls, or none answered in time. */
 export function isNoWorker(error: unknown): boolean {
   const grpc = grpcError(error);

@@ -1,0 +1,14 @@
+import { uptime } from 'node:os';
+
+/**
+ * Milliseconds since the call, by the clock that says most: the monotonic clock stands still while a machine is suspended,
+ * the boot clock while it is restored elsewhere, and the wall clock may be set back.
+ */
+export function startStopwatch(): () => number {
+  const begun = readClocks();
+  return () => Math.max(...readClocks().map((now, clock) => now - (begun[clock] ?? now)));
+}
+
+function readClocks(): number[] {
+  return [performance.now(), uptime() * 1_000, Date.now()];
+}

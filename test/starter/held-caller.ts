@@ -1,0 +1,60 @@
+import { InterceptingCall, type Interceptor } from '@grpc/grpc-js';
+import { Client, Connection } from '@temporalio/client';
+import { AgentJobs } from '../../src/starter.js';
+import type { TestServer } from '../support/dev-server.js';
+
+/** A caller of its own connection that can be made to stand still, as a suspended machine does, before a request leaves. */
+export interface HeldCaller {
+  jobs: AgentJobs;
+  /** From now on its requests of this name wait for `release`, but for so many of them. */
+  hold(name: string, butFor?: number): void;
+  /** Resolves once one of them waits. */
+  isHeld: Promise<void>;
+  release(): void;
+  /** The request ids of the starts that it sent. */
+  startsSent: string[];
+  close(): Promise<void>;
+}
+
+export async function connectHeldCaller({ address, namespace, taskQueue }: TestServer): Promise<HeldCaller> {
+  let held = (): void => {};
+  let release = (): void => {};
+  const isHeld = new Promise<void>((resolve) => (held = resolve));
+  const released = new Promise<void>((resolve) => (release = resolve));
+  const passes = new Map<string, number>();
+  const startsSent: string[] = [];
+  const interceptor: Interceptor = (options, next) =>
+    new InterceptingCall(next(options), {
+      sendMessage(message: unknown, send: (message: unknown) => void) {
+        const name = options.method_definition.path.split('/').at(-1) ?? '';
+        const leave = () => {
+          startsSent.push(...requestIdsIn(message));
+          send(message);
+        };
+        const left = passes.get(name) ?? Infinity;
+        passes.set(name, left - 1);
+        if (left > 0) return leave();
+        held();
+        void released.then(leave);
+      },
+    });
+  const connection = await Connection.connect({ address, interceptors: [interceptor] });
+  return {
+    jobs: new AgentJobs({ client: new Client({ connection, namespace }), taskQueue }),
+    hold: (name, butFor = 0) => void passes.set(name, butFor),
+    isHeld,
+    release,
+    startsSent,
+    close: () => connection.close(),
+  };
+}
+
+interface Message {
+  requestId?: string;
+  operations?: { startWorkflow?: { requestId?: string } }[];
+}
+
+function requestIdsIn(message: unknown): string[] {
+  const { requestId, operations = [] } = message as Message;
+  return [requestId, ...operations.map(({ startWorkflow }) => startWorkflow?.requestId)].filter((id) => id != null);
+}
