@@ -164,6 +164,7 @@ export const FAILURE = {
   exportRejected: 'ExportRejected',
   snapshotStoreFailed: 'SnapshotStoreFailed',
   upstreamUnavailable: 'UpstreamUnavailable',
+  exportFailed: 'ExportFailed',
 } as const;
 
 export interface CreateRejectedDetails {

@@ -14,6 +14,8 @@ export interface PassCheckpoint {
   /** Chunks with rows in staging, and the chain of their SHA-256. */
   chunks: number;
   staged: string;
+  /** Random, so that nobody can choose paths whose hashes meet; the same from the first staged row to the last. */
+  pathKey: string;
   totals: VisitorTotals;
   lastRow: string | null;
   firstPage: string | null;
@@ -31,6 +33,7 @@ export const NEW_PASS: Readonly<PassCheckpoint> = {
   rows: 0,
   chunks: 0,
   staged: '',
+  pathKey: '',
   totals: { human: 0, ai: 0, total: 0 },
   lastRow: null,
   firstPage: null,

@@ -48,7 +48,7 @@ type Answer = { page: VisitorPage } | { error: unknown };
 
 /** Reads pages into the pass, and its rows into `kept`, until it ends or a limit is met, or the upstream refuses. */
 export async function readPages(
-  upstream: Upstream,
+  upstream: Pick<Upstream, 'getVisitors'>,
   range: VisitorExportRange,
   { pass, kept }: { pass: Pass; kept: ChunkEncoder },
   limits: ChunkLimits,
@@ -73,14 +73,19 @@ export async function readPages(
 class PageReader {
   requests = 0;
   readonly #startedAt = performance.now();
-  readonly #upstream: Upstream;
+  readonly #upstream: Pick<Upstream, 'getVisitors'>;
   readonly #range: VisitorExportRange;
   readonly #limits: ChunkLimits;
   readonly #isFull: () => boolean;
   readonly #signal: AbortSignal;
   #ahead: { offset: number; answer: Promise<Answer> } | null = null;
 
-  constructor(upstream: Upstream, range: VisitorExportRange, limits: ChunkLimits, isFull: () => boolean) {
+  constructor(
+    upstream: Pick<Upstream, 'getVisitors'>,
+    range: VisitorExportRange,
+    limits: ChunkLimits,
+    isFull: () => boolean,
+  ) {
     this.#upstream = upstream;
     this.#range = range;
     this.#limits = limits;

@@ -77,8 +77,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
       }),
 
     /** Reads the next pages of a pass into staging. */
-    readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> =>
-      reported(() => readChunk(dependencies, memory, input)),
+    readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> => readChunk(dependencies, memory, input),
 
     /** Publishes a finished pass where it says more than the kept snapshot. */
     publishSnapshot: (finished: FinishedPass): Promise<SnapshotReceipt> =>
@@ -111,14 +110,23 @@ async function readChunk(
 ): Promise<ReadChunkResult> {
   const { range } = staged;
   const now = startServerClock();
-  return beating(async () => {
+  let requests = 0;
+  const counted: Pick<Upstream, 'getVisitors'> = {
+    getVisitors: (...args) => {
+      requests++;
+      return upstream.getVisitors(...args);
+    },
+  };
+  const paceMs = () => (requestsPerHour === undefined ? 0 : Math.ceil((requests * HOUR_MS) / requestsPerHour));
+  const nextRequestAt = () => (paceMs() > 0 ? new Date(now() + paceMs()).toISOString() : undefined);
+  const reading = async () => {
     // A worker before this one may have died of the store, or waiting for it.
     if (probeStore || Context.current().info.attempt > 1) await probe(store, staged);
     const paths = await pathSets.take(store, staged, checkpoint);
     const pass = new Pass(checkpoint, paths);
     const kept = encoders.pop() ?? new ChunkEncoder();
-    const { requests, obstacle, rejection } = await readPages(
-      upstream,
+    const { obstacle, rejection } = await readPages(
+      counted,
       range,
       { pass, kept },
       {
@@ -130,8 +138,7 @@ async function readChunk(
         cancel: Context.current().cancellationSignal,
       },
     );
-    const paceMs = requestsPerHour === undefined ? 0 : Math.ceil((requests * HOUR_MS) / requestsPerHour);
-    if (rejection) throw rejectedFailure(rejection, paceMs > 0 ? new Date(now() + paceMs).toISOString() : undefined);
+    if (rejection) throw rejectedFailure(rejection, nextRequestAt());
     if (shutdownSignal.aborted && pass.pages === checkpoint.pages && !obstacle) {
       // Nothing was learned of the upstream: another worker asks, and the workflow never hears of this one.
       throw ApplicationFailure.retryable('The worker stopped before a page came', 'WorkerStopped');
@@ -142,8 +149,9 @@ async function readChunk(
     kept.clear();
     encoders.push(kept);
     const pages = next.pages - checkpoint.pages;
-    return { checkpoint: next, pages, requests, obstacle, paceMs, requestsPerHour: requestsPerHour ?? null };
-  });
+    return { checkpoint: next, pages, requests, obstacle, paceMs: paceMs(), requestsPerHour: requestsPerHour ?? null };
+  };
+  return beating(() => reported(reading, nextRequestAt));
 }
 
 /** Beats while the work goes on, so that a dead worker is noticed and a cancellation arrives. */
@@ -176,8 +184,22 @@ function rejectedFailure(
   return ApplicationFailure.create({ type: FAILURE.exportRejected, message, nonRetryable: true, details });
 }
 
-/** Turns what went wrong into the failure that the workflow decides by; all else is tried again by Temporal. */
-async function reported<T>(work: () => Promise<T>): Promise<T> {
+/** A failure that nobody foresaw: tried again by the workflow, which keeps the pace, and not for ever. */
+function unforeseenFailure(error: unknown, nextRequestAt?: string): ApplicationFailure {
+  const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const details = nextRequestAt === undefined ? [] : [{ nextRequestAt }];
+  const cause = error instanceof Error ? error : undefined;
+  return ApplicationFailure.create({
+    type: FAILURE.exportFailed,
+    message,
+    nonRetryable: true,
+    details,
+    ...(cause && { cause }),
+  });
+}
+
+/** Turns what went wrong into the failure that the workflow decides by. */
+async function reported<T>(work: () => Promise<T>, nextRequestAt?: () => string | undefined): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -191,6 +213,7 @@ async function reported<T>(work: () => Promise<T>): Promise<T> {
       });
     }
     if (error instanceof StagingSpoiledError) throw ApplicationFailure.nonRetryable(error.message, 'StagingSpoiled');
-    throw error;
+    if (error instanceof ApplicationFailure || Context.current().cancellationSignal.aborted) throw error;
+    throw unforeseenFailure(error, nextRequestAt?.());
   }
 }

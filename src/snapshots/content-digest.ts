@@ -1,7 +1,8 @@
-import { hash } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { PathHash } from './path-set.js';
 
 const LANES = 8;
+const PATH_KEY_BYTES = 16;
 
 /** One row of a snapshot, counts whole. */
 export interface VisitorRow {
@@ -11,9 +12,14 @@ export interface VisitorRow {
   total: number;
 }
 
-/** Names a path in a `PathSet`. */
-export function pathHash(path: string): PathHash {
-  const digest = sha256(path);
+/** A key for the hashes of one pass: whoever chooses paths can't choose where they fall, nor make two of them fall together. */
+export function newPathKey(): string {
+  return randomBytes(PATH_KEY_BYTES).toString('hex');
+}
+
+/** Names a path in a `PathSet` whose hashes all have this key. */
+export function pathHash(key: string, path: string): PathHash {
+  const digest = sha256(key + path);
   return { high: word(digest, 0), low: word(digest, 4) };
 }
 

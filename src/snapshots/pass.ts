@@ -2,7 +2,7 @@
 import type { Drift, DriftKind, VisitorTotals } from '../contract.js';
 import { isSameTotals, type PassCheckpoint } from '../pass-checkpoint.js';
 import type { VisitorPage } from '../upstream/upstream.js';
-import { ContentDigest, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
+import { ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
 import type { PathHash, PathSet } from './path-set.js';
 
 /** Takes the rows that a pass keeps, in order. */
@@ -18,7 +18,8 @@ export class Pass {
   readonly #digest: ContentDigest;
 
   constructor(checkpoint: PassCheckpoint, paths: PathSet) {
-    this.#state = { ...checkpoint };
+    // The key lasts as long as there are hashes made with it: in staging, and in the sets of other workers.
+    this.#state = { ...checkpoint, ...(checkpoint.chunks === 0 && { pathKey: newPathKey() }) };
     this.#paths = paths;
     this.#digest = new ContentDigest(checkpoint.content, checkpoint.order);
   }
@@ -101,7 +102,7 @@ export class Pass {
   #keepNew(rows: readonly VisitorRow[], from: number, kept: KeptRows): void {
     for (let i = from; i < rows.length; i++) {
       const row = rows[i] as VisitorRow;
-      const hash = pathHash(row.path);
+      const hash = pathHash(this.#state.pathKey, row.path);
       if (this.#paths.add(hash)) {
         this.#digest.add(row);
         kept.add(row, hash);

@@ -1,4 +1,4 @@
-/** The first 64 bits of a path's SHA-256, as two halves. */
+/** The first 64 bits of a path's keyed SHA-256, as two halves. */
 export interface PathHash {
   high: number;
   low: number;
@@ -6,7 +6,7 @@ export interface PathHash {
 
 const BLOCK_BITS = 13;
 const BLOCK_SLOTS = 1 << BLOCK_BITS;
-/** Slots behind the last home, for what does not fit before: at this load more are never needed. */
+/** Slots behind the last home, for what does not fit before; where they run out, a block is added. */
 const MARGIN_SLOTS = 256;
 const MAX_LOAD = 0.85;
 const GROWTH = 1 / 8;
@@ -22,12 +22,13 @@ const HASHES = 2 ** 32;
 export class PathSet {
   readonly #blocks = [new Uint32Array(2 * BLOCK_SLOTS)];
   #size = 0;
+  #margin = MARGIN_SLOTS;
 
   /** Adds a path; false where it was there before. */
   add({ high, low }: PathHash): boolean {
     if (!this.#insert(high, high === 0 && low === 0 ? 1 : low)) return false;
     this.#size++;
-    if (this.#size > MAX_LOAD * this.#homes() || this.#isTaken(this.#slots() - 1)) this.#grow();
+    if (this.#size > MAX_LOAD * this.#homes()) this.#grow();
     return true;
   }
 
@@ -36,7 +37,7 @@ export class PathSet {
   }
 
   #homes(): number {
-    return this.#slots() - MARGIN_SLOTS;
+    return this.#slots() - this.#margin;
   }
 
   #insert(high: number, low: number): boolean {
@@ -104,8 +105,14 @@ export class PathSet {
     return block[at] !== 0 || block[at + 1] !== 0;
   }
 
+  /** Hashes that crowd at the end, as only chosen ones would, lengthen the margin. */
   #blockOf(slot: number): Uint32Array {
-    return this.#blocks[slot >>> BLOCK_BITS] as Uint32Array;
+    const known = this.#blocks[slot >>> BLOCK_BITS];
+    if (known) return known;
+    const added = new Uint32Array(2 * BLOCK_SLOTS);
+    this.#blocks.push(added);
+    this.#margin += BLOCK_SLOTS;
+    return added;
   }
 }
 

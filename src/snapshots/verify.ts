@@ -1,7 +1,7 @@
 /** Whether a snapshot's files are what its manifest says. */
 import type { SnapshotManifest } from '../contract.js';
 import { readFoundManifest, type FoundSnapshot } from './catalog.js';
-import { ContentDigest, pathHash, sha256Hex } from './content-digest.js';
+import { ContentDigest, newPathKey, pathHash, sha256Hex } from './content-digest.js';
 import { snapshotId } from './manifest.js';
 import { PathSet } from './path-set.js';
 import { readRows } from './read-rows.js';
@@ -81,6 +81,7 @@ class Content {
   repeated = 0;
   readonly #digest = new ContentDigest();
   readonly #paths = new PathSet();
+  readonly #key = newPathKey();
 
   /** As in the checkpoint of a pass: empty before its first row. */
   get digest(): string {
@@ -92,7 +93,7 @@ class Content {
     for await (const { path, human, ai, total, length } of readRows(bytes)) {
       for (let i = 0; i < length; i++) {
         const name = path[i] as string;
-        if (!this.#paths.add(pathHash(name))) this.repeated++;
+        if (!this.#paths.add(pathHash(this.#key, name))) this.repeated++;
         this.#digest.add({ path: name, human: Number(human[i]), ai: Number(ai[i]), total: Number(total[i]) });
       }
       this.rows += length;

@@ -2,6 +2,9 @@ import { ActivityCancellationType, proxyActivities, workflowInfo } from '@tempor
 import type { ExportActivities } from '../activities/visitor-export.js';
 import { exportTaskQueue } from '../contract.js';
 
+/** Tries of an activity before its failure reaches the workflow. */
+export const MOST_ATTEMPTS = 3;
+
 /** What a window's writer asks of the export workers. */
 export function exportActivities(): Pick<ExportActivities, 'prepareWindow' | 'readChunk' | 'publishSnapshot'> {
   const taskQueue = exportTaskQueue(workflowInfo().taskQueue);
@@ -10,8 +13,8 @@ export function exportActivities(): Pick<ExportActivities, 'prepareWindow' | 're
     heartbeatTimeout: '20 seconds',
     // A run that ends while its activity still writes would leave rows behind its sweep, and meet the window's next writer.
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    // What is known to be pointless is not tried again; a bug or a dead worker is, for ever.
-    retry: { maximumInterval: '1 minute' },
+    // For workers that stop or die; all else the workflow decides, within the pace.
+    retry: { maximumInterval: '1 minute', maximumAttempts: MOST_ATTEMPTS },
   } as const;
   // A chunk reads for a minute; its last page and its writing take a little longer, up to four minutes where the store is silent.
   const short = { ...shared, startToCloseTimeout: '6 minutes' } as const;

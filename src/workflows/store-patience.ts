@@ -1,21 +1,48 @@
-import { ApplicationFailure, sleep } from '@temporalio/workflow';
+import { ActivityFailure, ApplicationFailure, isCancellation, sleep } from '@temporalio/workflow';
 import { FAILURE } from '../contract.js';
-import { failureOf } from './export-failure.js';
+import { failureOf, nextRequestAfter } from './export-failure.js';
 
-const STORE_PATIENCE_MS = 10 * 60_000;
-const STORE_WAIT_MS = { first: 1_000, longest: 60_000 };
+/** What may pass is waited for so long, and tried again after waits that double. */
+interface Patience {
+  type: string;
+  ms: number;
+  longestWaitMs: number;
+}
 
-/** Lets a store that refuses recover for ten minutes; `probe` is true where it just refused. */
-export async function inStore<T>(work: (probe: boolean) => Promise<T>): Promise<T> {
-  let since: number | null = null;
-  for (let waitMs = STORE_WAIT_MS.first; ; waitMs = Math.min(2 * waitMs, STORE_WAIT_MS.longest)) {
+/** How a caller of `patiently` takes part in its waits. */
+export interface Waiting {
+  /** Told why there is a wait. */
+  tell: (trouble: string) => void;
+  /** What the pace asks for after an attempt of which nobody knows how many requests it made. */
+  unknownPaceMs?: number;
+}
+
+const FIRST_WAIT_MS = 1_000;
+const STORE: Patience = { type: FAILURE.snapshotStoreFailed, ms: 10 * 60_000, longestWaitMs: 60_000 };
+const UNFORESEEN: Patience = { type: FAILURE.exportFailed, ms: 24 * 3_600_000, longestWaitMs: 5 * 60_000 };
+/** What the callers decide by. */
+const DECIDED: readonly string[] = [FAILURE.exportRejected, 'StagingSpoiled'];
+
+/** Lets a store that refuses recover for ten minutes, and whatever nobody foresaw for a day; `probe` is true where the store just refused. */
+export async function patiently<T>(
+  work: (probe: boolean) => Promise<T>,
+  { tell, unknownPaceMs = 0 }: Waiting,
+): Promise<T> {
+  const since = new Map<Patience, number>();
+  for (let [waitMs, probe] = [FIRST_WAIT_MS, false]; ; waitMs *= 2) {
     try {
-      return await work(since !== null);
+      return await work(probe);
     } catch (error) {
-      if (failureOf(error)?.type !== FAILURE.snapshotStoreFailed) throw error;
-      since ??= Date.now();
-      if (Date.now() - since >= STORE_PATIENCE_MS) throw error;
-      await sleep(waitMs);
+      const patience = patienceWith(error);
+      if (!patience) throw error;
+      const first = since.get(patience) ?? Date.now();
+      since.set(patience, first);
+      if (Date.now() - first >= patience.ms) throw patience === STORE ? error : exportFailure(error);
+      probe = patience === STORE;
+      waitMs = Math.min(waitMs, patience.longestWaitMs);
+      tell(reasonOf(error));
+      const paceMs = failureOf(error) ? nextRequestAfter(error) - Date.now() : unknownPaceMs;
+      await sleep(Math.max(waitMs, paceMs));
     }
   }
 }
@@ -28,4 +55,29 @@ export function storeFailure(message: string, details: { operation: string; erro
     nonRetryable: true,
     details: [details],
   });
+}
+
+function patienceWith(error: unknown): Patience | null {
+  if (!(error instanceof ActivityFailure) || isCancellation(error)) return null;
+  const type = failureOf(error)?.type ?? '';
+  if (type === STORE.type) return STORE;
+  return DECIDED.includes(type) ? null : UNFORESEEN;
+}
+
+function exportFailure(error: unknown): ApplicationFailure {
+  const reason = reasonOf(error);
+  const nextRequestAt = nextRequestAfter(error);
+  const details = [
+    { error: reason, ...(nextRequestAt > 0 && { nextRequestAt: new Date(nextRequestAt).toISOString() }) },
+  ];
+  const message = `The export failed for 24 hours, though neither upstream nor store refused: ${reason}`;
+  return ApplicationFailure.create({ type: FAILURE.exportFailed, message, nonRetryable: true, details });
+}
+
+/** A worker that died tells nothing but that it is silent. */
+function reasonOf(error: unknown): string {
+  const failure = failureOf(error);
+  if (failure) return failure.message;
+  const { cause, message } = error as Error;
+  return `the worker died or fell silent (${cause instanceof Error ? cause.message : message})`;
 }

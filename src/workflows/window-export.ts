@@ -19,9 +19,9 @@ import {
 import { driftOf, NEW_PASS } from '../pass-checkpoint.js';
 import { notTakenWaitMs } from '../poll-plan.js';
 import { windowDetails } from './export-details.js';
-import { exportActivities, lastActivities } from './export-activities.js';
+import { exportActivities, lastActivities, MOST_ATTEMPTS } from './export-activities.js';
 import { failureOf } from './export-failure.js';
-import { inStore, storeFailure } from './store-patience.js';
+import { patiently, storeFailure } from './store-patience.js';
 import { newWindowRun, type WindowRun } from './window-run.js';
 
 export interface WindowResult {
@@ -31,6 +31,8 @@ export interface WindowResult {
 }
 
 const MOST_SPOILED = 3;
+/** A paced chunk is five minutes' worth of requests; attempts that end with their worker may have made them all. */
+const UNKNOWN_PACE_MS = MOST_ATTEMPTS * 5 * 60_000;
 const UPSTREAM_PATIENCE_MS = 24 * 3_600_000;
 /** Continue-as-new well before the server's limit of 51,200 events, so that a replay stays short. */
 const MOST_EVENTS = 5_000;
@@ -66,7 +68,7 @@ class WindowWriter {
   async run(goOn: (data: WindowRun) => Promise<never>): Promise<WindowResult> {
     const data = this.#data;
     if (this.#isNew) {
-      const { expectedRows } = await inStore(() => this.#activities.prepareWindow({ range: this.#range }));
+      const { expectedRows } = await this.#patiently(() => this.#activities.prepareWindow({ range: this.#range }));
       data.expectedRows = expectedRows;
     }
     for (;;) {
@@ -101,7 +103,7 @@ class WindowWriter {
     const { run, pass, checkpoint, repeatsLeft, failures } = this.#data;
     const situation = { willRepeat: repeatsLeft > 0, isUpstreamFailing: failures > 0 };
     const input = { range: this.#range, run, pass, checkpoint, ...situation };
-    return this.#orAnew(() => inStore((probeStore) => this.#activities.readChunk({ ...input, probeStore })));
+    return this.#orAnew(() => this.#patiently((probeStore) => this.#activities.readChunk({ ...input, probeStore })));
   }
 
   /** Publishes the pass; null where it had to begin anew. */
@@ -109,7 +111,16 @@ class WindowWriter {
     const { run, pass, checkpoint, before, passStartedAt } = this.#data;
     const finished = { range: this.#range, run, pass, checkpoint, drift: driftOf(checkpoint, before) };
     const exportedAt = new Date(passStartedAt).toISOString();
-    return this.#orAnew(() => inStore(() => this.#activities.publishSnapshot({ ...finished, exportedAt })));
+    return this.#orAnew(() => this.#patiently(() => this.#activities.publishSnapshot({ ...finished, exportedAt })));
+  }
+
+  #patiently<T>(work: (probe: boolean) => Promise<T>): Promise<T> {
+    const data = this.#data;
+    const tell = (trouble: string) => {
+      data.trouble = trouble;
+      this.#show();
+    };
+    return patiently(work, { tell, unknownPaceMs: data.requestsPerHour === null ? 0 : UNKNOWN_PACE_MS });
   }
 
   /** Begins the pass anew where its staged rows are lost or not the ones that were read. */

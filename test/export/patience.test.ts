@@ -137,6 +137,35 @@ test('a store that refuses for ten minutes fails the run as SnapshotStoreFailed,
   expect(ms).toBeLessThan(15 * MINUTE_MS);
 });
 
+test('an error that nobody foresaw is tried again within the pace, and fails the run as ExportFailed after 24 hours', async () => {
+  let requests = 0;
+  const getVisitors = async () => {
+    requests++;
+    throw new TypeError('the page is too odd');
+  };
+  const range = rangeOf(setUp);
+  const upstream = { ...setUp.upstream, getVisitors };
+  const overrides = { requestsPerHour: 12, upstream };
+  const { type, message } = await withWorkers(setUp, () => failureOfRun(runExport(setUp, range)), overrides);
+  const ms = await durationOf(setUp, range);
+  expect([type, message]).toEqual(['ExportFailed', expect.stringContaining('the page is too odd')]);
+  expect(ms).toBeGreaterThanOrEqual(24 * HOUR_MS);
+  expect(ms).toBeLessThan(25 * HOUR_MS);
+  expect(requests).toBeLessThanOrEqual(25 * 12);
+  expect(await topFolders(setUp)).toEqual([]);
+});
+
+test('an error that passes within a day costs no snapshot', async () => {
+  let failures = 0;
+  const getVisitors: typeof setUp.upstream.getVisitors = async (...args) => {
+    if (++failures <= 5) throw new TypeError('not now');
+    return setUp.upstream.getVisitors(...args);
+  };
+  const upstream = { ...setUp.upstream, getVisitors };
+  const result = await withWorkers(setUp, () => runExport(setUp, rangeOf(setUp)), { upstream });
+  expect(result.snapshots[0]).toMatchObject({ rows: 2_600, consistent: true });
+});
+
 test('an export of weeks goes on over continue-as-new, row for row', async () => {
   const rows = 120_000;
   await setUp.sandbox.setVisitors({ rows });

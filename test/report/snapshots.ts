@@ -25,7 +25,7 @@ export async function putDay(store: SnapshotStore, projectId: string, day: MadeD
   const batch = new RowBatch();
   const digest = new ContentDigest();
   for (const row of rows) {
-    batch.add(row, pathHash(row.path));
+    batch.add(row, pathHash('', row.path));
     digest.add(row);
   }
   const totals = day.totals ?? { human: sum(rows, 'human'), ai: sum(rows, 'ai'), total: sum(rows, 'total') };
