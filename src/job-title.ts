@@ -1,4 +1,5 @@
 import { utf8Bytes } from './job-input.js';
+import { codeBlock, plainMarkdown } from './markdown.js';
 
 /** Temporal shows at most this much of a summary, in bytes of UTF-8. */
 const SUMMARY_BYTES = 200;
@@ -10,17 +11,22 @@ interface TitledInput {
   jobId?: string | null;
 }
 
-/** One line that names a job wherever Temporal lists it: the project and the prompt's first line, at most 200 bytes. */
+/** One line that names a job: the project and the prompt's first line, at most 200 bytes. */
 export function jobTitle({ projectId, prompt, jobId }: TitledInput): string {
   const subject = prompt ? firstLine(prompt) : `job ${jobId ?? ''}`;
   return shorten(`${projectId}: ${subject}`, SUMMARY_BYTES);
 }
 
+/** The title wherever Temporal lists the job, as Markdown of at most 200 bytes. */
+export function jobSummary(input: TitledInput): string {
+  return plainMarkdown(jobTitle(input), SUMMARY_BYTES);
+}
+
 /** Markdown for a job's page in the Temporal web UI: what was asked for, as known before the workflow runs. */
 export function jobDetails({ projectId, prompt, jobId }: TitledInput): string {
-  const project = `**Project** ${inlineCode(projectId)}`;
-  if (!prompt) return `${project}\n\n**Attached to job** ${inlineCode(jobId ?? '')}`;
-  return `${project}\n\n**Prompt**\n\n${indented(shorten(prompt, DETAILS_PROMPT_BYTES))}`;
+  const project = `**Project** ${plainMarkdown(projectId)}`;
+  if (!prompt) return `${project}\n\n**Attached to job** ${plainMarkdown(jobId ?? '')}`;
+  return `${project}\n\n**Prompt**\n\n${codeBlock(shorten(prompt, DETAILS_PROMPT_BYTES))}`;
 }
 
 function firstLine(text: string): string {
@@ -38,16 +44,4 @@ function shorten(text: string, bytes: number): string {
     kept += character;
   }
   return `${kept}…`;
-}
-
-/** An indented block: nothing in a prompt can close it, as it could a fence. */
-function indented(text: string): string {
-  return text
-    .split(/\r\n|\r|\n/)
-    .map((line) => `    ${line}`)
-    .join('\n');
-}
-
-function inlineCode(text: string): string {
-  return `\`${text.replaceAll('`', "'")}\``;
 }

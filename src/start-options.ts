@@ -12,7 +12,7 @@ import {
 } from './contract.js';
 import { inputHash } from './input-hash.js';
 import { InvalidInputError, parseJobInput } from './job-input.js';
-import { jobDetails, jobTitle } from './job-title.js';
+import { jobDetails, jobSummary } from './job-title.js';
 
 /** Temporal takes workflow ids of up to 1,000 bytes; the rest is for the project. */
 const KEY_BYTES = 700;
@@ -60,7 +60,7 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
       { key: PROJECT, value: projectId },
       { key: PHASE, value: phase },
     ]),
-    staticSummary: jobTitle({ projectId, prompt, jobId }),
+    staticSummary: jobSummary({ projectId, prompt, jobId }),
     staticDetails: jobDetails({ projectId, prompt, jobId }),
     workflowIdReusePolicy: 'REJECT_DUPLICATE',
   };

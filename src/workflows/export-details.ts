@@ -1,12 +1,15 @@
 import type { VisitorExportRange } from '../contract.js';
+import { plainMarkdown } from '../markdown.js';
 import type { WindowRun } from './window-run.js';
 
 const PAGE_ROWS = 249; // 250, one of which is the page's before
 const HOUR_MS = 3_600_000;
+/** A summary holds 200 bytes. */
+const PROJECT_BYTES = 150;
 
-/** One line that names an export wherever Temporal lists it. */
+/** One line that names an export wherever Temporal lists it, as Markdown. */
 export function windowTitle({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
-  return `Visitors of ${shortened(projectId)}, ${dateFrom}..${dateTo}`;
+  return `Visitors of ${plainMarkdown(projectId, PROJECT_BYTES)}, ${dateFrom}..${dateTo}`;
 }
 
 /** Markdown for an export's page in the web UI: how far it is, and what it waits for. */
@@ -18,7 +21,7 @@ export function windowDetails(range: VisitorExportRange, run: WindowRun, now: nu
     `**Pass ${pass}**: ${grouped(checkpoint.pages)} pages, ${grouped(checkpoint.rows)} rows${about}`,
     ...paceLine(run),
     ...(run.before ? [`**Repeated**: ${run.before.drift?.kind} at row ${run.before.drift?.offset}`] : []),
-    ...(trouble ? [`**Waits**: ${trouble}`] : []),
+    ...(trouble ? [`**Waits**: ${plainMarkdown(trouble)}`] : []),
     ...(run.notBefore > now ? [`**Next request**: ${new Date(run.notBefore).toISOString()}`] : []),
   ];
   return lines.join('\n\n');
@@ -38,10 +41,4 @@ function hours(ms: number): string {
 
 function grouped(count: number): string {
   return count.toLocaleString('en-US');
-}
-
-// A summary holds 200 bytes.
-function shortened(projectId: string): string {
-  const first = projectId.slice(0, 40);
-  return first.length < projectId.length ? `${first.toWellFormed()}…` : first;
 }

@@ -1,6 +1,7 @@
 /** The current details of a job in the Temporal web UI, as Markdown. */
 import { workflowInfo } from '@temporalio/workflow';
 import type { FollowUpStatus } from '../contract.js';
+import { codeBlock, linkMarkdown, plainMarkdown } from '../markdown.js';
 import type { JobRun } from './job-run.js';
 
 /** The web UI shows so many follow-ups; the query has them all. */
@@ -10,13 +11,13 @@ const MOST_LISTED = 20;
 export function jobDetails(run: JobRun): string {
   const { data, phase } = run;
   return [
-    `**${plain(data.title)}**`,
+    `**${plainMarkdown(data.title)}**`,
     '',
     `- phase: **${phase}**`,
-    `- job: ${data.jobId === null ? 'not created yet' : plain(data.jobId)}${data.job ? `, upstream status **${plain(data.job.status.slice(0, 64))}**` : ''}`,
-    `- pull request: ${data.job?.prLink ? plain(data.job.prLink) : 'none'}`,
+    `- job: ${data.jobId === null ? 'not created yet' : plainMarkdown(data.jobId)}${data.job ? `, upstream status **${plainMarkdown(data.job.status.slice(0, 64))}**` : ''}`,
+    `- pull request: ${data.job?.prLink ? linkMarkdown(data.job.prLink) : 'none'}`,
     `- last change: ${new Date(data.lastChangeAt).toISOString()}`,
-    ...(data.trouble === null ? [] : [`- trouble: ${plain(data.trouble)}`]),
+    ...(data.trouble === null ? [] : [`- trouble: ${plainMarkdown(data.trouble)}`]),
     ...attention(run),
     ...followUpLines(run.followUps.statuses()),
   ].join('\n');
@@ -25,21 +26,18 @@ export function jobDetails(run: JobRun): string {
 function attention({ data, spec }: JobRun): string[] {
   const { unknown } = data;
   if (!unknown) return [];
-  const what = unknown.kind === 'create' ? 'the create' : `follow-up ${plain(unknown.followUpId ?? '')}`;
+  const what = unknown.kind === 'create' ? 'the create' : `follow-up ${plainMarkdown(unknown.followUpId ?? '')}`;
   const check =
     unknown.kind === 'create'
-      ? `look in project ${plain(spec.projectId)} upstream for a job with this prompt, created about then`
-      : `look at job ${plain(data.jobId ?? '')} upstream for this message`;
+      ? `look in project ${plainMarkdown(spec.projectId)} upstream for a job with this prompt, created about then`
+      : `look at job ${plainMarkdown(data.jobId ?? '')} upstream for this message`;
   const choices = unknown.kind === 'create' ? '`adopt` (with its --job-id)' : '`delivered`';
   return [
     '',
-    `**Needs attention** since ${unknown.since}: nobody knows whether ${what} arrived (${plain(unknown.reason)}).`,
+    `**Needs attention** since ${unknown.since}: nobody knows whether ${what} arrived (${plainMarkdown(unknown.reason)}).`,
     `To check: ${check}. It is there: ${choices}; it is not: \`retry\`; give up: \`abandon\`. For example:`,
     '',
-    '```',
-    `agent-jobs resolve ${shellWord(workflowInfo().workflowId)} retry \\`,
-    `  --since ${unknown.since}`,
-    '```',
+    codeBlock(`agent-jobs resolve ${shellWord(workflowInfo().workflowId)} retry \\\n  --since ${unknown.since}`),
   ];
 }
 
@@ -51,13 +49,10 @@ function followUpLines(followUps: FollowUpStatus[]): string[] {
     '',
     `Follow-ups${hidden > 0 ? ` (the last ${MOST_LISTED} of ${followUps.length})` : ''}:`,
     '',
-    ...shown.map(({ id, state, error }) => `- ${plain(id)}: ${state}${error ? ` (${plain(error)})` : ''}`),
+    ...shown.map(
+      ({ id, state, error }) => `- ${plainMarkdown(id)}: ${state}${error ? ` (${plainMarkdown(error)})` : ''}`,
+    ),
   ];
-}
-
-/** Text from outside must not act as Markdown. */
-function plain(text: string): string {
-  return text.replace(/\p{Cc}+/gu, ' ').replace(/[\\`*_[\]<>|]/g, '\\$&');
 }
 
 function shellWord(text: string): string {

@@ -2,6 +2,7 @@
 import { ActivityFailure, proxyActivities, workflowInfo } from '@temporalio/workflow';
 import type { JobActivities, WriteResult } from '../activities/index.js';
 import { FAILURE, type UnknownOutcomeDetails } from '../contract.js';
+import { plainMarkdown } from '../markdown.js';
 import { notTakenWaitMs, resendWaitMs } from '../poll-plan.js';
 import type { JobRun } from './job-run.js';
 import type { WriteProgress } from './run-data.js';
@@ -150,7 +151,7 @@ async function waitToSend(run: JobRun, turn: Turn, write: WriteProgress): Promis
   const { data } = run;
   const mayExpire = write.kind === 'create' && write.unknownSends === 0;
   const wakeAt = mayExpire ? Math.min(write.notBefore, data.deadlineAt) : write.notBefore;
-  await turn.until(turn.isOver, wakeAt - Date.now(), `Send again: ${data.trouble ?? 'not taken'}`.slice(0, 150));
+  await turn.until(turn.isOver, wakeAt - Date.now(), `Send again: ${plainMarkdown(data.trouble ?? 'not taken', 150)}`);
   if (mayExpire && write.notBefore > Date.now() && Date.now() >= data.deadlineAt) data.hasExpired = true;
 }
 

@@ -183,6 +183,14 @@ export const MUTANTS: Mutant[] = [
     test: 'test/snapshots/publish.test.ts',
     title: 'a run that dies before the parquet is replaced leaves the snapshot as it was',
   },
+  {
+    name: 'a prompt that is HTML in the web UI',
+    file: 'src/markdown.ts',
+    find: '}[<|~$]|',
+    replace: '}[|~$]|',
+    test: 'test/worker/web-ui.test.ts',
+    title: 'acts as nothing in a job’s summary',
+  },
 ];
 
 /** The list as Markdown, for docs/guarantees.md. */

@@ -1,0 +1,210 @@
+import { randomUUID } from 'node:crypto';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { followUpSignal, jobStateQuery, pollNowSignal, type AgentJobInput } from '../../src/contract.js';
+import type { DevServer } from '../../src/embedded/dev-server.js';
+import { agentJobStartOptions } from '../../src/start-options.js';
+import { RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { windowDetails, windowTitle } from '../../src/workflows/export-details.js';
+import { newWindowRun } from '../../src/workflows/window-run.js';
+import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { startJobBench } from '../support/job-bench.js';
+import { ObservedUpstream } from '../support/observed-upstream.js';
+import { asRead, renderedMarkdown, tagsIn, textIn } from '../support/web-ui.js';
+
+let own: DevServer;
+let server: TestServer;
+beforeAll(async () => {
+  own = await startPrivateDevServer({ ui: true });
+  server = await connectTo(own);
+}, 120_000);
+afterAll(async () => {
+  await server.close();
+  await own.stop();
+});
+
+const rendered = (markdown: string) => renderedMarkdown(own.uiUrl!, markdown);
+
+/** What Markdown, HTML, links and the web UI's own placeholders are made of. */
+const PARTS = [
+  ...['<img src=x onerror=alert(1)>', '<style>*{display:none}</style>', '<script>', '</script>', '<!--', '-->', '</p>'],
+  ...['<a href="/x">/x</a>', '[x](javascript:alert(1))', '![x](http://a.b/c)', '[a]: http://a.b', '[^1]:', '^[x]'],
+  ...['http://a.example/b', 'https://a.example', 'HTTPS://a.b', 'ftp://a.b', 'mailto:a@b.c', 'www.a.b', 'file:///etc'],
+  ...[
+    '*',
+    '**',
+    '_',
+    '__',
+    '`',
+    '```',
+    '~~',
+    '~~~',
+    '$',
+    '$$',
+    '#',
+    '> ',
+    '- ',
+    '+ ',
+    '1. ',
+    '2) ',
+    ': ',
+    '===',
+    '---',
+    '--',
+  ],
+  ...[
+    '|',
+    '|-|-|',
+    '{#id}',
+    '{workflowId}',
+    '{namespace}',
+    '\\',
+    '/',
+    '1/2',
+    '(c)',
+    '(tm)',
+    '&lt;',
+    '&#60;',
+    '&amp;',
+    '&',
+  ],
+  ...[
+    '<',
+    '>',
+    '[',
+    ']',
+    '(',
+    ')',
+    '!',
+    '{',
+    '}',
+    '"',
+    "'",
+    '.',
+    ',',
+    ';',
+    ':',
+    '\t',
+    ' ',
+    '\u0000',
+    'a',
+    'snake_case',
+    'é',
+    '😀',
+  ],
+];
+const hostile = fc
+  .array(fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...PARTS) }, fc.string({ maxLength: 4, unit: 'grapheme' })), {
+    minLength: 1,
+    maxLength: 12,
+  })
+  .map((parts) => parts.join(''))
+  .filter((text) => text.trim() !== '');
+const RUNS = { numRuns: 400, endOnFailure: true };
+
+const jobOf = (input: Partial<AgentJobInput>) =>
+  agentJobStartOptions({ projectId: 'p', ...input } as AgentJobInput, { key: 'k' });
+
+describe('text from outside in the web UI', { timeout: 240_000 }, () => {
+  test('acts as nothing in a job’s summary, and reads as it was written', async () => {
+    const check = async (prompt: string) => {
+      const { staticSummary } = jobOf({ prompt });
+      expect(Buffer.byteLength(staticSummary)).toBeLessThanOrEqual(200);
+      const html = await rendered(staticSummary);
+      expect(new Set(tagsIn(html))).toEqual(new Set(['p']));
+      const first = asRead(`p: ${prompt.trimStart().split(/[\r\n]/)[0]!}`);
+      const shown = textIn(html);
+      const isCut = shown.endsWith('…');
+      expect(isCut ? first.slice(0, shown.length - 1).trim() : first).toBe(isCut ? shown.slice(0, -1).trim() : shown);
+    };
+    await fc.assert(fc.asyncProperty(hostile, check), RUNS);
+  });
+
+  test('acts as nothing in a job’s details, each line a line of one block of code', async () => {
+    const lines = fc.array(hostile, { minLength: 1, maxLength: 4 }).map((all) => all.join('\n'));
+    const check = async (prompt: string) => {
+      const html = await rendered(jobOf({ prompt }).staticDetails);
+      expect(tagsIn(html).filter((tag) => tag !== 'p' && tag !== 'strong')).toEqual(['pre', 'code', 'code', 'pre']);
+      expect(html).not.toContain('{workflowId}');
+    };
+    await fc.assert(fc.asyncProperty(lines, check), RUNS);
+  });
+
+  test('acts as nothing in the names of projects and jobs, and in what an export waits for', async () => {
+    const check = async (text: string) => {
+      const range = { projectId: text, dateFrom: '2026-01-01', dateTo: '2026-01-02' };
+      const run = { ...newWindowRun('run'), trouble: text };
+      expect(new Set(tagsIn(await rendered(windowTitle(range))))).toEqual(new Set(['p']));
+      expect(Buffer.byteLength(windowTitle(range))).toBeLessThanOrEqual(200);
+      expect(new Set(tagsIn(await rendered(windowDetails(range, run, 0))))).toEqual(new Set(['p', 'strong']));
+      if (/\p{Cc}/u.test(text) || text.length > 50 || /^\.+$/.test(text)) return;
+      const { staticSummary, staticDetails } = jobOf({ projectId: text, jobId: text });
+      expect(new Set(tagsIn(await rendered(staticSummary)))).toEqual(new Set(['p']));
+      expect(new Set(tagsIn(await rendered(staticDetails)))).toEqual(new Set(['p', 'strong']));
+    };
+    await fc.assert(fc.asyncProperty(hostile, check), RUNS);
+  });
+
+  test('stays readable as it is where nothing renders it', () => {
+    const summary = (prompt: string) => jobOf({ projectId: 'shop', prompt }).staticSummary;
+    expect(summary('Fix the login, e.g. in src/auth.ts (see #12)!')).toBe(
+      'shop: Fix the login, e.g. in src/auth.ts (see #12)!',
+    );
+    expect(summary('snake_case, 1.5 hours, a-b, R&D: 5 > 4')).toBe('shop: snake_case, 1.5 hours, a-b, R&D: 5 > 4');
+    expect(summary('a'.repeat(300))).toBe(`shop: ${'a'.repeat(191)}…`);
+    expect(Buffer.byteLength(summary('<😀'.repeat(100)))).toBeLessThanOrEqual(200);
+  });
+});
+
+test('nothing that callers and the upstream say becomes an element on a job’s page', { timeout: 120_000 }, async () => {
+  const evil =
+    '<img src=x onerror=alert(1)> <style>*{}</style> [x](javascript:alert(1)) https://evil.example **b** {workflowId}';
+  const upstream = new ObservedUpstream();
+  upstream.createAnswer = { id: `job ${evil}` } as object;
+  upstream.show = () => ({ status: `st ${evil}`, prLink: `javascript:alert(1)//${evil}` });
+  upstream.messageFaults.push(new RejectedError('refused', 400, evil), new UnknownOutcomeError(`lost ${evil}`));
+  const bench = await startJobBench(server, upstream);
+  const workflowId = `${randomUUID()}\n\`\`\`\n<img src=x>\n\n<style></style>`;
+  const input = { projectId: `p ${evil}`, prompt: evil, polling: { min: 1_000 } };
+  const options = agentJobStartOptions(input, { workflowId, taskQueue: bench.taskQueue });
+  const handle = await server.client.workflow.start('agentJob', options);
+  try {
+    await handle.signal(followUpSignal, { prompt: 'one', id: `# first ${evil}` });
+    await handle.signal(followUpSignal, { prompt: 'two', id: `1. second ${evil}` });
+    await expect
+      .poll(async () => (await handle.query(jobStateQuery)).phase, { timeout: 30_000 })
+      .toBe('needsAttention');
+    await handle.signal(pollNowSignal);
+    await expect
+      .poll(async () => (await handle.query(jobStateQuery)).job?.status, { timeout: 30_000 })
+      .toContain('st <img');
+    const { currentDetails } = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
+    // As the page does before it renders.
+    const html = await rendered(currentDetails.replace(/\{workflowId\}/g, workflowId));
+    for (const shown of ['first <img', 'second <img', 'lost <img', 'st <img', 'javascript:alert(1)//<img']) {
+      expect(textIn(html)).toContain(shown);
+    }
+    expect([...new Set(tagsIn(html))].toSorted()).toEqual(['code', 'li', 'p', 'pre', 'strong', 'ul']);
+  } finally {
+    await handle.terminate();
+    await bench.stop();
+  }
+});
+
+test('a pull request of the web is a link that shows where it leads', { timeout: 120_000 }, async () => {
+  const upstream = new ObservedUpstream();
+  upstream.show = () => ({ status: 'active', prLink: 'https://github.example/a/b/pull/1' });
+  const bench = await startJobBench(server, upstream);
+  const handle = await bench.start({ projectId: 'p', prompt: 'x', polling: { min: 1_000 } });
+  try {
+    await expect
+      .poll(async () => (await handle.query(jobStateQuery)).job?.prLink, { timeout: 30_000 })
+      .toContain('pull/1');
+    const { currentDetails } = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
+    expect(await rendered(currentDetails)).toContain(
+      '<a href="https://github.example/a/b/pull/1" target="_blank">https://github.example/a/b/pull/1</a>',
+    );
+  } finally {
+    await bench.stop();
+  }
+});
