@@ -15,8 +15,8 @@ export type WriteOutcome =
   | { kind: 'rejected'; status: number; error: string }
   /** Surely not taken for now: wait, then send again. `isHeld`: it was not even sent, as others had just been asked to wait. */
   | { kind: 'notTaken'; reason: string; retryAfterMs?: number; isHeld?: true }
-  /** Surely not taken for want of a key (401, or none is there): send again once the project's key has changed. */
-  | { kind: 'unauthorized'; reason: string }
+  /** Surely not taken for want of a key (401, or none is there): send again once the key is accepted. `isHeld`: as above. */
+  | { kind: 'unauthorized'; reason: string; isHeld?: true }
   /** Surely never left: send again. */
   | { kind: 'notSent'; reason: string }
   /** May or may not have arrived. `lookAfter`, in milliseconds of the server's clock: from then on a look upstream can be trusted. */
