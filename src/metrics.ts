@@ -6,12 +6,16 @@ export type WriteOperation = 'create' | 'message';
  * The names that Prometheus sees are in docs/operations.md.
  */
 export interface Metrics {
-  /** One send of a write has ended: `taken`, `rejected`, `notTaken`, `notSent` or `unknown`. */
+  /** One send of a write has ended: `taken`, `rejected`, `notTaken`, `unauthorized`, `notSent` or `unknown`. */
   readonly writeEnded: (operation: WriteOperation, outcome: string) => void;
   /** Seconds from the moment a write was asked for until its outcome was known. */
   readonly writeSettled: (operation: WriteOperation, seconds: number) => void;
   /** The upstream answered an operation, or failed to: a class such as `2xx`, or what went wrong. */
   readonly upstreamAnswered: (operation: string, answerClass: string) => void;
+  /** The upstream refused the key of a request (401), or there was none to make it with. */
+  readonly keyRefused: (operation: string) => void;
+  /** How many projects' keys are refused or missing, as this worker's last requests showed. */
+  readonly refusedKeys: (projects: number) => void;
   /** How many running jobs wait for a person. */
   readonly needAttention: (jobs: number) => void;
   /** Seconds since the end of the project's last day with a consistent export. */
@@ -23,6 +27,8 @@ export const noMetrics: Metrics = {
   writeEnded: () => {},
   writeSettled: () => {},
   upstreamAnswered: () => {},
+  keyRefused: () => {},
+  refusedKeys: () => {},
   needAttention: () => {},
   lastConsistentDayAge: () => {},
 };

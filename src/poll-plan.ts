@@ -23,6 +23,11 @@ export const LOST_AFTER = { count: 5, ms: 60_000 } as const;
 const SHORTEST_AFTER_429_MS = 1_000;
 const FIRST_WAIT_NOT_TAKEN_MS = 5_000;
 const FIRST_WAIT_NOT_SENT_MS = 1_000;
+const LONGEST_SPREAD_MS = 30_000;
+/** A turn to send, once given, is good for so long: the way from a worker over the server to another one. */
+export const TURN_MS = 10_000;
+/** Who waits for a turn asks again no sooner. */
+export const NEXT_TURN_MS = 1_000;
 
 export interface ReadSituation {
   sinceChangeMs: number;
@@ -41,10 +46,19 @@ export function readWaitMs(plan: PollPlan, situation: ReadSituation): number {
   return Math.round(Math.max(slowed, retryAfter(situation.retryAfterMs)));
 }
 
-/** The wait before a write that was refused for now (429) is sent again; `tries` counts the refusals in a row, from 1. */
+/**
+ * The wait before a write that was refused for now (429) is sent again; `tries` counts the refusals in a row, from 1.
+ * A short `Retry-After` that is given again and again is doubled each time.
+ */
 export function notTakenWaitMs(tries: number, retryAfterMs: number | undefined): number {
   if (retryAfterMs === undefined) return Math.min(doubled(FIRST_WAIT_NOT_TAKEN_MS, tries), SLOWEST_FAILING_MS);
-  return Math.max(SHORTEST_AFTER_429_MS, retryAfter(retryAfterMs));
+  const told = Math.max(SHORTEST_AFTER_429_MS, retryAfter(retryAfterMs));
+  return Math.max(told, Math.min(doubled(told, tries), SLOWEST_FAILING_MS));
+}
+
+/** A wait that many may have begun at once, ended by each a little later than by others: by at most a tenth, and half a minute. */
+export function spreadWaitMs(waitMs: number, random: number): number {
+  return waitMs + Math.round(Math.min(waitMs * JITTER, LONGEST_SPREAD_MS) * random);
 }
 
 /** The wait before a write that surely never left, or whose outcome is unknown under policy `retry`, is sent again; `tries` from 1. */

@@ -1,6 +1,7 @@
 /** The production worker, `npm run worker`: everything that it needs comes from the environment. */
 import { Runtime } from '@temporalio/worker';
-import { createActivities } from './activities/index.js';
+import { createActivities, KeyHealth } from './activities/index.js';
+import { ASKS_PER_SECOND } from './activities/lanes.js';
 import { LONGEST_STAY_MS } from './activities/watch-job.js';
 import { createExportActivities } from './activities/visitor-export.js';
 import { ConfigError, readWorkerConfig } from './config.js';
@@ -33,11 +34,19 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const metrics = createMetrics(Runtime.instance().metricMeter);
   const keys = createKeySource(config.upstream.keys);
   const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
-  const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics };
+  const keyHealth = new KeyHealth({ upstream, metrics, onChange: logKeyChanges(log) });
+  readiness.watchKeys(() => keyHealth.refusedProjects);
+  const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics };
   const store = openSnapshots(config);
   const workers = await createWorkers(config, connection, {
-    // The server's limit counts attempts: under a limit each read is one.
-    jobs: () => createActivities({ ...dependencies, stayMs: upstreamRequestsPerSecond ? 0 : LONGEST_STAY_MS }),
+    // The server's limit counts attempts: under a limit each read is one, and those that ask for a turn to write take no more than a quarter.
+    jobs: () =>
+      createActivities({
+        ...dependencies,
+        keyHealth,
+        stayMs: upstreamRequestsPerSecond ? 0 : LONGEST_STAY_MS,
+        asksPerSecond: Math.min(ASKS_PER_SECOND, (upstreamRequestsPerSecond ?? Infinity) / 4),
+      }),
     exports: () => createExportActivities({ ...dependencies, ...exportSettings(config, store) }),
   });
   await warnOfMissingSearchAttributes(connection, namespace, log);
@@ -48,6 +57,14 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   if (!roles.includes('exports')) log.info('Exports are off: SNAPSHOTS_URL or WORKER_ROLES leaves them out');
   await shutdown.run(workers);
   await connection.close();
+}
+
+/** One line for each change of a project's key, however many jobs wait for it. */
+function logKeyChanges(log: Logger) {
+  return (projectId: string, reason: string | null) => {
+    if (reason === null) log.info({ projectId }, 'The upstream accepts the key of this project again');
+    else log.warn({ projectId, reason }, 'The key of this project is refused or missing: its writes wait');
+  };
 }
 
 /** Null where this worker has no exports. */

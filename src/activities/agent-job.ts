@@ -1,9 +1,11 @@
 /** The activities of `agentJob`: each wraps one HTTP call. */
 import { activityInfo } from '@temporalio/activity';
-import type { Metrics } from '../metrics.js';
+import type { Metrics, WriteOperation } from '../metrics.js';
 import type { CreatedJob, Upstream } from '../upstream/upstream.js';
-import { Lanes } from './lanes.js';
+import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
+import { KeyHealth } from './key-health.js';
 import { startServerClock } from './server-clock.js';
+import { Turns } from './turns.js';
 import { createWatchJob, type WatchJobInput, type WatchJobResult } from './watch-job.js';
 import { isFromAnotherRun, raiseFence, unknownBefore, type FenceOptions } from './write-fence.js';
 import { writeOutcomeOf, type WriteOutcome } from './write-outcome.js';
@@ -13,6 +15,8 @@ interface WriteInput extends FenceOptions {
   prompt: string;
   /** When the write was asked for, in milliseconds of the server's clock. */
   askedAt: number;
+  /** Until when the write may be sent past others that wait; absent where it was given no turn. */
+  turnUntil?: number | undefined;
 }
 
 export type CreateJobInput = WriteInput;
@@ -33,29 +37,38 @@ export interface JobActivitiesDependencies {
   stayMs?: number;
   /** The time by which a closed lane opens, in milliseconds; default `performance.now`. */
   laneClock?: () => number;
+  /** What is known of the projects' keys; default: what these activities find out. */
+  keyHealth?: KeyHealth;
+  /** How many of the writes that wait may ask for a turn in a second. */
+  asksPerSecond?: number;
 }
 
 export interface JobActivities {
   createJob(input: CreateJobInput): Promise<WriteResult>;
   sendMessage(input: SendMessageInput): Promise<WriteResult>;
   watchJob(input: WatchJobInput): Promise<WatchJobResult>;
+  awaitTurn(input: AwaitTurnInput): Promise<void>;
 }
 
 /** The activities of `agentJob`. They never fail for what the upstream does: its answers are their results. */
 export function createJobActivities({
-  upstream,
+  upstream: given,
   shutdownSignal,
   metrics,
   stayMs = 0,
-  laneClock,
+  laneClock: now,
+  keyHealth = new KeyHealth({ upstream: given, metrics, ...(now && { now }) }),
+  asksPerSecond,
 }: JobActivitiesDependencies): JobActivities {
-  const lanes = new Lanes(laneClock);
+  const { upstream } = keyHealth;
+  const turns = new Turns(keyHealth, { ...(now && { now }), ...(asksPerSecond && { asksPerSecond }) });
 
-  async function write(operation: 'create' | 'message', input: WriteInput, send: Send): Promise<WriteResult> {
+  async function write(operation: WriteOperation, input: WriteInput, send: Send): Promise<WriteResult> {
     const now = startServerClock();
-    const outcome = unknownBefore(input) ?? (await throughLane(lanes, `${operation} ${input.projectId}`, send));
-    const isHeld = outcome.kind === 'notTaken' && outcome.isHeld;
-    if (!isHeld) metrics.writeEnded(operation, outcome.kind);
+    const { projectId, turnUntil = 0 } = input;
+    const turn = { operation, projectId, holder: activityInfo().workflowExecution?.workflowId ?? '' };
+    const outcome = unknownBefore(input) ?? (await turns.send(turn, now() < turnUntil, () => sendFenced(send)));
+    if (!isHeld(outcome)) metrics.writeEnded(operation, outcome.kind);
     // The server's clock stands at the time when it scheduled the attempt; only this worker's knows how long that had to wait.
     const settledAt = Math.max(now(), Date.now());
     if (isSettled(outcome)) metrics.writeSettled(operation, (settledAt - input.askedAt) / 1_000);
@@ -71,25 +84,11 @@ export function createJobActivities({
         job: await upstream.sendMessage(input, { mayStillSend }),
       })),
     watchJob: createWatchJob({ upstream, shutdownSignal, stayMs }),
+    awaitTurn: createAwaitTurn(turns),
   };
 }
 
 type Send = (mayStillSend: () => boolean) => Promise<CreatedJob>;
-
-async function throughLane(lanes: Lanes, lane: string, send: Send): Promise<WriteOutcome> {
-  const waitMs = lanes.enter(lane);
-  if (waitMs > 0) {
-    const reason = 'the upstream asked this project to wait';
-    return { kind: 'notTaken', reason, retryAfterMs: waitMs, isHeld: true };
-  }
-  const outcome = await sendFenced(send).catch((error: unknown) => {
-    lanes.leave(lane);
-    throw error;
-  });
-  if (outcome.kind === 'notTaken') lanes.close(lane, outcome.retryAfterMs);
-  else lanes.leave(lane);
-  return outcome;
-}
 
 async function sendFenced(send: Send): Promise<WriteOutcome> {
   const mayStillSend = await raiseFence();
@@ -103,4 +102,8 @@ async function sendFenced(send: Send): Promise<WriteOutcome> {
 
 function isSettled(outcome: WriteOutcome): boolean {
   return outcome.kind === 'taken' || outcome.kind === 'rejected';
+}
+
+function isHeld(outcome: WriteOutcome): boolean {
+  return (outcome.kind === 'notTaken' || outcome.kind === 'unauthorized') && outcome.isHeld === true;
 }

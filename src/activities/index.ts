@@ -5,4 +5,5 @@ export {
   type JobActivitiesDependencies,
   type WriteResult,
 } from './agent-job.js';
+export { KeyHealth } from './key-health.js';
 export type { WatchJobInput, WatchJobResult } from './watch-job.js';

@@ -23,6 +23,17 @@ export function createMetrics(meter: MetricMeter): Metrics {
     undefined,
     'Answers of the upstream, by class',
   );
+  const refused = meter.createCounter(
+    'agent_jobs_keys_refused_total',
+    undefined,
+    'Requests whose key was refused or missing',
+  );
+  const refusedKeys = meter.createGauge(
+    'agent_jobs_projects_with_refused_key',
+    'int',
+    undefined,
+    'Projects whose key is refused or missing',
+  );
   const attention = meter.createGauge(
     'agent_jobs_needs_attention',
     'int',
@@ -39,6 +50,8 @@ export function createMetrics(meter: MetricMeter): Metrics {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
     writeSettled: (operation, seconds) => settle.record(Math.max(0, seconds), { operation }),
     upstreamAnswered: (operation, answerClass) => answers.add(1, { operation, class: answerClass }),
+    keyRefused: (operation) => refused.add(1, { operation }),
+    refusedKeys: (projects) => refusedKeys.set(projects),
     needAttention: (jobs) => attention.set(jobs),
     lastConsistentDayAge: (project, seconds) => dayAge.set(seconds, { project }),
   };

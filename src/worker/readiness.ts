@@ -4,11 +4,14 @@ import type { Worker } from '@temporalio/worker';
 export interface ReadyState {
   ready: boolean;
   reason?: string;
+  /** Projects whose key is refused or missing, as the last requests showed; absent where there is none. The worker serves all the same. */
+  refusedKeys?: string[];
 }
 
 // Together below the 15 seconds within which a lost server must show.
 const PROBE_EVERY_MS = 5_000;
 const PROBE_LIMIT_MS = 4_000;
+const MOST_NAMED = 100;
 
 /**
  * Ready while a bounded call reaches Temporal and all workers poll. The workers' own word is not enough:
@@ -18,9 +21,20 @@ export class Readiness {
   #reason: string | undefined = 'waits for Temporal';
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
+  #refusedKeys: () => string[] = () => [];
 
   state(): ReadyState {
-    return this.#reason === undefined ? { ready: true } : { ready: false, reason: this.#reason };
+    const refusedKeys = this.#refusedKeys();
+    return {
+      ready: this.#reason === undefined,
+      ...(this.#reason !== undefined && { reason: this.#reason }),
+      ...(refusedKeys.length > 0 && { refusedKeys: refusedKeys.slice(0, MOST_NAMED) }),
+    };
+  }
+
+  /** Names these projects beside the state, which they don't change: a key is no reason to restart a worker. */
+  watchKeys(refusedKeys: () => string[]): void {
+    this.#refusedKeys = refusedKeys;
   }
 
   /** Starts to probe; `reach` makes one call to the server and ends, one way or the other, by the given time. */

@@ -89,7 +89,7 @@ export class JobRun {
   /** A follow-up leaves right now, or within this very workflow task. */
   get isSendingNow(): boolean {
     const { write, unknown } = this.data;
-    return !this.followUps.isEmpty && !unknown && (write === null || write.notBefore <= this.#now());
+    return !this.followUps.isEmpty && !unknown && (write === null || (!write.wait && write.notBefore <= this.#now()));
   }
 
   get #isIdle(): boolean {

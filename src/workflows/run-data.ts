@@ -1,5 +1,12 @@
 import type { JobRecord, UnknownWrite } from '../contract.js';
 
+/** Why the present write is not sent yet. */
+export interface WriteWait {
+  for: 'rateLimit' | 'upstream' | 'key';
+  since: number;
+  reason: string;
+}
+
 /** The write under way: first the create, then one follow-up after the other. */
 export interface WriteProgress {
   kind: 'create' | 'followUp';
@@ -17,6 +24,10 @@ export interface WriteProgress {
   askedIn: string | null;
   mustAsk: boolean;
   notBefore: number;
+  /** Absent while nothing keeps the write from being sent. */
+  wait?: WriteWait | null;
+  /** Until when it may be sent past others that wait. */
+  turnUntil?: number;
 }
 
 /** The plain data of a run: continue-as-new hands it on as it is. Times in milliseconds. */

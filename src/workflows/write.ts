@@ -1,11 +1,17 @@
 /** Writes: the create and the follow-ups, each sent once, waited for, asked about and settled. */
-import { ActivityFailure, proxyActivities, workflowInfo } from '@temporalio/workflow';
+import {
+  ActivityCancellationType,
+  ActivityFailure,
+  CancellationScope,
+  proxyActivities,
+  workflowInfo,
+} from '@temporalio/workflow';
 import type { JobActivities, WriteResult } from '../activities/index.js';
 import { FAILURE, type UnknownOutcomeDetails } from '../contract.js';
 import { plainMarkdown } from '../markdown.js';
-import { notTakenWaitMs, resendWaitMs } from '../poll-plan.js';
+import { NEXT_TURN_MS, notTakenWaitMs, resendWaitMs, spreadWaitMs, TURN_MS } from '../poll-plan.js';
 import type { JobRun } from './job-run.js';
-import type { WriteProgress } from './run-data.js';
+import type { WriteProgress, WriteWait } from './run-data.js';
 import type { Turn } from './turn.js';
 
 /**
@@ -17,6 +23,16 @@ const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45
 const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
 /** Policy `retry`. */
 const MOST_SENDS = 5;
+
+const { awaitTurn } = proxyActivities<JobActivities>({
+  // An attempt asks its worker, and at most reads once from the upstream.
+  startToCloseTimeout: '40 seconds',
+  // The waits come with each attempt; these are for attempts that end without one.
+  retry: { initialInterval: '2 seconds', backoffCoefficient: 1 },
+  // It sends nothing: the server drops it at once, whether a worker runs or not.
+  cancellationType: ActivityCancellationType.TRY_CANCEL,
+  summary: 'Wait for a turn to send',
+});
 
 const { createJob } = proxyActivities<JobActivities>({ ...WRITE_ATTEMPT, retry: RETRY, summary: 'Create the job' });
 const { sendMessage } = proxyActivities<JobActivities>({ ...WRITE_ATTEMPT, retry: RETRY, summary: 'Send a follow-up' });
@@ -44,6 +60,7 @@ async function settle(run: JobRun, turn: Turn): Promise<void> {
     if (turn.isOver()) await turn.until(() => !turn.isOver());
     else if (run.data.unknown) await decision(run, turn);
     else if (write.notBefore > Date.now()) await waitToSend(run, turn, write);
+    else if (needsTurn(write)) await waitForTurn(run, turn, write);
     else {
       run.isInFlight = true;
       const result = await send(run, turn, write);
@@ -59,7 +76,8 @@ async function send(run: JobRun, turn: Turn, write: WriteProgress): Promise<Writ
   const { askedAt } = write;
   const confirmedIn = write.confirmed ? write.askedIn : null;
   const resetRun = write.mustAsk || isResetRun();
-  const input = { projectId: spec.projectId, confirmedIn, askedAt, resetRun, runId: workflowInfo().runId };
+  const { turnUntil } = write;
+  const input = { projectId: spec.projectId, confirmedIn, askedAt, resetRun, runId: workflowInfo().runId, turnUntil };
   try {
     return await turn.perform(() =>
       write.kind === 'create'
@@ -82,6 +100,7 @@ export function isResetRun(): boolean {
 }
 
 function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
+  delete write.turnUntil;
   switch (result.kind) {
     case 'taken':
       if (write.kind === 'followUp') run.followUpDone('sent', result.job);
@@ -90,19 +109,29 @@ function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
     case 'rejected':
       return rejected(run, write, `${result.status}${result.error && `: ${result.error}`}`, result);
     case 'notTaken':
-      if (!result.isHeld) write.refusals += 1;
-      write.notBefore = Date.now() + notTakenWaitMs(write.refusals, result.retryAfterMs);
-      run.data.trouble = result.reason;
-      return;
+      if (!result.isHeld) {
+        write.refusals += 1;
+        const waitMs = notTakenWaitMs(write.refusals, result.retryAfterMs);
+        write.notBefore = Date.now() + spreadWaitMs(waitMs, Math.random());
+      }
+      return waits(run, write, 'rateLimit', result.reason);
+    case 'unauthorized':
+      return waits(run, write, 'key', result.reason);
     case 'notSent':
       write.notSent += 1;
       write.notBefore = Date.now() + resendWaitMs(write.notSent);
-      run.data.trouble = result.reason;
-      return;
+      return waits(run, write, 'upstream', result.reason);
     case 'unknown':
+      write.wait = null;
       write.askedIn = result.askedIn ?? null;
       return unknown(run, write, result.reason, result.resetRun);
   }
+}
+
+function waits(run: JobRun, write: WriteProgress, what: WriteWait['for'], reason: string): void {
+  const since = write.wait?.for === what ? write.wait.since : Date.now();
+  write.wait = { for: what, since, reason };
+  run.data.trouble = reason;
 }
 
 function rejected(run: JobRun, write: WriteProgress, text: string, details: { status: number; error: string }): void {
@@ -127,7 +156,7 @@ function unknown(run: JobRun, write: WriteProgress, reason: string, isReset: boo
   write.unknownSends += 1;
   if (write.unknownSends >= MOST_SENDS) return failAsUnknown(run, write, `${MOST_SENDS} sends, the last: ${reason}`);
   write.notBefore = Date.now() + resendWaitMs(write.unknownSends);
-  run.data.trouble = reason;
+  waits(run, write, 'upstream', reason);
 }
 
 function failAsUnknown(run: JobRun, write: WriteProgress, reason: string): void {
@@ -149,10 +178,44 @@ function failAsUnknown(run: JobRun, write: WriteProgress, reason: string): void 
 /** A durable timer; the deadline ends it for a create, the watch sees to it for a follow-up. */
 async function waitToSend(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
   const { data } = run;
-  const mayExpire = write.kind === 'create' && write.unknownSends === 0;
-  const wakeAt = mayExpire ? Math.min(write.notBefore, data.deadlineAt) : write.notBefore;
+  const wakeAt = Math.min(write.notBefore, expiresAt(run, write));
   await turn.until(turn.isOver, wakeAt - Date.now(), `Send again: ${plainMarkdown(data.trouble ?? 'not taken', 150)}`);
-  if (mayExpire && write.notBefore > Date.now() && Date.now() >= data.deadlineAt) data.hasExpired = true;
+  if (write.notBefore > Date.now() && Date.now() >= expiresAt(run, write)) data.hasExpired = true;
+}
+
+/** When a write that is not in flight is given up here; the watch sees to the deadline of a follow-up. */
+function expiresAt({ data }: JobRun, write: WriteProgress): number {
+  return write.kind === 'create' && write.unknownSends === 0 ? data.deadlineAt : Infinity;
+}
+
+/** Others of the project may wait too: a worker tells whose turn it is. */
+function needsTurn({ wait, turnUntil = 0 }: WriteProgress): boolean {
+  return (wait?.for === 'rateLimit' || wait?.for === 'key') && turnUntil <= Date.now();
+}
+
+/** The write's prompt stays out of this wait, and so does its fence: whatever ends it, nothing was sent. */
+async function waitForTurn(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
+  const leftMs = expiresAt(run, write) - Date.now();
+  if (leftMs > 0 && (await hasTurn(run, turn, write, leftMs))) write.turnUntil = Date.now() + TURN_MS;
+  else if (Date.now() >= expiresAt(run, write)) run.data.hasExpired = true;
+}
+
+async function hasTurn({ spec, data }: JobRun, turn: Turn, write: WriteProgress, forMs: number): Promise<boolean> {
+  const operation = write.kind === 'create' ? 'create' : 'message';
+  const scope = new CancellationScope();
+  try {
+    return await scope.run(() => {
+      const given = awaitTurn({ projectId: spec.projectId, operation, jobId: data.jobId }).then(() => true);
+      return Promise.race([given, turn.until(turn.isOver, forMs, 'Deadline').then(() => false)]);
+    });
+  } catch (error) {
+    if (!(error instanceof ActivityFailure)) throw error;
+    // Somebody ended it from outside.
+    write.notBefore = Date.now() + NEXT_TURN_MS;
+    return false;
+  } finally {
+    scope.cancel();
+  }
 }
 
 async function decision(run: JobRun, turn: Turn): Promise<void> {

@@ -122,6 +122,7 @@ class Rehearsal {
 
   #learn(name: string, result: WriteResult): void {
     if (name === 'watchJob') return this.#model.readReached();
+    if (name === 'awaitTurn') return;
     const status = result.kind === 'taken' && result.job?.status === 'failed' ? 'failed' : null;
     const outcome = result.kind === 'taken' && status ? 'takenTerminal' : result.kind;
     const retryAfterMs = result.kind === 'notTaken' ? result.retryAfterMs : undefined;

@@ -83,5 +83,6 @@ function activitiesOf(stage: () => Stage, shutdownSignal: AbortSignal): object {
     createJob: async (input: Parameters<Activities['createJob']>[0]) => told(await present().createJob(input)),
     sendMessage: async (input: Parameters<Activities['sendMessage']>[0]) => told(await present().sendMessage(input)),
     watchJob: (input: Parameters<Activities['watchJob']>[0]) => present().watchJob(input),
+    awaitTurn: (input: Parameters<Activities['awaitTurn']>[0]) => present().awaitTurn(input),
   } satisfies Activities;
 }

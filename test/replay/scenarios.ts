@@ -14,6 +14,7 @@ import {
   NotTakenError,
   ReadFailedError,
   RejectedError,
+  UnauthorizedError,
   UnknownOutcomeError,
 } from '../../src/upstream/errors.js';
 import type { agentJob } from '../../src/workflows/index.js';
@@ -97,6 +98,10 @@ export const SCENARIOS: Record<string, Scenario> = {
     },
   },
   'not-taken': { input: JOB, upstream: ({ createFaults }) => createFaults.push(new NotTakenError('429', 429, 1_000)) },
+  'key-refused': {
+    input: JOB,
+    upstream: ({ createFaults }) => createFaults.push(new UnauthorizedError('upstream answered 401')),
+  },
   'not-sent': { input: JOB, upstream: ({ createFaults }) => createFaults.push(new NotSentError('refused')) },
   'read-failed': {
     input: { ...JOB, polling: { min: 1_000, max: 1_000 } },

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { activityInfo } from '@temporalio/activity';
 import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
 import type { NativeConnection, Worker } from '@temporalio/worker';
-import { createActivities } from '../../src/activities/index.js';
+import { createActivities, KeyHealth } from '../../src/activities/index.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { noMetrics, type Metrics } from '../../src/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
@@ -17,10 +17,17 @@ export interface JobBench {
   stop(): Promise<void>;
 }
 
+export interface JobBenchOptions {
+  stayMs?: number;
+  metrics?: Metrics;
+  tryKeyEveryMs?: number;
+  onKeyChange?: (projectId: string, reason: string | null) => void;
+}
+
 export async function startJobBench(
   { client, nativeConnection }: { client: Client; nativeConnection: NativeConnection },
   upstream: Upstream,
-  { stayMs = 0, metrics = noMetrics }: { stayMs?: number; metrics?: Metrics } = {},
+  { stayMs = 0, metrics = noMetrics, tryKeyEveryMs = 1_000, onKeyChange = () => {} }: JobBenchOptions = {},
 ): Promise<JobBench> {
   const taskQueue = `test-${randomUUID()}`;
   const shutdown = new AbortController();
@@ -31,6 +38,7 @@ export async function startJobBench(
     stayMs,
     // The server's time, which may be skipped.
     laneClock: () => activityInfo().currentAttemptScheduledTimestampMs,
+    keyHealth: new KeyHealth({ upstream, metrics, tryEveryMs: tryKeyEveryMs, onChange: onKeyChange }),
   });
   const worker: Worker = await createTestWorker({ connection: nativeConnection, taskQueue, activities });
   const running = worker.run();

@@ -1,0 +1,34 @@
+import { activityInfo, ApplicationFailure } from '@temporalio/activity';
+import type { WriteOperation } from '../metrics.js';
+import type { Turns } from './turns.js';
+
+export interface AwaitTurnInput {
+  projectId: string;
+  operation: WriteOperation;
+  /** Null before the create. */
+  jobId: string | null;
+}
+
+/**
+ * The activity `awaitTurn`: returns when a write that was refused for now may be sent. It sends no write and knows no prompt, so it
+ * may be cancelled at any moment; its waits are kept by the server and cost no history.
+ */
+export function createAwaitTurn(turns: Turns): (input: AwaitTurnInput) => Promise<void> {
+  return async ({ projectId, operation, jobId }) => {
+    const holder = activityInfo().workflowExecution?.workflowId ?? '';
+    const wait = await turns.take({ operation, projectId, holder }, jobId);
+    if (wait) throw stillWaiting(wait.reason, wait.waitMs);
+  };
+}
+
+/** What the web UI shows of a write that waits; no stack, for nothing is wrong. */
+function stillWaiting(reason: string, waitMs: number): ApplicationFailure {
+  const failure = ApplicationFailure.create({
+    message: `${reason}, asks again in ${Math.max(1, Math.round(waitMs / 1_000))} s`,
+    type: 'StillWaiting',
+    category: 'BENIGN',
+    nextRetryDelay: Math.max(1, Math.round(waitMs)),
+  });
+  failure.stack = '';
+  return failure;
+}
