@@ -2,7 +2,7 @@ import { encodeId } from '../contract.js';
 import type { ProxySettings } from './connection.js';
 import { notBegun, type Ending } from './exchange.js';
 import { sendByKy } from './job-request.js';
-import { KeyUnavailableError, type KeySource } from './keys.js';
+import { keyVersion, KeyUnavailableError, type KeySource } from './keys.js';
 import {
   answerClass,
   createOutcome,
@@ -88,6 +88,7 @@ export function createUpstream(settings: UpstreamSettings): Upstream & { close()
           }),
       );
     },
+    keyVersion: (projectId) => keyVersion(settings.keys, projectId),
     close: () => caller.close(),
   };
 }
@@ -130,7 +131,7 @@ class Caller {
       ending = await this.#send(limit, call, options, asked.key);
     } catch (error) {
       if (!(error instanceof KeyUnavailableError)) throw error;
-      ending = notBegun({ kind: 'notConnected', reason: error.message });
+      ending = notBegun({ kind: 'noKey', reason: error.message });
     }
     const newKey = await this.#newKey(limit, call, ending, asked.key);
     if (newKey) {

@@ -1,6 +1,6 @@
 /**
  * What the caller of the upstream must decide, one class per decision. A write (create, message) ends in an answer or in
- * exactly one of NotSent, NotTaken, Rejected, UnknownOutcome; a read in an answer or in ReadFailed or Rejected.
+ * exactly one of NotSent, NotTaken, Unauthorized, Rejected, UnknownOutcome; a read in an answer or in ReadFailed or Rejected.
  * Messages never hold a key, a prompt or a header.
  */
 export abstract class UpstreamError extends Error {
@@ -30,7 +30,12 @@ export class NotTakenError extends UpstreamError {
   }
 }
 
-/** The upstream refused: 3xx (never followed), or 4xx other than 408 and 429. Sending the same again is pointless. */
+/** A write that was surely not taken for want of a key: 401 with the newest one, or no usable key exists. Pointless before the key changes. */
+export class UnauthorizedError extends UpstreamError {
+  override readonly name = 'UnauthorizedError';
+}
+
+/** The upstream refused: 3xx other than 303 (never followed), or 4xx other than 401, 408 and 429. Sending the same again is pointless. */
 export class RejectedError extends UpstreamError {
   override readonly name = 'RejectedError';
   readonly status: number;
@@ -43,7 +48,7 @@ export class RejectedError extends UpstreamError {
   }
 }
 
-/** A write that may or may not have arrived: time-out, reset, 408, 5xx, an answer that can't be read. Never sent again without a decision. */
+/** A write that may or may not have arrived: time-out, reset, 303, 408, 5xx, an answer that can't be read. Never sent again without a decision. */
 export class UnknownOutcomeError extends UpstreamError {
   override readonly name = 'UnknownOutcomeError';
 }

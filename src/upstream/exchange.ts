@@ -2,7 +2,7 @@
 
 /** How an exchange broke off; `reason` is for people and names no host, key or body. */
 export interface Trouble {
-  kind: 'notConnected' | 'timeout' | 'aborted' | 'reset' | 'malformed' | 'withheld';
+  kind: 'noKey' | 'notConnected' | 'timeout' | 'aborted' | 'reset' | 'malformed' | 'withheld';
   reason: string;
 }
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 
 /** Where the keys come from; the file wins over `adminApiKey`, a project's own key over both. */
@@ -13,6 +14,17 @@ export interface KeySource {
   keyFor(projectId: string): Promise<string>;
   /** Reads the files again, after a 401 or 403; null where they hold no other key than the one used. */
   refresh(projectId: string, usedKey: string): Promise<string | null>;
+}
+
+/** A short fingerprint of the project's key, to notice that it changed; null where none is usable. */
+export async function keyVersion(keys: KeySource, projectId: string): Promise<string | null> {
+  try {
+    const key = await keys.keyFor(projectId);
+    return createHash('sha256').update(`agent-jobs key version ${key}`).digest('hex').slice(0, 16);
+  } catch (error) {
+    if (error instanceof KeyUnavailableError) return null;
+    throw error;
+  }
 }
 
 /** No usable key; the message names the variable and the file, never a value. */

@@ -6,6 +6,7 @@ import {
   NotTakenError,
   ReadFailedError,
   RejectedError,
+  UnauthorizedError,
   UnknownOutcomeError,
   type UpstreamError,
 } from './errors.js';
@@ -22,7 +23,7 @@ export interface Asked {
   key: string | undefined;
 }
 
-/** The job that a create made; throws one of the four errors of a write. A 2xx without a usable job is unknown: one may exist. */
+/** The job that a create made; throws one of the errors of a write. A 2xx without a usable job is unknown: one may exist. */
 export function createOutcome(ending: Ending, asked: Asked, notTaken: readonly number[]): CreatedJob {
   if (!isOk(ending.status)) throw writeError(ending, asked, notTaken);
   if (ending.trouble) throw unknown(asked, `upstream answered ${ending.status}, but ${ending.trouble.reason}`);
@@ -33,7 +34,7 @@ export function createOutcome(ending: Ending, asked: Asked, notTaken: readonly n
   }
 }
 
-/** The record that a message was answered with, null where it can't be read: the 2xx is proof. Throws one of the four errors of a write. */
+/** The record that a message was answered with, null where it can't be read: the 2xx is proof. Throws one of the errors of a write. */
 export function messageOutcome(ending: Ending, asked: Asked, notTaken: readonly number[]): JobRecord | null {
   if (!isOk(ending.status)) throw writeError(ending, asked, notTaken);
   if (ending.trouble) return null;
@@ -91,8 +92,8 @@ export function answerClass({ status, trouble, requestIsWhole }: Ending, isReada
   if (isReadable) return '2xx';
   if (trouble === null) return 'malformed';
   if (trouble.kind === 'aborted') return 'aborted';
-  if (!requestIsWhole || trouble.kind === 'notConnected' || trouble.kind === 'withheld') return 'notSent';
-  return trouble.kind;
+  const { kind } = trouble;
+  return requestIsWhole && (kind === 'timeout' || kind === 'reset' || kind === 'malformed') ? kind : 'notSent';
 }
 
 const CLASS_OF_HUNDREDS: Partial<Record<number, AnswerClass>> = { 3: '3xx', 4: '4xx', 5: '5xx' };
@@ -100,6 +101,7 @@ const CLASS_OF_HUNDREDS: Partial<Record<number, AnswerClass>> = { 3: '3xx', 4: '
 function writeError(ending: Ending, asked: Asked, notTaken: readonly number[]): UpstreamError {
   const { status, trouble, requestIsWhole } = ending;
   const reason = status === undefined ? (trouble?.reason ?? 'no answer') : `upstream answered ${status}`;
+  if (status === 401 || trouble?.kind === 'noKey') return new UnauthorizedError(message(reason, asked), reason);
   if (status !== undefined) {
     if (status === 429 || notTaken.includes(status)) {
       return new NotTakenError(message(reason, asked), status, parseRetryAfter(ending.retryAfter), reason);

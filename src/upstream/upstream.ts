@@ -8,8 +8,12 @@ export interface VisitorPage {
 }
 
 export interface WriteOptions {
-  /** Asked synchronously at the last moment before the first byte of the request leaves; false ends the call as NotSentError. */
+  /**
+   * Awaited once all but the last byte of a request have left, for each request of the call. What it resolves to is asked in the same
+   * synchronous step that writes that byte; false ends the call as NotSentError. A rejection ends the call with its reason.
+   */
   mayStillSend?: () => boolean;
+  beforeLastByte?: () => Promise<() => boolean>;
 }
 
 export interface ReadOptions {
@@ -25,7 +29,7 @@ export interface CreatedJob {
 /**
  * The upstream's four operations. Plain HTTP: no retries (but of a read on a kept connection that the upstream had closed), no waiting,
  * one time limit over each whole exchange.
- * Every rejection is one of `errors.ts`, or the signal's AbortError for a read.
+ * Every rejection is one of `errors.ts`, the signal's AbortError for a read, or what `beforeLastByte` rejected with for a write.
  */
 export interface Upstream {
   createJob(request: { projectId: string; prompt: string }, options?: WriteOptions): Promise<CreatedJob>;
@@ -40,4 +44,6 @@ export interface Upstream {
     request: { projectId: string; dateFrom: string; dateTo: string; limit: number; offset: number },
     options?: ReadOptions,
   ): Promise<VisitorPage>;
+  /** Another text whenever the project's key is another, never the key itself; null where no usable key exists. Asks no server. */
+  keyVersion(projectId: string): Promise<string | null>;
 }

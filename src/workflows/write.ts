@@ -93,6 +93,7 @@ function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
       write.notBefore = Date.now() + notTakenWaitMs(write.refusals, result.retryAfterMs);
       run.data.trouble = result.reason;
       return;
+    case 'unauthorized':
     case 'notSent':
       write.notSent += 1;
       write.notBefore = Date.now() + resendWaitMs(write.notSent);

@@ -32,7 +32,7 @@ export interface ClientWritesReport {
   seconds: number;
 }
 
-type Fate = 'taken' | 'rejected' | 'unknown';
+type Fate = 'taken' | 'rejected' | 'unauthorized' | 'unknown';
 
 /** Sends each write until its fate is known or unknowable, then compares with the upstream's books. */
 export async function runClientWrites(options: ClientWritesOptions): Promise<ClientWritesReport> {

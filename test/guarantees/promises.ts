@@ -80,7 +80,7 @@ export const FAULTS: Fault[] = [
   fault('429', 'with a date', { kind: 'status', status: 429, retryAfterDateMs: 1_500 }, 'not taken'),
   fault('429', 'with garbage', { kind: 'status', status: 429, retryAfter: 'soon' }, 'not taken'),
   fault('400', '', { kind: 'status', status: 400, body: { error: 'no such branch' } }, 'refused'),
-  fault('401', 'no newer key', { kind: 'status', status: 401 }, 'refused'),
+  fault('401', 'no newer key', { kind: 'status', status: 401 }, 'not taken'),
   fault('redirect', 'never followed', { kind: 'redirect' }, 'refused'),
 ];
 

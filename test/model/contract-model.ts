@@ -12,7 +12,7 @@ export interface Terms {
   linger: number;
 }
 
-export type SendOutcome = 'taken' | 'takenTerminal' | 'rejected' | 'notTaken' | 'notSent' | 'unknown';
+export type SendOutcome = 'taken' | 'takenTerminal' | 'rejected' | 'notTaken' | 'notSent' | 'unauthorized' | 'unknown';
 export type ReadOutcome = 'record' | 'missing' | 'failed';
 export type FollowUpFate = 'queued' | 'sent' | 'rejected' | 'unknown' | 'abandoned';
 

@@ -72,6 +72,7 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
       world.readEnded(number, 'record', status);
       return record(status, changes);
     },
+    keyVersion: () => Promise.resolve('a key'),
     getVisitors: () => Promise.reject(new RejectedError('no visitors here', 404, '')),
   };
 }

@@ -33,6 +33,10 @@ export class ScriptedUpstream implements Upstream {
     return answer(this.readFaults, record({ id: jobId, ...this.show(this.reads) }));
   }
 
+  keyVersion(): Promise<string | null> {
+    return Promise.resolve('a key');
+  }
+
   getVisitors(): Promise<never> {
     return Promise.reject(new RejectedError('no visitors here', 404, ''));
   }

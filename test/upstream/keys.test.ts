@@ -69,6 +69,20 @@ describe('the key of a project', () => {
     }
   });
 
+  test('has a version that changes with it and never shows it', async () => {
+    const projectKeysFile = await replace('projects', '{"p": "secret-one"}');
+    const keys = createKeySource({ projectKeysFile }, { checkEveryMs: 0 });
+    const client = clientOf('http://127.0.0.1:1', { keys });
+    const first = await client.keyVersion('p');
+    expect(first).toMatch(/^[0-9a-f]{16}$/);
+    expect(await client.keyVersion('p')).toBe(first);
+    expect(await client.keyVersion('q')).toBeNull();
+    await replace('projects', '{"p": "secret-two"}');
+    expect(await client.keyVersion('p')).toMatch(/^[0-9a-f]{16}$/);
+    expect(await client.keyVersion('p')).not.toBe(first);
+    await client.close();
+  });
+
   test('is found again once a broken file is mended', async () => {
     const path = join(folder, 'admin');
     const keys = createKeySource({ adminApiKeyFile: path }, { checkEveryMs: 1e9 });
@@ -105,21 +119,25 @@ describe('a 401 or 403', () => {
     await close();
   });
 
-  test('is final where the key is the same', async () => {
+  test('of 401 tells a write that its key is refused where the key is the same', async () => {
     const { raw, client, close } = await setUp('new-key', 401);
     const write = await rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }));
-    expect(write).toMatchObject({ name: 'RejectedError', status: 401, error: 'Bearer ***' });
+    expect(write).toMatchObject({ name: 'UnauthorizedError', reason: 'upstream answered 401' });
     const read = await rejectionOf(client.getJob({ projectId: 'p', jobId: 'j' }));
     expect(read).toMatchObject({ name: 'ReadFailedError', status: 401 });
     expect(raw.requests).toHaveLength(2);
     await close();
   });
 
-  test('is final where the new key is refused too, and neither key is shown', async () => {
-    const { raw, client, close } = await setUp('another', 401);
+  test.each([
+    [401, { name: 'UnauthorizedError', reason: 'upstream answered 401' }],
+    [403, { name: 'RejectedError', error: 'Bearer ***' }],
+  ])('of %i with the new key too ends the call, and neither key is shown', async (status, ending) => {
+    const { raw, client, close } = await setUp('another', status);
     await replace('admin', 'new-key');
     const rejection = await rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }));
-    expect(rejection).toMatchObject({ name: 'RejectedError', error: 'Bearer ***' });
+    expect(rejection).toMatchObject(ending);
+    expect(rejection.message).not.toContain('-key');
     expect(raw.requests).toHaveLength(2);
     await close();
   });

@@ -4,6 +4,7 @@ import {
   NotSentError,
   NotTakenError,
   RejectedError,
+  UnauthorizedError,
   UnknownOutcomeError,
   type UpstreamError,
 } from '../../src/upstream/errors.js';
@@ -119,7 +120,7 @@ const cases: Case[] = [
   ['429 with garbage', () => http(429, '', { 'retry-after': '-5 soon' }), NotTakenError, { retryAfterMs: undefined }],
   ['400 with an error', () => http(400, { error: 'bad prompt' }), RejectedError, { status: 400, error: 'bad prompt' }],
   ['404 with text', () => http(404, 'no such project'), RejectedError, { status: 404, error: 'no such project' }],
-  ['401 with nothing', () => http(401, ''), RejectedError, { status: 401, error: '' }],
+  ['401 with nothing', () => http(401, ''), UnauthorizedError, { reason: 'upstream answered 401' }],
   ['a redirect', () => http(307, '', { location: 'http://127.0.0.1:1/' }), RejectedError, { status: 307 }],
   ['408', () => http(408, ''), UnknownOutcomeError, { reason: 'upstream answered 408' }],
   ['500', () => http(500, { error: 'oops' }), UnknownOutcomeError, { reason: 'upstream answered 500' }],
