@@ -5,8 +5,15 @@ import type { CreatedJob, Upstream } from '../upstream/upstream.js';
 import { Lanes } from './lanes.js';
 import { startServerClock } from './server-clock.js';
 import { createWatchJob, type WatchJobInput, type WatchJobResult } from './watch-job.js';
-import { isFromAnotherRun, raiseFence, unknownBefore, type FenceOptions } from './write-fence.js';
-import { writeOutcomeOf, type WriteOutcome } from './write-outcome.js';
+import {
+  createFence,
+  isFenceRefused,
+  isFromAnotherRun,
+  takeMarkBack,
+  unknownBefore,
+  type FenceOptions,
+} from './write-fence.js';
+import { withLookAfter, writeOutcomeOf, type WriteOutcome } from './write-outcome.js';
 
 interface WriteInput extends FenceOptions {
   projectId: string;
@@ -53,7 +60,10 @@ export function createJobActivities({
 
   async function write(operation: 'create' | 'message', input: WriteInput, send: Send): Promise<WriteResult> {
     const now = startServerClock();
-    const outcome = unknownBefore(input) ?? (await throughLane(lanes, `${operation} ${input.projectId}`, send));
+    const before = unknownBefore(input);
+    const outcome = before
+      ? withLookAfter(before, 'lostWorker', now())
+      : withLookAfter(await throughLane(lanes, `${operation} ${input.projectId}`, send), 'ownEnd', now());
     const isHeld = outcome.kind === 'notTaken' && outcome.isHeld;
     if (!isHeld) metrics.writeEnded(operation, outcome.kind);
     // The server's clock stands at the time when it scheduled the attempt; only this worker's knows how long that had to wait.
@@ -64,17 +74,17 @@ export function createJobActivities({
   }
 
   return {
-    createJob: (input) => write('create', input, (mayStillSend) => upstream.createJob(input, { mayStillSend })),
+    createJob: (input) => write('create', input, (beforeLastByte) => upstream.createJob(input, { beforeLastByte })),
     sendMessage: (input) =>
-      write('message', input, async (mayStillSend) => ({
+      write('message', input, async (beforeLastByte) => ({
         id: input.jobId,
-        job: await upstream.sendMessage(input, { mayStillSend }),
+        job: await upstream.sendMessage(input, { beforeLastByte }),
       })),
     watchJob: createWatchJob({ upstream, shutdownSignal, stayMs }),
   };
 }
 
-type Send = (mayStillSend: () => boolean) => Promise<CreatedJob>;
+type Send = (beforeLastByte: () => Promise<() => boolean>) => Promise<CreatedJob>;
 
 async function throughLane(lanes: Lanes, lane: string, send: Send): Promise<WriteOutcome> {
   const waitMs = lanes.enter(lane);
@@ -92,11 +102,14 @@ async function throughLane(lanes: Lanes, lane: string, send: Send): Promise<Writ
 }
 
 async function sendFenced(send: Send): Promise<WriteOutcome> {
-  const mayStillSend = await raiseFence();
   try {
-    const { id, job } = await send(mayStillSend);
+    const { id, job } = await send(createFence());
     return { kind: 'taken', jobId: id, job };
   } catch (error) {
+    if (isFenceRefused(error)) {
+      takeMarkBack();
+      throw error;
+    }
     return writeOutcomeOf(error);
   }
 }
