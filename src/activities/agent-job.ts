@@ -7,8 +7,15 @@ import { KeyHealth } from './key-health.js';
 import { startServerClock } from './server-clock.js';
 import { Turns } from './turns.js';
 import { createWatchJob, type WatchJobInput, type WatchJobResult } from './watch-job.js';
-import { isFromAnotherRun, raiseFence, unknownBefore, type FenceOptions } from './write-fence.js';
-import { writeOutcomeOf, type WriteOutcome } from './write-outcome.js';
+import {
+  createFence,
+  isFenceRefused,
+  isFromAnotherRun,
+  takeMarkBack,
+  unknownBefore,
+  type FenceOptions,
+} from './write-fence.js';
+import { withLookAfter, writeOutcomeOf, type WriteOutcome } from './write-outcome.js';
 
 interface WriteInput extends FenceOptions {
   projectId: string;
@@ -67,7 +74,10 @@ export function createJobActivities({
     const now = startServerClock();
     const { projectId, turnUntil = 0 } = input;
     const turn = { operation, projectId, holder: activityInfo().workflowExecution?.workflowId ?? '' };
-    const outcome = unknownBefore(input) ?? (await turns.send(turn, now() < turnUntil, () => sendFenced(send)));
+    const before = unknownBefore(input);
+    const outcome = before
+      ? withLookAfter(before, 'lostWorker', now())
+      : withLookAfter(await turns.send(turn, now() < turnUntil, () => sendFenced(send)), 'ownEnd', now());
     if (!isHeld(outcome)) metrics.writeEnded(operation, outcome.kind);
     // The server's clock stands at the time when it scheduled the attempt; only this worker's knows how long that had to wait.
     const settledAt = Math.max(now(), Date.now());
@@ -77,25 +87,28 @@ export function createJobActivities({
   }
 
   return {
-    createJob: (input) => write('create', input, (mayStillSend) => upstream.createJob(input, { mayStillSend })),
+    createJob: (input) => write('create', input, (beforeLastByte) => upstream.createJob(input, { beforeLastByte })),
     sendMessage: (input) =>
-      write('message', input, async (mayStillSend) => ({
+      write('message', input, async (beforeLastByte) => ({
         id: input.jobId,
-        job: await upstream.sendMessage(input, { mayStillSend }),
+        job: await upstream.sendMessage(input, { beforeLastByte }),
       })),
     watchJob: createWatchJob({ upstream, shutdownSignal, stayMs }),
     awaitTurn: createAwaitTurn(turns),
   };
 }
 
-type Send = (mayStillSend: () => boolean) => Promise<CreatedJob>;
+type Send = (beforeLastByte: () => Promise<() => boolean>) => Promise<CreatedJob>;
 
 async function sendFenced(send: Send): Promise<WriteOutcome> {
-  const mayStillSend = await raiseFence();
   try {
-    const { id, job } = await send(mayStillSend);
+    const { id, job } = await send(createFence());
     return { kind: 'taken', jobId: id, job };
   } catch (error) {
+    if (isFenceRefused(error)) {
+      takeMarkBack();
+      throw error;
+    }
     return writeOutcomeOf(error);
   }
 }

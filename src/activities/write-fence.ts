@@ -1,17 +1,19 @@
 /**
  * The write fence: a write is sent at most once, whoever dies in between.
  *
- * Before the bytes leave, an *awaited* heartbeat through the Temporal server marks the attempt as "sent". The task token holds
- * the attempt, so the call is a compare-and-set: a stale attempt is refused, and a later attempt that finds the mark does
- * not send again. What stays between mark and last byte is told in docs/guarantees.md.
+ * When all but the last byte of the request have left, an *awaited* heartbeat through the Temporal server marks the attempt as "sent".
+ * The task token holds the attempt, so the call is a compare-and-set: a stale attempt is refused, and a later attempt that finds the
+ * mark does not send again. What stays between mark and last byte is told in docs/guarantees.md.
  */
+import { uptime } from 'node:os';
 import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
 import type { WriteOutcome } from './write-outcome.js';
 
-/** From before the mark to the last byte; later, the server may have given the attempt up and told the workflow so. */
+/** From before the attempt's first mark to the last byte; later, the server may have given the attempt up and told the workflow so. */
 const LATEST_SEND_MS = 10_000;
 /** One call to the server, its own retries included. */
 const MARK_TIMEOUT_MS = 5_000;
+const FENCE_REFUSED = 'FenceRefused';
 
 interface Mark {
   sent: boolean;
@@ -43,29 +45,50 @@ export function isFromAnotherRun({ runId }: Pick<FenceOptions, 'runId'>): boolea
 }
 
 /**
- * Raises the fence for this attempt: from here on no other attempt sends. Answers with the question to ask right before the
- * first byte leaves; false means that it is too late for this attempt to send anything.
+ * The fence of this attempt, to be raised before the last byte of each of its requests: from then on no other attempt sends. Answers with
+ * the question to ask right before that byte leaves; false means that it is too late for this attempt to send anything.
  */
-export async function raiseFence(): Promise<() => boolean> {
-  const startedAt = performance.now();
-  await markSent();
-  return () => performance.now() - startedAt < LATEST_SEND_MS;
+export function createFence(): () => Promise<() => boolean> {
+  const context = Context.current();
+  let sinceFirstMark: (() => number) | undefined;
+  return async () => {
+    const elapsed = (sinceFirstMark ??= startStopwatch());
+    await markSent(context);
+    return () => elapsed() < LATEST_SEND_MS;
+  };
 }
 
-async function markSent(): Promise<void> {
-  const { client, info } = Context.current();
+/** Whether it ended because the server did not take the mark. */
+export function isFenceRefused(error: unknown): boolean {
+  return error instanceof ApplicationFailure && error.type === FENCE_REFUSED;
+}
+
+/** Nothing was sent, though the server may hold the mark (its answer was lost, or it asks this attempt to pause); only while the activity runs. */
+export function takeMarkBack(): void {
+  Context.current().heartbeat({ sent: false } satisfies Mark);
+}
+
+async function markSent({ client, info }: Context): Promise<void> {
   try {
     await client.withDeadline(Date.now() + MARK_TIMEOUT_MS, () =>
       client.activity.heartbeat(info.taskToken, { sent: true } satisfies Mark),
     );
   } catch (error) {
-    // Nothing was sent. The server may hold the mark all the same (its answer was lost, or it asks this attempt to pause): take it back.
-    Context.current().heartbeat({ sent: false } satisfies Mark);
     const why = error instanceof Error ? error.name : typeof error;
     throw ApplicationFailure.create({
       message: `nothing was sent: the Temporal server did not take the mark (${why})`,
-      type: 'FenceRefused',
+      type: FENCE_REFUSED,
       ...(error instanceof Error ? { cause: error } : {}),
     });
   }
+}
+
+/** Milliseconds passed, by whichever clock went furthest: the monotonic one stands still while the machine is suspended, any other may be set back. */
+function startStopwatch(): () => number {
+  const startedAt = clocks();
+  return () => Math.max(...clocks().map((now, i) => now - startedAt[i]!));
+}
+
+function clocks(): number[] {
+  return [performance.now(), uptime() * 1_000, Date.now()];
 }

@@ -22,6 +22,19 @@ export type WriteOutcome =
   /** May or may not have arrived. `lookAfter`, in milliseconds of the server's clock: from then on a look upstream can be trusted. */
   | { kind: 'unknown'; reason: string; lookAfter?: number };
 
+/** When a look upstream can be trusted, in milliseconds from the judgement; docs/guarantees.md says what each must outlast. */
+const LOOK_AFTER_MS = {
+  /** This worker reset the connection, or had an answer: what is in the network has arrived by then, or never will. */
+  ownEnd: 30_000,
+  /** The kernel of a worker that died goes on to deliver: Linux for up to 102 s. */
+  lostWorker: 120_000,
+};
+
+/** Adds to an unknown outcome from when on a look upstream can be trusted. */
+export function withLookAfter(outcome: WriteOutcome, judgedBy: keyof typeof LOOK_AFTER_MS, now: number): WriteOutcome {
+  return outcome.kind === 'unknown' ? { ...outcome, lookAfter: Math.ceil(now + LOOK_AFTER_MS[judgedBy]) } : outcome;
+}
+
 /** Maps what the upstream client threw; anything it does not promise counts as unknown, the only safe guess about a write. */
 export function writeOutcomeOf(error: unknown): Exclude<WriteOutcome, { kind: 'taken' }> {
   if (error instanceof NotSentError) return { kind: 'notSent', reason: error.reason };

@@ -6,8 +6,8 @@ export interface ReaderOptions {
   mostBytes: number;
   /** Called once, before the caller learns of the ending: whoever holds the connection keeps or closes it. */
   onEnd: (trouble: Trouble | null) => void;
-  /** Called once a connection stands, right before the first byte; a trouble ends the exchange there. */
-  beforeFirstByte: () => Trouble | null;
+  /** Called once a connection stands, right before the first byte. */
+  onConnected: () => void;
 }
 
 /** Collects what becomes of one request; ends exactly once, and from then on lets nothing more happen on the wire. */
@@ -16,7 +16,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler {
   /** Set by whoever writes the request, before its last byte is handed over. */
   requestIsWhole = false;
   #status: number | undefined;
-  #retryAfter: string | null = null;
+  #times: Pick<Ending, 'retryAfter' | 'date'> = { retryAfter: null, date: null };
   #chunks: Uint8Array[] = [];
   #bytes = 0;
   #isConnected = false;
@@ -50,11 +50,11 @@ export class AnswerReader implements Dispatcher.DispatchHandler {
   end(trouble: Trouble | null): void {
     if (this.#isOver) return;
     this.#isOver = true;
+    this.#options.onEnd(trouble); // First: undici would only close the connection.
     if (trouble) this.#controller?.abort(new Error(trouble.kind));
-    this.#options.onEnd(trouble);
     const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
     const { requestIsWhole } = this;
-    this.#resolve({ status: this.#status, retryAfter: this.#retryAfter, body, trouble, requestIsWhole });
+    this.#resolve({ status: this.#status, ...this.#times, body, trouble, requestIsWhole });
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -62,15 +62,13 @@ export class AnswerReader implements Dispatcher.DispatchHandler {
     if (this.#isOver || this.#isConnected) return controller.abort(new Error('over'));
     this.#isConnected = true;
     this.#controller = controller;
-    const trouble = this.#options.beforeFirstByte();
-    if (trouble) this.end(trouble);
+    this.#options.onConnected();
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Record<string, unknown>): void {
     if (status < 200) return;
     this.#status = status;
-    const retryAfter = headers['retry-after'];
-    this.#retryAfter = typeof retryAfter === 'string' ? retryAfter : null;
+    this.#times = { retryAfter: textOf(headers['retry-after']), date: textOf(headers['date']) };
     if (Number(headers['content-length']) > this.#options.mostBytes) this.#endOversized();
   }
 
@@ -92,4 +90,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler {
   #endOversized(): void {
     this.end({ kind: 'malformed', reason: `answer is over ${this.#options.mostBytes / 1024} KiB` });
   }
+}
+
+function textOf(header: unknown): string | null {
+  return typeof header === 'string' ? header : null;
 }

@@ -64,7 +64,7 @@ export function createUpstream(settings: UpstreamSettings): Upstream & { close()
       return caller.call(
         { operation: 'message', projectId, jobId, prompt, path, mostBytes: MOST_BYTES.job },
         options,
-        (ending, asked) => messageOutcome(ending, asked, notTakenStatuses),
+        (ending, asked) => messageOutcome(ending, asked, { jobId, notTaken: notTakenStatuses }),
       );
     },
     getJob: ({ projectId, jobId }, options) => {
@@ -73,7 +73,10 @@ export function createUpstream(settings: UpstreamSettings): Upstream & { close()
         { operation: 'get', projectId, jobId, path, mostBytes: MOST_BYTES.job },
         options,
         (ending, asked) =>
-          readOutcome(ending, asked, { parse: readJobRecord, isRejection: (status) => status === 404 }),
+          readOutcome(ending, asked, {
+            parse: (body) => readJobRecord(body, jobId),
+            isRejection: (status) => status === 404,
+          }),
       );
     },
     getVisitors: ({ projectId, ...query }, options) => {
@@ -105,7 +108,7 @@ class Caller {
   constructor(settings: UpstreamSettings) {
     this.#settings = settings;
     this.#timeoutMs = Math.min(settings.timeoutMs, MOST_TIMEOUT_MS);
-    this.#transport = new Transport(proxyFor(settings), this.#timeoutMs);
+    this.#transport = new Transport(proxyFor(settings));
   }
 
   /** Makes the call within its one time limit and lets `judge` decide what its ending means. */
@@ -146,6 +149,8 @@ class Caller {
     let isReadable = false;
     try {
       if (ending.trouble?.kind === 'aborted') throw signal?.reason;
+      // Where an answer had begun, it says more.
+      if (ending.trouble?.cause !== undefined && ending.status === undefined) throw ending.trouble.cause;
       const result = judge(ending, asked);
       isReadable = result !== null;
       return result;
@@ -166,13 +171,18 @@ class Caller {
 
   async #send(limit: TimeLimit, call: Call, options: WriteOptions, key: string | undefined): Promise<Ending> {
     if (key === undefined) return notBegun(limit.troubleOfAbort('connecting'));
-    const headers = { accept: 'application/json', authorization: `Bearer ${key}`, 'user-agent': 'agent-jobs' };
+    const headers = {
+      accept: 'application/json',
+      'accept-encoding': 'identity', // What is compressed would not be read: a create so answered is unknown.
+      authorization: `Bearer ${key}`,
+      'user-agent': 'agent-jobs',
+    };
     const url = this.#urlOf(call);
     const { prompt, mostBytes } = call;
     const { signal, troubleOfAbort } = limit;
-    const { mayStillSend } = options;
+    const { beforeLastByte } = options;
     const send = (request: UpstreamRequest) =>
-      this.#transport.send(request, { signal, troubleOfAbort, mostBytes, mayStillSend });
+      this.#transport.send(request, { signal, troubleOfAbort, mostBytes, beforeLastByte });
     // A page is read thousands of times in a row: a Request and its signals would cost as much as the exchange, and stay until a
     // full collection.
     return call.operation === 'visitors'

@@ -1,5 +1,7 @@
-import type { Socket } from 'node:net';
+import { connect as connectTcp, type Socket } from 'node:net';
 import { buildConnector, Client, EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici';
+import { InterimResponses } from './interim-responses.js';
+import { closeWhenDestroyed, neverShutDown, resetWhenDestroyed } from './reset.js';
 
 /** Proxies as the standard variables name them, given by the settings and never read from the environment here. */
 export interface ProxySettings {
@@ -10,10 +12,12 @@ export interface ProxySettings {
 
 export interface ConnectionOptions {
   proxy: ProxySettings | undefined;
-  connectTimeoutMs: number;
-  /** Whether a further connection is made where the first is gone. */
-  mayReconnect: boolean;
+  /** For one write: no second connection is made, and the one is reset wherever it ends before `close`. */
+  isForWrite: boolean;
 }
+
+/** The caller's one time limit covers connecting too, and destroys what has not connected by then. */
+const NO_TIMEOUT = { timeout: 0 };
 
 /**
  * One connection, through the proxy where there is one, for one request at a time. undici's own pool would connect again after an abort,
@@ -23,54 +27,84 @@ export class Connection {
   readonly dispatcher: Dispatcher;
   /** The way to the upstream, TLS and tunnel included, once it stands. */
   socket: Socket | undefined;
+  /** The TCP sockets under it, each from its first moment, so that one that hangs while connecting can be closed too. */
   readonly #opened = new Set<Socket>();
-  readonly #mayReconnect: boolean;
+  readonly #isForWrite: boolean;
+  readonly #connector = buildConnector(NO_TIMEOUT);
+  #interim: InterimResponses | undefined;
   #isConnected = false;
 
-  constructor({ proxy = {}, connectTimeoutMs, mayReconnect }: ConnectionOptions) {
-    this.#mayReconnect = mayReconnect;
-    const timeout = { timeout: connectTimeoutMs };
-    const connect = this.#tracked(buildConnector(timeout));
+  constructor({ proxy = {}, isForWrite }: ConnectionOptions) {
+    this.#isForWrite = isForWrite;
     this.dispatcher = new EnvHttpProxyAgent({
       // An empty string keeps undici from reading the environment itself.
       httpProxy: proxy.httpProxy ?? '',
       httpsProxy: proxy.httpsProxy ?? '',
       noProxy: proxy.noProxy ?? '',
-      // The caller's one time limit covers the whole exchange.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect,
-      requestTls: timeout,
+      connect: this.#connect,
+      requestTls: NO_TIMEOUT,
       factory: (origin, options) => {
         const given = options as Client.Options;
         return new Client(origin, { ...given, connect: this.#watched(given.connect as buildConnector.connector) });
       },
-      clientFactory: (origin) => new Pool(origin, { connect }),
+      clientFactory: (origin) => new Pool(origin, { connect: this.#connect }),
     });
   }
 
-  /** Closes whatever is open or being opened. */
-  destroy(): void {
-    void this.dispatcher.destroy();
-    for (const socket of this.#opened) socket.destroy();
+  /** A request begins: what it is answered with first may be interim. */
+  expectResponse(): void {
+    this.#interim?.expectResponse();
   }
 
-  /** Knows each socket from its first moment, so that one that hangs while connecting can be closed too. */
-  #tracked(connect: buildConnector.connector): buildConnector.connector {
-    return (options, callback) => {
-      const socket = connect(options, callback) as unknown as Socket;
-      this.#opened.add(socket);
-      socket.once('close', () => this.#opened.delete(socket));
-      return socket;
-    };
+  /** Ends whatever is open or being opened: that of a write with a reset, which takes back what is not delivered yet. */
+  destroy(): void {
+    for (const socket of this.#opened) socket.destroy();
+    void this.dispatcher.destroy();
+  }
+
+  /** Ends it as it should be: its one request is answered. */
+  close(): void {
+    for (const socket of this.#opened) closeWhenDestroyed(socket);
+    this.destroy();
+  }
+
+  /** TLS is laid over a TCP socket of our own: one that TLS has made can't be reset. */
+  readonly #connect: buildConnector.connector = (options, callback) => {
+    if (options.protocol !== 'https:') return this.#track(this.#connector(options, callback) as unknown as Socket);
+    const { hostname: host, port, localAddress } = options;
+    const socket = connectTcp({
+      host,
+      port: Number(port) || 443,
+      noDelay: true,
+      ...(localAddress && { localAddress }),
+    });
+    this.#track(socket);
+    const onError = (error: Error) => callback(error, null);
+    socket.once('error', onError);
+    socket.once('connect', () => {
+      socket.off('error', onError);
+      this.#connector({ ...options, httpSocket: socket }, callback);
+    });
+  };
+
+  #track(socket: Socket): void {
+    this.#opened.add(socket);
+    if (this.#isForWrite) resetWhenDestroyed(socket);
+    socket.on('error', () => {}); // Whoever uses it hears of it; a reset that comes too late is nobody's concern.
+    socket.once('close', () => this.#opened.delete(socket));
   }
 
   #watched(connect: buildConnector.connector): buildConnector.connector {
     return (options, callback) => {
-      if (this.#isConnected && !this.#mayReconnect) return callback(new Error('one connection only'), null);
+      if (this.#isConnected && this.#isForWrite) return callback(new Error('one connection only'), null);
       this.#isConnected = true;
       connect(options, (...result) => {
-        this.socket = result[1] ?? undefined;
+        const [, socket] = result;
+        this.socket = socket ?? undefined;
+        if (socket) this.#interim = new InterimResponses(socket);
+        if (socket && this.#isForWrite) neverShutDown(socket);
         callback(...result);
       });
     };

@@ -4,6 +4,8 @@
 export interface Trouble {
   kind: 'noKey' | 'notConnected' | 'timeout' | 'aborted' | 'reset' | 'malformed' | 'withheld';
   reason: string;
+  /** What the caller's own check threw; the call ends with it. */
+  cause?: unknown;
 }
 
 export type Phase = 'connecting' | 'sending' | 'waiting' | 'answering';
@@ -12,6 +14,8 @@ export interface Ending {
   /** The status of the answer, where one began. */
   status: number | undefined;
   retryAfter: string | null;
+  /** The answer's `Date`, by which one in `Retry-After` is read. */
+  date: string | null;
   /** The answer's body, as far as it came. */
   body: Uint8Array;
   /** Null where the answer is complete. */
@@ -22,7 +26,7 @@ export interface Ending {
 
 /** The ending of a request that never began. */
 export function notBegun(trouble: Trouble): Ending {
-  return { status: undefined, retryAfter: null, body: new Uint8Array(), trouble, requestIsWhole: false };
+  return { status: undefined, retryAfter: null, date: null, body: new Uint8Array(), trouble, requestIsWhole: false };
 }
 
 /** The cause of a failed connection or socket, in a few words; error texts of the network stack may hold addresses. */

@@ -34,12 +34,16 @@ export function createOutcome(ending: Ending, asked: Asked, notTaken: readonly n
   }
 }
 
-/** The record that a message was answered with, null where it can't be read: the 2xx is proof. Throws one of the errors of a write. */
-export function messageOutcome(ending: Ending, asked: Asked, notTaken: readonly number[]): JobRecord | null {
+/** The record of the message's job, null where the answer holds none: the 2xx is proof. Throws one of the errors of a write. */
+export function messageOutcome(
+  ending: Ending,
+  asked: Asked,
+  { jobId, notTaken }: { jobId: string; notTaken: readonly number[] },
+): JobRecord | null {
   if (!isOk(ending.status)) throw writeError(ending, asked, notTaken);
   if (ending.trouble) return null;
   try {
-    return readJobRecord(ending.body);
+    return readJobRecord(ending.body, jobId);
   } catch (error) {
     malformedReason(error);
     return null;
@@ -53,7 +57,7 @@ export function readOutcome<T>(
   { parse, isRejection }: { parse: (body: Uint8Array) => T; isRejection: (status: number) => boolean },
 ): T {
   const { status, trouble } = ending;
-  const retryAfterMs = parseRetryAfter(ending.retryAfter);
+  const retryAfterMs = parseRetryAfter(ending.retryAfter, ending.date);
   const failed = (reason: string) => new ReadFailedError(message(reason, asked), status, retryAfterMs, reason);
   if (status !== undefined && isRejection(status)) throw rejected(ending, asked, status);
   if (status !== undefined && !isOk(status)) throw failed(`upstream answered ${status}`);
@@ -104,9 +108,10 @@ function writeError(ending: Ending, asked: Asked, notTaken: readonly number[]): 
   if (status === 401 || trouble?.kind === 'noKey') return new UnauthorizedError(message(reason, asked), reason);
   if (status !== undefined) {
     if (status === 429 || notTaken.includes(status)) {
-      return new NotTakenError(message(reason, asked), status, parseRetryAfter(ending.retryAfter), reason);
+      return new NotTakenError(message(reason, asked), status, parseRetryAfter(ending.retryAfter, ending.date), reason);
     }
-    if (isRefusal(status)) return rejected(ending, asked, status);
+    // "See Other" is what a POST that was carried out is answered with.
+    if (isRefusal(status) && status !== 303) return rejected(ending, asked, status);
   }
   if (!requestIsWhole) return new NotSentError(message(reason, asked), reason);
   return unknown(asked, reason);

@@ -5,15 +5,25 @@ const DELTA_SECONDS = /^\d+$/;
 /** The three forms of RFC 9110 5.6.7, all of which begin with a day's name; `Date.parse` alone would take far more. */
 const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
 
-/** What a `Retry-After` header asks for, in milliseconds from `now`, 0 to one hour; undefined where it says nothing usable. */
-export function parseRetryAfter(header: string | null, now: number = Date.now()): number | undefined {
+/**
+ * What a `Retry-After` header asks for, in milliseconds, 0 to one hour; undefined where it says nothing usable. A date is counted from the
+ * answer's own `Date`, by the clock that made both; from `now` where there is no valid one.
+ */
+export function parseRetryAfter(
+  header: string | null,
+  date: string | null,
+  now: number = Date.now(),
+): number | undefined {
   const text = header?.trim() ?? '';
+  const answeredAt = parseDate(date?.trim() ?? '');
   const waitMs = DELTA_SECONDS.test(text)
     ? Number(text) * 1_000
-    : HTTP_DATE.test(text)
-      ? Date.parse(withZone(text)) - now
-      : NaN;
+    : parseDate(text) - (Number.isNaN(answeredAt) ? now : answeredAt);
   return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), MOST_RETRY_AFTER_MS);
+}
+
+function parseDate(text: string): number {
+  return HTTP_DATE.test(text) ? Date.parse(withZone(text)) : NaN;
 }
 
 /** The asctime form names no zone; HTTP dates are always UTC. */

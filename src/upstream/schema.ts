@@ -11,10 +11,12 @@ export class MalformedAnswerError extends Error {
   override readonly name = 'MalformedAnswerError';
 }
 
-/** The job record in an answer's body, with the contract's fields and no others; throws MalformedAnswerError. */
-export function readJobRecord(body: Uint8Array): JobRecord {
+/** The record of the job asked for, with the contract's fields and no others; throws MalformedAnswerError. */
+export function readJobRecord(body: Uint8Array, jobId: string): JobRecord {
   const answer = readObject(body, 'agent job');
-  return jobRecord(answer, vital(answer, 'status'));
+  const record = jobRecord(answer, vital(answer, 'status'));
+  if (record.id !== jobId) throw malformed('agent job', 'it is that of another job');
+  return record;
 }
 
 /** The job that a create made: only an id that further requests can name is vital; throws MalformedAnswerError. */

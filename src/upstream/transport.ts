@@ -2,6 +2,7 @@
  * The wire: undici's dispatchers. Not its `fetch`, which may send a request again by itself (421), and whose Request and signals cost
  * more than the exchange: they are found through weak references, so that only a full collection frees them.
  */
+import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { AnswerReader } from './answer-reader.js';
 import { Connection, type ProxySettings } from './connection.js';
@@ -22,27 +23,24 @@ export interface ExchangeOptions {
   troubleOfAbort: (phase: Phase) => Trouble;
   /** Cap on the answer's body. */
   mostBytes: number;
-  mayStillSend?: (() => boolean) | undefined;
+  beforeLastByte?: (() => Promise<() => boolean>) | undefined;
 }
 
-const WITHHELD: Trouble = { kind: 'withheld', reason: 'it was too late to send it' };
 const CLOSED: Trouble = { kind: 'notConnected', reason: 'the client is closed' };
 /** More idle connections than this are not kept after a burst of reads. */
 const MOST_IDLE = 256;
 
 export class Transport {
   readonly #proxy: ProxySettings | undefined;
-  readonly #connectTimeoutMs: number;
   /** Connections that reads left open; the last used is used first, so that the others can time out. */
   readonly #idle: Connection[] = [];
   readonly #reading = new Set<AnswerReader>();
   readonly #writing = new Set<Promise<unknown>>();
   #isClosed = false;
 
-  constructor(proxy: ProxySettings | undefined, connectTimeoutMs: number) {
+  constructor(proxy: ProxySettings | undefined) {
     this.#proxy = proxy;
-    this.#connectTimeoutMs = connectTimeoutMs;
-    this.#connect(false).destroy(); // Wrong proxy settings show here, not at the first request.
+    this.#connect({ isForWrite: true }).destroy(); // Wrong proxy settings show here, not at the first request.
   }
 
   /** Sends a request without a body over a kept connection, one with a body over a connection of its own. Never rejects. */
@@ -65,19 +63,20 @@ export class Transport {
   async #read(request: UpstreamRequest, options: ExchangeOptions): Promise<Ending> {
     const kept = this.#idle.pop();
     const keptSocket = kept?.socket;
-    const ending = await this.#readOver(kept ?? this.#connect(true), request, options);
+    const ending = await this.#readOver(kept ?? this.#connect({ isForWrite: false }), request, options);
     // Lost without an answer on the very socket of an earlier read: the upstream closed it meanwhile, and says nothing by it.
     const wasStale =
       keptSocket && kept?.socket === keptSocket && ending.trouble?.kind === 'reset' && ending.status === undefined;
-    return wasStale && !this.#isClosed ? this.#readOver(this.#connect(true), request, options) : ending;
+    if (!wasStale || this.#isClosed) return ending;
+    return this.#readOver(this.#connect({ isForWrite: false }), request, options);
   }
 
   async #readOver(connection: Connection, request: UpstreamRequest, options: ExchangeOptions): Promise<Ending> {
     const reader: AnswerReader = new AnswerReader({
       mostBytes: options.mostBytes,
-      beforeFirstByte: () => {
+      onConnected: () => {
+        connection.expectResponse();
         reader.requestIsWhole = true;
-        return null;
       },
       onEnd: (trouble) => {
         this.#reading.delete(reader);
@@ -90,30 +89,26 @@ export class Transport {
   }
 
   async #write(request: UpstreamRequest, body: Uint8Array, options: ExchangeOptions): Promise<Ending> {
-    const connection = this.#connect(false);
-    const mayStillSend = () => options.mayStillSend?.() ?? true;
+    const connection = this.#connect({ isForWrite: true });
     const reader: AnswerReader = new AnswerReader({
       mostBytes: options.mostBytes,
-      beforeFirstByte: () => (mayStillSend() ? null : WITHHELD),
-      onEnd: () => connection.destroy(),
+      onConnected: () => connection.expectResponse(),
+      onEnd: (trouble) => (trouble ? connection.destroy() : connection.close()),
     });
-    const mayFinish = () => {
-      if (!mayStillSend()) reader.end(WITHHELD);
-      return !reader.isOver;
-    };
-    const paced = pacedBody(body, { reader, socketOf: () => connection.socket, mayFinish });
+    const { beforeLastByte = () => Promise.resolve(() => true) } = options;
+    const paced = pacedBody(body, { reader, socketOf: () => connection.socket, beforeLastByte });
     return run(connection.dispatcher, request, declared(paced, body.length), reader, options);
   }
 
-  #connect(mayReconnect: boolean): Connection {
-    return new Connection({ proxy: this.#proxy, connectTimeoutMs: this.#connectTimeoutMs, mayReconnect });
+  #connect(options: { isForWrite: boolean }): Connection {
+    return new Connection({ proxy: this.#proxy, ...options });
   }
 }
 
-/** A body that undici writes piece by piece, under a declared length; its types know no iterables, its documentation does. */
-function declared(body: AsyncIterable<Uint8Array>, length: number): Partial<Dispatcher.DispatchOptions> {
+/** A body that undici writes piece by piece, under a declared length. */
+function declared(body: Readable, length: number): Partial<Dispatcher.DispatchOptions> {
   return {
-    body: body as unknown as NonNullable<Dispatcher.DispatchOptions['body']>,
+    body,
     headers: { 'content-type': 'application/json', 'content-length': String(length) },
     reset: true,
   };

@@ -12,7 +12,6 @@ export interface WriteOptions {
    * Awaited once all but the last byte of a request have left, for each request of the call. What it resolves to is asked in the same
    * synchronous step that writes that byte; false ends the call as NotSentError. A rejection ends the call with its reason.
    */
-  mayStillSend?: () => boolean;
   beforeLastByte?: () => Promise<() => boolean>;
 }
 

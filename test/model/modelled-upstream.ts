@@ -7,7 +7,8 @@ import {
   RejectedError,
   UnknownOutcomeError,
 } from '../../src/upstream/errors.js';
-import type { Upstream } from '../../src/upstream/upstream.js';
+import type { Upstream, WriteOptions } from '../../src/upstream/upstream.js';
+import { mayFinish } from '../support/scripted-upstream.js';
 import type { ReadOutcome } from './contract-model.js';
 import type { ReadAnswer, Scenario, WriteAnswer } from './scenario.js';
 
@@ -36,9 +37,14 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
   const reads = scenario.reads.flatMap((read) => Array.from({ length: read.times }, () => read));
   let changes = 0;
 
-  async function write(kind: 'create' | 'message', prompt: string, answers: WriteAnswer[]): Promise<JobRecord | null> {
+  async function write(
+    { kind, prompt }: { kind: 'create' | 'message'; prompt: string },
+    answers: WriteAnswer[],
+    options: WriteOptions | undefined,
+  ): Promise<JobRecord | null> {
     const answer = answers.shift() ?? { kind: 'taken', takesMs: 0 };
     await world.arrive();
+    await mayFinish(options);
     world.sendBegan(kind, prompt);
     if (answer.kind === 'workerDies') {
       world.die();
@@ -52,8 +58,11 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
   }
 
   return {
-    createJob: async ({ prompt }) => ({ id: 'job-1', job: await write('create', prompt, creates) }),
-    sendMessage: ({ prompt }) => write('message', prompt, messages),
+    createJob: async ({ prompt }, options) => ({
+      id: 'job-1',
+      job: await write({ kind: 'create', prompt }, creates, options),
+    }),
+    sendMessage: ({ prompt }, options) => write({ kind: 'message', prompt }, messages, options),
     async getJob() {
       await world.arrive();
       const number = world.readBegan();

@@ -1,6 +1,6 @@
 import { activityInfo } from '@temporalio/activity';
 import type { JobRecord } from '../../src/contract.js';
-import type { CreatedJob } from '../../src/upstream/upstream.js';
+import type { CreatedJob, WriteOptions } from '../../src/upstream/upstream.js';
 import { record, ScriptedUpstream } from './scripted-upstream.js';
 
 /** A scripted upstream that notes when it was called, by the Temporal server's clock, and can be made to hang. */
@@ -16,15 +16,15 @@ export class ObservedUpstream extends ScriptedUpstream {
   messageGate: Promise<void> | undefined;
   readGate: Promise<void> | undefined;
 
-  override async createJob(request: { prompt: string }): Promise<CreatedJob> {
+  override async createJob(request: { prompt: string }, options?: WriteOptions): Promise<CreatedJob> {
     this.createTimes.push(attemptTime());
-    const created = await noted(super.createJob(request), this.createGate);
+    const created = await noted(super.createJob(request, options), this.createGate);
     return { ...created, job: created.job && { ...created.job, ...this.createAnswer } };
   }
 
-  override async sendMessage(request: { jobId: string; prompt: string }): Promise<JobRecord> {
+  override async sendMessage(request: { jobId: string; prompt: string }, options?: WriteOptions): Promise<JobRecord> {
     this.messageTimes.push(attemptTime());
-    const job = await noted(super.sendMessage(request), this.messageGate);
+    const job = await noted(super.sendMessage(request, options), this.messageGate);
     return (this.messageAnswer && { ...job, ...this.messageAnswer }) as JobRecord;
   }
 

@@ -1,7 +1,7 @@
 /** An upstream in the test's own process, for tests of the workflow that need an answer of their own at each call. */
 import type { JobRecord } from '../../src/contract.js';
-import { RejectedError } from '../../src/upstream/errors.js';
-import type { CreatedJob, Upstream } from '../../src/upstream/upstream.js';
+import { NotSentError, RejectedError } from '../../src/upstream/errors.js';
+import type { CreatedJob, Upstream, WriteOptions } from '../../src/upstream/upstream.js';
 
 export class ScriptedUpstream implements Upstream {
   readonly created: string[] = [];
@@ -17,13 +17,15 @@ export class ScriptedUpstream implements Upstream {
     prLink: 'https://github.example/a/b/pull/1',
   });
 
-  createJob({ prompt }: { prompt: string }): Promise<CreatedJob> {
+  async createJob({ prompt }: { prompt: string }, options?: WriteOptions): Promise<CreatedJob> {
+    await mayFinish(options);
     this.created.push(prompt);
     const id = `job-${this.created.length}`;
     return answer(this.createFaults, { id, job: record({ id }) });
   }
 
-  sendMessage({ jobId, prompt }: { jobId: string; prompt: string }): Promise<JobRecord> {
+  async sendMessage({ jobId, prompt }: { jobId: string; prompt: string }, options?: WriteOptions): Promise<JobRecord> {
+    await mayFinish(options);
     this.messages.push(prompt);
     return answer(this.messageFaults, record({ id: jobId }));
   }
@@ -40,6 +42,12 @@ export class ScriptedUpstream implements Upstream {
   getVisitors(): Promise<never> {
     return Promise.reject(new RejectedError('no visitors here', 404, ''));
   }
+}
+
+/** Asks before the last byte, as the real client does. */
+export async function mayFinish(options: WriteOptions | undefined): Promise<void> {
+  const isAllowed = await options?.beforeLastByte?.();
+  if (isAllowed && !isAllowed()) throw new NotSentError('it was too late to send it');
 }
 
 function answer<T>(faults: Error[], value: T): Promise<T> {

@@ -26,7 +26,7 @@ describe('writes', () => {
   test('each have a connection of their own, which is closed after them', async () => {
     const { raw, client } = await setUp(() => http(200));
     for (let i = 0; i < 20; i += 1) {
-      await client.getJob({ projectId: 'p', jobId: 'j' });
+      await client.getJob({ projectId: 'p', jobId: JOB.id });
       await client.createJob({ projectId: 'p', prompt: 'x' });
     }
     await Promise.all(
@@ -57,7 +57,7 @@ describe('writes', () => {
     const { raw, client } = await setUp((request) => (request.line.startsWith('GET') ? undefined : http(201)), 60_000);
     const stop = new AbortController();
     const reads = Array.from({ length: 2_000 }, () =>
-      client.getJob({ projectId: 'p', jobId: 'j' }, { signal: stop.signal }).catch((error: unknown) => error),
+      client.getJob({ projectId: 'p', jobId: JOB.id }, { signal: stop.signal }).catch((error: unknown) => error),
     );
     await until(() => raw.requests.length === 2_000);
     expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject(CREATED);
@@ -70,13 +70,13 @@ describe('writes', () => {
 describe('reads', () => {
   test('share connections', async () => {
     const { raw, client } = await setUp(() => http(200));
-    for (let i = 0; i < 50; i += 1) await client.getJob({ projectId: 'p', jobId: 'j' });
+    for (let i = 0; i < 50; i += 1) await client.getJob({ projectId: 'p', jobId: JOB.id });
     expect(raw.connections).toBe(1);
   });
 
   test('that are given up leave no connection behind and make no new one', async () => {
     const { raw, client } = await setUp(() => {}, 2_000);
-    const reads = Array.from({ length: 20 }, () => rejectionOf(client.getJob({ projectId: 'p', jobId: 'j' })));
+    const reads = Array.from({ length: 20 }, () => rejectionOf(client.getJob({ projectId: 'p', jobId: JOB.id })));
     await Promise.all(reads);
     await until(() => raw.openConnections === 0);
     await new Promise((resolve) => setTimeout(resolve, 100));
@@ -89,7 +89,7 @@ describe('reads', () => {
       return http(200);
     });
     for (let i = 0; i < 200; i += 1) {
-      expect(await client.getJob({ projectId: 'p', jobId: 'j' })).toMatchObject(JOB);
+      expect(await client.getJob({ projectId: 'p', jobId: JOB.id })).toMatchObject(JOB);
       await new Promise((resolve) => setTimeout(resolve, i % 4));
     }
     expect(raw.requests.length).toBeGreaterThanOrEqual(200);
@@ -97,7 +97,7 @@ describe('reads', () => {
 
   test('that are reset on a new connection are not repeated', async () => {
     const { raw, client } = await setUp((_, socket) => void socket.resetAndDestroy());
-    for (let i = 0; i < 5; i += 1) await rejectionOf(client.getJob({ projectId: 'p', jobId: 'j' }));
+    for (let i = 0; i < 5; i += 1) await rejectionOf(client.getJob({ projectId: 'p', jobId: JOB.id }));
     expect(raw.requests).toHaveLength(5);
   });
 });
@@ -109,7 +109,7 @@ describe('closing', () => {
       if (request.line.startsWith('POST')) answer = () => socket.write(http(201));
     });
     const write = client.createJob({ projectId: 'p', prompt: 'x' });
-    const read = rejectionOf(client.getJob({ projectId: 'p', jobId: 'j' }));
+    const read = rejectionOf(client.getJob({ projectId: 'p', jobId: JOB.id }));
     await until(() => raw.requests.length === 2);
     const closed = client.close();
     expect(await read).toBeInstanceOf(ReadFailedError);

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { NotSentError } from '../../src/upstream/errors.js';
 import { clientOf, http, RawUpstream, rejectionOf } from './raw-upstream.js';
 
 /** What one write meets. */
@@ -12,8 +13,11 @@ interface Fate {
   /** Answered in the middle of the request. */
   earlyStatus: 503 | 429 | 400 | null;
   timeoutMs: number;
-  /** How often the write may still be sent. */
+  /** How many requests may be finished. */
   maySend: number;
+  /** How long it takes to be allowed to finish, and whether that fails. */
+  askMs: number;
+  isRefused: boolean;
 }
 
 const fates: fc.Arbitrary<Fate> = fc.record({
@@ -22,7 +26,9 @@ const fates: fc.Arbitrary<Fate> = fc.record({
   thenDoes: fc.constantFrom('answer', 'reset', 'nothing'),
   earlyStatus: fc.option(fc.constantFrom(503, 429, 400), { nil: null, freq: 5 }),
   timeoutMs: fc.oneof(fc.integer({ min: 5, max: 60 }), fc.constant(400)),
-  maySend: fc.constantFrom(0, 1, 2, 2, 2),
+  maySend: fc.constantFrom(0, 1, 1, 1),
+  askMs: fc.constantFrom(0, 0, 15, 80),
+  isRefused: fc.constantFrom(false, false, false, true),
 });
 
 async function meet(fate: Fate): Promise<{ ending: string; wholeRequests: number }> {
@@ -48,7 +54,13 @@ async function meet(fate: Fate): Promise<{ ending: string; wholeRequests: number
   let asked = 0;
   const write = client.createJob(
     { projectId: 'p', prompt: 'p'.repeat(fate.promptBytes) },
-    { mayStillSend: () => (asked += 1) <= fate.maySend },
+    {
+      beforeLastByte: async () => {
+        await new Promise((resolve) => setTimeout(resolve, fate.askMs));
+        if (fate.isRefused) throw new NotSentError('refused');
+        return () => (asked += 1) <= fate.maySend;
+      },
+    },
   );
   const ending = await write.then(
     () => 'taken',
@@ -77,7 +89,15 @@ test('no write that is called not sent ever arrives whole, wherever it is interr
 });
 
 test('a write that nothing interrupts is taken, one whose connection is reset after its end is unknown', async () => {
-  const calm = { promptBytes: 100_000, resetAt: 2, earlyStatus: null, timeoutMs: 10_000, maySend: 2 } as const;
+  const calm = {
+    promptBytes: 100_000,
+    resetAt: 2,
+    earlyStatus: null,
+    timeoutMs: 10_000,
+    maySend: 1,
+    askMs: 5,
+    isRefused: false,
+  } as const;
   expect(await meet({ ...calm, thenDoes: 'answer' })).toEqual({ ending: 'taken', wholeRequests: 1 });
   expect(await meet({ ...calm, thenDoes: 'reset' })).toEqual({ ending: 'UnknownOutcomeError', wholeRequests: 1 });
 });

@@ -44,7 +44,7 @@ function clientThrough(baseUrl: string, proxy: object, timeoutMs = 20_000) {
   closers.push(() => client.close());
   return {
     create: (prompt = 'x') => client.createJob({ projectId: 'p', prompt }),
-    getJob: () => client.getJob({ projectId: 'p', jobId: 'j' }),
+    getJob: () => client.getJob({ projectId: 'p', jobId: JOB.id }),
   };
 }
 

@@ -22,6 +22,8 @@ export class RawUpstream {
   /** Bytes that arrived, over all connections. */
   bytesRead = 0;
   connections = 0;
+  /** What arrived, over all connections. */
+  text = '';
   readonly #sockets = new Set<net.Socket>();
   readonly #server: net.Server;
 
@@ -51,6 +53,7 @@ export class RawUpstream {
       let received: Buffer = Buffer.alloc(0);
       socket.on('data', (chunk) => {
         upstream.bytesRead += chunk.length;
+        upstream.text += chunk.toString('latin1');
         received = Buffer.concat([received, chunk]);
         for (let parsed = parseRequest(received); parsed; parsed = parseRequest(received)) {
           received = parsed.rest;

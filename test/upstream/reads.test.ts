@@ -3,6 +3,9 @@ import type { UpstreamSettings } from '../../src/upstream/client.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
 import { clientOf, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
 
+const JOB_ID = 'j 1';
+const RECORD = { ...JOB, id: JOB_ID };
+
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   await Promise.all(closers.splice(0).map((close) => close()));
@@ -24,7 +27,7 @@ async function setUp(serve: Serve, settings: Partial<UpstreamSettings> = {}) {
   return {
     raw,
     classes,
-    getJob: (signal?: AbortSignal) => client.getJob({ projectId: 'p', jobId: 'j 1' }, signal && { signal }),
+    getJob: (signal?: AbortSignal) => client.getJob({ projectId: 'p', jobId: JOB_ID }, signal && { signal }),
     getVisitors: () =>
       client.getVisitors({ projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02', limit: 250, offset: 500 }),
   };
@@ -38,8 +41,8 @@ function page(changes: object = {}) {
 
 describe('reading a job', () => {
   test('asks for it by its percent-encoded id and returns its record', async () => {
-    const { raw, getJob, classes } = await setUp(() => http(200));
-    expect(await getJob()).toMatchObject(JOB);
+    const { raw, getJob, classes } = await setUp(() => http(200, RECORD));
+    expect(await getJob()).toMatchObject(RECORD);
     expect(raw.requests[0]).toMatchObject({ line: 'GET /v2/agent/p/job/j%201 HTTP/1.1', body: '' });
     expect(classes).toEqual(['get 2xx']);
   });
@@ -68,6 +71,7 @@ describe('reading a job', () => {
       'answer is not an agent job: status is not a string',
     ],
     ['an empty status', () => http(200, { id: 'j', status: '' }), 'answer is not an agent job: status is empty'],
+    ['the record of another job', () => http(200, JOB), 'answer is not an agent job: it is that of another job'],
     ['null', () => http(200, 'null'), 'answer is not an agent job: it is not a JSON object'],
     ['nothing', () => http(200, ''), 'answer is not an agent job: it is empty'],
     ['half a JSON', () => http(200, '{"id"'), 'answer is not an agent job: it is not JSON'],

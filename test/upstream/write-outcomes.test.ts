@@ -1,19 +1,21 @@
+import diagnostics from 'node:diagnostics_channel';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import {
-  NotSentError,
   NotTakenError,
   RejectedError,
   UnauthorizedError,
   UnknownOutcomeError,
   type UpstreamError,
 } from '../../src/upstream/errors.js';
-import { clientOf, http, JOB, KEY, RawUpstream, rejectionOf } from './raw-upstream.js';
+import { clientOf, CREATED, http, JOB, KEY, RawUpstream, rejectionOf } from './raw-upstream.js';
 
 const closers: (() => Promise<void>)[] = [];
 afterEach(async () => {
   await Promise.all(closers.splice(0).map((close) => close()));
 });
+
+const JOB_ID = 'j/1';
 
 type Serve = Parameters<typeof RawUpstream.onRequest>[0];
 
@@ -32,7 +34,7 @@ async function setUp(serve: Serve, settings: Partial<UpstreamSettings> = {}) {
     raw,
     classes,
     create: () => client.createJob({ projectId: 'p 1', prompt: 'do it' }),
-    message: () => client.sendMessage({ projectId: 'p 1', jobId: 'j/1', prompt: 'do more' }),
+    message: () => client.sendMessage({ projectId: 'p 1', jobId: JOB_ID, prompt: 'do more' }),
   };
 }
 
@@ -40,15 +42,17 @@ const record = { source: null, model: null, prLink: null, createdAt: null, archi
 
 describe('a write that is answered', () => {
   test('sends one request with a declared length, a closed connection and the ids percent-encoded', async () => {
-    const { raw, create, message, classes } = await setUp(() => http(201));
+    const answers = [http(201), http(200, { ...JOB, id: JOB_ID })];
+    const { raw, create, message, classes } = await setUp(() => answers.shift());
     expect(await create()).toEqual({ id: JOB.id, job: { ...JOB, ...record } });
-    expect(await message()).toEqual({ ...JOB, ...record });
+    expect(await message()).toEqual({ ...JOB, id: JOB_ID, ...record });
     expect(raw.requests.map(({ line }) => line)).toEqual([
       'POST /v2/agent/p%201/job HTTP/1.1',
       'POST /v2/agent/p%201/job/j%2F1/message HTTP/1.1',
     ]);
     const { headers, body } = raw.requests[0]!;
     expect(headers).toMatchObject({
+      'accept-encoding': 'identity',
       authorization: `Bearer ${KEY}`,
       connection: 'close',
       'content-type': 'application/json',
@@ -92,8 +96,8 @@ describe('a write that is answered', () => {
     });
   });
 
-  test('a 2xx to a message is proof even where its body cannot be read', async () => {
-    const bodies = ['', '{"id":', 'null', '[]', '{"status":"active"}', '<html>'];
+  test('a 2xx to a message is proof even where its body cannot be read, or is the record of another job', async () => {
+    const bodies = [JSON.stringify(JOB), '', '{"id":', 'null', '[]', '{"status":"active"}', '<html>'];
     for (const body of bodies) {
       const { message, classes } = await setUp(() => http(200, body));
       expect(await message(), body).toBeNull();
@@ -117,11 +121,18 @@ const cases: Case[] = [
   ['429 without a wait', () => http(429, ''), NotTakenError, { status: 429, retryAfterMs: undefined }],
   ['429 with seconds', () => http(429, '', { 'retry-after': '7' }), NotTakenError, { retryAfterMs: 7_000 }],
   ['429 with a day', () => http(429, '', { 'retry-after': '86400' }), NotTakenError, { retryAfterMs: 3_600_000 }],
+  [
+    '429 with a date, by the answer’s own',
+    () => http(429, '', { date: 'Thu, 01 Jan 2026 12:00:00 GMT', 'retry-after': 'Thu, 01 Jan 2026 12:00:30 GMT' }),
+    NotTakenError,
+    { retryAfterMs: 30_000 },
+  ],
   ['429 with garbage', () => http(429, '', { 'retry-after': '-5 soon' }), NotTakenError, { retryAfterMs: undefined }],
   ['400 with an error', () => http(400, { error: 'bad prompt' }), RejectedError, { status: 400, error: 'bad prompt' }],
   ['404 with text', () => http(404, 'no such project'), RejectedError, { status: 404, error: 'no such project' }],
   ['401 with nothing', () => http(401, ''), UnauthorizedError, { reason: 'upstream answered 401' }],
   ['a redirect', () => http(307, '', { location: 'http://127.0.0.1:1/' }), RejectedError, { status: 307 }],
+  ['a redirect to what it made', () => http(303, '', { location: '/job-1' }), UnknownOutcomeError, {}],
   ['408', () => http(408, ''), UnknownOutcomeError, { reason: 'upstream answered 408' }],
   ['500', () => http(500, { error: 'oops' }), UnknownOutcomeError, { reason: 'upstream answered 500' }],
   ['503', () => http(503, ''), UnknownOutcomeError, { reason: 'upstream answered 503' }],
@@ -225,33 +236,113 @@ test('a refusal that breaks off within an echo of the key shows no part of it', 
   expect(rejection).toMatchObject({ name: 'RejectedError', status: 403, error: '' });
 });
 
-test('nothing is sent where the write may no longer be sent once the connection stands', async () => {
-  const { raw, create } = await setUp(() => http(201));
-  const client = clientOf(raw.url);
-  let asked = 0;
-  const mayStillSend = () => {
-    asked += 1;
-    return raw.connections === 0; // True before the connection, false after it.
-  };
-  expect(mayStillSend()).toBe(true);
-  const rejection = await rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }, { mayStillSend }));
-  expect(rejection).toBeInstanceOf(NotSentError);
-  await expect.poll(() => raw.openConnections).toBe(0);
-  expect({ asked, bytes: raw.bytesRead, connections: raw.connections }).toEqual({ asked: 2, bytes: 0, connections: 1 });
-  await create();
-  await client.close();
-});
+describe('the last byte of a write', () => {
+  /** A create whose server says how much it has read. */
+  async function held(beforeLastByte: (raw: RawUpstream) => Promise<() => boolean>, serve: Serve = () => http(201)) {
+    const raw = await RawUpstream.onRequest(serve);
+    const client = clientOf(raw.url, { timeoutMs: 2_000 });
+    closers.push(
+      () => client.close(),
+      () => raw.close(),
+    );
+    const write = client.createJob({ projectId: 'p', prompt: 'x' }, { beforeLastByte: () => beforeLastByte(raw) });
+    return { raw, write };
+  }
+  const allBut = /^POST [^]*content-length: 14\r\n\r\n\{"prompt":"x"$/;
 
-test('the request is not finished where the write may no longer be sent right before its last byte', async () => {
-  const { raw } = await setUp(() => http(201));
-  const client = clientOf(raw.url);
-  const answers = [true, false];
-  const rejection = await rejectionOf(
-    client.createJob({ projectId: 'p', prompt: 'x' }, { mayStillSend: () => answers.shift()! }),
-  );
-  expect(rejection).toBeInstanceOf(NotSentError);
-  await expect.poll(() => raw.openConnections).toBe(0);
-  expect(raw.bytesRead).toBeGreaterThan(0);
-  expect(raw.requests).toHaveLength(0);
-  await client.close();
+  test('waits for whoever must know of it first, when all others are there', async () => {
+    let held_ = '';
+    const { raw, write } = await held(async (server) => {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      held_ = server.text;
+      return () => true;
+    });
+    expect(await write).toMatchObject(CREATED);
+    expect(held_).toMatch(allBut);
+    expect(raw.requests).toHaveLength(1);
+  });
+
+  test('leaves in the same step of the process in which it is asked whether it still may', async () => {
+    const order: string[] = [];
+    const onSent = () => order.push('sent');
+    const { write } = await held(() => {
+      diagnostics.subscribe('undici:request:bodyChunkSent', onSent);
+      return Promise.resolve(() => {
+        order.push('asked');
+        process.nextTick(() => order.push('something else'));
+        queueMicrotask(() => order.push('something else'));
+        return true;
+      });
+    });
+    await write;
+    diagnostics.unsubscribe('undici:request:bodyChunkSent', onSent);
+    expect(order.slice(0, 2)).toEqual(['asked', 'sent']);
+  });
+
+  test('never leaves where it is too late for it', async () => {
+    const { raw, write } = await held(() => Promise.resolve(() => false));
+    const rejection = await rejectionOf(write);
+    expect(rejection).toMatchObject({ name: 'NotSentError', reason: 'it was too late to send it' });
+    await expect.poll(() => raw.openConnections).toBe(0);
+    expect(raw.text).toMatch(allBut);
+  });
+
+  test('never leaves where whoever must know of it refuses, and the call ends with that reason', async () => {
+    const refusal = new Error('no mark');
+    const { raw, write } = await held(() => Promise.reject(refusal));
+    expect(await rejectionOf(write)).toBe(refusal);
+    await expect.poll(() => raw.openConnections).toBe(0);
+    expect(raw.text).toMatch(allBut);
+  });
+
+  test('never leaves where the connection is lost meanwhile, whatever comes of the question', async () => {
+    for (const answer of [() => Promise.resolve(() => true), () => Promise.reject(new Error('no mark'))]) {
+      let reset = () => {};
+      let settle = () => {};
+      const settled = new Promise<void>((resolve) => (settle = resolve));
+      const raw = await RawUpstream.onConnection((socket) => {
+        reset = () => void socket.resetAndDestroy();
+        socket.resume();
+      });
+      const client = clientOf(raw.url);
+      closers.push(
+        () => client.close(),
+        () => raw.close(),
+      );
+      const beforeLastByte = async () => {
+        reset();
+        await settled;
+        return answer();
+      };
+      const rejection = await rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }, { beforeLastByte }));
+      settle();
+      expect(rejection).toMatchObject({ name: 'NotSentError', reason: 'connection was lost (ECONNRESET)' });
+    }
+  });
+
+  test('never leaves where the time limit is over meanwhile', async () => {
+    let settle = () => {};
+    const settled = new Promise<void>((resolve) => (settle = resolve));
+    const { raw, write } = await held(() => settled.then(() => () => true));
+    expect(await rejectionOf(write)).toMatchObject({ name: 'NotSentError' });
+    settle();
+    await expect.poll(() => raw.openConnections).toBe(0);
+    expect(raw.text).toMatch(allBut);
+  });
+
+  test('is asked about anew for the repeat with a newer key', async () => {
+    let keys = 0;
+    let asked = 0;
+    const raw = await RawUpstream.onRequest(() => http(asked === 1 ? 401 : 201));
+    const client = clientOf(raw.url, {
+      keys: { keyFor: () => Promise.resolve('old'), refresh: () => Promise.resolve(`new-${(keys += 1)}`) },
+    });
+    closers.push(
+      () => client.close(),
+      () => raw.close(),
+    );
+    const beforeLastByte = () => Promise.resolve(() => (asked += 1) > 0);
+    expect(await client.createJob({ projectId: 'p', prompt: 'x' }, { beforeLastByte })).toMatchObject(CREATED);
+    expect({ asked, keys, requests: raw.requests.length }).toEqual({ asked: 2, keys: 1, requests: 2 });
+  });
 });

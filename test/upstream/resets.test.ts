@@ -1,0 +1,161 @@
+/** What a write that ended in trouble leaves behind: bytes that the kernel still holds must not arrive after the write was judged. */
+import net from 'node:net';
+import tls from 'node:tls';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { clientOf, http, JOB, rejectionOf, until } from './raw-upstream.js';
+import { SELF_SIGNED } from './self-signed.js';
+
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await Promise.all(closers.splice(0).map((close) => close()));
+});
+
+/** More than a receiver that does not read takes, and less than that and the sender's kernel hold together. */
+const PROMPT = 'p'.repeat(600 * 1024);
+
+/** A server whose connections are raw TCP sockets, with TLS on top where wanted. */
+async function listen(isTls: boolean, serve: (socket: net.Socket, tcp: net.Socket) => void): Promise<string> {
+  const open = new Set<net.Socket>();
+  const server = net.createServer((tcp) => {
+    open.add(tcp);
+    tcp.on('error', () => {});
+    const socket = isTls ? new tls.TLSSocket(tcp, { isServer: true, ...SELF_SIGNED }) : tcp;
+    socket.on('error', () => {});
+    serve(socket, tcp);
+  });
+  server.listen(0, '127.0.0.1');
+  closers.push(() => {
+    for (const tcp of open) tcp.destroy();
+    return new Promise((resolve) => server.close(resolve));
+  });
+  await until(() => server.address() !== null);
+  if (isTls) vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
+  return `${isTls ? 'https' : 'http'}://127.0.0.1:${(server.address() as net.AddressInfo).port}`;
+}
+
+/** A tunnel proxy whose sockets do not hold back what the other side does not take. */
+async function tunnel(): Promise<string> {
+  const url = await listen(false, (socket) => {
+    socket.once('data', (head) => {
+      const onward = net.connect(Number(/:(\d+) /.exec(head.toString())![1]), '127.0.0.1', () => {
+        socket.write('HTTP/1.1 200 OK\r\n\r\n');
+        socket.pipe(onward).pipe(socket);
+      });
+      onward.on('error', () => socket.destroy());
+      socket.on('error', () => onward.resetAndDestroy());
+    });
+  });
+  return url;
+}
+
+interface Fate {
+  /** How the server's side of the connection ended. */
+  end: string;
+  isWhole: boolean;
+}
+
+/** Follows a connection to its end. */
+function follow(socket: net.Socket): Promise<Fate> {
+  let text = '';
+  socket.on('data', (chunk: Buffer) => (text = (text + chunk.toString('latin1')).slice(-10)));
+  return new Promise((resolve) => {
+    const fate = (end: string) => resolve({ end, isWhole: text.endsWith('"}') });
+    socket.once('error', (error: NodeJS.ErrnoException) => fate(error.code ?? error.message));
+    socket.once('end', () => fate('end'));
+    socket.once('close', () => fate('close'));
+  });
+}
+
+describe.each([
+  ['over TCP', false],
+  ['over TLS', true],
+])('%s, a write', (_, isTls) => {
+  test('that is given up while the upstream does not read is reset: its last byte never arrives', async () => {
+    const fates: Promise<Fate>[] = [];
+    const urls = await listen(isTls, (socket) => {
+      socket.once('data', () => {
+        socket.pause();
+        // The time limit is long over: what the kernel has kept would come now.
+        setTimeout(() => {
+          fates.push(follow(socket));
+          socket.resume();
+        }, 2_000);
+      });
+    });
+    const client = clientOf(urls, { timeoutMs: 1_000 });
+    closers.push(() => client.close());
+    const rejection = await rejectionOf(client.createJob({ projectId: 'p', prompt: PROMPT }));
+    // The last byte was handed over: nobody but the kernel had it.
+    expect(rejection).toMatchObject({ name: 'UnknownOutcomeError', reason: 'no answer within 1 s' });
+    await until(() => fates.length === 1);
+    expect(await fates[0]).toMatchObject({ isWhole: false });
+  });
+
+  const troubles: [string, (socket: net.Socket) => void][] = [
+    ['no answer', () => {}],
+    ['half an answer', (socket) => void socket.write('HTTP/1.1 201 X\r\ncontent-length: 99\r\n\r\n{')],
+    ['what is no HTTP', (socket) => void socket.write('hello\r\n\r\n')],
+    ['too much', (socket) => void socket.write(http(201, 'x'.repeat(300_000)))],
+    ['the end of the answering side alone', (socket) => void socket.end()],
+  ];
+  test.each(troubles)('that gets %s is reset', async (__, answer) => {
+    let fate: Promise<Fate> | undefined;
+    const url = await listen(isTls, (socket, tcp) => {
+      tcp.allowHalfOpen = true;
+      socket.allowHalfOpen = true;
+      fate = follow(socket);
+      let text = '';
+      socket.on('data', (chunk) => {
+        text += chunk;
+        if (text.endsWith('"}')) answer(socket);
+      });
+    });
+    const client = clientOf(url, { timeoutMs: 500 });
+    closers.push(() => client.close());
+    expect(await rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }))).toMatchObject({
+      name: 'UnknownOutcomeError',
+    });
+    expect((await fate!).end).toBe('ECONNRESET');
+  });
+
+  test('that may not be finished is reset', async () => {
+    let fate: Promise<Fate> | undefined;
+    const url = await listen(isTls, (socket) => void (fate = follow(socket)));
+    const client = clientOf(url);
+    closers.push(() => client.close());
+    const beforeLastByte = () => Promise.resolve(() => false);
+    await rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }, { beforeLastByte }));
+    expect(await fate).toEqual({ end: 'ECONNRESET', isWhole: false });
+  });
+
+  test('that is answered is closed, not reset', async () => {
+    let fate: Promise<Fate> | undefined;
+    const url = await listen(isTls, (socket) => {
+      fate = follow(socket);
+      socket.on('data', (chunk: Buffer) => {
+        if (chunk.toString().endsWith('}')) socket.write(http(201));
+      });
+    });
+    const client = clientOf(url);
+    closers.push(() => client.close());
+    expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject({ id: JOB.id });
+    expect((await fate!).end).not.toBe('ECONNRESET');
+  });
+});
+
+test.each([
+  ['HTTP', false],
+  ['HTTPS', true],
+])('a write over %s through a tunnel is reset too: the tunnel sees it', async (_, isTls) => {
+  let fate: Promise<Fate> | undefined;
+  const url = await listen(isTls, (socket) => {
+    fate = follow(socket);
+    socket.resume();
+  });
+  const proxy = await tunnel();
+  const client = clientOf(url, { timeoutMs: 500, proxy: { httpProxy: proxy, httpsProxy: proxy } });
+  closers.push(() => client.close());
+  await rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }));
+  expect((await fate!).end).toBe('ECONNRESET');
+});
