@@ -10,7 +10,7 @@ import type { JobActivities, WriteResult } from '../activities/index.js';
 import { FAILURE, type UnknownOutcomeDetails } from '../contract.js';
 import { NEXT_TURN_MS, notTakenWaitMs, resendWaitMs, spreadWaitMs, TURN_MS } from '../poll-plan.js';
 import type { JobRun } from './job-run.js';
-import type { WriteProgress, WriteWait } from './run-data.js';
+import type { Obstacle, WriteProgress } from './run-data.js';
 import type { Turn } from './turn.js';
 
 /**
@@ -130,7 +130,7 @@ function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
   }
 }
 
-function waits(run: JobRun, write: WriteProgress, what: WriteWait['for'], reason: string): void {
+function waits(run: JobRun, write: WriteProgress, what: Obstacle['for'], reason: string): void {
   const since = write.wait?.for === what ? write.wait.since : Date.now();
   write.wait = { for: what, since, reason };
   run.data.trouble = reason;
