@@ -92,6 +92,19 @@ export interface UnknownWrite {
   since: string;
 }
 
+/** `turn` and `position` belong to a queue that is still to come. */
+export const WAITING_FOR = ['turn', 'rateLimit', 'upstream', 'key', 'person', 'poll', 'settle', 'linger'] as const;
+
+/** Why nothing happens right now. Times are ISO 8601 UTC with milliseconds. */
+export interface Waiting {
+  for: (typeof WAITING_FOR)[number];
+  since: string;
+  /** When it ends at the latest, or is looked at next; absent where nobody knows. */
+  until?: string;
+  position?: number;
+  reason?: string;
+}
+
 export interface JobState {
   phase: Phase;
   projectId: string;
@@ -100,6 +113,8 @@ export interface JobState {
   followUps: FollowUpStatus[];
   usedFollowUpIds: string[];
   unknown: UnknownWrite | null;
+  /** Null only while a write is under way, or when the run is over. */
+  waiting: Waiting | null;
   startedAt: string;
   lastChangeAt: string;
   /** Reads so far; those of a poll that was cut short are estimated from the plan. */

@@ -6,4 +6,4 @@ export {
   type WriteResult,
 } from './agent-job.js';
 export { KeyHealth } from './key-health.js';
-export type { WatchJobInput, WatchJobResult } from './watch-job.js';
+export type { Reading, WatchJobInput, WatchJobResult } from './watch-job.js';

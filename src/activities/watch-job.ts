@@ -40,7 +40,7 @@ export type Reading =
   | { kind: 'settling'; job: JobRecord }
   /** The upstream answered 404, `count` times in a row. */
   | { kind: 'missing'; count: number }
-  | { kind: 'failed'; reason: string; retryAfterMs?: number };
+  | { kind: 'failed'; reason: string; retryAfterMs?: number; waitsFor?: 'rateLimit' | 'key' | 'upstream' };
 
 export interface WatchJobResult {
   reading: Reading;
@@ -132,7 +132,13 @@ async function read(upstream: Upstream, input: WatchJobInput, signal: AbortSigna
     if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
     if (error instanceof ReadFailedError || error instanceof RejectedError) {
       const retryAfterMs = error instanceof ReadFailedError ? pauseAfter(error) : undefined;
-      return { kind: 'failed', reason: error.reason, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+      return {
+        kind: 'failed',
+        reason: error.reason,
+        ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+        ...(error.status === 429 && { waitsFor: 'rateLimit' }),
+        ...(error.status === 401 && { waitsFor: 'key' }),
+      };
     }
     throw error;
   }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { JobState } from '../contract.js';
+import type { JobState, Waiting } from '../contract.js';
 import { settlingCommands } from './attention.js';
 import { waitAndPrint } from './job-end.js';
 import { print, printJson, withSession, type GlobalOptions } from './session.js';
@@ -39,6 +39,7 @@ function describeState(workflowId: string, state: JobState, globals: GlobalOptio
   return fields([
     ['Workflow', workflowId],
     ['Phase', state.phase],
+    ['Waits for', waitsFor(state.waiting)],
     ['Project', state.projectId],
     ['Job', state.jobId],
     ['Upstream says', job?.status],
@@ -54,4 +55,12 @@ function describeState(workflowId: string, state: JobState, globals: GlobalOptio
     ],
     ...settlingCommands(workflowId, unknown, globals),
   ]);
+}
+
+/** An older worker does not tell. */
+function waitsFor(waiting: Waiting | null | undefined): string | undefined {
+  if (!waiting) return undefined;
+  const { for: what, since, until, reason } = waiting;
+  const times = `since ${readableTime(since)}${until ? `, until ${readableTime(until)}` : ''}`;
+  return `${what} ${times}${reason ? `: ${reason}` : ''}`;
 }

@@ -44,7 +44,7 @@ export interface CostInput {
 export interface ActionCounts {
   starts: number;
   activities: number;
-  /** Attempts after the first: nearly all of them reads. */
+  /** Attempts after the first: nearly all of them reads, or questions whose turn it is to write. */
   activityRetries: number;
   /** One fence before each write. */
   heartbeats: number;
@@ -67,6 +67,8 @@ export interface JobCost {
 
 const WATCH = 'watchJob';
 const WRITES: readonly string[] = ['createJob', 'sendMessage'];
+/** Each attempt after the first asks again whether a write that waits may be sent. */
+const AWAIT_TURN = 'awaitTurn';
 
 /**
  * Events and bytes are exact. Actions are an estimate: what leaves no trace in history is left out, namely queries, rejected
@@ -89,11 +91,13 @@ export function estimateCost({ runs, pending, polls }: CostInput): JobCost {
     sum(watches, ({ attempt }) => Math.max(0, attempt - 1)) +
     cutRetries +
     sum(pendingOf(pending, [WATCH]), ({ attempt }) => Math.max(0, attempt - 1));
+  const turns = [...activities.filter(({ name }) => name === AWAIT_TURN), ...pendingOf(pending, [AWAIT_TURN])];
+  const turnRetries = sum(turns, ({ attempt }) => Math.max(0, attempt - 1));
   const writesStarted = writes.filter(({ attempt }) => attempt > 0).length + pendingOf(pending, WRITES).length;
   const actions: ActionCounts = {
     starts: count(events, 'workflowExecutionStartedEventAttributes'),
     activities: activities.length,
-    activityRetries: watchRetries + writeAttempts - writesStarted,
+    activityRetries: watchRetries + turnRetries + writeAttempts - writesStarted,
     heartbeats: writeAttempts - writes.filter(({ isHeld }) => isHeld).length,
     timers: count(events, 'timerStartedEventAttributes'),
     signals: count(events, 'workflowExecutionSignaledEventAttributes'),

@@ -162,6 +162,7 @@ function refusedState(input: unknown): JobState {
     followUps: [],
     usedFollowUpIds: [],
     unknown: null,
+    waiting: null,
     startedAt: at,
     lastChangeAt: at,
     polls: 0,

@@ -1,6 +1,6 @@
 /** The current details of a job in the Temporal web UI, as Markdown. */
 import { workflowInfo } from '@temporalio/workflow';
-import type { FollowUpStatus } from '../contract.js';
+import type { FollowUpStatus, Waiting } from '../contract.js';
 import { codeBlock, linkMarkdown, plainMarkdown } from '../markdown.js';
 import type { JobRun } from './job-run.js';
 
@@ -17,10 +17,20 @@ export function jobDetails(run: JobRun): string {
     `- job: ${data.jobId === null ? 'not created yet' : plainMarkdown(data.jobId)}${data.job ? `, upstream status **${plainMarkdown(data.job.status.slice(0, 64))}**` : ''}`,
     `- pull request: ${data.job?.prLink ? linkMarkdown(data.job.prLink) : 'none'}`,
     `- last change: ${new Date(data.lastChangeAt).toISOString()}`,
-    ...(data.trouble === null ? [] : [`- trouble: ${plainMarkdown(data.trouble)}`]),
+    ...waitingLine(run.waiting),
+    ...(data.trouble === null || data.write?.wait ? [] : [`- trouble: ${plainMarkdown(data.trouble)}`]),
     ...attention(run),
     ...followUpLines(run.followUps.statuses()),
   ].join('\n');
+}
+
+/** What everybody waits for most of the time, and what is told below at length, needs no line. */
+function waitingLine(waiting: Waiting | null): string[] {
+  if (!waiting || waiting.for === 'poll' || waiting.for === 'person') return [];
+  const { for: what, since, until, reason } = waiting;
+  return [
+    `- waits for: **${what}** since ${since}${until ? `, until ${until}` : ''}${reason ? ` (${plainMarkdown(reason)})` : ''}`,
+  ];
 }
 
 function attention({ data, spec }: JobRun): string[] {

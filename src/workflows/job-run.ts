@@ -2,12 +2,20 @@
  * All that one run of `agentJob` knows, and how it changes. Nothing here waits: the lifecycle (agent-job.ts), the writes
  * (write.ts) and the watch (watch.ts) do, and ask `ending()` whether it is over.
  */
-import { isTerminalStatus, type JobRecord, type JobState, type Phase, type ResolveUnknownInput } from '../contract.js';
+import {
+  isTerminalStatus,
+  type JobRecord,
+  type JobState,
+  type Phase,
+  type ResolveUnknownInput,
+  type Waiting,
+} from '../contract.js';
 import type { WatchJobInput, WatchJobResult } from '../activities/watch-job.js';
 import type { JobSpec } from '../job-input.js';
 import { isSameRecord, LONGEST_RETRY_AFTER_MS, LOST_AFTER, plannedReads } from '../poll-plan.js';
 import { FollowUps, type CarriedFollowUps } from './follow-ups.js';
 import type { Ending, RunData, WriteProgress } from './run-data.js';
+import { readTroubleOf, waitingOf } from './waiting.js';
 
 /** `pollNow` reads at most this often. */
 const SHORTEST_PAUSE_MS = 1_000;
@@ -31,7 +39,9 @@ export class JobRun {
   releases = 0;
   /** The run is about to end or to continue as new: nobody is kept waiting. */
   isClosing = false;
-  #lastWatchAt = 0;
+  lastWatchAt = 0;
+  /** When the next watch is to begin; null while one runs. */
+  nextReadAt: number | null = null;
   /** The watch activity that runs. */
   #watching: { since: number; sinceChangeMs: number; maxReads: number } | null = null;
   #stop: Ending | null = null;
@@ -251,6 +261,7 @@ export class JobRun {
       reading.kind === 'missing' && !isStale
         ? { count: reading.count, since: data.missing?.since ?? this.#now() }
         : null;
+    data.readTrouble = readTroubleOf(reading, data.readTrouble, this.#now());
     if (reading.kind === 'record') this.#read(reading.job, asked.endsAtTerminal && !isStale);
     if (reading.kind === 'settling') this.#read(reading.job, false);
     if (reading.kind === 'failed')
@@ -278,7 +289,7 @@ export class JobRun {
   /** `pollNow`: at once, but at most once a second. */
   wantRead(): void {
     if (this.data.jobId === null) return;
-    this.readWantedAt ??= Math.max(this.#now(), this.#lastWatchAt + SHORTEST_PAUSE_MS);
+    this.readWantedAt ??= Math.max(this.#now(), this.lastWatchAt + SHORTEST_PAUSE_MS);
     this.isReadAsked = true;
     this.data.isReadOwed = true;
   }
@@ -286,7 +297,8 @@ export class JobRun {
   beginWatch({ maxReads, lastChangeAt }: WatchJobInput): void {
     this.readWantedAt = null;
     this.isReadAsked = false;
-    this.#lastWatchAt = this.#now();
+    this.lastWatchAt = this.#now();
+    this.nextReadAt = null;
     this.#watching = { since: this.#now(), sinceChangeMs: this.#now() - lastChangeAt, maxReads };
   }
 
@@ -296,6 +308,10 @@ export class JobRun {
     const { since, sinceChangeMs, maxReads } = this.#watching;
     this.data.polls += plannedReads(this.spec.polling, sinceChangeMs, this.#now() - since, maxReads);
     this.#watching = null;
+  }
+
+  get waiting(): Waiting | null {
+    return this.isInFlight || this.ending() ? null : waitingOf(this, this.#now());
   }
 
   state(): JobState {
@@ -308,6 +324,7 @@ export class JobRun {
       followUps: this.followUps.statuses(),
       usedFollowUpIds: this.followUps.usedIds(),
       unknown: data.unknown,
+      waiting: this.waiting,
       startedAt: new Date(data.startedAt).toISOString(),
       lastChangeAt: new Date(data.lastChangeAt).toISOString(),
       polls: data.polls,

@@ -1,7 +1,7 @@
 import type { JobRecord, UnknownWrite } from '../contract.js';
 
-/** Why the present write is not sent yet. */
-export interface WriteWait {
+/** What keeps a request from being made, or from being of use. */
+export interface Obstacle {
   for: 'rateLimit' | 'upstream' | 'key';
   since: number;
   reason: string;
@@ -25,7 +25,7 @@ export interface WriteProgress {
   mustAsk: boolean;
   notBefore: number;
   /** Absent while nothing keeps the write from being sent. */
-  wait?: WriteWait | null;
+  wait?: Obstacle | null;
   /** Until when it may be sent past others that wait. */
   turnUntil?: number;
 }
@@ -55,6 +55,8 @@ export interface RunData {
   notBefore: number;
   /** Why the last read gave nothing; null where it did. */
   trouble: string | null;
+  /** The same, with what it was and since when. */
+  readTrouble?: Obstacle | null;
   write: WriteProgress | null;
   /** Somebody said `pollNow`, and no read has answered it yet. */
   isReadOwed?: boolean;

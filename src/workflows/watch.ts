@@ -49,6 +49,7 @@ async function nextTurn(run: JobRun, turn: Turn, dueAt: number): Promise<void> {
     await turn.until(() => !turn.isOver() && (run.readWantedAt !== null || !run.isLingering));
     const { readWantedAt, isLingering, watchDeadline } = run;
     const readAt = Math.max(readWantedAt ?? dueAt, data.notBefore);
+    run.nextReadAt = readAt;
     const waitMs = Math.min(readAt, watchDeadline ?? Infinity) - Date.now();
     if (waitMs <= 0 && data.notBefore <= Date.now()) return;
     // At the deadline there is no last look against a Retry-After.

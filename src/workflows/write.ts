@@ -11,7 +11,7 @@ import { FAILURE, type UnknownOutcomeDetails } from '../contract.js';
 import { plainMarkdown } from '../markdown.js';
 import { NEXT_TURN_MS, notTakenWaitMs, resendWaitMs, spreadWaitMs, TURN_MS } from '../poll-plan.js';
 import type { JobRun } from './job-run.js';
-import type { WriteProgress, WriteWait } from './run-data.js';
+import type { Obstacle, WriteProgress } from './run-data.js';
 import type { Turn } from './turn.js';
 
 /**
@@ -19,6 +19,8 @@ import type { Turn } from './turn.js';
  * attempt's end, however long its worker stood still. From the fence on, 30 s hold one exchange (at most 20 s) and some slack.
  */
 const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45 seconds' } as const;
+/** Where the upstream's rate is limited, a write goes before the thousands of reads (by default 3) that wait in the same queue. */
+const BEFORE_READS = { priorityKey: 1 } as const;
 /** A new attempt only ever follows a worker that died, or a fence that could not be raised. */
 const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
 /** Policy `retry`. */
@@ -34,8 +36,9 @@ const { awaitTurn } = proxyActivities<JobActivities>({
   summary: 'Wait for a turn to send',
 });
 
-const { createJob } = proxyActivities<JobActivities>({ ...WRITE_ATTEMPT, retry: RETRY, summary: 'Create the job' });
-const { sendMessage } = proxyActivities<JobActivities>({ ...WRITE_ATTEMPT, retry: RETRY, summary: 'Send a follow-up' });
+const WRITE = { ...WRITE_ATTEMPT, retry: RETRY, priority: BEFORE_READS };
+const { createJob } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Create the job' });
+const { sendMessage } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Send a follow-up' });
 
 /** Creates the job; returns once its id is known. */
 export async function createRemoteJob(run: JobRun, turn: Turn): Promise<void> {
@@ -128,7 +131,7 @@ function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
   }
 }
 
-function waits(run: JobRun, write: WriteProgress, what: WriteWait['for'], reason: string): void {
+function waits(run: JobRun, write: WriteProgress, what: Obstacle['for'], reason: string): void {
   const since = write.wait?.for === what ? write.wait.since : Date.now();
   write.wait = { for: what, since, reason };
   run.data.trouble = reason;

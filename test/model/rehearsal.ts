@@ -139,6 +139,8 @@ class Rehearsal {
     const { unknownSince } = this.#model;
     const since = unknownSince === null ? null : new Date(unknownSince).toISOString();
     if (state.phase !== 'done') expectEqual('unknown', state.unknown?.since ?? null, since);
+    const isWriting = this.simulation.pending.some((name) => name === 'createJob' || name === 'sendMessage');
+    expectEqual('waits for nothing', state.waiting === null, isWriting || state.phase === 'done');
     if (state.unknown && state.unknown.since !== this.#decidedFor) this.#think(state.unknown.since);
   }
 

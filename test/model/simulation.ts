@@ -71,6 +71,8 @@ export class Simulation {
   /** What failed in workflow code that is no failure of the workflow: a bug. */
   bug: unknown = null;
   runs = 0;
+  /** Activities that have neither ended nor been cancelled. */
+  readonly pending: string[] = [];
   readonly #options: SimulationOptions;
   #run!: Run;
   #updateId: string | undefined;
@@ -172,11 +174,13 @@ export class Simulation {
   startActivity(name: string, input: unknown): Promise<unknown> {
     const run = this.#run;
     const argument = plain(input) as never;
+    this.pending.push(name);
     return new Promise((resolve, reject) => {
       let isOver = false;
       const over = (what: () => void) => {
         if (isOver || run !== this.#run) return;
         isOver = true;
+        this.pending.splice(this.pending.indexOf(name), 1);
         what();
       };
       scopes.at(-1)?.onCancel(() => over(() => reject(cancelledActivity())));
@@ -225,6 +229,7 @@ export class Simulation {
       cancelRequested,
     };
     const run = this.#run;
+    this.pending.length = 0;
     await this.#task(() => {
       this.#options.workflow(plain(input) as never).then(
         (result) => this.#ended(run, { kind: 'completed', result: plain(result) }),

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { activityInfo } from '@temporalio/activity';
 import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
-import type { NativeConnection, Worker } from '@temporalio/worker';
+import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker';
 import { createActivities, KeyHealth } from '../../src/activities/index.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { noMetrics, type Metrics } from '../../src/metrics.js';
@@ -22,12 +22,19 @@ export interface JobBenchOptions {
   metrics?: Metrics;
   tryKeyEveryMs?: number;
   onKeyChange?: (projectId: string, reason: string | null) => void;
+  worker?: Partial<WorkerOptions>;
 }
 
 export async function startJobBench(
   { client, nativeConnection }: { client: Client; nativeConnection: NativeConnection },
   upstream: Upstream,
-  { stayMs = 0, metrics = noMetrics, tryKeyEveryMs = 1_000, onKeyChange = () => {} }: JobBenchOptions = {},
+  {
+    stayMs = 0,
+    metrics = noMetrics,
+    tryKeyEveryMs = 1_000,
+    onKeyChange = () => {},
+    worker: options,
+  }: JobBenchOptions = {},
 ): Promise<JobBench> {
   const taskQueue = `test-${randomUUID()}`;
   const shutdown = new AbortController();
@@ -40,7 +47,7 @@ export async function startJobBench(
     laneClock: () => activityInfo().currentAttemptScheduledTimestampMs,
     keyHealth: new KeyHealth({ upstream, metrics, tryEveryMs: tryKeyEveryMs, onChange: onKeyChange }),
   });
-  const worker: Worker = await createTestWorker({ connection: nativeConnection, taskQueue, activities });
+  const worker: Worker = await createTestWorker({ ...options, connection: nativeConnection, taskQueue, activities });
   const running = worker.run();
   const started: string[] = [];
   return {
@@ -59,7 +66,11 @@ export async function startJobBench(
     },
     async stop() {
       // A task that no worker takes any more keeps a server from skipping time, and queries of it wait.
-      for (const workflowId of started) await client.workflow.getHandle(workflowId).terminate().catch(() => {});
+      for (const workflowId of started)
+        await client.workflow
+          .getHandle(workflowId)
+          .terminate()
+          .catch(() => {});
       shutdown.abort();
       worker.shutdown();
       await running;

@@ -98,6 +98,7 @@ test('the state of a refused start can be asked for', async () => {
     followUps: [],
     usedFollowUpIds: [],
     unknown: null,
+    waiting: null,
   });
 });
 

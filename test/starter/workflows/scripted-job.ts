@@ -29,6 +29,7 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     phase: 'watching',
     usedFollowUpIds: used(),
     unknown: null,
+    waiting: null,
     lastChangeAt: startedAt,
   }));
   const prompt = input.prompt ?? 'linger';

@@ -1,0 +1,42 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { followUpSignal } from '../../src/contract.js';
+import { jobOptions } from '../../src/worker/workers.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { startJobBench } from '../support/job-bench.js';
+import { ScriptedUpstream } from '../support/scripted-upstream.js';
+
+const PER_SECOND = 4;
+const JOBS = 60;
+const PATIENCE = { timeout: 60_000, interval: 20 };
+
+let server: TestServer;
+
+beforeAll(async () => {
+  server = await connectDevServer();
+});
+afterAll(async () => server.close());
+
+test(
+  'under UPSTREAM_REQUESTS_PER_SECOND a create and a follow-up go before the reads that wait',
+  { timeout: 120_000 },
+  async () => {
+    const upstream = new ScriptedUpstream();
+    upstream.show = () => ({ status: 'active' });
+    const { maxTaskQueueActivitiesPerSecond: limit = 0 } = jobOptions({ upstreamRequestsPerSecond: PER_SECOND });
+    const bench = await startJobBench(server, upstream, { worker: { maxTaskQueueActivitiesPerSecond: limit } });
+    try {
+      const watched = await Promise.all(
+        Array.from({ length: JOBS }, (_, i) => bench.start({ projectId: 'p1', jobId: `job ${i}` })),
+      );
+      await expect.poll(() => upstream.reads, PATIENCE).toBeGreaterThan(5);
+      const readsBefore = upstream.reads;
+      await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+      await watched[0]!.signal(followUpSignal, { prompt: 'go on' });
+      await expect.poll(() => [upstream.created.length, upstream.messages.length], PATIENCE).toEqual([1, 1]);
+      // Some were on their way to the worker; dozens still wait.
+      expect(upstream.reads - readsBefore).toBeLessThanOrEqual(20);
+    } finally {
+      await bench.stop();
+    }
+  },
+);
