@@ -4,18 +4,15 @@ import {
   agentJobWorkflowId,
   attachedJobWorkflowId,
   DEFAULT_TASK_QUEUE,
-  encodeId,
+  LIMIT,
   MEMO,
   SEARCH_ATTRIBUTE,
   type AgentJobInput,
   type Phase,
 } from './contract.js';
 import { inputHash } from './input-hash.js';
-import { InvalidInputError, parseJobInput } from './job-input.js';
+import { checkString, InvalidInputError, parseJobInput } from './job-input.js';
 import { jobDetails, jobSummary } from './job-title.js';
-
-/** Temporal takes workflow ids of up to 1,000 bytes; the rest is for the project. */
-const KEY_BYTES = 700;
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
@@ -67,20 +64,29 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
 }
 
 function workflowIdFor(projectId: string, jobId: string | null, { key, workflowId }: AgentJobPlace): string {
-  if (workflowId !== undefined) return workflowId;
-  if (key !== undefined) return agentJobWorkflowId(projectId, checkKey(key));
-  if (jobId !== null) return attachedJobWorkflowId(projectId, jobId);
+  if (workflowId !== undefined) return checkLength(checkString(workflowId, 'workflowId'), 'workflowId');
+  if (key !== undefined) return checkLength(agentJobWorkflowId(projectId, checkKey(key)), 'key');
+  if (jobId !== null) return checkLength(attachedJobWorkflowId(projectId, jobId), 'jobId', '; give a key in its place');
   throw new InvalidInputError('key', 'must be given: it makes a repeated start answer with the same job');
+}
+
+/** Refuses everywhere what some servers would answer with an error of their database. */
+function checkLength(workflowId: string, field: string, remedy = ''): string {
+  const characters = [...workflowId].length;
+  if (characters >= 1 && characters <= LIMIT.workflowIdCharacters) return workflowId;
+  const limit = `must make a workflow id of 1 to ${LIMIT.workflowIdCharacters} characters, the most that every Temporal server keeps`;
+  throw new InvalidInputError(field, `${limit}; "${cut(workflowId)}" has ${characters}${remedy}`);
+}
+
+function cut(text: string): string {
+  return text.length <= 60 ? text : `${text.slice(0, 60).toWellFormed()}…`;
 }
 
 /** Checks a key: it becomes part of a workflow id. */
 export function checkKey(key: unknown): string {
   const isText = typeof key === 'string' && key.isWellFormed() && !/\p{Cc}/u.test(key);
-  if (!isText || key.length === 0 || encodeId(key).length > KEY_BYTES) {
-    throw new InvalidInputError(
-      'key',
-      `must be well-formed text without control characters, 1 to ${KEY_BYTES} bytes when percent-encoded`,
-    );
+  if (!isText || key.length === 0) {
+    throw new InvalidInputError('key', 'must be well-formed text without control characters, at least one character');
   }
   return key;
 }

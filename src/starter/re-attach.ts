@@ -65,10 +65,12 @@ function attachOperation(run: RunRecord, ended: EndedJob) {
   const { projectId, jobId, usedFollowUpIds, options } = ended;
   const startOptions = agentJobStartOptions(
     { projectId, jobId, usedFollowUpIds, ...options },
-    { workflowId: run.workflowId, taskQueue: run.taskQueue, inputHash: ended.inputHash ?? undefined },
+    { key: 'ended', taskQueue: run.taskQueue, inputHash: ended.inputHash ?? undefined },
   );
   return new WithStartWorkflowOperation<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
     ...startOptions,
+    // The server has taken it before, however long it is.
+    workflowId: run.workflowId,
     ...requestAfter(run.runId),
     // An attached run never creates a job, so the rule against a second start of a key does not bind it.
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',

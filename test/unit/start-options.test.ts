@@ -1,0 +1,73 @@
+import { describe, expect, test } from 'vitest';
+import {
+  agentJobWorkflowId,
+  LIMIT,
+  visitorExportScheduleId,
+  visitorExportWorkflowId,
+  type AgentJobInput,
+} from '../../src/contract.js';
+import { InvalidInputError } from '../../src/job-input.js';
+import { agentJobStartOptions, type AgentJobPlace } from '../../src/start-options.js';
+
+const JOB: AgentJobInput = { projectId: 'p', prompt: 'x' };
+const ROOM_FOR_KEY = 255 - agentJobWorkflowId('p', '').length;
+
+function refusal(input: AgentJobInput, place: AgentJobPlace): InvalidInputError {
+  try {
+    agentJobStartOptions(input, place);
+  } catch (error) {
+    return error as InvalidInputError;
+  }
+  throw new Error('was taken');
+}
+
+describe('a workflow id that no VARCHAR(255) holds is refused', () => {
+  test.each([
+    ['letters', (length: number) => 'k'.repeat(length)],
+    // Each of them is three bytes, and so nine characters when percent-encoded.
+    ['a key of other characters', (length: number) => '€'.repeat(9).concat('k'.repeat(length - 81))],
+  ])('counted as it is percent-encoded: %s', (_, key) => {
+    for (const length of [ROOM_FOR_KEY - 1, ROOM_FOR_KEY]) {
+      const { workflowId } = agentJobStartOptions(JOB, { key: key(length) });
+      expect(workflowId).toHaveLength(255 - ROOM_FOR_KEY + length);
+    }
+    const error = refusal(JOB, { key: key(ROOM_FOR_KEY + 1) });
+    expect(error).toMatchObject({ name: 'InvalidInputError', field: 'key' });
+    expect(error.message).toMatch(/^key must make a workflow id of 1 to 255 characters.* has 256$/);
+  });
+
+  test.each(['a', 'é', '€', '😀'])(
+    'counted in characters, not in bytes, where the caller chose it: %s',
+    (character) => {
+      for (const length of [254, 255]) {
+        const workflowId = character.repeat(length);
+        expect(agentJobStartOptions(JOB, { workflowId }).workflowId).toBe(workflowId);
+      }
+      expect(refusal(JOB, { workflowId: character.repeat(256) })).toMatchObject({ field: 'workflowId' });
+    },
+  );
+
+  test('by the job id where there is no key, and taken under a key', () => {
+    const input = { projectId: 'p'.repeat(100), jobId: 'j'.repeat(200) };
+    expect(refusal(input, {})).toMatchObject({
+      field: 'jobId',
+      message: expect.stringMatching(/has 320; give a key in its place$/) as string,
+    });
+    expect(agentJobStartOptions(input, { key: 'k' }).workflowId).toBe(agentJobWorkflowId(input.projectId, 'k'));
+  });
+
+  test('an empty one too', () => {
+    expect(refusal(JOB, { workflowId: '' })).toMatchObject({ field: 'workflowId' });
+  });
+});
+
+test('every id of an export fits, whatever its project: its Schedule’s, a night’s and a window’s', () => {
+  const projectId = '€'.repeat(LIMIT.idBytes / 9);
+  const scheduleId = visitorExportScheduleId(projectId.concat('pp'));
+  // How the server calls a Schedule's own workflow, and a night's: by its nominal time.
+  const schedule = `temporal-sys-scheduler:${scheduleId}`;
+  const night = `${scheduleId}-2026-11-12T04:30:00Z`;
+  const window = visitorExportWorkflowId(projectId.concat('pp'), '2026-11-12', '2027-11-13');
+  expect(scheduleId).toHaveLength(visitorExportScheduleId('').length + LIMIT.idBytes);
+  for (const id of [schedule, night, window]) expect(id.length).toBeLessThanOrEqual(LIMIT.workflowIdCharacters);
+});
