@@ -27,13 +27,14 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const shutdown = new Shutdown(log);
   const readiness = new Readiness();
   shutdown.onBegin(() => readiness.stop('shuts down'));
-  if (healthAddress) await startHealthServer(healthAddress, () => readiness.state());
+  const restored = restoreMode(config, log);
+  if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored }));
   await installRuntime(log, metricsAddress);
   const connection = await connectTemporal(temporal, log);
   const metrics = createMetrics(Runtime.instance().metricMeter);
   const keys = createKeySource(config.upstream.keys);
   const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
-  const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics };
+  const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = openSnapshots(config);
   const workers = await createWorkers(config, connection, {
     // The server's limit counts attempts: under a limit each read is one.
@@ -44,10 +45,18 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   if (metricsAddress) shutdown.onBegin(countAttention(connection, namespace, metrics, log));
   if (metricsAddress && store) shutdown.onBegin(watchConsistentDays(store, metrics, log));
   readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
-  log.info({ address, namespace, taskQueue, roles }, 'The worker runs');
+  log.info({ address, namespace, taskQueue, roles, ...restored }, 'The worker runs');
   if (!roles.includes('exports')) log.info('Exports are off: SNAPSHOTS_URL or WORKER_ROLES leaves them out');
   await shutdown.run(workers);
   await connection.close();
+}
+
+/** The setting for the time after a restore, where it is set; a time that has passed is right only for a worker started again. */
+function restoreMode({ confirmWritesBefore }: WorkerConfig, log: Logger): { confirmWritesBefore?: string } {
+  if (confirmWritesBefore === undefined) return {};
+  if (Date.parse(confirmWritesBefore) < Date.now())
+    log.warn({ confirmWritesBefore }, 'CONFIRM_WRITES_BEFORE has passed: what was not taken up by then does not ask');
+  return { confirmWritesBefore };
 }
 
 /** Null where this worker has no exports. */

@@ -1,18 +1,15 @@
 /** The activities of `agentJob`: each wraps one HTTP call. */
-import { activityInfo } from '@temporalio/activity';
 import type { Metrics } from '../metrics.js';
 import type { CreatedJob, Upstream } from '../upstream/upstream.js';
 import { Lanes } from './lanes.js';
 import { startServerClock } from './server-clock.js';
 import { createWatchJob, type WatchJobInput, type WatchJobResult } from './watch-job.js';
-import { isFromAnotherRun, raiseFence, unknownBefore, type FenceOptions } from './write-fence.js';
+import { mustAsk, questionOf, raiseFence, unknownBefore, type FenceOptions } from './write-fence.js';
 import { writeOutcomeOf, type WriteOutcome } from './write-outcome.js';
 
-interface WriteInput extends FenceOptions {
+interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'> {
   projectId: string;
   prompt: string;
-  /** When the write was asked for, in milliseconds of the server's clock. */
-  askedAt: number;
 }
 
 export type CreateJobInput = WriteInput;
@@ -21,7 +18,7 @@ export interface SendMessageInput extends WriteInput {
   jobId: string;
 }
 
-/** A write's outcome, whether the workflow run that asked for it was made by a reset, and that run's id where it was. */
+/** A write's outcome, whether a reset or a restore may have forgotten it, and what a person is asked about where one may have. */
 export type WriteResult = WriteOutcome & { resetRun: boolean; askedIn?: string };
 
 export interface JobActivitiesDependencies {
@@ -29,6 +26,8 @@ export interface JobActivitiesDependencies {
   /** Aborted when the worker begins to shut down: reads stop at once, writes are finished. */
   shutdownSignal: AbortSignal;
   metrics: Metrics;
+  /** Writes asked for before this time (ISO 8601) ask a person: Temporal was restored, and may have forgotten that they were sent. */
+  confirmWritesBefore?: string | undefined;
   /** While waits are short, an attempt of `watchJob` reads for so long, in milliseconds; default 0: once. */
   stayMs?: number;
   /** The time by which a closed lane opens, in milliseconds; default `performance.now`. */
@@ -46,6 +45,7 @@ export function createJobActivities({
   upstream,
   shutdownSignal,
   metrics,
+  confirmWritesBefore,
   stayMs = 0,
   laneClock,
 }: JobActivitiesDependencies): JobActivities {
@@ -53,14 +53,15 @@ export function createJobActivities({
 
   async function write(operation: 'create' | 'message', input: WriteInput, send: Send): Promise<WriteResult> {
     const now = startServerClock();
-    const outcome = unknownBefore(input) ?? (await throughLane(lanes, `${operation} ${input.projectId}`, send));
+    const asked = { ...input, confirmWritesBefore };
+    const outcome = unknownBefore(asked) ?? (await throughLane(lanes, `${operation} ${input.projectId}`, send));
     const isHeld = outcome.kind === 'notTaken' && outcome.isHeld;
     if (!isHeld) metrics.writeEnded(operation, outcome.kind);
     // The server's clock stands at the time when it scheduled the attempt; only this worker's knows how long that had to wait.
     const settledAt = Math.max(now(), Date.now());
     if (isSettled(outcome)) metrics.writeSettled(operation, (settledAt - input.askedAt) / 1_000);
-    const resetRun = input.resetRun || isFromAnotherRun(input);
-    return { ...outcome, resetRun, ...(resetRun && { askedIn: activityInfo().workflowExecution?.runId ?? '' }) };
+    const resetRun = mustAsk(asked);
+    return { ...outcome, resetRun, ...(resetRun && { askedIn: questionOf(asked) }) };
   }
 
   return {

@@ -20,15 +20,20 @@ export interface JobBench {
 export async function startJobBench(
   { client, nativeConnection }: { client: Client; nativeConnection: NativeConnection },
   upstream: Upstream,
-  { stayMs = 0, metrics = noMetrics }: { stayMs?: number; metrics?: Metrics } = {},
+  {
+    stayMs = 0,
+    metrics = noMetrics,
+    confirmWritesBefore,
+    taskQueue = `test-${randomUUID()}`,
+  }: { stayMs?: number; metrics?: Metrics; confirmWritesBefore?: string; taskQueue?: string } = {},
 ): Promise<JobBench> {
-  const taskQueue = `test-${randomUUID()}`;
   const shutdown = new AbortController();
   const activities = createActivities({
     upstream,
     shutdownSignal: shutdown.signal,
     metrics,
     stayMs,
+    confirmWritesBefore,
     // The server's time, which may be skipped.
     laneClock: () => activityInfo().currentAttemptScheduledTimestampMs,
   });
@@ -51,7 +56,11 @@ export async function startJobBench(
     },
     async stop() {
       // A task that no worker takes any more keeps a server from skipping time, and queries of it wait.
-      for (const workflowId of started) await client.workflow.getHandle(workflowId).terminate().catch(() => {});
+      for (const workflowId of started)
+        await client.workflow
+          .getHandle(workflowId)
+          .terminate()
+          .catch(() => {});
       shutdown.abort();
       worker.shutdown();
       await running;
