@@ -43,6 +43,7 @@ const workerSchema = z.object({
   WORKER_ROLES: field.rolesField.optional(),
   UPSTREAM_REQUESTS_PER_SECOND: field.positiveNumberField.optional(),
   EXPORT_REQUESTS_PER_HOUR: field.positiveNumberField.optional(),
+  CONFIRM_WRITES_BEFORE: field.timeField.optional(),
   HEALTH_ADDRESS: field.listenAddressField.optional(),
   METRICS_ADDRESS: field.listenAddressField.optional(),
   LOG_LEVEL: field.logLevelField.default('info'),
@@ -81,6 +82,8 @@ export interface WorkerConfig extends ClientConfig {
   snapshots: SnapshotsConfig | undefined;
   /** Of each running export, where set. */
   exportRequestsPerHour: number | undefined;
+  /** ISO 8601 in UTC: Temporal was restored, and what was asked for before asks a person before it is sent. */
+  confirmWritesBefore: string | undefined;
   healthAddress: field.ListenAddress | undefined;
   metricsAddress: field.ListenAddress | undefined;
   log: { level: field.LogLevel; format: field.LogFormat };
@@ -101,6 +104,7 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
     upstreamRequestsPerSecond: values.UPSTREAM_REQUESTS_PER_SECOND,
     snapshots: toSnapshots(values),
     exportRequestsPerHour: values.EXPORT_REQUESTS_PER_HOUR,
+    confirmWritesBefore: values.CONFIRM_WRITES_BEFORE,
     healthAddress: values.HEALTH_ADDRESS,
     metricsAddress: values.METRICS_ADDRESS,
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },

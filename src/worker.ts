@@ -28,7 +28,8 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const shutdown = new Shutdown(log);
   const readiness = new Readiness();
   shutdown.onBegin(() => readiness.stop('shuts down'));
-  if (healthAddress) await startHealthServer(healthAddress, () => readiness.state());
+  const restored = restoreMode(config, log);
+  if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored }));
   await installRuntime(log, metricsAddress);
   const connection = await connectTemporal(temporal, log);
   const metrics = createMetrics(Runtime.instance().metricMeter);
@@ -36,7 +37,7 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
   const keyHealth = new KeyHealth({ upstream, metrics, onChange: logKeyChanges(log) });
   readiness.watchKeys(() => keyHealth.refusedProjects);
-  const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics };
+  const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = openSnapshots(config);
   const workers = await createWorkers(config, connection, {
     // The server's limit counts attempts: under a limit each read is one, and those that ask for a turn to write take no more than a quarter.
@@ -53,7 +54,7 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   if (metricsAddress) shutdown.onBegin(countAttention(connection, namespace, metrics, log));
   if (metricsAddress && store) shutdown.onBegin(watchConsistentDays(store, metrics, log));
   readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
-  log.info({ address, namespace, taskQueue, roles }, 'The worker runs');
+  log.info({ address, namespace, taskQueue, roles, ...restored }, 'The worker runs');
   if (!roles.includes('exports')) log.info('Exports are off: SNAPSHOTS_URL or WORKER_ROLES leaves them out');
   await shutdown.run(workers);
   await connection.close();
@@ -65,6 +66,14 @@ function logKeyChanges(log: Logger) {
     if (reason === null) log.info({ projectId }, 'The upstream accepts the key of this project again');
     else log.warn({ projectId, reason }, 'The key of this project is refused or missing: its writes wait');
   };
+}
+
+/** The setting for the time after a restore, where it is set; a time that has passed is right only for a worker started again. */
+function restoreMode({ confirmWritesBefore }: WorkerConfig, log: Logger): { confirmWritesBefore?: string } {
+  if (confirmWritesBefore === undefined) return {};
+  if (Date.parse(confirmWritesBefore) < Date.now())
+    log.warn({ confirmWritesBefore }, 'CONFIRM_WRITES_BEFORE has passed: what was not taken up by then does not ask');
+  return { confirmWritesBefore };
 }
 
 /** Null where this worker has no exports. */

@@ -10,18 +10,17 @@ import { createWatchJob, type WatchJobInput, type WatchJobResult } from './watch
 import {
   createFence,
   isFenceRefused,
-  isFromAnotherRun,
+  mustAsk,
+  questionOf,
   takeMarkBack,
   unknownBefore,
   type FenceOptions,
 } from './write-fence.js';
 import { withLookAfter, writeOutcomeOf, type WriteOutcome } from './write-outcome.js';
 
-interface WriteInput extends FenceOptions {
+interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'> {
   projectId: string;
   prompt: string;
-  /** When the write was asked for, in milliseconds of the server's clock. */
-  askedAt: number;
   /** Until when the write may be sent past others that wait; absent where it was given no turn. */
   turnUntil?: number | undefined;
 }
@@ -32,7 +31,7 @@ export interface SendMessageInput extends WriteInput {
   jobId: string;
 }
 
-/** A write's outcome, whether the workflow run that asked for it was made by a reset, and that run's id where it was. */
+/** A write's outcome, whether a reset or a restore may have forgotten it, and what a person is asked about where one may have. */
 export type WriteResult = WriteOutcome & { resetRun: boolean; askedIn?: string };
 
 export interface JobActivitiesDependencies {
@@ -40,6 +39,8 @@ export interface JobActivitiesDependencies {
   /** Aborted when the worker begins to shut down: reads stop at once, writes are finished. */
   shutdownSignal: AbortSignal;
   metrics: Metrics;
+  /** Writes asked for before this time (ISO 8601) ask a person: Temporal was restored, and may have forgotten that they were sent. */
+  confirmWritesBefore?: string | undefined;
   /** While waits are short, an attempt of `watchJob` reads for so long, in milliseconds; default 0: once. */
   stayMs?: number;
   /** The time by which a closed lane opens, in milliseconds; default `performance.now`. */
@@ -62,6 +63,7 @@ export function createJobActivities({
   upstream: given,
   shutdownSignal,
   metrics,
+  confirmWritesBefore,
   stayMs = 0,
   laneClock: now,
   keyHealth = new KeyHealth({ upstream: given, metrics, ...(now && { now }) }),
@@ -74,7 +76,8 @@ export function createJobActivities({
     const now = startServerClock();
     const { projectId, turnUntil = 0 } = input;
     const turn = { operation, projectId, holder: activityInfo().workflowExecution?.workflowId ?? '' };
-    const before = unknownBefore(input);
+    const asked = { ...input, confirmWritesBefore };
+    const before = unknownBefore(asked);
     const outcome = before
       ? withLookAfter(before, 'lostWorker', now())
       : withLookAfter(await turns.send(turn, now() < turnUntil, () => sendFenced(send)), 'ownEnd', now());
@@ -82,8 +85,8 @@ export function createJobActivities({
     // The server's clock stands at the time when it scheduled the attempt; only this worker's knows how long that had to wait.
     const settledAt = Math.max(now(), Date.now());
     if (isSettled(outcome)) metrics.writeSettled(operation, (settledAt - input.askedAt) / 1_000);
-    const resetRun = input.resetRun || isFromAnotherRun(input);
-    return { ...outcome, resetRun, ...(resetRun && { askedIn: activityInfo().workflowExecution?.runId ?? '' }) };
+    const resetRun = mustAsk(asked);
+    return { ...outcome, resetRun, ...(resetRun && { askedIn: questionOf(asked) }) };
   }
 
   return {

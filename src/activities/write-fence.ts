@@ -22,21 +22,51 @@ interface Mark {
 export interface FenceOptions {
   /** The workflow was reset by an operator: the run before may have done this write. */
   resetRun: boolean;
-  /** The run in which a person was asked because of a reset, and said to send; a further reset repeats the decision, not the question. */
+  /** What a person was asked about, and said to send: a `questionOf`; a further reset or restore repeats the decision, not the question. */
   confirmedIn?: string | null;
+  /** When the write was asked for, in milliseconds of the server's clock. */
+  askedAt: number;
+  /** The time of the setting `CONFIRM_WRITES_BEFORE`. */
+  confirmWritesBefore?: string | undefined;
   /** The workflow run that asked for this write: a reset hands what was pending then to a run of another id, without its mark. */
   runId?: string;
 }
 
 /** What is known before anything is sent: an unknown outcome where an earlier attempt, or an earlier run, may have sent this write; else null. */
 export function unknownBefore({ confirmedIn, ...asked }: FenceOptions): WriteOutcome | null {
-  if (isFromAnotherRun(asked) || (asked.resetRun && confirmedIn !== activityInfo().workflowExecution?.runId)) {
+  const [confirmedRun, confirmedTime] = confirmedIn?.split(' ') ?? [];
+  if (isOfLostTime(asked) && confirmedTime !== asked.confirmWritesBefore) {
+    return {
+      kind: 'unknown',
+      reason: 'Temporal was restored from a backup: this may have been sent in the time it lost',
+    };
+  }
+  if (isFromAnotherRun(asked) || (asked.resetRun && confirmedRun !== activityInfo().workflowExecution?.runId)) {
     return { kind: 'unknown', reason: 'the workflow was reset: the run before may have sent this already' };
   }
   if ((activityInfo().heartbeatDetails as Mark | undefined)?.sent === true) {
     return { kind: 'unknown', reason: 'the worker that was about to send this died or lost its connection' };
   }
   return null;
+}
+
+/** Whether this write may have been sent by what Temporal forgot when it was restored; it is where nobody knows when it was asked for. */
+function isOfLostTime({
+  askedAt,
+  confirmWritesBefore,
+}: Pick<FenceOptions, 'askedAt' | 'confirmWritesBefore'>): boolean {
+  return confirmWritesBefore !== undefined && !(askedAt >= Date.parse(confirmWritesBefore));
+}
+
+/** Whether a person must be asked about this write, whatever the policy: a reset or a restore may have forgotten that it was sent. */
+export function mustAsk(asked: FenceOptions): boolean {
+  return asked.resetRun || isFromAnotherRun(asked) || isOfLostTime(asked);
+}
+
+/** What a person who is asked now is asked about: this run, and the restore where there was one. */
+export function questionOf({ confirmWritesBefore }: FenceOptions): string {
+  const runId = activityInfo().workflowExecution?.runId ?? '';
+  return confirmWritesBefore === undefined ? runId : `${runId} ${confirmWritesBefore}`;
 }
 
 /** Whether a reset handed this write, as the run before had asked for it, to the run that it made. */

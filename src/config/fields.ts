@@ -94,6 +94,13 @@ export const upstreamTimeoutField = field(
 
 export const positiveNumberField = field('a number above 0', parsePositive);
 
+const isoTime = z.iso.datetime({ offset: true });
+
+/** A moment, as ISO 8601 in UTC with milliseconds. */
+export const timeField = field('a time with its zone, for example 2026-07-01T12:30:00Z', (text) =>
+  isoTime.safeParse(text).success ? new Date(text).toISOString() : undefined,
+);
+
 export const statusListField = field('a list of 5xx statuses, for example 503 or 502,503', (text) => {
   const statuses = parseList(text);
   return statuses.every((status) => /^5\d\d$/.test(status)) ? statuses.map(Number) : undefined;

@@ -12,7 +12,15 @@ import {
   type JobHandle,
 } from '../../src/starter.js';
 import { agentJobWorkflowId } from '../../src/contract.js';
+import { factsOf, type ErrorFacts } from './error-facts.js';
 import type { FollowUpPlan, JobPlan } from './job-plan.js';
+
+export interface CallerError {
+  at: string;
+  during: string;
+  /** The error, then its causes. */
+  chain: ErrorFacts[];
+}
 
 /** What a caller was told; the audit holds the system to it. */
 export interface CallerRecord {
@@ -29,6 +37,8 @@ export interface CallerRecord {
   ending: string | null;
   /** The error that it was, with its causes. */
   endingText: string | null;
+  /** The last errors that it met, those included after which it said the same again. */
+  errors: CallerError[];
 }
 
 /** Errors after which saying the same again is pointless. */
@@ -44,6 +54,7 @@ const ATTEMPT_LIMIT_MS = 90_000;
 const BETWEEN_ATTEMPTS_MS = 500;
 /** A caller starts a refused job again, with the same key. */
 const MOST_RESTARTS = 2;
+const KEPT_ERRORS = 20;
 
 export class Caller {
   readonly record: CallerRecord;
@@ -65,6 +76,7 @@ export class Caller {
       refused: new Map(),
       ending: null,
       endingText: null,
+      errors: [],
     };
   }
 
@@ -85,21 +97,23 @@ export class Caller {
         await this.#untilEnd(job);
       }
     } catch (error) {
-      if (!this.#giveUp.aborted) this.record.ending = `caller: ${nameOf(error)}`;
+      if (this.#giveUp.aborted) return this.record;
+      this.record.ending = `caller: ${nameOf(error)}`;
+      this.#note('the whole', error);
     }
     return this.record;
   }
 
   #start(): Promise<JobHandle> {
     const { key, projectId, prompt, options } = this.record.plan;
-    return this.#persist((signal) => this.#jobs.start({ key, projectId, prompt, ...options }, { signal }));
+    return this.#persist('start', (signal) => this.#jobs.start({ key, projectId, prompt, ...options }, { signal }));
   }
 
   async #cancelLater(job: JobHandle): Promise<void> {
     const { cancelAfterMs } = this.record.plan;
     if (cancelAfterMs === null) return;
     await pause(cancelAfterMs, undefined, { signal: this.#giveUp });
-    await this.#persist((signal) => job.cancel({ signal })).catch(ignoreDefinite);
+    await this.#persist('cancel', (signal) => job.cancel({ signal })).catch(ignoreDefinite);
   }
 
   /** All copies at once, of which one may go by the other way. */
@@ -111,7 +125,7 @@ export class Caller {
 
   async #send(job: JobHandle, { id, prompt }: FollowUpPlan, way: 'signal' | 'update'): Promise<void> {
     try {
-      await this.#persist(async (signal) => {
+      await this.#persist(`${way} ${id}`, async (signal) => {
         if (way === 'signal') await job.followUp(prompt, { id, signal });
         else this.#answered(id, (await job.sendFollowUp(prompt, { id, signal })).state);
       });
@@ -137,20 +151,29 @@ export class Caller {
         if (this.#giveUp.aborted) throw error;
         this.record.ending = nameOf(error);
         this.record.endingText = textOf(error);
+        this.#note('result', error);
         if (!(error instanceof CreateRejectedError) || restarts === MOST_RESTARTS) return;
         await this.#start();
       }
     }
   }
 
+  #note(during: string, error: unknown): void {
+    const { errors } = this.record;
+    errors.push({ at: new Date().toISOString(), during, chain: factsOf(error) });
+    if (errors.length > KEPT_ERRORS) errors.shift();
+  }
+
   /** Says the same again until the system gives a definite answer. */
-  async #persist<T>(attempt: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async #persist<T>(what: string, attempt: (signal: AbortSignal) => Promise<T>): Promise<T> {
     for (;;) {
       this.#giveUp.throwIfAborted();
       try {
         return await attempt(AbortSignal.any([this.#giveUp, AbortSignal.timeout(ATTEMPT_LIMIT_MS)]));
       } catch (error) {
-        if (isDefinite(error) || this.#giveUp.aborted) throw error;
+        if (this.#giveUp.aborted) throw error;
+        this.#note(what, error);
+        if (isDefinite(error)) throw error;
         this.#onError(nameOf(error));
         await pause(BETWEEN_ATTEMPTS_MS, undefined, { signal: this.#giveUp });
       }

@@ -11,11 +11,13 @@ import { audit, type AuditResult, type JobCase } from './audit.js';
 import { Books } from './books.js';
 import { Caller, type CallerRecord } from './caller.js';
 import { disturb } from './disturbance.js';
+import { keepEvidence } from './evidence.js';
 import { readStory, type RunStory } from './history.js';
 import { planJob, type JobPlan } from './job-plan.js';
 import { Operator } from './operator.js';
 import { planSabotage } from './sabotage.js';
 import type { KillableTemporal } from './temporal-server.js';
+import { Timeline } from './timeline.js';
 import { UpstreamProcess } from './upstream-process.js';
 import { WorkerFleet } from './worker-fleet.js';
 
@@ -61,6 +63,8 @@ export interface ChaosReport extends AuditResult {
   stories: RunStory[];
   books: { jobs: number; messages: number };
   workersStarted: number;
+  /** Where the evidence of the violations is; null where there are none. */
+  evidence: string | null;
 }
 
 export async function runChaos(temporal: KillableTemporal, options: ChaosOptions): Promise<ChaosReport> {
@@ -76,6 +80,8 @@ export async function runChaos(temporal: KillableTemporal, options: ChaosOptions
 class ChaosRun {
   readonly #temporal: KillableTemporal;
   readonly #options: ChaosOptions;
+  readonly #folder: string;
+  readonly #timeline = new Timeline();
   readonly #runName: string;
   readonly #connection: Connection;
   readonly #client: Client;
@@ -107,6 +113,7 @@ class ChaosRun {
   ) {
     this.#temporal = temporal;
     this.#options = options;
+    this.#folder = folder;
     this.#runName = `chaos-${options.seed}-${Date.now().toString(36)}`;
     this.#connection = connection;
     this.#client = new Client({ connection, namespace: temporal.namespace });
@@ -142,11 +149,13 @@ class ChaosRun {
     const overload = new AbortController();
     const giveUp = new AbortController();
     const progress = setInterval(() => this.#sayProgress(), 30_000);
+    const watching = setInterval(() => this.#timeline.noteStrikes(this.#fleet.strikes()), 500);
     const parts = {
       fleet: this.#fleet,
       temporal: this.#temporal,
       upstream: this.#upstream,
       workers: this.#options.workers,
+      timeline: this.#timeline,
     };
     const disturbing = disturbEveryMs === null ? null : disturb(parts, seed, disturbEveryMs, overload.signal);
     const timer = setTimeout(() => overload.abort(), loadMs);
@@ -161,6 +170,7 @@ class ChaosRun {
     const records = await Promise.all(callers);
     clearTimeout(limit);
     clearInterval(progress);
+    clearInterval(watching);
     return this.#compare(records, disturbances);
   }
 
@@ -211,9 +221,13 @@ class ChaosRun {
     }
     const cases: JobCase[] = records.map((caller) => ({ caller, runs: runsOf.get(caller.workflowId) ?? [] }));
     for (const strike of this.#fleet.strikes()) count(disturbances, `worker: ${strike}`);
+    const result = audit(cases, this.#books);
+    const { seed } = this.#options;
+    const source = { folder: this.#folder, seed, client: this.#client, timeline: this.#timeline };
     return {
-      ...audit(cases, this.#books),
-      seed: this.#options.seed,
+      ...result,
+      seed,
+      evidence: result.violations.length === 0 ? null : await keepEvidence(source, result.violations, cases),
       jobs: records.length,
       writes: records.reduce((sum, { accepted }) => sum + 1 + accepted.length, 0),
       seconds: (Date.now() - this.#startedAt) / 1_000,

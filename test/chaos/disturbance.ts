@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Draw } from './draw.js';
 import type { KillableTemporal } from './temporal-server.js';
 import type { UpstreamProcess } from './upstream-process.js';
+import type { Timeline } from './timeline.js';
 import type { WorkerFleet } from './worker-fleet.js';
 
 export interface DisturbedParts {
@@ -9,6 +10,7 @@ export interface DisturbedParts {
   temporal: KillableTemporal;
   upstream: UpstreamProcess;
   workers: number;
+  timeline: Timeline;
 }
 
 /** What happens to whole processes, at random moments drawn from the seed. */
@@ -37,7 +39,9 @@ export async function disturb(
     await pause(draw.between(meanMs / 2, meanMs * 1.5), undefined, { signal: until }).catch(() => {});
     if (until.aborted) break;
     const event = events.pop()!;
+    parts.timeline.note(event);
     const isDone = await carryOut(event, parts, draw, frozen);
+    parts.timeline.note(`${event}: ${isDone ? 'done' : 'there was none'}`);
     if (isDone) done.set(event, (done.get(event) ?? 0) + 1);
   }
   parts.fleet.calm();

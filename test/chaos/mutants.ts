@@ -153,10 +153,26 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a person’s word of before a reset taken for the present one',
     file: 'src/activities/write-fence.ts',
-    find: 'confirmedIn !== activityInfo().workflowExecution?.runId',
-    replace: 'confirmedIn == null',
+    find: 'confirmedRun !== activityInfo().workflowExecution?.runId',
+    replace: 'confirmedRun === undefined',
     test: 'test/workflows/reset.test.ts',
     title: 'asks again: the decision is repeated, the write is not',
+  },
+  {
+    name: 'a write that a restore may have forgotten sent unasked',
+    file: 'src/activities/write-fence.ts',
+    find: 'return confirmWritesBefore !== undefined && !(askedAt',
+    replace: "return confirmWritesBefore === '' && !(askedAt",
+    test: 'test/workflows/restored.test.ts',
+    title: 'a create asked for before the time asks a person before it is sent',
+  },
+  {
+    name: 'a person’s word of before a restore still believed',
+    file: 'src/activities/write-fence.ts',
+    find: 'confirmedTime !== asked.confirmWritesBefore',
+    replace: 'confirmedTime === undefined',
+    test: 'test/workflows/restored.test.ts',
+    title: 'a retry that a person said before the restore counts for nothing after it',
   },
   {
     name: 'pages of an export that need not overlap',

@@ -17,7 +17,7 @@ export function formatReport(report: ChaosReport): string {
     `upstream's books: ${books.jobs} jobs, ${books.messages} messages; repeated under policy retry: ${repeatedByPolicy.jobs} jobs, ${repeatedByPolicy.messages} messages`,
     `unknown: ${unknowns}; put before a person: ${asked}, which is ${((asked / writes) * 1_000).toFixed(2)} per 1,000 writes`,
     `doubled: ${doubled}, lost: ${lost}, violations: ${violations.length}`,
-    ...(violations.length > 0 ? [formatViolations(report)] : []),
+    ...(violations.length > 0 ? [formatViolations(report), `evidence: ${report.evidence}`] : []),
   ].join('\n');
 }
 

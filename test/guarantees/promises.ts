@@ -8,13 +8,13 @@ import { markdownTable } from './markdown-table.js';
 
 export type Write = 'create' | 'follow-up';
 /** What the fault does to the request, before the policy matters. */
-export type Fate = 'not sent' | 'not taken' | 'refused' | 'unknown' | 'taken';
+export type Fate = 'not sent' | 'not taken' | 'refused' | 'unknown' | 'taken' | 'forgotten';
 
 export interface Fault {
   fault: string;
   moment: string;
-  /** The sandbox's rule; it strikes the first time only. */
-  rule: FaultRule;
+  /** The sandbox's rule, which strikes the first time only; null where Temporal was restored from a backup. */
+  rule: FaultRule | null;
   fate: Record<Write, Fate>;
   /** Whether the write took effect all the same. */
   isTaken: boolean;
@@ -34,7 +34,7 @@ const both = (fate: Fate): Record<Write, Fate> => ({ create: fate, 'follow-up': 
 const fault = (
   name: string,
   moment: string,
-  rule: FaultRule,
+  rule: FaultRule | null,
   fate: Fate | Record<Write, Fate>,
   isTaken = false,
 ): Fault => ({
@@ -82,6 +82,7 @@ export const FAULTS: Fault[] = [
   fault('400', '', { kind: 'status', status: 400, body: { error: 'no such branch' } }, 'refused'),
   fault('401', 'no newer key', { kind: 'status', status: 401 }, 'not taken'),
   fault('redirect', 'never followed', { kind: 'redirect' }, 'refused'),
+  fault('Temporal restored', 'before the time set', null, 'forgotten'),
 ];
 
 /** The 5xx status for which the operator vouches in these tests. */
@@ -109,6 +110,8 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
       return [row('any', 'nothing but a delay: sent again after the wait', 2, 1)];
     case 'refused':
       return [row('any', write === 'create' ? 'failure `CreateRejected`' : 'follow-up `rejected`', 1, 0)];
+    case 'forgotten':
+      return [row('any', '`needsAttention` before anything is sent; a person says `retry`', 1, 1)];
     case 'unknown':
       return [
         entry.isTaken

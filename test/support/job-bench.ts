@@ -22,6 +22,8 @@ export interface JobBenchOptions {
   metrics?: Metrics;
   tryKeyEveryMs?: number;
   onKeyChange?: (projectId: string, reason: string | null) => void;
+  confirmWritesBefore?: string;
+  taskQueue?: string;
   worker?: Partial<WorkerOptions>;
 }
 
@@ -33,16 +35,18 @@ export async function startJobBench(
     metrics = noMetrics,
     tryKeyEveryMs = 1_000,
     onKeyChange = () => {},
+    confirmWritesBefore,
+    taskQueue = `test-${randomUUID()}`,
     worker: options,
   }: JobBenchOptions = {},
 ): Promise<JobBench> {
-  const taskQueue = `test-${randomUUID()}`;
   const shutdown = new AbortController();
   const activities = createActivities({
     upstream,
     shutdownSignal: shutdown.signal,
     metrics,
     stayMs,
+    confirmWritesBefore,
     // The server's time, which may be skipped.
     laneClock: () => activityInfo().currentAttemptScheduledTimestampMs,
     keyHealth: new KeyHealth({ upstream, metrics, tryEveryMs: tryKeyEveryMs, onChange: onKeyChange }),

@@ -65,6 +65,7 @@ describe('readWorkerConfig', () => {
       no_proxy: 'localhost,.example.com',
       SNAPSHOTS_URL: 's3://bucket/prefix/',
       EXPORT_REQUESTS_PER_HOUR: '60',
+      CONFIRM_WRITES_BEFORE: '2026-07-01T14:30:00+02:00',
       S3_FORCE_PATH_STYLE: 'true',
       HEALTH_ADDRESS: '[::1]:8081',
       METRICS_ADDRESS: '0.0.0.0:9464',
@@ -88,6 +89,7 @@ describe('readWorkerConfig', () => {
       upstreamRequestsPerSecond: 2.5,
       snapshots: { url: 's3://bucket/prefix', forcePathStyle: true },
       exportRequestsPerHour: 60,
+      confirmWritesBefore: '2026-07-01T12:30:00.000Z',
       healthAddress: { host: '::1', port: 8081 },
       metricsAddress: { host: '0.0.0.0', port: 9464 },
       log: { level: 'debug', format: 'text' },
@@ -108,6 +110,7 @@ describe('readWorkerConfig', () => {
       HTTPS_PROXY: 'user:proxy-secret@proxy',
       SNAPSHOTS_URL: 'file://host/dir',
       EXPORT_REQUESTS_PER_HOUR: 'many',
+      CONFIRM_WRITES_BEFORE: '2026-02-30T12:30:00Z',
       S3_FORCE_PATH_STYLE: 'maybe',
       HEALTH_ADDRESS: '8080',
       METRICS_ADDRESS: '::1:70000',
@@ -116,7 +119,7 @@ describe('readWorkerConfig', () => {
     };
     expect(Object.keys(problemsOf(wrong)).sort()).toEqual([...Object.keys(wrong), 'UPSTREAM_BASE_URL'].sort());
     const report = String(catchError(() => readWorkerConfig(wrong)));
-    expect(report).toContain('18 settings are wrong');
+    expect(report).toContain('19 settings are wrong');
     expect(report).toMatch(/UPSTREAM_BASE_URL +is missing; it should be the http or https address/);
     for (const value of [wrong.HTTPS_PROXY, wrong.ADMIN_API_KEY, wrong.UPSTREAM_TIMEOUT])
       expect(report).not.toContain(value);

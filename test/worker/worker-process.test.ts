@@ -115,6 +115,21 @@ describe('a worker process and its server', () => {
     },
   );
 
+  it('says from the start that writes of before a restore ask, in its log and under /readyz', async () => {
+    const healthPort = await freePort();
+    const CONFIRM_WRITES_BEFORE = '2026-01-01T13:00:00+01:00';
+    const worker = start({ CONFIRM_WRITES_BEFORE, HEALTH_ADDRESS: `127.0.0.1:${healthPort}` });
+    await worker.wrote('CONFIRM_WRITES_BEFORE has passed');
+    await worker.wrote('The worker runs');
+    expect(
+      worker
+        .output()
+        .split('\n')
+        .find((line) => line.includes('The worker runs')),
+    ).toContain('"confirmWritesBefore":"2026-01-01T12:00:00.000Z"');
+    expect((await get(healthPort, '/readyz')).body).toContain('"confirmWritesBefore":"2026-01-01T12:00:00.000Z"');
+  });
+
   it('ends at once on SIGTERM while it waits for the server', async () => {
     const worker = start({ TEMPORAL_ADDRESS: `127.0.0.1:${await freePort()}` });
     await worker.wrote('Temporal is not there yet');

@@ -1,0 +1,110 @@
+/** What the setting `CONFIRM_WRITES_BEFORE` does to each write; the restore itself is in test/e2e/restored-database.test.ts. */
+import { randomUUID } from 'node:crypto';
+import type { agentJob } from '../../src/workflows/index.js';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { followUpSignal, jobStateQuery, resolveUnknownUpdate, type ResolveUnknownInput } from '../../src/contract.js';
+import { NotTakenError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { ObservedUpstream } from '../support/observed-upstream.js';
+
+type Handle = Awaited<ReturnType<JobBench['start']>>;
+
+let server: TestServer;
+let upstream: ObservedUpstream;
+let bench: JobBench | undefined;
+let taskQueue: string;
+
+beforeAll(async () => {
+  server = await connectDevServer();
+});
+afterAll(async () => server.close());
+beforeEach(() => {
+  taskQueue = `test-${randomUUID()}`;
+  upstream = new ObservedUpstream();
+  upstream.show = () => ({ status: 'active' });
+});
+afterEach(async () => {
+  await bench?.stop();
+  bench = undefined;
+});
+
+/** Starts a worker for which the time is so far ahead, or behind where negative, in place of the one before. */
+async function startWorker(aheadMs: number): Promise<JobBench> {
+  const confirmWritesBefore = new Date(Date.now() + aheadMs).toISOString();
+  await bench?.stop();
+  bench = await startJobBench(server, upstream, { confirmWritesBefore, taskQueue });
+  return bench;
+}
+
+async function start(input: object, aheadMs: number): Promise<Handle> {
+  const { start: startJob } = await startWorker(aheadMs);
+  return startJob({ projectId: 'p1', prompt: 'Fix it', settle: 0, ...input });
+}
+
+const stateOf = (handle: Handle) => handle.query(jobStateQuery);
+const resolve = (handle: Handle, resolution: ResolveUnknownInput) =>
+  handle.executeUpdate(resolveUnknownUpdate, { args: [resolution] });
+const restored = { reason: expect.stringContaining('restored') as string };
+
+test.each(['ask', 'fail', 'retry'])(
+  'a create asked for before the time asks a person before it is sent, whatever the policy (%s)',
+  async (onUnknownOutcome) => {
+    const handle = await start({ onUnknownOutcome }, 60_000);
+    await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject({ kind: 'create', ...restored });
+    expect(upstream.created).toHaveLength(0);
+    await resolve(handle, { action: 'retry' });
+    await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
+    expect(upstream.created).toHaveLength(1);
+  },
+);
+
+test('follow-ups asked for before the time ask one after the other, and each goes out once a person said so', async () => {
+  const handle = await start({ onUnknownOutcome: 'retry' }, 60_000);
+  await handle.signal(followUpSignal, { prompt: 'one', id: 'a' });
+  await handle.signal(followUpSignal, { prompt: 'two', id: 'b' });
+  await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject({ kind: 'create', ...restored });
+  await resolve(handle, { action: 'adopt', jobId: 'job-7' });
+  await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject({ followUpId: 'a', ...restored });
+  await resolve(handle, { action: 'delivered', followUpId: 'a' });
+  await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject({ followUpId: 'b', ...restored });
+  await resolve(handle, { action: 'retry', followUpId: 'b' });
+  await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
+  expect(upstream.messages).toEqual(['two']);
+  expect(upstream.created).toHaveLength(0);
+});
+
+test('a send in doubt after a person said retry asks again under policy retry too', async () => {
+  const handle = await start({ onUnknownOutcome: 'retry' }, 60_000);
+  upstream.createFaults.push(new UnknownOutcomeError('upstream answered 500'));
+  await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject(restored);
+  await resolve(handle, { action: 'retry' });
+  await expect.poll(async () => (await stateOf(handle)).unknown?.reason).toContain('500');
+  expect(upstream.created).toHaveLength(1);
+});
+
+test('a retry that a person said before the restore counts for nothing after it', async () => {
+  await startWorker(60_000);
+  // Not through the bench, which ends its jobs with itself.
+  const handle = await server.client.workflow.start<typeof agentJob>('agentJob', {
+    taskQueue,
+    workflowId: `agent-job/test/${taskQueue}`,
+    args: [{ projectId: 'p1', prompt: 'Fix it' }],
+  });
+  upstream.createFaults.push(new NotTakenError('upstream answered 429', 429, 1_000));
+  await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject(restored);
+  await resolve(handle, { action: 'retry' });
+  await expect.poll(() => upstream.createFaults.length).toBe(0);
+  await startWorker(120_000);
+  await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject(restored);
+  expect(upstream.created).toHaveLength(1); // the one that was refused
+  await handle.terminate();
+});
+
+test('a write asked for after the time is sent without asking', async () => {
+  const handle = await start({}, -60_000);
+  await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
+  await handle.signal(followUpSignal, { prompt: 'one', id: 'a' });
+  await expect.poll(async () => (await stateOf(handle)).followUps[0]?.state).toBe('sent');
+  expect(upstream.created).toHaveLength(1);
+});
