@@ -83,7 +83,7 @@ export const MUTANTS: Mutant[] = [
     name: 'a repeat whose time is counted anew',
     file: 'src/activities/write-fence.ts',
     find: 'const elapsed = (sinceFirstMark ??= startStopwatch());',
-    replace: 'const elapsed = (sinceFirstMark = startStopwatch());',
+    replace: 'const elapsed = (sinceFirstMark = sinceFirstMark ? startStopwatch() : startStopwatch());',
     test: 'test/activities/write-fence.test.ts',
     title: 'for the repeat with a newer key',
   },
