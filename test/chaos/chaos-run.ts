@@ -40,6 +40,8 @@ export interface ChaosOptions {
   disturbEveryMs: number | null;
   /** Workers are struck from within at one of their first so many writes; null leaves them alone. */
   sabotageWithin: number | null;
+  /** Whether workers are suspended too: to some, clocks stand still over a stop. */
+  suspends: boolean;
   writesPerJob?: number | undefined;
   upstreamTimeout: string;
   /** How long the jobs may take to end once nothing disturbs them any more. */
@@ -132,7 +134,7 @@ class ChaosRun {
         ADMIN_API_KEY: SANDBOX_API_KEY,
         LOG_LEVEL: 'warn',
       },
-      sabotage: options.sabotageWithin === null ? null : planSabotage(options.seed, options.sabotageWithin),
+      sabotage: planSabotage(options),
     });
     this.#operator = new Operator({
       jobs: this.#jobs,
@@ -140,6 +142,7 @@ class ChaosRun {
       promptOf: (workflowId, followUpId) => this.#promptOf(workflowId, followUpId),
       isUpstreamUp: () => upstream.control.now(),
       seed: options.seed,
+      waitsToLook: options.suspends,
     });
   }
 

@@ -65,6 +65,7 @@ function chaosOptions(values: Values): ChaosOptions {
     faults: (isWritesOnly ? faultsSpreadOverMoments : everyFault)(seed, Number(values.faults)),
     disturbEveryMs: isWritesOnly || disturbEveryMs === 0 ? null : disturbEveryMs,
     sabotageWithin: isWritesOnly || disturbEveryMs === 0 ? null : Number(values['strike-within']),
+    suspends: true,
     writesPerJob: isWritesOnly ? WRITES_PER_JOB : undefined,
     upstreamTimeout: '5 seconds',
     calmMs: CALM_MS,

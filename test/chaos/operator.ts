@@ -5,6 +5,8 @@ import { Draw } from './draw.js';
 
 /** A request that was given up a moment ago may still be on its way to the upstream's books. */
 const LOOK_AFTER_MS = 3_000;
+/** Where nothing says when a look can be trusted. */
+const LONGEST_LOOK_AFTER_MS = 120_000;
 const BETWEEN_ROUNDS_MS = 1_000;
 
 /** An unknown write as the list of what needs attention showed it. */
@@ -22,6 +24,8 @@ export interface OperatorOptions {
   /** Throws where the upstream is down. */
   isUpstreamUp: () => Promise<unknown>;
   seed: number;
+  /** Whether to wait until a look upstream can be trusted: only a worker that was suspended can send later than the usual moment. */
+  waitsToLook: boolean;
 }
 
 /** A person who settles every unknown write of this run truthfully, after a look into the upstream's books. */
@@ -57,10 +61,16 @@ export class Operator {
     for await (const item of this.#options.jobs.needsAttention()) {
       const { workflowId, unknown } = item;
       const isOurs = this.#options.promptOf(workflowId, undefined) !== '';
-      if (!isOurs || !unknown || Date.now() - Date.parse(unknown.since) < LOOK_AFTER_MS) continue;
+      if (!isOurs || !unknown || Date.now() < this.#lookAfter(unknown)) continue;
       settled.push(this.#settle(item).catch(() => {}));
     }
     await Promise.all(settled);
+  }
+
+  #lookAfter({ since, lookAfter }: UnknownWrite & { lookAfter?: string }): number {
+    const soon = Date.parse(since) + LOOK_AFTER_MS;
+    if (!this.#options.waitsToLook) return soon;
+    return lookAfter === undefined ? Date.parse(since) + LONGEST_LOOK_AFTER_MS : Math.max(soon, Date.parse(lookAfter));
   }
 
   async #settle({ workflowId, jobId, unknown }: AttentionItem): Promise<void> {

@@ -24,17 +24,32 @@ export function formatReport(report: ChaosReport): string {
 /** The writes of the client alone in tables. */
 export function formatClientWrites(report: ClientWritesReport): string {
   const { writes, seconds, doubled, lost, rejected } = report;
-  const unknowns = [...report.unknowns.values()].reduce((a, b) => a + b, 0);
+  const unknowns = sum(report.unknowns);
+  const ours = resetsLearntLate(report);
+  const perThousand = (count: number) => `${count}, which is ${((count / writes) * 1_000).toFixed(2)} per 1,000 writes`;
   return [
     '',
     table('Faults survived', 'count', report.struck),
     table('Sent again, since surely not taken', 'writes', report.repeated),
     table('Writes of unknown outcome, by cause', 'writes', report.unknowns),
     `${writes} writes in ${seconds.toFixed(0)} s; refused for good: ${rejected}`,
-    `unknown, so a person is needed: ${unknowns}, which is ${((unknowns / writes) * 1_000).toFixed(2)} per 1,000 writes`,
+    `unknown, so a person is needed: ${perThousand(unknowns)}`,
+    `  since the upstream had the whole request and said nothing definite: ${perThousand(unknowns - ours)}`,
+    `  since a reset before its end was learnt of too late: ${perThousand(ours)}`,
     `doubled: ${doubled.length}, lost: ${lost.length}`,
     ...[...doubled, ...lost].slice(0, MOST_SHOWN),
   ].join('\n');
+}
+
+const BEFORE_ITS_END = /^(?:connection reset at connect|write reset at (?:headers|body))$/;
+
+/** Requests that the upstream did not have whole when it reset them, and whose last byte had left before the client learnt of it. */
+function resetsLearntLate({ struck, repeated }: ClientWritesReport): number {
+  return sum(struck, (name) => BEFORE_ITS_END.test(name)) - sum(repeated, (name) => name.startsWith('notSent'));
+}
+
+function sum(counts: ReadonlyMap<string, number>, isCounted: (name: string) => boolean = () => true): number {
+  return [...counts].reduce((total, [name, count]) => total + (isCounted(name) ? count : 0), 0);
 }
 
 /** Each violation with its seed, its workflow and what the workflow's history tells. */

@@ -3,16 +3,19 @@ import { Draw } from './draw.js';
 
 /** Where a worker can be struck, in the order in which a write passes them. */
 const MOMENTS = [
-  'beforeFence',
-  'afterFence',
   'headersSent',
   'bodyBegun',
+  'beforeFence',
+  'afterFence',
   'bodySent',
   'answerBegun',
   'answerRead',
 ] as const;
-/** Frozen for a moment, past the last moment to send (10 s), past the whole attempt (30 s), or killed. */
-const ACTIONS = ['kill', 'freeze3', 'freeze12', 'freeze40'] as const;
+/**
+ * Killed; stopped for a moment, past the last moment to send (10 s) or past the whole attempt (30 s); or suspended past it, by the
+ * process's monotonic clock alone or by all of its clocks.
+ */
+const ACTIONS = ['kill', 'freeze3', 'freeze12', 'freeze40', 'sleep40', 'suspend40'] as const;
 
 export interface Sabotage {
   moment: string;
@@ -21,15 +24,26 @@ export interface Sabotage {
   nth: number;
 }
 
+export interface SabotagePlan {
+  seed: number;
+  /** Each worker is struck at one of its first so many writes; null leaves them alone. */
+  sabotageWithin: number | null;
+  suspends: boolean;
+}
+
 /** What strikes the workers one after the other, each moment with each action before any comes again; the mark's lost answer too. */
-export function planSabotage(seed: number, mostWrites: number): (turn: number) => Sabotage {
+export function planSabotage({ seed, sabotageWithin, suspends }: SabotagePlan): ((turn: number) => Sabotage) | null {
+  if (sabotageWithin === null) return null;
   const kinds = MOMENTS.flatMap((moment) =>
     ACTIONS.map((action) => ({ moment: moment as string, action: action as string })),
-  );
+  )
+    .filter(({ action }) => suspends || !/sleep|suspend/.test(action))
+    // This is what remains: see docs/guarantees.md.
+    .filter(({ moment, action }) => !(moment === 'afterFence' && action === 'suspend40'));
   const all = new Draw(seed, 'sabotage').shuffled([...kinds, { moment: 'fenceAnswer', action: 'lose' }]);
   return (turn) => {
     const { moment, action } = all[turn % all.length]!;
-    return { moment, action, nth: new Draw(seed, `sabotage ${turn}`).between(1, mostWrites) };
+    return { moment, action, nth: new Draw(seed, `sabotage ${turn}`).between(1, sabotageWithin) };
   };
 }
 

@@ -34,6 +34,7 @@ test('no job is made twice and no follow-up lost while workers, Temporal and the
     faults: everyFault(SEED, 1),
     disturbEveryMs: 2_000,
     sabotageWithin: 6,
+    suspends: false,
     upstreamTimeout: '2 seconds',
     calmMs: 200_000,
     say: () => {},

@@ -31,9 +31,9 @@ const row = (title: string, moment: string, action: string, jobs: number, isUnkn
 /** One worker each, struck at its first write; the one that follows is left alone. */
 const ROWS: Row[] = [
   row('killed before the fence: the next worker sends it', 'beforeFence', 'kill', 1, false),
+  row('killed within the body, before the fence: the next worker sends it', 'bodyBegun', 'kill', 1, false),
   row('cut off from the answer to its fence: it is sent anew', 'fenceAnswer', 'lose', 1, false),
-  row('killed between fence and send: nobody sends it, and it shows as unknown', 'afterFence', 'kill', 0, true),
-  row('killed before the last byte: nobody sends it again, and it shows as unknown', 'bodyBegun', 'kill', 0, true),
+  row('killed between fence and last byte: nobody sends it, and it shows as unknown', 'afterFence', 'kill', 0, true),
   row('killed after the answer: nobody sends it again, and it shows as unknown', 'answerRead', 'kill', 1, true),
   // The zombie: it wakes when the server has given its attempt up.
   row(
@@ -44,13 +44,42 @@ const ROWS: Row[] = [
     false,
   ),
   row('asleep behind the fence until it was given up: it sends nothing any more', 'afterFence', 'freeze40', 0, true),
-  row('asleep within the body until it was given up: it never finishes it', 'bodyBegun', 'freeze40', 0, true),
+  row('asleep within the body until it was given up: only the next attempt sends', 'bodyBegun', 'freeze40', 1, false),
   row(
-    'asleep within the body for 12 s: it does not finish it, says so, and sends anew',
-    'bodyBegun',
+    'asleep behind the fence for 12 s: it does not send, says so, and sends anew',
+    'afterFence',
     'freeze12',
     1,
     false,
+  ),
+  // The zombie on a machine that was suspended: to it no time has passed.
+  row(
+    'suspended before the fence, all its clocks held: only the next attempt sends',
+    'beforeFence',
+    'suspend40',
+    1,
+    false,
+  ),
+  row(
+    'suspended within the body, all its clocks held: only the next attempt sends',
+    'bodyBegun',
+    'suspend40',
+    1,
+    false,
+  ),
+  row(
+    'suspended behind the fence, its monotonic clock held: it sends nothing any more',
+    'afterFence',
+    'sleep40',
+    0,
+    true,
+  ),
+  row(
+    'suspended behind the fence, all its clocks held, which remains: it sends, and shows as unknown',
+    'afterFence',
+    'suspend40',
+    1,
+    true,
   ),
 ];
 /** The attempt's 30 s, a zombie's 40 s, and what starting ten processes takes on a busy machine. */

@@ -81,6 +81,7 @@ export const FAULTS: Fault[] = [
   fault('429', 'with garbage', { kind: 'status', status: 429, retryAfter: 'soon' }, 'not taken'),
   fault('400', '', { kind: 'status', status: 400, body: { error: 'no such branch' } }, 'refused'),
   fault('401', 'no newer key', { kind: 'status', status: 401 }, 'not taken'),
+  fault('303', 'taken', { kind: 'status', status: 303, effect: 'after' }, 'unknown', true),
   fault('redirect', 'never followed', { kind: 'redirect' }, 'refused'),
   fault('Temporal restored', 'before the time set', null, 'forgotten'),
 ];
