@@ -24,6 +24,7 @@ const SHORTEST_AFTER_429_MS = 1_000;
 const FIRST_WAIT_NOT_TAKEN_MS = 5_000;
 const FIRST_WAIT_NOT_SENT_MS = 1_000;
 const LONGEST_SPREAD_MS = 30_000;
+const SLOWEST_KEY_MS = 60_000;
 /** A turn to send, once given, is good for so long: the way from a worker over the server to another one. */
 export const TURN_MS = 10_000;
 /** Who waits for a turn asks again no sooner. */
@@ -54,6 +55,11 @@ export function notTakenWaitMs(tries: number, retryAfterMs: number | undefined):
   if (retryAfterMs === undefined) return Math.min(doubled(FIRST_WAIT_NOT_TAKEN_MS, tries), SLOWEST_FAILING_MS);
   const told = Math.max(SHORTEST_AFTER_429_MS, retryAfter(retryAfterMs));
   return Math.max(told, Math.min(doubled(told, tries), SLOWEST_FAILING_MS));
+}
+
+/** The wait before a write whose key was refused again, though a worker took it for accepted; `tries` counts the refusals in a row, from 1. */
+export function keyWaitMs(tries: number): number {
+  return Math.min(doubled(FIRST_WAIT_NOT_TAKEN_MS, tries), SLOWEST_KEY_MS);
 }
 
 /** A wait that many may have begun at once, ended by each a little later than by others: by at most a tenth, and half a minute. */

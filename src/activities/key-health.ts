@@ -28,6 +28,8 @@ export interface KeyHealthOptions {
 }
 
 const TRY_EVERY_MS = 60_000;
+/** Reads that are answered for so many times as long clear a key, whose last write was refused and followed by no other. */
+const BELIEVE_READS_AFTER = 10;
 /** No job has this id: an answer that there is none shows that the key was accepted. */
 const NO_JOB = 'agent-jobs-key-check';
 
@@ -72,21 +74,26 @@ export class KeyHealth {
   async refusalNow(projectId: string, jobId: string | null): Promise<string | null> {
     const refusal = this.#refusals.get(projectId);
     if (refusal && !refusal.mayWrite) {
-      const isDue = this.#now() - refusal.triedAt >= this.#tryEveryMs;
-      const isOther = isDue || (await this.#upstream.keyVersion(projectId)) !== refusal.version;
-      if (isOther && !refusal.isTrying) await this.#tryAgain(projectId, jobId ?? NO_JOB, refusal);
+      const isNew = (await this.#version(projectId)) !== refusal.version;
+      const isDue = isNew || this.#now() - refusal.triedAt >= this.#tryEveryMs;
+      if (isDue && !refusal.isTrying) await this.#tryAgain({ projectId, jobId: jobId ?? NO_JOB }, refusal, isNew);
     }
     return this.refusalOf(projectId);
   }
 
-  async #tryAgain(projectId: string, jobId: string, refusal: Refusal): Promise<void> {
+  async #tryAgain(job: { projectId: string; jobId: string }, refusal: Refusal, isNewKey: boolean): Promise<void> {
+    const { projectId } = job;
+    const accepted = () => {
+      if (isNewKey || !refusal.byWrite) this.#clear(projectId);
+      else refusal.mayWrite = true;
+    };
     refusal.isTrying = true;
     try {
-      await this.#upstream.getJob({ projectId, jobId });
-      this.#readAccepted(projectId, refusal);
+      await this.#upstream.getJob(job);
+      accepted();
     } catch (error) {
       if (await this.#isRefused(projectId, error)) await this.#refused('get', projectId, error, refusal.byWrite);
-      else if (showsAccepted(error)) this.#readAccepted(projectId, refusal);
+      else if (showsAccepted(error)) accepted();
     } finally {
       refusal.isTrying = false;
       refusal.triedAt = this.#now();
@@ -135,14 +142,10 @@ export class KeyHealth {
   #accepted(projectId: string, isWrite: boolean): void {
     const refusal = this.#refusals.get(projectId);
     if (!refusal) return;
-    if (isWrite || !refusal.byWrite) this.#clear(projectId);
+    const sinceMs = this.#now() - refusal.triedAt;
+    if (isWrite || !refusal.byWrite || sinceMs >= BELIEVE_READS_AFTER * this.#tryEveryMs) this.#clear(projectId);
     // Reads that go on beside refused writes don't let those knock any more often.
-    else if (this.#now() - refusal.triedAt >= this.#tryEveryMs) refusal.mayWrite = true;
-  }
-
-  #readAccepted(projectId: string, refusal: Refusal): void {
-    if (refusal.byWrite) refusal.mayWrite = true;
-    else this.#clear(projectId);
+    else if (sinceMs >= this.#tryEveryMs) refusal.mayWrite = true;
   }
 
   #clear(projectId: string): void {

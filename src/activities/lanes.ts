@@ -77,12 +77,21 @@ export class Lanes {
   /** When one that waits is to ask again, in milliseconds: never all of them at once. */
   postpone(holder: string, waitMs: number): number {
     const now = this.#now();
-    for (const [other, due] of this.#waiting) if (due + GONE_AFTER_MS < now) this.#waiting.delete(other);
     this.#waiting.set(holder, now + waitMs);
-    const spreadMs = (2 * 1_000 * this.#waiting.size) / this.#asksPerSecond;
+    const spreadMs = (2 * 1_000 * this.#askingBefore(now + waitMs + GONE_AFTER_MS)) / this.#asksPerSecond;
     const delay = Math.ceil(waitMs + this.#random() * spreadMs);
     this.#waiting.set(holder, now + delay);
     return delay;
+  }
+
+  /** How many are to ask before a time; who waits for an hour is not in the way of those who wait for seconds. */
+  #askingBefore(time: number): number {
+    let count = 0;
+    for (const [holder, due] of this.#waiting) {
+      if (due + GONE_AFTER_MS < this.#now()) this.#waiting.delete(holder);
+      else if (due <= time) count += 1;
+    }
+    return count;
   }
 
   /** Ends what `enter` let pass; only a success lets more follow. */

@@ -45,7 +45,8 @@ export class Turns {
   }
 
   #hold(turn: Turn, hasTurn: boolean): WriteOutcome | null {
-    const refusal = this.#keys.refusalOf(turn.projectId);
+    // The worker that gave the turn may know of a newer key.
+    const refusal = hasTurn ? null : this.#keys.refusalOf(turn.projectId);
     if (refusal !== null) return { kind: 'unauthorized', reason: refusal, isHeld: true };
     const waitMs = this.#lanes.enter(nameOf(turn), turn.holder, hasTurn);
     return waitMs > 0 ? { kind: 'notTaken', reason: ASKED_TO_WAIT, retryAfterMs: waitMs, isHeld: true } : null;

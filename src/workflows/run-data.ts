@@ -24,6 +24,8 @@ export interface WriteProgress {
   askedIn: string | null;
   mustAsk: boolean;
   notBefore: number;
+  /** Keys refused in a row. */
+  unauthorized?: number;
   /** Absent while nothing keeps the write from being sent. */
   wait?: Obstacle | null;
   /** Until when it may be sent past others that wait. */

@@ -9,7 +9,7 @@ import {
 import type { JobActivities, WriteResult } from '../activities/index.js';
 import { FAILURE, type UnknownOutcomeDetails } from '../contract.js';
 import { plainMarkdown } from '../markdown.js';
-import { NEXT_TURN_MS, notTakenWaitMs, resendWaitMs, spreadWaitMs, TURN_MS } from '../poll-plan.js';
+import { keyWaitMs, NEXT_TURN_MS, notTakenWaitMs, resendWaitMs, spreadWaitMs, TURN_MS } from '../poll-plan.js';
 import type { JobRun } from './job-run.js';
 import type { Obstacle, WriteProgress } from './run-data.js';
 import type { Turn } from './turn.js';
@@ -103,6 +103,7 @@ export function isResetRun(): boolean {
 }
 
 function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
+  const hadTurn = write.turnUntil !== undefined;
   delete write.turnUntil;
   switch (result.kind) {
     case 'taken':
@@ -112,13 +113,19 @@ function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
     case 'rejected':
       return rejected(run, write, `${result.status}${result.error && `: ${result.error}`}`, result);
     case 'notTaken':
-      if (!result.isHeld) {
+      if (result.isHeld) {
+        // The worker that held it back knows more than the one that gave it a turn.
+        if (hadTurn) write.notBefore = Date.now() + (result.retryAfterMs ?? NEXT_TURN_MS);
+      } else {
         write.refusals += 1;
         const waitMs = notTakenWaitMs(write.refusals, result.retryAfterMs);
         write.notBefore = Date.now() + spreadWaitMs(waitMs, Math.random());
       }
       return waits(run, write, 'rateLimit', result.reason);
     case 'unauthorized':
+      write.unauthorized = (write.unauthorized ?? 0) + 1;
+      // Workers may have different keys: one gives turns for ever, another is refused.
+      if (hadTurn) write.notBefore = Date.now() + keyWaitMs(write.unauthorized);
       return waits(run, write, 'key', result.reason);
     case 'notSent':
       write.notSent += 1;

@@ -36,9 +36,11 @@ afterAll(() => rm(snapshots, { recursive: true, force: true }));
 
 /** Faults by the name of the project whose job meets them; all of them show the key to the worker. */
 const FAULTS: Record<string, FaultRule[]> = {
-  'refused-401': [
-    { kind: 'status', operation: 'create', status: 401, body: { error: ECHO, details: [{ message: KEY }] } },
+  'refused-400': [
+    { kind: 'status', operation: 'create', status: 400, body: { error: ECHO, details: [{ message: KEY }] } },
   ],
+  // Waits for another key, or for a minute.
+  'refused-401': [{ kind: 'status', operation: 'create', status: 401, body: { error: ECHO } }],
   'refused-text': [{ kind: 'status', operation: 'create', status: 403, body: `${MARKER} ${'x'.repeat(440)} ${KEY}` }],
   redirected: [{ kind: 'redirect', operation: 'create', location: `http://127.0.0.1:9/${KEY}?key=${KEY}` }],
   unknown: [{ kind: 'status', operation: 'create', status: 500, body: ECHO, headers: { 'x-echo': KEY } }],
@@ -132,7 +134,7 @@ test('the API key is in no history, log, metric, error, command output or snapsh
   read['results and errors'] = ends.map((end) => textIn(end) + String((end as Error).stack)).join('\n');
   await sandbox.addFault({ kind: 'status', operation: 'get', projectId: 'set-up', status: 401, body: { error: ECHO } });
   await cli('setup', '--project', 'set-up');
-  await cli('wait', idOf('refused-401'));
+  await cli('wait', idOf('refused-400'));
   await cli('state', idOf('polled'), '--json');
   await cli('list', '--json');
   for (const handle of handles) {
@@ -157,12 +159,12 @@ test('the API key is in no history, log, metric, error, command output or snapsh
     FAILURE.exportRejected,
   ]);
   for (const place of [
-    'history of agent-job/refused-401/secrets',
+    'history of agent-job/refused-400/secrets',
     'history of agent-job/refused-text/secrets',
     'history of agent-job/polled/secrets',
     'history of export-refused-secrets',
     'results and errors',
-    `agent-jobs wait ${idOf('refused-401')}`,
+    `agent-jobs wait ${idOf('refused-400')}`,
   ]) {
     expect(read[place], place).toContain(MARKER);
   }

@@ -8,7 +8,7 @@ import { markdownTable } from './markdown-table.js';
 
 export type Write = 'create' | 'follow-up';
 /** What the fault does to the request, before the policy matters. */
-export type Fate = 'not sent' | 'not taken' | 'refused' | 'unknown' | 'taken' | 'forgotten';
+export type Fate = 'not sent' | 'not taken' | 'no key' | 'refused' | 'unknown' | 'taken' | 'forgotten';
 
 export interface Fault {
   fault: string;
@@ -80,7 +80,8 @@ export const FAULTS: Fault[] = [
   fault('429', 'with a date', { kind: 'status', status: 429, retryAfterDateMs: 1_500 }, 'not taken'),
   fault('429', 'with garbage', { kind: 'status', status: 429, retryAfter: 'soon' }, 'not taken'),
   fault('400', '', { kind: 'status', status: 400, body: { error: 'no such branch' } }, 'refused'),
-  fault('401', 'no newer key', { kind: 'status', status: 401 }, 'not taken'),
+  fault('401', 'no newer key', { kind: 'status', status: 401 }, 'no key'),
+  fault('403', '', { kind: 'status', status: 403 }, 'refused'),
   fault('303', 'taken', { kind: 'status', status: 303, effect: 'after' }, 'unknown', true),
   fault('redirect', 'never followed', { kind: 'redirect' }, 'refused'),
   fault('Temporal restored', 'before the time set', null, 'forgotten'),
@@ -109,6 +110,8 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
       return [row('any', 'nothing but a delay; `needsAttention` where the last byte had left already', 2, 1)];
     case 'not taken':
       return [row('any', 'nothing but a delay: sent again after the wait', 2, 1)];
+    case 'no key':
+      return [row('any', 'nothing but a delay: `waiting.for` is `key`; sent again once the key is accepted', 2, 1)];
     case 'refused':
       return [row('any', write === 'create' ? 'failure `CreateRejected`' : 'follow-up `rejected`', 1, 0)];
     case 'forgotten':

@@ -1,0 +1,156 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { KeyHealth } from '../../src/activities/key-health.js';
+import { noMetrics } from '../../src/metrics.js';
+import {
+  ReadFailedError,
+  RejectedError,
+  UnauthorizedError,
+  UnknownOutcomeError,
+  type UpstreamError,
+} from '../../src/upstream/errors.js';
+import { ScriptedUpstream } from '../support/scripted-upstream.js';
+
+const MINUTE = 60_000;
+const REASON = 'upstream answered 401';
+const JOB = { projectId: 'p', jobId: 'j' };
+
+class Upstream extends ScriptedUpstream {
+  version: string | null = 'old';
+  override keyVersion(): Promise<string | null> {
+    return Promise.resolve(this.version);
+  }
+}
+
+let now: number;
+let upstream: Upstream;
+let health: KeyHealth;
+let changes: (string | null)[];
+let refusals: string[];
+let refusedProjects: number;
+
+beforeEach(() => {
+  now = 0;
+  upstream = new Upstream();
+  changes = [];
+  refusals = [];
+  health = new KeyHealth({
+    upstream,
+    metrics: {
+      ...noMetrics,
+      keyRefused: (operation) => void refusals.push(operation),
+      refusedKeys: (projects) => (refusedProjects = projects),
+    },
+    onChange: (_, reason) => void changes.push(reason),
+    now: () => now,
+  });
+});
+
+const refused = () => new UnauthorizedError(REASON);
+const readRefused = () => new ReadFailedError(REASON, 401);
+const create = (fault?: UpstreamError) => {
+  if (fault) upstream.createFaults.push(fault);
+  return health.upstream.createJob({ projectId: 'p', prompt: 'x' }).catch(() => {});
+};
+const read = (fault?: UpstreamError) => {
+  if (fault) upstream.readFaults.push(fault);
+  return health.upstream.getJob(JOB).catch(() => {});
+};
+
+test('a refused write makes the writes of its project wait, and an accepted one lets them go', async () => {
+  expect(health.refusalOf('p')).toBeNull();
+  await create(refused());
+  expect([health.refusalOf('p'), health.refusalOf('q'), health.refusedProjects, refusedProjects]).toEqual([
+    REASON,
+    null,
+    ['p'],
+    1,
+  ]);
+  await create();
+  expect([health.refusalOf('p'), health.refusedProjects, refusedProjects]).toEqual([null, [], 0]);
+  expect(changes).toEqual([REASON, null]);
+});
+
+test('each refused request is counted, each change told once', async () => {
+  await create(refused());
+  await create(refused());
+  await read(readRefused());
+  expect(refusals).toEqual(['create', 'create', 'get']);
+  expect(changes).toEqual([REASON]);
+});
+
+test('a request without a key counts as refused, one without an answer does not', async () => {
+  await read(new ReadFailedError('no connection'));
+  expect(health.refusedProjects).toEqual([]);
+  upstream.version = null;
+  await read(new ReadFailedError('ADMIN_API_KEY is not set'));
+  expect(health.refusalOf('p')).toBe('ADMIN_API_KEY is not set');
+});
+
+describe('while a key is refused', () => {
+  beforeEach(() => create(refused()));
+
+  const asked = async () => Promise.all(Array.from({ length: 200 }, () => health.refusalNow('p', null)));
+
+  test('it is tried once a minute, however many ask', async () => {
+    for (const [minute, reads] of [
+      [0.9, 0],
+      [1, 1],
+      [1.9, 1],
+      [2, 2],
+    ] as const) {
+      now = minute * MINUTE;
+      upstream.readFaults.push(readRefused());
+      expect(new Set(await asked())).toEqual(new Set([REASON]));
+      await asked();
+      expect(upstream.reads).toBe(reads);
+      upstream.readFaults.length = 0;
+    }
+  });
+
+  test('another key is tried at once, and an answer that there is no such job shows that it is accepted', async () => {
+    upstream.version = 'new';
+    upstream.readFaults.push(new RejectedError('upstream answered 404', 404, ''));
+    await asked();
+    expect(upstream.reads).toBe(1);
+    expect([health.refusalOf('p'), health.refusedProjects]).toEqual([null, []]);
+  });
+
+  test('another key that is refused too is not tried again before its minute', async () => {
+    upstream.version = 'new';
+    upstream.readFaults.push(readRefused());
+    await asked();
+    await asked();
+    expect([upstream.reads, health.refusalOf('p')]).toEqual([1, REASON]);
+  });
+
+  test('the same key that a read shows as accepted lets writes go, and is called accepted when one was', async () => {
+    now = MINUTE;
+    await asked();
+    expect([health.refusalOf('p'), health.refusedProjects]).toEqual([null, ['p']]);
+    await create(new UnknownOutcomeError('no answer'));
+    expect(health.refusedProjects).toEqual(['p']);
+    await create(new RejectedError('upstream answered 400', 400, ''));
+    expect(health.refusedProjects).toEqual([]);
+  });
+
+  test.each([new ReadFailedError('no answer'), new ReadFailedError('429', 429), new ReadFailedError('503', 503)])(
+    'a try that shows nothing (%s) changes nothing',
+    async (fault) => {
+      now = MINUTE;
+      upstream.readFaults.push(fault);
+      await asked();
+      expect([upstream.reads, health.refusalOf('p')]).toEqual([1, REASON]);
+    },
+  );
+
+  test('reads that go on beside it let one write go in a minute, and count alone after ten', async () => {
+    await read();
+    expect(health.refusalOf('p')).toBe(REASON);
+    now = MINUTE;
+    await read();
+    expect([health.refusalOf('p'), health.refusedProjects]).toEqual([null, ['p']]);
+    now = 10 * MINUTE;
+    await read();
+    expect(health.refusedProjects).toEqual([]);
+  });
+});
