@@ -3,6 +3,7 @@ import { activityInfo } from '@temporalio/activity';
 import type { Metrics } from '../metrics.js';
 import type { CreatedJob, Upstream } from '../upstream/upstream.js';
 import { Lanes } from './lanes.js';
+import { createReadJob, type ReadJobInput, type ReadJobResult } from './read-job.js';
 import { startServerClock } from './server-clock.js';
 import { createWatchJob, type WatchJobInput, type WatchJobResult } from './watch-job.js';
 import { isFromAnotherRun, raiseFence, unknownBefore, type FenceOptions } from './write-fence.js';
@@ -39,6 +40,7 @@ export interface JobActivities {
   createJob(input: CreateJobInput): Promise<WriteResult>;
   sendMessage(input: SendMessageInput): Promise<WriteResult>;
   watchJob(input: WatchJobInput): Promise<WatchJobResult>;
+  readJob(input: ReadJobInput): Promise<ReadJobResult>;
 }
 
 /** The activities of `agentJob`. They never fail for what the upstream does: its answers are their results. */
@@ -71,6 +73,7 @@ export function createJobActivities({
         job: await upstream.sendMessage(input, { mayStillSend }),
       })),
     watchJob: createWatchJob({ upstream, shutdownSignal, stayMs }),
+    readJob: createReadJob(upstream, shutdownSignal),
   };
 }
 

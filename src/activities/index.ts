@@ -5,4 +5,5 @@ export {
   type JobActivitiesDependencies,
   type WriteResult,
 } from './agent-job.js';
-export type { WatchJobInput, WatchJobResult } from './watch-job.js';
+export type { ReadJobInput, ReadJobResult } from './read-job.js';
+export type { Reading, WatchJobInput, WatchJobResult } from './watch-job.js';

@@ -20,6 +20,8 @@ interface Mark {
 export interface FenceOptions {
   /** The workflow was reset by an operator: the run before may have done this write. */
   resetRun: boolean;
+  /** Temporal itself started the workflow again, by a retry policy or a cron schedule; `resetRun` is true then too. */
+  repeatedRun?: boolean;
   /** The run in which a person was asked because of a reset, and said to send; a further reset repeats the decision, not the question. */
   confirmedIn?: string | null;
   /** The workflow run that asked for this write: a reset hands what was pending then to a run of another id, without its mark. */
@@ -29,7 +31,8 @@ export interface FenceOptions {
 /** What is known before anything is sent: an unknown outcome where an earlier attempt, or an earlier run, may have sent this write; else null. */
 export function unknownBefore({ confirmedIn, ...asked }: FenceOptions): WriteOutcome | null {
   if (isFromAnotherRun(asked) || (asked.resetRun && confirmedIn !== activityInfo().workflowExecution?.runId)) {
-    return { kind: 'unknown', reason: 'the workflow was reset: the run before may have sent this already' };
+    const what = asked.repeatedRun === true ? 'Temporal started this run again' : 'the workflow was reset';
+    return { kind: 'unknown', reason: `${what}: the run before may have sent this already` };
   }
   if ((activityInfo().heartbeatDetails as Mark | undefined)?.sent === true) {
     return { kind: 'unknown', reason: 'the worker that was about to send this died or lost its connection' };

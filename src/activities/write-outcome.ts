@@ -11,8 +11,8 @@ export type WriteOutcome =
   | { kind: 'notTaken'; reason: string; retryAfterMs?: number; isHeld?: true }
   /** Surely never left: send again. */
   | { kind: 'notSent'; reason: string }
-  /** May or may not have arrived. */
-  | { kind: 'unknown'; reason: string };
+  /** May or may not have arrived; before `lookAfter` (milliseconds of the clock) a look upstream may miss it. */
+  | { kind: 'unknown'; reason: string; lookAfter?: number };
 
 /** Maps what the upstream client threw; anything it does not promise counts as unknown, the only safe guess about a write. */
 export function writeOutcomeOf(error: unknown): Exclude<WriteOutcome, { kind: 'taken' }> {

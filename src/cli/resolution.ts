@@ -12,6 +12,7 @@ interface ResolutionFields {
   workflowId?: unknown;
   action?: unknown;
   jobId?: unknown;
+  force?: unknown;
   since?: unknown;
   followUpId?: unknown;
 }

@@ -1,6 +1,6 @@
 /** The current details of a job in the Temporal web UI, as Markdown. */
 import { workflowInfo } from '@temporalio/workflow';
-import type { FollowUpStatus } from '../contract.js';
+import { shownStatus, type FollowUpStatus } from '../contract.js';
 import type { JobRun } from './job-run.js';
 
 /** The web UI shows so many follow-ups; the query has them all. */
@@ -13,7 +13,7 @@ export function jobDetails(run: JobRun): string {
     `**${plain(data.title)}**`,
     '',
     `- phase: **${phase}**`,
-    `- job: ${data.jobId === null ? 'not created yet' : plain(data.jobId)}${data.job ? `, upstream status **${plain(data.job.status.slice(0, 64))}**` : ''}`,
+    `- job: ${data.jobId === null ? 'not created yet' : plain(data.jobId)}${data.job ? `, upstream status **${plain(shownStatus(data.job.status))}**` : ''}`,
     `- pull request: ${data.job?.prLink ? plain(data.job.prLink) : 'none'}`,
     `- last change: ${new Date(data.lastChangeAt).toISOString()}`,
     ...(data.trouble === null ? [] : [`- trouble: ${plain(data.trouble)}`]),
@@ -34,6 +34,7 @@ function attention({ data, spec }: JobRun): string[] {
   return [
     '',
     `**Needs attention** since ${unknown.since}: nobody knows whether ${what} arrived (${plain(unknown.reason)}).`,
+    `Look from ${unknown.lookAfter} on: before, it may still be on its way.`,
     `To check: ${check}. It is there: ${choices}; it is not: \`retry\`; give up: \`abandon\`. For example:`,
     '',
     '```',

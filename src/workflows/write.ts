@@ -1,8 +1,10 @@
 /** Writes: the create and the follow-ups, each sent once, waited for, asked about and settled. */
 import { ActivityFailure, proxyActivities, workflowInfo } from '@temporalio/workflow';
 import type { JobActivities, WriteResult } from '../activities/index.js';
-import { FAILURE, type UnknownOutcomeDetails } from '../contract.js';
+import { FAILURE, type UnknownOutcomeDetails, type UnknownOutcomePolicy } from '../contract.js';
 import { notTakenWaitMs, resendWaitMs } from '../poll-plan.js';
+import { readWriteResult, STRANGE_RESULT } from './activity-results.js';
+import { cutToBytes } from './follow-ups.js';
 import type { JobRun } from './job-run.js';
 import type { WriteProgress } from './run-data.js';
 import type { Turn } from './turn.js';
@@ -14,6 +16,8 @@ import type { Turn } from './turn.js';
 const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45 seconds' } as const;
 /** A new attempt only ever follows a worker that died, or a fence that could not be raised. */
 const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
+/** Temporal shows at most so much of a summary. */
+const SUMMARY_BYTES = 200;
 /** Policy `retry`. */
 const MOST_SENDS = 5;
 
@@ -53,18 +57,23 @@ async function settle(run: JobRun, turn: Turn): Promise<void> {
   }
 }
 
-async function send(run: JobRun, turn: Turn, write: WriteProgress): Promise<WriteResult> {
+/** `isStrange`: this release can't read it, so that even policy `retry` does not send again. */
+type SendResult = WriteResult & { isStrange?: true };
+
+async function send(run: JobRun, turn: Turn, write: WriteProgress): Promise<SendResult> {
   const { spec, data, followUps } = run;
   const { askedAt } = write;
   const confirmedIn = write.confirmed ? write.askedIn : null;
-  const resetRun = write.mustAsk || isResetRun();
-  const input = { projectId: spec.projectId, confirmedIn, askedAt, resetRun, runId: workflowInfo().runId };
+  const repeatedRun = data.isRepeated === true;
+  const resetRun = write.mustAsk || isResetRun() || repeatedRun;
+  const input = { projectId: spec.projectId, confirmedIn, askedAt, resetRun, repeatedRun, runId: workflowInfo().runId };
   try {
-    return await turn.perform(() =>
+    const result: unknown = await turn.perform(() =>
       write.kind === 'create'
         ? createJob({ ...input, prompt: spec.prompt ?? '' })
         : sendMessage({ ...input, jobId: data.jobId ?? '', prompt: followUps.next?.prompt ?? '' }),
     );
+    return readWriteResult(result) ?? { kind: 'unknown', reason: STRANGE_RESULT, resetRun: false, isStrange: true };
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     return {
@@ -80,7 +89,8 @@ export function isResetRun(): boolean {
   return workflowInfo().runId !== workflowInfo().originalExecutionRunId;
 }
 
-function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
+function apply(run: JobRun, write: WriteProgress, result: SendResult): void {
+  write.isHeldUp = result.kind !== 'unknown';
   switch (result.kind) {
     case 'taken':
       if (write.kind === 'followUp') run.followUpDone('sent', result.job);
@@ -100,12 +110,12 @@ function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
       return;
     case 'unknown':
       write.askedIn = result.askedIn ?? null;
-      return unknown(run, write, result.reason, result.resetRun);
+      return unknown(run, write, result);
   }
 }
 
 function rejected(run: JobRun, write: WriteProgress, text: string, details: { status: number; error: string }): void {
-  if (write.unknownSends > 0) {
+  if (run.mayHaveArrived) {
     const reason = `refused with ${text}, but an earlier send may have arrived`;
     if (write.kind === 'create') failAsUnknown(run, write, reason);
     else run.followUpDone('unknown', null, reason);
@@ -118,15 +128,22 @@ function rejected(run: JobRun, write: WriteProgress, text: string, details: { st
   }
 }
 
-function unknown(run: JobRun, write: WriteProgress, reason: string, isReset: boolean): void {
-  const policy = isReset ? 'ask' : run.spec.onUnknownOutcome;
+function unknown(run: JobRun, write: WriteProgress, result: SendResult & { kind: 'unknown' }): void {
+  const { reason } = result;
+  const policy = policyFor(run, result);
   // A cancelled run fails no more and sends no more: its closed state tells what nobody knows.
-  if (policy === 'ask' || run.isCancelRequested) return run.becomeUnknown(reason);
+  if (policy === 'ask' || run.isCancelRequested) return run.becomeUnknown(reason, result.lookAfter);
   if (policy === 'fail') return failAsUnknown(run, write, reason);
   write.unknownSends += 1;
+  write.inDoubtSince ??= Date.now();
   if (write.unknownSends >= MOST_SENDS) return failAsUnknown(run, write, `${MOST_SENDS} sends, the last: ${reason}`);
   write.notBefore = Date.now() + resendWaitMs(write.unknownSends);
   run.data.trouble = reason;
+}
+
+function policyFor({ spec }: JobRun, { resetRun, isStrange }: SendResult): UnknownOutcomePolicy {
+  if (resetRun || (isStrange && spec.onUnknownOutcome === 'retry')) return 'ask';
+  return spec.onUnknownOutcome;
 }
 
 function failAsUnknown(run: JobRun, write: WriteProgress, reason: string): void {
@@ -145,13 +162,29 @@ function failAsUnknown(run: JobRun, write: WriteProgress, reason: string): void 
   }
 }
 
-/** A durable timer; the deadline ends it for a create, the watch sees to it for a follow-up. */
+/** A durable timer, which ends early where the write's time is over. */
 async function waitToSend(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
-  const { data } = run;
-  const mayExpire = write.kind === 'create' && write.unknownSends === 0;
-  const wakeAt = mayExpire ? Math.min(write.notBefore, data.deadlineAt) : write.notBefore;
-  await turn.until(turn.isOver, wakeAt - Date.now(), `Send again: ${data.trouble ?? 'not taken'}`.slice(0, 150));
-  if (mayExpire && write.notBefore > Date.now() && Date.now() >= data.deadlineAt) data.hasExpired = true;
+  const endsAt = waitEndsAt(run, write);
+  const summary = cutToBytes(`Send again: ${run.data.trouble ?? 'not taken'}`, SUMMARY_BYTES);
+  await turn.until(turn.isOver, Math.min(write.notBefore, endsAt) - Date.now(), summary);
+  if (write.notBefore > Date.now() && Date.now() >= endsAt) waitedTooLong(run, write);
+}
+
+/** The deadline ends the wait of a create; the watch sees to it for a follow-up. `decideWithin` ends that of a write in doubt. */
+function waitEndsAt({ data, spec }: JobRun, { kind, unknownSends, isHeldUp, inDoubtSince }: WriteProgress): number {
+  // The next of a few sends of policy `retry` is near.
+  if (unknownSends > 0 && isHeldUp !== true) return Infinity;
+  const deadlineAt = kind === 'create' ? data.deadlineAt : Infinity;
+  if (spec.decideWithinMs === null || inDoubtSince == null) return deadlineAt;
+  return Math.min(deadlineAt, inDoubtSince + spec.decideWithinMs);
+}
+
+/** What was surely never sent expires with the run; of what may have arrived nobody knows. */
+function waitedTooLong(run: JobRun, write: WriteProgress): void {
+  const reason = `${run.data.trouble ?? 'not taken'}; an earlier send may have arrived, and the time for this one is over`;
+  if (!run.mayHaveArrived) run.data.hasExpired = true;
+  else if (write.kind === 'create') failAsUnknown(run, write, reason);
+  else run.followUpDone('unknown', null, reason);
 }
 
 async function decision(run: JobRun, turn: Turn): Promise<void> {
