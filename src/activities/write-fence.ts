@@ -34,10 +34,15 @@ export function unknownBefore({ confirmedIn, ...asked }: FenceOptions): WriteOut
     const what = asked.repeatedRun === true ? 'Temporal started this run again' : 'the workflow was reset';
     return { kind: 'unknown', reason: `${what}: the run before may have sent this already` };
   }
-  if ((activityInfo().heartbeatDetails as Mark | undefined)?.sent === true) {
+  if (mayBeMarked(activityInfo().heartbeatDetails)) {
     return { kind: 'unknown', reason: 'the worker that was about to send this died or lost its connection' };
   }
   return null;
+}
+
+/** Details that this release can't read may be the mark of another release. */
+function mayBeMarked(details: unknown): boolean {
+  return details !== undefined && (details as Partial<Mark> | null)?.sent !== false;
 }
 
 /** Whether a reset handed this write, as the run before had asked for it, to the run that it made. */

@@ -11,7 +11,7 @@ export type WriteOutcome =
   | { kind: 'notTaken'; reason: string; retryAfterMs?: number; isHeld?: true }
   /** Surely never left: send again. */
   | { kind: 'notSent'; reason: string }
-  /** May or may not have arrived; before `lookAfter` (milliseconds of the clock) a look upstream may miss it. */
+  /** May or may not have arrived. `lookAfter`, in milliseconds of the server's clock: from then on a look upstream can be trusted. */
   | { kind: 'unknown'; reason: string; lookAfter?: number };
 
 /** Maps what the upstream client threw; anything it does not promise counts as unknown, the only safe guess about a write. */

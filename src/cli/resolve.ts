@@ -3,7 +3,13 @@ import type { UnknownWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
 import { EXIT } from './exit-codes.js';
 import { readText } from './job-options.js';
-import { readResolution, readResolutionLines, type Resolution, type ResolutionLine } from './resolution.js';
+import {
+  hasteWarning,
+  readResolution,
+  readResolutionLines,
+  type Resolution,
+  type ResolutionLine,
+} from './resolution.js';
 import { print, printJson, tell, withSession } from './session.js';
 import { fields } from './text.js';
 import { UsageError } from './usage-error.js';
@@ -129,12 +135,9 @@ async function readUnknown(jobs: AgentJobs, resolution: Resolution, signal: Abor
   return unknown;
 }
 
-/** A look that found nothing may have come too soon; `retry` would then make a second job, or message. */
-function warnOfHaste({ workflowId, action }: Resolution, { lookAfter }: UnknownWrite): void {
-  if (action !== 'retry' || !(Date.now() < Date.parse(lookAfter))) return;
-  tell(
-    `agent-jobs: warning: ${workflowId}: until ${lookAfter} the write may still be on its way: if nobody looks again after that time, retry may double it`,
-  );
+function warnOfHaste(resolution: Resolution, unknown: UnknownWrite): void {
+  const warning = hasteWarning(resolution, unknown, Date.now());
+  if (warning !== null) tell(`agent-jobs: warning: ${warning}`);
 }
 
 /** Names the unknown that was read, so that another one which came in between is not settled by mistake. */

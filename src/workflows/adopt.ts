@@ -46,8 +46,8 @@ export class Adoptions {
     // Somebody else may decide meanwhile, the time to decide may end, or the whole run.
     const isMoot = () => run.data.unknown !== unknown || run.ending() !== null;
     this.#reading += 1;
-    const problem = await problemWith({ projectId: run.spec.projectId, jobId: resolution.jobId ?? '' }, isMoot);
-    this.#reading -= 1;
+    const input = { projectId: run.spec.projectId, jobId: resolution.jobId ?? '' };
+    const problem = await problemWith(input, isMoot).finally(() => (this.#reading -= 1));
     if (isMoot()) {
       throw new InvalidInputError(
         'action',

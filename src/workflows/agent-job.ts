@@ -25,8 +25,6 @@ import { createRemoteJob, isResetRun, sendFollowUps } from './write.js';
 interface Continued {
   /** Absent in what the first release handed on. */
   version?: number;
-  /** The run that handed it on. */
-  runId?: string;
   spec: JobSpec;
   data: RunData;
   followUps: CarriedFollowUps;
@@ -117,11 +115,10 @@ function open(input: AgentJobInput): { run: JobRun; hash: string } {
  * unknown here, and so is what it did after it had continued as new: its input is that of an earlier moment.
  */
 function isRepeatedRun(continued: Continued | undefined): boolean {
-  const { attempt, cronSchedule, continuedFromExecutionRunId: before } = workflowInfo();
+  const { attempt, cronSchedule, continuedFromExecutionRunId } = workflowInfo();
   if (attempt > 1) return true;
-  if (before === undefined) return false;
-  const isOfFirstRelease = continued !== undefined && continued.runId === undefined && cronSchedule === undefined;
-  return continued?.runId !== before && !isOfFirstRelease;
+  // No cron schedule outlives continue-as-new.
+  return continuedFromExecutionRunId !== undefined && (continued === undefined || cronSchedule !== undefined);
 }
 
 /** An older worker must not guess: the workflow task fails, and a worker of the newer release takes it up. */
@@ -172,7 +169,6 @@ function continuedInput(input: AgentJobInput, run: JobRun, hash: string): AgentJ
   const isCreated = data.jobId !== null;
   const continued: Continued = {
     version: CONTINUED_VERSION,
-    runId: workflowInfo().runId,
     // The used ids go with the follow-ups, once.
     spec: { ...spec, prompt: isCreated ? null : spec.prompt, usedFollowUpIds: [] },
     data: { ...data, ...(data.write && isResetRun() ? { write: { ...data.write, mustAsk: true } } : {}) },

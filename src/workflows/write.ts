@@ -164,14 +164,13 @@ function failAsUnknown(run: JobRun, write: WriteProgress, reason: string): void 
 
 /** A durable timer, which ends early where the write's time is over. */
 async function waitToSend(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
-  const endsAt = waitEndsAt(run, write);
   const summary = cutToBytes(`Send again: ${run.data.trouble ?? 'not taken'}`, SUMMARY_BYTES);
-  await turn.until(turn.isOver, Math.min(write.notBefore, endsAt) - Date.now(), summary);
-  if (write.notBefore > Date.now() && Date.now() >= endsAt) waitedTooLong(run, write);
+  await turn.until(turn.isOver, Math.min(write.notBefore, expiresAt(run, write)) - Date.now(), summary);
+  if (write.notBefore > Date.now() && Date.now() >= expiresAt(run, write)) expire(run, write);
 }
 
-/** The deadline ends the wait of a create; the watch sees to it for a follow-up. `decideWithin` ends that of a write in doubt. */
-function waitEndsAt({ data, spec }: JobRun, { kind, unknownSends, isHeldUp, inDoubtSince }: WriteProgress): number {
+/** When a write that is not in flight is given up here. The deadline ends the wait of a create; the watch sees to it for a follow-up. `decideWithin` ends that of a write in doubt. */
+function expiresAt({ data, spec }: JobRun, { kind, unknownSends, isHeldUp, inDoubtSince }: WriteProgress): number {
   // The next of a few sends of policy `retry` is near.
   if (unknownSends > 0 && isHeldUp !== true) return Infinity;
   const deadlineAt = kind === 'create' ? data.deadlineAt : Infinity;
@@ -180,7 +179,7 @@ function waitEndsAt({ data, spec }: JobRun, { kind, unknownSends, isHeldUp, inDo
 }
 
 /** What was surely never sent expires with the run; of what may have arrived nobody knows. */
-function waitedTooLong(run: JobRun, write: WriteProgress): void {
+function expire(run: JobRun, write: WriteProgress): void {
   const reason = `${run.data.trouble ?? 'not taken'}; an earlier send may have arrived, and the time for this one is over`;
   if (!run.mayHaveArrived) run.data.hasExpired = true;
   else if (write.kind === 'create') failAsUnknown(run, write, reason);
