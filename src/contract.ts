@@ -90,6 +90,8 @@ export interface UnknownWrite {
   reason: string;
   /** ISO 8601 UTC with milliseconds; names this unknown to `resolveUnknown`. */
   since: string;
+  /** ISO 8601 UTC with milliseconds; before this time a look upstream may miss a write that is still on its way. */
+  lookAfter: string;
 }
 
 /** `turn` and `position` belong to a queue that is still to come. */
@@ -161,9 +163,12 @@ export interface FollowUpAnswer {
 }
 
 /** How a person settles an unknown write; `since` and `followUpId`, where given, must name the present unknown. */
-export type ResolveUnknownInput = (
-  { action: 'adopt'; jobId: string } | { action: 'delivered' | 'retry' | 'abandon'; jobId?: null }
-) & { since?: string | null; followUpId?: string | null };
+export type ResolveUnknownInput =
+  /** `force`: also where the job can't be read just now; one that does not exist is never adopted. */
+  (
+    | { action: 'adopt'; jobId: string; force?: boolean | null }
+    | { action: 'delivered' | 'retry' | 'abandon'; jobId?: null }
+  ) & { since?: string | null; followUpId?: string | null };
 
 export const followUpSignal = defineSignal<[FollowUpInput]>('followUp');
 export const pollNowSignal = defineSignal('pollNow');
@@ -220,6 +225,15 @@ export const LIMIT = {
   prLinkAttributeChars: 255,
   durationMs: 10 * 365.25 * 24 * 3_600_000,
 } as const;
+
+/** The upstream's status as `AgentJobStatus` and messages show it: its first 64 characters, control characters replaced. */
+export function shownStatus(status: string): string {
+  const characters = Array.from(status.slice(0, 2 * LIMIT.statusAttributeChars)).slice(0, LIMIT.statusAttributeChars);
+  return characters
+    .join('')
+    .toWellFormed()
+    .replace(/\p{Cc}/gu, ' ');
+}
 
 /** The one form of a project or job id in a URL, a path or a workflow id: RFC 3986 unreserved characters stay, all others are percent-encoded. */
 export function encodeId(id: string): string {

@@ -93,7 +93,13 @@ export function parseResolution(input: unknown): ResolveUnknownInput {
   const followUpId = isGiven(fields.followUpId) ? checkString(fields.followUpId, 'followUpId') : null;
   switch (fields.action) {
     case 'adopt':
-      return { action: 'adopt', jobId: checkId(fields.jobId, 'jobId'), since, followUpId };
+      return {
+        action: 'adopt',
+        jobId: checkId(fields.jobId, 'jobId'),
+        force: checkFlag(fields.force),
+        since,
+        followUpId,
+      };
     case 'delivered':
     case 'retry':
     case 'abandon':
@@ -101,6 +107,11 @@ export function parseResolution(input: unknown): ResolveUnknownInput {
     default:
       throw new InvalidInputError('action', 'must be one of adopt, delivered, retry, abandon');
   }
+}
+
+function checkFlag(value: unknown): boolean {
+  if (isGiven(value) && typeof value !== 'boolean') throw new InvalidInputError('force', 'must be true or false');
+  return value === true;
 }
 
 /** Checks a project or job id: it becomes one segment of a URL, a path and a workflow id. */

@@ -14,7 +14,7 @@ export interface PollPlan {
 /** Jitter, so that a thousand jobs don't beat in step. */
 const JITTER = 0.1;
 /** A failing upstream is asked ever more rarely, up to this wait. */
-const SLOWEST_FAILING_MS = 5 * 60_000;
+export const SLOWEST_FAILING_MS = 5 * 60_000;
 /** `Retry-After` is obeyed for at most this long at a time. */
 export const LONGEST_RETRY_AFTER_MS = 60 * 60_000;
 /** A job is lost after this many 404 in a row, over this time. */

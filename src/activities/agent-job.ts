@@ -4,6 +4,7 @@ import type { Metrics, WriteOperation } from '../metrics.js';
 import type { CreatedJob, Upstream } from '../upstream/upstream.js';
 import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
 import { KeyHealth } from './key-health.js';
+import { createReadJob, type ReadJobInput, type ReadJobResult } from './read-job.js';
 import { startServerClock } from './server-clock.js';
 import { Turns } from './turns.js';
 import { createWatchJob, type WatchJobInput, type WatchJobResult } from './watch-job.js';
@@ -56,6 +57,7 @@ export interface JobActivities {
   sendMessage(input: SendMessageInput): Promise<WriteResult>;
   watchJob(input: WatchJobInput): Promise<WatchJobResult>;
   awaitTurn(input: AwaitTurnInput): Promise<void>;
+  readJob(input: ReadJobInput): Promise<ReadJobResult>;
 }
 
 /** The activities of `agentJob`. They never fail for what the upstream does: its answers are their results. */
@@ -98,6 +100,7 @@ export function createJobActivities({
       })),
     watchJob: createWatchJob({ upstream, shutdownSignal, stayMs }),
     awaitTurn: createAwaitTurn(turns),
+    readJob: createReadJob(upstream, shutdownSignal),
   };
 }
 

@@ -6,4 +6,5 @@ export {
   type WriteResult,
 } from './agent-job.js';
 export { KeyHealth } from './key-health.js';
+export type { ReadJobInput, ReadJobResult } from './read-job.js';
 export type { Reading, WatchJobInput, WatchJobResult } from './watch-job.js';

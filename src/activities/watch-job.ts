@@ -3,10 +3,11 @@
  * the waits between attempts.
  */
 import { activityInfo, ApplicationFailure } from '@temporalio/activity';
-import { isTerminalStatus, type JobRecord } from '../contract.js';
+import { isTerminalStatus, shownStatus, type JobRecord } from '../contract.js';
 import { isSameRecord, LOST_AFTER, readWaitMs, type PollPlan } from '../poll-plan.js';
 import { ReadFailedError, RejectedError } from '../upstream/errors.js';
 import type { Upstream } from '../upstream/upstream.js';
+import { ReadStarts } from './read-starts.js';
 import { startServerClock } from './server-clock.js';
 import { Stays, type Stay } from './stays.js';
 import { WatchMemory } from './watch-memory.js';
@@ -76,10 +77,21 @@ export function createWatchJob({
   stayMs,
 }: WatchJobOptions): (input: WatchJobInput) => Promise<WatchJobResult> {
   const stays = new Stays(shutdownSignal);
+  const starts = new ReadStarts();
   let underWay = 0;
 
-  async function readOnce(input: WatchJobInput): Promise<Answer> {
+  /** Returns when a read may begin; throws where it must wait for a later attempt. */
+  async function turnToRead(stay: Stay): Promise<void> {
+    if (shutdownSignal.aborted) throw lookAgain('the worker is shutting down', 1);
     if (underWay >= MOST_READS_UNDER_WAY) throw lookAgain('this worker has too many reads under way', 2_000);
+    const { kind, ms } = starts.reserve();
+    if (kind === 'later') throw lookAgain('many reads are due at once', ms);
+    if (ms > 0) await stays.pause(stay, ms);
+    if (shutdownSignal.aborted) throw lookAgain('the worker is shutting down', 1);
+    if (stay.isOver) throw lookAgain('a later watch of this job has begun', 1);
+  }
+
+  async function readOnce(input: WatchJobInput): Promise<Answer> {
     underWay += 1;
     try {
       return await read(upstream, input, shutdownSignal);
@@ -93,6 +105,11 @@ export function createWatchJob({
     const startedAt = now();
     const memory = new WatchMemory(input);
     for (;;) {
+      await turnToRead(stay).catch((error: unknown) => {
+        memory.skip();
+        memory.keep();
+        throw error;
+      });
       const answer = await readOnce(input).catch((error: unknown) => {
         memory.keep();
         throw error;
@@ -189,7 +206,7 @@ function waitMs(input: WatchJobInput, answer: Answer, failures: number, now: num
 }
 
 function describe(answer: Answer, failures: number): string {
-  if (answer.kind === 'record') return answer.job.status.slice(0, 64);
+  if (answer.kind === 'record') return shownStatus(answer.job.status);
   const what = answer.kind === 'notFound' ? 'upstream answered 404' : answer.reason;
   return failures > 1 ? `${what}, ${failures} times in a row` : what;
 }

@@ -22,6 +22,8 @@ interface Mark {
 export interface FenceOptions {
   /** The workflow was reset by an operator: the run before may have done this write. */
   resetRun: boolean;
+  /** Temporal itself started the workflow again, by a retry policy or a cron schedule; `resetRun` is true then too. */
+  repeatedRun?: boolean;
   /** What a person was asked about, and said to send: a `questionOf`; a further reset or restore repeats the decision, not the question. */
   confirmedIn?: string | null;
   /** When the write was asked for, in milliseconds of the server's clock. */
@@ -42,12 +44,18 @@ export function unknownBefore({ confirmedIn, ...asked }: FenceOptions): WriteOut
     };
   }
   if (isFromAnotherRun(asked) || (asked.resetRun && confirmedRun !== activityInfo().workflowExecution?.runId)) {
-    return { kind: 'unknown', reason: 'the workflow was reset: the run before may have sent this already' };
+    const what = asked.repeatedRun === true ? 'Temporal started this run again' : 'the workflow was reset';
+    return { kind: 'unknown', reason: `${what}: the run before may have sent this already` };
   }
-  if ((activityInfo().heartbeatDetails as Mark | undefined)?.sent === true) {
+  if (mayBeMarked(activityInfo().heartbeatDetails)) {
     return { kind: 'unknown', reason: 'the worker that was about to send this died or lost its connection' };
   }
   return null;
+}
+
+/** Details that this release can't read may be the mark of another release. */
+function mayBeMarked(details: unknown): boolean {
+  return details !== undefined && (details as Partial<Mark> | null)?.sent !== false;
 }
 
 /** Whether this write may have been sent by what Temporal forgot when it was restored; it is where nobody knows when it was asked for. */

@@ -39,6 +39,7 @@ function describe({ workflowId, projectId, jobId, unknown }: AttentionItem, glob
     ['Follow-up id', unknown?.followUpId],
     ['Reason', unknown?.reason],
     ['Since', unknown?.since],
+    ['Look after', unknown?.lookAfter],
     [
       'Check upstream',
       unknown?.kind === 'create' ? 'is there a job with this prompt?' : 'does the job show this message?',

@@ -53,6 +53,7 @@ function describeState(workflowId: string, state: JobState, globals: GlobalOptio
       unknown &&
         `${[unknown.kind, unknown.followUpId].filter(Boolean).join(' ')} since ${unknown.since}: ${unknown.reason}`,
     ],
+    ['Look after', unknown?.lookAfter],
     ...settlingCommands(workflowId, unknown, globals),
   ]);
 }

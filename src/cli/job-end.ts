@@ -28,7 +28,8 @@ export async function waitAndPrint(job: JobHandle, signal: AbortSignal, isJson: 
     const result = await job.result({ signal });
     if (isJson) printJson(result);
     else print(describeResult(job.workflowId, result));
-    process.exitCode = OUTCOME_EXIT[result.outcome];
+    // An outcome of a later release is no success.
+    process.exitCode = OUTCOME_EXIT[result.outcome] ?? EXIT.error;
   } catch (error) {
     const { name, message } = error as Error;
     const code = FAILURE_EXIT[name];

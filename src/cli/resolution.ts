@@ -1,4 +1,4 @@
-import type { ResolveUnknownInput } from '../contract.js';
+import type { ResolveUnknownInput, UnknownWrite } from '../contract.js';
 
 /** A decision about one job's present unknown. */
 export type Resolution = ResolveUnknownInput & { workflowId: string };
@@ -12,6 +12,7 @@ interface ResolutionFields {
   workflowId?: unknown;
   action?: unknown;
   jobId?: unknown;
+  force?: unknown;
   since?: unknown;
   followUpId?: unknown;
 }
@@ -40,4 +41,11 @@ async function readLine(line: string, number: number): Promise<ResolutionLine> {
   } catch (error) {
     return { number, problem: error instanceof SyntaxError ? 'is no JSON' : (error as Error).message };
   }
+}
+
+/** A look that found nothing may have come too soon, and `retry` would then make a second job or message; null where there is no such danger. */
+export function hasteWarning({ workflowId, action }: Resolution, unknown: UnknownWrite, now: number): string | null {
+  const { lookAfter } = unknown;
+  if (action !== 'retry' || !(now < Date.parse(lookAfter))) return null;
+  return `${workflowId}: until ${lookAfter} the write may still be on its way; unless somebody looks again after that time, retry may double it`;
 }

@@ -3,13 +3,20 @@ import type { UnknownWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
 import { EXIT } from './exit-codes.js';
 import { readText } from './job-options.js';
-import { readResolution, readResolutionLines, type Resolution, type ResolutionLine } from './resolution.js';
-import { print, printJson, withSession } from './session.js';
+import {
+  hasteWarning,
+  readResolution,
+  readResolutionLines,
+  type Resolution,
+  type ResolutionLine,
+} from './resolution.js';
+import { print, printJson, tell, withSession } from './session.js';
 import { fields } from './text.js';
 import { UsageError } from './usage-error.js';
 
 interface ResolveFlags {
   jobId?: string;
+  force?: boolean;
   since?: string;
   followUpId?: string;
   from?: string;
@@ -27,6 +34,7 @@ export function addResolve(program: Command): void {
       'adopt (a create made the job --job-id), delivered (a follow-up arrived), retry (send it again), abandon',
     )
     .option('--job-id <id>', 'with adopt: the job that the create made')
+    .option('--force', 'with adopt: also where the upstream can not be read just now')
     .option('--since <time>', 'name the unknown you mean, as listed (default: the present one, which is shown)')
     .option('--follow-up-id <id>', 'name the follow-up you mean')
     .option('--from <path>', 'settle many: lines of "attention --json", each with an "action" ("-" is stdin)')
@@ -48,13 +56,14 @@ async function resolveOne(
   if (workflowId === undefined || action === undefined) {
     throw new UsageError('name the workflow and the action, or give --from');
   }
-  const { jobId, since, followUpId } = flags;
+  const { jobId, force, since, followUpId } = flags;
   if (action === 'adopt' && jobId === undefined)
     throw new UsageError('adopt needs --job-id, the job that the create made');
-  const resolution = await readResolution({ workflowId, action, jobId, since, followUpId });
+  const resolution = await readResolution({ workflowId, action, jobId, force, since, followUpId });
   await withSession(command, async ({ jobs, signal }) => {
     const unknown = await readUnknown(jobs, resolution, signal);
     if (!flags.json) print(describe(workflowId, unknown));
+    warnOfHaste(resolution, unknown);
     if (!flags.dryRun) await settle(jobs, resolution, unknown, signal);
     if (flags.json) printJson({ workflowId, action, ...unknown, isSettled: !flags.dryRun });
     else print(flags.dryRun ? `would be settled with ${action}` : `settled with ${action}`);
@@ -92,6 +101,7 @@ async function settleLine(
   if (resolution === undefined) return problem;
   try {
     const unknown = await readUnknown(jobs, resolution, signal);
+    warnOfHaste(resolution, unknown);
     if (!dryRun) await settle(jobs, resolution, unknown, signal);
     return null;
   } catch (error) {
@@ -125,6 +135,11 @@ async function readUnknown(jobs: AgentJobs, resolution: Resolution, signal: Abor
   return unknown;
 }
 
+function warnOfHaste(resolution: Resolution, unknown: UnknownWrite): void {
+  const warning = hasteWarning(resolution, unknown, Date.now());
+  if (warning !== null) tell(`agent-jobs: warning: ${warning}`);
+}
+
 /** Names the unknown that was read, so that another one which came in between is not settled by mistake. */
 async function settle(
   jobs: AgentJobs,
@@ -144,5 +159,6 @@ function describe(workflowId: string, unknown: UnknownWrite): string {
     ['Follow-up id', unknown.followUpId],
     ['Reason', unknown.reason],
     ['Since', unknown.since],
+    ['Look after', unknown.lookAfter],
   ]);
 }

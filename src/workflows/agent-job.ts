@@ -23,11 +23,16 @@ import { createRemoteJob, isResetRun, sendFollowUps } from './write.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued {
+  /** Absent in what the first release handed on. */
+  version?: number;
   spec: JobSpec;
   data: RunData;
   followUps: CarriedFollowUps;
   inputHash: string;
 }
+
+/** Raised with every change of `Continued` that an older release would misread. */
+const CONTINUED_VERSION = 1;
 
 /**
  * A long-running agent job: created (or attached to), watched by durable polling, steered by follow-ups, ended with one
@@ -89,17 +94,39 @@ function conclude(run: JobRun, ending: Ending): AgentJobResult {
 
 function open(input: AgentJobInput): { run: JobRun; hash: string } {
   const continued = (input as { continued?: Continued } | undefined)?.continued;
+  const isRepeated = isRepeatedRun(continued);
   if (continued && workflowInfo().continuedFromExecutionRunId !== undefined) {
+    checkVersion(continued);
     const { spec, data, followUps } = continued;
-    return { run: new JobRun(spec, data, followUps, Date.now), hash: continued.inputHash };
+    const known = isRepeated ? { ...data, isRepeated } : data;
+    return { run: new JobRun(spec, known, followUps, Date.now), hash: continued.inputHash };
   }
   const spec = parse(input);
   const followUps: CarriedFollowUps = { list: [], queue: [], givenIds: spec.usedFollowUpIds };
   const given = workflowInfo().memo?.inputHash;
   return {
-    run: new JobRun(spec, firstData(spec), followUps, Date.now),
+    run: new JobRun(spec, { ...firstData(spec), ...(isRepeated && { isRepeated }) }, followUps, Date.now),
     hash: typeof given === 'string' ? given : inputHash(spec),
   };
+}
+
+/**
+ * Whether the server made this run out of one that had ended: by a retry policy, or by a cron schedule. What the run before wrote is
+ * unknown here, and so is what it did after it had continued as new: its input is that of an earlier moment.
+ */
+function isRepeatedRun(continued: Continued | undefined): boolean {
+  const { attempt, cronSchedule, continuedFromExecutionRunId } = workflowInfo();
+  if (attempt > 1) return true;
+  // No cron schedule outlives continue-as-new.
+  return continuedFromExecutionRunId !== undefined && (continued === undefined || cronSchedule !== undefined);
+}
+
+/** An older worker must not guess: the workflow task fails, and a worker of the newer release takes it up. */
+function checkVersion({ version = CONTINUED_VERSION }: Continued): void {
+  if (version <= CONTINUED_VERSION) return;
+  throw new Error(
+    `a newer release continued this workflow (state version ${version}; this worker knows up to ${CONTINUED_VERSION}): run it with that release`,
+  );
 }
 
 function parse(input: unknown): JobSpec {
@@ -141,12 +168,14 @@ function continuedInput(input: AgentJobInput, run: JobRun, hash: string): AgentJ
   const { spec, data } = run;
   const isCreated = data.jobId !== null;
   const continued: Continued = {
-    spec: isCreated ? { ...spec, prompt: null } : spec,
+    version: CONTINUED_VERSION,
+    // The used ids go with the follow-ups, once.
+    spec: { ...spec, prompt: isCreated ? null : spec.prompt, usedFollowUpIds: [] },
     data: { ...data, ...(data.write && isResetRun() ? { write: { ...data.write, mustAsk: true } } : {}) },
     followUps: run.followUps.carry(isResetRun()),
     inputHash: hash,
   };
-  const { prompt: _, ...options } = input as AgentJobInput & { prompt?: unknown };
+  const { prompt: _, usedFollowUpIds: __, ...options } = input as { prompt?: unknown; usedFollowUpIds?: unknown };
   return { ...(isCreated ? { ...options, jobId: data.jobId } : options), continued } as unknown as AgentJobInput;
 }
 

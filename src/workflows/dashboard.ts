@@ -1,7 +1,7 @@
 /** What operators see: search attributes, memo and current details, written on change only. */
 import { defineSearchAttributeKey, type SearchAttributeUpdatePair } from '@temporalio/common';
 import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
-import { LIMIT, MEMO, SEARCH_ATTRIBUTE } from '../contract.js';
+import { LIMIT, MEMO, SEARCH_ATTRIBUTE, shownStatus } from '../contract.js';
 import { jobDetails } from './job-details.js';
 import type { JobRun } from './job-run.js';
 
@@ -71,7 +71,12 @@ function attributesOf({ spec, phase, data }: JobRun): Record<Attribute, string |
   return {
     project: spec.projectId,
     phase,
-    status: data.job?.status.slice(0, LIMIT.statusAttributeChars).toWellFormed(),
-    prLink: prLink !== undefined && prLink.length <= LIMIT.prLinkAttributeChars ? prLink : undefined,
+    status: data.job ? shownStatus(data.job.status) : undefined,
+    prLink: prLink !== undefined && isIndexable(prLink) ? prLink : undefined,
   };
+}
+
+/** Visibility on SQL refuses half characters and NUL, and cuts nothing. */
+function isIndexable(text: string): boolean {
+  return text.length <= LIMIT.prLinkAttributeChars && text.isWellFormed() && !/\p{Cc}/u.test(text);
 }

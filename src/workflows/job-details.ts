@@ -1,6 +1,6 @@
 /** The current details of a job in the Temporal web UI, as Markdown. */
 import { workflowInfo } from '@temporalio/workflow';
-import type { FollowUpStatus, Waiting } from '../contract.js';
+import { shownStatus, type FollowUpStatus, type Waiting } from '../contract.js';
 import { codeBlock, linkMarkdown, plainMarkdown } from '../markdown.js';
 import type { JobRun } from './job-run.js';
 
@@ -14,7 +14,7 @@ export function jobDetails(run: JobRun): string {
     `**${plainMarkdown(data.title)}**`,
     '',
     `- phase: **${phase}**`,
-    `- job: ${data.jobId === null ? 'not created yet' : plainMarkdown(data.jobId)}${data.job ? `, upstream status **${plainMarkdown(data.job.status.slice(0, 64))}**` : ''}`,
+    `- job: ${data.jobId === null ? 'not created yet' : plainMarkdown(data.jobId)}${data.job ? `, upstream status **${plainMarkdown(shownStatus(data.job.status))}**` : ''}`,
     `- pull request: ${data.job?.prLink ? linkMarkdown(data.job.prLink) : 'none'}`,
     `- last change: ${new Date(data.lastChangeAt).toISOString()}`,
     ...waitingLine(run.waiting),
@@ -45,6 +45,7 @@ function attention({ data, spec }: JobRun): string[] {
   return [
     '',
     `**Needs attention** since ${unknown.since}: nobody knows whether ${what} arrived (${plainMarkdown(unknown.reason)}).`,
+    `Look from ${unknown.lookAfter} on: before, it may still be on its way.`,
     `To check: ${check}. It is there: ${choices}; it is not: \`retry\`; give up: \`abandon\`. For example:`,
     '',
     codeBlock(`agent-jobs resolve ${shellWord(workflowInfo().workflowId)} retry \\\n  --since ${unknown.since}`),

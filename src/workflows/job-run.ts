@@ -17,6 +17,8 @@ import { FollowUps, type CarriedFollowUps } from './follow-ups.js';
 import type { Ending, RunData, WriteProgress } from './run-data.js';
 import { readTroubleOf, waitingOf } from './waiting.js';
 
+/** Where nobody said how long a write in doubt may still be on its way. */
+const MAY_BE_UNDER_WAY_MS = 120_000;
 /** `pollNow` reads at most this often. */
 const SHORTEST_PAUSE_MS = 1_000;
 
@@ -52,6 +54,8 @@ export class JobRun {
     this.followUps = new FollowUps(followUps);
     this.#now = now;
     if (data.isReadOwed) this.wantRead();
+    // The first release handed on an unknown without it.
+    if (data.unknown) data.unknown.lookAfter ??= isoTime(Date.parse(data.unknown.since) + MAY_BE_UNDER_WAY_MS);
   }
 
   /** Why the run is over; null while it is not. */
@@ -107,14 +111,15 @@ export class JobRun {
   }
 
   /** The present write was sent before, with an outcome that nobody knows. */
-  get #mayHaveArrived(): boolean {
+  get mayHaveArrived(): boolean {
     const { write } = this.data;
     return write !== null && (write.unknownSends > 0 || write.confirmed);
   }
 
-  /** Between the sends of policy `retry` the write counts as in flight: it may have arrived. */
+  /** Between the sends of policy `retry` the write counts as in flight: it may have arrived. While it is held up it does not. */
   get #isResending(): boolean {
-    return (this.data.write?.unknownSends ?? 0) > 0;
+    const { write } = this.data;
+    return write !== null && write.unknownSends > 0 && write.isHeldUp !== true;
   }
 
   beginWrite(write: Pick<WriteProgress, 'kind' | 'followUpId' | 'askedAt' | 'mustAsk'>): void {
@@ -169,11 +174,11 @@ export class JobRun {
 
   /** The run ends: what waits was surely never sent, but for a follow-up that may have arrived. */
   abandonRest(): void {
-    if (this.isCancelRequested && this.data.write?.kind === 'create' && !this.data.unknown && this.#mayHaveArrived) {
+    if (this.isCancelRequested && this.data.write?.kind === 'create' && !this.data.unknown && this.mayHaveArrived) {
       this.becomeUnknown(this.data.trouble ?? 'an earlier send may have arrived');
     }
     const { write, unknown } = this.data;
-    if (write?.kind === 'followUp' && (unknown || this.#mayHaveArrived)) {
+    if (write?.kind === 'followUp' && (unknown || this.mayHaveArrived)) {
       this.followUps.settle('unknown', unknown?.reason);
     }
     this.data.write = null;
@@ -195,12 +200,12 @@ export class JobRun {
   }
 
   /** A write may or may not have arrived: the clock stands still until it is settled, and whoever waits is told. */
-  becomeUnknown(reason: string): void {
+  becomeUnknown(reason: string, lookAfter: number = this.#now() + MAY_BE_UNDER_WAY_MS): void {
     const { data, spec } = this;
     if (!data.write) return;
     const { kind, followUpId } = data.write;
-    const since = new Date(this.#now()).toISOString();
-    data.unknown = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, since };
+    const times = { since: isoTime(this.#now()), lookAfter: isoTime(lookAfter) };
+    data.unknown = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, ...times };
     data.decideBy = spec.decideWithinMs === null ? null : this.#now() + spec.decideWithinMs;
     data.clockStoppedAt = this.#now();
     if (kind === 'followUp') this.followUps.mark('unknown');
@@ -214,7 +219,8 @@ export class JobRun {
     if (!write || !unknown) return;
     this.#endUnknown();
     if (resolution.action === 'retry') {
-      data.write = { ...write, confirmed: true, refusals: 0, notSent: 0, unknownSends: 0, notBefore: 0 };
+      const anew = { refusals: 0, notSent: 0, unknownSends: 0, inDoubtSince: null, isHeldUp: false, notBefore: 0 };
+      data.write = { ...write, ...anew, confirmed: true };
       if (unknown.kind === 'followUp') this.followUps.mark('queued');
       // The watch that ran meanwhile knows no deadline.
       if (data.jobId !== null) this.readWantedAt = this.#now();
@@ -325,9 +331,13 @@ export class JobRun {
       usedFollowUpIds: this.followUps.usedIds(),
       unknown: data.unknown,
       waiting: this.waiting,
-      startedAt: new Date(data.startedAt).toISOString(),
-      lastChangeAt: new Date(data.lastChangeAt).toISOString(),
+      startedAt: isoTime(data.startedAt),
+      lastChangeAt: isoTime(data.lastChangeAt),
       polls: data.polls,
     };
   }
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString();
 }

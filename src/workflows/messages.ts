@@ -17,9 +17,11 @@ import {
   sendFollowUpUpdate,
   type FollowUpAnswer,
   type FollowUpInput,
+  type JobState,
   type ResolveUnknownInput,
 } from '../contract.js';
 import { checkFollowUpId, InvalidInputError, isGiven, parseFollowUp, parseResolution } from '../job-input.js';
+import { Adoptions } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 
@@ -38,8 +40,10 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   setHandler(sendFollowUpUpdate, (input) => takeUpdate(run, dashboard, updates, input), {
     validator: (input) => refusing(() => checkUpdate(run, input)),
   });
-  setHandler(resolveUnknownUpdate, (input) => resolve(run, input), {
-    validator: (input) => refusing(() => checkResolution(run, input)),
+  const adoptions = new Adoptions(run);
+  // Every decision but `adopt` is carried out at once.
+  setHandler(resolveUnknownUpdate, (input) => (isAdopt(input) ? adopt(run, adoptions, input) : resolve(run, input)), {
+    validator: (input) => refusing(() => checkResolution(run, adoptions, input)),
   });
 }
 
@@ -94,7 +98,7 @@ async function takeUpdate(
   return { id, state: run.followUps.stateOf(id) ?? 'abandoned', job: run.data.job };
 }
 
-function checkResolution(run: JobRun, input: ResolveUnknownInput): void {
+function checkResolution(run: JobRun, adoptions: Adoptions, input: ResolveUnknownInput): void {
   const { action, since, followUpId } = parseResolution(input);
   const { unknown } = run.data;
   if (!unknown) throw new InvalidInputError('action', 'has nothing to settle: no write of this job is unknown');
@@ -107,6 +111,9 @@ function checkResolution(run: JobRun, input: ResolveUnknownInput): void {
   if (isGiven(since) && since !== unknown.since) {
     throw new InvalidInputError('since', `names another unknown; the present one is of ${unknown.since}`);
   }
+  if (action === 'adopt' && adoptions.isFull) {
+    throw new InvalidInputError('action', 'adopt waits: the jobs that others want to adopt are being read');
+  }
   if (isGiven(followUpId) && followUpId !== unknown.followUpId) {
     throw new InvalidInputError(
       'followUpId',
@@ -115,7 +122,20 @@ function checkResolution(run: JobRun, input: ResolveUnknownInput): void {
   }
 }
 
-function resolve(run: JobRun, input: ResolveUnknownInput) {
+function isAdopt({ action }: ResolveUnknownInput): boolean {
+  return action === 'adopt';
+}
+
+async function adopt(run: JobRun, adoptions: Adoptions, input: ResolveUnknownInput): Promise<JobState> {
+  try {
+    await adoptions.settle(parseResolution(input));
+  } catch (error) {
+    throw asRefusal(error);
+  }
+  return run.state();
+}
+
+function resolve(run: JobRun, input: ResolveUnknownInput): JobState {
   run.resolveUnknown(parseResolution(input));
   return run.state();
 }
@@ -124,7 +144,12 @@ function refusing(check: () => void): void {
   try {
     check();
   } catch (error) {
-    if (!(error instanceof InvalidInputError)) throw error;
-    throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
+    throw asRefusal(error);
   }
+}
+
+/** An InvalidInputError as callers get it. */
+function asRefusal(error: unknown): unknown {
+  if (!(error instanceof InvalidInputError)) return error;
+  return ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
 }

@@ -18,6 +18,10 @@ export interface WriteProgress {
   notSent: number;
   /** Sends of unknown outcome under policy `retry`. */
   unknownSends: number;
+  /** When the first of them was found to be in doubt; `decideWithin` counts from here. */
+  inDoubtSince?: number | null;
+  /** The last try was throttled or could not be delivered: it waits, and its waiting must end. */
+  isHeldUp?: boolean;
   /** A person said to send, whatever happened before. */
   confirmed: boolean;
   /** The reset run in which a person was asked about this write; null where none was. */
@@ -64,6 +68,8 @@ export interface RunData {
   isReadOwed?: boolean;
   unknown: UnknownWrite | null;
   decideBy: number | null;
+  /** Temporal itself started this run again, or one before it in its chain: every write asks first. */
+  isRepeated?: boolean;
 }
 
 /** Why a run is over. */

@@ -2,26 +2,37 @@
 import {
   ActivityCancellationType,
   ActivityFailure,
+  ApplicationFailure,
   CancellationScope,
   condition,
   isCancellation,
   proxyActivities,
 } from '@temporalio/workflow';
 import type { JobActivities, WatchJobInput, WatchJobResult } from '../activities/index.js';
-import { readWaitMs } from '../poll-plan.js';
+import { readWaitMs, SLOWEST_FAILING_MS } from '../poll-plan.js';
+import { readWatchResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
 import type { Turn } from './turn.js';
 import { isResetRun } from './write.js';
 
-const { watchJob } = proxyActivities<JobActivities>({
-  // An attempt reads for up to 25 s and its last request takes at most 20 s; a worker that dies with it is noticed at this time.
-  startToCloseTimeout: '50 seconds',
+/** An attempt reads for up to 25 s and its last request takes at most 20 s; a worker that dies with it is noticed at this time. */
+const LONGEST_ATTEMPT_MS = 50_000;
+/** A poll that has not ended so long after it had to will never end. */
+const BACKSTOP_MS = 24 * 3_600_000;
+/** Longer than any duration of the input, and short enough for Temporal. */
+const LONGEST_POLL_MS = 20 * 365 * 24 * 3_600_000;
+
+const POLL = {
+  startToCloseTimeout: LONGEST_ATTEMPT_MS,
   // The waits come with each attempt; these are for attempts that end without one.
   retry: { initialInterval: '2 seconds', backoffCoefficient: 1 },
   // A waiting poll is dropped by the server itself, at once, whether a worker runs or not.
   cancellationType: ActivityCancellationType.TRY_CANCEL,
   summary: 'Watch the job',
-});
+} as const;
+
+/** The type of the failures with which a poll waits for its next attempt. */
+const STILL_WATCHING = 'StillWatching';
 
 /** Reads of one segment: few enough to show progress in history, many enough to cost nothing. */
 const READS_PER_SEGMENT = 60;
@@ -71,10 +82,11 @@ async function segment(run: JobRun, turn: Turn): Promise<void> {
 
 async function untilReadWanted(run: JobRun, input: WatchJobInput): Promise<WatchJobResult | null> {
   const scope = new CancellationScope();
+  const { watchJob } = proxyActivities<JobActivities>({ ...POLL, scheduleToCloseTimeout: longestPollMs(input) });
   // A single read is never cut short: a stream of `pollNow` would starve it.
   const isCut = () => run.readWantedAt !== null && input.maxReads > 1;
   try {
-    return await scope.run(async () => {
+    const result: unknown = await scope.run(async () => {
       const watched = watchJob(input);
       watched.then(
         () => (run.hasReading = true),
@@ -85,14 +97,29 @@ async function untilReadWanted(run: JobRun, input: WatchJobInput): Promise<Watch
       scope.cancel();
       return watched;
     });
+    return readWatchResult(result) ?? failedRead(run, STRANGE_RESULT);
   } catch (error) {
     if (isCancellation(error)) return null;
     if (!(error instanceof ActivityFailure)) throw error;
-    const reason = error.cause?.message ?? error.message;
-    return { reading: { kind: 'failed', reason }, reads: 1, failures: run.data.failures + 1, resetRun: false };
+    const { cause } = error;
+    // Near its end the server keeps no further wait: nothing is wrong with the poll.
+    if (cause instanceof ApplicationFailure && cause.type === STILL_WATCHING) return null;
+    return { ...failedRead(run, cause?.message ?? error.message), reads: 0 };
   } finally {
     scope.cancel();
   }
+}
+
+/** What the watch's own limits allow, and a good deal more: a poll that ends here is one that would never end. */
+function longestPollMs({ plan, maxReads, deadlineAt, settledAt }: WatchJobInput): number {
+  const longestWaitMs = Math.max(plan.maxMs, SLOWEST_FAILING_MS, settledAt - Date.now());
+  const byReads = 2 * maxReads * (longestWaitMs + LONGEST_ATTEMPT_MS);
+  const byDeadline = deadlineAt === null ? Infinity : Math.max(0, deadlineAt - Date.now());
+  return Math.min(Math.min(byReads, byDeadline) + BACKSTOP_MS, LONGEST_POLL_MS);
+}
+
+function failedRead({ data }: JobRun, reason: string): WatchJobResult {
+  return { reading: { kind: 'failed', reason }, reads: 1, failures: data.failures + 1, resetRun: false };
 }
 
 function watchInput(run: JobRun): WatchJobInput {

@@ -7,9 +7,10 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { JobActivities, WriteResult } from '../activities/index.js';
-import { FAILURE, type UnknownOutcomeDetails } from '../contract.js';
+import { FAILURE, type UnknownOutcomeDetails, type UnknownOutcomePolicy } from '../contract.js';
 import { plainMarkdown } from '../markdown.js';
 import { keyWaitMs, NEXT_TURN_MS, notTakenWaitMs, resendWaitMs, spreadWaitMs, TURN_MS } from '../poll-plan.js';
+import { readWriteResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
 import type { Obstacle, WriteProgress } from './run-data.js';
 import type { Turn } from './turn.js';
@@ -23,6 +24,8 @@ const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45
 const BEFORE_READS = { priorityKey: 1 } as const;
 /** A new attempt only ever follows a worker that died, or a fence that could not be raised. */
 const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
+/** Temporal shows at most 200 bytes of a summary. */
+const SUMMARY_TEXT_BYTES = 150;
 /** Policy `retry`. */
 const MOST_SENDS = 5;
 
@@ -74,19 +77,25 @@ async function settle(run: JobRun, turn: Turn): Promise<void> {
   }
 }
 
-async function send(run: JobRun, turn: Turn, write: WriteProgress): Promise<WriteResult> {
+/** `isStrange`: this release can't read it, so that even policy `retry` does not send again. */
+type SendResult = WriteResult & { isStrange?: true };
+
+async function send(run: JobRun, turn: Turn, write: WriteProgress): Promise<SendResult> {
   const { spec, data, followUps } = run;
   const { askedAt } = write;
   const confirmedIn = write.confirmed ? write.askedIn : null;
-  const resetRun = write.mustAsk || isResetRun();
+  const repeatedRun = data.isRepeated === true;
+  const resetRun = write.mustAsk || isResetRun() || repeatedRun;
+  const { runId } = workflowInfo();
   const { turnUntil } = write;
-  const input = { projectId: spec.projectId, confirmedIn, askedAt, resetRun, runId: workflowInfo().runId, turnUntil };
+  const input = { projectId: spec.projectId, confirmedIn, askedAt, resetRun, repeatedRun, runId, turnUntil };
   try {
-    return await turn.perform(() =>
+    const result: unknown = await turn.perform(() =>
       write.kind === 'create'
         ? createJob({ ...input, prompt: spec.prompt ?? '' })
         : sendMessage({ ...input, jobId: data.jobId ?? '', prompt: followUps.next?.prompt ?? '' }),
     );
+    return readWriteResult(result) ?? { kind: 'unknown', reason: STRANGE_RESULT, resetRun: false, isStrange: true };
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     return {
@@ -102,9 +111,10 @@ export function isResetRun(): boolean {
   return workflowInfo().runId !== workflowInfo().originalExecutionRunId;
 }
 
-function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
+function apply(run: JobRun, write: WriteProgress, result: SendResult): void {
   const hadTurn = write.turnUntil !== undefined;
   delete write.turnUntil;
+  write.isHeldUp = result.kind !== 'unknown';
   switch (result.kind) {
     case 'taken':
       if (write.kind === 'followUp') run.followUpDone('sent', result.job);
@@ -134,7 +144,7 @@ function apply(run: JobRun, write: WriteProgress, result: WriteResult): void {
     case 'unknown':
       write.wait = null;
       write.askedIn = result.askedIn ?? null;
-      return unknown(run, write, result.reason, result.resetRun);
+      return unknown(run, write, result);
   }
 }
 
@@ -145,7 +155,7 @@ function waits(run: JobRun, write: WriteProgress, what: Obstacle['for'], reason:
 }
 
 function rejected(run: JobRun, write: WriteProgress, text: string, details: { status: number; error: string }): void {
-  if (write.unknownSends > 0) {
+  if (run.mayHaveArrived) {
     const reason = `refused with ${text}, but an earlier send may have arrived`;
     if (write.kind === 'create') failAsUnknown(run, write, reason);
     else run.followUpDone('unknown', null, reason);
@@ -158,15 +168,22 @@ function rejected(run: JobRun, write: WriteProgress, text: string, details: { st
   }
 }
 
-function unknown(run: JobRun, write: WriteProgress, reason: string, isReset: boolean): void {
-  const policy = isReset ? 'ask' : run.spec.onUnknownOutcome;
+function unknown(run: JobRun, write: WriteProgress, result: SendResult & { kind: 'unknown' }): void {
+  const { reason } = result;
+  const policy = policyFor(run, result);
   // A cancelled run fails no more and sends no more: its closed state tells what nobody knows.
-  if (policy === 'ask' || run.isCancelRequested) return run.becomeUnknown(reason);
+  if (policy === 'ask' || run.isCancelRequested) return run.becomeUnknown(reason, result.lookAfter);
   if (policy === 'fail') return failAsUnknown(run, write, reason);
   write.unknownSends += 1;
+  write.inDoubtSince ??= Date.now();
   if (write.unknownSends >= MOST_SENDS) return failAsUnknown(run, write, `${MOST_SENDS} sends, the last: ${reason}`);
   write.notBefore = Date.now() + resendWaitMs(write.unknownSends);
   waits(run, write, 'upstream', reason);
+}
+
+function policyFor({ spec }: JobRun, { resetRun, isStrange }: SendResult): UnknownOutcomePolicy {
+  if (resetRun || (isStrange && spec.onUnknownOutcome === 'retry')) return 'ask';
+  return spec.onUnknownOutcome;
 }
 
 function failAsUnknown(run: JobRun, write: WriteProgress, reason: string): void {
@@ -185,17 +202,28 @@ function failAsUnknown(run: JobRun, write: WriteProgress, reason: string): void 
   }
 }
 
-/** A durable timer; the deadline ends it for a create, the watch sees to it for a follow-up. */
+/** A durable timer, which ends early where the write's time is over. */
 async function waitToSend(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
-  const { data } = run;
-  const wakeAt = Math.min(write.notBefore, expiresAt(run, write));
-  await turn.until(turn.isOver, wakeAt - Date.now(), `Send again: ${plainMarkdown(data.trouble ?? 'not taken', 150)}`);
-  if (write.notBefore > Date.now() && Date.now() >= expiresAt(run, write)) data.hasExpired = true;
+  const summary = `Send again: ${plainMarkdown(run.data.trouble ?? 'not taken', SUMMARY_TEXT_BYTES)}`;
+  await turn.until(turn.isOver, Math.min(write.notBefore, expiresAt(run, write)) - Date.now(), summary);
+  if (write.notBefore > Date.now() && Date.now() >= expiresAt(run, write)) expire(run, write);
 }
 
-/** When a write that is not in flight is given up here; the watch sees to the deadline of a follow-up. */
-function expiresAt({ data }: JobRun, write: WriteProgress): number {
-  return write.kind === 'create' && write.unknownSends === 0 ? data.deadlineAt : Infinity;
+/** When a write that is not in flight is given up here. The deadline ends the wait of a create; the watch sees to it for a follow-up. `decideWithin` ends that of a write in doubt. */
+function expiresAt({ data, spec }: JobRun, { kind, unknownSends, isHeldUp, inDoubtSince }: WriteProgress): number {
+  // The next of a few sends of policy `retry` is near.
+  if (unknownSends > 0 && isHeldUp !== true) return Infinity;
+  const deadlineAt = kind === 'create' ? data.deadlineAt : Infinity;
+  if (spec.decideWithinMs === null || inDoubtSince == null) return deadlineAt;
+  return Math.min(deadlineAt, inDoubtSince + spec.decideWithinMs);
+}
+
+/** What was surely never sent expires with the run; of what may have arrived nobody knows. */
+function expire(run: JobRun, write: WriteProgress): void {
+  const reason = `${run.data.trouble ?? 'not taken'}; an earlier send may have arrived, and the time for this one is over`;
+  if (!run.mayHaveArrived) run.data.hasExpired = true;
+  else if (write.kind === 'create') failAsUnknown(run, write, reason);
+  else run.followUpDone('unknown', null, reason);
 }
 
 /** Others of the project may wait too: a worker tells whose turn it is. */
@@ -207,7 +235,7 @@ function needsTurn({ wait, turnUntil = 0 }: WriteProgress): boolean {
 async function waitForTurn(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
   const leftMs = expiresAt(run, write) - Date.now();
   if (leftMs > 0 && (await hasTurn(run, turn, write, leftMs))) write.turnUntil = Date.now() + TURN_MS;
-  else if (Date.now() >= expiresAt(run, write)) run.data.hasExpired = true;
+  else if (Date.now() >= expiresAt(run, write)) expire(run, write);
 }
 
 async function hasTurn({ spec, data }: JobRun, turn: Turn, write: WriteProgress, forMs: number): Promise<boolean> {

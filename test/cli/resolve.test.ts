@@ -88,6 +88,37 @@ test(
 );
 
 test(
+  'an id that no job has is not adopted, with --force neither',
+  async () => {
+    const { job, prompt } = await unknownCreate();
+    for (const force of [[], ['--force']]) {
+      const wrong = await cli(['resolve', job.workflowId, 'adopt', '--job-id', 'job_nope', ...force]);
+      expect(wrong.stderr).toContain('404');
+      expect(wrong.code).toBe(1);
+    }
+    expect(await job.state()).toMatchObject({ phase: 'needsAttention', jobId: null });
+    const right = await cli(['resolve', job.workflowId, 'adopt', '--job-id', await jobIdOf(prompt)]);
+    expect(right.code).toBe(0);
+    expect((await job.result()).outcome).toBe('completed');
+  },
+  MOST_MS,
+);
+
+test(
+  'from when on a look upstream can be trusted is shown wherever somebody decides',
+  async () => {
+    const { job } = await unknownCreate();
+    const { lookAfter } = (await job.state()).unknown!;
+    expect((await attentionOf(job))['lookAfter']).toBe(lookAfter);
+    const dry = await cli(['resolve', job.workflowId, 'retry', '--dry-run']);
+    expect(dry.stdout).toContain(lookAfter);
+    expect((await cli(['state', job.workflowId])).stdout).toContain(lookAfter);
+    expect((await cli(['resolve', job.workflowId, 'abandon'])).code).toBe(0);
+  },
+  MOST_MS,
+);
+
+test(
   'a file settles many, each line answered on its own',
   async () => {
     const adopted = await unknownCreate();

@@ -22,8 +22,11 @@ export type Verdict = string;
 interface Turn {
   /** Null: the create. */
   id: string | null;
-  /** Sends of unknown outcome under policy `retry`. */
+  /** Sends of unknown outcome under policy `retry`, and when the first of them was in doubt. */
   unknownSends: number;
+  inDoubtSince: number | null;
+  /** The last try was refused for now, or never left. */
+  isHeldUp: boolean;
   /** A send of unknown outcome that a person sent again. */
   isConfirmed: boolean;
   /** Refusals and failures to connect in a row. */
@@ -44,6 +47,8 @@ const LOST = { count: 5, ms: 60_000 };
 /** A second, jittered. */
 const SHORTEST_WAIT_MS = 900;
 const HOUR = 3_600_000;
+/** The read of a job that somebody wants to adopt: none of the watch's. */
+const LOOK_TO_ADOPT = 0;
 const TERMINAL = ['completed', 'archived', 'failed'];
 
 export class BrokenPromise extends Error {}
@@ -85,6 +90,8 @@ export class ContractModel {
   #mustEndSince: number | null = null;
   #lastAnswers: { id: string; state: FollowUpFate }[] = [];
   #isReadCountSure = true;
+  /** Somebody wants to adopt a job, which is read first. */
+  #isAdopting = false;
 
   constructor(terms: Terms, startedAt: number, { slack, lateness } = { slack: 0, lateness: 0 }) {
     this.#terms = terms;
@@ -158,6 +165,7 @@ export class ContractModel {
     this.#goOn(at);
     this.#isSending = false;
     this.#freeSince = at;
+    turn.isHeldUp = outcome === 'notTaken' || outcome === 'notSent';
     switch (outcome) {
       case 'taken':
       case 'takenTerminal':
@@ -165,8 +173,8 @@ export class ContractModel {
           ? this.#jobKnown(at, outcome === 'takenTerminal' ? status : null)
           : this.#settle(at, 'sent');
       case 'rejected':
-        if (turn.id === null) this.#stop = turn.unknownSends > 0 ? 'UnknownOutcome' : 'CreateRejected';
-        else this.#settle(at, turn.unknownSends > 0 ? 'unknown' : 'rejected');
+        if (turn.id === null) this.#stop = this.#mayHaveArrived(turn) ? 'UnknownOutcome' : 'CreateRejected';
+        else this.#settle(at, this.#mayHaveArrived(turn) ? 'unknown' : 'rejected');
         return;
       case 'notTaken': {
         turn.delays.notTaken += 1;
@@ -185,6 +193,16 @@ export class ContractModel {
     }
   }
 
+  /** A person says `adopt`: the job may be read, and then `resolved` or `adoptRefused` follows. */
+  adoptAsked(at: number): void {
+    this.#goOn(at);
+    this.#isAdopting = true;
+  }
+
+  adoptRefused(): void {
+    this.#isAdopting = false;
+  }
+
   /** A person's decision that the run accepted. */
   resolved(at: number, action: 'adopt' | 'delivered' | 'retry' | 'abandon'): void {
     this.#decideInTime(at, false);
@@ -193,6 +211,7 @@ export class ContractModel {
     if (this.#unknownSince === null || !turn) return broken(`${action} was accepted though nothing is unknown`);
     if (action === 'adopt' && turn.id !== null) broken('a follow-up was adopted');
     if (action === 'delivered' && turn.id === null) broken('a create was called delivered');
+    this.#isAdopting = false;
     this.#clockGoesOn(at);
     this.#doubtReads(at);
     if (action === 'adopt') this.#jobKnown(at, null);
@@ -205,6 +224,7 @@ export class ContractModel {
   }
 
   readBegan(at: number): number {
+    if (this.#isAdopting && !this.#isJobKnown) return LOOK_TO_ADOPT;
     this.#decideInTime(at, true);
     this.#goOn(at);
     if (!this.#isJobKnown) broken('a job is read before its id is known');
@@ -222,6 +242,7 @@ export class ContractModel {
   }
 
   readEnded(at: number, number: number, outcome: ReadOutcome, status: string | null, retryAfterMs = 0): void {
+    if (number === LOOK_TO_ADOPT) return;
     const read = this.#reads.get(number)!;
     this.#reads.delete(number);
     this.#readEndedAt = at;
@@ -262,7 +283,12 @@ export class ContractModel {
 
   /** Nothing is shown as unknown: where something was, its time to decide is over. */
   nothingUnknown(at: number): void {
-    this.#decideInTime(at, true);
+    this.#endUnknownInTime(at, true);
+  }
+
+  /** A follow-up that was being sent again is shown as unknown: its time is over. */
+  gaveUp(at: number, id: string): void {
+    if (this.#turn?.id === id) this.#decideInTime(at, true);
   }
 
   get unknownSince(): number | null {
@@ -276,7 +302,9 @@ export class ContractModel {
 
   /** The run ended. */
   ended(at: number, verdict: Verdict): void {
-    this.#decideInTime(at, true);
+    // At the very moment when a follow-up is given up the run may end as well.
+    this.#giveUpInTime(at, false);
+    this.#endUnknownInTime(at, true);
     this.#goOn(at);
     if (this.#isSending) broken(`the run ended as ${verdict} while a write was in flight`);
     if (!this.#mayEnd(at, verdict)) broken(`the run ended as ${verdict}; ${this.#expectation()}`);
@@ -312,20 +340,27 @@ export class ContractModel {
   #dueAt(): number | null {
     if (this.#isSending) return null;
     if (this.#cancelledAt !== null || this.#stop !== null) return this.#at;
-    if (this.#unknownSince !== null || (this.#turn?.unknownSends ?? 0) > 0) return null;
+    if (this.#unknownSince !== null || this.#isResending) return null;
     if (this.#missing && this.#missing.sure >= LOST.count && this.#missing.since === -1) return this.#at;
     if (this.#mustEndSince !== null) {
       return this.#isIdle ? Math.max(this.#mustEndSince + this.#terms.linger, this.#freeSince) : null;
     }
     if (this.#mayEndAs.size > 0) return null;
-    return Math.max(this.#deadline.max, this.#freeSince) + (this.#isJobKnown ? LAST_LOOK_MS : 0);
+    if (!this.#isJobKnown) return Math.max(Math.min(this.#deadline.max, this.#decideBy), this.#freeSince);
+    return Math.max(this.#deadline.max, this.#freeSince) + LAST_LOOK_MS;
   }
 
   #mayEnd(at: number, verdict: Verdict): boolean {
     if (this.#cancelledAt !== null) return verdict === 'canceled';
     if (this.#stop !== null) return verdict === this.#stop;
-    if (this.#unknownSince !== null || (this.#turn?.unknownSends ?? 0) > 0) return false;
-    if (verdict === 'timedOut') return at >= this.#deadline.min - this.#slack;
+    if (this.#unknownSince !== null || this.#isResending) return false;
+    const isDue = at >= this.#deadline.min - this.#slack;
+    const turn = this.#turn;
+    // A create that may have made a job must not end as if there were none.
+    if (turn?.id === null && this.#mayHaveArrived(turn)) {
+      return verdict === 'UnknownOutcome' && (isDue || at >= this.#decideBy - this.#slack);
+    }
+    if (verdict === 'timedOut') return isDue;
     if (verdict === 'lost') return this.#missing !== null && this.#missing.count >= LOST.count;
     return this.#isIdle && this.#mayEndAs.has(verdict);
   }
@@ -336,6 +371,18 @@ export class ContractModel {
     const idle = this.#isIdle ? 'nothing waits' : 'writes wait';
     const missing = this.#missing ? `, ${this.#missing.count} times 404` : '';
     return `${idle}, may end as [${[...this.#mayEndAs].join()}], deadline ${this.#deadline.min}..${this.#deadline.max}${missing}, unknown since ${this.#unknownSince}`;
+  }
+
+  /** Between two sends of policy `retry`, unless it is held up. */
+  get #isResending(): boolean {
+    return this.#turn !== null && this.#turn.unknownSends > 0 && !this.#turn.isHeldUp;
+  }
+
+  /** When the time is over for a write in doubt that is held up. */
+  get #decideBy(): number {
+    const { decideWithin } = this.#terms;
+    const since = this.#turn?.inDoubtSince ?? null;
+    return decideWithin === null || since === null ? Infinity : since + decideWithin;
   }
 
   get #isIdle(): boolean {
@@ -394,6 +441,7 @@ export class ContractModel {
       return;
     }
     turn.unknownSends += 1;
+    turn.inDoubtSince ??= at;
     turn.notBefore = at + Math.min(1_000 * 2 ** (turn.unknownSends - 1), 300_000);
     if (this.#terms.onUnknownOutcome === 'retry' && turn.unknownSends < 5) return;
     this.#stop = 'UnknownOutcome';
@@ -402,6 +450,11 @@ export class ContractModel {
 
   /** When nobody has decided in time, the contract does. */
   #decideInTime(at: number, isInclusive: boolean): void {
+    this.#giveUpInTime(at, isInclusive);
+    this.#endUnknownInTime(at, isInclusive);
+  }
+
+  #endUnknownInTime(at: number, isInclusive: boolean): void {
     const { decideWithin } = this.#terms;
     if (this.#unknownSince === null || decideWithin === null || this.#cancelledAt !== null) return;
     const due = this.#unknownSince + decideWithin;
@@ -410,6 +463,15 @@ export class ContractModel {
     this.#at = Math.max(this.#at, due);
     if (this.#turn!.id === null) this.#stop = 'UnknownOutcome';
     else this.#settle(due, 'unknown');
+  }
+
+  /** A follow-up in doubt that is held up is given up when its time is over. */
+  #giveUpInTime(at: number, isInclusive: boolean): void {
+    const turn = this.#turn;
+    if (!turn || turn.id === null || !turn.isHeldUp || this.#isSending || this.#cancelledAt !== null) return;
+    const due = Math.max(this.#decideBy, this.#freeSince);
+    if (at < due - (isInclusive ? this.#slack : 0) || (at === due && !isInclusive)) return;
+    if (turn.notBefore > due) this.#settle(due, 'unknown');
   }
 
   #clockGoesOn(at: number): void {
@@ -458,7 +520,15 @@ export class ContractModel {
 }
 
 function newTurn(id: string | null): Turn {
-  return { id, unknownSends: 0, isConfirmed: false, delays: { notTaken: 0, notSent: 0 }, notBefore: 0 };
+  return {
+    id,
+    unknownSends: 0,
+    inDoubtSince: null,
+    isHeldUp: false,
+    isConfirmed: false,
+    delays: { notTaken: 0, notSent: 0 },
+    notBefore: 0,
+  };
 }
 
 function broken(promise: string): never {

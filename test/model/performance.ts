@@ -1,5 +1,10 @@
 /** Plays a scenario on a real Temporal server whose time is skipped, tells the model all that happens, and compares the end. */
-import { WorkflowFailedError, WorkflowNotFoundError, type WorkflowHandle } from '@temporalio/client';
+import {
+  WorkflowFailedError,
+  WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
+  type WorkflowHandle,
+} from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import type { WriteResult } from '../../src/activities/index.js';
@@ -44,6 +49,7 @@ function playable(scenario: Scenario): Scenario {
     reads: scenario.reads.map((read) => ({ ...read, takesMs: 0 })),
     polling: { ...scenario.polling, min: Math.max(scenario.polling.min, 5_000), max: 60_000 },
     decisions: scenario.decideWithin === null ? scenario.decisions : [],
+    decideWithin: scenario.onUnknownOutcome === 'retry' ? null : scenario.decideWithin,
   };
 }
 
@@ -80,6 +86,8 @@ class Performance {
       readEnded: (...read) => this.#note(() => this.#model.readEnded(this.#callAt, ...read)),
     });
     this.#stage.onWritten = (result) => this.#note(() => this.#learn(result));
+    this.#stage.onReadToAdopt = ({ kind }) =>
+      this.#note(() => (kind === 'found' ? this.#model.resolved(this.#callAt, 'adopt') : this.#model.adoptRefused()));
     const { tasksPerRun } = this.#scenario;
     const memo = tasksPerRun < 1e6 ? { eventsPerRun: tasksPerRun * 5 } : {};
     this.#handle = await this.#stage.start(inputOf(this.#scenario), { memo });
@@ -168,9 +176,18 @@ class Performance {
     const fits = decision.action !== (kind === 'create' ? 'delivered' : 'adopt');
     const action = fits ? decision.action : kind === 'create' ? 'adopt' : 'delivered';
     const now = await this.#now();
+    if (action === 'adopt') return this.#adopt(now, since);
     this.#note(() => this.#model.resolved(now, action));
-    const input = { since, ...(action === 'adopt' ? { action, jobId: 'job-1' } : { action }) };
-    await this.#handle.executeUpdate(resolveUnknownUpdate, { args: [input] }).catch(unlessForgotten);
+    await this.#handle.executeUpdate(resolveUnknownUpdate, { args: [{ since, action }] }).catch(unlessForgotten);
+  }
+
+  /** The run reads the job first, and refuses where that finds none. */
+  async #adopt(now: number, since: string): Promise<void> {
+    this.#note(() => this.#model.adoptAsked(now));
+    const input = { since, action: 'adopt', jobId: 'job-1' } as const;
+    await this.#handle.executeUpdate(resolveUnknownUpdate, { args: [input] }).catch((error: unknown) => {
+      if (!(error instanceof WorkflowUpdateFailedError)) unlessForgotten(error);
+    });
   }
 
   async #compare(): Promise<void> {

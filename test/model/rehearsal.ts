@@ -122,7 +122,7 @@ class Rehearsal {
 
   #learn(name: string, result: WriteResult): void {
     if (name === 'watchJob') return this.#model.readReached();
-    if (name === 'awaitTurn') return;
+    if (name === 'awaitTurn' || name === 'readJob') return;
     const status = result.kind === 'taken' && result.job?.status === 'failed' ? 'failed' : null;
     const outcome = result.kind === 'taken' && status ? 'takenTerminal' : result.kind;
     const retryAfterMs = result.kind === 'notTaken' ? result.retryAfterMs : undefined;
@@ -135,6 +135,8 @@ class Rehearsal {
     const state = this.simulation.query<JobState>('jobState');
     if (!state.unknown) this.#model.nothingUnknown(this.#now);
     const shown = fatesOf(state.followUps);
+    for (const { id, state: fate } of shown)
+      if (fate === 'unknown' && !state.unknown) this.#model.gaveUp(this.#now, id);
     if (state.phase !== 'done') expectEqual('follow-ups', shown, this.#model.followUps);
     const { unknownSince } = this.#model;
     const since = unknownSince === null ? null : new Date(unknownSince).toISOString();
@@ -160,11 +162,26 @@ class Rehearsal {
     const fits = action === 'adopt' ? kind === 'create' : action === 'delivered' ? kind === 'followUp' : true;
     const chosen = fits ? action : kind === 'create' ? 'adopt' : 'delivered';
     const isAccepted = state.unknown?.since === since;
+    if (chosen === 'adopt' && isAccepted) return this.#adopt(since);
     const input = { action: chosen, since, ...(chosen === 'adopt' ? { jobId: 'job-1' } : {}) };
     if (isAccepted) this.#note(() => this.#model.resolved(this.#now, chosen));
     this.simulation.update('resolveUnknown', `resolve-${since}`, input).then(
       () => isAccepted || (this.#broken ??= new BrokenPromise('a late decision was accepted')),
       (error: unknown) => isAccepted && (this.#broken ??= error),
+    );
+  }
+
+  /** The job is read first: where that finds none, or nobody can tell, somebody has to think again. */
+  #adopt(since: string): void {
+    this.#note(() => this.#model.adoptAsked(this.#now));
+    const input = { action: 'adopt', since, jobId: 'job-1' };
+    this.simulation.update('resolveUnknown', `resolve-${since}-${this.#now}`, input).then(
+      () => this.#note(() => this.#model.resolved(this.#now, 'adopt')),
+      (error: unknown) => {
+        if ((error as { type?: string }).type !== 'InvalidInput') this.#broken ??= error;
+        this.#note(() => this.#model.adoptRefused());
+        this.#decidedFor = null;
+      },
     );
   }
 

@@ -145,6 +145,7 @@ export class Simulation {
     return {
       workflowId: 'agent-job/model/1',
       runId: id,
+      attempt: 1,
       originalExecutionRunId: id,
       continuedFromExecutionRunId: continued,
       startTime: new Date(startedAt),

@@ -5,7 +5,7 @@ import { activityInfo } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { bundleWorkflowCode } from '@temporalio/worker';
-import { createActivities, type WriteResult } from '../../src/activities/index.js';
+import { createActivities, type ReadJobResult, type WriteResult } from '../../src/activities/index.js';
 import { workflowBundleOptions } from '../../src/build/workflow-bundle-options.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { noMetrics } from '../../src/metrics.js';
@@ -20,6 +20,8 @@ export interface Stage {
   upstream: Upstream;
   /** Told of each write's result before the workflow is. */
   onWritten: (result: WriteResult) => void;
+  /** Told what the read of a job to adopt found, before the workflow is. */
+  onReadToAdopt: (result: ReadJobResult) => void;
   start(input: AgentJobInput, options: { memo: Record<string, unknown> }): Promise<WorkflowHandle<typeof agentJob>>;
   stop(): Promise<void>;
 }
@@ -45,6 +47,7 @@ export async function setUpStage(): Promise<Stage> {
     environment,
     upstream: null as unknown as Upstream,
     onWritten: () => {},
+    onReadToAdopt: () => {},
     start: (input, { memo }) =>
       client.workflow.start<typeof agentJob>('agentJob', {
         taskQueue,
@@ -84,5 +87,10 @@ function activitiesOf(stage: () => Stage, shutdownSignal: AbortSignal): object {
     sendMessage: async (input: Parameters<Activities['sendMessage']>[0]) => told(await present().sendMessage(input)),
     watchJob: (input: Parameters<Activities['watchJob']>[0]) => present().watchJob(input),
     awaitTurn: (input: Parameters<Activities['awaitTurn']>[0]) => present().awaitTurn(input),
+    readJob: async (input: Parameters<Activities['readJob']>[0]) => {
+      const result = await present().readJob(input);
+      stage().onReadToAdopt(result);
+      return result;
+    },
   } satisfies Activities;
 }

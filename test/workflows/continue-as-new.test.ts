@@ -201,3 +201,48 @@ test(
     await handle.terminate();
   },
 );
+
+test(
+  'a continued run that Temporal’s retry policy started again asks before each write: what was sent meanwhile it does not know',
+  { timeout: 180_000 },
+  async () => {
+    upstream.show = () => ({ status: 'active' });
+    const { workflowId } = await bench.start(
+      { projectId: 'p1', prompt: 'Fix it', settle: 0 },
+      { workflowRunTimeout: '35 seconds', retry: { maximumAttempts: 3, initialInterval: '1 second' } },
+    );
+    const handle = latest(workflowId);
+    await expect.poll(() => upstream.reads).toBeGreaterThan(0);
+    await untilNextRun(handle);
+    await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
+    expect(upstream.messages).toEqual(['go']);
+    const { runId } = await handle.describe();
+    await expect.poll(async () => (await handle.describe()).runId, { timeout: 90_000 }).not.toBe(runId);
+    expect((await stateOf(handle)).jobId).toBe('job-1');
+    // Its caller was told `sent`, and repeats it all the same.
+    await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+    await expect.poll(async () => (await stateOf(handle)).unknown?.reason).toContain('Temporal started this run again');
+    // The next runs of the chain do not know it either.
+    await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'delivered' }] });
+    await untilNextRun(handle);
+    await handle.signal(followUpSignal, { prompt: 'more', id: 'b' });
+    await expect.poll(async () => (await stateOf(handle)).unknown?.followUpId).toBe('b');
+    expect(upstream.messages).toEqual(['go']);
+    await handle.terminate();
+  },
+);
+
+test('used ids are carried once', { timeout: 120_000 }, async () => {
+  upstream.show = () => ({ status: 'active' });
+  const usedFollowUpIds = ['used-long-ago', 'used-before'];
+  const { handle } = await start({ jobId: 'job-1', usedFollowUpIds });
+  await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'used-here' }] });
+  await untilNextRun(handle);
+  const { events } = await handle.fetchHistory();
+  const [input] = events![0]!.workflowExecutionStartedEventAttributes!.input!.payloads!;
+  const carried = new TextDecoder().decode(input!.data!);
+  const ids = [...usedFollowUpIds, 'used-here'];
+  expect(ids.map((id) => carried.split(`"${id}"`).length - 1)).toEqual([1, 1, 1]);
+  expect((await stateOf(handle)).usedFollowUpIds).toEqual(ids);
+  await handle.terminate();
+});

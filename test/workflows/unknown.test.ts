@@ -9,7 +9,7 @@ import {
   SEARCH_ATTRIBUTE,
   type ResolveUnknownInput,
 } from '../../src/contract.js';
-import { RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { NotTakenError, RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
 import { useSkippedTime } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 import { unlessForgotten } from '../support/time-skipping.js';
@@ -52,6 +52,12 @@ test('an unknown create shows what is unknown, why and since when, wherever an o
     kind: 'create',
     reason: expect.stringContaining('500'),
     since: expect.stringMatching(/Z$/),
+    lookAfter: expect.stringMatching(/Z$/),
+  });
+  const { since, lookAfter } = state.unknown!;
+  expect(Date.parse(lookAfter) - Date.parse(since)).toBe(120_000);
+  expect(await handle.query('__temporal_workflow_metadata')).toMatchObject({
+    currentDetails: expect.stringContaining(`Look from ${lookAfter} on`),
   });
   const { typedSearchAttributes, memo } = await handle.describe();
   expect(typedSearchAttributes.get(defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, 'KEYWORD'))).toBe('needsAttention');
@@ -228,6 +234,35 @@ test('policy retry does not call a create refused that an earlier send may have 
   const { upstream, bench } = tests;
   upstream.createFaults.push(unknown(), new RejectedError('409', 409, 'exists'));
   const handle = await bench.start({ ...input, onUnknownOutcome: 'retry' });
+  expect((await causeOf(handle)).type).toBe('UnknownOutcome');
+});
+
+test('a create that is refused after a person said retry is not called refused: the first send may have made a job', async () => {
+  const handle = await startUnknownCreate();
+  tests.upstream.createFaults.push(new RejectedError('409', 409, 'exists'));
+  await resolve(handle, { action: 'retry' });
+  const cause = await causeOf(handle);
+  expect(cause.type).toBe('UnknownOutcome');
+  expect(cause.details).toMatchObject([{ kind: 'create', reason: expect.stringContaining('409') }]);
+});
+
+test('a follow-up that is refused after a person said retry stays unknown: the first send may have arrived', async () => {
+  const { upstream } = tests;
+  const handle = await startUnknownFollowUp();
+  upstream.messageFaults.push(new RejectedError('409', 409, 'archived'));
+  await resolve(handle, { action: 'retry' });
+  await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
+  upstream.show = () => ({ status: 'completed' });
+  expect(await handle.result()).toMatchObject({
+    outcome: 'completed',
+    followUps: [{ id: 'a', state: 'unknown', error: expect.stringContaining('409') }],
+  });
+});
+
+test('a create that is throttled until the deadline after a person said retry ends as UnknownOutcome, not as if there were no job', async () => {
+  const handle = await startUnknownCreate({ deadline: '1 hour' });
+  tests.upstream.createFaults.push(...Array.from({ length: 9 }, () => new NotTakenError('429', 429, 3_000_000)));
+  await resolve(handle, { action: 'retry' });
   expect((await causeOf(handle)).type).toBe('UnknownOutcome');
 });
 

@@ -1,0 +1,45 @@
+import { defineSearchAttributeKey } from '@temporalio/common';
+import { expect, test } from 'vitest';
+import { SEARCH_ATTRIBUTE, shownStatus } from '../../src/contract.js';
+import { NotTakenError } from '../../src/upstream/errors.js';
+import { useDevServer } from '../support/job-tests.js';
+
+const tests = useDevServer();
+
+test('a status is shown by its first 64 characters, none of them halved and none that steers', () => {
+  expect(shownStatus('😀'.repeat(100))).toBe('😀'.repeat(64));
+  expect(shownStatus(`${'a'.repeat(63)}😀b`)).toBe(`${'a'.repeat(63)}😀`);
+  expect(shownStatus('a\u0000b\u001b[31mc\u0085')).toBe('a b [31mc ');
+  expect(shownStatus('half \ud83d')).toBe('half \ufffd');
+});
+
+test('control characters of the upstream reach no search attribute', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'acti\u0000ve', prLink: 'https://pr/\u0000' });
+  const handle = await bench.start({ projectId: 'p1', jobId: 'job-1' });
+  const shown = async (name: 'status' | 'prLink') => {
+    const { typedSearchAttributes } = await handle.describe();
+    return typedSearchAttributes.get(defineSearchAttributeKey(SEARCH_ATTRIBUTE[name], 'KEYWORD'));
+  };
+  await expect.poll(() => shown('status')).toBe('acti ve');
+  expect(await shown('prLink')).toBeUndefined();
+});
+
+test('the summary of a wait is cut between characters, at the bytes that Temporal shows', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(new NotTakenError('429', 429, 60_000, '😀é'.repeat(80)));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  const summaries = async () => {
+    const { events } = await handle.fetchHistory();
+    const timers = events!.filter((e) => e.timerStartedEventAttributes);
+    return timers.map(
+      ({ userMetadata }) => JSON.parse(new TextDecoder().decode(userMetadata!.summary!.data!)) as string,
+    );
+  };
+  await expect.poll(summaries).toHaveLength(1);
+  const [summary] = await summaries();
+  expect(summary).toMatch(/^Send again: 😀é/);
+  expect(summary!.isWellFormed()).toBe(true);
+  expect(Buffer.byteLength(summary!)).toBeGreaterThan(190);
+  expect(Buffer.byteLength(summary!)).toBeLessThanOrEqual(200);
+});

@@ -1,0 +1,125 @@
+import { afterEach, expect, test } from 'vitest';
+import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
+import { useDevServer } from '../support/job-tests.js';
+import { gate } from '../support/observed-upstream.js';
+
+const tests = useDevServer();
+let opened: (() => void) | undefined;
+afterEach(() => opened?.());
+
+type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
+const text = (value: string) => new TextEncoder().encode(value);
+const json = (value: unknown) => ({ metadata: { encoding: text('json/plain') }, data: text(JSON.stringify(value)) });
+
+/** Results that no activity of this release gives: a newer worker's, or an operator's `temporal activity complete`. */
+const STRANGE: Record<string, object> = {
+  'of a kind of a later release': json({ kind: 'queued', reason: 'wait', resetRun: false }),
+  'that is null': json(null),
+  'that is a text': json('done'),
+  'that is a list': json([{ kind: 'taken' }]),
+  'that nobody can decode': { metadata: { encoding: text('binary/encrypted') }, data: text('secret') },
+  'without content': { metadata: { encoding: text('binary/null') } },
+  'that was taken, without saying which job': json({ kind: 'taken', job: null, resetRun: false }),
+  'that was rejected, without a status': json({ kind: 'rejected', error: 'no', resetRun: false }),
+  'that was not taken, with a wait that is no number': json({ kind: 'notTaken', reason: '429', retryAfterMs: 'soon' }),
+  'that was not sent, without a reason': json({ kind: 'notSent', resetRun: false }),
+};
+
+/** Completes the pending activity of a type as an operator would. */
+async function complete({ workflowId }: Handle, type: string, payload: object): Promise<void> {
+  const { client, namespace } = tests.server;
+  const pending = async () => {
+    const { raw } = await client.workflow.getHandle(workflowId).describe();
+    return raw.pendingActivities?.find(({ activityType }) => activityType?.name === type)?.activityId ?? null;
+  };
+  await expect.poll(pending).not.toBeNull();
+  const activityId = await pending();
+  await client.workflowService.respondActivityTaskCompletedById({
+    namespace,
+    workflowId,
+    runId: '',
+    activityId,
+    result: { payloads: [payload] },
+    identity: 'operator',
+  });
+}
+
+function holdBack(): Promise<void> {
+  const { opened: answered, open } = gate();
+  opened = open;
+  return answered;
+}
+
+test.each(Object.keys(STRANGE))('a create with a result %s is in doubt and is not sent again', async (title) => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  upstream.createGate = holdBack();
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry' });
+  await expect.poll(() => upstream.created.length).toBe(1);
+  await complete(handle, 'createJob', STRANGE[title]!);
+  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
+  expect((await handle.query(jobStateQuery)).unknown).toMatchObject({
+    kind: 'create',
+    reason: expect.stringContaining('does not know'),
+  });
+  expect(upstream.created).toHaveLength(1);
+  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: 'job-1' }] });
+  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('watching');
+});
+
+test('under policy fail a write with a strange result fails as UnknownOutcome', async () => {
+  const { upstream, bench } = tests;
+  upstream.createGate = holdBack();
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'fail' });
+  await expect.poll(() => upstream.created.length).toBe(1);
+  await complete(handle, 'createJob', json({ kind: 'queued' }));
+  await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'UnknownOutcome' } });
+  expect(upstream.created).toHaveLength(1);
+});
+
+test('a follow-up with a strange result is in doubt and is not sent again', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  upstream.messageGate = holdBack();
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0 });
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await expect.poll(() => upstream.messages.length).toBe(1);
+  await complete(handle, 'sendMessage', json({ kind: 'queued' }));
+  await expect
+    .poll(async () => (await handle.query(jobStateQuery)).unknown)
+    .toMatchObject({ kind: 'followUp', followUpId: 'a' });
+  expect(upstream.messages).toEqual(['go']);
+});
+
+test('a message that was taken, with a record that is none, counts as sent: the kind is the proof', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  upstream.messageGate = holdBack();
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0 });
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await expect.poll(() => upstream.messages.length).toBe(1);
+  await complete(handle, 'sendMessage', json({ kind: 'taken', jobId: 'job-1', job: { status: 7 }, resetRun: false }));
+  await expect.poll(async () => (await handle.query(jobStateQuery)).followUps[0]?.state).toBe('sent');
+  expect((await handle.query(jobStateQuery)).job).toMatchObject({ status: 'active' });
+});
+
+test.each([
+  ['that is null', json(null)],
+  ['of a kind of a later release', json({ reading: { kind: 'moved' }, reads: 1, failures: 0, resetRun: false })],
+  ['without a reading', json({ reads: 1, failures: 0, resetRun: false })],
+  ['whose record is none', json({ reading: { kind: 'record', job: { id: 7 } }, reads: 1, failures: 0 })],
+  ['whose counts are no numbers', json({ reading: { kind: 'unchanged' }, reads: 'many', failures: null })],
+  ['whose 404 are not counted', json({ reading: { kind: 'missing' }, reads: 1, failures: 1, resetRun: false })],
+  ['that nobody can decode', { metadata: { encoding: text('binary/encrypted') }, data: text('secret') }],
+])('a poll with a result %s is a failed read, and the watch goes on', async (_, payload) => {
+  const { upstream, bench } = tests;
+  upstream.readGate = holdBack();
+  const handle = await bench.start({ projectId: 'p1', jobId: 'job-1' });
+  await expect.poll(() => upstream.reads).toBe(1);
+  await complete(handle, 'watchJob', payload);
+  await expect.poll(() => upstream.reads).toBe(2);
+  const { polls, phase } = await handle.query(jobStateQuery);
+  expect({ polls, phase }).toEqual({ polls: 1, phase: 'watching' });
+  opened?.();
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 2 });
+});
