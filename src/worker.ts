@@ -5,6 +5,7 @@ import { LONGEST_STAY_MS } from './activities/watch-job.js';
 import { createExportActivities } from './activities/visitor-export.js';
 import { ConfigError, readWorkerConfig } from './config.js';
 import type { WorkerConfig } from './config.js';
+import { endWithNpm } from './npm-parent.js';
 import { openStore } from './snapshots/open-store.js';
 import type { SnapshotStore } from './snapshots/snapshot-store.js';
 import { createUpstream } from './upstream/client.js';
@@ -25,6 +26,7 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const { temporal, healthAddress, metricsAddress, roles, taskQueue, upstreamRequestsPerSecond } = config;
   const { namespace, address } = temporal;
   const shutdown = new Shutdown(log);
+  endWithNpm('worker');
   const readiness = new Readiness();
   shutdown.onBegin(() => readiness.stop('shuts down'));
   if (healthAddress) await startHealthServer(healthAddress, () => readiness.state());
