@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { makePrivateFolder } from './private-folder.js';
 import { identify, isAlive, type ProcessIdentity } from './process-identity.js';
 
 /** Who uses a folder, and the processes that work on it. */
@@ -30,12 +31,26 @@ export class DataFolder {
    * first, exactly those processes and no others.
    */
   static async take(parent: string, name: string, launcher?: ProcessIdentity): Promise<DataFolder> {
-    const owner = identify(process.pid) ?? { pid: process.pid, startedAt: '' };
+    const owner = self();
     for (let number = 1; ; number++) {
-      const path = join(parent, number === 1 ? name : `${name}-${number}`);
-      mkdirSync(path, { recursive: true });
+      const path = numbered(parent, name, number);
+      mkdirSync(path, { recursive: true, mode: 0o700 });
       const claim: Claim = { owner, launcher, children: [] };
       if (await tryToClaim(path, claim)) return new DataFolder(path, claim);
+    }
+  }
+
+  /**
+   * Moves the folders of an earlier version, which kept them elsewhere, to where `take` looks. Tells of each, also of one
+   * that is in use or can't be moved, and then stays where it is.
+   */
+  static async adopt(earlier: string, parent: string, name: string, tell: (what: string) => void): Promise<void> {
+    if (earlier === parent) return;
+    for (let number = 1; ; number++) {
+      const [from, to] = [earlier, parent].map((folder) => numbered(folder, name, number)) as [string, string];
+      if (!existsSync(from)) return;
+      const problem = await move(from, to);
+      tell(problem === undefined ? `${from} was moved to ${to}` : `${from} is left as it is: ${problem}`);
     }
   }
 
@@ -58,8 +73,32 @@ export class DataFolder {
   }
 }
 
+const numbered = (parent: string, name: string, number: number) =>
+  join(parent, number === 1 ? name : `${name}-${number}`);
+const self = () => identify(process.pid) ?? { pid: process.pid, startedAt: '' };
 const claimFile = (path: string) => join(path, 'in-use.json');
 const draftOf = (path: string) => join(path, `.in-use-${randomBytes(6).toString('hex')}`);
+
+/** Moves a folder that nobody uses, under a claim of ours; else answers why it did not. */
+async function move(from: string, to: string): Promise<string | undefined> {
+  try {
+    makePrivateFolder(from);
+  } catch (error) {
+    return String(error);
+  }
+  if (!(await tryToClaim(from, { owner: self(), children: [] }))) return 'it is in use';
+  try {
+    mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
+    // Of a folder that is there and holds anything this fails.
+    renameSync(from, to);
+    chmodSync(to, 0o700);
+    rmSync(claimFile(to));
+    return undefined;
+  } catch (error) {
+    rmSync(claimFile(from), { force: true });
+    return `it could not be moved to ${to} (${(error as NodeJS.ErrnoException).code})`;
+  }
+}
 
 async function tryToClaim(path: string, claim: Claim): Promise<boolean> {
   for (;;) {
