@@ -49,6 +49,9 @@ const workerSchema = z.object({
   LOG_FORMAT: field.logFormatField.default('json'),
 });
 
+/** Every variable of a worker, but Temporal's own. */
+export const WORKER_VARIABLES: readonly string[] = Object.keys(workerSchema.shape);
+
 /** What a client needs: the way to Temporal and the task queue. */
 export interface ClientConfig {
   taskQueue: string;
