@@ -10,6 +10,7 @@ import type { TemporalSettings } from './config/temporal.js';
 export { ConfigError } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/temporal.js';
+export { upstreamWarnings } from './config/warnings.js';
 
 /** The environment's variables; an empty one counts as unset. */
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -3,7 +3,7 @@ import { Runtime } from '@temporalio/worker';
 import { createActivities } from './activities/index.js';
 import { LONGEST_STAY_MS } from './activities/watch-job.js';
 import { createExportActivities } from './activities/visitor-export.js';
-import { ConfigError, readWorkerConfig } from './config.js';
+import { ConfigError, readWorkerConfig, upstreamWarnings } from './config.js';
 import type { WorkerConfig } from './config.js';
 import { endWithNpm } from './npm-parent.js';
 import { openStore } from './snapshots/open-store.js';
@@ -27,6 +27,7 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const { namespace, address } = temporal;
   const shutdown = new Shutdown(log);
   endWithNpm('worker');
+  for (const warning of upstreamWarnings(config.upstream)) log.warn(warning);
   const readiness = new Readiness();
   shutdown.onBegin(() => readiness.stop('shuts down'));
   if (healthAddress) await startHealthServer(healthAddress, () => readiness.state());

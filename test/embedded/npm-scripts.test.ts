@@ -45,7 +45,8 @@ test('npm passes SIGTERM to its shell alone, and the sandbox that it started end
 
 test('npm passes SIGTERM to its shell alone, and the worker that it started shuts down all the same', async () => {
   // The worker waits for a Temporal that nobody serves, and would for ever.
-  const upstream = { UPSTREAM_BASE_URL: 'http://127.0.0.1:9', ADMIN_API_KEY: 'key' };
+  const upstream = { UPSTREAM_BASE_URL: 'http://upstream.example', ADMIN_API_KEY: 'key' };
   const output = await runAndEnd(['run', 'worker'], { ...upstream, TEMPORAL_ADDRESS: '127.0.0.1:9' }, /"level":/);
   expect(output).toContain('Shutting down');
+  expect(output).toContain('UPSTREAM_BASE_URL is http: keys and prompts cross the network in clear text');
 });
