@@ -1,11 +1,15 @@
 import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
-import type { UpstreamConfig } from '../config.js';
 
 const READABLE_BY_ALL = 0o004;
 
+interface Upstream {
+  baseUrl: string;
+  keys: { adminApiKeyFile?: string; projectKeysFile?: string };
+}
+
 /** What is allowed and yet shows the key to others; never with a value. */
-export function upstreamWarnings({ baseUrl, keys }: UpstreamConfig): string[] {
+export function upstreamWarnings({ baseUrl, keys }: Upstream): string[] {
   const { protocol, hostname } = new URL(baseUrl);
   const isOpen = protocol === 'http:' && !isLoopback(hostname);
   const files = { ADMIN_API_KEY_FILE: keys.adminApiKeyFile, PROJECT_KEYS_FILE: keys.projectKeysFile };
