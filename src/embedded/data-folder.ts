@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { makePrivateFolder } from './private-folder.js';
+import { closeToOthers } from './private-folder.js';
 import { identify, isAlive, type ProcessIdentity } from './process-identity.js';
 
 /** Who uses a folder, and the processes that work on it. */
@@ -46,11 +46,12 @@ export class DataFolder {
    */
   static async adopt(earlier: string, parent: string, name: string, tell: (what: string) => void): Promise<void> {
     if (earlier === parent) return;
-    for (let number = 1; ; number++) {
-      const [from, to] = [earlier, parent].map((folder) => numbered(folder, name, number)) as [string, string];
-      if (!existsSync(from)) return;
+    for (const entry of entriesOf(earlier).filter((found) => isOneOf(found, name))) {
+      const [from, to] = [join(earlier, entry), join(parent, entry)];
       const problem = await move(from, to);
-      tell(problem === undefined ? `${from} was moved to ${to}` : `${from} is left as it is: ${problem}`);
+      if (problem === undefined) tell(`${from} was moved to ${to}`);
+      // Else another start was faster to move it.
+      else if (existsSync(from)) tell(`${from} is left as it is: ${problem}`);
     }
   }
 
@@ -79,19 +80,29 @@ const self = () => identify(process.pid) ?? { pid: process.pid, startedAt: '' };
 const claimFile = (path: string) => join(path, 'in-use.json');
 const draftOf = (path: string) => join(path, `.in-use-${randomBytes(6).toString('hex')}`);
 
+const isOneOf = (entry: string, name: string) =>
+  entry === name || (entry.startsWith(name) && /^-\d+$/.test(entry.slice(name.length)));
+
+function entriesOf(folder: string): string[] {
+  try {
+    return readdirSync(folder).sort();
+  } catch {
+    return []; // there is none
+  }
+}
+
 /** Moves a folder that nobody uses, under a claim of ours; else answers why it did not. */
 async function move(from: string, to: string): Promise<string | undefined> {
   try {
-    makePrivateFolder(from);
+    closeToOthers(from);
+    if (!(await tryToClaim(from, { owner: self(), children: [] }))) return 'it is in use';
   } catch (error) {
     return String(error);
   }
-  if (!(await tryToClaim(from, { owner: self(), children: [] }))) return 'it is in use';
   try {
     mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
     // Of a folder that is there and holds anything this fails.
     renameSync(from, to);
-    chmodSync(to, 0o700);
     rmSync(claimFile(to));
     return undefined;
   } catch (error) {

@@ -11,6 +11,11 @@ export class ForeignFolderError extends Error {
 /** Makes the folder where it is missing, for this user alone; throws a ForeignFolderError where another user may have filled it. */
 export function makePrivateFolder(folder: string): string {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return closeToOthers(folder);
+}
+
+/** The same for a folder that is there. */
+export function closeToOthers(folder: string): string {
   const found = lstatSync(folder);
   if (!found.isDirectory()) throw new ForeignFolderError(`${folder} is not a folder, but a link or a file`);
   // Windows keeps no such owner and mode; its folders of a user are closed to the others.

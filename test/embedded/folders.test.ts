@@ -85,26 +85,35 @@ test('without a usable home the demo keeps its state in a temporary folder, and 
 test('data of an earlier version move to the state folder, but for those in use or in the way', async () => {
   const [earlier] = earlierDataFolders({ HOME: folder }) as [string];
   const parent = join(stateFolder({ HOME: folder }, true), 'data');
-  for (const name of ['real', 'real-2', 'real-3']) {
+  // A gap is where an earlier start has moved one; the demo's stay for the demo.
+  for (const name of ['real', 'real-3', 'real-12', 'default']) {
     mkdirSync(join(earlier, name), { recursive: true, mode: 0o755 });
     writeFileSync(join(earlier, name, 'temporal.db'), name);
   }
   const inUse = JSON.stringify({ owner: identify(process.pid), children: [] });
-  writeFileSync(join(earlier, 'real-2', 'in-use.json'), inUse);
-  mkdirSync(join(parent, 'real-3'), { recursive: true });
-  writeFileSync(join(parent, 'real-3', 'temporal.db'), 'newer');
+  writeFileSync(join(earlier, 'real-3', 'in-use.json'), inUse);
+  mkdirSync(join(parent, 'real-12'), { recursive: true });
+  writeFileSync(join(parent, 'real-12', 'temporal.db'), 'newer');
 
   const told: string[] = [];
   await DataFolder.adopt(earlier, parent, 'real', (what) => told.push(what));
   expect(told).toEqual([
     `${join(earlier, 'real')} was moved to ${join(parent, 'real')}`,
-    `${join(earlier, 'real-2')} is left as it is: it is in use`,
-    expect.stringContaining(`${join(earlier, 'real-3')} is left as it is: it could not be moved`),
+    expect.stringContaining(`${join(earlier, 'real-12')} is left as it is: it could not be moved`),
+    `${join(earlier, 'real-3')} is left as it is: it is in use`,
   ]);
   const taken = await DataFolder.take(parent, 'real');
   expect(taken.path).toBe(join(parent, 'real'));
   expect(await readFile(taken.file('temporal.db'), 'utf8')).toBe('real');
   expect(modeOf(taken.path)).toBe('700');
-  expect(await readFile(join(earlier, 'real-2', 'in-use.json'), 'utf8')).toBe(inUse);
-  expect(await readFile(join(parent, 'real-3', 'temporal.db'), 'utf8')).toBe('newer');
+  expect(await readFile(join(earlier, 'real-3', 'in-use.json'), 'utf8')).toBe(inUse);
+  expect(await readFile(join(parent, 'real-12', 'temporal.db'), 'utf8')).toBe('newer');
+  expect(existsSync(join(earlier, 'default', 'temporal.db'))).toBe(true);
+
+  // Starts at the same time move each folder once and tell of it once.
+  await rm(join(earlier, 'real-3', 'in-use.json'));
+  const all: string[] = [];
+  await Promise.all([1, 2, 3].map(() => DataFolder.adopt(earlier, parent, 'real', (what) => all.push(what))));
+  expect(all.filter((what) => what.includes('was moved'))).toHaveLength(1);
+  expect(await readFile(join(parent, 'real-3', 'temporal.db'), 'utf8')).toBe('real-3');
 });
