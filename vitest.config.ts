@@ -4,11 +4,11 @@ import { defineConfig } from 'vitest/config';
 const { no_proxy = '', NO_PROXY = no_proxy } = process.env;
 process.env['NO_PROXY'] = process.env['no_proxy'] = [NO_PROXY, '127.0.0.1', 'localhost'].filter(Boolean).join(',');
 
-export default defineConfig({
+export default defineConfig(({ mode }) => ({
   test: {
     include: ['test/**/*.test.ts'],
     // Recording is a command of its own, `npm run record-histories`.
-    exclude: process.env['RECORD_HISTORIES'] ? [] : ['test/replay/record.test.ts'],
+    exclude: mode === 'record-histories' ? [] : ['test/replay/record.test.ts'],
     globalSetup: ['test/support/test-host.ts'],
     // Temporal's native parts want a process per file; each file brings a worker, so more at once than cores only wait.
     pool: 'forks',
@@ -19,4 +19,4 @@ export default defineConfig({
     hookTimeout: 120_000, // the first run fetches two servers
     teardownTimeout: 15_000,
   },
-});
+}));

@@ -10,6 +10,7 @@ import type { TemporalSettings } from './config/temporal.js';
 export { ConfigError } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/temporal.js';
+export { upstreamWarnings } from './config/warnings.js';
 
 /** The environment's variables; an empty one counts as unset. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -49,6 +50,9 @@ const workerSchema = z.object({
   LOG_LEVEL: field.logLevelField.default('info'),
   LOG_FORMAT: field.logFormatField.default('json'),
 });
+
+/** Every variable of a worker, but Temporal's own. */
+export const WORKER_VARIABLES: readonly string[] = Object.keys(workerSchema.shape);
 
 /** What a client needs: the way to Temporal and the task queue. */
 export interface ClientConfig {

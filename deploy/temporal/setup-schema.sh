@@ -4,12 +4,36 @@
 set -eu
 
 SCHEMA_FOLDER=${SCHEMA_FOLDER:-/etc/temporal/schema/postgresql/v12}
+ATTEMPTS=${ATTEMPTS:-30}
+PAUSE=${PAUSE:-2}
+
+# The server's configuration and its database address take the password as it is, between quotes of their own.
+case $SQL_PASSWORD in
+  '' | *[\"\\[:space:]]*)
+    echo 'POSTGRES_PASSWORD must be set, without ", \ and white space; for example the output of: openssl rand -hex 24' >&2
+    exit 1
+    ;;
+esac
+
+# A database that answered a moment ago may be restarting, at its first start for one.
+retry() {
+  attempts=1
+  until "$@"; do
+    if [ "$attempts" -ge "$ATTEMPTS" ]; then
+      echo "gave up after $attempts attempts" >&2
+      return 1
+    fi
+    attempts=$((attempts + 1))
+    sleep "$PAUSE"
+  done
+}
 
 setup() { # database, folder of its schema
-  temporal-sql-tool --db "$1" create-database
-  temporal-sql-tool --db "$1" setup-schema --version 0.0
-  temporal-sql-tool --db "$1" update-schema --schema-dir "$SCHEMA_FOLDER/$2/versioned"
+  retry temporal-sql-tool --db "$1" create-database
+  retry temporal-sql-tool --db "$1" setup-schema --version 0.0
+  retry temporal-sql-tool --db "$1" update-schema --schema-dir "$SCHEMA_FOLDER/$2/versioned"
 }
 
 setup temporal temporal
 setup temporal_visibility visibility
+echo 'both databases are ready'

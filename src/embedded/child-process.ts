@@ -29,7 +29,12 @@ const LAST_LINES = 10;
 export async function startOwned({ program, args, env, logFile }: StartOptions): Promise<OwnedProcess> {
   const log = openSync(logFile, 'a');
   const { size: before } = fstatSync(log);
-  const child = spawn(program, args, { env: { ...env }, stdio: ['ignore', log, log], detached: true });
+  const child = spawn(program, args, {
+    env: { ...env },
+    stdio: ['ignore', log, log],
+    detached: true,
+    windowsHide: true,
+  });
   closeSync(log);
   const ended = new Promise<string>((resolve) => {
     child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
@@ -72,6 +77,7 @@ function startGuard(pid: number): ChildProcess {
   const guard = spawn(process.execPath, ['-e', script], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
+    windowsHide: true,
     env: {},
   });
   guard.on('error', () => {}); // without a guard the next start still finds and ends what is left

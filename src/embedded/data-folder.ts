@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { closeToOthers } from './private-folder.js';
 import { identify, isAlive, type ProcessIdentity } from './process-identity.js';
 
 /** Who uses a folder, and the processes that work on it. */
@@ -30,12 +31,27 @@ export class DataFolder {
    * first, exactly those processes and no others.
    */
   static async take(parent: string, name: string, launcher?: ProcessIdentity): Promise<DataFolder> {
-    const owner = identify(process.pid) ?? { pid: process.pid, startedAt: '' };
+    const owner = self();
     for (let number = 1; ; number++) {
-      const path = join(parent, number === 1 ? name : `${name}-${number}`);
-      mkdirSync(path, { recursive: true });
+      const path = numbered(parent, name, number);
+      mkdirSync(path, { recursive: true, mode: 0o700 });
       const claim: Claim = { owner, launcher, children: [] };
       if (await tryToClaim(path, claim)) return new DataFolder(path, claim);
+    }
+  }
+
+  /**
+   * Moves the folders of an earlier version, which kept them elsewhere, to where `take` looks. Tells of each, also of one
+   * that is in use or can't be moved, and then stays where it is.
+   */
+  static async adopt(earlier: string, parent: string, name: string, tell: (what: string) => void): Promise<void> {
+    if (earlier === parent) return;
+    for (const entry of entriesOf(earlier).filter((found) => isOneOf(found, name))) {
+      const [from, to] = [join(earlier, entry), join(parent, entry)];
+      const problem = await move(from, to);
+      if (problem === undefined) tell(`${from} was moved to ${to}`);
+      // Else another start was faster to move it.
+      else if (existsSync(from)) tell(`${from} is left as it is: ${problem}`);
     }
   }
 
@@ -58,8 +74,42 @@ export class DataFolder {
   }
 }
 
+const numbered = (parent: string, name: string, number: number) =>
+  join(parent, number === 1 ? name : `${name}-${number}`);
+const self = () => identify(process.pid) ?? { pid: process.pid, startedAt: '' };
 const claimFile = (path: string) => join(path, 'in-use.json');
 const draftOf = (path: string) => join(path, `.in-use-${randomBytes(6).toString('hex')}`);
+
+const isOneOf = (entry: string, name: string) =>
+  entry === name || (entry.startsWith(name) && /^-\d+$/.test(entry.slice(name.length)));
+
+function entriesOf(folder: string): string[] {
+  try {
+    return readdirSync(folder).sort();
+  } catch {
+    return []; // there is none
+  }
+}
+
+/** Moves a folder that nobody uses, under a claim of ours; else answers why it did not. */
+async function move(from: string, to: string): Promise<string | undefined> {
+  try {
+    closeToOthers(from);
+    if (!(await tryToClaim(from, { owner: self(), children: [] }))) return 'it is in use';
+  } catch (error) {
+    return String(error);
+  }
+  try {
+    mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
+    // Of a folder that is there and holds anything this fails.
+    renameSync(from, to);
+    rmSync(claimFile(to));
+    return undefined;
+  } catch (error) {
+    rmSync(claimFile(from), { force: true });
+    return `it could not be moved to ${to} (${(error as NodeJS.ErrnoException).code})`;
+  }
+}
 
 async function tryToClaim(path: string, claim: Claim): Promise<boolean> {
   for (;;) {

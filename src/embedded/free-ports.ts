@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 const LOWEST = 20_000;
 const HIGHEST = 32_000;
 const TRIES = 200;
+const MOST_STARTS = 5;
 
 /** A free TCP port of the loopback address, the preferred one where nobody has it, and none of those already chosen. */
 export async function freePort(preferred?: number, chosen: readonly number[] = []): Promise<number> {
@@ -13,6 +14,17 @@ export async function freePort(preferred?: number, chosen: readonly number[] = [
     if (!chosen.includes(port) && (await isFree(port))) return port;
   }
   throw new Error(`No free port found between ${LOWEST} and ${HIGHEST} in ${TRIES} tries`);
+}
+
+/** Starts a server on a free port, and on another where somebody was faster to take that one. */
+export async function startOnFreePort<T>(preferred: number, start: (port: number) => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await start(await freePort(preferred));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || tries === MOST_STARTS) throw error;
+    }
+  }
 }
 
 function isFree(port: number): Promise<boolean> {

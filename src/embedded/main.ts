@@ -43,16 +43,22 @@ async function main(): Promise<void> {
   }
 }
 
+/** npm and the terminal both pass on one Ctrl-C. */
+const SAME_CTRL_C_MS = 1_000;
+
 /** Ends all processes, then this one; asked again by an impatient user, at once. */
 function endOnce(
   system: EmbeddedSystem,
   isReal: boolean,
 ): (code: number, why?: string, signal?: NodeJS.Signals) => Promise<void> {
+  let since = 0;
   return async (code, why, signal) => {
     if (ending.signal.aborted) {
-      if (signal === 'SIGINT') process.exit(128 + constants.signals.SIGINT);
+      const isImpatient = signal === 'SIGINT' && performance.now() - since > SAME_CTRL_C_MS;
+      if (isImpatient) process.exit(128 + constants.signals.SIGINT);
       return;
     }
+    since = performance.now();
     ending.abort();
     if (why !== undefined) report.error(why);
     report.line(isReal ? 'Stopping … (a write in flight is finished first)' : 'Stopping …');

@@ -28,7 +28,8 @@ export function isAlive({ pid, startedAt }: ProcessIdentity): boolean {
 /** The name and the parent of a living process. */
 export function lookUp(pid: number): ProcessRecord | undefined {
   try {
-    return process.platform === 'linux' ? readStat(pid) : askPs(pid);
+    if (process.platform === 'linux') return readStat(pid);
+    return process.platform === 'win32' ? askPowerShell(pid) : askPs(pid);
   } catch {
     return undefined;
   }
@@ -48,4 +49,11 @@ function askPs(pid: number): ProcessRecord | undefined {
   const ps = (field: string) => execFileSync('ps', ['-o', `${field}=`, '-p', String(pid)], { encoding: 'utf8' }).trim();
   if (ps('stat').startsWith('Z')) return undefined;
   return { name: ps('comm'), parent: Number(ps('ppid')), startedAt: ps('lstart') };
+}
+
+function askPowerShell(pid: number): ProcessRecord | undefined {
+  const command = `(Get-Process -Id ${pid}).StartTime.Ticks`;
+  const args = ['-NoProfile', '-NonInteractive', '-Command', command];
+  const startedAt = execFileSync('powershell.exe', args, { encoding: 'utf8', windowsHide: true }).trim();
+  return startedAt === '' ? undefined : { name: '', parent: 0, startedAt };
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isIP } from 'node:net';
 import * as z from 'zod';
 import { jsonAnswer } from './answer.js';
 import type { Answer } from './answer.js';
@@ -15,16 +16,47 @@ export function sendInProcess(commands: ControlCommands): SendCommand {
   };
 }
 
-/** Answers `POST /__sandbox/<name>`: 200 `{result}`, 400 `{error}`, 404 for a command that does not exist. */
+export interface ControlOptions {
+  commands: ControlCommands;
+  /** Names with a dot under which the control is reached, besides addresses and `localhost`. */
+  allowedHosts: readonly string[];
+}
+
+/**
+ * Answers `POST /__sandbox/<name>`: 200 `{result}`, 400 `{error}`, 404 for a command that does not exist, 403 for what a
+ * web page may have sent, 405 for another method.
+ */
 export async function answerControl(
-  commands: ControlCommands,
+  { commands, allowedHosts }: ControlOptions,
   name: string,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const body = await readBody(request);
   if (body === undefined) return;
+  const refusal = refuse(request, allowedHosts);
+  if (refusal) return sendAnswer(response, refusal);
   sendAnswer(response, Buffer.isBuffer(body) ? run(commands, name, body) : jsonAnswer(413, { error: 'too large' }));
+}
+
+/** The control asks for no key, and any page that a developer visits can send requests to loopback. */
+function refuse({ method, headers }: IncomingMessage, allowedHosts: readonly string[]): Answer | undefined {
+  // Only browsers send these two; no page of ours uses the control.
+  if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) {
+    return jsonAnswer(403, { error: 'the control takes no requests from web pages' });
+  }
+  // An image or a link is a GET, and some browsers give it no origin.
+  if (method !== 'POST') return jsonAnswer(405, { error: 'the control takes POST' }, { allow: 'POST' });
+  if (isOwnHost(headers.host, allowedHosts)) return undefined;
+  return jsonAnswer(403, { error: 'the control is not known under this host name; name it in allowedHosts' });
+}
+
+/** A page can have its own domain point here, but neither an address, `localhost` nor a name without a dot. */
+function isOwnHost(host: string | undefined, allowedHosts: readonly string[]): boolean {
+  if (!host || !URL.canParse(`http://${host}`)) return false;
+  const { hostname } = new URL(`http://${host}`);
+  const isAddress = hostname.startsWith('[') || isIP(hostname) !== 0;
+  return isAddress || !hostname.includes('.') || allowedHosts.some((allowed) => allowed.toLowerCase() === hostname);
 }
 
 function run(commands: ControlCommands, name: string, body: Buffer): Answer {

@@ -1,10 +1,12 @@
 import { parseArgs } from 'node:util';
+import { endWithNpm } from '../npm-parent.js';
 import { startSandbox } from './sandbox.js';
 
 const USAGE = `Usage: npm run sandbox -- [options]
 
   --port N         port, default: any free one
   --host HOST      default 127.0.0.1
+  --allowed-host H a name with a dot under which the control is reached; may be repeated
   --key KEY        accepted API key, default: a fixed one
   --data FILE      journal file: jobs outlive the process
   --active-ms N    how long a job stays active, default 4000
@@ -16,6 +18,7 @@ const USAGE = `Usage: npm run sandbox -- [options]
 const OPTIONS = {
   port: { type: 'string' },
   host: { type: 'string' },
+  'allowed-host': { type: 'string', multiple: true },
   key: { type: 'string' },
   data: { type: 'string' },
   'active-ms': { type: 'string' },
@@ -43,6 +46,7 @@ async function main(): Promise<void> {
   const sandbox = await startSandbox({
     port: number('port', values.port) ?? 0,
     ...(values.host !== undefined && { host: values.host }),
+    allowedHosts: values['allowed-host'] ?? [],
     ...(values.key !== undefined && { apiKey: values.key }),
     ...(values.data !== undefined && { dataFile: values.data }),
     script: activeMs === undefined ? {} : { activeMs },
@@ -54,6 +58,7 @@ async function main(): Promise<void> {
   console.log(`API key           ${values.key === undefined ? sandbox.apiKey : '(as given)'}`);
   const stop = () => void sandbox.close().then(() => process.exit(0));
   process.once('SIGINT', stop).once('SIGTERM', stop);
+  endWithNpm('sandbox');
 }
 
 main().catch((error: unknown) => {

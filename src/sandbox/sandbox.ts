@@ -10,6 +10,7 @@ import type { ClockSource } from './clock.js';
 import { SandboxClock } from './clock.js';
 import { Connections } from './connections.js';
 import { answerControl, sendInProcess } from './control-api.js';
+import type { ControlOptions } from './control-api.js';
 import type { ControlCommands } from './control-commands.js';
 import { controlCommands } from './control-commands.js';
 import { SandboxControl } from './control.js';
@@ -30,6 +31,8 @@ export interface SandboxOptions {
   port?: number;
   /** Default 127.0.0.1. The control has no key of its own: bind to loopback or to a network you trust. */
   host?: string;
+  /** Names with a dot under which the control is reached, for example `sandbox.ci.internal`; addresses and `localhost` always are. */
+  allowedHosts?: readonly string[];
   /** The accepted key or keys; default `SANDBOX_API_KEY`. */
   apiKey?: string | ApiKey[];
   /** An append-only JSON Lines file: jobs and messages outlive the process, however it ends. */
@@ -87,6 +90,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const trap = { visits: 0 };
   const closeIdleConnections = () => server.closeIdleConnections();
   const commands = controlCommands({ ...parts, connections, trap, closeIdleConnections });
+  const control = { commands, allowedHosts: options.allowedHosts ?? [] };
   const handler = new RequestHandler({ ...parts, connections, log: options.log ?? (() => {}) });
   const host = options.host ?? '127.0.0.1';
   server.listen(options.port ?? 0, host);
@@ -100,7 +104,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     // With a Connection header of ours node adds no Keep-Alive header.
     if (!announce) response.setHeader('connection', 'keep-alive');
-    dispatch({ handler, commands, trap, trapUrl: `${url}/__sandbox/trap` }, request, response);
+    dispatch({ handler, control, trap, trapUrl: `${url}/__sandbox/trap` }, request, response);
   });
   const stop = async () => {
     const closed = once(server, 'close');
@@ -137,13 +141,13 @@ function buildParts(options: SandboxOptions, accepted: ApiKey[]) {
 
 interface Routes {
   handler: RequestHandler;
-  commands: ControlCommands;
+  control: ControlOptions;
   trap: { visits: number };
   trapUrl: string;
 }
 
 function dispatch(
-  { handler, commands, trap, trapUrl }: Routes,
+  { handler, control, trap, trapUrl }: Routes,
   request: IncomingMessage,
   response: ServerResponse,
 ): void {
@@ -152,7 +156,7 @@ function dispatch(
   if (route.kind === 'operation') {
     handler.handle(route, request, response, trapUrl).catch((error: unknown) => fail(response, error));
   } else if (route.kind === 'control') {
-    answerControl(commands, route.command, request, response).catch((error: unknown) => fail(response, error));
+    answerControl(control, route.command, request, response).catch((error: unknown) => fail(response, error));
   } else if (route.kind === 'trap') {
     trap.visits++;
     request.resume();

@@ -17,21 +17,21 @@ const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
 const LIMIT_MS = 120_000;
 
 let cli: string;
-let cache: string;
+let home: string;
 let started: Start[] = [];
 beforeAll(async () => {
   cli = (await shared('dev-server-program')).path;
 });
 beforeEach(async () => {
-  cache = await mkdtemp(join(tmpdir(), 'agent-jobs-start-'));
+  home = await mkdtemp(join(tmpdir(), 'agent-jobs-start-'));
 });
 afterEach(async () => {
   for (const start of started) await start.kill();
   started = [];
-  await rm(cache, { recursive: true, force: true });
+  await rm(home, { recursive: true, force: true });
 });
 
-/** `npm start`, its build left out, with a cache folder of the test's own. */
+/** `npm start`, its build left out, with a home folder of the test's own. */
 class Start {
   output = '';
   readonly npm: ChildProcess;
@@ -40,11 +40,12 @@ class Start {
 
   constructor(env: Record<string, string> = {}, args: string[] = []) {
     const { PATH = '' } = process.env;
-    this.env = { PATH, HOME: cache, XDG_CACHE_HOME: cache, TEMPORAL_CLI_PATH: cli, ...env };
+    this.env = { PATH, HOME: home, TEMPORAL_CLI_PATH: cli, ...env };
     this.npm = spawn('npm', ['start', '--ignore-scripts', '--', ...args], {
       cwd: PROJECT_FOLDER,
       env: this.env,
       stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
     });
     for (const stream of [this.npm.stdout, this.npm.stderr]) {
       stream?.on('data', (chunk: Buffer) => (this.output += chunk.toString()));
@@ -72,14 +73,20 @@ class Start {
     return [owner, ...children];
   }
 
-  async end(signal: NodeJS.Signals): Promise<number | null> {
-    this.npm.kill(signal);
+  /** As a terminal's Ctrl-C does it: the shell that npm starts and what runs in it get the signal too. */
+  interrupt(): void {
+    process.kill(-(this.npm.pid as number), 'SIGINT');
+  }
+
+  /** Settles when npm and all that writes to its output have ended. */
+  async ended(): Promise<number | null> {
     const [code] = await this.#ended;
     return code as number | null;
   }
 
   async kill(): Promise<void> {
-    if (this.npm.exitCode === null && this.npm.signalCode === null) await this.end('SIGTERM');
+    this.npm.kill('SIGTERM');
+    await this.#ended;
   }
 }
 
@@ -103,7 +110,7 @@ test(
         .on('error', () => {})
         .listen(port, '127.0.0.1'),
     );
-    const profile = join(cache, '.config', 'temporalio');
+    const profile = join(home, '.config', 'temporalio');
     await mkdir(profile, { recursive: true });
     await writeFile(join(profile, 'temporal.toml'), '[profile.default]\nnamespace = "production"\n');
     const start = new Start({
@@ -132,7 +139,9 @@ test(
       expect((await fetch(page, { headers: { connection: 'close' } })).status).toBe(200);
       const processes = await start.processes();
       expect(processes.length).toBe(3);
-      expect(await start.end('SIGINT')).toBe(0);
+      start.interrupt();
+      await start.ended();
+      expect(start.output).toMatch(/^Stopping …$/m);
       await untilGone(processes);
     } finally {
       for (const server of busy) server.close();
@@ -161,7 +170,13 @@ for (const victim of ['npm', 'the program itself'] as const) {
     } finally {
       await connection.close();
     }
-    expect(await second.end('SIGTERM')).toBe(0);
+    // npm passes the signal to its shell alone.
+    const last = await second.processes();
+    second.npm.kill('SIGTERM');
+    await second.ended();
+    expect(second.output).toMatch(/^Stopping …$/m);
+    expect(last.filter(isAlive)).toEqual([]);
+    expect(existsSync(join(await second.says(/^Data +(\S+)$/m), 'in-use.json'))).toBe(false);
   });
 }
 
@@ -223,7 +238,10 @@ test('with --real a write in flight is finished before all ends', { timeout: 300
     });
     await expect.poll(() => upstream.creates({ projectId: 'mine' })).toHaveLength(1);
     await connection.close();
-    expect(await first.end('SIGINT')).toBe(0);
+    first.interrupt();
+    // The other half of what npm and a terminal make of one Ctrl-C is no second one, which would cut the write off.
+    process.kill(((await first.processes())[0] as ProcessIdentity).pid, 'SIGINT');
+    await first.ended();
     const second = new Start(env, ['--real']);
     const again = await Connection.connect({ address: await second.says(/^Temporal +([^,]+),/m) });
     try {
@@ -239,10 +257,39 @@ test('with --real a write in flight is finished before all ends', { timeout: 300
   }
 });
 
+test('starts in pairs, half a second apart, each run a job of their own', { timeout: 300_000 }, async () => {
+  const otherHome = join(home, 'other');
+  await mkdir(otherHome);
+  const starts: Start[] = [];
+  // The second pair has homes of its own: nothing but the ports could keep them apart.
+  for (const env of [{}, {}, { HOME: otherHome }, { HOME: join(home, 'third') }]) {
+    starts.push(new Start(env));
+    await delay(500);
+  }
+  const told = (pattern: RegExp) => Promise.all(starts.map((start) => start.says(pattern)));
+  await told(/stays up/);
+  expect(new Set(await told(/^Data +(\S+)$/m)).size).toBe(4);
+  expect(new Set(await told(/^Sandbox +([^,]+),/m)).size).toBe(4);
+  const addresses = await told(/^Temporal +([^,]+),/m);
+  expect(new Set(addresses).size).toBe(4);
+  for (const [i, start] of starts.entries()) {
+    expect(start.output).toMatch(/^Outcome +completed/m);
+    const connection = await Connection.connect({ address: addresses[i] as string });
+    try {
+      const { workflow } = new Client({ connection });
+      expect((await workflow.count('WorkflowType = "agentJob"')).count).toBe(1);
+      const workflowId = await start.says(/^Workflow +(\S+)$/m);
+      expect((await workflow.getHandle(workflowId).describe()).status.name).toBe('COMPLETED');
+    } finally {
+      await connection.close();
+    }
+  }
+});
+
 test('with --real and nothing set, all that is missing is told and nothing started', { timeout: 300_000 }, async () => {
   const start = new Start({}, ['--real']);
   await start.says(/ADMIN_API_KEY/);
   expect(start.output).toContain('UPSTREAM_BASE_URL');
-  expect(await start.end('SIGCONT')).toBe(1);
-  expect(existsSync(join(cache, 'agent-jobs', 'data'))).toBe(false);
+  expect(await start.ended()).toBe(1);
+  expect(existsSync(join(home, '.local', 'state'))).toBe(false);
 });

@@ -1,0 +1,36 @@
+import { statSync } from 'node:fs';
+import { isIP } from 'node:net';
+
+const READABLE_BY_ALL = 0o004;
+
+interface Upstream {
+  baseUrl: string;
+  keys: { adminApiKeyFile?: string; projectKeysFile?: string };
+}
+
+/** What is allowed and yet shows the key to others; never with a value. */
+export function upstreamWarnings({ baseUrl, keys }: Upstream): string[] {
+  const { protocol, hostname } = new URL(baseUrl);
+  const isOpen = protocol === 'http:' && !isLoopback(hostname);
+  const files = { ADMIN_API_KEY_FILE: keys.adminApiKeyFile, PROJECT_KEYS_FILE: keys.projectKeysFile };
+  return [
+    ...(isOpen ? ['UPSTREAM_BASE_URL is http: keys and prompts cross the network in clear text'] : []),
+    ...Object.entries(files)
+      .filter(([, path]) => path !== undefined && isReadableByAll(path))
+      .map(([name]) => `${name} can be read by every user of this machine: take that from it (chmod o-r)`),
+  ];
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'));
+}
+
+function isReadableByAll(path: string): boolean {
+  // Windows has no such mode, and Node makes one up.
+  if (process.platform === 'win32') return false;
+  try {
+    return (statSync(path).mode & READABLE_BY_ALL) !== 0;
+  } catch {
+    return false; // whoever reads it tells
+  }
+}

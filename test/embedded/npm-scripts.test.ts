@@ -1,0 +1,52 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+
+const PROJECT_FOLDER = new URL('../../', import.meta.url);
+
+/** Programs that come with Node or with the packages of this project; npm finds them on every system. */
+const PROGRAMS = ['node', 'npm', 'oxlint', 'prettier', 'tsc', 'tsx', 'vitest'];
+
+test('every npm script is made of words that the shells of Windows and of Unix read alike', async () => {
+  const { scripts } = JSON.parse(await readFile(new URL('package.json', PROJECT_FOLDER), 'utf8')) as {
+    scripts: Record<string, string>;
+  };
+  expect(Object.keys(scripts)).toContain('start');
+  for (const [name, script] of Object.entries(scripts)) {
+    expect(script, name).toMatch(/^[\w ./:=&-]+$/);
+    expect(script, name).not.toMatch(/(^|[^&])&($|[^&])/);
+    for (const command of script.split(' && ')) expect(PROGRAMS, script).toContain(command.split(' ')[0]);
+  }
+});
+
+/** Runs a script until it has written something like the pattern, then ends npm, as a service manager does; answers with all of the output. */
+async function runAndEnd(args: string[], env: Record<string, string>, pattern: RegExp): Promise<string> {
+  const npm = spawn('npm', args, {
+    cwd: PROJECT_FOLDER,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [npm.stdout, npm.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const closed = once(npm, 'close');
+  await expect.poll(() => output).toMatch(pattern);
+  npm.kill('SIGTERM');
+  // The output closes when the last process that writes to it has ended.
+  await closed;
+  return output;
+}
+
+test('npm passes SIGTERM to its shell alone, and the sandbox that it started ends all the same', async () => {
+  const output = await runAndEnd(['run', 'sandbox', '--ignore-scripts'], {}, /API key/);
+  const url = /^Sandbox upstream +(\S+)$/m.exec(output)?.[1] as string;
+  await expect(fetch(url)).rejects.toThrow('fetch failed');
+});
+
+test('npm passes SIGTERM to its shell alone, and the worker that it started shuts down all the same', async () => {
+  // The worker waits for a Temporal that nobody serves, and would for ever.
+  const upstream = { UPSTREAM_BASE_URL: 'http://upstream.example', ADMIN_API_KEY: 'key' };
+  const output = await runAndEnd(['run', 'worker'], { ...upstream, TEMPORAL_ADDRESS: '127.0.0.1:9' }, /"level":/);
+  expect(output).toContain('Shutting down');
+  expect(output).toContain('UPSTREAM_BASE_URL is http: keys and prompts cross the network in clear text');
+});

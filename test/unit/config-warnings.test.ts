@@ -1,0 +1,48 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { readUpstreamConfig, upstreamWarnings } from '../../src/config.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'config-warnings-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const warn = (env: Record<string, string>) =>
+  upstreamWarnings(
+    readUpstreamConfig({ UPSTREAM_BASE_URL: 'https://api.example.com', ADMIN_API_KEY: 'the-key', ...env }),
+  );
+
+test('an upstream without TLS is warned about, unless it is on this machine', () => {
+  for (const url of [
+    'http://api.example.com',
+    'http://10.0.0.1:8080',
+    'http://127.evil.example',
+    'http://sandbox:8080',
+  ]) {
+    expect(warn({ UPSTREAM_BASE_URL: url })).toEqual([expect.stringMatching(/^UPSTREAM_BASE_URL is http/)]);
+  }
+  for (const url of [
+    'https://api.example.com',
+    'http://127.0.0.1:1',
+    'http://127.1:1',
+    'http://localhost:1',
+    'http://[::1]:1',
+  ]) {
+    expect(warn({ UPSTREAM_BASE_URL: url })).toEqual([]);
+  }
+});
+
+test('a key file that every user can read is warned about, and the warning holds no key', () => {
+  const [key, keys] = [join(folder, 'key'), join(folder, 'keys')];
+  writeFileSync(key, 'secret-one');
+  writeFileSync(keys, '{"acme":"secret-two"}');
+  const env = { ADMIN_API_KEY_FILE: key, PROJECT_KEYS_FILE: keys };
+  for (const path of [key, keys]) chmodSync(path, 0o640);
+  expect(warn(env)).toEqual([]);
+  for (const path of [key, keys]) chmodSync(path, 0o644);
+  expect(warn(env)).toEqual([
+    expect.stringMatching(/^ADMIN_API_KEY_FILE can be read by every user/),
+    expect.stringMatching(/^PROJECT_KEYS_FILE can be read by every user/),
+  ]);
+  expect(warn(env).join()).not.toContain('secret');
+});
