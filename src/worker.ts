@@ -14,11 +14,14 @@ import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { startHealthServer } from './worker/health-server.js';
 import { createLogger } from './worker/logging.js';
 import type { Logger } from './worker/logging.js';
-import { createMetrics } from './worker/metrics.js';
+import { bearJobEnds, createMetrics } from './worker/metrics.js';
+import { watchOpenJobs } from './worker/open-jobs.js';
+import { watchProcess } from './worker/process-figures.js';
 import { Readiness } from './worker/readiness.js';
 import { installRuntime } from './worker/runtime.js';
 import { Shutdown } from './worker/shutdown.js';
-import { countAttention, warnOfMissingSearchAttributes } from './worker/visibility.js';
+import { timedUpstream } from './worker/timed-upstream.js';
+import { warnOfMissingSearchAttributes } from './worker/visibility.js';
 import { createWorkers } from './worker/workers.js';
 
 async function run(config: WorkerConfig, log: Logger): Promise<void> {
@@ -29,11 +32,14 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   shutdown.onBegin(() => readiness.stop('shuts down'));
   if (healthAddress) await startHealthServer(healthAddress, () => readiness.state());
   await installRuntime(log, metricsAddress);
+  const meter = Runtime.instance().metricMeter;
+  const metrics = createMetrics(meter);
+  bearJobEnds(meter, { namespace, taskQueue });
+  if (metricsAddress) shutdown.onBegin(watchProcess(meter));
   const connection = await connectTemporal(temporal, log);
-  const metrics = createMetrics(Runtime.instance().metricMeter);
   const keys = createKeySource(config.upstream.keys);
   const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
-  const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics };
+  const dependencies = { upstream: timedUpstream(upstream, metrics), shutdownSignal: shutdown.signal, metrics };
   const store = openSnapshots(config);
   const workers = await createWorkers(config, connection, {
     // The server's limit counts attempts: under a limit each read is one.
@@ -41,7 +47,7 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
     exports: () => createExportActivities({ ...dependencies, ...exportSettings(config, store) }),
   });
   await warnOfMissingSearchAttributes(connection, namespace, log);
-  if (metricsAddress) shutdown.onBegin(countAttention(connection, namespace, metrics, log));
+  if (metricsAddress) shutdown.onBegin(watchOpenJobs(connection, namespace, metrics, log));
   if (metricsAddress && store) shutdown.onBegin(watchConsistentDays(store, metrics, log));
   readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
   log.info({ address, namespace, taskQueue, roles }, 'The worker runs');

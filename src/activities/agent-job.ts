@@ -70,7 +70,7 @@ export function createJobActivities({
         id: input.jobId,
         job: await upstream.sendMessage(input, { mayStillSend }),
       })),
-    watchJob: createWatchJob({ upstream, shutdownSignal, stayMs }),
+    watchJob: createWatchJob({ upstream, shutdownSignal, stayMs, metrics }),
   };
 }
 

@@ -73,7 +73,9 @@ export function isRefusal(status: number): boolean {
 export const ANSWER_CLASSES = [
   '2xx',
   '3xx',
-  '4xx',
+  '401',
+  '403',
+  '4xx', // The others.
   '429',
   '5xx',
   'notSent', // No connection, or the request was not handed over whole.
@@ -86,7 +88,7 @@ export type AnswerClass = (typeof ANSWER_CLASSES)[number];
 
 /** The class of an ending; `isReadable` says whether the body of a 2xx was of use. */
 export function answerClass({ status, trouble, requestIsWhole }: Ending, isReadable: boolean): AnswerClass {
-  if (status === 429) return '429';
+  if (status === 401 || status === 403 || status === 429) return `${status}`;
   if (status !== undefined && status >= 300) return CLASS_OF_HUNDREDS[Math.floor(status / 100)] ?? 'malformed';
   if (isReadable) return '2xx';
   if (trouble === null) return 'malformed';

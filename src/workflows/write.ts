@@ -4,6 +4,7 @@ import type { JobActivities, WriteResult } from '../activities/index.js';
 import { FAILURE, type UnknownOutcomeDetails } from '../contract.js';
 import { plainMarkdown } from '../markdown.js';
 import { notTakenWaitMs, resendWaitMs } from '../poll-plan.js';
+import { logWrite } from './job-log.js';
 import type { JobRun } from './job-run.js';
 import type { WriteProgress } from './run-data.js';
 import type { Turn } from './turn.js';
@@ -49,7 +50,9 @@ async function settle(run: JobRun, turn: Turn): Promise<void> {
       const result = await send(run, turn, write);
       // In one step: nobody sees a write that is over and its outcome not known.
       run.isInFlight = false;
+      const { trouble } = run.data;
       apply(run, write, result);
+      logWrite(run, write, result, trouble);
     }
   }
 }

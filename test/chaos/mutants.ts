@@ -183,6 +183,14 @@ export const MUTANTS: Mutant[] = [
     test: 'test/worker/worker-process.test.ts',
     title: 'serves its figures from the start',
   },
+  {
+    name: 'a counter of writes that is born at 1',
+    file: 'src/worker/metrics.ts',
+    find: 'writes.add(0, { operation, outcome });',
+    replace: 'void outcome;',
+    test: 'test/worker/metrics.test.ts',
+    title: 'no first increase is missed',
+  },
 ];
 
 /** The list as Markdown, for docs/guarantees.md. */
