@@ -20,6 +20,8 @@ export interface Asked {
   description: string;
   /** The key used, so that an echo of it can be masked. */
   key: string | undefined;
+  /** The prompt of a write, for the same reason. */
+  prompt?: string | undefined;
 }
 
 /** The job that a create made; throws one of the four errors of a write. A 2xx without a usable job is unknown: one may exist. */
@@ -115,7 +117,7 @@ function writeError(ending: Ending, asked: Asked, notTaken: readonly number[]): 
 function rejected(ending: Ending, asked: Asked, status: number): RejectedError {
   const reason = `upstream answered ${status}`;
   // A body that broke off may end within an echo of the key, which could not be masked.
-  const text = ending.trouble ? '' : refusalText(ending.body, asked.key);
+  const text = ending.trouble ? '' : refusalText(ending.body, asked);
   return new RejectedError(message(reason, asked), status, text, reason);
 }
 
