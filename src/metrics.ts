@@ -1,12 +1,15 @@
 /** The upstream's writes, as the figures name them. */
 export type WriteOperation = 'create' | 'message';
 
+/** What a send of a write may end in. */
+export const WRITE_OUTCOMES = ['taken', 'rejected', 'notTaken', 'unauthorized', 'notSent', 'unknown'] as const;
+
 /**
  * Figures that an operator can alert on. Recording never fails and never blocks.
  * The names that Prometheus sees are in docs/operations.md.
  */
 export interface Metrics {
-  /** One send of a write has ended: `taken`, `rejected`, `notTaken`, `unauthorized`, `notSent` or `unknown`. */
+  /** One send of a write has ended, with one of WRITE_OUTCOMES. */
   readonly writeEnded: (operation: WriteOperation, outcome: string) => void;
   /** Seconds from the moment a write was asked for until its outcome was known. */
   readonly writeSettled: (operation: WriteOperation, seconds: number) => void;
@@ -16,8 +19,20 @@ export interface Metrics {
   readonly keyRefused: (operation: string) => void;
   /** How many projects' keys are refused or missing, as this worker's last requests showed. */
   readonly refusedKeys: (projects: number) => void;
+  /** Seconds that a call of the upstream took, whatever it ended in. */
+  readonly upstreamTook: (operation: string, seconds: number) => void;
+  /** A read found that a job has ended, at most so many seconds ago. */
+  readonly endSeen: (lateBySeconds: number) => void;
   /** How many running jobs wait for a person. */
   readonly needAttention: (jobs: number) => void;
+  /** How many running jobs are in a phase. */
+  readonly openJobs: (phase: string, jobs: number) => void;
+  /** How many running jobs wait for a reason. */
+  readonly waitingJobs: (reason: string, jobs: number) => void;
+  /** How long the oldest job without an id has waited for it, and the oldest write in doubt for a decision; 0 where there is none. */
+  readonly oldest: (what: 'create' | 'inDoubt', seconds: number) => void;
+  /** The counts over the namespace were brought up to date. */
+  readonly counted: () => void;
   /** Seconds since the end of the project's last day with a consistent export. */
   readonly lastConsistentDayAge: (projectId: string, seconds: number) => void;
 }
@@ -29,6 +44,12 @@ export const noMetrics: Metrics = {
   upstreamAnswered: () => {},
   keyRefused: () => {},
   refusedKeys: () => {},
+  upstreamTook: () => {},
+  endSeen: () => {},
   needAttention: () => {},
+  openJobs: () => {},
+  waitingJobs: () => {},
+  oldest: () => {},
+  counted: () => {},
   lastConsistentDayAge: () => {},
 };

@@ -16,11 +16,14 @@ import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { startHealthServer } from './worker/health-server.js';
 import { createLogger } from './worker/logging.js';
 import type { Logger } from './worker/logging.js';
-import { createMetrics } from './worker/metrics.js';
+import { bearJobEnds, createMetrics } from './worker/metrics.js';
+import { watchOpenJobs } from './worker/open-jobs.js';
+import { watchProcess } from './worker/process-figures.js';
 import { Readiness } from './worker/readiness.js';
 import { installRuntime } from './worker/runtime.js';
 import { Shutdown } from './worker/shutdown.js';
-import { countAttention, warnOfMissingSearchAttributes } from './worker/visibility.js';
+import { timedUpstream } from './worker/timed-upstream.js';
+import { warnOfMissingSearchAttributes } from './worker/visibility.js';
 import { createWorkers } from './worker/workers.js';
 
 async function run(config: WorkerConfig, log: Logger): Promise<void> {
@@ -34,11 +37,18 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const restored = restoreMode(config, log);
   if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored }));
   await installRuntime(log, metricsAddress);
+  const meter = Runtime.instance().metricMeter;
+  const metrics = createMetrics(meter);
+  bearJobEnds(meter, { namespace, taskQueue });
+  if (metricsAddress) shutdown.onBegin(watchProcess(meter));
   const connection = await connectTemporal(temporal, log);
-  const metrics = createMetrics(Runtime.instance().metricMeter);
   const keys = createKeySource(config.upstream.keys);
   const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
-  const keyHealth = new KeyHealth({ upstream, metrics, onChange: logKeyChanges(log) });
+  const keyHealth = new KeyHealth({
+    upstream: timedUpstream(upstream, metrics),
+    metrics,
+    onChange: logKeyChanges(log),
+  });
   readiness.watchKeys(() => keyHealth.refusedProjects);
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = openSnapshots(config);
@@ -54,7 +64,7 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
     exports: () => createExportActivities({ ...dependencies, ...exportSettings(config, store) }),
   });
   await warnOfMissingSearchAttributes(connection, namespace, log);
-  if (metricsAddress) shutdown.onBegin(countAttention(connection, namespace, metrics, log));
+  if (metricsAddress) shutdown.onBegin(watchOpenJobs(connection, namespace, metrics, log));
   if (metricsAddress && store) shutdown.onBegin(watchConsistentDays(store, metrics, log));
   readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
   log.info({ address, namespace, taskQueue, roles, ...restored }, 'The worker runs');

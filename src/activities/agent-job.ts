@@ -98,7 +98,7 @@ export function createJobActivities({
         id: input.jobId,
         job: await upstream.sendMessage(input, { beforeLastByte }),
       })),
-    watchJob: createWatchJob({ upstream, shutdownSignal, stayMs }),
+    watchJob: createWatchJob({ upstream, shutdownSignal, stayMs, metrics }),
     awaitTurn: createAwaitTurn(turns),
     readJob: createReadJob(upstream, shutdownSignal),
   };

@@ -4,6 +4,7 @@
  */
 import { activityInfo, ApplicationFailure } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../contract.js';
+import { noMetrics, type Metrics } from '../metrics.js';
 import { isSameRecord, LOST_AFTER, readWaitMs, type PollPlan } from '../poll-plan.js';
 import { ReadFailedError, RejectedError } from '../upstream/errors.js';
 import type { Upstream } from '../upstream/upstream.js';
@@ -68,6 +69,7 @@ export interface WatchJobOptions {
   shutdownSignal: AbortSignal;
   /** While waits are short, an attempt reads for so long; 0: once. */
   stayMs: number;
+  metrics?: Pick<Metrics, 'endSeen'>;
 }
 
 /** The activity `watchJob`: returns when something changed or ended, else fails retryably with the wait until the next read. */
@@ -75,6 +77,7 @@ export function createWatchJob({
   upstream,
   shutdownSignal,
   stayMs,
+  metrics = noMetrics,
 }: WatchJobOptions): (input: WatchJobInput) => Promise<WatchJobResult> {
   const stays = new Stays(shutdownSignal);
   const starts = new ReadStarts();
@@ -104,6 +107,7 @@ export function createWatchJob({
     const now = startServerClock();
     const startedAt = now();
     const memory = new WatchMemory(input);
+    let lastWaitMs: number | undefined;
     for (;;) {
       await turnToRead(stay).catch((error: unknown) => {
         memory.skip();
@@ -116,10 +120,12 @@ export function createWatchJob({
       });
       memory.add(answer.kind);
       const reading = endOfWatch(input, answer, memory, now());
+      if (reading && isEnd(reading)) metrics.endSeen((lastWaitMs ?? plannedWaitMs(input, now())) / 1_000);
       if (reading) return { reading, reads: memory.reads, failures: memory.failures, resetRun: input.resetRun };
       const wait = waitMs(input, answer, memory.failures, now());
       const mayStay =
         answer.kind === 'record' && wait < SHORT_WAIT_MS && now() + wait - startedAt <= stayMs && stays.hasRoom;
+      lastWaitMs = wait;
       if (mayStay) await stays.pause(stay, wait);
       if (stay.isOver) throw lookAgain('a later watch of this job has begun', wait);
       if (mayStay && !shutdownSignal.aborted) continue;
@@ -203,6 +209,15 @@ function waitMs(input: WatchJobInput, answer: Answer, failures: number, now: num
   const isSettling = answer.kind === 'record' && isTerminalStatus(answer.job.status) && now < input.settledAt;
   const wanted = isSettling && input.endsAtTerminal ? input.settledAt - now : planned;
   return Math.min(wanted, input.deadlineAt === null ? Infinity : input.deadlineAt - now);
+}
+
+function isEnd(reading: Reading): boolean {
+  return reading.kind === 'record' && isTerminalStatus(reading.job.status);
+}
+
+/** The wait before an attempt's first read, by the plan: the server kept it. */
+function plannedWaitMs({ plan, lastChangeAt, failures }: WatchJobInput, now: number): number {
+  return readWaitMs(plan, { sinceChangeMs: now - lastChangeAt, failures, random: 0.5 });
 }
 
 function describe(answer: Answer, failures: number): string {

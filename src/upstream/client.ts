@@ -127,7 +127,7 @@ class Caller {
   }
 
   async #callWithin<T>(limit: TimeLimit, call: Call, options: WriteOptions & ReadOptions, judge: Judge<T>): Promise<T> {
-    const asked: Asked = { description: describe(call), key: undefined };
+    const asked: Asked = { description: describe(call), key: undefined, prompt: call.prompt };
     let ending: Ending;
     try {
       asked.key = await limit.race(this.#settings.keys.keyFor(call.projectId));

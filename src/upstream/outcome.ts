@@ -21,6 +21,8 @@ export interface Asked {
   description: string;
   /** The key used, so that an echo of it can be masked. */
   key: string | undefined;
+  /** The prompt of a write, for the same reason. */
+  prompt?: string | undefined;
 }
 
 /** The job that a create made; throws one of the errors of a write. A 2xx without a usable job is unknown: one may exist. */
@@ -78,7 +80,9 @@ export function isRefusal(status: number): boolean {
 export const ANSWER_CLASSES = [
   '2xx',
   '3xx',
-  '4xx',
+  '401',
+  '403',
+  '4xx', // The others.
   '429',
   '5xx',
   'notSent', // No connection, or the request was not handed over whole.
@@ -91,7 +95,7 @@ export type AnswerClass = (typeof ANSWER_CLASSES)[number];
 
 /** The class of an ending; `isReadable` says whether the body of a 2xx was of use. */
 export function answerClass({ status, trouble, requestIsWhole }: Ending, isReadable: boolean): AnswerClass {
-  if (status === 429) return '429';
+  if (status === 401 || status === 403 || status === 429) return `${status}`;
   if (status !== undefined && status >= 300) return CLASS_OF_HUNDREDS[Math.floor(status / 100)] ?? 'malformed';
   if (isReadable) return '2xx';
   if (trouble === null) return 'malformed';
@@ -120,7 +124,7 @@ function writeError(ending: Ending, asked: Asked, notTaken: readonly number[]): 
 function rejected(ending: Ending, asked: Asked, status: number): RejectedError {
   const reason = `upstream answered ${status}`;
   // A body that broke off may end within an echo of the key, which could not be masked.
-  const text = ending.trouble ? '' : refusalText(ending.body, asked.key);
+  const text = ending.trouble ? '' : refusalText(ending.body, asked);
   return new RejectedError(message(reason, asked), status, text, reason);
 }
 

@@ -24,7 +24,8 @@ export async function connectTemporal(settings: TemporalSettings, log: Logger): 
     try {
       return await connectOnce(settings);
     } catch (error) {
-      if (isFinal(error, Date.now() - startedAt)) throw refused(settings, error);
+      const advice = adviceFor(error, Date.now() - startedAt);
+      if (advice !== undefined) throw refused(settings, advice, error);
       log.warn({ address, namespace, reason: reasonOf(error), nextTryInMs: waitMs }, 'Temporal is not there yet');
       await sleep(waitMs);
     }
@@ -62,20 +63,48 @@ async function withinLimit(connecting: Promise<NativeConnection>): Promise<Nativ
 }
 
 const NOT_FOUND = 5;
-const REFUSALS = new Set([3, 7, 16]); // INVALID_ARGUMENT, PERMISSION_DENIED, UNAUTHENTICATED
+const INVALID_ARGUMENT = 3;
+const PERMISSION_DENIED = 7;
+const UNAUTHENTICATED = 16;
 
-function isFinal(error: unknown, elapsedMs: number): boolean {
-  if (isGrpcServiceError(error)) {
-    return REFUSALS.has(error.code) || (error.code === NOT_FOUND && elapsedMs > NAMESPACE_GRACE_MS);
-  }
-  // The native client names an address or a certificate that it can't read only in the text.
-  return error instanceof TypeError || /PermissionDenied|Unauthenticated|ParseError/.test(reasonOf(error));
+/** What waiting can't mend, and what to do. The native client tells gRPC's codes and what TLS said in its text alone, in these words. */
+const REFUSALS: { codes: readonly number[]; words: RegExp; advice: string }[] = [
+  {
+    codes: [UNAUTHENTICATED],
+    words: /does not have valid authentication credentials/,
+    advice: 'the credentials are refused: check TEMPORAL_API_KEY or the client certificate',
+  },
+  {
+    codes: [PERMISSION_DENIED],
+    words: /does not have permission to execute/,
+    advice:
+      'the credentials have no rights here: check TEMPORAL_NAMESPACE and what TEMPORAL_API_KEY or the certificate may do',
+  },
+  {
+    codes: [],
+    words: /received fatal alert|AlertReceived\(/,
+    advice: 'the server refuses the TLS connection: check TEMPORAL_TLS_CLIENT_CERT_* and TEMPORAL_TLS_CLIENT_KEY_*',
+  },
+  {
+    codes: [],
+    words: /InvalidCertificate\(/,
+    advice: "the server's certificate is not trusted: check TEMPORAL_TLS_SERVER_CA_CERT_* and TEMPORAL_TLS_SERVER_NAME",
+  },
+  { codes: [INVALID_ARGUMENT], words: /ParseError/, advice: 'check the TEMPORAL_* settings' },
+];
+
+/** What to do where waiting won't help; undefined where it may. */
+function adviceFor(error: unknown, elapsedMs: number): string | undefined {
+  const code = isGrpcServiceError(error) ? error.code : undefined;
+  if (code === NOT_FOUND && elapsedMs > NAMESPACE_GRACE_MS) return 'check TEMPORAL_NAMESPACE';
+  if (error instanceof TypeError) return 'check the TEMPORAL_* settings';
+  const reason = code === undefined ? reasonOf(error) : '';
+  return REFUSALS.find(({ codes, words }) => codes.includes(code ?? -1) || words.test(reason))?.advice;
 }
 
-function refused({ address, namespace }: TemporalSettings, error: unknown): TemporalRefusedError {
-  return new TemporalRefusedError(`Temporal at ${address}, namespace ${namespace}: ${reasonOf(error)}`, {
-    cause: error,
-  });
+function refused({ address, namespace }: TemporalSettings, advice: string, error: unknown): TemporalRefusedError {
+  const text = `Temporal at ${address}, namespace ${namespace}: ${advice} (${reasonOf(error)})`;
+  return new TemporalRefusedError(text, { cause: error });
 }
 
 function reasonOf(error: unknown): string {

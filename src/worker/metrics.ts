@@ -1,58 +1,79 @@
 import type { MetricMeter } from '@temporalio/common';
-import type { Metrics } from '../metrics.js';
+import { AGENT_JOB_WORKFLOW } from '../contract.js';
+import { JOB_ENDS, JOBS_ENDED_METRIC } from '../job-ends.js';
+import { WRITE_OUTCOMES, type Metrics } from '../metrics.js';
+import { ANSWER_CLASSES } from '../upstream/outcome.js';
 
 const SETTLE_SECONDS = 'agent_jobs_write_settle_seconds';
+const UPSTREAM_SECONDS = 'agent_jobs_upstream_seconds';
+const END_SEEN_SECONDS = 'agent_jobs_end_seen_late_seconds';
 /** Upper bounds by metric, in seconds: from an answer at once to a write that a person had to settle. */
-export const histogramBuckets = { [SETTLE_SECONDS]: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300, 3_600, 86_400] };
+export const histogramBuckets = {
+  [SETTLE_SECONDS]: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300, 3_600, 86_400],
+  [UPSTREAM_SECONDS]: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20],
+  [END_SEEN_SECONDS]: [1, 2, 5, 10, 30, 60, 120, 300, 3_600],
+};
+
+const OPERATIONS = ['create', 'message', 'get', 'visitors'];
 
 /** Our figures on the SDK's meter. */
 export function createMetrics(meter: MetricMeter): Metrics {
-  const writes = meter.createCounter(
-    'agent_jobs_writes_total',
-    undefined,
-    'Sends of a create or a message, by outcome',
-  );
-  const settle = meter.createHistogram(
-    SETTLE_SECONDS,
-    'float',
-    's',
-    'From the moment a write was asked for to its fate',
-  );
-  const answers = meter.createCounter(
-    'agent_jobs_upstream_answers_total',
-    undefined,
-    'Answers of the upstream, by class',
-  );
-  const refused = meter.createCounter(
-    'agent_jobs_keys_refused_total',
-    undefined,
-    'Requests whose key was refused or missing',
-  );
-  const refusedKeys = meter.createGauge(
-    'agent_jobs_projects_with_refused_key',
-    'int',
-    undefined,
-    'Projects whose key is refused or missing',
-  );
-  const attention = meter.createGauge(
-    'agent_jobs_needs_attention',
-    'int',
-    undefined,
-    'Running jobs that wait for a person',
-  );
-  const dayAge = meter.createGauge(
+  const counter = (name: string, description: string) => meter.createCounter(name, undefined, description);
+  const gauge = (name: string, description: string, unit?: string) =>
+    meter.createGauge(name, unit === undefined ? 'int' : 'float', unit, description);
+  const seconds = (name: string, description: string) => meter.createHistogram(name, 'float', 's', description);
+
+  const writes = counter('agent_jobs_writes_total', 'Sends of a create or a message, by outcome');
+  const answers = counter('agent_jobs_upstream_answers_total', 'Answers of the upstream, by class');
+  const settle = seconds(SETTLE_SECONDS, 'From the moment a write was asked for to its fate');
+  const took = seconds(UPSTREAM_SECONDS, 'What a call of the upstream took');
+  const late = seconds(END_SEEN_SECONDS, 'How long ago, at most, a job had ended that a read found ended');
+  const attention = gauge('agent_jobs_needs_attention', 'Running jobs that wait for a person');
+  const open = gauge('agent_jobs_open', 'Running jobs, by phase');
+  const waiting = gauge('agent_jobs_waiting', 'Running jobs that wait, by reason');
+  const oldest = {
+    create: gauge('agent_jobs_oldest_create_age_seconds', 'Since the oldest job without an id was started', 's'),
+    inDoubt: gauge('agent_jobs_oldest_in_doubt_age_seconds', 'Since the oldest write is in doubt', 's'),
+  };
+  const counted = gauge('agent_jobs_last_count_timestamp_seconds', 'When the running jobs were last counted', 's');
+  const refused = counter('agent_jobs_keys_refused_total', 'Requests whose key was refused or missing');
+  const refusedKeys = gauge('agent_jobs_projects_with_refused_key', 'Projects whose key is refused or missing');
+  const dayAge = gauge(
     'agent_jobs_last_consistent_day_age_seconds',
-    'float',
-    's',
     'Since the end of the last day with a consistent export',
+    's',
   );
+
+  // Born at 0: a series that begins at 1 shows no increase.
+  for (const operation of ['create', 'message']) {
+    for (const outcome of WRITE_OUTCOMES) writes.add(0, { operation, outcome });
+  }
+  for (const operation of OPERATIONS) {
+    refused.add(0, { operation });
+    for (const answerClass of ANSWER_CLASSES) answers.add(0, { operation, class: answerClass });
+  }
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
-    writeSettled: (operation, seconds) => settle.record(Math.max(0, seconds), { operation }),
+    writeSettled: (operation, value) => settle.record(Math.max(0, value), { operation }),
     upstreamAnswered: (operation, answerClass) => answers.add(1, { operation, class: answerClass }),
     keyRefused: (operation) => refused.add(1, { operation }),
     refusedKeys: (projects) => refusedKeys.set(projects),
+    upstreamTook: (operation, value) => took.record(value, { operation }),
+    endSeen: (value) => late.record(Math.max(0, value)),
     needAttention: (jobs) => attention.set(jobs),
-    lastConsistentDayAge: (project, seconds) => dayAge.set(seconds, { project }),
+    openJobs: (phase, jobs) => open.set(jobs, { phase }),
+    waitingJobs: (reason, jobs) => waiting.set(jobs, { for: reason }),
+    oldest: (what, value) => oldest[what].set(Math.max(0, value)),
+    counted: () => counted.set(Date.now() / 1_000),
+    lastConsistentDayAge: (project, value) => dayAge.set(value, { project }),
   };
+}
+
+/** The workflows count the ends of jobs themselves, with the labels that the SDK gives a workflow's figures; these begin at 0, too. */
+export function bearJobEnds(
+  meter: MetricMeter,
+  { namespace, taskQueue }: { namespace: string; taskQueue: string },
+): void {
+  const ended = meter.createCounter(JOBS_ENDED_METRIC, undefined, 'Jobs that ended, by outcome');
+  for (const outcome of JOB_ENDS) ended.add(0, { namespace, taskQueue, workflowType: AGENT_JOB_WORKFLOW, outcome });
 }

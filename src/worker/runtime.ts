@@ -20,10 +20,18 @@ export async function installRuntime(log: Logger, metricsAddress: ListenAddress 
   }
   try {
     const prometheus = await prometheusOptions(metricsAddress);
-    Runtime.install({ ...base, telemetryOptions: { logging, metrics: { prometheus } } });
+    keepAlive(Runtime.install({ ...base, telemetryOptions: { logging, metrics: { prometheus } } }));
   } catch (error) {
     throw new Error(`METRICS_ADDRESS cannot be used: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+/**
+ * The SDK ends its runtime, exporter included, when the last native connection is gone, and so after each try that fails. It counts
+ * them in a field that its types call private; an entry of our own keeps the exporter there while the worker waits for Temporal.
+ */
+function keepAlive(runtime: Runtime): void {
+  (runtime as unknown as { backRefs: Set<object> }).backRefs.add({});
 }
 
 type PrometheusOptions = Extract<NonNullable<TelemetryOptions['metrics']>, { prometheus: unknown }>['prometheus'];

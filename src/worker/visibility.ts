@@ -1,10 +1,8 @@
 import type { NativeConnection } from '@temporalio/worker';
 import { SEARCH_ATTRIBUTE } from '../contract.js';
-import type { Metrics } from '../metrics.js';
 import type { Logger } from './logging.js';
 
 const CALL_LIMIT_MS = 10_000;
-const COUNT_EVERY_MS = 60_000;
 const INVALID_ARGUMENT = 3;
 
 /** Names the search attributes that the namespace does not know; a workflow that sets one makes no progress until it does. */
@@ -30,35 +28,23 @@ export async function warnOfMissingSearchAttributes(
   }
 }
 
-/** Counts the jobs that wait for a person once a minute, for the metric; returns what stops it. */
-export function countAttention(
-  connection: NativeConnection,
-  namespace: string,
-  metrics: Metrics,
-  log: Logger,
-): () => void {
-  const query = `${SEARCH_ATTRIBUTE.phase} = 'needsAttention' AND ExecutionStatus = 'Running'`;
-  const count = () =>
-    countWorkflows(connection, namespace, query).then(
-      (jobs) => metrics.needAttention(jobs),
-      (error: unknown) => log.debug({ error }, 'Could not count the jobs that need attention'),
-    );
-  void count();
-  const timer = setInterval(() => void count(), COUNT_EVERY_MS).unref();
-  return () => clearInterval(timer);
-}
-
 async function isKnown(connection: NativeConnection, namespace: string, name: string): Promise<boolean> {
   try {
     await countWorkflows(connection, namespace, `${name} = 'x'`);
     return true;
   } catch (error) {
-    if ((error as { code?: unknown }).code === INVALID_ARGUMENT) return false;
+    if (isUnknownAttribute(error)) return false;
     throw error;
   }
 }
 
-async function countWorkflows(connection: NativeConnection, namespace: string, query: string): Promise<number> {
+/** True where a query names a search attribute that the namespace does not know. */
+export function isUnknownAttribute(error: unknown): boolean {
+  return (error as { code?: unknown }).code === INVALID_ARGUMENT;
+}
+
+/** How many workflows a query finds. */
+export async function countWorkflows(connection: NativeConnection, namespace: string, query: string): Promise<number> {
   const { count } = await connection.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
     connection.workflowService.countWorkflowExecutions({ namespace, query }),
   );

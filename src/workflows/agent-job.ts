@@ -15,6 +15,7 @@ import { jobTitle } from '../job-title.js';
 import { Dashboard } from './dashboard.js';
 import type { CarriedFollowUps } from './follow-ups.js';
 import { JobRun } from './job-run.js';
+import { logEnd, logRefusal } from './job-log.js';
 import type { Ending, RunData } from './run-data.js';
 import { handleMessages } from './messages.js';
 import { Turn } from './turn.js';
@@ -53,6 +54,7 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     if (!ending) return makeContinueAsNewFunc<typeof agentJob>({ memo: dashboard.memo })(next());
     run.abandonRest();
     dashboard.refresh();
+    logEnd(run, ending);
     return conclude(run, ending);
   });
 }
@@ -135,6 +137,7 @@ function parse(input: unknown): JobSpec {
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     setHandler(jobStateQuery, () => refusedState(input));
+    logRefusal(input, error.message);
     throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
   }
 }

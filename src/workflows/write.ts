@@ -11,6 +11,7 @@ import { FAILURE, type UnknownOutcomeDetails, type UnknownOutcomePolicy } from '
 import { plainMarkdown } from '../markdown.js';
 import { keyWaitMs, NEXT_TURN_MS, notTakenWaitMs, resendWaitMs, spreadWaitMs, TURN_MS } from '../poll-plan.js';
 import { readWriteResult, STRANGE_RESULT } from './activity-results.js';
+import { logWrite } from './job-log.js';
 import type { JobRun } from './job-run.js';
 import type { Obstacle, WriteProgress } from './run-data.js';
 import type { Turn } from './turn.js';
@@ -72,7 +73,9 @@ async function settle(run: JobRun, turn: Turn): Promise<void> {
       const result = await send(run, turn, write);
       // In one step: nobody sees a write that is over and its outcome not known.
       run.isInFlight = false;
+      const { trouble } = run.data;
       apply(run, write, result);
+      logWrite(run, write, result, trouble);
     }
   }
 }

@@ -352,6 +352,30 @@ export const MUTANTS: Mutant[] = [
     test: 'test/worker/web-ui.test.ts',
     title: 'acts as nothing in a job’s summary',
   },
+  {
+    name: 'refused credentials taken for an outage',
+    file: 'src/worker/connection.ts',
+    find: 'words: /does not have valid authentication credentials/,',
+    replace: 'words: /Unauthenticated/,',
+    test: 'test/worker/worker-process.test.ts',
+    title: 'where its credentials are answered with status',
+  },
+  {
+    name: 'figures that are gone while Temporal is away',
+    file: 'src/worker/runtime.ts',
+    find: '.backRefs.add({});',
+    replace: '.backRefs.size;',
+    test: 'test/worker/worker-process.test.ts',
+    title: 'serves its figures from the start',
+  },
+  {
+    name: 'a counter of writes that is born at 1',
+    file: 'src/worker/metrics.ts',
+    find: 'writes.add(0, { operation, outcome });',
+    replace: 'void outcome;',
+    test: 'test/worker/metrics.test.ts',
+    title: 'no first increase is missed',
+  },
 ];
 
 /** The list as Markdown, for docs/guarantees.md. */

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { freePort } from '../../src/embedded/free-ports.js';
+import { LOCALHOST, startRefusingServer } from '../support/refusing-temporal.js';
 import { connectDevServer, startPrivateDevServer } from '../support/dev-server.js';
 import type { TestServer } from '../support/dev-server.js';
 import { startWorkerProcess, until } from '../support/worker-process.js';
@@ -83,6 +84,57 @@ describe('a worker process that cannot go on', () => {
   });
 });
 
+const UNAUTHENTICATED = 16;
+const PERMISSION_DENIED = 7;
+
+describe('a worker process that Temporal refuses', () => {
+  it.each([
+    { status: UNAUTHENTICATED, says: 'check TEMPORAL_API_KEY or the client certificate' },
+    { status: PERMISSION_DENIED, says: 'check TEMPORAL_NAMESPACE' },
+  ])('ends and says what to check where its credentials are answered with status $status', async ({ status, says }) => {
+    const refusing = await startRefusingServer(status);
+    const worker = start({
+      TEMPORAL_ADDRESS: `127.0.0.1:${refusing.port}`,
+      TEMPORAL_API_KEY: 'a-wrong-key',
+      TEMPORAL_TLS: 'false',
+    });
+    expect(await worker.ended).toBe(1);
+    expect(worker.output()).toContain(says);
+    expect(worker.output()).not.toContain('a-wrong-key');
+    expect(refusing.calls()).toBe(1);
+    refusing.close();
+  });
+
+  it('ends and names the client certificate where the server wants another', async () => {
+    const refusing = await startRefusingServer(0, LOCALHOST);
+    const worker = start({
+      TEMPORAL_ADDRESS: `localhost:${refusing.port}`,
+      TEMPORAL_TLS_SERVER_CA_CERT_DATA: LOCALHOST.ca,
+    });
+    expect(await worker.ended).toBe(1);
+    expect(worker.output()).toContain('TEMPORAL_TLS_CLIENT_CERT_');
+    refusing.close();
+  });
+
+  it('ends and names the authority where it does not trust the server', async () => {
+    const refusing = await startRefusingServer(0, LOCALHOST);
+    const worker = start({ TEMPORAL_ADDRESS: `localhost:${refusing.port}`, TEMPORAL_TLS: 'true' });
+    expect(await worker.ended).toBe(1);
+    expect(worker.output()).toContain('TEMPORAL_TLS_SERVER_CA_CERT_');
+    refusing.close();
+  });
+
+  it('waits where the server is only not available', async () => {
+    const UNAVAILABLE = 14;
+    const away = await startRefusingServer(UNAVAILABLE);
+    const worker = start({ TEMPORAL_ADDRESS: `127.0.0.1:${away.port}` });
+    await worker.wrote('Temporal is not there yet');
+    worker.signal('SIGTERM');
+    expect(await worker.ended).toBe(0);
+    away.close();
+  });
+});
+
 describe('a worker process and its server', () => {
   it(
     'waits for a server that comes later, loses readiness with it, and gets it back',
@@ -128,6 +180,17 @@ describe('a worker process and its server', () => {
         .find((line) => line.includes('The worker runs')),
     ).toContain('"confirmWritesBefore":"2026-01-01T12:00:00.000Z"');
     expect((await get(healthPort, '/readyz')).body).toContain('"confirmWritesBefore":"2026-01-01T12:00:00.000Z"');
+  });
+
+  it('serves its figures from the start, while it waits for the server', async () => {
+    const temporalPort = await freePort();
+    const metricsPort = await freePort(undefined, [temporalPort]);
+    const worker = start({
+      TEMPORAL_ADDRESS: `127.0.0.1:${temporalPort}`,
+      METRICS_ADDRESS: `127.0.0.1:${metricsPort}`,
+    });
+    await worker.wrote('"nextTryInMs":1000');
+    expect(await get(metricsPort, '/metrics')).toMatchObject({ status: 200 });
   });
 
   it('ends at once on SIGTERM while it waits for the server', async () => {

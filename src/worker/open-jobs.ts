@@ -1,0 +1,124 @@
+/** What Temporal knows of the running jobs of the namespace, for the figures: a fixed number of bounded calls a minute. */
+import { Client } from '@temporalio/client';
+import type { NativeConnection } from '@temporalio/worker';
+import { AGENT_JOB_WORKFLOW, jobStateQuery, SEARCH_ATTRIBUTE, type Phase } from '../contract.js';
+import type { Metrics } from '../metrics.js';
+import type { Logger } from './logging.js';
+import { countWorkflows, isUnknownAttribute } from './visibility.js';
+
+const PHASES: Phase[] = ['creating', 'watching', 'sending', 'needsAttention', 'lingering'];
+/** Values of the search attribute that tells what a job waits for; a namespace may not have it yet. */
+const WAITING_FOR = { name: 'AgentJobWaitingFor', values: ['turn', 'rateLimit', 'upstream', 'key', 'person'] };
+const COUNT_EVERY_MS = 60_000;
+const QUERY_LIMIT_MS = 5_000;
+/** Jobs in doubt that are asked since when they are; where there are more, the age is at least what is shown. */
+const MOST_ASKED = 50;
+const MOST_ASKED_AT_ONCE = 10;
+/** Halvings between two powers of two: the age is exact to a sixteenth. */
+const HALVINGS = 4;
+const LONGEST_AGE_S = 2 ** 28;
+
+const RUNNING = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ExecutionStatus = 'Running'`;
+
+/** Counts once a minute; returns what stops it. */
+export function watchOpenJobs(
+  connection: NativeConnection,
+  namespace: string,
+  metrics: Metrics,
+  log: Logger,
+): () => void {
+  const jobs = new OpenJobs(connection, namespace, metrics);
+  const count = () =>
+    jobs.count().catch((error: unknown) => log.warn({ error }, 'Could not count the running jobs, for the figures'));
+  void count();
+  const timer = setInterval(() => void count(), COUNT_EVERY_MS).unref();
+  return () => clearInterval(timer);
+}
+
+class OpenJobs {
+  readonly #connection: NativeConnection;
+  readonly #namespace: string;
+  readonly #metrics: Metrics;
+  readonly #client: Client;
+
+  constructor(connection: NativeConnection, namespace: string, metrics: Metrics) {
+    this.#connection = connection;
+    this.#namespace = namespace;
+    this.#metrics = metrics;
+    this.#client = new Client({ connection, namespace });
+  }
+
+  async count(): Promise<void> {
+    const byPhase = new Map<string, number>();
+    for (const phase of PHASES) {
+      const jobs = await this.#countOf(phaseIs(phase));
+      byPhase.set(phase, jobs);
+      this.#metrics.openJobs(phase, jobs);
+    }
+    this.#metrics.needAttention(byPhase.get('needsAttention') ?? 0);
+    await this.#countWaiting();
+    this.#metrics.oldest('create', byPhase.get('creating') ? await this.#oldestCreate() : 0);
+    this.#metrics.oldest('inDoubt', byPhase.get('needsAttention') ? await this.#oldestInDoubt() : 0);
+    this.#metrics.counted();
+  }
+
+  /** Nothing where the namespace does not know the attribute yet. */
+  async #countWaiting(): Promise<void> {
+    try {
+      for (const reason of WAITING_FOR.values) {
+        const jobs = await this.#countOf(`${WAITING_FOR.name} = '${reason}'`);
+        this.#metrics.waitingJobs(reason, jobs);
+      }
+    } catch (error) {
+      if (!isUnknownAttribute(error)) throw error;
+    }
+  }
+
+  /** Seconds, found by counting those that are older: a list comes newest first, however long it is. */
+  async #oldestCreate(): Promise<number> {
+    const now = Date.now();
+    const isAnyOlder = async (seconds: number) =>
+      (await this.#countOf(
+        `${phaseIs('creating')} AND StartTime <= '${new Date(now - seconds * 1_000).toISOString()}'`,
+      )) > 0;
+    let above = 1;
+    while (above < LONGEST_AGE_S && (await isAnyOlder(above))) above *= 2;
+    let age = above / 2;
+    for (let step = above / 4, halving = 0; halving < HALVINGS; step /= 2, halving++) {
+      if (await isAnyOlder(age + step)) age += step;
+    }
+    return age;
+  }
+
+  async #oldestInDoubt(): Promise<number> {
+    const ids: string[] = [];
+    for await (const { workflowId } of this.#client.workflow.list({
+      query: `${RUNNING} AND ${phaseIs('needsAttention')}`,
+    })) {
+      ids.push(workflowId);
+      if (ids.length === MOST_ASKED) break;
+    }
+    let oldest = 0;
+    for (let i = 0; i < ids.length; i += MOST_ASKED_AT_ONCE) {
+      const ages = await Promise.all(ids.slice(i, i + MOST_ASKED_AT_ONCE).map((id) => this.#ageInDoubt(id)));
+      oldest = Math.max(oldest, ...ages);
+    }
+    return oldest;
+  }
+
+  /** 0 where it can't be read: a worker that is busy must not stop the count. */
+  async #ageInDoubt(workflowId: string): Promise<number> {
+    const state = await this.#client
+      .withDeadline(Date.now() + QUERY_LIMIT_MS, () => this.#client.workflow.getHandle(workflowId).query(jobStateQuery))
+      .catch(() => null);
+    return state?.unknown ? (Date.now() - Date.parse(state.unknown.since)) / 1_000 : 0;
+  }
+
+  #countOf(condition: string): Promise<number> {
+    return countWorkflows(this.#connection, this.#namespace, `${RUNNING} AND ${condition}`);
+  }
+}
+
+function phaseIs(phase: string): string {
+  return `${SEARCH_ATTRIBUTE.phase} = '${phase}'`;
+}

@@ -1,0 +1,43 @@
+import { readFileSync } from 'node:fs';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { MetricMeter } from '@temporalio/common';
+
+const SAMPLE_EVERY_MS = 5_000;
+
+/** Figures of this process under the names that other Node programs use; returns what stops them. */
+export function watchProcess(meter: MetricMeter): () => void {
+  const bytes = (name: string, description: string) => meter.createGauge(name, 'int', 'By', description);
+  const resident = bytes('process_resident_memory_bytes', 'Resident memory, all threads');
+  const heapUsed = bytes('nodejs_heap_size_used_bytes', 'Used heap of the main thread');
+  const heapTotal = bytes('nodejs_heap_size_total_bytes', 'Heap of the main thread');
+  const external = bytes('nodejs_external_memory_bytes', 'Memory outside of the heap, such as buffers');
+  const lag = meter.createGauge('nodejs_eventloop_lag_p99_seconds', 'float', 's', 'Of the last 5 seconds');
+  const cpu = meter.createGauge('process_cpu_seconds', 'float', 's', 'CPU time used so far, all threads');
+  const startedAt = Date.now() / 1_000 - process.uptime();
+  meter.createGauge('process_start_time_seconds', 'float', 's', 'When the process started').set(startedAt);
+  meter
+    .createGauge('agent_jobs_build_info', 'int', undefined, 'Always 1: the release and what it runs on')
+    .set(1, { version: readVersion(), node: process.version });
+
+  const delay = monitorEventLoopDelay();
+  delay.enable();
+  const sample = () => {
+    const memory = process.memoryUsage();
+    resident.set(memory.rss);
+    heapUsed.set(memory.heapUsed);
+    heapTotal.set(memory.heapTotal);
+    external.set(memory.external);
+    const { user, system } = process.cpuUsage();
+    cpu.set((user + system) / 1e6);
+    lag.set(delay.count === 0 ? 0 : delay.percentile(99) / 1e9);
+    delay.reset();
+  };
+  sample();
+  const timer = setInterval(sample, SAMPLE_EVERY_MS).unref();
+  return () => clearInterval(timer);
+}
+
+function readVersion(): string {
+  const file = new URL('../../package.json', import.meta.url);
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
+}

@@ -1,0 +1,166 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { AGENT_JOB_WORKFLOW, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
+import { freePort } from '../../src/embedded/free-ports.js';
+import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
+import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
+
+let own: Awaited<ReturnType<typeof startPrivateDevServer>>;
+let server: TestServer;
+let sandbox: Sandbox;
+let worker: WorkerProcess;
+let port: number;
+
+beforeAll(async () => {
+  own = await startPrivateDevServer();
+  server = await connectTo(own);
+}, 120_000);
+afterAll(async () => {
+  await server.close();
+  await own.stop();
+});
+afterEach(async () => {
+  await worker.kill();
+  await sandbox.close();
+});
+
+async function startWorker(): Promise<void> {
+  sandbox = await startSandbox({ script: { activeMs: 500 } });
+  port = await freePort();
+  worker = startWorkerProcess({
+    UPSTREAM_BASE_URL: sandbox.url,
+    ADMIN_API_KEY: sandbox.apiKey,
+    TEMPORAL_ADDRESS: server.address,
+    AGENT_JOBS_TASK_QUEUE: server.taskQueue,
+    METRICS_ADDRESS: `127.0.0.1:${port}`,
+  });
+  await worker.wrote('The worker runs');
+}
+
+function startJob(projectId: string, options: Partial<AgentJobInput> = {}) {
+  return server.client.workflow.start(AGENT_JOB_WORKFLOW, {
+    workflowId: `agent-job/${projectId}/metrics`,
+    taskQueue: server.taskQueue,
+    args: [{ projectId, prompt: 'Say hello', polling: { min: 1_000, max: 1_000 }, ...options }],
+  });
+}
+
+type Series = Map<string, number>;
+
+/** Each series by its name and those of its labels that are ours, in order. */
+async function figures(): Promise<Series> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const series: Series = new Map();
+  for (const line of text.split('\n').filter((each) => each && !each.startsWith('#'))) {
+    const [, name, labels = '', value] = /^(\w+)(?:\{(.*)\})? (\S+)/.exec(line)!;
+    const known = labels
+      .split(/,(?=\w+=)/)
+      .filter((label) => !/^(namespace|task_?[qQ]ueue|workflow_?[tT]ype)=/.test(label));
+    const key = [name, ...known.filter(Boolean).toSorted()].join(' ');
+    if (series.has(key) && name!.startsWith('agent_jobs_')) throw new Error(`${key} is there twice:\n${text}`);
+    series.set(key, Number(value));
+  }
+  return series;
+}
+
+async function figure(name: string, isRight: (value: number) => boolean): Promise<void> {
+  const holds = async () => isRight((await figures()).get(name) ?? NaN);
+  await until(holds, `${name} to be right`, () => worker.output(), 90_000);
+}
+
+describe('the figures of a worker', { timeout: 240_000 }, () => {
+  it('are all there before anything happens, the counters at 0: no first increase is missed', async () => {
+    await startWorker();
+    const atFirst = await figures();
+    for (const operation of ['create', 'message']) {
+      for (const outcome of ['taken', 'rejected', 'notTaken', 'notSent', 'unknown']) {
+        expect(atFirst.get(`agent_jobs_writes_total operation="${operation}" outcome="${outcome}"`)).toBe(0);
+      }
+    }
+    for (const answer of ['2xx', '401', '403', '4xx', '429', '5xx', 'timeout', 'reset', 'notSent', 'malformed']) {
+      expect(atFirst.get(`agent_jobs_upstream_answers_total class="${answer}" operation="create"`)).toBe(0);
+    }
+    for (const outcome of [
+      'completed',
+      'timedOut',
+      'lost',
+      'abandoned',
+      'Canceled',
+      'CreateRejected',
+      'UnknownOutcome',
+    ]) {
+      expect(atFirst.get(`agent_jobs_ended_total outcome="${outcome}"`)).toBe(0);
+    }
+    expect(atFirst.get('process_start_time_seconds')).toBeCloseTo(Date.now() / 1_000, -2);
+    expect(atFirst.get('process_resident_memory_bytes')).toBeGreaterThan(10_000_000);
+    expect([...atFirst.keys()].join('\n')).toMatch(/^agent_jobs_build_info node="v\d.*" version="\d/m);
+    await figure('agent_jobs_needs_attention', (jobs) => jobs === 0);
+    for (const phase of ['creating', 'watching', 'sending', 'needsAttention', 'lingering']) {
+      await figure(`agent_jobs_open phase="${phase}"`, (jobs) => jobs === 0);
+    }
+    await figure('agent_jobs_oldest_in_doubt_age_seconds', (age) => age === 0);
+    await figure('agent_jobs_last_count_timestamp_seconds', (at) => Math.abs(at - Date.now() / 1_000) < 120);
+  });
+
+  it('tell what the upstream answered and took, how jobs ended, and how late an end was seen at most', async () => {
+    await startWorker();
+    for (const [projectId, status] of [
+      ['refused', 401],
+      ['forbidden', 403],
+    ] as const) {
+      await sandbox.addFault({
+        kind: 'status',
+        operation: 'create',
+        projectId,
+        status,
+        count: 100,
+        body: { error: 'no' },
+      });
+    }
+    await startJob('good').then((job) => job.result());
+    await startJob('forbidden')
+      .then((job) => job.result())
+      .catch(() => {});
+    const refused = await startJob('refused');
+    await figure('agent_jobs_upstream_answers_total class="401" operation="create"', (n) => n >= 1);
+    await figure('agent_jobs_upstream_answers_total class="403" operation="create"', (n) => n >= 1);
+    await figure('agent_jobs_ended_total outcome="completed"', (n) => n === 1);
+    await figure('agent_jobs_ended_total outcome="CreateRejected"', (n) => n >= 1);
+    await figure('agent_jobs_upstream_seconds_count operation="create"', (n) => n >= 3);
+    await figure('agent_jobs_upstream_seconds_count operation="get"', (n) => n >= 1);
+    await figure('agent_jobs_end_seen_late_seconds_count', (n) => n === 1);
+    await figure('agent_jobs_end_seen_late_seconds_bucket le="2"', (n) => n === 1);
+    await refused.terminate().catch(() => {});
+  });
+
+  it('count the running jobs by phase, and tell the age of the oldest write in doubt and of the oldest create', async () => {
+    sandbox = await startSandbox({ script: { activeMs: 3_600_000 } });
+    const { url, apiKey } = sandbox;
+    port = await freePort();
+    const env = { UPSTREAM_BASE_URL: url, ADMIN_API_KEY: apiKey, TEMPORAL_ADDRESS: server.address };
+    const taskQueue = { AGENT_JOBS_TASK_QUEUE: server.taskQueue };
+    await sandbox.addFault({ kind: 'status', operation: 'create', projectId: 'in-doubt', status: 500 });
+    await sandbox.addFault({ kind: 'status', operation: 'create', projectId: 'throttled', status: 429, count: 100 });
+    worker = startWorkerProcess({ ...env, ...taskQueue });
+    await worker.wrote('The worker runs');
+    const jobs = await Promise.all(['in-doubt', 'throttled', 'watched'].map((projectId) => startJob(projectId)));
+    await worker.wrote('A write is in doubt');
+    await until(
+      async () => (await sandbox.creates({ projectId: 'watched' })).length === 1,
+      'the create',
+      worker.output,
+    );
+    await until(async () => worker.output().includes('A write waits'), 'the throttled one', worker.output);
+    await worker.kill();
+    worker = startWorkerProcess({ ...env, ...taskQueue, METRICS_ADDRESS: `127.0.0.1:${port}` });
+    await worker.wrote('The worker runs');
+    await figure('agent_jobs_open phase="needsAttention"', (n) => n === 1);
+    await figure('agent_jobs_needs_attention', (n) => n === 1);
+    await figure('agent_jobs_open phase="watching"', (n) => n === 1);
+    await figure('agent_jobs_open phase="creating"', (n) => n === 1);
+    await figure('agent_jobs_oldest_create_age_seconds', (age) => age > 0 && age < 600);
+    await figure('agent_jobs_oldest_in_doubt_age_seconds', (age) => age > 0 && age < 600);
+    await jobs[0]!.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'abandon' }] });
+    for (const job of jobs) await job.terminate().catch(() => {});
+  });
+});
