@@ -184,17 +184,21 @@ function failAsUnknown(run: JobRun, write: WriteProgress, reason: string): void 
   }
 }
 
-/** A durable timer; the deadline ends it for a create, the watch sees to it for a follow-up. */
+/** A durable timer, which ends early where the write's time is over. */
 async function waitToSend(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
-  const { data } = run;
-  const wakeAt = Math.min(write.notBefore, expiresAt(run, write));
-  await turn.until(turn.isOver, wakeAt - Date.now(), `Send again: ${data.trouble ?? 'not taken'}`.slice(0, 150));
-  if (write.notBefore > Date.now() && Date.now() >= expiresAt(run, write)) data.hasExpired = true;
+  const endsAt = waitEndsAt(run, write);
+  const summary = `Send again: ${run.data.trouble ?? 'not taken'}`.slice(0, 150);
+  await turn.until(turn.isOver, Math.min(write.notBefore, endsAt) - Date.now(), summary);
+  if (write.notBefore > Date.now() && Date.now() >= endsAt) waitedTooLong(run);
 }
 
-/** When a write that is not in flight is given up here; the watch sees to the deadline of a follow-up. */
-function expiresAt({ data }: JobRun, write: WriteProgress): number {
+/** The deadline ends the wait of a create; the watch sees to it for a follow-up. */
+function waitEndsAt({ data }: JobRun, write: WriteProgress): number {
   return write.kind === 'create' && write.unknownSends === 0 ? data.deadlineAt : Infinity;
+}
+
+function waitedTooLong(run: JobRun): void {
+  run.data.hasExpired = true;
 }
 
 /** Others of the project may wait too: a worker tells whose turn it is. */
@@ -204,9 +208,10 @@ function needsTurn({ wait, turnUntil = 0 }: WriteProgress): boolean {
 
 /** The write's prompt stays out of this wait, and so does its fence: whatever ends it, nothing was sent. */
 async function waitForTurn(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
-  const leftMs = expiresAt(run, write) - Date.now();
+  const endsAt = waitEndsAt(run, write);
+  const leftMs = endsAt - Date.now();
   if (leftMs > 0 && (await hasTurn(run, turn, write, leftMs))) write.turnUntil = Date.now() + TURN_MS;
-  else if (Date.now() >= expiresAt(run, write)) run.data.hasExpired = true;
+  else if (Date.now() >= endsAt) waitedTooLong(run);
 }
 
 async function hasTurn({ spec, data }: JobRun, turn: Turn, write: WriteProgress, forMs: number): Promise<boolean> {
