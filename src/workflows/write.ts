@@ -236,9 +236,10 @@ function needsTurn({ wait, turnUntil = 0 }: WriteProgress): boolean {
 
 /** The write's prompt stays out of this wait, and so does its fence: whatever ends it, nothing was sent. */
 async function waitForTurn(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
-  const leftMs = expiresAt(run, write) - Date.now();
+  const endsAt = expiresAt(run, write);
+  const leftMs = endsAt - Date.now();
   if (leftMs > 0 && (await hasTurn(run, turn, write, leftMs))) write.turnUntil = Date.now() + TURN_MS;
-  else if (Date.now() >= expiresAt(run, write)) expire(run, write);
+  else if (Date.now() >= endsAt) expire(run, write);
 }
 
 async function hasTurn({ spec, data }: JobRun, turn: Turn, write: WriteProgress, forMs: number): Promise<boolean> {
