@@ -128,5 +128,6 @@ function startStopwatch(): () => number {
 }
 
 function clocks(): number[] {
+  // The boot clock is told in steps of 10 ms on Linux.
   return [performance.now(), uptime() * 1_000, Date.now()];
 }

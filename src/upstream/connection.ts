@@ -73,13 +73,7 @@ export class Connection {
   /** TLS is laid over a TCP socket of our own: one that TLS has made can't be reset. */
   readonly #connect: buildConnector.connector = (options, callback) => {
     if (options.protocol !== 'https:') return this.#track(this.#connector(options, callback) as unknown as Socket);
-    const { hostname: host, port, localAddress } = options;
-    const socket = connectTcp({
-      host,
-      port: Number(port) || 443,
-      noDelay: true,
-      ...(localAddress && { localAddress }),
-    });
+    const socket = connectTcp({ host: options.hostname, port: Number(options.port) || 443, noDelay: true });
     this.#track(socket);
     const onError = (error: Error) => callback(error, null);
     socket.once('error', onError);
