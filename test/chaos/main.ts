@@ -7,6 +7,7 @@ import { findDevServer } from '../../src/embedded/dev-server-program.js';
 import { runChaos, type ChaosOptions } from './chaos-run.js';
 import { runClientWrites } from './client-writes.js';
 import { everyFault, faultsSpreadOverMoments } from './faults.js';
+import { addPiece, nextSeed, readPieces, sumOfPieces } from './pieces.js';
 import { formatClientWrites, formatReport } from './report.js';
 import { connectCommandedTemporal, startFileTemporal, type KillableTemporal } from './temporal-server.js';
 
@@ -22,6 +23,7 @@ const USAGE = `Usage: npm run chaos -- [options]
   --strike-within N      each worker process is struck from within at one of its first N writes, default 60
   --writes N             faults only: about so many writes, all under policy ask, nobody is killed
   --client               with --writes: through the upstream client alone, without Temporal
+  --pieces FILE          with --client: goes on where the pieces in FILE end, adds one under the next seed, and shows their sum
   --pg                   a server that runs already, such as one on PostgreSQL:
   --temporal ADDRESS       its host:port
   --temporal-kill CMD      a shell command that kills it with SIGKILL
@@ -38,6 +40,7 @@ const OPTIONS = {
   'strike-within': { type: 'string', default: '60' },
   writes: { type: 'string' },
   client: { type: 'boolean' },
+  pieces: { type: 'string' },
   pg: { type: 'boolean' },
   temporal: { type: 'string' },
   'temporal-kill': { type: 'string' },
@@ -52,8 +55,10 @@ const CALM_MS = 15 * 60_000;
 /** One create and this many follow-ups less one: few workflows, many writes. */
 const WRITES_PER_JOB = 25;
 
-function chaosOptions(values: Values): ChaosOptions {
-  const seed = values.seed === undefined ? Math.floor(Math.random() * 1_000_000) : Number(values.seed);
+function chaosOptions(
+  values: Values,
+  seed = toNumber(values.seed) ?? Math.floor(Math.random() * 1_000_000),
+): ChaosOptions {
   const isWritesOnly = values.writes !== undefined;
   const disturbEveryMs = Number(values['disturb-every']) * 1_000;
   return {
@@ -85,18 +90,30 @@ async function startTemporal(values: Values): Promise<KillableTemporal> {
   return startFileTemporal(await findDevServer({ env: process.env, onProgress: console.error }), folder);
 }
 
-async function clientWrites(options: ChaosOptions, writes: number): Promise<void> {
-  options.say(`seed ${options.seed}`);
-  const report = await runClientWrites({ ...options, writes, writesPerJob: WRITES_PER_JOB });
+async function clientWrites(values: Values): Promise<void> {
+  const pieces = values.pieces === undefined ? [] : readPieces(values.pieces);
+  const before = sumOfPieces(pieces).writes;
+  const options = chaosOptions(
+    values,
+    values.pieces === undefined ? undefined : nextSeed(pieces, toNumber(values.seed)),
+  );
+  const writes = Number(values.writes) - before;
+  options.say(`seed ${options.seed}, ${writes} writes after ${before} of ${pieces.length} pieces`);
+  let report = await runClientWrites({ ...options, writes, writesPerJob: WRITES_PER_JOB });
   console.log(formatClientWrites(report));
+  if (values.pieces !== undefined) {
+    addPiece(values.pieces, { ...report, seed: options.seed });
+    report = sumOfPieces(readPieces(values.pieces));
+    console.log(`\nAll ${pieces.length + 1} pieces:\n${formatClientWrites(report)}`);
+  }
   if (report.doubled.length + report.lost.length > 0) process.exitCode = 1;
 }
 
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: OPTIONS });
   if (values.help) return console.log(USAGE);
+  if (values.client) return clientWrites(values);
   const options = chaosOptions(values);
-  if (values.client) return clientWrites(options, Number(values.writes));
   const temporal = await startTemporal(values);
   try {
     const report = await runChaos(temporal, options);
