@@ -148,6 +148,10 @@ function apply(run: JobRun, write: WriteProgress, result: SendResult): void {
       write.wait = null;
       write.askedIn = result.askedIn ?? null;
       return unknown(run, write, result);
+    default:
+      // A kind that nobody treats would be sent again, at once and for ever.
+      result satisfies never;
+      return run.becomeUnknown(STRANGE_RESULT);
   }
 }
 
