@@ -27,7 +27,7 @@ async function npmConfig(name: string): Promise<string> {
 async function emptyHome(): Promise<NodeJS.ProcessEnv> {
   const home = join(folder, 'home');
   await mkdir(home);
-  const { XDG_CACHE_HOME: _, NODE_ENV: __, ...env } = process.env;
+  const { XDG_CACHE_HOME: _, XDG_STATE_HOME: __, NODE_ENV: ___, ...env } = process.env;
   const { stdout: pipCache } = await run('python3', ['-m', 'pip', 'cache', 'dir']).catch(() => ({ stdout: '' }));
   return {
     ...env,
