@@ -80,7 +80,7 @@ export async function readFoundManifest(store: SnapshotStore, found: FoundSnapsh
 }
 
 /** The window that a key belongs to, in whatever folder of it; null where it lies in none that an export would make. */
-function toWindow(key: string): Omit<FoundSnapshot, 'keys'> | null {
+export function toWindow(key: string): Omit<FoundSnapshot, 'keys'> | null {
   const [folder, encoded = '', dateFrom = '', dateTo = ''] = WINDOW.exec(key) ?? [];
   if (folder === undefined || !isDate(dateFrom) || !isDate(dateTo) || dateTo <= dateFrom) return null;
   const projectId = decoded(encoded);

@@ -2,9 +2,8 @@
 import type { Drift, DriftKind, VisitorTotals } from '../contract.js';
 import { isSameTotals, type PassCheckpoint } from '../pass-checkpoint.js';
 import type { VisitorPage } from '../upstream/upstream.js';
-import { ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
+import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
 import type { PathHash, PathSet } from './path-set.js';
-import { COUNTS } from './row-batch.js';
 
 /** Takes the rows that a pass keeps, in order. */
 export interface KeptRows {
@@ -114,19 +113,11 @@ export class Pass {
       const hash = pathHash(this.#state.pathKey, row.path);
       if (this.#paths.add(hash)) {
         this.#digest.add(row);
-        this.#sum(row);
+        addTo(this.#state, row);
         kept.add(row, hash);
       } else {
         this.#drifted('repeatedPath', this.#state.offset + i);
       }
-    }
-  }
-
-  #sum(row: VisitorRow): void {
-    const { rowSums, rowMaxima } = this.#state;
-    for (const count of COUNTS) {
-      rowSums[count] = Math.min(rowSums[count] + row[count], Number.MAX_SAFE_INTEGER);
-      rowMaxima[count] = Math.max(rowMaxima[count], row[count]);
     }
   }
 

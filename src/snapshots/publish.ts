@@ -8,6 +8,7 @@ import { isProvisional } from '../export-window.js';
 import type { Doubt, PassCheckpoint } from '../pass-checkpoint.js';
 import {
   PARQUET_NAME,
+  STAGING,
   chunkKey,
   manifestKey,
   parquetKey,
@@ -15,7 +16,7 @@ import {
   snapshotFolder,
   stagingFolder,
 } from './layout.js';
-import { neighboursOf } from './catalog.js';
+import { neighboursOf, toWindow } from './catalog.js';
 import { encodeManifest, parseManifest, readManifest, receiptOf, snapshotId } from './manifest.js';
 import { joinParquet } from './parquet.js';
 import { doubtsOf, hasLostMost } from './plausibility.js';
@@ -156,6 +157,16 @@ export async function sweepStaging(store: SnapshotStore, range: VisitorExportRan
   await sweepSupersededParts(store, range);
   // Not every account may list uploads, and they are never visible.
   await store.removeUnfinished(snapshotFolder(range)).catch(() => {});
+}
+
+/** The windows that have work in progress, of whatever run. */
+export async function stagedWindows(store: SnapshotStore): Promise<VisitorExportRange[]> {
+  const windows = new Map<string, VisitorExportRange>();
+  for await (const key of store.list(STAGING)) {
+    const window = toWindow(key.slice(STAGING.length + 1));
+    if (window) windows.set(window.folder, window);
+  }
+  return [...windows.values()].map(({ projectId, dateFrom, dateTo }) => ({ projectId, dateFrom, dateTo }));
 }
 
 /** Rows to expect: those of the window's kept snapshot, else of the snapshot that ends where the window begins; null where neither is. */

@@ -35,11 +35,22 @@ export function createMetrics(meter: MetricMeter): Metrics {
     's',
     'Since the end of the last day with a consistent export',
   );
+  const gaps = meter.createGauge(
+    'agent_jobs_export_gap_days',
+    'float',
+    undefined,
+    'Days of the last 28 that no night has exported well',
+  );
+  const pollers = meter.createGauge('agent_jobs_export_pollers', 'int', undefined, 'Workers that ask for exports');
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
     writeSettled: (operation, seconds) => settle.record(Math.max(0, seconds), { operation }),
     upstreamAnswered: (operation, answerClass) => answers.add(1, { operation, class: answerClass }),
     needAttention: (jobs) => attention.set(jobs),
     lastConsistentDayAge: (project, seconds) => dayAge.set(seconds, { project }),
+    exportGaps: (project, days) => gaps.set(days, { project }),
+    // The SDK's meter forgets no series: one without a number raises no alert.
+    exportsRemoved: (project) => [dayAge, gaps].forEach((gauge) => gauge.set(Number.NaN, { project })),
+    exportPollers: (count) => pollers.set(count),
   };
 }

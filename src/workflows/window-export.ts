@@ -10,6 +10,7 @@ import {
 import { ApplicationFailure } from '@temporalio/common';
 import type { ReadChunkResult } from '../activities/visitor-export.js';
 import {
+  exportTaskQueue,
   FAILURE,
   visitorExportProgressQuery,
   type DriftKind,
@@ -75,8 +76,12 @@ class WindowWriter {
   async run(goOn: (data: WindowRun) => Promise<never>): Promise<WindowResult> {
     const data = this.#data;
     if (this.#isNew) {
+      // Without one the first activity waits for ever, and nothing else would say so.
+      data.trouble = `no worker of the exports has begun yet (task queue ${exportTaskQueue(workflowInfo().taskQueue)})`;
+      this.#show();
       const { expectedRows } = await this.#patiently(() => this.#activities.prepareWindow({ range: this.#range }));
       data.expectedRows = expectedRows;
+      data.trouble = null;
     }
     for (;;) {
       await this.#waitTurn();
