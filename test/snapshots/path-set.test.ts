@@ -83,6 +83,11 @@ test('page paths that somebody chose by their hashes are read like any others, a
   expect([kept.length, pass.drift?.kind]).toEqual([chosen.length, 'overlap']);
 });
 
+test('paths chosen by their unkeyed hashes fall anywhere under a key', () => {
+  const highs = craftedPaths(64).map((path) => pathHash('any key', path).high);
+  expect(Math.min(...highs)).toBeLessThan(2 ** 31);
+});
+
 test('each pass has a key of its own, which lasts while its rows do', () => {
   const [one, two] = [new Pass(NEW_PASS, new PathSet()), new Pass(NEW_PASS, new PathSet())].map((pass) =>
     pass.checkpoint(),
