@@ -281,9 +281,10 @@ export interface VisitorTotals {
   total: number;
 }
 
-export type DriftKind = 'overlap' | 'totals' | 'repeatedPath' | 'firstPage' | 'noProgress' | 'order';
+export type DriftKind =
+  'overlap' | 'totals' | 'repeatedPath' | 'firstPage' | 'noProgress' | 'order' | 'impossible' | 'shrunk';
 
-/** Where a pass over the pages saw the data move. */
+/** Where a pass over the pages saw the data move, or contradict themselves. */
 export interface Drift {
   kind: DriftKind;
   offset: number;
@@ -345,4 +346,13 @@ export interface SnapshotManifest {
   rounded?: boolean;
   exportedAt: string;
   files: { name: string; rows: number; bytes: number; sha256: string }[];
+  /** Of each count, the sum over all rows and the largest of them: what the totals are held against. */
+  rowSums?: VisitorTotals;
+  rowMaxima?: VisitorTotals;
+  /** The first run id of the workflow that wrote the manifest. */
+  run?: string;
+  /** When another snapshot took its place: only under `superseded/`. */
+  supersededAt?: string;
+  /** SHA-256 of all other fields. */
+  checksum?: string;
 }

@@ -55,6 +55,16 @@ export function plusDays(date: string, days: number): string {
   return dateOf(Date.parse(`${date}T00:00:00Z`) + days * DAY_MS);
 }
 
+/** Whether a window that was read at a moment may not have been over everywhere. */
+export function isProvisional(time: number, dateTo: string): boolean {
+  return time < finalAt(dateTo);
+}
+
+/** When the last time zone's day ends, in milliseconds since 1970. */
+export function finalAt(dateTo: string): number {
+  return Date.parse(`${dateTo}T12:00:00.000Z`);
+}
+
 function dateOf(time: number): string {
   return new Date(time).toISOString().slice(0, 10);
 }

@@ -35,6 +35,12 @@ export interface Metrics {
   readonly counted: () => void;
   /** Seconds since the end of the project's last day with a consistent export. */
   readonly lastConsistentDayAge: (projectId: string, seconds: number) => void;
+  /** How many recent days of the project no night has exported well. */
+  readonly exportGaps: (projectId: string, days: number) => void;
+  /** The project has no nightly export any more. */
+  readonly exportsRemoved: (projectId: string) => void;
+  /** How many workers ask for exports. */
+  readonly exportPollers: (pollers: number) => void;
 }
 
 /** For tests, and for code that runs outside a worker. */
@@ -52,4 +58,7 @@ export const noMetrics: Metrics = {
   oldest: () => {},
   counted: () => {},
   lastConsistentDayAge: () => {},
+  exportGaps: () => {},
+  exportsRemoved: () => {},
+  exportPollers: () => {},
 };

@@ -17,6 +17,9 @@ export interface PassCheckpoint {
   /** Random, so that nobody can choose paths whose hashes meet; the same from the first staged row to the last. */
   pathKey: string;
   totals: VisitorTotals;
+  /** Of each count, the sum over the rows kept and the largest of them. */
+  rowSums: VisitorTotals;
+  rowMaxima: VisitorTotals;
   lastRow: string | null;
   firstPage: string | null;
   content: string;
@@ -24,6 +27,16 @@ export interface PassCheckpoint {
   rounded: boolean;
   drift: Drift | null;
 }
+
+/** A pass over a finished day that can't be believed, until a second look agrees. */
+export interface Doubt {
+  rows: number;
+  /** When the pass began; ISO 8601. */
+  exportedAt: string;
+}
+
+/** How much later a second look must begin to be more than the same moment's answer. */
+export const SECOND_LOOK_MS = 3_600_000;
 
 export const NEW_PASS: Readonly<PassCheckpoint> = {
   stage: 'paging',
@@ -35,6 +48,8 @@ export const NEW_PASS: Readonly<PassCheckpoint> = {
   staged: '',
   pathKey: '',
   totals: { human: 0, ai: 0, total: 0 },
+  rowSums: { human: 0, ai: 0, total: 0 },
+  rowMaxima: { human: 0, ai: 0, total: 0 },
   lastRow: null,
   firstPage: null,
   content: '',

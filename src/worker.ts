@@ -13,6 +13,7 @@ import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';
 import { watchConsistentDays } from './worker/consistent-days.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
+import { countExportPollers, scheduledProjects } from './worker/export-schedules.js';
 import { startHealthServer } from './worker/health-server.js';
 import { createLogger } from './worker/logging.js';
 import type { Logger } from './worker/logging.js';
@@ -65,7 +66,11 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   });
   await warnOfMissingSearchAttributes(connection, namespace, log);
   if (metricsAddress) shutdown.onBegin(watchOpenJobs(connection, namespace, metrics, log));
-  if (metricsAddress && store) shutdown.onBegin(watchConsistentDays(store, metrics, log));
+  if (metricsAddress) shutdown.onBegin(countExportPollers(connection, namespace, taskQueue, metrics, log));
+  if (metricsAddress && store) {
+    const schedules = () => scheduledProjects(connection, namespace, taskQueue);
+    shutdown.onBegin(watchConsistentDays({ store, schedules, metrics, log }));
+  }
   readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
   log.info({ address, namespace, taskQueue, roles, ...restored }, 'The worker runs');
   if (!roles.includes('exports')) log.info('Exports are off: SNAPSHOTS_URL or WORKER_ROLES leaves them out');

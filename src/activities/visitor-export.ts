@@ -7,6 +7,7 @@ import { runFolder } from '../snapshots/layout.js';
 import { Pass } from '../snapshots/pass.js';
 import { expectedRows, finishPublication, publishPass, sweepStaging, type FinishedPass } from '../snapshots/publish.js';
 import { SnapshotStoreError, type SnapshotStore } from '../snapshots/snapshot-store.js';
+import { removeExpired } from '../snapshots/superseded.js';
 import { StagingSpoiledError, stageChunk, type StagedPass } from '../snapshots/staging.js';
 import type { RejectedError } from '../upstream/errors.js';
 import type { Upstream } from '../upstream/upstream.js';
@@ -73,6 +74,8 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
       reported(async () => {
         await finishPublication(store, range);
         await sweepStaging(store, range);
+        // Tidiness fails no night.
+        await removeExpired(store, startServerClock()(), range.projectId).catch(() => {});
         return { expectedRows: await expectedRows(store, range) };
       }),
 

@@ -23,7 +23,7 @@ const NEW_ROWS_A_PAGE = 249;
 export function addExportBackfill(group: Command): void {
   const command = group
     .command('backfill')
-    .description('export, a day at a time, the days of a range that are missing, inconsistent or provisional')
+    .description('export, a day at a time, the days of a range that are missing, damaged, inconsistent or provisional')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--pause <seconds>', 'rest between two days; the pace of EXPORT_REQUESTS_PER_HOUR holds anyway', '0')
     .option('--all', 'export every day anew')
@@ -52,12 +52,14 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
 }
 
 async function daysToDo(flags: BackfillFlags): Promise<Day[]> {
-  const { daysOf } = await import('../snapshots/days.js');
+  const { daysOf, withDamage } = await import('../snapshots/days.js');
   const { listManifests } = await import('../snapshots/catalog.js');
   const { dateFrom, dateTo } = toRange(flags, yesterday());
   const manifests: SnapshotManifest[] = [];
-  for await (const manifest of listManifests(await openSnapshots(flags), flags.project)) manifests.push(manifest);
-  return daysOf(manifests, dateFrom, dateTo).filter(({ state }) => flags.all === true || state !== 'final');
+  const store = await openSnapshots(flags);
+  for await (const manifest of listManifests(store, flags.project)) manifests.push(manifest);
+  const days = await withDamage(store, daysOf(manifests, dateFrom, dateTo));
+  return days.filter(({ state }) => flags.all === true || state !== 'final');
 }
 
 function showPlan(days: Day[], { json }: BackfillFlags): void {

@@ -4,7 +4,9 @@ import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import { EXIT } from './exit-codes.js';
 import { addRangeOptions, toRange, type RangeFlags } from './export-range.js';
+import { tell } from './session.js';
 import { addSnapshotsOption, openSnapshots, tellNone, type SnapshotsFlags } from './snapshots-option.js';
 
 interface CsvFlags extends RangeFlags, SnapshotsFlags {
@@ -69,6 +71,7 @@ async function* pageLines(store: SnapshotStore, flags: CsvFlags): AsyncGenerator
     const { dateFrom, consistent, provisional } = manifest;
     for (const { name } of manifest.files) {
       const bytes = await readFile(store, manifest, name);
+      if (!bytes) continue;
       for await (const { path, human, ai, total, length } of readRows(bytes)) {
         let text = '';
         for (let i = 0; i < length; i++) {
@@ -84,10 +87,16 @@ async function* pageLines(store: SnapshotStore, flags: CsvFlags): AsyncGenerator
   }
 }
 
-async function readFile(store: SnapshotStore, manifest: SnapshotManifest, name: string): Promise<Buffer> {
+/** Null where it is missing or damaged: told, and an error in the end; the other days are written. */
+async function readFile(store: SnapshotStore, manifest: SnapshotManifest, name: string): Promise<Buffer | null> {
   const { snapshotFolder } = await import('../snapshots/layout.js');
   const key = `${snapshotFolder(manifest)}/${name}`;
   const bytes = await store.read(key);
-  if (!bytes) throw new Error(`${store.urlOf(key)} is missing; "agent-jobs export verify" tells more`);
-  return bytes;
+  const { sha256Hex } = await import('../snapshots/content-digest.js');
+  if (bytes && sha256Hex(bytes) === manifest.files.find((file) => file.name === name)?.sha256) return bytes;
+  tell(
+    `agent-jobs: ${store.urlOf(key)} is ${bytes ? 'damaged' : 'missing'}, its day is left out; "agent-jobs export verify" tells more`,
+  );
+  process.exitCode = EXIT.error;
+  return null;
 }

@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
+import { driftWords } from '../snapshots/drift-words.js';
+import type { Day } from '../snapshots/days.js';
 import { EXIT } from './exit-codes.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
 import { print, printJson } from './session.js';
@@ -21,20 +23,27 @@ export function addExportInspect(group: Command): void {
   addSnapshotsOption(addRangeOptions(verify)).option('--json', 'print one snapshot a line').action(verifySnapshots);
   const gaps = group
     .command('gaps')
-    .description('list days that are missing, inconsistent or provisional; exit code 1 where there is one')
+    .description(
+      'list days that are missing, damaged, inconsistent or provisional; exit code 1 where a night has left one',
+    )
+    .option('--quick', 'compare the sizes of files alone')
     .requiredOption('--project <id>', 'the upstream project');
   addSnapshotsOption(addRangeOptions(gaps)).option('--json', 'print one day a line').action(showGaps);
 }
 
 async function listSnapshots(flags: InspectFlags): Promise<void> {
   const { listManifests } = await import('../snapshots/catalog.js');
+  const store = await openSnapshots(flags);
   const rows: string[][] = [];
-  for await (const manifest of listManifests(await openSnapshots(flags), flags.project)) {
+  let count = 0;
+  for await (const manifest of listManifests(store, flags.project)) {
+    count += 1;
     if (flags.json) printJson(manifest);
     else rows.push(rowOf(manifest));
   }
   const headings = ['PROJECT', 'FROM', 'TO', 'ROWS', 'HUMAN', 'AI', 'TOTAL', 'STATE', 'EXPORTED'];
-  if (!flags.json) print(rows.length === 0 ? 'no snapshots' : table(headings, rows));
+  if (count === 0) return tellNone(store, flags.project);
+  if (!flags.json) print(table(headings, rows));
 }
 
 function rowOf(manifest: SnapshotManifest): string[] {
@@ -46,14 +55,16 @@ function rowOf(manifest: SnapshotManifest): string[] {
 /** How far a snapshot can be believed, in a few words. */
 export function markOf({ consistent, provisional, drift }: SnapshotManifest): string {
   const marks = [
-    ...(consistent ? [] : [`inconsistent${drift ? ` (${drift.kind} at row ${drift.offset})` : ''}`]),
+    ...(consistent ? [] : [`inconsistent${drift ? `: ${driftWords(drift)}` : ''}`]),
     ...(provisional ? ['provisional'] : []),
   ];
   return marks.length === 0 ? 'consistent' : marks.join(', ');
 }
 
+const STRAY = 'belongs to no snapshot, and a glob for Parquet reads it';
+
 async function verifySnapshots(flags: InspectFlags): Promise<void> {
-  const { findSnapshots } = await import('../snapshots/catalog.js');
+  const { findSnapshots, findStray } = await import('../snapshots/catalog.js');
   const { verifySnapshot } = await import('../snapshots/verify.js');
   const store = await openSnapshots(flags);
   const { dateFrom, dateTo } = toRange(flags, { dateFrom: '0000-01-01', dateTo: '9999-12-31' });
@@ -67,26 +78,46 @@ async function verifySnapshots(flags: InspectFlags): Promise<void> {
     if (flags.json) printJson(verification);
     else for (const problem of verification.problems) print(printable(`${found.folder}: ${problem}`));
   }
-  if (!flags.json) print(`${count} snapshots verified, ${wrong} with differences`);
+  let strays = 0;
+  for await (const key of findStray(store, flags.project)) {
+    strays += 1;
+    if (flags.json) printJson({ file: key, problems: [STRAY] });
+    else print(printable(`${key}: ${STRAY}`));
+  }
+  const alsoStray = strays > 0 ? `, ${strays} files that belong to none` : '';
+  if (!flags.json) print(`${count} snapshots verified, ${wrong} with differences${alsoStray}`);
   if (count === 0) tellNone(store, flags.project);
-  if (wrong > 0) process.exitCode = EXIT.error;
+  if (wrong + strays > 0) process.exitCode = EXIT.error;
 }
 
-async function showGaps(flags: InspectFlags & { project: string }): Promise<void> {
-  const { daysOf, isOneDay } = await import('../snapshots/days.js');
+async function showGaps(flags: InspectFlags & { project: string; quick?: boolean }): Promise<void> {
+  const { daysOf, isOneDay, isStillDue, withDamage } = await import('../snapshots/days.js');
   const { listManifests } = await import('../snapshots/catalog.js');
   const manifests: SnapshotManifest[] = [];
-  for await (const manifest of listManifests(await openSnapshots(flags), flags.project)) manifests.push(manifest);
+  const store = await openSnapshots(flags);
+  for await (const manifest of listManifests(store, flags.project)) manifests.push(manifest);
+  if (manifests.length === 0) tellNone(store, flags.project);
   const { dateFrom, dateTo } = yesterday();
   const first = manifests.find(isOneDay)?.dateFrom ?? dateFrom;
   const range = toRange(flags, { dateFrom: first, dateTo });
-  const gaps = daysOf(manifests, range.dateFrom, range.dateTo).filter(({ state }) => state !== 'final');
-  for (const { date, state, manifest } of gaps) {
+  const days = await withDamage(store, daysOf(manifests, range.dateFrom, range.dateTo), {
+    sizesOnly: flags.quick === true,
+  });
+  const open = days.filter(({ state }) => state !== 'final');
+  const gaps = open.filter((day) => !isStillDue(day, Date.now()));
+  for (const day of open) {
+    const { date, state, manifest } = day;
+    const due = !gaps.includes(day);
     if (flags.json)
-      printJson({ date, state, drift: manifest?.drift ?? null, exportedAt: manifest?.exportedAt ?? null });
-    else print(`${date}  ${manifest ? markOf(manifest) : state}`);
+      printJson({ date, state, due, drift: manifest?.drift ?? null, exportedAt: manifest?.exportedAt ?? null });
+    else print(`${date}  ${gapWords(day)}${due ? ', the next night is still to come' : ''}`);
   }
   if (!flags.json)
     print(`${range.dateFrom}..${range.dateTo}: ${gaps.length === 0 ? 'no gaps' : `${gaps.length} days`}`);
   if (gaps.length > 0) process.exitCode = EXIT.error;
+}
+
+function gapWords({ state, manifest }: Day): string {
+  if (state === 'damaged') return 'damaged: its files are not the ones that its manifest names';
+  return manifest ? markOf(manifest) : state;
 }

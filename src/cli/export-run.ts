@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { SnapshotReceipt, VisitorExportRange } from '../contract.js';
+import { driftWords } from '../snapshots/drift-words.js';
 import { showProgress } from './export-progress.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
 import { print, printJson, withSession, type Session } from './session.js';
@@ -45,9 +46,9 @@ export function describeReceipt(receipt: SnapshotReceipt): string {
     ['Window', `${receipt.dateFrom}..${receipt.dateTo}`],
     ['Rows', String(receipt.rows)],
     ['Visitors', `${totals.total} (human ${totals.human}, AI ${totals.ai})`],
-    ['Consistent', consistent ? 'yes' : 'no: the data moved in every pass'],
+    ['Consistent', consistent ? 'yes' : 'no, see drift'],
     ['Provisional', receipt.provisional ? 'yes: the day may not be over everywhere' : null],
-    ['Drift', drift && `${drift.kind} at row ${drift.offset}${consistent ? '; the snapshot before was kept' : ''}`],
+    ['Drift', drift && `${driftWords(drift)}${consistent ? '; the snapshot before was kept' : ''}`],
     ['Content', receipt.unchanged ? 'unchanged' : 'new'],
   ]);
 }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { addExportBackfill } from './export-backfill.js';
+import { addExportClean } from './export-clean.js';
 import { addExportCsv } from './export-csv.js';
 import { addExportInspect } from './export-inspect.js';
 import { addExportRun } from './export-run.js';
@@ -11,4 +12,5 @@ export function addExport(program: Command): void {
   addExportBackfill(group);
   addExportInspect(group);
   addExportCsv(group);
+  addExportClean(group);
 }

@@ -51,6 +51,7 @@ function addSet(group: Command): void {
         if (flags.json) return printJson(schedule);
         print(`${done} ${schedule.scheduleId}\n${describe(schedule)}`);
         warnOfClockChanges(schedule);
+        warnOfNoWorker([schedule]);
       });
     });
 }
@@ -81,6 +82,14 @@ function warnOfClockChanges({ hour, timeZone }: ExportSchedule): void {
   tell('  days are made up for by the next night where --days is above 1. From 4:00 on it can not happen.');
 }
 
+function warnOfNoWorker(schedules: ExportSchedule[]): void {
+  const idle = schedules.filter(({ exportWorkers }) => exportWorkers === 0).map(({ taskQueue }) => taskQueue);
+  for (const taskQueue of new Set(idle)) {
+    tell(`agent-jobs: no worker asks for exports of task queue ${taskQueue}, so nights would wait for ever;`);
+    tell('  run one with SNAPSHOTS_URL set and "exports" among its WORKER_ROLES.');
+  }
+}
+
 function addList(group: Command): void {
   const command = group
     .command('list')
@@ -93,6 +102,7 @@ function addList(group: Command): void {
         const schedules = await temporalCall(jobs.client, signal, () => listExportSchedules(jobs.client));
         if (json) for (const schedule of schedules) printJson(schedule);
         else print(schedules.length === 0 ? 'no schedules' : describeAll(schedules));
+        warnOfNoWorker(schedules);
       }),
     );
 }
@@ -144,6 +154,7 @@ function describe(schedule: ExportSchedule): string {
     ['Every night', `${timeOf(schedule)} ${schedule.timeZone}, up to ${schedule.jitterMs / 1_000} s later`],
     ['Exports', schedule.days === 1 ? 'the day before' : `the ${schedule.days} days before`],
     ['Task queue', schedule.taskQueue],
+    ['Export workers', schedule.exportWorkers === null ? null : String(schedule.exportWorkers)],
     ['Next', schedule.paused ? `paused${schedule.note ? `: ${schedule.note}` : ''}` : nextOf(schedule)],
   ]);
 }

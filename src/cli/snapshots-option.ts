@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import { EXIT } from './exit-codes.js';
 import { tell } from './session.js';
 import { printable } from './text.js';
 import { UsageError } from './usage-error.js';
@@ -26,8 +27,9 @@ export async function openSnapshots({ snapshots }: SnapshotsFlags): Promise<Snap
   return openStore(url, { forcePathStyle });
 }
 
-/** Says that nothing was found, where silence could pass for a good answer. */
+/** Says that nothing was found, and fails: silence could pass for a good answer, and a mistyped name for a clean one. */
 export function tellNone(store: SnapshotStore, project: string | undefined): void {
+  process.exitCode = EXIT.error;
   const whose = project === undefined ? '' : ` of project ${printable(project)}`;
   tell(`agent-jobs: no snapshots${whose} in this range at ${store.url}`);
 }

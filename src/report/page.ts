@@ -1,6 +1,7 @@
 /** The report as one HTML page that needs nothing else. */
 import { plusDays } from '../export-window.js';
 import type { Day, DayState } from '../snapshots/days.js';
+import { driftWords } from '../snapshots/drift-words.js';
 import { shareChart, sparkline, visitorsChart } from './charts.js';
 import { aiShare, PERIOD_DAYS, type Figures, type Period } from './figures.js';
 import { html, Html, visible } from './html.js';
@@ -10,7 +11,7 @@ import type { PageTrend, TopPages } from './top-pages.js';
 const MOST_LISTED = 60;
 const STATES: [state: DayState, meaning: string][] = [
   ['final', 'consistent and over'],
-  ['inconsistent', 'the data moved while they were read'],
+  ['inconsistent', 'the answers did not fit together'],
   ['provisional', 'may not have been over when it was read'],
   ['missing', 'no snapshot'],
 ];
@@ -192,7 +193,7 @@ function quality(days: readonly Day[], unreadable: readonly string[]): Html {
 
 function doubtTable(days: readonly Day[]): Html {
   const rows = days.map(({ date, state, manifest }) => {
-    const drift = manifest?.drift ? `moved: ${manifest.drift.kind} at row ${manifest.drift.offset}` : '';
+    const drift = manifest?.drift ? driftWords(manifest.drift) : '';
     const also = manifest?.provisional && state !== 'provisional' ? 'provisional' : '';
     const read = manifest ? `read ${manifest.exportedAt.slice(0, 16).replace('T', ' ')} UTC` : '';
     return html`<tr>

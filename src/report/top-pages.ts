@@ -35,7 +35,7 @@ export async function topPages(store: SnapshotStore, { days, recent, before }: F
   const candidates = await findCandidates(store, recent.days, unreadable);
   const index = new Map(candidates.map((path, i) => [path, i]));
   const total = candidates.map(() => days.map(({ manifest }): number | null => (manifest ? 0 : null)));
-  const ai = candidates.map(() => days.map(() => 0));
+  const ai = candidates.map(() => days.map(({ manifest }): number | null => (manifest ? 0 : null)));
   for (const [d, day] of days.entries()) {
     const isRead = await eachRow(store, day, unreadable, (path, rows, i) => {
       const candidate = index.get(path);
@@ -43,7 +43,7 @@ export async function topPages(store: SnapshotStore, { days, recent, before }: F
       total[candidate]![d] = Number(rows.total[i]);
       ai[candidate]![d] = Number(rows.ai[i]);
     });
-    if (!isRead) for (const one of total) one[d] = null;
+    if (!isRead) for (const one of [...total, ...ai]) one[d] = null;
   }
   const positions = ({ days: some }: { days: Day[] }) => some.map((day) => days.indexOf(day));
   const [now, then] = [positions(recent), positions(before)];

@@ -59,14 +59,33 @@ export function rowCount({ settings, arrived, edits }: RowView): number {
   return edits.front + Math.floor(base * arrived) + (arrived < 1 ? 0 : edits.end);
 }
 
-/** The totals as JSON: independent numbers, near those of a site whose visitors see several pages. */
+/** Windows of at most so many rows take their totals from the rows themselves. */
+const FEW_ROWS = 64;
+
+/** The totals as JSON: independent numbers, near those of a site whose visitors see several pages, and never such as contradict the rows. */
 export function totalsJson(view: RowView): string {
   const { settings, arrived, edits } = view;
   if (settings.totals !== undefined) return JSON.stringify(settings.totals);
   const all = settings.entries?.length ?? settings.rows ?? 120;
-  const human = Math.floor(all * (40 + (view.seed % 20)) * arrived) + edits.totals;
-  const ai = Math.floor(all * (9 + (view.seed % 7)) * arrived);
+  // Rows come one after the other, and their counts grow meanwhile.
+  const shown = Math.floor(all * arrived);
+  if (settings.entries !== undefined || shown <= FEW_ROWS) return largestJson(view, shown);
+  const human = Math.floor(shown * (40 + (view.seed % 20)) * arrived) + edits.totals;
+  const ai = Math.floor(shown * (9 + (view.seed % 7)) * arrived);
   return `{"human":${human},"ai":${ai},"total":${human + ai - Math.floor(ai / 3)}}`;
+}
+
+/** The totals of a site all of whose visitors have seen its largest page. */
+function largestJson(view: RowView, shown: number): string {
+  const largest = { human: 0, ai: 0, total: 0 };
+  for (let index = 0; index < shown; index++) {
+    const row = JSON.parse(originalRow(view, index)) as Row;
+    for (const count of ['human', 'ai', 'total'] as const) {
+      largest[count] = Math.max(largest[count], typeof row[count] === 'number' ? row[count] : 0);
+    }
+  }
+  largest.human += view.edits.totals;
+  return JSON.stringify({ ...largest, total: Math.max(largest.total, largest.human) });
 }
 
 /** The JSON of the rows from `start` to before `end`, both within the row count. */

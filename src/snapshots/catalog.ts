@@ -1,7 +1,8 @@
 /** What snapshots there are. */
-import type { SnapshotManifest } from '../contract.js';
+import { encodeId, type SnapshotManifest, type VisitorExportRange } from '../contract.js';
+import { isDate } from '../export-window.js';
 import { SNAPSHOTS_FOLDER, projectFolder } from './layout.js';
-import { parseManifest } from './manifest.js';
+import { isOf, parseManifest } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** The folder of one snapshot, as found: without a manifest there is no snapshot. */
@@ -11,27 +12,54 @@ export interface FoundSnapshot {
   projectId: string;
   dateFrom: string;
   dateTo: string;
-  /** Keys of the folder's objects. */
+  /** Keys of the objects in the folder and below it. */
   keys: string[];
 }
 
 const MANIFEST = 'manifest.json';
-const FOLDER = /^visitors\/projectId=([^/]+)\/dateFrom=([^/]+)\/dateTo=([^/]+)$/;
+const WINDOW = /^visitors\/projectId=([^/]+)\/dateFrom=([^/]+)\/dateTo=([^/]+)\//;
 const READS_AT_ONCE = 8;
 
 /** The folders of a project's windows, or of all projects, in order of project and dates. */
 export async function* findSnapshots(store: SnapshotStore, projectId?: string): AsyncGenerator<FoundSnapshot> {
   let found: FoundSnapshot | null = null;
   for await (const key of store.list(projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId))) {
-    const folder = key.slice(0, key.lastIndexOf('/'));
-    if (found?.folder === folder) {
-      found.keys.push(key);
-      continue;
+    const window = toWindow(key);
+    if (!window) continue; // whoever put it there
+    if (found?.folder !== window.folder) {
+      if (found) yield found;
+      found = { ...window, keys: [] };
     }
-    if (found) yield found;
-    found = toFound(folder, key);
+    found.keys.push(key);
   }
   if (found) yield found;
+}
+
+/** Keys below `visitors/`, of a project or of all, that a glob for Parquet reads and that no window holds. */
+export async function* findStray(store: SnapshotStore, projectId?: string): AsyncGenerator<string> {
+  for await (const key of store.list(projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId))) {
+    if (key.endsWith('.parquet') && !toWindow(key)) yield key;
+  }
+}
+
+/** Manifests of the project's windows of the same length that begin at most so many lengths before or after. */
+export async function neighboursOf(
+  store: SnapshotStore,
+  range: VisitorExportRange,
+  most = 14,
+): Promise<SnapshotManifest[]> {
+  const length = lengthOf(range);
+  const near: FoundSnapshot[] = [];
+  for await (const found of findSnapshots(store, range.projectId)) {
+    const distance = Math.abs(Date.parse(found.dateFrom) - Date.parse(range.dateFrom));
+    if (lengthOf(found) === length && distance > 0 && distance <= most * length) near.push(found);
+  }
+  const manifests = await Promise.all(near.map((found) => readFoundManifest(store, found)));
+  return manifests.filter((manifest) => manifest !== null);
+}
+
+function lengthOf({ dateFrom, dateTo }: Pick<VisitorExportRange, 'dateFrom' | 'dateTo'>): number {
+  return Date.parse(dateTo) - Date.parse(dateFrom);
 }
 
 /** The manifests of a project's snapshots, or of all, in order of project and dates; folders without one are left out. */
@@ -42,19 +70,22 @@ export async function* listManifests(store: SnapshotStore, projectId?: string): 
   }
 }
 
-/** The manifest in a folder; null where there is none, or none that can be read. */
+/** The manifest in a folder; null where there is none, or none that can be read, or one of another window or project. */
 export async function readFoundManifest(store: SnapshotStore, found: FoundSnapshot): Promise<SnapshotManifest | null> {
   const key = `${found.folder}/${MANIFEST}`;
   if (!found.keys.includes(key)) return null;
   const bytes = await store.read(key);
-  return bytes && parseManifest(bytes);
+  const manifest = bytes && parseManifest(bytes);
+  return manifest && isOf(manifest, found) ? manifest : null;
 }
 
-function toFound(folder: string, key: string): FoundSnapshot | null {
-  const [, encoded, dateFrom, dateTo] = FOLDER.exec(folder) ?? [];
-  const projectId = encoded === undefined ? null : decoded(encoded);
-  if (projectId === null || dateFrom === undefined || dateTo === undefined) return null;
-  return { folder, projectId, dateFrom, dateTo, keys: [key] };
+/** The window that a key belongs to, in whatever folder of it; null where it lies in none that an export would make. */
+export function toWindow(key: string): Omit<FoundSnapshot, 'keys'> | null {
+  const [folder, encoded = '', dateFrom = '', dateTo = ''] = WINDOW.exec(key) ?? [];
+  if (folder === undefined || !isDate(dateFrom) || !isDate(dateTo) || dateTo <= dateFrom) return null;
+  const projectId = decoded(encoded);
+  if (projectId === null || encodeId(projectId) !== encoded) return null;
+  return { folder: folder.slice(0, -1), projectId, dateFrom, dateTo };
 }
 
 function decoded(text: string): string | null {

@@ -32,7 +32,7 @@ export class ChunkEncoder implements KeptRows {
     const writer = this.#writer;
     writer.index = 0;
     writer.offset = 0;
-    writeParquet(writer, this.#rows);
+    if (this.#rows.length > 0) writeParquet(writer, this.#rows);
     const { buffer, byteOffset, byteLength } = this.#rows.hashes;
     writer.appendBytes(new Uint8Array(buffer, byteOffset, byteLength));
     writer.appendUint32(this.#rows.length);
@@ -52,7 +52,7 @@ export function* chunkHashes(bytes: Buffer): Generator<PathHash> {
   }
 }
 
-/** The Parquet file in a chunk's bytes. */
+/** The Parquet file in a chunk's bytes; empty where it has no rows. */
 export function chunkParquet(bytes: Buffer): Buffer {
   return bytes.subarray(0, parquetEnd(bytes));
 }

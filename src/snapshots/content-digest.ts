@@ -1,6 +1,8 @@
 import { hash, randomBytes } from 'node:crypto';
+import type { VisitorTotals } from '../contract.js';
 import type { PathHash } from './path-set.js';
 
+const COUNTS = ['human', 'ai', 'total'] as const;
 const LANES = 8;
 const PATH_KEY_BYTES = 16;
 
@@ -10,6 +12,15 @@ export interface VisitorRow {
   human: number;
   ai: number;
   total: number;
+}
+
+/** Adds a row to sums and largest counts of rows. */
+export function addTo(figures: Record<'rowSums' | 'rowMaxima', VisitorTotals>, row: VisitorRow): void {
+  const { rowSums, rowMaxima } = figures;
+  for (const count of COUNTS) {
+    rowSums[count] = Math.min(rowSums[count] + row[count], Number.MAX_SAFE_INTEGER);
+    rowMaxima[count] = Math.max(rowMaxima[count], row[count]);
+  }
 }
 
 /** A key for the hashes of one pass: whoever chooses paths can't choose where they fall, nor make two of them fall together. */

@@ -1,9 +1,13 @@
 /** Days of a calendar, and whether their snapshots can be believed. */
 import type { SnapshotManifest } from '../contract.js';
 import { plusDays } from '../export-window.js';
+import type { SnapshotStore } from './snapshot-store.js';
+import { isWhole } from './wholeness.js';
 
-/** `missing` has no snapshot; `inconsistent` moved while it was read; `provisional` may not have been over; `final` is neither. */
-export type DayState = 'final' | 'missing' | 'inconsistent' | 'provisional';
+/** `missing` has no snapshot; `damaged` has not the files that its manifest names; `inconsistent` can't be believed; `provisional` may not have been over; `final` is neither. */
+export type DayState = 'final' | 'missing' | 'damaged' | 'inconsistent' | 'provisional';
+
+const DAY_MS = 86_400_000;
 
 export interface Day {
   date: string;
@@ -30,6 +34,27 @@ export function daysOf(manifests: readonly SnapshotManifest[], dateFrom: string,
     days.push({ date, state: stateOf(manifest), manifest });
   }
   return days;
+}
+
+/** A state that a coming night is still to mend: `now` in milliseconds since 1970. A day is read by the night after it, and once more by the next. */
+export function isStillDue({ date, state }: Day, now: number): boolean {
+  const ended = Date.parse(`${plusDays(date, 1)}T00:00:00Z`);
+  if (state === 'missing') return now < ended + DAY_MS;
+  return state === 'provisional' && now < ended + 2 * DAY_MS;
+}
+
+/** The days with those marked as damaged whose files are not the ones that their manifests name. */
+export async function withDamage(
+  store: SnapshotStore,
+  days: readonly Day[],
+  { sizesOnly = false } = {},
+): Promise<Day[]> {
+  const looked: Day[] = [];
+  for (const day of days) {
+    const isFine = !day.manifest || (await isWhole(store, day.manifest, { sizesOnly }));
+    looked.push(isFine ? day : { ...day, state: 'damaged' });
+  }
+  return looked;
 }
 
 function stateOf(manifest: SnapshotManifest | null): DayState {

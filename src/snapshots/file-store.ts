@@ -131,10 +131,9 @@ export class FileStore implements SnapshotStore {
     for (let made = folder; made.length >= first.length; made = dirname(made)) await syncFolder(dirname(made));
   }
 
-  /** Removes folders of staging that became empty, from the given one up. */
+  /** Removes folders that became empty, from the given one up. */
   async #removeEmpty(folder: string): Promise<void> {
-    const staging = this.#path('staging');
-    for (let empty = folder; empty.startsWith(staging); empty = dirname(empty)) {
+    for (let empty = folder; empty.startsWith(this.#root) && empty !== this.#root; empty = dirname(empty)) {
       const removed = await rmdir(empty).then(
         () => true,
         (error: unknown) => isMissing(error),

@@ -1,7 +1,8 @@
 import { encodeId, type VisitorExportRange } from '../contract.js';
 
 export const SNAPSHOTS_FOLDER = 'visitors';
-const STAGING = 'staging';
+export const SUPERSEDED_FOLDER = 'superseded';
+export const STAGING = 'staging';
 export const PARQUET_NAME = 'visitors.parquet';
 
 /** The folder of all snapshots of a project. */
@@ -20,6 +21,17 @@ export function manifestKey(range: VisitorExportRange): string {
 
 export function parquetKey(range: VisitorExportRange): string {
   return `${snapshotFolder(range)}/${PARQUET_NAME}`;
+}
+
+/** The folder of what a project has replaced. */
+export function supersededProjectFolder(projectId: string): string {
+  return projectFolder(projectId).replace(SNAPSHOTS_FOLDER, SUPERSEDED_FOLDER);
+}
+
+/** The folder of what was replaced in a window, or of one snapshot of it. */
+export function supersededFolder(range: VisitorExportRange, snapshotId?: string): string {
+  const folder = snapshotFolder(range).replace(SNAPSHOTS_FOLDER, SUPERSEDED_FOLDER);
+  return snapshotId === undefined ? folder : `${folder}/snapshotId=${snapshotId}`;
 }
 
 /** The folder of a project's report. */

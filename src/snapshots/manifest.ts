@@ -1,9 +1,8 @@
 import type { SnapshotManifest, SnapshotReceipt, VisitorExportRange, VisitorTotals } from '../contract.js';
+import { isDate } from '../export-window.js';
 import { sha256Hex } from './content-digest.js';
 import { manifestKey, snapshotFolder } from './layout.js';
-import type { SnapshotStore } from './snapshot-store.js';
-
-const FINAL_AT_UTC = 'T12:00:00.000Z'; // the last time zone's day ends at 12:00 UTC
+import { SnapshotStoreError, type SnapshotStore } from './snapshot-store.js';
 
 /** The manifest in the bytes; null where they hold none. */
 export function parseManifest(bytes: Uint8Array): SnapshotManifest | null {
@@ -15,26 +14,78 @@ export function parseManifest(bytes: Uint8Array): SnapshotManifest | null {
   }
 }
 
+// Whatever else lies there must not stop those who read many.
 function isManifest(value: Partial<SnapshotManifest> | null): value is SnapshotManifest {
   return (
     typeof value?.snapshotId === 'string' &&
-    typeof value.rows === 'number' &&
-    typeof value.totals?.total === 'number' &&
+    typeof value.projectId === 'string' &&
+    isDay(value.dateFrom) &&
+    isDay(value.dateTo) &&
+    isCount(value.rows) &&
+    isCounts(value.totals) &&
     typeof value.consistent === 'boolean' &&
     typeof value.provisional === 'boolean' &&
+    (value.drift == null || (typeof value.drift.kind === 'string' && isCount(value.drift.offset))) &&
     typeof value.exportedAt === 'string' &&
-    Array.isArray(value.files)
+    Number.isFinite(Date.parse(value.exportedAt)) &&
+    Array.isArray(value.files) &&
+    value.files.every(isFile)
   );
 }
 
-/** The manifest of a window's snapshot; null where there is no snapshot. */
-export async function readManifest(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
-  const bytes = await store.read(manifestKey(range));
-  return bytes && parseManifest(bytes);
+function isDay(value: unknown): boolean {
+  return typeof value === 'string' && isDate(value);
 }
 
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function isCounts(value: Partial<VisitorTotals> | undefined): boolean {
+  return isCount(value?.human) && isCount(value?.ai) && isCount(value?.total);
+}
+
+function isFile(value: Partial<SnapshotManifest['files'][number]> | null): boolean {
+  const isName = typeof value?.name === 'string' && /^[^/\\]+$/.test(value.name);
+  return isName && isCount(value.rows) && isCount(value.bytes) && typeof value.sha256 === 'string';
+}
+
+/** The manifest of a window's snapshot; null where there is no snapshot. Throws where another project's lies in its place. */
+export async function readManifest(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
+  const bytes = await store.read(manifestKey(range));
+  const manifest = bytes && parseManifest(bytes);
+  if (!manifest) return null;
+  const { projectId } = manifest;
+  if (projectId !== range.projectId && folded(projectId) === folded(range.projectId)) {
+    const error = new Error(`the store does not tell the projects ${projectId} and ${range.projectId} apart`);
+    throw new SnapshotStoreError('write', manifestKey(range), error);
+  }
+  return isOf(manifest, range) ? manifest : null;
+}
+
+/** Whether the manifest is of this window, and no copy of another's. */
+export function isOf(manifest: SnapshotManifest, { projectId, dateFrom, dateTo }: VisitorExportRange): boolean {
+  return manifest.projectId === projectId && manifest.dateFrom === dateFrom && manifest.dateTo === dateTo;
+}
+
+/** As disks see names that fold case. */
+function folded(id: string): string {
+  return id.normalize('NFC').toLowerCase();
+}
+
+/** A manifest as it is written: its checksum with it. */
 export function encodeManifest(manifest: SnapshotManifest): Buffer {
-  return Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
+  const signed = { ...manifest, checksum: checksumOf(manifest) };
+  return Buffer.from(`${JSON.stringify(signed, null, 2)}\n`);
+}
+
+/** SHA-256 of all fields but the checksum, whatever their order. */
+export function checksumOf({ checksum: _, ...fields }: SnapshotManifest): string {
+  const sorted = (__: string, value: unknown) =>
+    value !== null && typeof value === 'object' && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : value;
+  return sha256Hex(JSON.stringify(fields, sorted));
 }
 
 /** Names a window's content: rows (by their digest) and totals. */
@@ -42,11 +93,6 @@ export function snapshotId(range: VisitorExportRange, rows: number, content: str
   const { projectId, dateFrom, dateTo } = range;
   const { human, ai, total } = totals;
   return sha256Hex(JSON.stringify([projectId, dateFrom, dateTo, rows, content, human, ai, total]));
-}
-
-/** Whether a window that was read at `exportedAt` may not have been over everywhere. */
-export function isProvisional(exportedAt: string, dateTo: string): boolean {
-  return Date.parse(exportedAt) < Date.parse(dateTo + FINAL_AT_UTC);
 }
 
 /** What the caller is told of a snapshot. */

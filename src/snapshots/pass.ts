@@ -2,7 +2,7 @@
 import type { Drift, DriftKind, VisitorTotals } from '../contract.js';
 import { isSameTotals, type PassCheckpoint } from '../pass-checkpoint.js';
 import type { VisitorPage } from '../upstream/upstream.js';
-import { ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
+import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
 import type { PathHash, PathSet } from './path-set.js';
 
 /** Takes the rows that a pass keeps, in order. */
@@ -19,7 +19,13 @@ export class Pass {
 
   constructor(checkpoint: PassCheckpoint, paths: PathSet) {
     // The key lasts as long as there are hashes made with it: in staging, and in the sets of other workers.
-    this.#state = { ...checkpoint, ...(checkpoint.chunks === 0 && { pathKey: newPathKey() }) };
+    const { rowSums, rowMaxima } = checkpoint;
+    this.#state = {
+      ...checkpoint,
+      rowSums: { ...rowSums },
+      rowMaxima: { ...rowMaxima },
+      ...(checkpoint.chunks === 0 && { pathKey: newPathKey() }),
+    };
     this.#paths = paths;
     this.#digest = new ContentDigest(checkpoint.content, checkpoint.order);
   }
@@ -46,7 +52,9 @@ export class Pass {
   }
 
   checkpoint(): PassCheckpoint {
-    return { ...this.#state, content: this.#digest.content, order: this.#digest.order };
+    const { rowSums, rowMaxima } = this.#state;
+    const sums = { rowSums: { ...rowSums }, rowMaxima: { ...rowMaxima } };
+    return { ...this.#state, ...sums, content: this.#digest.content, order: this.#digest.order };
   }
 
   /** Takes the page that begins at `offset` and adds the rows to keep to `kept`: no path twice, the first row wins. */
@@ -105,6 +113,7 @@ export class Pass {
       const hash = pathHash(this.#state.pathKey, row.path);
       if (this.#paths.add(hash)) {
         this.#digest.add(row);
+        addTo(this.#state, row);
         kept.add(row, hash);
       } else {
         this.#drifted('repeatedPath', this.#state.offset + i);

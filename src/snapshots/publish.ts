@@ -4,9 +4,11 @@
  */
 import { createHash } from 'node:crypto';
 import type { Drift, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
-import type { PassCheckpoint } from '../pass-checkpoint.js';
+import { isProvisional } from '../export-window.js';
+import type { Doubt, PassCheckpoint } from '../pass-checkpoint.js';
 import {
   PARQUET_NAME,
+  STAGING,
   chunkKey,
   manifestKey,
   parquetKey,
@@ -14,10 +16,14 @@ import {
   snapshotFolder,
   stagingFolder,
 } from './layout.js';
-import { encodeManifest, isProvisional, parseManifest, readManifest, receiptOf, snapshotId } from './manifest.js';
+import { neighboursOf, toWindow } from './catalog.js';
+import { encodeManifest, parseManifest, readManifest, receiptOf, snapshotId } from './manifest.js';
 import { joinParquet } from './parquet.js';
+import { doubtsOf, hasLostMost } from './plausibility.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { StagingSpoiledError, stagedParquet, type StagedPass } from './staging.js';
+import { keepSuperseded, sweepSupersededParts } from './superseded.js';
+import { isWhole } from './wholeness.js';
 
 /** A finished pass, ready to be published. */
 export interface FinishedPass extends StagedPass {
@@ -25,6 +31,8 @@ export interface FinishedPass extends StagedPass {
   drift: Drift | null;
   /** When the pass began: what the upstream moved later is not in it. */
   exportedAt: string;
+  /** The pass of this run that was doubted, where this one is the second look. */
+  doubt?: Doubt | null;
 }
 
 /** Asked before each of the last writes; throws where this writer was given up and another one may be at work. */
@@ -33,13 +41,16 @@ export type StillWriter = () => void;
 /** What becomes of a finished pass: the kept snapshot stays, gets a new manifest alone, or is replaced. */
 export type Publication = 'keep' | 'manifest' | 'replace';
 
+/** `kept` is null where there is none, or none that is whole. */
 export function choosePublication(kept: SnapshotManifest | null, found: SnapshotManifest): Publication {
   if (!kept) return 'replace';
-  if (kept.consistent && !found.consistent) return 'keep';
+  // A provisional one, however consistent, gives way to what was read when the day was over.
+  const isOnlyProvisional = kept.provisional && !found.provisional;
+  if (kept.consistent && !found.consistent && !isOnlyProvisional) return 'keep';
+  if (!found.consistent && hasLostMost(found.rows, kept.rows)) return 'keep';
   if (kept.snapshotId !== found.snapshotId) return 'replace';
   const isConfirmed = found.consistent && !kept.consistent;
-  const isFinal = kept.provisional && !found.provisional;
-  return isConfirmed || isFinal ? 'manifest' : 'keep';
+  return isConfirmed || isOnlyProvisional ? 'manifest' : 'keep';
 }
 
 /** Publishes what a pass found, where it says more than the kept snapshot, and sweeps the window's staging. */
@@ -62,30 +73,59 @@ async function publish(
   finished: FinishedPass,
   stillWriter: StillWriter,
 ): Promise<SnapshotReceipt> {
-  const kept = await readIntact(store, finished.range);
-  const found = manifestOf(finished);
+  const { range, run } = finished;
+  const before = await readManifest(store, range);
+  const kept = before && (await isWhole(store, before)) ? before : null;
+  const found = await judged(store, finished, before);
+  if (before && isNewer(before, found)) return keptByNewer(store, kept);
   const publication = choosePublication(kept, found);
   if (kept && publication === 'keep') {
-    return { ...receiptOf(store, kept, true), ...(found.drift && { drift: found.drift }) };
+    // What this run's own earlier attempt published, before its answer was lost, is no old content.
+    const isOwn = kept.run === run && kept.snapshotId === found.snapshotId;
+    return { ...receiptOf(store, kept, !isOwn), ...(found.drift && { drift: found.drift }) };
   }
   const noteDown = async (manifest: SnapshotManifest) => {
     await assertStaged(store, finished);
     stillWriter();
-    await store.put(publicationKey(finished.range), Buffer.from(JSON.stringify({ run: finished.run, manifest })));
+    await store.put(publicationKey(range), Buffer.from(JSON.stringify({ run, manifest })));
   };
   const replaces = !kept || publication === 'replace';
+  if (kept && replaces) await keepSuperseded(store, kept, finished.exportedAt);
   const manifest = replaces ? await replaceParquet(store, finished, found, noteDown) : { ...found, files: kept.files };
   if (!replaces) await noteDown(manifest);
   await assertNoted(store, finished);
   stillWriter();
-  await store.put(manifestKey(finished.range), encodeManifest(manifest));
+  await store.put(manifestKey(range), encodeManifest(manifest));
   return receiptOf(store, manifest, false);
+}
+
+/** The manifest of a pass, in doubt where it says what can't be, or what is to be seen twice. */
+async function judged(
+  store: SnapshotStore,
+  finished: FinishedPass,
+  kept: SnapshotManifest | null,
+): Promise<SnapshotManifest> {
+  const found = manifestOf(finished);
+  if (found.drift) return found;
+  const neighbours = await neighboursOf(store, finished.range);
+  const drift = doubtsOf(found, { kept, neighbours, doubt: finished.doubt ?? null });
+  return drift ? { ...found, consistent: false, drift } : found;
+}
+
+/** Whether what is published was read later: a writer that stalled may wake when others have long gone on. */
+function isNewer(published: SnapshotManifest, found: SnapshotManifest): boolean {
+  return Date.parse(published.exportedAt) > Date.parse(found.exportedAt);
+}
+
+/** What becomes of a pass that began before the published one. */
+function keptByNewer(store: SnapshotStore, kept: SnapshotManifest | null): SnapshotReceipt {
+  if (!kept) throw new StagingSpoiledError('A pass that began later was published, and is damaged');
+  return receiptOf(store, kept, true);
 }
 
 /** A writer that stalled may wake when the window's next run has long swept its rows. */
 async function assertStaged(store: SnapshotStore, { range, run, pass, checkpoint }: FinishedPass): Promise<void> {
-  if (checkpoint.chunks === 0) return;
-  const size = await store.size(chunkKey(range, run, pass, checkpoint.chunks - 1));
+  const size = await store.size(chunkKey(range, run, pass, Math.max(0, checkpoint.chunks - 1)));
   if (size === null) throw new StagingSpoiledError('The staged rows were swept by another run');
 }
 
@@ -104,12 +144,9 @@ export async function finishPublication(
   const note = await store.read(publicationKey(range));
   const publication = note && parsePublication(note);
   if (!publication) return null;
-  const [file] = publication.manifest.files;
-  const size = await store.size(parquetKey(range));
-  const isInPlace = file
-    ? size === file.bytes && (await sha256Of(store, parquetKey(range))) === file.sha256
-    : size === null;
-  if (!isInPlace) return null;
+  if (!(await isWhole(store, publication.manifest))) return null;
+  const before = await readManifest(store, range);
+  if (before && isNewer(before, publication.manifest)) return null;
   await store.put(manifestKey(range), encodeManifest(publication.manifest));
   return publication;
 }
@@ -117,8 +154,19 @@ export async function finishPublication(
 /** Removes a window's work in progress, of every run. */
 export async function sweepStaging(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
   await store.removeFolder(stagingFolder(range));
+  await sweepSupersededParts(store, range);
   // Not every account may list uploads, and they are never visible.
   await store.removeUnfinished(snapshotFolder(range)).catch(() => {});
+}
+
+/** The windows that have work in progress, of whatever run. */
+export async function stagedWindows(store: SnapshotStore): Promise<VisitorExportRange[]> {
+  const windows = new Map<string, VisitorExportRange>();
+  for await (const key of store.list(STAGING)) {
+    const window = toWindow(key.slice(STAGING.length + 1));
+    if (window) windows.set(window.folder, window);
+  }
+  return [...windows.values()].map(({ projectId, dateFrom, dateTo }) => ({ projectId, dateFrom, dateTo }));
 }
 
 /** Rows to expect: those of the window's kept snapshot, else of the snapshot that ends where the window begins; null where neither is. */
@@ -131,8 +179,8 @@ export async function expectedRows(store: SnapshotStore, range: VisitorExportRan
   return before?.rows ?? null;
 }
 
-function manifestOf({ range, checkpoint, drift, exportedAt }: FinishedPass): SnapshotManifest {
-  const { rows, content, totals, rounded } = checkpoint;
+function manifestOf({ range, run, checkpoint, drift, exportedAt }: FinishedPass): SnapshotManifest {
+  const { rows, content, totals, rounded, rowSums, rowMaxima } = checkpoint;
   return {
     snapshotId: snapshotId(range, rows, content, totals),
     projectId: range.projectId,
@@ -141,19 +189,15 @@ function manifestOf({ range, checkpoint, drift, exportedAt }: FinishedPass): Sna
     rows,
     totals,
     consistent: drift === null,
-    provisional: isProvisional(exportedAt, range.dateTo),
+    provisional: isProvisional(Date.parse(exportedAt), range.dateTo),
     ...(drift && { drift }),
     ...(rounded && { rounded }),
     exportedAt,
     files: [],
+    rowSums,
+    rowMaxima,
+    run,
   };
-}
-
-/** The kept snapshot, where its file is still there; else the window counts as having none. */
-async function readIntact(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
-  const kept = await readManifest(store, range);
-  const size = await store.size(parquetKey(range));
-  return kept && (kept.files[0]?.bytes ?? null) === size ? kept : null;
 }
 
 /** Puts the pass's rows in the parquet's place; gives the manifest that goes with them. */
@@ -166,6 +210,7 @@ async function replaceParquet(
   const { range } = finished;
   if (found.rows === 0) {
     await noteDown(found);
+    await assertNoted(store, finished);
     await store.remove(parquetKey(range));
     return found;
   }
@@ -194,11 +239,4 @@ function parsePublication(bytes: Buffer): { run: string; manifest: SnapshotManif
   } catch {
     return null;
   }
-}
-
-/** SHA-256 of an object, as 64 hexadecimal digits, read piece by piece. */
-export async function sha256Of(store: SnapshotStore, key: string): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const piece of store.stream(key)) hash.update(piece);
-  return hash.digest('hex');
 }

@@ -26,7 +26,8 @@ export async function stageChunk(
   { chunks, staged }: PassCheckpoint,
   rows: ChunkEncoder,
 ): Promise<Pick<PassCheckpoint, 'chunks' | 'staged'>> {
-  if (rows.length === 0) return { chunks, staged };
+  // The first chunk is staged even without rows: a writer of none must find out, too, that another run has swept it.
+  if (rows.length === 0 && chunks > 0) return { chunks, staged };
   const bytes = rows.finish();
   await store.put(chunkKey(range, run, pass, chunks), bytes);
   return { chunks: chunks + 1, staged: chained(staged, bytes) };
@@ -38,7 +39,10 @@ export async function* stagedParquet(
   staged: StagedPass,
   checkpoint: PassCheckpoint,
 ): AsyncGenerator<Uint8Array> {
-  for await (const bytes of stagedChunks(store, staged, checkpoint)) yield chunkParquet(bytes);
+  for await (const bytes of stagedChunks(store, staged, checkpoint)) {
+    const parquet = chunkParquet(bytes);
+    if (parquet.length > 0) yield parquet;
+  }
 }
 
 /** The paths of all rows that a pass has kept so far. */

@@ -1,8 +1,10 @@
 /** Whether a snapshot's files are what its manifest says. */
 import type { SnapshotManifest } from '../contract.js';
-import { readFoundManifest, type FoundSnapshot } from './catalog.js';
-import { ContentDigest, newPathKey, pathHash, sha256Hex } from './content-digest.js';
-import { snapshotId } from './manifest.js';
+import { isProvisional } from '../export-window.js';
+import { isSameTotals } from '../pass-checkpoint.js';
+import type { FoundSnapshot } from './catalog.js';
+import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex } from './content-digest.js';
+import { checksumOf, parseManifest, snapshotId } from './manifest.js';
 import { PathSet } from './path-set.js';
 import { readRows } from './read-rows.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -21,7 +23,9 @@ export interface Verification {
 export async function verifySnapshot(store: SnapshotStore, found: FoundSnapshot): Promise<Verification> {
   const { projectId, dateFrom, dateTo } = found;
   const problems: string[] = [];
-  const manifest = await readFoundManifest(store, found);
+  const key = `${found.folder}/manifest.json`;
+  const bytes = found.keys.includes(key) ? await store.read(key) : null;
+  const manifest = bytes && parseManifest(bytes);
   const read = manifest ? await compare(store, found, manifest, problems) : 0;
   if (!manifest) problems.push('manifest.json is missing or can not be read');
   return { projectId, dateFrom, dateTo, rows: read, problems };
@@ -36,8 +40,11 @@ async function compare(
   for (const field of ['projectId', 'dateFrom', 'dateTo'] as const) {
     if (manifest[field] !== found[field]) problems.push(`${field} is ${manifest[field]} in the manifest`);
   }
+  compareVerdict(manifest, problems);
   for (const name of parquetNames(found)) {
-    if (!manifest.files.some((file) => file.name === name)) problems.push(`${name} is not in the manifest`);
+    if (!manifest.files.some((file) => file.name === name)) {
+      problems.push(`${name} is not in the manifest, and a glob for Parquet reads it`);
+    }
   }
   const content = new Content();
   for (const file of manifest.files) {
@@ -48,10 +55,26 @@ async function compare(
   if (problems.length > 0) return content.rows;
   if (content.rows !== manifest.rows) problems.push(`${content.rows} rows, the manifest says ${manifest.rows}`);
   if (content.repeated > 0) problems.push(`${content.repeated} paths come twice`);
+  for (const field of ['rowSums', 'rowMaxima'] as const) {
+    const told = manifest[field];
+    if (told && !isSameTotals(told, content[field])) problems.push(`${field} are not those of the rows`);
+  }
   // The id names totals, too: it differs where any part of the manifest or the rows was changed.
   const id = snapshotId(found, content.rows, content.digest, manifest.totals);
   if (id !== manifest.snapshotId) problems.push('rows or totals are not those that snapshotId names');
   return content.rows;
+}
+
+/** What the manifest says beside its files: nothing else knows it, so the checksum vouches for it. */
+function compareVerdict(manifest: SnapshotManifest, problems: string[]): void {
+  const { checksum, consistent, drift, provisional, exportedAt, dateTo } = manifest;
+  if (checksum === undefined) problems.push('the manifest has no checksum, so nobody knows whether it was changed');
+  else if (checksum !== checksumOf(manifest))
+    problems.push('the manifest is not the one that was written: its checksum differs');
+  if (consistent !== (drift === undefined)) problems.push(`consistent is ${consistent}, which its drift contradicts`);
+  if (provisional !== isProvisional(Date.parse(exportedAt), dateTo)) {
+    problems.push(`provisional is ${provisional}, which exportedAt contradicts`);
+  }
 }
 
 async function compareFile(
@@ -71,14 +94,17 @@ async function compareFile(
   }
 }
 
-function parquetNames({ keys }: FoundSnapshot): string[] {
-  return keys.map((key) => key.slice(key.lastIndexOf('/') + 1)).filter((name) => name.endsWith('.parquet'));
+/** Names relative to the snapshot's folder, those below it too. */
+function parquetNames({ folder, keys }: FoundSnapshot): string[] {
+  return keys.map((key) => key.slice(folder.length + 1)).filter((name) => name.endsWith('.parquet'));
 }
 
 /** What the files of a snapshot hold, whatever their order. */
 class Content {
   rows = 0;
   repeated = 0;
+  readonly rowSums = { human: 0, ai: 0, total: 0 };
+  readonly rowMaxima = { human: 0, ai: 0, total: 0 };
   readonly #digest = new ContentDigest();
   readonly #paths = new PathSet();
   readonly #key = newPathKey();
@@ -94,7 +120,9 @@ class Content {
       for (let i = 0; i < length; i++) {
         const name = path[i] as string;
         if (!this.#paths.add(pathHash(this.#key, name))) this.repeated++;
-        this.#digest.add({ path: name, human: Number(human[i]), ai: Number(ai[i]), total: Number(total[i]) });
+        const row = { path: name, human: Number(human[i]), ai: Number(ai[i]), total: Number(total[i]) };
+        this.#digest.add(row);
+        addTo(this, row);
       }
       this.rows += length;
     }

@@ -9,6 +9,7 @@ import {
   type ScheduleSpec,
 } from '@temporalio/client';
 import {
+  exportTaskQueue,
   visitorExportScheduleId,
   VISITOR_EXPORT_WORKFLOW,
   type DurationInput,
@@ -45,6 +46,8 @@ export interface ExportSchedule {
   paused: boolean;
   note: string | null;
   taskQueue: string;
+  /** Workers that ask for exports of that task queue; 0 means that a night would wait for ever. Null where Temporal does not tell. */
+  exportWorkers: number | null;
   /** ISO 8601; null where there is none, as in a paused Schedule. */
   nextRunAt: string | null;
 }
@@ -63,6 +66,7 @@ const DEFAULT_NIGHTS = { timeZone: 'UTC', hour: 4, minute: 30, days: 3, jitterMs
 /** After an outage of Temporal's own of at most so long, the first night that it swallowed is made up for, and the one after that. */
 const CATCHUP_WINDOW = '7 days';
 const ID_START = visitorExportScheduleId('');
+const ACTIVITY_QUEUE = 2; // TASK_QUEUE_TYPE_ACTIVITY
 
 /** Throws InvalidInputError where a setting is wrong by itself, before anything is asked of Temporal. */
 export function checkExportSchedule(settings: ExportScheduleSettings): void {
@@ -101,14 +105,14 @@ export async function listExportSchedules(client: Client): Promise<ExportSchedul
     if (!scheduleId.startsWith(ID_START)) continue;
     // One that is removed meanwhile still shows in lists for a moment.
     const schedule = await orNull(client.schedule.getHandle(scheduleId).describe());
-    if (schedule) found.push(toExportSchedule(schedule));
+    if (schedule) found.push(await toExportSchedule(client, schedule));
   }
   return found.sort((a, b) => (a.scheduleId < b.scheduleId ? -1 : 1));
 }
 
 /** The Schedule of one project; throws ScheduleMissingError. */
 export function describeExportSchedule(client: Client, projectId: string): Promise<ExportSchedule> {
-  return withSchedule(client, projectId, async (handle) => toExportSchedule(await handle.describe()));
+  return withSchedule(client, projectId, async (handle) => toExportSchedule(client, await handle.describe()));
 }
 
 /** No night runs until it is resumed; throws ScheduleMissingError. */
@@ -201,6 +205,16 @@ function checkWhole(value: number, field: string, most: number): number {
   return value;
 }
 
+/** Temporal remembers for about five minutes who asked. */
+async function exportWorkers(client: Client, taskQueue: string): Promise<number | null> {
+  const { namespace } = client.options;
+  const request = { namespace, taskQueue: { name: exportTaskQueue(taskQueue) }, taskQueueType: ACTIVITY_QUEUE };
+  return client.workflowService.describeTaskQueue(request).then(
+    ({ pollers }) => pollers?.length ?? 0,
+    () => null,
+  );
+}
+
 function nightsOf({ spec, action }: Pick<ScheduleDescription, 'spec' | 'action'>): Omit<Nights, 'projectId'> {
   const [calendar] = spec.calendars ?? [];
   const [input] = (action.args ?? []) as Partial<VisitorExportNights>[];
@@ -213,7 +227,7 @@ function nightsOf({ spec, action }: Pick<ScheduleDescription, 'spec' | 'action'>
   };
 }
 
-function toExportSchedule(schedule: ScheduleDescription): ExportSchedule {
+async function toExportSchedule(client: Client, schedule: ScheduleDescription): Promise<ExportSchedule> {
   const { scheduleId, state, info, action } = schedule;
   const [next] = info.nextActionTimes;
   return {
@@ -223,6 +237,7 @@ function toExportSchedule(schedule: ScheduleDescription): ExportSchedule {
     paused: state.paused,
     note: state.note || null,
     taskQueue: action.taskQueue,
+    exportWorkers: await exportWorkers(client, action.taskQueue),
     nextRunAt: next && !state.paused ? next.toISOString() : null,
   };
 }

@@ -1,34 +1,65 @@
 import type { Metrics } from '../metrics.js';
 import { findSnapshots, readFoundManifest, type FoundSnapshot } from '../snapshots/catalog.js';
-import { isOneDay, mayHaveBegun } from '../snapshots/days.js';
+import { daysOf, isOneDay, isStillDue, mayHaveBegun } from '../snapshots/days.js';
+import { plusDays } from '../export-window.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import type { Logger } from './logging.js';
 
 const LOOK_EVERY_MS = 10 * 60_000;
 const TELL_EVERY_MS = 30_000;
+/** Days in which a gap counts: whoever looks at the metric still remembers them, and each one is a small read. */
+const GAP_DAYS = 28;
 
-/** Tells, for the metric, how long ago each project's last consistent day ended; returns what stops it. */
-export function watchConsistentDays(store: SnapshotStore, metrics: Metrics, log: Logger): () => void {
-  let ends = new Map<string, string>();
+/** How a project's days are. */
+export interface ProjectDays {
+  /** The exclusive end (`YYYY-MM-DD`) of the last day with a consistent snapshot whose files are there; null where there is none. */
+  lastEnd: string | null;
+  /** Days of the last 28 that are missing, damaged, inconsistent or provisional though their nights are over. */
+  gaps: number;
+}
+
+export interface ConsistentDaysOptions {
+  store: SnapshotStore;
+  /** When the Schedule of each project was made, in milliseconds since 1970. */
+  schedules: () => Promise<Map<string, number>>;
+  metrics: Metrics;
+  log: Logger;
+}
+
+/** Tells, for the metrics, how the days of each project with a Schedule are; returns what stops it. */
+export function watchConsistentDays({ store, schedules, metrics, log }: ConsistentDaysOptions): () => void {
+  let known = new Map<string, ProjectDays & { since: number }>();
   const tell = () => {
-    for (const [projectId, end] of ends) metrics.lastConsistentDayAge(projectId, ageSeconds(end, Date.now()));
+    for (const [projectId, { since, gaps }] of known) {
+      metrics.lastConsistentDayAge(projectId, (Date.now() - since) / 1_000);
+      metrics.exportGaps(projectId, gaps);
+    }
   };
-  const look = () =>
-    lastConsistentDays(store, new Date().toISOString().slice(0, 10)).then(
-      (found) => {
-        ends = found;
-        tell();
-      },
-      (error: unknown) => log.warn({ error }, 'Could not look for the last consistent days'),
-    );
-  void look();
-  const timers = [setInterval(() => void look(), LOOK_EVERY_MS), setInterval(tell, TELL_EVERY_MS)];
+  const look = async () => {
+    const now = Date.now();
+    const [days, made] = [await projectDays(store, now), await schedules()];
+    const found = new Map([...made].map(([projectId, madeAt]) => [projectId, sinceOf(days.get(projectId), madeAt)]));
+    for (const gone of known.keys()) if (!found.has(gone)) metrics.exportsRemoved(gone);
+    known = found;
+    tell();
+  };
+  const looking = () =>
+    look().catch((error: unknown) => log.warn({ error }, 'Could not look for the last consistent days'));
+  void looking();
+  const timers = [setInterval(() => void looking(), LOOK_EVERY_MS), setInterval(tell, TELL_EVERY_MS)];
   for (const timer of timers) timer.unref();
   return () => timers.forEach(clearInterval);
 }
 
-/** The exclusive end (`YYYY-MM-DD`) of each project's last day with a consistent snapshot; `today` is by UTC. */
-export async function lastConsistentDays(store: SnapshotStore, today: string): Promise<Map<string, string>> {
+/** A project that never had a consistent day is as late as its Schedule is old. */
+function sinceOf(days: ProjectDays | undefined, madeAt: number): ProjectDays & { since: number } {
+  const { lastEnd, gaps } = days ?? { lastEnd: null, gaps: 0 };
+  return { lastEnd, gaps, since: lastEnd === null ? madeAt : Date.parse(`${lastEnd}T00:00:00Z`) };
+}
+
+/** How the days of every project with snapshots are; `now` in milliseconds since 1970. */
+export async function projectDays(store: SnapshotStore, now: number): Promise<Map<string, ProjectDays>> {
+  const today = new Date(now).toISOString().slice(0, 10);
   const byProject = new Map<string, FoundSnapshot[]>();
   for await (const found of findSnapshots(store)) {
     if (!isOneDay(found) || !mayHaveBegun(found, today)) continue;
@@ -36,21 +67,35 @@ export async function lastConsistentDays(store: SnapshotStore, today: string): P
     if (days) days.push(found);
     else byProject.set(found.projectId, [found]);
   }
-  const ends = new Map<string, string>();
+  const health = new Map<string, ProjectDays>();
   for (const [projectId, days] of byProject) {
-    const last = await lastConsistent(store, days);
-    if (last) ends.set(projectId, last.dateTo);
+    const lastEnd = (await lastConsistent(store, days))?.dateTo ?? null;
+    health.set(projectId, { lastEnd, gaps: await gapsOf(store, days, today, now) });
   }
-  return ends;
+  return health;
 }
 
 async function lastConsistent(store: SnapshotStore, days: FoundSnapshot[]): Promise<FoundSnapshot | null> {
-  for (const day of days.toReversed()) {
-    if ((await readFoundManifest(store, day))?.consistent) return day;
-  }
+  for (const day of days.toReversed()) if ((await presentManifest(store, day))?.consistent) return day;
   return null;
 }
 
-function ageSeconds(end: string, now: number): number {
-  return (now - Date.parse(`${end}T00:00:00Z`)) / 1_000;
+async function gapsOf(store: SnapshotStore, found: FoundSnapshot[], today: string, now: number): Promise<number> {
+  const earliest = plusDays(today, -GAP_DAYS);
+  const [first] = found;
+  const recent = found.filter(({ dateFrom }) => dateFrom >= earliest);
+  const manifests = await Promise.all(recent.map((day) => presentManifest(store, day)));
+  const from = first && first.dateFrom > earliest ? first.dateFrom : earliest;
+  const days = daysOf(
+    manifests.filter((manifest) => manifest !== null),
+    from,
+    today,
+  );
+  return days.filter((day) => day.state !== 'final' && !isStillDue(day, now)).length;
+}
+
+/** The manifest, where its files are there; what they hold is for `export gaps` and `export verify`. */
+async function presentManifest(store: SnapshotStore, found: FoundSnapshot) {
+  const manifest = await readFoundManifest(store, found);
+  return manifest?.files.every(({ name }) => found.keys.includes(`${found.folder}/${name}`)) ? manifest : null;
 }

@@ -43,6 +43,8 @@ export function createMetrics(meter: MetricMeter): Metrics {
     'Since the end of the last day with a consistent export',
     's',
   );
+  const gaps = gauge('agent_jobs_export_gap_days', 'Days of the last 28 that no night has exported well', 'd');
+  const pollers = gauge('agent_jobs_export_pollers', 'Workers that ask for exports');
 
   // Born at 0: a series that begins at 1 shows no increase.
   for (const operation of ['create', 'message']) {
@@ -66,6 +68,10 @@ export function createMetrics(meter: MetricMeter): Metrics {
     oldest: (what, value) => oldest[what].set(Math.max(0, value)),
     counted: () => counted.set(Date.now() / 1_000),
     lastConsistentDayAge: (project, value) => dayAge.set(value, { project }),
+    exportGaps: (project, days) => gaps.set(days, { project }),
+    // The SDK's meter forgets no series: one without a number raises no alert.
+    exportsRemoved: (project) => [dayAge, gaps].forEach((gone) => gone.set(Number.NaN, { project })),
+    exportPollers: (count) => pollers.set(count),
   };
 }
 

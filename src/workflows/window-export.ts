@@ -10,13 +10,16 @@ import {
 import { ApplicationFailure } from '@temporalio/common';
 import type { ReadChunkResult } from '../activities/visitor-export.js';
 import {
+  exportTaskQueue,
   FAILURE,
   visitorExportProgressQuery,
+  type DriftKind,
   type SnapshotReceipt,
   type VisitorExportProgress,
   type VisitorExportRange,
 } from '../contract.js';
-import { driftOf, NEW_PASS } from '../pass-checkpoint.js';
+import { isProvisional } from '../export-window.js';
+import { driftOf, NEW_PASS, SECOND_LOOK_MS } from '../pass-checkpoint.js';
 import { notTakenWaitMs } from '../poll-plan.js';
 import { windowDetails } from './export-details.js';
 import { exportActivities, lastActivities, MOST_ATTEMPTS } from './export-activities.js';
@@ -31,6 +34,11 @@ export interface WindowResult {
 }
 
 const MOST_SPOILED = 3;
+/** What a finished day is read once more for. */
+const DOUBTS: Partial<Record<DriftKind, string>> = {
+  impossible: 'rows and totals contradict each other; the day is read once more',
+  shrunk: 'most of the rows are gone; the day is read once more',
+};
 /** A paced chunk is five minutes' worth of requests; attempts that end with their worker may have made them all. */
 const UNKNOWN_PACE_MS = MOST_ATTEMPTS * 5 * 60_000;
 const UPSTREAM_PATIENCE_MS = 24 * 3_600_000;
@@ -68,8 +76,12 @@ class WindowWriter {
   async run(goOn: (data: WindowRun) => Promise<never>): Promise<WindowResult> {
     const data = this.#data;
     if (this.#isNew) {
+      // Without one the first activity waits for ever, and nothing else would say so.
+      data.trouble = `no worker of the exports has begun yet (task queue ${exportTaskQueue(workflowInfo().taskQueue)})`;
+      this.#show();
       const { expectedRows } = await this.#patiently(() => this.#activities.prepareWindow({ range: this.#range }));
       data.expectedRows = expectedRows;
+      data.trouble = null;
     }
     for (;;) {
       await this.#waitTurn();
@@ -78,7 +90,7 @@ class WindowWriter {
       this.#show();
       if (data.checkpoint.stage === 'ended' && !this.#repeat()) {
         const receipt = await this.#publish();
-        if (receipt) return { receipt, notBefore: data.notBefore };
+        if (receipt && !this.#lookAgain(receipt)) return { receipt, notBefore: data.notBefore };
       }
       const { continueAsNewSuggested, historyLength } = workflowInfo();
       if (continueAsNewSuggested || historyLength > MOST_EVENTS) await goOn(data);
@@ -108,8 +120,15 @@ class WindowWriter {
 
   /** Publishes the pass; null where it had to begin anew. */
   async #publish(): Promise<SnapshotReceipt | null> {
-    const { run, pass, checkpoint, before, passStartedAt } = this.#data;
-    const finished = { range: this.#range, run, pass, checkpoint, drift: driftOf(checkpoint, before) };
+    const { run, pass, checkpoint, before, passStartedAt, doubt } = this.#data;
+    const finished = {
+      range: this.#range,
+      run,
+      pass,
+      checkpoint,
+      drift: driftOf(checkpoint, before),
+      doubt: doubt ?? null,
+    };
     const exportedAt = new Date(passStartedAt).toISOString();
     return this.#orAnew(() => this.#patiently(() => this.#activities.publishSnapshot({ ...finished, exportedAt })));
   }
@@ -168,6 +187,20 @@ class WindowWriter {
     const before = data.checkpoint;
     this.#beginPass();
     data.before = before;
+    return true;
+  }
+
+  /** A finished day that says what can't be, or lost most of its rows, is read once more an hour later. */
+  #lookAgain({ drift, dateTo }: SnapshotReceipt): boolean {
+    const data = this.#data;
+    const { passStartedAt, checkpoint } = data;
+    const words = drift && DOUBTS[drift.kind];
+    if (data.doubt || words === undefined || isProvisional(passStartedAt, dateTo)) return false;
+    data.doubt = { rows: checkpoint.rows, exportedAt: new Date(passStartedAt).toISOString() };
+    data.trouble = words;
+    data.notBefore = Math.max(data.notBefore, Date.now() + SECOND_LOOK_MS);
+    this.#beginPass();
+    data.before = null;
     return true;
   }
 

@@ -1,4 +1,4 @@
-import { NEW_PASS, type PassCheckpoint } from '../pass-checkpoint.js';
+import { NEW_PASS, type Doubt, type PassCheckpoint } from '../pass-checkpoint.js';
 
 /** The plain data of a window's export: continue-as-new hands it on as it is. Times in milliseconds. */
 export interface WindowRun {
@@ -13,6 +13,8 @@ export interface WindowRun {
   checkpoint: PassCheckpoint;
   /** The pass before this one. */
   before: PassCheckpoint | null;
+  /** The pass whose rows or totals can't be believed, where this one is the second look at the day. */
+  doubt?: Doubt | null;
   expectedRows: number | null;
   /** Chunks in a row that ended at an obstacle without a page. */
   failures: number;

@@ -1,9 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { appendFile, readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { appendFile, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { manifestKey, parquetKey } from '../../src/snapshots/layout.js';
-import { rangeOf, runExport, setUpExport, withWorkers, type ExportSetUp } from '../export/export.js';
+import { chunkKey, manifestKey, parquetKey } from '../../src/snapshots/layout.js';
+import {
+  rangeOf,
+  runExport,
+  setUpExport,
+  startExport,
+  until,
+  withWorkers,
+  type ExportSetUp,
+} from '../export/export.js';
 import { connectDevServer } from '../support/dev-server.js';
 import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
 
@@ -200,13 +208,23 @@ test(
 );
 
 test(
-  'a project without snapshots is told, where silence could pass for a good answer',
+  'a project without snapshots, or a folder that is not there, is an error: silence could pass for a good answer',
   async () => {
-    for (const args of [['verify'], ['csv'], ['csv', '--totals']]) {
-      const { code, stderr } = await cli('export', ...args, '--project', 'nobody');
+    const commands = [
+      ['export', 'verify'],
+      ['export', 'csv'],
+      ['export', 'csv', '--totals'],
+      ['export', 'list'],
+      ['export', 'gaps'],
+      ['report'],
+    ];
+    for (const args of commands) {
+      const { code, stderr } = await cli(...args, '--project', 'nobody');
       expect(stderr).toContain(`no snapshots of project nobody in this range at file://`);
-      expect(code).toBe(0);
+      expect(code).toBe(1);
     }
+    const absent = await cli('export', 'verify', '--snapshots', 'file:///not/there');
+    expect([absent.code, absent.stderr]).toEqual([1, expect.stringContaining('no snapshots')]);
   },
   MINUTE,
 );
@@ -238,6 +256,135 @@ test(
     expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('there is no Schedule')]);
   },
   2 * MINUTE,
+);
+
+test(
+  'verify finds a verdict that was changed and files that a glob would read, and nothing wrong with other files',
+  async () => {
+    const dates = ['2026-03-11', '2026-03-12', '2026-03-13'] as const;
+    const own = await withDays(dates.map((date, i) => [date, `2026-03-1${i + 2}`]));
+    const folder = (i: number) => dirname(join(own.root, manifestKey(rangeOf(own, dates[i], `2026-03-1${i + 2}`))));
+    const change = async (i: number, from: RegExp, to: string) => {
+      const manifest = await readFile(join(folder(i), 'manifest.json'), 'utf8');
+      await writeFile(join(folder(i), 'manifest.json'), manifest.replace(from, to));
+    };
+    await mkdir(join(folder(2), 'notes'));
+    await writeFile(join(folder(2), 'notes', 'a.txt'), 'x');
+    expect((await cli('export', 'verify', '--project', own.projectId)).code).toBe(0);
+    await change(0, /"consistent": true/, '"consistent": false');
+    await change(1, /("exportedAt": "20)\d\d/, '$199');
+    await cp(join(folder(2), 'visitors.parquet'), join(folder(2), 'notes', 'copy.parquet'));
+    await cp(join(folder(2), 'visitors.parquet'), join(dirname(dirname(folder(2))), 'stray.parquet'));
+    const { stdout, code } = await cli('export', 'verify', '--project', own.projectId, '--json');
+    const problems = jsonLines(stdout).map((line) => (line['problems'] as string[]).join('; '));
+    expect(problems[0]).toMatch(/checksum differs.*consistent is false/);
+    expect(problems[1]).toContain('checksum differs');
+    expect(problems[2]).toContain('notes/copy.parquet is not in the manifest, and a glob for Parquet reads it');
+    expect(problems[3]).toContain('a glob for Parquet reads it');
+    expect(code).toBe(1);
+  },
+  2 * MINUTE,
+);
+
+test(
+  'gaps and backfill look at the files: a deleted one and a flipped byte are damage, which backfill mends',
+  async () => {
+    const own = await withDays([
+      ['2026-04-11', '2026-04-12'],
+      ['2026-04-12', '2026-04-13'],
+    ]);
+    const file = (date: string, to: string) => join(own.root, parquetKey(rangeOf(own, date, to)));
+    await rm(file('2026-04-11', '2026-04-12'));
+    const bytes = await readFile(file('2026-04-12', '2026-04-13'));
+    bytes[50]! ^= 1;
+    await writeFile(file('2026-04-12', '2026-04-13'), bytes);
+    const range = ['--project', own.projectId, '--from', '2026-04-11', '--to', '2026-04-13'];
+    const states = async (...more: string[]) =>
+      jsonLines((await cli('export', 'gaps', ...range, '--json', ...more)).stdout).map(({ state }) => state);
+    expect(await states()).toEqual(['damaged', 'damaged']);
+    expect(await states('--quick')).toEqual(['damaged']);
+    const csv = await cli('export', 'csv', '--project', own.projectId);
+    expect([csv.code, csv.stderr]).toEqual([1, expect.stringMatching(/is missing.*[\s\S]*is damaged/)]);
+    const run = await withWorkers(own, () => cli('export', 'backfill', ...range));
+    expect(run.stdout).toContain('2 days exported, 0 failed');
+    const whole = await cli('export', 'gaps', ...range);
+    expect([whole.code, whole.stdout]).toEqual([0, expect.stringContaining('no gaps')]);
+  },
+  2 * MINUTE,
+);
+
+test(
+  'gaps are clean the night after a day was read too early to be final, and say that a night is still to come',
+  async () => {
+    const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
+    const today = new Date().toISOString().slice(0, 10);
+    const own = await withDays([[day, today]]);
+    const { code, stdout } = await cli('export', 'gaps', '--project', own.projectId);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/no gaps/);
+    if (new Date().getUTCHours() < 12) expect(stdout).toContain('provisional, the next night is still to come');
+  },
+  MINUTE,
+);
+
+test(
+  'clean removes what a window that never runs again left in staging, and leaves a running one alone',
+  async () => {
+    const own = await withDays([]);
+    const stale = { ...rangeOf(own, '2026-05-11', '2026-05-12') };
+    await own.store.put(chunkKey(stale, 'dead', 1, 0), Buffer.from('x'));
+    await own.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', nth: 2, count: 1_000 });
+    await withWorkers(own, async () => {
+      const running = await startExport(own, rangeOf(own, '2026-05-13', '2026-05-14'));
+      await until(
+        async () =>
+          (await own.store.size(
+            chunkKey(rangeOf(own, '2026-05-13', '2026-05-14'), running.firstExecutionRunId, 1, 0),
+          )) !== null,
+      );
+      const plan = await cli('export', 'clean', '--dry-run');
+      expect(plan.stdout).toContain('1 folders would be removed');
+      const run = await cli('export', 'clean');
+      expect(run.stdout).toContain('dateFrom=2026-05-11');
+      expect(run.stderr).toMatch(/dateFrom=2026-05-13.*a run is writing this window/);
+      expect(await own.store.size(chunkKey(stale, 'dead', 1, 0))).toBeNull();
+      await running.cancel();
+      await running.result().catch(() => {});
+    });
+  },
+  2 * MINUTE,
+);
+
+test(
+  'csv ends with 0 where its reader has seen enough',
+  async () => {
+    const own = await withDays([['2026-05-21', '2026-05-22']]);
+    const entries = Array.from({ length: 5_000 }, (_, i) => ({
+      path: `/${'long'.repeat(40)}/${i}`,
+      human: 1,
+      ai: 0,
+      total: 1,
+    }));
+    await own.sandbox.setVisitors({ projectId: own.projectId, entries });
+    await withWorkers(own, () => runExport(own, rangeOf(own, '2026-05-23', '2026-05-24')));
+    const env = { ...envOf(own.server), SNAPSHOTS_URL: own.store.url };
+    const run = await runCli(['export', 'csv', '--project', own.projectId], { env, closesStdoutEarly: true });
+    expect([run.code, run.stderr]).toEqual([0, '']);
+  },
+  MINUTE,
+);
+
+test(
+  'schedule says that no worker is there to export',
+  async () => {
+    const queue = `idle-${randomUUID()}`;
+    const own = ['--project', `p-${randomUUID()}`, '--task-queue', queue];
+    const made = await cli('schedule', ...own, '--paused');
+    expect(made.stdout).toMatch(/Export workers +0/);
+    expect(made.stderr).toContain(`no worker asks for exports of task queue ${queue}`);
+    await cli('schedule', 'remove', ...own);
+  },
+  MINUTE,
 );
 
 async function requestsSoFar(): Promise<number> {

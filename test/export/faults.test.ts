@@ -3,7 +3,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { parquetKey } from '../../src/snapshots/layout.js';
-import { sha256Of } from '../../src/snapshots/publish.js';
+import { sha256Of } from '../../src/snapshots/wholeness.js';
 import type { FaultRule } from '../../src/testing.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
@@ -135,7 +135,9 @@ test.runIf(process.platform === 'linux')(
         limitFileSize(worker, String(Math.floor(kept.files[0]!.bytes * 0.9)));
         const handle = await startExport(setUp, range);
         await until(async () =>
-          (await failureMessages(handle)).some((message) => /write visitors.*parquet.*EFBIG/.test(message)),
+          (await failureMessages(handle)).some((message) =>
+            /write (visitors|superseded).*parquet.*EFBIG/.test(message),
+          ),
         );
         expect(await publishedManifest(setUp, range)).toEqual(kept);
         expect(await sha256Of(setUp.store, parquetKey(range))).toBe(kept.files[0]?.sha256);
@@ -146,7 +148,7 @@ test.runIf(process.platform === 'linux')(
     expect((await publishedManifest(setUp, range)).files[0]?.sha256).toBe(
       await sha256Of(setUp.store, parquetKey(range)),
     );
-    expect(await topFolders(setUp)).toEqual(['visitors']);
+    expect(await topFolders(setUp)).toEqual(['superseded', 'visitors']);
   },
 );
 

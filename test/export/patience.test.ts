@@ -166,6 +166,42 @@ test('an error that passes within a day costs no snapshot', async () => {
   expect(result.snapshots[0]).toMatchObject({ rows: 2_600, consistent: true });
 });
 
+test('a final day that lost most of its rows is read again an hour later, and believed where that agrees', async () => {
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, async () => {
+    await runExport(setUp, range);
+    await setUp.sandbox.setVisitors({ rows: 300 });
+    return runExport(setUp, range);
+  });
+  expect(snapshots[0]).toMatchObject({ rows: 300, consistent: true, unchanged: false });
+  expect(await durationOf(setUp, range)).toBeGreaterThanOrEqual(HOUR_MS);
+  expect(await topFolders(setUp)).toEqual(['superseded', 'visitors']);
+});
+
+test('a final day that was empty for a moment stays as it was, and the run says nothing of it', async () => {
+  const empty = { totals: { human: 0, ai: 0, total: 0 }, visitors: [], hasMore: false };
+  const range = rangeOf(setUp);
+  let left = 2; // the page and the first page again
+  const getVisitors: typeof setUp.upstream.getVisitors = async (...args) =>
+    left-- > 0 ? empty : setUp.upstream.getVisitors(...args);
+  const kept = await withWorkers(setUp, () => runExport(setUp, range));
+  const upstream = { ...setUp.upstream, getVisitors };
+  const again = await withWorkers(setUp, () => runExport(setUp, range), { upstream });
+  expect(again.snapshots).toEqual([{ ...kept.snapshots[0], unchanged: true }]);
+});
+
+test('a day whose rows and totals contradict each other twice is kept as it was, with the drift in the result', async () => {
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, async () => {
+    await runExport(setUp, range);
+    await setUp.sandbox.setVisitors({ rows: 0, totals: { human: 900_000, ai: 7, total: 900_007 } });
+    return runExport(setUp, range);
+  });
+  expect(snapshots[0]).toMatchObject({ rows: 2_600, unchanged: true, drift: { kind: 'impossible', offset: 0 } });
+  expect(await durationOf(setUp, range)).toBeGreaterThanOrEqual(HOUR_MS);
+  expect(await visitorRequests(setUp)).toBe(12 + 2 + 2);
+});
+
 test('an export of weeks goes on over continue-as-new, row for row', async () => {
   const rows = 120_000;
   await setUp.sandbox.setVisitors({ rows });

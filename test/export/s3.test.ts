@@ -6,7 +6,7 @@ import type { VisitorExportRange } from '../../src/contract.js';
 import { parquetKey, publicationKey } from '../../src/snapshots/layout.js';
 import { readManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
-import { sha256Of } from '../../src/snapshots/publish.js';
+import { sha256Of } from '../../src/snapshots/wholeness.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startS3Server, type S3Server } from '../support/s3-server.js';
@@ -80,7 +80,7 @@ test('a bucket that denies the publication keeps the old snapshot, and once it a
   const range = rangeOf(setUp, '2026-01-03', '2026-01-04');
   await withWorkers({ ...setUp, store }, async () => {
     const [kept] = (await runExport(setUp, range)).snapshots;
-    await setUp.sandbox.setVisitors({ rows: 500 });
+    await setUp.sandbox.setVisitors({ rows: ROWS + 500 });
     const allow = await s3.deny(['PutObject'], `${prefix}/visitors/*`);
     const handle = await startExport(setUp, range);
     await until(async () =>
@@ -89,14 +89,20 @@ test('a bucket that denies the publication keeps the old snapshot, and once it a
     expect(await readManifest(store, range)).toMatchObject({ snapshotId: kept?.snapshotId, rows: ROWS });
     expect(await sha256Of(store, parquetKey(range))).toBe((await readManifest(store, range))?.files[0]?.sha256);
     await allow();
-    expect((await handle.result()).snapshots[0]).toMatchObject({ rows: 500, consistent: true, unchanged: false });
+    expect((await handle.result()).snapshots[0]).toMatchObject({
+      rows: ROWS + 500,
+      consistent: true,
+      unchanged: false,
+    });
   });
 });
 
-/** A run of 600 new rows that stands between its parquet and its manifest, which the bucket denies. */
+const MORE_ROWS = ROWS + 600;
+
+/** A run of new rows that stands between its parquet and its manifest, which the bucket denies. */
 async function startHalfPublished(store: SnapshotStore, prefix: string, range: VisitorExportRange) {
   await runExport(setUp, range);
-  await setUp.sandbox.setVisitors({ rows: 600 });
+  await setUp.sandbox.setVisitors({ rows: MORE_ROWS });
   const allow = await s3.deny(['PutObject'], `${prefix}/visitors/*/manifest.json`);
   const handle = await startExport(setUp, range);
   await until(async () => (await failureMessages(handle)).filter((message) => /manifest/.test(message)).length >= 3);
@@ -115,7 +121,7 @@ test('a run that is cancelled between parquet and manifest ends with a whole sna
     await expect(handle.result()).rejects.toThrow();
   });
   const manifest = await readManifest(store, range);
-  expect(manifest).toMatchObject({ rows: 600, consistent: true });
+  expect(manifest).toMatchObject({ rows: MORE_ROWS, consistent: true });
   expect(manifest?.files[0]?.sha256).toBe(await sha256Of(store, parquetKey(range)));
   expect(await store.read(publicationKey(range))).toBeNull();
 });
@@ -129,9 +135,9 @@ test('a run that is cancelled while its manifest is denied leaves it to the next
     await handle.cancel();
     await expect(handle.result()).rejects.toThrow();
     await allow();
-    await setUp.sandbox.setVisitors({ rows: 600, drift: [{ kind: 'swap', times: 1_000 }] });
+    await setUp.sandbox.setVisitors({ rows: MORE_ROWS, drift: [{ kind: 'swap', times: 1_000 }] });
     const [receipt] = (await runExport(setUp, range)).snapshots;
-    expect(receipt).toMatchObject({ rows: 600, consistent: true, unchanged: true, drift: expect.anything() });
+    expect(receipt).toMatchObject({ rows: MORE_ROWS, consistent: true, unchanged: true, drift: expect.anything() });
   });
   expect((await readManifest(store, range))?.files[0]?.sha256).toBe(await sha256Of(store, parquetKey(range)));
 });

@@ -1,6 +1,7 @@
 import { readPages } from '../../src/activities/read-pages.js';
 import type { SnapshotReceipt, VisitorExportRange } from '../../src/contract.js';
-import { driftOf, NEW_PASS, type PassCheckpoint } from '../../src/pass-checkpoint.js';
+import { isProvisional } from '../../src/export-window.js';
+import { driftOf, NEW_PASS, SECOND_LOOK_MS, type Doubt, type PassCheckpoint } from '../../src/pass-checkpoint.js';
 import { notTakenWaitMs } from '../../src/poll-plan.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
 import { Pass } from '../../src/snapshots/pass.js';
@@ -39,16 +40,24 @@ export async function runExport({ range, run, store, upstream, time }: ExportRun
     await sweepStaging(store, range);
   });
   let before: PassCheckpoint | null = null;
-  for (let pass = 1; ; pass++) {
-    const exportedAt = new Date(time.now).toISOString();
-    const willRepeat = pass <= REPEATS;
+  let doubt: Doubt | null = null;
+  for (let [pass, repeatsLeft] = [1, REPEATS]; ; pass++) {
+    const startedAt = time.now;
+    const exportedAt = new Date(startedAt).toISOString();
+    const willRepeat = repeatsLeft > 0;
     const checkpoint = await readPass({ range, run, store, upstream, time }, pass, willRepeat);
     if (checkpoint.drift && willRepeat) {
       before = checkpoint;
+      repeatsLeft -= 1;
       continue;
     }
-    const finished = { range, run, pass, checkpoint, drift: driftOf(checkpoint, before), exportedAt };
-    return untilDone(time, () => publishPass(store, finished));
+    const finished = { range, run, pass, checkpoint, drift: driftOf(checkpoint, before), exportedAt, doubt };
+    const receipt = await untilDone(time, () => publishPass(store, finished));
+    const isDoubted = receipt.drift?.kind === 'shrunk' || receipt.drift?.kind === 'impossible';
+    if (!isDoubted || doubt || isProvisional(startedAt, range.dateTo)) return receipt;
+    doubt = { rows: checkpoint.rows, exportedAt };
+    before = null;
+    time.now += SECOND_LOOK_MS;
   }
 }
 

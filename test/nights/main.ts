@@ -5,4 +5,6 @@ const [count = '10000', seed = '1'] = process.argv.slice(2);
 const figures = await playNights(Number(seed), Number(count));
 console.log(describeNights(figures));
 for (const day of figures.unmarkedWrong.slice(0, 20)) console.log(`wrong and not marked: ${day}`);
-if (figures.unmarkedWrong.length > 0 || figures.stillMarked > figures.settledDays / 100) process.exitCode = 1;
+for (const day of figures.worse.slice(0, 20)) console.log(`worse than before: ${day}`);
+if (figures.worse.length > 0 || figures.unmarkedWrong.length > 0 || figures.stillMarked > figures.settledDays / 100)
+  process.exitCode = 1;

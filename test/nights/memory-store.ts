@@ -38,6 +38,21 @@ export class MemoryStore implements SnapshotStore {
     this.#strike('after');
   }
 
+  /** Puts an object there as anybody would. */
+  plant(key: string, bytes: Buffer): void {
+    this.#objects.set(key, bytes);
+  }
+
+  /** Changes an object as a disk or a person would: no writer is struck. */
+  damage(key: string, change: (bytes: Buffer) => Buffer | null): boolean {
+    const bytes = this.#objects.get(key);
+    if (!bytes) return false;
+    const changed = change(bytes);
+    if (changed) this.#objects.set(key, changed);
+    else this.#objects.delete(key);
+    return true;
+  }
+
   async *list(folder: string): AsyncGenerator<string> {
     yield* [...this.#objects.keys()].filter((key) => key.startsWith(`${folder}/`)).sort();
   }

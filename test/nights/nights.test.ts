@@ -5,6 +5,7 @@ test('after 200 nights every published day is the upstream’s final truth, or i
   const figures = await playNights(1, 200);
   console.log(describeNights(figures));
   expect(figures.unmarkedWrong).toEqual([]);
+  expect(figures.worse).toEqual([]);
   expect(figures.days).toBeGreaterThanOrEqual(200);
   expect(figures.stillMarked).toBeLessThanOrEqual(figures.settledDays / 100);
   // The nights were no quiet ones: a pager that trusts what it reads is wrong.

@@ -3,7 +3,9 @@ import { visitorExportWorkflowId, type VisitorExportRange } from '../../src/cont
 import { daysBefore, plusDays } from '../../src/export-window.js';
 import type { DriftEvent, VisitorSettings } from '../../src/sandbox/visitor-settings.js';
 import { parseZonedDate } from '../../src/sandbox/zoned-date.js';
-import { parquetKey } from '../../src/snapshots/layout.js';
+import { pathHash } from '../../src/snapshots/content-digest.js';
+import { parquetKey, snapshotFolder } from '../../src/snapshots/layout.js';
+import { isWhole } from '../../src/snapshots/wholeness.js';
 import { readManifest } from '../../src/snapshots/manifest.js';
 import { readRows } from '../../src/snapshots/read-rows.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
@@ -31,7 +33,17 @@ export interface NightFigures {
     movingDays: number;
     shuffledDays: number;
     provisional: number;
+    /** Readings that met contradictions, or rows that had gone for a while. */
+    contradictions: number;
+    lossesForAWhile: number;
+    /** Readings marked or kept for one of these. */
+    doubted: number;
+    damagedFiles: number;
+    foreignFiles: number;
+    chosenPaths: number;
   };
+  /** Nights after which a good snapshot was worse than before, with nothing in the upstream to explain it. */
+  worse: string[];
   /** Days that a plain pager has wrong, unmarked: reading each of the same nights again, and reading each day once. */
   plainWrong: number;
   plainOnceWrong: number;
@@ -58,6 +70,45 @@ const FIRST_DAYS = ['2026-03-05', '2026-03-26', '2026-04-02', '2026-09-30', '202
 const ROWS = [0, 1, 30, 249, 250, 251, 498, 700, 1_100];
 const KINDS: DriftEvent['kind'][] = ['swap', 'delete', 'insert', 'totals', 'rotate'];
 
+const FOREIGN = [
+  'visitors/readme.txt',
+  'visitors/projectId=%ZZ/dateFrom=soon/dateTo=later/manifest.json',
+  'FOLDER/notes/a.txt',
+  'FOLDER/.manifest.json.swp',
+];
+/** What no counts can explain. */
+const CONTRADICTIONS: ((page: VisitorPage) => VisitorPage)[] = [
+  ({ totals }) => ({ totals: { ...totals, total: totals.total + 1 }, visitors: [], hasMore: false }),
+  ({ totals, ...page }) => ({
+    ...page,
+    totals: { human: 40 * totals.human + 9_000, ai: totals.ai, total: 40 * totals.total + 9_000 },
+  }),
+  (page) => ({
+    ...page,
+    totals: { human: 0, ai: 0, total: 0 },
+    visitors: page.visitors.map((row) => ({ ...row, human: row.human + 90, total: row.total + 90 })),
+  }),
+];
+
+/** The pages of an upstream that has lost most of its rows, and counts what is left. */
+function shrunk({ totals, visitors }: VisitorPage, left: number): VisitorPage {
+  const rows = visitors.slice(0, Math.floor(visitors.length * left));
+  const most = (count: 'human' | 'ai' | 'total') => rows.reduce((all, row) => Math.max(all, row[count]), 0);
+  const few = { human: most('human'), ai: most('ai'), total: most('total') };
+  return { totals: left === 0 ? { human: 0, ai: 0, total: 0 } : { ...totals, ...few }, visitors: rows, hasMore: false };
+}
+
+/** Paths chosen by their hashes: 300 that a set without a key would put into one place. */
+const CHOSEN = chosenPaths(300);
+
+function chosenPaths(count: number): string[] {
+  const found: string[] = [];
+  for (let i = 0; found.length < count; i++) {
+    if (pathHash('', `/x${i.toString(36)}`).high >= 0xffc0_0000) found.push(`/x${i.toString(36)}`);
+  }
+  return found;
+}
+
 /** Plays so many nights; the same seed, the same nights. */
 export async function playNights(seed: number, nights: number): Promise<NightFigures> {
   const figures: NightFigures = {
@@ -66,7 +117,22 @@ export async function playNights(seed: number, nights: number): Promise<NightFig
     unmarkedWrong: [],
     stillMarked: 0,
     settledDays: 0,
-    met: { drifted: 0, kills: 0, endedRuns: 0, busy: 0, movingDays: 0, shuffledDays: 0, provisional: 0 },
+    met: {
+      drifted: 0,
+      kills: 0,
+      endedRuns: 0,
+      busy: 0,
+      movingDays: 0,
+      shuffledDays: 0,
+      provisional: 0,
+      contradictions: 0,
+      lossesForAWhile: 0,
+      doubted: 0,
+      damagedFiles: 0,
+      foreignFiles: 0,
+      chosenPaths: 0,
+    },
+    worse: [],
     plainWrong: 0,
     plainOnceWrong: 0,
   };
@@ -94,6 +160,7 @@ class World {
   /** Days whose last night failed: an operator exports them the night after. */
   #backfill: SimulatedDay[] = [];
   #mayDie = false;
+  #lie: { until: number; tell: (page: VisitorPage) => VisitorPage } | null = null;
 
   constructor(seed: number, world: number, figures: NightFigures) {
     this.#name = `${seed}/${world}`;
@@ -139,6 +206,10 @@ class World {
       ...(this.#random() < 0.05 && { shuffleTies: 7 }),
     };
     if (settings.shuffleTies !== undefined) this.#figures.met.shuffledDays += 1;
+    else if (this.#random() < 0.03) {
+      this.#figures.met.chosenPaths += 1;
+      Object.assign(settings, { entries: CHOSEN.map((path) => ({ path, human: 3, ai: 1, total: 4 })) });
+    }
     const day = { range, settings, nights: 0, wasSettled: false, plain: null, plainOnce: null };
     this.#days.set(date, day);
     return day;
@@ -152,6 +223,10 @@ class World {
     day.plain = this.#plainUpstream.plainly(range);
     day.plainOnce ??= day.plain;
     this.#mayDie = this.#random() < 0.03;
+    this.#disturb(day);
+    const before = await readManifest(this.#store, range);
+    const wasGood = before !== null && before.consistent && !before.provisional && (await isWhole(this.#store, before));
+    const wasTrue = wasGood && this.#upstream.isTruth(range, await this.#rowsOf(range), before.totals);
     try {
       const receipt = await runExport({
         range,
@@ -162,6 +237,8 @@ class World {
       });
       if (receipt.drift) this.#figures.met.drifted += 1;
       if (receipt.provisional) this.#figures.met.provisional += 1;
+      if (receipt.drift?.kind === 'shrunk' || receipt.drift?.kind === 'impossible') this.#figures.met.doubted += 1;
+      await this.#lookForLoss(day, wasTrue);
     } catch (error) {
       if (!(error instanceof RunEnded)) throw error;
       this.#figures.met.endedRuns += 1;
@@ -169,6 +246,7 @@ class World {
       return;
     } finally {
       this.#mayDie = false;
+      this.#lie = null;
     }
     if (day.nights >= DAYS) await this.#judge(day);
   }
@@ -192,12 +270,54 @@ class World {
     this.#plainUpstream.set(range.projectId, { ...settings, drift });
   }
 
+  /** What befalls the upstream's answers tonight, for less than an hour, and the store before it. */
+  #disturb({ range, nights }: SimulatedDay): void {
+    const { met } = this.#figures;
+    const lie = this.#random();
+    const until = this.#time.now + this.#random() * 50 * 60_000;
+    if (lie < 0.04) {
+      met.contradictions += 1;
+      this.#lie = { until, tell: this.#pick(CONTRADICTIONS) };
+    } else if (lie < 0.08) {
+      met.lossesForAWhile += 1;
+      const left = this.#pick([0, 0, 0.1, 0.3]);
+      this.#lie = { until, tell: (page) => shrunk(page, left) };
+    }
+    // What is damaged after the last night nobody reads again.
+    if (nights > 1 && this.#random() < 0.05) {
+      const flipped = (bytes: Buffer) => {
+        const copy = Buffer.from(bytes);
+        copy[Math.floor(this.#random() * copy.length)]! ^= 1;
+        return copy;
+      };
+      if (this.#store.damage(parquetKey(range), this.#random() < 0.5 ? flipped : () => null)) met.damagedFiles += 1;
+    }
+    if (this.#random() < 0.05) {
+      met.foreignFiles += 1;
+      const place = this.#pick(FOREIGN).replace('FOLDER', snapshotFolder(range));
+      this.#store.plant(place, Buffer.from('{"snapshotId":"x"}'));
+    }
+  }
+
+  /** A good snapshot that held the truth must hold it still. */
+  async #lookForLoss({ range, nights }: SimulatedDay, wasTrue: boolean): Promise<void> {
+    if (!wasTrue || !this.#upstream.hasSettled(range)) return;
+    const manifest = await readManifest(this.#store, range);
+    const isTrue =
+      manifest?.consistent === true && this.#upstream.isTruth(range, await this.#rowsOf(range), manifest.totals);
+    // Rows that moved tonight are another truth.
+    const moved = !isTrue && manifest?.consistent === true && manifest.rows > 0;
+    if (!isTrue && !moved) this.#figures.worse.push(`${range.projectId}, night ${nights}`);
+  }
+
   async #answer(page: Parameters<NightUpstream['page']>[0]): Promise<VisitorPage> {
     this.#time.now += 100 + this.#random() * 2_000;
     this.#perhapsKilled(0.01);
     if (this.#random() < 0.01) throw new ReadFailedError('answered 503', 503);
     try {
-      return this.#upstream.page(page);
+      const told = this.#upstream.page(page);
+      const lie = this.#lie;
+      return lie && this.#time.now < lie.until ? lie.tell(told) : told;
     } catch (error) {
       this.#figures.met.busy += 1;
       throw error;
@@ -272,7 +392,10 @@ export function describeNights(figures: NightFigures): string {
   return [
     `${nights} nights, ${days} days, ${met.kills} killed workers, ${met.endedRuns} ended runs, ${met.busy} answers of 429,`,
     `${met.movingDays} readings of moving rows, ${met.shuffledDays} days that never keep an order, ${met.drifted} snapshots marked or kept for drift, ${met.provisional} provisional`,
+    `${met.contradictions} nights with contradictions, ${met.lossesForAWhile} with rows gone for a while (${met.doubted} answers doubted to the end),`,
+    `${met.damagedFiles} damaged files, ${met.foreignFiles} foreign files, ${met.chosenPaths} days of chosen paths`,
     `unmarked wrong days: ${unmarkedWrong.length}`,
+    `good snapshots replaced by something worse: ${figures.worse.length}`,
     `still marked three days later, upstream settled: ${stillMarked} of ${settledDays} (${share.toFixed(2)} %)`,
     `a plain pager that reads each day on the same three nights: ${plainWrong} wrong days, none marked`,
     `a plain pager that reads each day once: ${plainOnceWrong} wrong days, none marked`,

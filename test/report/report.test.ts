@@ -8,7 +8,7 @@ import { buildReport, writeReport } from '../../src/report/report.js';
 import { parquetKey, reportKey } from '../../src/snapshots/layout.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
-import { lastConsistentDays } from '../../src/worker/consistent-days.js';
+import { projectDays } from '../../src/worker/consistent-days.js';
 import { putDay } from './snapshots.js';
 
 const NOW = '2026-03-11T06:00:00.000Z';
@@ -61,7 +61,9 @@ test('the last 28 days are compared with the 28 before, days in doubt are shown 
   const text = await textOf();
   expect(text).toContain('Human visitors a day 210 ▲ 91 %');
   expect(text).toContain('Days to believe 53 of 56 1 inconsistent, 1 provisional, 1 missing');
-  expect(text).toContain(`${plusDays(TODAY, -9)} inconsistent moved: overlap at row 249`);
+  expect(text).toContain(
+    `${plusDays(TODAY, -9)} inconsistent a page did not begin with the last row of the page before (overlap, row 249)`,
+  );
   expect(text).toContain(`${plusDays(TODAY, -5)} missing`);
   expect(text).toMatch(/ \/ 200 ▲ 100 % 0\.0 % \/old 10 ±0 %/);
 });
@@ -160,8 +162,61 @@ test('the last consistent day of each project is found, whatever came after it',
   await putDay(store, 'b', { date: '2026-03-10', rows: [page('/', 3)] });
   await putDay(store, 'b', { date: '2027-03-10', rows: [] });
   await putDay(store, 'c', { date: '2026-03-10', rows: [page('/', 3)], drift: { kind: 'totals', offset: 0 } });
-  expect([...(await lastConsistentDays(store, TODAY))]).toEqual([
+  const found = await projectDays(store, Date.parse(NOW));
+  expect([...found].map(([project, { lastEnd }]) => [project, lastEnd])).toEqual([
     ['a', '2026-03-09'],
     ['b', '2026-03-11'],
+    ['c', null],
   ]);
+});
+
+test('gaps and days whose file is gone count, what a night is still to come for does not', async () => {
+  for (const date of ['2026-03-05', '2026-03-07', '2026-03-08'])
+    await putDay(store, 'p', { date, rows: [page('/', 3)] });
+  await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 3)], provisional: true });
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 3)], provisional: true });
+  await store.remove(parquetKey({ projectId: 'p', dateFrom: '2026-03-10', dateTo: '2026-03-11' }));
+  const before = await projectDays(store, Date.parse(NOW));
+  expect(before.get('p')).toEqual({ lastEnd: '2026-03-10', gaps: 1 }); // the 6th
+  await store.remove(parquetKey({ projectId: 'p', dateFrom: '2026-03-08', dateTo: '2026-03-09' }));
+  const after = await projectDays(store, Date.parse('2026-03-12T06:00:00Z'));
+  expect(after.get('p')?.gaps).toBe(4); // the 8th, 9th and 10th, too
+});
+
+test('a foreign folder and a broken manifest cost the others neither report nor figures', async () => {
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 3)] });
+  const text = await textOf();
+  const broken = [
+    '{',
+    '[]',
+    '{"snapshotId":"x","rows":1,"totals":{"total":1},"consistent":true,"provisional":false,"exportedAt":"x","files":[]}',
+  ];
+  const folders = [
+    'dateFrom=2026-03-09/dateTo=2026-03-10',
+    'dateFrom=soon/dateTo=later',
+    'dateFrom=2026-03-08/dateTo=2026-03-01',
+  ];
+  for (const [i, folder] of folders.entries()) {
+    await store.put(`visitors/projectId=p/${folder}/manifest.json`, Buffer.from(broken[i]!));
+  }
+  await store.put('visitors/projectId=%ZZ/dateFrom=2026-03-09/dateTo=2026-03-10/manifest.json', Buffer.from('{}'));
+  await store.put('visitors/readme.txt', Buffer.from('x'));
+  expect(await textOf()).toBe(text);
+  expect(await projectDays(store, Date.parse(NOW))).toEqual(new Map([['p', { lastEnd: '2026-03-11', gaps: 1 }]]));
+});
+
+test('the AI share of a page is a mean of the days that could be read', async () => {
+  for (const date of ['2026-03-08', '2026-03-09', '2026-03-10']) {
+    await putDay(store, 'p', { date, rows: [page('/', 50, 50)] });
+  }
+  await store.put(parquetKey({ projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' }), Buffer.from('x'));
+  expect(await textOf()).toMatch(/ \/ 100 – 50 %/);
+});
+
+test('the verdict on a day in doubt is said in words', async () => {
+  await putDay(store, 'p', { date: '2026-03-09', rows: [], drift: { kind: 'impossible', offset: 0 } });
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 1)], drift: { kind: 'shrunk', offset: 1 } });
+  const text = await textOf();
+  expect(text).toContain('rows and totals contradict each other (impossible, row 0)');
+  expect(text).toContain('most of the rows were gone, and no later pass agreed (shrunk, row 1)');
 });

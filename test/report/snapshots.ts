@@ -41,7 +41,7 @@ export async function putDay(store: SnapshotStore, projectId: string, day: MadeD
     consistent: drift === undefined,
     provisional,
     ...(drift && { drift }),
-    exportedAt: `${plusDays(date, 1)}T04:30:00.000Z`,
+    exportedAt: `${range.dateTo}T${provisional ? '04' : '12'}:30:00.000Z`,
     files: rows.length === 0 ? [] : files,
   };
   if (rows.length > 0) await store.put(parquetKey(range), bytes);

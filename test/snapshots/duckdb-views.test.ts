@@ -46,17 +46,17 @@ async function query(sql: string): Promise<unknown[][]> {
 
 test('the documented view of daily pages gives the rows of one-day snapshots alone', async () => {
   expect(await query('select projectId, day, count(*), sum(human) from daily_pages group by all order by 3')).toEqual([
-    [ODD_PROJECT, '2026-01-01', 2, 1],
-    ['007', '2026-01-01', 3, 3],
+    [ODD_PROJECT, '2026-01-01', 2, 21],
+    ['007', '2026-01-01', 3, 31],
   ]);
 });
 
 test('the documented view of daily totals knows each day, those without visitors too', async () => {
   const sql = 'select projectId, day, human, ai, total, pages, consistent::varchar from daily_totals order by all';
   expect(await query(sql)).toEqual([
-    [ODD_PROJECT, '2026-01-01', 2, 7, 9, 2, 'true'],
-    ['007', '2026-01-01', 3, 7, 10, 3, 'true'],
-    ['007', '2026-01-02', 0, 7, 7, 0, 'true'],
+    [ODD_PROJECT, '2026-01-01', 11, 5, 15, 2, 'true'],
+    ['007', '2026-01-01', 12, 5, 16, 3, 'true'],
+    ['007', '2026-01-02', 0, 0, 0, 0, 'true'],
   ]);
 });
 

@@ -1,5 +1,5 @@
 import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
-import { NEW_PASS, type PassCheckpoint } from '../../src/pass-checkpoint.js';
+import { NEW_PASS, type Doubt, type PassCheckpoint } from '../../src/pass-checkpoint.js';
 import { Pass, type KeptRows } from '../../src/snapshots/pass.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
@@ -36,11 +36,18 @@ export function rows(count: number, from = 0): Row[] {
 }
 
 export function row(i: number): Row {
-  return { path: `/page/${i}`, human: i, ai: 2 * i, total: 3 * i };
+  return { path: `/page/${i}`, human: 10 + (i % 2), ai: 4 + (i % 2), total: 13 + (i % 2) };
 }
 
 export function totalsOf(all: readonly Row[]): VisitorTotals {
-  return { human: all.length, ai: 7, total: all.length + 7 };
+  const largest = (count: 'human' | 'ai' | 'total') => all.reduce((most, one) => Math.max(most, one[count]), 0);
+  if (all.length === 0) return { human: 0, ai: 0, total: 0 };
+  const { length } = all;
+  return {
+    human: Math.max(9 + length, largest('human')),
+    ai: Math.max(5, largest('ai')),
+    total: Math.max(13 + length, largest('total')),
+  };
 }
 
 /** One answer of an upstream that holds these rows. */
@@ -53,9 +60,9 @@ export function pageAt(all: readonly Row[], offset: number, limit: number): Visi
 export async function readPass(
   store: SnapshotStore,
   rowsAt: (request: number) => readonly Row[],
-  { limit = 10, chunkPages = 3, run = 'run-1', pass: number = 1 } = {},
+  { limit = 10, chunkPages = 3, run = 'run-1', pass: number = 1, range = RANGE } = {},
 ): Promise<PassCheckpoint> {
-  const staged = { range: RANGE, run, pass: number };
+  const staged = { range, run, pass: number };
   let checkpoint: PassCheckpoint = NEW_PASS;
   for (let request = 0; checkpoint.stage !== 'ended';) {
     const paths = checkpoint.chunks === 0 ? new PathSet() : await stagedPaths(store, staged, checkpoint);
@@ -69,12 +76,23 @@ export async function readPass(
   return checkpoint;
 }
 
+/** What an export of one moment may say beside its rows. */
+export interface Telling {
+  exportedAt?: string;
+  run?: string;
+  limit?: number;
+  range?: VisitorExportRange;
+  totals?: VisitorTotals;
+  doubt?: Doubt;
+}
+
 /** Reads and publishes, as one run of the export would. */
 export async function exportRows(
   store: SnapshotStore,
   rowsAt: (request: number) => readonly Row[],
-  { exportedAt = FINAL, run = 'run-1', limit = 10 } = {},
+  { exportedAt = FINAL, run = 'run-1', limit = 10, range = RANGE, totals, doubt }: Telling = {},
 ) {
-  const checkpoint = await readPass(store, rowsAt, { run, limit });
-  return publishPass(store, { range: RANGE, run, pass: 1, checkpoint, drift: checkpoint.drift, exportedAt });
+  const read = await readPass(store, rowsAt, { run, limit, range });
+  const checkpoint = { ...read, ...(totals && { totals }) };
+  return publishPass(store, { range, run, pass: 1, checkpoint, drift: read.drift, exportedAt, doubt: doubt ?? null });
 }

@@ -1,0 +1,18 @@
+import type { Drift, DriftKind } from '../contract.js';
+
+const WORDS: Record<DriftKind, string> = {
+  overlap: 'a page did not begin with the last row of the page before',
+  totals: 'the totals changed while the pages were read',
+  repeatedPath: 'a path came twice',
+  firstPage: 'the first page was another when it was read again',
+  noProgress: 'a page brought nothing new and claimed that more follow',
+  order: 'the rows changed places',
+  impossible: 'rows and totals contradict each other',
+  shrunk: 'most of the rows were gone, and no later pass agreed',
+};
+
+/** What a pass saw, for a person. */
+export function driftWords({ kind, offset }: Drift): string {
+  // A newer release may know more kinds.
+  return `${WORDS[kind] ?? kind} (${kind}, row ${offset})`;
+}

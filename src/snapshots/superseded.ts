@@ -1,0 +1,53 @@
+/** What was replaced, kept for thirty days outside `visitors/`. */
+import type { SnapshotManifest, VisitorExportRange } from '../contract.js';
+import { SUPERSEDED_FOLDER, snapshotFolder, stagingKey, supersededFolder, supersededProjectFolder } from './layout.js';
+import { encodeManifest } from './manifest.js';
+import type { SnapshotStore } from './snapshot-store.js';
+
+/** How long a replaced snapshot is kept. */
+export const KEPT_MS = 30 * 24 * 3_600_000;
+
+/** Copies a snapshot that is about to be replaced, its manifest last. `supersededAt` is ISO 8601. */
+export async function keepSuperseded(
+  store: SnapshotStore,
+  kept: SnapshotManifest,
+  supersededAt: string,
+): Promise<void> {
+  const [from, to] = [snapshotFolder(kept), supersededFolder(kept, kept.snapshotId)];
+  for (const { name } of kept.files) await store.put(`${to}/${name}`, store.stream(`${from}/${name}`));
+  await store.put(`${to}/manifest.json`, encodeManifest({ ...kept, supersededAt }));
+}
+
+/** Gives up copies that a killed writer of the window left half-done. */
+export async function sweepSupersededParts(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
+  const folder = supersededFolder(range);
+  await store.removeFolder(stagingKey(folder));
+  await store.removeUnfinished(folder).catch(() => {}); // never visible
+}
+
+/** Removes what a project, or any, has kept for longer than thirty days; gives the folders. */
+export async function removeExpired(
+  store: SnapshotStore,
+  now: number,
+  projectId?: string,
+  { dryRun = false } = {},
+): Promise<string[]> {
+  const expired: string[] = [];
+  const whose = projectId === undefined ? SUPERSEDED_FOLDER : supersededProjectFolder(projectId);
+  for await (const key of store.list(whose)) {
+    if (!key.endsWith('/manifest.json')) continue;
+    const supersededAt = supersededAtOf(await store.read(key));
+    if (now - Date.parse(supersededAt) > KEPT_MS) expired.push(key.slice(0, key.lastIndexOf('/')));
+  }
+  if (!dryRun) for (const folder of expired) await store.removeFolder(folder);
+  return expired;
+}
+
+function supersededAtOf(bytes: Buffer | null): string {
+  try {
+    const { supersededAt } = JSON.parse(String(bytes)) as { supersededAt?: unknown };
+    return typeof supersededAt === 'string' ? supersededAt : '';
+  } catch {
+    return '';
+  }
+}

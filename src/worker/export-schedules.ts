@@ -1,0 +1,74 @@
+/** What Temporal knows of the nightly exports: their Schedules, and whether a worker is there to do them. */
+import type { NativeConnection } from '@temporalio/worker';
+import { exportTaskQueue, visitorExportScheduleId } from '../contract.js';
+import type { Metrics } from '../metrics.js';
+import type { Logger } from './logging.js';
+
+const CALL_LIMIT_MS = 10_000;
+const COUNT_EVERY_MS = 60_000;
+const PAGE_SIZE = 500;
+const ACTIVITY_QUEUE = 2; // TASK_QUEUE_TYPE_ACTIVITY
+const ID_START = visitorExportScheduleId('');
+
+/** When the Schedule of each project that this task queue exports was made, in milliseconds since 1970. */
+export async function scheduledProjects(
+  connection: NativeConnection,
+  namespace: string,
+  taskQueue: string,
+): Promise<Map<string, number>> {
+  const projects = new Map<string, number>();
+  let nextPageToken: Uint8Array = new Uint8Array();
+  do {
+    const request = { namespace, maximumPageSize: PAGE_SIZE, nextPageToken };
+    const page = await inTime(connection, () => connection.workflowService.listSchedules(request));
+    for (const { scheduleId } of page.schedules ?? []) {
+      if (!scheduleId?.startsWith(ID_START)) continue;
+      const madeAt = await madeFor(connection, namespace, scheduleId, taskQueue);
+      if (madeAt !== null) projects.set(decodeURIComponent(scheduleId.slice(ID_START.length)), madeAt);
+    }
+    nextPageToken = page.nextPageToken ?? new Uint8Array();
+  } while (nextPageToken.length > 0);
+  return projects;
+}
+
+/** Null where it belongs to another task queue, or was removed meanwhile. */
+async function madeFor(
+  connection: NativeConnection,
+  namespace: string,
+  scheduleId: string,
+  taskQueue: string,
+): Promise<number | null> {
+  const described = await inTime(connection, () =>
+    connection.workflowService.describeSchedule({ namespace, scheduleId }),
+  ).catch((error: unknown) => {
+    if ((error as { code?: unknown }).code === NOT_FOUND) return null;
+    throw error;
+  });
+  if (described?.schedule?.action?.startWorkflow?.taskQueue?.name !== taskQueue) return null;
+  return Number(described.info?.createTime?.seconds ?? 0) * 1_000;
+}
+
+const NOT_FOUND = 5;
+
+/** Counts, once a minute, the workers that ask for exports, for the metric; returns what stops it. */
+export function countExportPollers(
+  connection: NativeConnection,
+  namespace: string,
+  taskQueue: string,
+  metrics: Metrics,
+  log: Logger,
+): () => void {
+  const request = { namespace, taskQueue: { name: exportTaskQueue(taskQueue) }, taskQueueType: ACTIVITY_QUEUE };
+  const count = () =>
+    inTime(connection, () => connection.workflowService.describeTaskQueue(request)).then(
+      ({ pollers }) => metrics.exportPollers(pollers?.length ?? 0),
+      (error: unknown) => log.debug({ error }, 'Could not count the workers of the exports'),
+    );
+  void count();
+  const timer = setInterval(() => void count(), COUNT_EVERY_MS).unref();
+  return () => clearInterval(timer);
+}
+
+function inTime<T>(connection: NativeConnection, call: () => Promise<T>): Promise<T> {
+  return connection.withDeadline(Date.now() + CALL_LIMIT_MS, call);
+}

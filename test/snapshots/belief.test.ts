@@ -1,0 +1,247 @@
+import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { SnapshotManifest, SnapshotReceipt } from '../../src/contract.js';
+import { plusDays } from '../../src/export-window.js';
+import { manifestKey, parquetKey, publicationKey, supersededFolder } from '../../src/snapshots/layout.js';
+import { encodeManifest } from '../../src/snapshots/manifest.js';
+import { openStore } from '../../src/snapshots/open-store.js';
+import { finishPublication, publishPass } from '../../src/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { StagingSpoiledError } from '../../src/snapshots/staging.js';
+import { removeExpired } from '../../src/snapshots/superseded.js';
+import { exportRows, RANGE, readPass, row, rows, type Telling } from './pages.js';
+
+let root: string;
+let store: SnapshotStore;
+
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'agent-jobs-belief-'));
+  store = openStore(pathToFileURL(root).href);
+});
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+const inRoot = (key: string) => join(root, ...key.split('/'));
+const at = (day: number, time = '13:00') => `2026-01-${String(day).padStart(2, '0')}T${time}:00.000Z`;
+const NONE = { human: 0, ai: 0, total: 0 };
+const manifest = async (range = RANGE) =>
+  JSON.parse(await readFile(inRoot(manifestKey(range)), 'utf8')) as SnapshotManifest;
+
+/** One run a call, each a day after the one before. */
+async function nights(...told: (Telling & { count: number })[]): Promise<SnapshotReceipt[]> {
+  const receipts: SnapshotReceipt[] = [];
+  for (const [i, { count, ...telling }] of told.entries()) {
+    const more = { run: `night-${i}`, exportedAt: at(2 + i), ...telling };
+    receipts.push(await exportRows(store, () => rows(count), more));
+  }
+  return receipts;
+}
+
+/** The project's days around the window. */
+async function days(
+  count: number,
+  telling: (i: number) => { count: number; totals?: Telling['totals'] },
+): Promise<void> {
+  for (let i = 1; i <= count; i++) {
+    const range = { ...RANGE, dateFrom: plusDays(RANGE.dateFrom, -i), dateTo: plusDays(RANGE.dateTo, -i) };
+    const { count: rowCount, totals } = telling(i);
+    await exportRows(store, () => rows(rowCount), { range, exportedAt: at(2), ...(totals && { totals }) });
+  }
+}
+
+test.each<[string, number, Telling['totals']]>([
+  ['no rows but visitors', 0, { human: 3, ai: 0, total: 3 }],
+  ['fewer visits over all rows than visitors of the site', 100, { human: 9_000, ai: 450, total: 9_400 }],
+  ['fewer AI visits than AI visitors', 100, { human: 120, ai: 9_000, total: 130 }],
+  ['one row larger than the site', 100, { human: 4, ai: 3, total: 5 }],
+])('%s are inconsistent as impossible, and replace no day that can be', async (_, count, totals) => {
+  expect(await exportRows(store, () => rows(count), { totals: totals! })).toMatchObject({
+    consistent: false,
+    drift: { kind: 'impossible' },
+  });
+  const [good, again] = await nights({ count: 200, exportedAt: at(4) }, { count, totals: totals!, exportedAt: at(5) });
+  expect(good).toMatchObject({ consistent: true, rows: 200 });
+  expect(again).toEqual({ ...good, unchanged: true, drift: { kind: 'impossible', offset: count } });
+  expect(await manifest()).toMatchObject({ consistent: true, rows: 200 });
+});
+
+test('what approximate counts can explain is no contradiction', async () => {
+  const sum = rows(100).reduce((all, { total }) => all + total, 0);
+  const [nearly] = await nights({ count: 100, totals: { human: 900, ai: 300, total: Math.floor(sum * 1.08) } });
+  expect(nearly).toMatchObject({ consistent: true });
+  const range = { ...RANGE, projectId: 'tiny' };
+  const tiny = await exportRows(store, () => [{ path: '/', human: 4, ai: 0, total: 4 }], {
+    range,
+    totals: { human: 3, ai: 0, total: 3 },
+  });
+  expect(tiny).toMatchObject({ consistent: true });
+});
+
+test('a ratio that all of the project’s days share is its upstream’s way of counting', async () => {
+  const odd = (count: number) => ({ human: 40 * count, ai: 5 * count, total: 44 * count });
+  await days(2, () => ({ count: 100, totals: odd(100) }));
+  const [first] = await nights({ count: 110, totals: odd(110) });
+  expect(first).toMatchObject({ consistent: false, drift: { kind: 'impossible' } });
+  await days(3, () => ({ count: 100, totals: odd(100) }));
+  const [then] = await nights({ count: 110, totals: odd(110), exportedAt: at(3) });
+  expect(then).toMatchObject({ consistent: true });
+  const [other] = await nights({ count: 110, totals: odd(1_000), exportedAt: at(4) });
+  expect(other?.drift).toMatchObject({ kind: 'impossible' });
+});
+
+test('no rows but visitors are never a way of counting', async () => {
+  await days(5, () => ({ count: 0, totals: { human: 50, ai: 0, total: 50 } }));
+  const [empty] = await nights({ count: 0, totals: { human: 50, ai: 0, total: 50 } });
+  expect(empty).toMatchObject({ consistent: false, drift: { kind: 'impossible' } });
+});
+
+test('an empty 200 over a final day of 20,000 rows replaces nothing', async () => {
+  const kept = await exportRows(store, () => rows(20_000), { limit: 250, exportedAt: at(2) });
+  const again = await exportRows(store, () => [], { totals: NONE, exportedAt: at(3), run: 'run-2' });
+  expect(again).toEqual({ ...kept, unchanged: true, drift: { kind: 'shrunk', offset: 0 } });
+  expect(await readdir(root)).toEqual(['visitors']);
+});
+
+test('a day that lost most of its rows is believed when a pass at least an hour later agrees, and what it replaced is kept', async () => {
+  const [kept] = await nights({ count: 200 });
+  const doubt = { rows: 40, exportedAt: at(3, '13:00') };
+  const early = { exportedAt: at(3, '13:59'), run: 'run-2', doubt };
+  expect((await exportRows(store, () => rows(40), early)).drift).toEqual({ kind: 'shrunk', offset: 40 });
+  const otherwise = { exportedAt: at(3, '14:00'), run: 'run-3', doubt: { ...doubt, rows: 70 } };
+  expect((await exportRows(store, () => rows(40), otherwise)).drift).toEqual({ kind: 'shrunk', offset: 40 });
+  const later = { exportedAt: at(3, '14:00'), run: 'run-4', doubt };
+  expect(await exportRows(store, () => rows(40), later)).toMatchObject({
+    rows: 40,
+    consistent: true,
+    unchanged: false,
+  });
+  const folder = supersededFolder(RANGE, kept!.snapshotId);
+  const before = JSON.parse(await readFile(inRoot(`${folder}/manifest.json`), 'utf8')) as SnapshotManifest;
+  expect(before).toMatchObject({ snapshotId: kept!.snapshotId, rows: 200, supersededAt: later.exportedAt });
+  expect((await readFile(inRoot(`${folder}/visitors.parquet`))).length).toBe(before.files[0]?.bytes);
+});
+
+test('a day far below what the project’s days have is doubted, too, though nothing is there to replace', async () => {
+  await days(8, (i) => ({ count: i % 7 === 2 ? 40 : 100 + i }));
+  const doubtful = await exportRows(store, () => rows(12), { exportedAt: at(3) });
+  expect(doubtful).toMatchObject({ consistent: false, drift: { kind: 'shrunk', offset: 12 }, unchanged: false });
+  const doubt = { rows: 12, exportedAt: at(3) };
+  const sure = await exportRows(store, () => rows(12), { exportedAt: at(3, '15:00'), run: 'run-2', doubt });
+  expect(sure).toMatchObject({ consistent: true, unchanged: false });
+  const range = { ...RANGE, projectId: 'quiet' };
+  expect(await exportRows(store, () => rows(1), { range })).toMatchObject({ consistent: true });
+});
+
+test('what was replaced is removed after thirty days, and the newer stays', async () => {
+  await nights({ count: 100 }, { count: 110 }, { count: 120, exportedAt: at(20) });
+  const listed = async () => (await readdir(inRoot(supersededFolder(RANGE)))).length;
+  expect(await listed()).toBe(2);
+  expect(await removeExpired(store, Date.parse('2026-02-02T13:00:00Z'), RANGE.projectId)).toEqual([]);
+  expect(await removeExpired(store, Date.parse('2026-02-02T13:00:01Z'), RANGE.projectId)).toHaveLength(1);
+  expect(await listed()).toBe(1);
+  expect(await removeExpired(store, Date.parse('2026-03-02T00:00:00Z'))).toHaveLength(1);
+  expect(await readdir(root)).toEqual(['visitors']);
+});
+
+test('a snapshot with one flipped byte is exported anew, though the content is the same', async () => {
+  const [kept] = await nights({ count: 50 });
+  const whole = await readFile(inRoot(parquetKey(RANGE)));
+  const flipped = Buffer.from(whole);
+  flipped[100]! ^= 1;
+  await writeFile(inRoot(parquetKey(RANGE)), flipped);
+  const again = await exportRows(store, () => rows(50), { exportedAt: at(3), run: 'run-2' });
+  expect(again).toEqual({ ...kept, unchanged: false });
+  expect((await readFile(inRoot(parquetKey(RANGE)))).equals(whole)).toBe(true);
+  expect(await readdir(root)).toEqual(['visitors']);
+});
+
+test('a damaged snapshot gives way even to a pass that is not consistent', async () => {
+  await nights({ count: 50 });
+  await rm(inRoot(parquetKey(RANGE)));
+  const moving = (request: number) => (request === 1 ? [row(5_000), ...rows(50)] : rows(50));
+  const again = await exportRows(store, moving, { exportedAt: at(3), run: 'run-2' });
+  expect(again).toMatchObject({ consistent: false, unchanged: false });
+});
+
+test('a pass without rows that wakes after a newer one was published changes nothing', async () => {
+  const checkpoint = await readPass(store, () => [], { run: 'old' });
+  const old = { range: RANGE, run: 'old', pass: 1, checkpoint, drift: null, exportedAt: at(2) };
+  await publishPass(store, old);
+  await exportRows(store, () => rows(60), { exportedAt: at(3), run: 'new' });
+  expect(await publishPass(store, old)).toMatchObject({ rows: 60, unchanged: true });
+  expect(await manifest()).toMatchObject({ rows: 60 });
+});
+
+test('a pass without rows whose staging was swept meanwhile is not published', async () => {
+  const checkpoint = await readPass(store, () => [], { run: 'old' });
+  await store.removeFolder('staging');
+  const old = { range: RANGE, run: 'old', pass: 1, checkpoint, drift: null, exportedAt: at(2) };
+  await expect(publishPass(store, old)).rejects.toBeInstanceOf(StagingSpoiledError);
+});
+
+test('a pass with rows that began before the published one replaces nothing, even where its rows are still staged', async () => {
+  const checkpoint = await readPass(store, () => rows(40), { run: 'old' });
+  const kept = await exportRows(openStore(pathToFileURL(root).href), () => rows(60), { exportedAt: at(3), run: 'new' });
+  await readPass(store, () => rows(40), { run: 'old' });
+  const old = { range: RANGE, run: 'old', pass: 1, checkpoint, drift: null, exportedAt: at(2) };
+  expect(await publishPass(store, old)).toEqual({ ...kept, unchanged: true });
+  expect(await manifest()).toMatchObject({ rows: 60 });
+});
+
+test('an older publication that was left half-done does not take the place of a newer one', async () => {
+  await exportRows(store, () => [], { exportedAt: at(2), run: 'old' });
+  const older = { ...(await manifest()), totals: NONE };
+  await exportRows(store, () => [], { exportedAt: at(4), run: 'new', totals: NONE });
+  const newest = { ...(await manifest()), exportedAt: at(4) };
+  await store.put(manifestKey(RANGE), encodeManifest(newest));
+  await store.put(publicationKey(RANGE), Buffer.from(JSON.stringify({ run: 'old', manifest: older })));
+  expect(await finishPublication(store, RANGE)).toBeNull();
+  expect(await manifest()).toMatchObject({ exportedAt: at(4) });
+});
+
+test('the retry of a publication whose answer was lost says that it changed the snapshot', async () => {
+  const checkpoint = await readPass(store, () => rows(40));
+  const finished = { range: RANGE, run: 'run-1', pass: 1, checkpoint, drift: null, exportedAt: at(2) };
+  const first = await publishPass(store, finished);
+  expect(await publishPass(store, finished)).toEqual(first);
+  expect(first.unchanged).toBe(false);
+});
+
+test('a provisional snapshot, however consistent, gives way to a pass over the finished day that is not', async () => {
+  const moving = (request: number) => (request === 1 ? [row(5_000), ...rows(50)] : rows(50));
+  await nights({ count: 45, exportedAt: at(2, '04:30') });
+  const during = await exportRows(store, moving, { exportedAt: at(2, '05:30'), run: 'run-2' });
+  expect(during).toMatchObject({ consistent: true, provisional: true, rows: 45, unchanged: true });
+  const final = await exportRows(store, moving, { exportedAt: at(3), run: 'run-3' });
+  expect(final).toMatchObject({ consistent: false, provisional: false, unchanged: false });
+  expect(await manifest()).toMatchObject({ consistent: false, provisional: false });
+});
+
+test('what is not believed and has lost most of its rows replaces not even a provisional snapshot', async () => {
+  const [kept] = await nights({ count: 100, exportedAt: at(2, '04:30') });
+  const empty = await exportRows(store, () => [], {
+    exportedAt: at(3),
+    run: 'run-2',
+    totals: { human: 9, ai: 0, total: 9 },
+  });
+  expect(empty).toEqual({ ...kept, unchanged: true, drift: { kind: 'impossible', offset: 0 } });
+});
+
+test('on a disk that folds case, a project that differs in case alone is refused, and nothing of the other is touched', async () => {
+  const folding = new Proxy(store, {
+    get(target, name) {
+      const value = target[name as keyof SnapshotStore] as unknown;
+      if (typeof value !== 'function') return value;
+      return (key: unknown, ...rest: unknown[]) =>
+        (value as (...args: unknown[]) => unknown).apply(target, [
+          typeof key === 'string' ? key.toLowerCase() : key,
+          ...rest,
+        ]);
+    },
+  });
+  await exportRows(folding, () => rows(20), { range: { ...RANGE, projectId: 'Shop' } });
+  const other = exportRows(folding, () => rows(30), { range: { ...RANGE, projectId: 'shop' } });
+  await expect(other).rejects.toThrow(/does not tell the projects Shop and shop apart/);
+});
