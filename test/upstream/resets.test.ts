@@ -159,3 +159,18 @@ test.each([
   await rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }));
   expect((await fate!).end).toBe('ECONNRESET');
 });
+
+test('TLS over a socket of our own names the host, and reaches the one of its addresses that answers', async () => {
+  const names: unknown[] = [];
+  const url = await listen(true, (socket) => {
+    socket.on('data', (chunk: Buffer) => {
+      names.push((socket as tls.TLSSocket & { servername?: string }).servername);
+      if (chunk.toString().endsWith('}')) socket.write(http(201));
+    });
+  });
+  // Listens on 127.0.0.1 alone, and the name stands for ::1 too where the machine has it.
+  const client = clientOf(url.replace('127.0.0.1', 'localhost'));
+  closers.push(() => client.close());
+  expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject({ id: JOB.id });
+  expect(new Set(names)).toEqual(new Set(['localhost']));
+});
