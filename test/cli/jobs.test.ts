@@ -160,7 +160,8 @@ test(
     expect(sent.stderr).toContain('the follow-up is not sent: it waits its turn');
     expect(sent.code).toBe(10);
     await job.resolveUnknown({ action: 'abandon' });
-    const late = await cli(['cancel', workflowId]);
+    await job.result();
+    const late = await cli(['poll-now', workflowId]);
     expect(late.stderr).toContain('the workflow has ended (completed)');
     expect(late.code).toBe(1);
   },

@@ -14,6 +14,7 @@ import {
   WorkerBusyError,
   WorkflowTaskFailingError,
 } from '../../src/starter.js';
+import { RequestRetries } from '../../src/starter/request-retries.js';
 import { startWorkerProcess } from '../support/worker-process.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
@@ -48,6 +49,7 @@ async function firstOf(list: AsyncIterable<unknown>): Promise<void> {
 describe.each(['nothing listens', 'the server is silent'])('where %s', (what) => {
   let silent: Server;
   const sockets: Socket[] = [];
+  const retries = new RequestRetries();
   let connection: Connection;
   let jobs: AgentJobs;
 
@@ -57,10 +59,11 @@ describe.each(['nothing listens', 'the server is silent'])('where %s', (what) =>
     await once(silent, 'listening');
     const { port } = silent.address() as AddressInfo;
     if (what === 'nothing listens') await new Promise((closed) => silent.close(closed));
-    connection = Connection.lazy({ address: `127.0.0.1:${port}` });
+    connection = Connection.lazy({ address: `127.0.0.1:${port}`, interceptors: [retries.interceptor] });
     jobs = new AgentJobs({ client: new Client({ connection }), taskQueue: 'any' });
   });
   afterAll(async () => {
+    await retries.end();
     for (const socket of sockets) socket.destroy();
     if (silent.listening) await new Promise((closed) => silent.close(closed));
     await connection.close();
@@ -145,9 +148,9 @@ test('a workflow that has ended is told from one that never was', { timeout: MIN
   const job = await server.jobs.start(newRequest('hello'));
   await job.result();
   const never = server.jobs.handle(randomUUID());
-  for (const name of ['pollNow', 'cancel'] as const) {
-    expect(await errorOf(job[name]())).toMatchObject({ name: JobEndedError.name, status: 'COMPLETED' });
-    expect((await errorOf(never[name]())).constructor).toBe(JobNotFoundError);
+  expect(await errorOf(job.pollNow())).toMatchObject({ name: JobEndedError.name, status: 'COMPLETED' });
+  for (const call of [never.pollNow(), never.cancel(), never.state()]) {
+    expect((await errorOf(call)).constructor).toBe(JobNotFoundError);
   }
   expect(await errorOf(job.resolveUnknown({ action: 'retry' }))).toBeInstanceOf(JobEndedError);
 });
