@@ -212,6 +212,7 @@ export const MEMO = { jobId: 'jobId', prLink: 'prLink', inputHash: 'inputHash' }
 /** Bounds of the contract, in bytes of UTF-8 unless said otherwise. */
 export const LIMIT = {
   idBytes: 200, // percent-encoded
+  workflowIdBytes: 1_000, // the server's own limit
   workflowIdCharacters: 255, // PostgreSQL and MySQL keep it in a VARCHAR(255), which counts characters
   promptBytes: 512 * 1024,
   promptJsonBytes: 1024 * 1024,

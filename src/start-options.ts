@@ -11,7 +11,7 @@ import {
   type Phase,
 } from './contract.js';
 import { inputHash } from './input-hash.js';
-import { checkString, InvalidInputError, parseJobInput } from './job-input.js';
+import { checkString, InvalidInputError, parseJobInput, utf8Bytes } from './job-input.js';
 import { jobDetails, jobSummary } from './job-title.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
@@ -72,10 +72,13 @@ function workflowIdFor(projectId: string, jobId: string | null, { key, workflowI
 
 /** Refuses everywhere what some servers would answer with an error of their database. */
 function checkLength(workflowId: string, field: string, remedy = ''): string {
-  const characters = [...workflowId].length;
-  if (characters >= 1 && characters <= LIMIT.workflowIdCharacters) return workflowId;
-  const limit = `must make a workflow id of 1 to ${LIMIT.workflowIdCharacters} characters, the most that every Temporal server keeps`;
-  throw new InvalidInputError(field, `${limit}; "${cut(workflowId)}" has ${characters}${remedy}`);
+  const characters = Array.from(workflowId).length;
+  const bytes = utf8Bytes(workflowId);
+  const { workflowIdCharacters, workflowIdBytes } = LIMIT;
+  if (characters >= 1 && characters <= workflowIdCharacters && bytes <= workflowIdBytes) return workflowId;
+  const limit = `must make a workflow id of 1 to ${workflowIdCharacters} characters and ${workflowIdBytes} bytes, the most that every Temporal server keeps`;
+  const size = `"${cut(workflowId)}" has ${characters} characters and ${bytes} bytes`;
+  throw new InvalidInputError(field, `${limit}; ${size}${remedy}`);
 }
 
 function cut(text: string): string {

@@ -8,13 +8,13 @@ import {
   type AttachJobInput,
   type VisitorExportRange,
 } from './contract.js';
-import { agentJobStartOptions, checkKey } from './start-options.js';
+import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from './start-options.js';
 import { connectClient, type ConnectSettings } from './starter/connection.js';
-import { JobHandle, type WaitOptions } from './starter/job-handle.js';
+import { JobHandle } from './starter/job-handle.js';
 import { listAttention, listJobs, type AttentionItem, type JobFilter, type JobSummary } from './starter/job-list.js';
 import { ensureExportSchedule, type ExportScheduleSettings } from './starter/export-schedule.js';
 import { startJob } from './starter/start-job.js';
-import { temporalCall } from './starter/temporal-call.js';
+import { START_MS, temporalCall, type CallOptions } from './starter/temporal-call.js';
 import { startVisitorExport, type VisitorExportHandle } from './starter/visitor-export.js';
 
 export * from './contract.js';
@@ -27,6 +27,7 @@ export * from './starter/export-schedule.js';
 export type { FollowUpOptions } from './starter/follow-up.js';
 export { JobHandle, type WaitOptions } from './starter/job-handle.js';
 export type { AttentionItem, JobFilter, JobSummary } from './starter/job-list.js';
+export type { CallOptions } from './starter/temporal-call.js';
 export type { VisitorExportHandle } from './starter/visitor-export.js';
 export type { ConnectSettings } from './starter/connection.js';
 
@@ -64,17 +65,18 @@ export class AgentJobs {
    * Starts a job, or answers with the one that this key and input already name. Throws InvalidInputError before anything
    * is sent, and KeyConflictError where the key names a job with another input.
    */
-  async start({ key, ...input }: StartRequest, { signal }: WaitOptions = {}): Promise<JobHandle> {
-    const options = agentJobStartOptions(input, { key: checkKey(key), taskQueue: this.taskQueue });
-    await temporalCall(this.client, signal, () => startJob(this.client, options));
-    return this.handle(options.workflowId);
+  async start({ key, ...input }: StartRequest, options: CallOptions = {}): Promise<JobHandle> {
+    return this.#start(agentJobStartOptions(input, { key: checkKey(key), taskQueue: this.taskQueue }), options);
   }
 
   /** Watches a job that exists upstream already. */
-  async attach({ key, ...input }: AttachRequest, { signal }: WaitOptions = {}): Promise<JobHandle> {
-    const options = agentJobStartOptions(input, { key, taskQueue: this.taskQueue });
-    await temporalCall(this.client, signal, () => startJob(this.client, options));
-    return this.handle(options.workflowId);
+  async attach({ key, ...input }: AttachRequest, options: CallOptions = {}): Promise<JobHandle> {
+    return this.#start(agentJobStartOptions(input, { key, taskQueue: this.taskQueue }), options);
+  }
+
+  async #start(start: AgentJobStartOptions, options: CallOptions): Promise<JobHandle> {
+    await temporalCall(this.client, startLimits(options), () => startJob(this.client, start));
+    return this.handle(start.workflowId);
   }
 
   /** The job with this workflow id, this key of a project, or this id of an attached job; asks nobody. */
@@ -82,25 +84,32 @@ export class AgentJobs {
     return new JobHandle(this.client, typeof job === 'string' ? job : workflowIdOf(job));
   }
 
-  /** Lists jobs as Temporal's visibility shows them. */
-  list(filter: JobFilter = {}): AsyncIterable<JobSummary> {
-    return listJobs(this.client, filter);
+  /** Lists jobs as Temporal's visibility shows them; `timeoutMs` is for each page. */
+  list(filter: JobFilter = {}, options: CallOptions = {}): AsyncIterable<JobSummary> {
+    return listJobs(this.client, filter, options);
   }
 
-  /** Lists the running jobs that wait for a person, with what is unknown. */
-  needsAttention({ signal }: WaitOptions = {}): AsyncIterable<AttentionItem> {
-    return listAttention(this.client, signal);
+  /** Lists the running jobs that wait for a person, with what is unknown; `timeoutMs` is for each request. */
+  needsAttention(options: CallOptions = {}): AsyncIterable<AttentionItem> {
+    return listAttention(this.client, options);
   }
 
   /** Starts the export of a window into a snapshot, or joins the one that is running. Throws InvalidInputError. */
-  exportVisitors(range: VisitorExportRange, { signal }: WaitOptions = {}): Promise<VisitorExportHandle> {
-    return temporalCall(this.client, signal, () => startVisitorExport(this.client, this.taskQueue, range));
+  exportVisitors(range: VisitorExportRange, options: CallOptions = {}): Promise<VisitorExportHandle> {
+    const start = () => startVisitorExport(this.client, this.taskQueue, range);
+    return temporalCall(this.client, startLimits(options), start);
   }
 
   /** Creates the Schedule of a project's nightly exports, or changes what is given; a paused one stays paused. Throws InvalidInputError. */
-  ensureExportSchedule(settings: ExportScheduleSettings, { signal }: WaitOptions = {}): Promise<'created' | 'updated'> {
-    return temporalCall(this.client, signal, () => ensureExportSchedule(this.client, this.taskQueue, settings));
+  ensureExportSchedule(settings: ExportScheduleSettings, options: CallOptions = {}): Promise<'created' | 'updated'> {
+    const ensure = () => ensureExportSchedule(this.client, this.taskQueue, settings);
+    return temporalCall(this.client, startLimits(options), ensure);
   }
+}
+
+/** A start may look at what runs already, and try again. */
+function startLimits({ signal, timeoutMs = START_MS }: CallOptions): CallOptions {
+  return { signal, timeoutMs };
 }
 
 function workflowIdOf(job: { projectId: string; key: string } | { projectId: string; jobId: string }): string {

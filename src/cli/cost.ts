@@ -4,6 +4,8 @@ import { estimateCost, type CostedRun, type CostInput, type JobCost, type Pendin
 import { print, printJson, withSession, type Session } from './session.js';
 import { fields } from './text.js';
 
+/** A long job has many pages of history. */
+const HISTORIES_MS = 60_000;
 const SOURCE = 'https://docs.temporal.io/cloud/actions';
 
 export function addCost(program: Command): void {
@@ -31,7 +33,7 @@ async function readCost(
 ): Promise<{ input: CostInput; isComplete: boolean }> {
   const { readRun } = await import('../starter/run-record.js');
   const { temporalCall } = await import('../starter/temporal-call.js');
-  return temporalCall(jobs.client, signal, async () => {
+  return temporalCall(jobs.client, { signal, timeoutMs: HISTORIES_MS }, async () => {
     const newest = await readRun(jobs.client, workflowId);
     const { runs, isComplete } = await readRuns(jobs.client, workflowId, newest.runId);
     const described = await jobs.client.workflow.getHandle(workflowId, newest.runId).describe();
@@ -72,10 +74,11 @@ async function readPolls(
   { jobs, signal }: Pick<Session, 'jobs' | 'signal'>,
   workflowId: string,
 ): Promise<number | null> {
+  const { NoWorkerError } = await import('../starter/errors.js');
   try {
     return (await jobs.handle(workflowId).state({ signal })).polls;
   } catch (error) {
-    if ((error as Error).name !== 'NoWorkerError') throw error;
+    if (!(error instanceof NoWorkerError)) throw error;
     return null;
   }
 }

@@ -1,7 +1,7 @@
 /** What `wait` (and `--wait`) answer to a shell; see docs/contract.md. */
 export const EXIT = {
   ok: 0,
-  /** Anything that is not about the job's end: no connection, no such job, refused. */
+  /** Anything that has no code of its own: no such job, it has ended, refused. */
   error: 1,
   /** A wrong command or value; usage was shown. */
   usage: 2,
@@ -15,6 +15,12 @@ export const EXIT = {
   unknownOutcome: 8,
   /** Canceled or terminated. */
   canceled: 9,
+  /** `follow-up --wait`: the follow-up is not sent (yet): `queued`, `rejected`, `unknown` or `abandoned`. */
+  notSent: 10,
+  /** Temporal did not answer: the same command may work later. */
+  unavailable: 11,
+  /** No worker answered: none polls, it is busy, or the job's workflow task fails; the error tells which. */
+  noWorker: 12,
   /** The wait was interrupted by Ctrl-C; the job goes on. */
   interrupted: 130,
 } as const;

@@ -2,8 +2,8 @@ import type { Command } from 'commander';
 import type { FollowUpState } from '../contract.js';
 import { EXIT } from './exit-codes.js';
 import { readPrompt } from './job-options.js';
-import { print, printJson, withSession } from './session.js';
-import { fields } from './text.js';
+import { print, printJson, tell, withSession } from './session.js';
+import { fields, printable } from './text.js';
 
 interface FollowUpFlags {
   id?: string;
@@ -11,6 +11,14 @@ interface FollowUpFlags {
   wait?: boolean;
   json?: boolean;
 }
+
+/** What to do about one that the upstream did not take, or not yet. */
+const REMEDY: Partial<Record<FollowUpState, string>> = {
+  queued: 'it waits its turn; the same command with its --id tells its fate and sends nothing twice',
+  rejected: 'the upstream refused it; "agent-jobs state" shows why',
+  unknown: 'it may have arrived; "agent-jobs attention" lists what a person can do',
+  abandoned: 'the job ended first, or its queue was full; the same --id may be sent again',
+};
 
 export function addFollowUp(program: Command): void {
   const command = program
@@ -20,7 +28,7 @@ export function addFollowUp(program: Command): void {
     .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
     .option('--id <id>', 'sent at most once over the whole life of the job (default: a new one each time)')
     .option('--prompt-file <path>', 'read the prompt from a file')
-    .option('--wait', 'wait until the upstream took it (exit 0), refused it or nobody knows (exit 1)')
+    .option('--wait', 'wait, for at most a minute, until the upstream took it (exit 0; 10 where it is not sent)')
     .option('--json', 'print JSON')
     .action((workflowId: string, prompt: string | undefined, flags: FollowUpFlags) =>
       followUp(command, workflowId, prompt, flags),
@@ -52,6 +60,9 @@ async function followUp(
           ['State', state],
         ]),
       );
-    if (flags.wait && state !== 'sent' && state !== 'queued') process.exitCode = EXIT.error;
+    if (!flags.wait || state === 'sent') return;
+    process.exitCode = EXIT.notSent;
+    const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: look at the job`;
+    tell(`agent-jobs: the follow-up is not sent: ${next}`);
   });
 }

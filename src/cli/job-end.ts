@@ -28,8 +28,9 @@ export async function waitAndPrint(job: JobHandle, signal: AbortSignal, isJson: 
     const result = await job.result({ signal });
     if (isJson) printJson(result);
     else print(describeResult(job.workflowId, result));
-    // An outcome of a later release is no success.
-    process.exitCode = OUTCOME_EXIT[result.outcome] ?? EXIT.error;
+    const code = (OUTCOME_EXIT as Partial<Record<string, number>>)[result.outcome];
+    if (code === undefined) tell('agent-jobs: this release does not know that outcome: it is no success');
+    process.exitCode = code ?? EXIT.error;
   } catch (error) {
     const { name, message } = error as Error;
     const code = FAILURE_EXIT[name];

@@ -33,7 +33,7 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
   await withSession(command, async ({ jobs, signal }) => {
     const rows: JobSummary[] = [];
     let count = 0;
-    for await (const job of jobs.list({ phase, projectId: flags.project, isRunning: flags.running })) {
+    for await (const job of jobs.list({ phase, projectId: flags.project, isRunning: flags.running }, { signal })) {
       signal.throwIfAborted();
       if (count === limit) {
         tell(`agent-jobs: there are more; --limit 0 lists all`);

@@ -62,6 +62,12 @@ function readVersion(): string {
 
 /** By name, since the classes would have to be loaded. */
 const USAGE_ERRORS: readonly string[] = ['UsageError', 'InvalidInputError'];
+const CAUSE_EXIT: Record<string, number> = {
+  TemporalUnavailableError: EXIT.unavailable,
+  NoWorkerError: EXIT.noWorker,
+  WorkerBusyError: EXIT.noWorker,
+  WorkflowTaskFailingError: EXIT.noWorker,
+};
 
 async function main(): Promise<void> {
   // The reader of a pipe has seen enough: no reason to complain.
@@ -84,9 +90,18 @@ function exitCodeOf(called: Command, error: Error): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   process.stderr.write(`agent-jobs: ${error.message}\n`);
   if (error.name === 'InterruptedError') return EXIT.interrupted;
-  if (!USAGE_ERRORS.includes(error.name)) return EXIT.error;
+  if (!USAGE_ERRORS.includes(error.name)) return exitCodeOfCause(error);
   process.stderr.write(usageOf(called));
   return EXIT.usage;
+}
+
+/** Of the error or what it was caused by, whichever says more. */
+function exitCodeOfCause(error: Error): number {
+  for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
+    const code = CAUSE_EXIT[cause.name];
+    if (code !== undefined) return code;
+  }
+  return EXIT.error;
 }
 
 function usageOf(command: Command): string {

@@ -18,6 +18,9 @@ interface SetFlags {
 /** Clocks change at these hours of the night: a local time may come twice, or not at all. */
 const LAST_CHANGE_HOUR = 3;
 
+/** Each Schedule is asked for by itself. */
+const LIST_MS = 60_000;
+
 /** `agent-jobs schedule …`: the Schedules of nightly exports. */
 export function addSchedule(program: Command): void {
   const group = program.command('schedule').description('export visitors every night by a Temporal Schedule');
@@ -99,7 +102,9 @@ function addList(group: Command): void {
       withSession(command, async ({ jobs, signal }) => {
         const { listExportSchedules } = await import('../starter.js');
         const { temporalCall } = await import('../starter/temporal-call.js');
-        const schedules = await temporalCall(jobs.client, signal, () => listExportSchedules(jobs.client));
+        const schedules = await temporalCall(jobs.client, { signal, timeoutMs: LIST_MS }, () =>
+          listExportSchedules(jobs.client),
+        );
         if (json) for (const schedule of schedules) printJson(schedule);
         else print(schedules.length === 0 ? 'no schedules' : describeAll(schedules));
         warnOfNoWorker(schedules);
@@ -143,7 +148,7 @@ function addChange(
       withSession(command, async ({ jobs, signal }) => {
         const { temporalCall } = await import('../starter/temporal-call.js');
         const { visitorExportScheduleId } = await import('../contract.js');
-        await temporalCall(jobs.client, signal, () => change(jobs.client, project, note));
+        await temporalCall(jobs.client, { signal }, () => change(jobs.client, project, note));
         print(`${name}d ${visitorExportScheduleId(project)}`);
       }),
     );

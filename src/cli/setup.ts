@@ -28,9 +28,7 @@ export function addSetup(program: Command): void {
 async function showRetention(client: Client): Promise<void> {
   const { temporalCall } = await import('../starter/temporal-call.js');
   const { namespace } = client.options;
-  const { config } = await temporalCall(client, undefined, () =>
-    client.workflowService.describeNamespace({ namespace }),
-  );
+  const { config } = await temporalCall(client, {}, () => client.workflowService.describeNamespace({ namespace }));
   const days = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0) / DAY_SECONDS;
   const shown = Number(days.toFixed(1));
   print(`Retention          a key is remembered for ${shown} ${shown === 1 ? 'day' : 'days'} after its job ended`);

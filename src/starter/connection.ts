@@ -1,7 +1,8 @@
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
 import { readClientConfig } from '../config.js';
-import { TemporalCallError } from './errors.js';
+import { TemporalCallError, TemporalUnavailableError } from './errors.js';
 import { RequestRetries } from './request-retries.js';
+import { isRefusal } from './temporal-call.js';
 
 /** A dead server should be told within seconds. */
 const CONNECT_TIMEOUT = '4 seconds';
@@ -52,6 +53,7 @@ export async function connectClient(settings: ConnectSettings): Promise<Connecte
     };
   } catch (cause) {
     const text = `can not reach Temporal at ${address}, namespace "${namespace}"`;
-    throw new TemporalCallError(`${text}: check that it runs, TEMPORAL_ADDRESS, and TLS or the API key`, { cause });
+    const Kind = isRefusal(cause) ? TemporalCallError : TemporalUnavailableError;
+    throw new Kind(`${text}: check that it runs, TEMPORAL_ADDRESS, and TLS or the API key`, { cause });
   }
 }

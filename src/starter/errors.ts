@@ -16,7 +16,17 @@ export class KeyConflictError extends AgentJobError {
 
 /** No such workflow: never started, in another namespace, or closed so long ago that Temporal no longer keeps it. */
 export class JobNotFoundError extends AgentJobError {
-  override readonly name = 'JobNotFoundError';
+  override readonly name: string = 'JobNotFoundError';
+}
+
+/** The workflow has ended, and what was asked is for one that runs; `status` is Temporal's, such as `COMPLETED`. */
+export class JobEndedError extends JobNotFoundError {
+  override readonly name = 'JobEndedError';
+  readonly status: string;
+  constructor(workflowId: string, status: string, options?: ErrorOptions) {
+    super(workflowId, `the workflow has ended (${status.toLowerCase()})`, options);
+    this.status = status;
+  }
 }
 
 /** The upstream refused to create the job; the key may be used again, with any input. */
@@ -92,14 +102,29 @@ export class FollowUpUnconfirmedError extends AgentJobError {
   }
 }
 
-/** No worker answered a question that only a worker can answer. */
+/** No worker answered what only a worker can answer: none polls the job's task queue, where it is no more special error. */
 export class NoWorkerError extends AgentJobError {
-  override readonly name = 'NoWorkerError';
+  override readonly name: string = 'NoWorkerError';
+}
+
+/** A worker polled the job's task queue a moment ago and did not answer in time: it is busy, stands still, or has just ended. */
+export class WorkerBusyError extends NoWorkerError {
+  override readonly name = 'WorkerBusyError';
+}
+
+/** The job's workflow task fails again and again: a bug, or a release that does not fit the job's history. */
+export class WorkflowTaskFailingError extends NoWorkerError {
+  override readonly name = 'WorkflowTaskFailingError';
 }
 
 /** Temporal could not be reached, or refused the call. */
 export class TemporalCallError extends Error {
-  override readonly name = 'TemporalCallError';
+  override readonly name: string = 'TemporalCallError';
+}
+
+/** Temporal did not answer: nothing is there, it is silent, or it took longer than the call may. The same call may work later. */
+export class TemporalUnavailableError extends TemporalCallError {
+  override readonly name = 'TemporalUnavailableError';
 }
 
 /** No such Schedule: never made, removed, or in another namespace. */

@@ -18,6 +18,7 @@ import {
 import { parseExportInput } from '../export-input.js';
 import { checkDuration, checkId, InvalidInputError } from '../job-input.js';
 import { ScheduleMissingError } from './errors.js';
+import { temporalCall } from './temporal-call.js';
 
 /** What a Schedule of nightly exports may say; what is left out stays as it is, and takes its default in a new one. */
 export interface ExportScheduleSettings {
@@ -65,6 +66,8 @@ interface Nights {
 const DEFAULT_NIGHTS = { timeZone: 'UTC', hour: 4, minute: 30, days: 3, jitterMs: 10 * 60_000 };
 /** After an outage of Temporal's own of at most so long, the first night that it swallowed is made up for, and the one after that. */
 const CATCHUP_WINDOW = '7 days';
+/** Each Schedule is asked for by itself. */
+const LIST_MS = 60_000;
 const ID_START = visitorExportScheduleId('');
 const ACTIVITY_QUEUE = 2; // TASK_QUEUE_TYPE_ACTIVITY
 
@@ -99,7 +102,11 @@ export async function ensureExportSchedule(
 }
 
 /** All Schedules of nightly exports in the namespace, by id. */
-export async function listExportSchedules(client: Client): Promise<ExportSchedule[]> {
+export function listExportSchedules(client: Client): Promise<ExportSchedule[]> {
+  return temporalCall(client, { timeoutMs: LIST_MS }, () => readSchedules(client));
+}
+
+async function readSchedules(client: Client): Promise<ExportSchedule[]> {
   const found: ExportSchedule[] = [];
   for await (const { scheduleId } of client.schedule.list()) {
     if (!scheduleId.startsWith(ID_START)) continue;
@@ -136,7 +143,9 @@ async function withSchedule<T>(
   work: (handle: ScheduleHandle) => Promise<T>,
 ): Promise<T> {
   const scheduleId = visitorExportScheduleId(checkId(projectId, 'projectId'));
-  const result = await orNull(work(client.schedule.getHandle(scheduleId)).then((value) => ({ value })));
+  const result = await temporalCall(client, {}, () =>
+    orNull(work(client.schedule.getHandle(scheduleId)).then((value) => ({ value }))),
+  );
   if (!result) throw new ScheduleMissingError(scheduleId);
   return result.value;
 }

@@ -1,4 +1,4 @@
-import { WorkflowUpdateFailedError, type Client } from '@temporalio/client';
+import { WorkflowUpdateFailedError, type Client, type WorkflowHandle } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import {
   jobStateQuery,
@@ -10,18 +10,17 @@ import {
   type ResolveUnknownInput,
 } from '../contract.js';
 import { parseResolution } from '../job-input.js';
-import { JobNotFoundError, MessageRefusedError, NoWorkerError } from './errors.js';
+import { JobEndedError, MessageRefusedError } from './errors.js';
 import { deliverFollowUp, queueFollowUp, type FollowUpOptions } from './follow-up.js';
+import { whyNoAnswer } from './no-answer.js';
 import { waitForResult } from './outcome.js';
-import { isNoWorker, temporalCall } from './temporal-call.js';
+import { readDescription } from './run-record.js';
+import { isNoAnswer, temporalCall, type CallOptions } from './temporal-call.js';
 
 export interface WaitOptions {
   /** Ends the wait, never the job. */
   signal?: AbortSignal | undefined;
 }
-
-/** A query that takes longer has no worker to answer it. */
-const QUERY_MS = 10_000;
 
 /** One job, by its workflow id: always its newest run, so that a follow-up to an ended job is seen too. */
 export class JobHandle {
@@ -38,46 +37,36 @@ export class JobHandle {
     return queueFollowUp(this.#client, this.workflowId, prompt, options);
   }
 
-  /** As `followUp`, and waits until the upstream took it, refused it, or its outcome is unknown; `queued` where that must wait. */
+  /** As `followUp`, and waits until the upstream took it, refused it, or its outcome is unknown; `queued` where that must wait, or takes longer than a minute. */
   sendFollowUp(prompt: string, options: FollowUpOptions = {}): Promise<FollowUpAnswer> {
     return deliverFollowUp(this.#client, this.workflowId, prompt, options);
   }
 
-  /** The job's present state, of a closed workflow too while a worker runs and its history is kept; throws NoWorkerError. */
-  state({ signal }: WaitOptions = {}): Promise<JobState> {
-    return this.#call(
-      signal,
-      async () => {
-        try {
-          const handle = this.#client.workflow.getHandle(this.workflowId);
-          return await this.#client.withDeadline(Date.now() + QUERY_MS, () => handle.query(jobStateQuery));
-        } catch (cause) {
-          if (signal?.aborted || !isNoWorker(cause)) throw cause;
-          throw new NoWorkerError(this.workflowId, 'no worker answered; start one on the job’s task queue', { cause });
-        }
-      },
-      'no such workflow',
-    );
+  /**
+   * The job's present state, of a closed workflow too while a worker runs and its history is kept. Throws NoWorkerError, or one
+   * of its kinds, where none answers.
+   */
+  state(options: CallOptions = {}): Promise<JobState> {
+    return this.#askWorker(options, (handle) => handle.query(jobStateQuery));
   }
 
-  /** Reads the job at once, at most once a second and never against a `Retry-After`. */
-  pollNow({ signal }: WaitOptions = {}): Promise<void> {
-    return this.#call(signal, () => this.#client.workflow.getHandle(this.workflowId).signal(pollNowSignal));
+  /** Reads the job at once, at most once a second and never against a `Retry-After`; throws JobEndedError. */
+  pollNow(options: CallOptions = {}): Promise<void> {
+    return this.#call(options, (handle) => handle.signal(pollNowSignal));
   }
 
-  /** Settles an unknown write as a person decides; throws MessageRefusedError where the action does not fit the present unknown. */
-  resolveUnknown(resolution: ResolveUnknownInput, { signal }: WaitOptions = {}): Promise<JobState> {
+  /**
+   * Settles an unknown write as a person decides. Throws MessageRefusedError where the action does not fit the present unknown,
+   * JobEndedError, and NoWorkerError, or one of its kinds, where none answers: then it may have been settled.
+   */
+  resolveUnknown(resolution: ResolveUnknownInput, options: CallOptions = {}): Promise<JobState> {
     const checked = parseResolution(resolution);
-    return this.#call(signal, () =>
-      this.#client.workflow.getHandle(this.workflowId).executeUpdate(resolveUnknownUpdate, { args: [checked] }),
-    );
+    return this.#askWorker(options, (handle) => handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }));
   }
 
   /** Asks the workflow to end; a write in flight is finished first, and the remote job goes on. */
-  cancel({ signal }: WaitOptions = {}): Promise<void> {
-    return this.#call(signal, async () => {
-      await this.#client.workflow.getHandle(this.workflowId).cancel();
-    });
+  cancel(options: CallOptions = {}): Promise<void> {
+    return this.#call(options, async (handle) => void (await handle.cancel()));
   }
 
   /**
@@ -88,21 +77,34 @@ export class JobHandle {
     return waitForResult(this.#client, this.workflowId, signal);
   }
 
-  async #call<T>(
-    signal: AbortSignal | undefined,
-    call: () => Promise<T>,
-    gone = 'no such workflow, or it has ended',
-  ): Promise<T> {
+  async #call<T>(options: CallOptions, call: (handle: WorkflowHandle) => Promise<T>): Promise<T> {
     try {
-      return await temporalCall(this.#client, signal, call);
+      return await temporalCall(this.#client, options, () => call(this.#client.workflow.getHandle(this.workflowId)));
     } catch (error) {
-      if (error instanceof WorkflowNotFoundError) {
-        throw new JobNotFoundError(this.workflowId, gone, { cause: error });
-      }
+      if (error instanceof WorkflowNotFoundError) throw await this.#whyNotFound(options, error);
       if (error instanceof WorkflowUpdateFailedError) {
         throw new MessageRefusedError(this.workflowId, error.cause?.message ?? error.message, { cause: error });
       }
       throw error;
+    }
+  }
+
+  async #askWorker<T>(options: CallOptions, ask: (handle: WorkflowHandle) => Promise<T>): Promise<T> {
+    try {
+      return await this.#call(options, ask);
+    } catch (error) {
+      if (options.signal?.aborted || !isNoAnswer(error)) throw error;
+      throw await whyNoAnswer(this.#client, this.workflowId, options.signal, error);
+    }
+  }
+
+  /** Temporal says the same of a workflow that never was and of one that has ended. */
+  async #whyNotFound({ signal }: CallOptions, cause: WorkflowNotFoundError): Promise<Error> {
+    try {
+      const run = await temporalCall(this.#client, { signal }, () => readDescription(this.#client, this.workflowId));
+      return new JobEndedError(this.workflowId, run.status.name, { cause });
+    } catch (error) {
+      return error as Error;
     }
   }
 }

@@ -3,7 +3,7 @@ import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/commo
 import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase, type UnknownWrite } from '../contract.js';
 import { JobHandle } from './job-handle.js';
 import { textOrNull } from './run-record.js';
-import { explain } from './temporal-call.js';
+import { temporalCall, type CallOptions } from './temporal-call.js';
 import { tolerantWorkflows } from './tolerant-workflows.js';
 
 /** Queries in flight at once: enough for hundreds after an outage, gentle to one worker. */
@@ -41,44 +41,49 @@ export interface AttentionItem {
 }
 
 /** Lists jobs, newest first as far as the server sorts them; a chain of runs shows its newest only. */
-export async function* listJobs(client: Client, filter: JobFilter = {}): AsyncGenerator<JobSummary, void, undefined> {
-  try {
-    for await (const run of tolerantWorkflows(client).list({ query: toQuery(filter) })) {
-      const job = toSummary(run);
-      if (filter.projectId === undefined || job.projectId === filter.projectId) yield job;
-    }
-  } catch (error) {
-    throw explain(client, error);
+export async function* listJobs(
+  client: Client,
+  filter: JobFilter = {},
+  options: CallOptions = {},
+): AsyncGenerator<JobSummary, void, undefined> {
+  const runs = tolerantWorkflows(client)
+    .list({ query: toQuery(filter) })
+    [Symbol.asyncIterator]();
+  for (;;) {
+    const next = await temporalCall(client, options, () => runs.next());
+    if (next.done) return;
+    const job = toSummary(next.value);
+    if (filter.projectId === undefined || job.projectId === filter.projectId) yield job;
   }
 }
 
 /** Reads of every running job in `needsAttention` what is unknown. */
 export async function* listAttention(
   client: Client,
-  signal?: AbortSignal,
+  options: CallOptions = {},
 ): AsyncGenerator<AttentionItem, void, undefined> {
   let batch: JobSummary[] = [];
-  for await (const job of listJobs(client, { phase: 'needsAttention', isRunning: true })) {
+  for await (const job of listJobs(client, { phase: 'needsAttention', isRunning: true }, options)) {
     batch.push(job);
     if (batch.length < CONCURRENT_QUERIES) continue;
-    yield* await readUnknowns(client, batch, signal);
+    yield* await readUnknowns(client, batch, options);
     batch = [];
   }
-  yield* await readUnknowns(client, batch, signal);
+  yield* await readUnknowns(client, batch, options);
 }
 
-async function readUnknowns(client: Client, jobs: JobSummary[], signal?: AbortSignal): Promise<AttentionItem[]> {
-  const items = await Promise.all(jobs.map((job) => readUnknown(client, job, signal)));
+async function readUnknowns(client: Client, jobs: JobSummary[], options: CallOptions): Promise<AttentionItem[]> {
+  const items = await Promise.all(jobs.map((job) => readUnknown(client, job, options)));
   return items.filter((item) => item.unknown !== null || item.problem !== undefined);
 }
 
-async function readUnknown(client: Client, job: JobSummary, signal?: AbortSignal): Promise<AttentionItem> {
+async function readUnknown(client: Client, job: JobSummary, options: CallOptions): Promise<AttentionItem> {
   const { workflowId, projectId, jobId } = job;
   try {
-    const state = await new JobHandle(client, workflowId).state({ signal });
+    const state = await new JobHandle(client, workflowId).state(options);
     return { workflowId, projectId: state.projectId, jobId: state.jobId, unknown: state.unknown };
   } catch (error) {
-    signal?.throwIfAborted();
+    options.signal?.throwIfAborted();
     return { workflowId, projectId, jobId, unknown: null, problem: (error as Error).message };
   }
 }

@@ -23,7 +23,7 @@ export async function longWait<T>(
     const begunAt = Date.now();
     const roundEnd = begunAt + ROUND_MS;
     try {
-      return await temporalCall(client, signal, () => client.withDeadline(roundEnd, call));
+      return await temporalCall(client, { signal, timeoutMs: Infinity }, () => client.withDeadline(roundEnd, call));
     } catch (error) {
       signal?.throwIfAborted();
       if (Date.now() - begunAt >= takenAfterMs) takenAt = Date.now();

@@ -61,15 +61,24 @@ async function toTypedError(client: Client, workflowId: string, error: WorkflowF
   return new JobTerminatedError(workflowId, cause?.message ?? error.message, jobId, { cause });
 }
 
+/** Where a failure has lost its details, as one that a codec can't decode. */
+const REFUSED: CreateRejectedDetails = { status: 0, error: 'no details are left' };
+const IN_DOUBT: UnknownOutcomeDetails = {
+  kind: 'create',
+  jobId: null,
+  followUpId: null,
+  reason: 'no details are left',
+};
+
 function fromFailure(workflowId: string, failure: ApplicationFailure): Error {
   const [details] = failure.details ?? [];
   switch (failure.type) {
     case FAILURE.invalidInput:
       return toInvalidInput(failure.message, (details as { field?: string } | undefined)?.field);
     case FAILURE.createRejected:
-      return new CreateRejectedError(workflowId, details as CreateRejectedDetails, { cause: failure });
+      return new CreateRejectedError(workflowId, { ...REFUSED, ...(details as object) }, { cause: failure });
     case FAILURE.unknownOutcome:
-      return new UnknownOutcomeError(workflowId, details as UnknownOutcomeDetails, { cause: failure });
+      return new UnknownOutcomeError(workflowId, { ...IN_DOUBT, ...(details as object) }, { cause: failure });
     default:
       return new JobFailedError(workflowId, failure.message, { cause: failure });
   }

@@ -13,7 +13,6 @@ export interface RunRecord {
   firstRunId: string;
   isRunning: boolean;
   status: string;
-  startedAt: number;
   /** The request id of the start that made it; null where the server does not tell. */
   createdBy: string | null;
   /** Of all starts that Temporal answers with this run. */
@@ -30,7 +29,7 @@ const STARTED_EVENT = 1; // temporal.api.enums.v1.EventType
 
 /** Reads the newest run of a workflow id; throws JobNotFoundError. */
 export async function readRun(client: Client, workflowId: string): Promise<RunRecord> {
-  const run = await describe(client, workflowId);
+  const run = await readDescription(client, workflowId);
   if (run.type !== AGENT_JOB_WORKFLOW) {
     throw new KeyConflictError(workflowId, `this id belongs to a workflow of type ${run.type}`);
   }
@@ -40,7 +39,6 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
     firstRunId: run.raw.workflowExecutionInfo?.firstRunId || run.runId,
     isRunning: !CLOSED.includes(run.status.name),
     status: run.status.name,
-    startedAt: run.startTime.getTime(),
     ...readRequestIds(run),
     taskQueue: run.taskQueue,
     jobId: textOrNull(run.memo?.[MEMO.jobId]),
@@ -89,7 +87,8 @@ async function decodeInput(client: Client, payloads: Payloads): Promise<AgentJob
   return typeof input === 'object' && input !== null ? (input as AgentJobInput) : null;
 }
 
-async function describe(client: Client, workflowId: string): Promise<WorkflowExecutionDescription> {
+/** Temporal's own description of the newest run; throws JobNotFoundError. */
+export async function readDescription(client: Client, workflowId: string): Promise<WorkflowExecutionDescription> {
   try {
     return await tolerantWorkflows(client).getHandle(workflowId).describe();
   } catch (error) {

@@ -1,7 +1,13 @@
 import { setMaxListeners } from 'node:events';
-import { isGrpcServiceError, ServiceError, type Client } from '@temporalio/client';
+import {
+  isGrpcServiceError,
+  ServiceError,
+  WorkflowUpdateRPCTimeoutOrCancelledError,
+  type Client,
+} from '@temporalio/client';
 import { NamespaceNotFoundError } from '@temporalio/common';
-import { TemporalCallError } from './errors.js';
+import { InvalidInputError } from '../job-input.js';
+import { TemporalCallError, TemporalUnavailableError } from './errors.js';
 
 /** gRPC status codes that tell how to go on. */
 const GRPC = {
@@ -22,57 +28,100 @@ const UNREACHABLE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable]
 /** What a server says, too, whose database is away or which has just begun. */
 const OUTAGE = [...UNREACHABLE, GRPC.canceled, GRPC.unknown, GRPC.resourceExhausted, GRPC.aborted, GRPC.internal];
 
-/** Runs calls to Temporal that end with the signal's reason once it is aborted, and whose errors say what to do. */
+/** How long a call to Temporal may take, and what else ends it; neither ends the job. */
+export interface CallOptions {
+  signal?: AbortSignal | undefined;
+  /** Milliseconds; each call has a default, `Infinity` is none. */
+  timeoutMs?: number | undefined;
+}
+
+/** For a call that asks one thing. */
+export const CALL_MS = 10_000;
+/** For a call that may read and start more than once. */
+export const START_MS = 30_000;
+const AFTER_LIMIT_MS = 1_000;
+/** What a timer of Node can hold. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** Runs calls to Temporal that end with the signal's reason once it is aborted, or after a time, and whose errors say what to do. */
 export async function temporalCall<T>(
   client: Client,
-  signal: AbortSignal | undefined,
+  { signal, timeoutMs = CALL_MS }: CallOptions,
   call: () => Promise<T>,
 ): Promise<T> {
   signal?.throwIfAborted();
+  if (!(timeoutMs > 0)) throw new InvalidInputError('timeoutMs', 'must be a number of milliseconds above 0');
+  const tooSlow = new TemporalUnavailableError(
+    `Temporal${addressOf(client)} did not answer within ${timeoutMs / 1_000} seconds: check that the server runs and that TEMPORAL_ADDRESS names it`,
+  );
+  const own = new AbortController();
+  const isLimited = timeoutMs <= LONGEST_TIMER_MS;
+  const timer = isLimited ? setTimeout(() => own.abort(tooSlow), timeoutMs) : undefined;
   try {
-    return await (signal === undefined ? call() : withOwnSignal(client, signal, call));
+    // What is sent again and can't be cancelled ends with the deadline, which is later than the limit, for its error tells less.
+    const limited = isLimited ? () => client.withDeadline(Date.now() + timeoutMs + AFTER_LIMIT_MS, call) : call;
+    return await whileWanted(client, own, signal, limited);
   } catch (error) {
     signal?.throwIfAborted();
+    own.signal.throwIfAborted();
     throw explain(client, error);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
 /**
- * Runs calls that end with the signal's reason once it is aborted. The SDK does not see to that by itself: a request that it has
- * sent again, as after an outage, can't be cancelled any more. And it adds a listener with each request and removes none: the
- * caller's own signal must not collect them.
+ * Runs calls that end with the reason of an abort. The SDK does not see to that by itself: a request that it has sent again, as
+ * after an outage, can't be cancelled any more. And it adds a listener with each request and removes none: the caller's own
+ * signal must not collect them.
  */
-async function withOwnSignal<T>(client: Client, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
-  const own = new AbortController();
+async function whileWanted<T>(
+  client: Client,
+  own: AbortController,
+  signal: AbortSignal | undefined,
+  call: () => Promise<T>,
+): Promise<T> {
   setMaxListeners(0, own.signal);
-  let forward = () => {};
+  const forward = () => own.abort(signal?.reason);
+  signal?.addEventListener('abort', forward, { once: true });
   const aborted = new Promise<never>((_, reject) => {
-    forward = () => {
-      own.abort(signal.reason);
-      reject(signal.reason as Error);
-    };
+    own.signal.addEventListener('abort', () => reject(own.signal.reason as Error), { once: true });
   });
-  signal.addEventListener('abort', forward, { once: true });
   try {
     return await Promise.race([client.withAbortSignal(own.signal, call), aborted]);
   } finally {
-    signal.removeEventListener('abort', forward);
+    signal?.removeEventListener('abort', forward);
   }
+}
+
+/** Only our own connections and the SDK's tell it. */
+function addressOf({ connection }: Client): string {
+  const address = (connection as { options?: { address?: string } } | undefined)?.options?.address;
+  return address === undefined ? '' : ` at ${address}`;
 }
 
 /** True where Temporal gave no definite answer: trying again later may help. */
 export function isOutage(error: unknown): boolean {
+  if (error instanceof TemporalUnavailableError) return true;
   const code = grpcError(error)?.code;
   return code !== undefined && OUTAGE.includes(code);
 }
 
-/** True where a request's deadline passed before it was answered. */
-export function isDeadlineExceeded(error: unknown): boolean {
-  return grpcError(error)?.code === GRPC.deadlineExceeded;
+/** True where Temporal answered that the caller has no right to ask. */
+export function isRefusal(error: unknown): boolean {
+  const code = grpcError(error)?.code;
+  return code === GRPC.permissionDenied || code === GRPC.unauthenticated;
 }
 
-/** True where the server knows of no worker that polls, or none answered in time. */
-export function isNoWorker(error: unknown): boolean {
+/** True where a request's deadline passed before it was answered; the server knows it, too, and may be the first to end the call. */
+export function isDeadlineExceeded(error: unknown): boolean {
+  const code = grpcError(error)?.code;
+  return code === GRPC.deadlineExceeded || code === GRPC.canceled;
+}
+
+/** True where the server knows of no worker that polls, or nobody answered in time. */
+export function isNoAnswer(error: unknown): boolean {
+  if (error instanceof TemporalUnavailableError) return true;
   const grpc = grpcError(error);
   if (grpc === undefined) return false;
   return (
@@ -98,8 +147,14 @@ export function explain(client: Client, error: unknown): unknown {
   if (grpc !== undefined && grpc.code === GRPC.notFound && /namespace/i.test(grpc.details)) {
     return new TemporalCallError(`${grpc.details}: check TEMPORAL_NAMESPACE`, { cause: error });
   }
-  if (grpc === undefined || !(error instanceof ServiceError || isGrpcServiceError(error))) return error;
-  return new TemporalCallError(`Temporal did not take the call: ${advice(grpc, namespace)}`, { cause: error });
+  if (grpc === undefined || !isOfTemporal(error)) return error;
+  const Kind = UNREACHABLE.includes(grpc.code) ? TemporalUnavailableError : TemporalCallError;
+  return new Kind(`Temporal${addressOf(client)} did not take the call: ${advice(grpc, namespace)}`, { cause: error });
+}
+
+function isOfTemporal(error: unknown): boolean {
+  const isUpdate = error instanceof WorkflowUpdateRPCTimeoutOrCancelledError;
+  return isUpdate || error instanceof ServiceError || isGrpcServiceError(error);
 }
 
 function advice({ code, details }: { code: number; details: string }, namespace: string): string {

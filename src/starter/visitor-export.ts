@@ -37,8 +37,8 @@ export class VisitorExportHandle {
   /** How far the export is, to the last chunk; null where no worker answers. */
   async progress({ signal }: WaitOptions = {}): Promise<VisitorExportProgress | null> {
     try {
-      return await temporalCall(this.#client, signal, () =>
-        this.#client.withDeadline(Date.now() + QUERY_MS, () => this.#handle.query(visitorExportProgressQuery)),
+      return await temporalCall(this.#client, { signal, timeoutMs: QUERY_MS }, () =>
+        this.#handle.query(visitorExportProgressQuery),
       );
     } catch {
       signal?.throwIfAborted();

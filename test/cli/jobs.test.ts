@@ -146,6 +146,59 @@ test(
 );
 
 test(
+  'a follow-up that must wait for a person is not said to be sent: it exits 10, and its id tells its fate later',
+  async () => {
+    const prompt = await scripted({});
+    await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
+    const key = randomUUID();
+    await start(prompt, '--key', key);
+    const workflowId = `agent-job/${server.projectId}/${key}`;
+    const job = server.jobs.handle(workflowId);
+    await expect.poll(async () => (await job.state()).phase, { timeout: 60_000 }).toBe('needsAttention');
+    const sent = await cli(['follow-up', workflowId, 'And the tests', '--id', 'f1', '--wait']);
+    expect(sent.stdout).toMatch(/State +queued/);
+    expect(sent.stderr).toContain('the follow-up is not sent: it waits its turn');
+    expect(sent.code).toBe(10);
+    await job.resolveUnknown({ action: 'abandon' });
+    await job.result();
+    const late = await cli(['poll-now', workflowId]);
+    expect(late.stderr).toContain('the workflow has ended (completed)');
+    expect(late.code).toBe(1);
+  },
+  MOST_MS,
+);
+
+test(
+  'a follow-up that the upstream refuses exits 10',
+  async () => {
+    const started = await start(await scripted({ activeMs: 3_600_000 }), '--json');
+    const [{ workflowId } = {}] = jsonLines(started.stdout) as { workflowId: string }[];
+    const message = `message ${randomUUID()}`;
+    await server.sandbox.addFault({ kind: 'status', status: 400, promptIncludes: message });
+    const { code, stdout, stderr } = await cli(['follow-up', workflowId!, message, '--wait', '--json']);
+    expect(jsonLines(stdout)).toMatchObject([{ state: 'rejected' }]);
+    expect(stderr).toContain('the upstream refused it');
+    expect(code).toBe(10);
+    await server.jobs.handle(workflowId!).cancel();
+  },
+  MOST_MS,
+);
+
+test(
+  'a job for which no worker answers is told by its task queue, and exits 12',
+  async () => {
+    const taskQueue = `nobody-${randomUUID()}`;
+    const started = await cli(['--task-queue', taskQueue, 'start', '--project', server.projectId, '--json', 'hello']);
+    const [{ workflowId } = {}] = jsonLines(started.stdout) as { workflowId: string }[];
+    const { code, stderr } = await cli(['state', workflowId!]);
+    expect(stderr).toContain(`no worker polls the task queue "${taskQueue}"`);
+    expect(code).toBe(12);
+    await server.client.workflow.getHandle(workflowId!).terminate();
+  },
+  MOST_MS,
+);
+
+test(
   'a job that is not there is told, and exits 1',
   async () => {
     for (const command of ['state', 'wait', 'cancel', 'poll-now']) {

@@ -59,5 +59,5 @@ test('a server that is not there is told in one line, without a stack trace', as
   const { code, stdout, stderr } = await runCli(['--address', '127.0.0.1:1', 'list']);
   expect(stderr.trim().split('\n')).toEqual([expect.stringContaining('can not reach Temporal at 127.0.0.1:1')]);
   expect(stdout).toBe('');
-  expect(code).toBe(1);
+  expect(code).toBe(11);
 });

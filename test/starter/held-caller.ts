@@ -11,7 +11,7 @@ export interface HeldCaller {
   /** Resolves once one of them waits. */
   isHeld: Promise<void>;
   release(): void;
-  /** The request ids of the starts that it sent. */
+  /** The request ids of the starts after a closed run that it sent. */
   startsSent: string[];
   close(): Promise<void>;
 }
@@ -23,12 +23,21 @@ export async function connectHeldCaller({ address, namespace, taskQueue }: TestS
   const released = new Promise<void>((resolve) => (release = resolve));
   const passes = new Map<string, number>();
   const startsSent: string[] = [];
-  const interceptor: Interceptor = (options, next) =>
-    new InterceptingCall(next(options), {
+  const interceptor: Interceptor = (options, next) => {
+    let hasEnded = false;
+    return new InterceptingCall(next(options), {
+      start(metadata, _, begin) {
+        begin(metadata, {
+          onReceiveStatus(status, tell) {
+            hasEnded = true;
+            tell(status);
+          },
+        });
+      },
       sendMessage(message: unknown, send: (message: unknown) => void) {
         const name = options.method_definition.path.split('/').at(-1) ?? '';
         const leave = () => {
-          startsSent.push(...requestIdsIn(message));
+          if (!hasEnded) startsSent.push(...requestIdsIn(message));
           send(message);
         };
         const left = passes.get(name) ?? Infinity;
@@ -38,6 +47,7 @@ export async function connectHeldCaller({ address, namespace, taskQueue }: TestS
         void released.then(leave);
       },
     });
+  };
   const connection = await Connection.connect({ address, interceptors: [interceptor] });
   return {
     jobs: new AgentJobs({ client: new Client({ connection, namespace }), taskQueue }),
@@ -49,12 +59,8 @@ export async function connectHeldCaller({ address, namespace, taskQueue }: TestS
   };
 }
 
-interface Message {
-  requestId?: string;
-  operations?: { startWorkflow?: { requestId?: string } }[];
-}
-
+/** A message is its bytes here. */
 function requestIdsIn(message: unknown): string[] {
-  const { requestId, operations = [] } = message as Message;
-  return [requestId, ...operations.map(({ startWorkflow }) => startWorkflow?.requestId)].filter((id) => id != null);
+  const text = Buffer.from(message as Uint8Array).toString('latin1');
+  return text.match(/agent-jobs\/after\/[0-9a-f-]{36}/g) ?? [];
 }

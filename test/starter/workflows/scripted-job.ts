@@ -47,6 +47,8 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
       details: [details],
     });
   }
+  // No failure of the workflow: its task is tried again for ever.
+  if (prompt.startsWith('broken')) throw new Error('a bug');
   if (prompt.startsWith('stay')) await condition(() => false);
   await condition(() => false, input.linger == null ? 1 : (input.linger as number));
   await condition(allHandlersFinished);
