@@ -51,7 +51,7 @@ async function isBeingWritten({ jobs, signal }: Session, range: VisitorExportRan
   const { WorkflowNotFoundError } = await import('@temporalio/client');
   const handle = jobs.client.workflow.getHandle(visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo));
   try {
-    const { status } = await temporalCall(jobs.client, signal, () => handle.describe());
+    const { status } = await temporalCall(jobs.client, { signal }, () => handle.describe());
     return status.name === 'RUNNING';
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;

@@ -12,10 +12,12 @@ import { Books } from './books.js';
 import { Caller, type CallerRecord } from './caller.js';
 import { disturb } from './disturbance.js';
 import { keepEvidence } from './evidence.js';
-import { readStory, type RunStory } from './history.js';
+import type { RunStory } from './history.js';
 import { planJob, type JobPlan } from './job-plan.js';
 import { Operator } from './operator.js';
 import { planSabotage } from './sabotage.js';
+import { readStories } from './stories.js';
+import { count, tally } from './tally.js';
 import type { KillableTemporal } from './temporal-server.js';
 import { Timeline } from './timeline.js';
 import { UpstreamProcess } from './upstream-process.js';
@@ -23,8 +25,6 @@ import { WorkerFleet } from './worker-fleet.js';
 
 // Hundreds of calls wait on the same few signals.
 setMaxListeners(0);
-
-const LISTED_WITHIN_MS = 60_000;
 
 export interface ChaosOptions {
   seed: number;
@@ -215,7 +215,7 @@ class ChaosRun {
 
   async #compare(records: CallerRecord[], disturbances: Map<string, number>): Promise<ChaosReport> {
     this.#options.say('comparing the books');
-    const stories = await this.#readStories();
+    const stories = await readStories(this.#client, this.#runName);
     await this.#operator.close();
     this.#books.refresh();
     const runsOf = new Map<string, RunStory[]>();
@@ -246,31 +246,6 @@ class ChaosRun {
     };
   }
 
-  async #readStories(): Promise<RunStory[]> {
-    await this.#untilListed();
-    const runs = [];
-    for await (const { workflowId, runId, startTime } of this.#client.workflow.list({
-      query: `TaskQueue = '${this.#runName}'`,
-    })) {
-      runs.push({ workflowId, runId, startedAt: startTime.getTime() });
-    }
-    const stories: RunStory[] = [];
-    const next = runs.values();
-    const reader = async () => {
-      for (const run of next) stories.push(await readStory(this.#client, run));
-    };
-    await Promise.all(Array.from({ length: 8 }, reader));
-    return stories;
-  }
-
-  /** The list of a busy server lags behind: a run that it still shows as open may have ended, or begun another. */
-  async #untilListed(): Promise<void> {
-    const query = `TaskQueue = '${this.#runName}' AND ExecutionStatus = 'Running'`;
-    for (const until = Date.now() + LISTED_WITHIN_MS; Date.now() < until; await pause(1_000)) {
-      if ((await this.#client.workflow.count(query)).count === 0) return;
-    }
-  }
-
   #sayProgress(): void {
     this.#books.refresh();
     const seconds = Math.round((Date.now() - this.#startedAt) / 1_000);
@@ -279,14 +254,4 @@ class ChaosRun {
       `${seconds} s: ${this.#plans.size} jobs started, upstream has ${jobs} jobs and ${messages} messages, ${this.#operator.shown.size} unknowns shown, ${this.#fleet.started} worker processes`,
     );
   }
-}
-
-export function count(tallies: Map<string, number>, name: string): void {
-  tallies.set(name, (tallies.get(name) ?? 0) + 1);
-}
-
-function tally(names: string[]): Map<string, number> {
-  const tallies = new Map<string, number>();
-  for (const name of names) count(tallies, name);
-  return tallies;
 }
