@@ -22,6 +22,7 @@ import { installRuntime } from './worker/runtime.js';
 import { Shutdown } from './worker/shutdown.js';
 import { timedUpstream } from './worker/timed-upstream.js';
 import { warnOfMissingSearchAttributes } from './worker/visibility.js';
+import { WorkflowNames } from './worker/workflow-names.js';
 import { createWorkers } from './worker/workers.js';
 
 async function run(config: WorkerConfig, log: Logger): Promise<void> {
@@ -31,12 +32,14 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const readiness = new Readiness();
   shutdown.onBegin(() => readiness.stop('shuts down'));
   if (healthAddress) await startHealthServer(healthAddress, () => readiness.state());
-  await installRuntime(log, metricsAddress);
+  const names = new WorkflowNames();
+  await installRuntime(log, names, metricsAddress);
   const meter = Runtime.instance().metricMeter;
   const metrics = createMetrics(meter);
   bearJobEnds(meter, { namespace, taskQueue });
   if (metricsAddress) shutdown.onBegin(watchProcess(meter));
   const connection = await connectTemporal(temporal, log);
+  names.connect(connection, namespace);
   const keys = createKeySource(config.upstream.keys);
   const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
   const dependencies = { upstream: timedUpstream(upstream, metrics), shutdownSignal: shutdown.signal, metrics };

@@ -104,6 +104,11 @@ describe('a bug in workflow code', { timeout: 240_000 }, () => {
       'the metric',
       broken.output,
     );
+    const line = broken
+      .output()
+      .split('\n')
+      .find((each) => each.includes('a bug of ours'));
+    expect(JSON.parse(line!)).toMatchObject({ level: 'warn', workflowId: handle.workflowId });
     expect((await fetch(`http://127.0.0.1:${healthPort}/readyz`)).status).toBe(200);
     expect((await handle.describe()).status.name).toBe('RUNNING');
     broken.signal('SIGTERM');
