@@ -25,6 +25,7 @@ import { installRuntime } from './worker/runtime.js';
 import { Shutdown } from './worker/shutdown.js';
 import { timedUpstream } from './worker/timed-upstream.js';
 import { warnOfMissingSearchAttributes } from './worker/visibility.js';
+import { WorkflowNames } from './worker/workflow-names.js';
 import { createWorkers } from './worker/workers.js';
 
 async function run(config: WorkerConfig, log: Logger): Promise<void> {
@@ -37,12 +38,14 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   shutdown.onBegin(() => readiness.stop('shuts down'));
   const restored = restoreMode(config, log);
   if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored }));
-  await installRuntime(log, metricsAddress);
+  const names = new WorkflowNames();
+  await installRuntime(log, names, metricsAddress);
   const meter = Runtime.instance().metricMeter;
   const metrics = createMetrics(meter);
   bearJobEnds(meter, { namespace, taskQueue });
   if (metricsAddress) shutdown.onBegin(watchProcess(meter));
   const connection = await connectTemporal(temporal, log);
+  names.connect(connection, namespace);
   const keys = createKeySource(config.upstream.keys);
   const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
   const keyHealth = new KeyHealth({

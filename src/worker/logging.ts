@@ -4,7 +4,11 @@ import { pino } from 'pino';
 import type { Logger } from 'pino';
 import type { LogFormat, LogLevel } from '../config.js';
 
+import type { WorkflowNames } from './workflow-names.js';
+
 export type { Logger } from 'pino';
+
+type LogMeta = { runId?: unknown; workflowId?: unknown };
 
 /** JSON lines on standard output, or one readable line per event for a terminal. */
 export function createLogger({ level, format }: { level: LogLevel; format: LogFormat }): Logger {
@@ -20,9 +24,16 @@ export function createLogger({ level, format }: { level: LogLevel; format: LogFo
 }
 
 /** Lets the Temporal SDK, native part included, and activities and workflows log into the same lines. */
-export function bridgeToTemporal(logger: Logger): TemporalLogger {
-  const log = (level: TemporalLogLevel, message: string, meta: object = {}) =>
+export function bridgeToTemporal(logger: Logger, names: WorkflowNames): TemporalLogger {
+  const write = (level: TemporalLogLevel, message: string, meta: object) =>
     logger[level.toLowerCase() as LogLevel](meta, message);
+  const log = (level: TemporalLogLevel, message: string, meta: LogMeta = {}) => {
+    const { runId, workflowId } = meta;
+    if (typeof runId !== 'string' || workflowId !== undefined) return write(level, message, meta);
+    void names
+      .of(runId)
+      .then((name) => write(level, message, name === undefined ? meta : { workflowId: name, ...meta }));
+  };
   return {
     log,
     trace: (message, meta) => log('TRACE', message, meta),

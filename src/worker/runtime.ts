@@ -6,14 +6,19 @@ import type { ListenAddress } from '../config.js';
 import { bridgeToTemporal } from './logging.js';
 import type { Logger } from './logging.js';
 import { histogramBuckets } from './metrics.js';
+import type { WorkflowNames } from './workflow-names.js';
 
 /**
  * Sets the Temporal SDK up, once per process: its logs go into ours, its signal handlers stay off, and its Prometheus
  * exporter serves its figures and ours at one address. Throws where that address can't be used.
  */
-export async function installRuntime(log: Logger, metricsAddress: ListenAddress | undefined): Promise<void> {
+export async function installRuntime(
+  log: Logger,
+  names: WorkflowNames,
+  metricsAddress: ListenAddress | undefined,
+): Promise<void> {
   const logging = { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } as const;
-  const base = { logger: bridgeToTemporal(log), shutdownSignals: [] };
+  const base = { logger: bridgeToTemporal(log, names), shutdownSignals: [] };
   if (!metricsAddress) {
     Runtime.install({ ...base, telemetryOptions: { logging } });
     return;

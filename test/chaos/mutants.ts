@@ -424,6 +424,22 @@ export const MUTANTS: Mutant[] = [
     test: 'test/snapshots/belief.test.ts',
     title: 'and what it replaced is kept',
   },
+  {
+    name: 'a prompt that the upstream repeats, in the open',
+    file: 'src/upstream/answer-text.ts',
+    find: 'withoutEcho(plain, prompt)',
+    replace: 'plain',
+    test: 'test/upstream/echoed-prompt.test.ts',
+    title: 'masks a prompt that the upstream repeats',
+  },
+  {
+    name: 'a write in doubt that no line tells of',
+    file: 'src/workflows/write.ts',
+    find: '      logWrite(run, write, result, trouble);\n',
+    replace: '      void logWrite;\n',
+    test: 'test/worker/log-lines.test.ts',
+    title: 'one line tells of each write in doubt',
+  },
 ];
 
 /** The list as Markdown, for docs/guarantees.md. */

@@ -7,6 +7,7 @@ import type { AgentJobInput } from '../../src/contract.js';
 import { freePort } from '../../src/embedded/free-ports.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
 import type { Sandbox } from '../../src/sandbox/sandbox.js';
+import { listStuck } from '../../src/starter/job-list.js';
 import { connectDevServer } from '../support/dev-server.js';
 import type { TestServer } from '../support/dev-server.js';
 import { distFolder, startWorkerProcess, until } from '../support/worker-process.js';
@@ -104,8 +105,19 @@ describe('a bug in workflow code', { timeout: 240_000 }, () => {
       'the metric',
       broken.output,
     );
+    const line = broken
+      .output()
+      .split('\n')
+      .find((each) => each.includes('a bug of ours'));
+    expect(JSON.parse(line!)).toMatchObject({ level: 'warn', workflowId: handle.workflowId });
     expect((await fetch(`http://127.0.0.1:${healthPort}/readyz`)).status).toBe(200);
     expect((await handle.describe()).status.name).toBe('RUNNING');
+    const stuck = async () => {
+      for await (const job of listStuck(server.client)) if (job.workflowId === handle.workflowId) return job;
+      return undefined;
+    };
+    await until(async () => (await stuck()) !== undefined, 'the job to be listed as stuck', broken.output);
+    expect(await stuck()).toMatchObject({ phase: null, attempts: expect.any(Number) as number });
     broken.signal('SIGTERM');
     expect(await broken.ended).toBe(0);
 

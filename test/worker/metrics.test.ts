@@ -130,6 +130,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await figure('agent_jobs_upstream_seconds_count operation="get"', (n) => n >= 1);
     await figure('agent_jobs_end_seen_late_seconds_count', (n) => n === 1);
     await figure('agent_jobs_end_seen_late_seconds_bucket le="2"', (n) => n === 1);
+    expect((await figures()).get('agent_jobs_ended_total outcome="lost"')).toBe(0);
     await refused.terminate().catch(() => {});
   });
 
@@ -160,6 +161,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await figure('agent_jobs_open phase="creating"', (n) => n === 1);
     await figure('agent_jobs_oldest_create_age_seconds', (age) => age > 0 && age < 600);
     await figure('agent_jobs_oldest_in_doubt_age_seconds', (age) => age > 0 && age < 600);
+    expect((await figures()).get('agent_jobs_open phase="lingering"')).toBe(0);
     await jobs[0]!.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'abandon' }] });
     for (const job of jobs) await job.terminate().catch(() => {});
   });

@@ -1,0 +1,113 @@
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { AGENT_JOB_WORKFLOW, followUpSignal, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
+import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
+
+const PROMPT = 'Customer Jane Doe says that the login page is broken';
+let server: TestServer;
+let sandbox: Sandbox;
+let worker: WorkerProcess;
+
+beforeAll(async () => {
+  server = await connectDevServer();
+  sandbox = await startSandbox({ script: { activeMs: 1_500 } });
+});
+afterAll(async () => {
+  await sandbox.close();
+  await server.close();
+});
+afterEach(async () => worker.kill());
+
+function startWorker(): void {
+  worker = startWorkerProcess({
+    UPSTREAM_BASE_URL: sandbox.url,
+    ADMIN_API_KEY: sandbox.apiKey,
+    TEMPORAL_ADDRESS: server.address,
+    AGENT_JOBS_TASK_QUEUE: server.taskQueue,
+  });
+}
+
+function startJob(projectId: string, options: Partial<AgentJobInput> = {}) {
+  return server.client.workflow.start(AGENT_JOB_WORKFLOW, {
+    workflowId: `agent-job/${projectId}/${server.taskQueue}`,
+    taskQueue: server.taskQueue,
+    args: [{ projectId, prompt: PROMPT, polling: { min: 1_000, max: 1_000 }, ...options }],
+  });
+}
+
+interface Line {
+  level: string;
+  msg: string;
+  workflowId?: string;
+}
+
+function linesOf(workflowId: string, msg: string): Line[] {
+  const lines = worker
+    .output()
+    .split('\n')
+    .filter((line) => line.startsWith('{'));
+  return lines
+    .map((line) => JSON.parse(line) as Line)
+    .filter((line) => line.workflowId === workflowId && line.msg.startsWith(msg));
+}
+
+it(
+  'one line tells of each write in doubt, refused or held up, and of each end, with all ids and no prompt',
+  { timeout: 240_000 },
+  async () => {
+    const fault = { kind: 'status', operation: 'create' } as const;
+    await sandbox.addFault({ ...fault, projectId: 'in-doubt', status: 500 });
+    await sandbox.addFault({
+      ...fault,
+      projectId: 'refused',
+      status: 400,
+      body: { error: `not allowed: "${PROMPT}"` },
+    });
+    await sandbox.addFault({ ...fault, projectId: 'held', status: 429, retryAfter: '1', count: 3 });
+    startWorker();
+    const [inDoubt, refused, held] = await Promise.all(
+      ['in-doubt', 'refused', 'held'].map((projectId) => startJob(projectId)),
+    );
+    await held!.signal(followUpSignal, { prompt: `${PROMPT} still`, id: 'more' });
+    const oneLine = async (handle: { workflowId: string }, msg: string, fields: object) => {
+      await until(() => linesOf(handle.workflowId, msg).length > 0, `"${msg}"`, worker.output);
+      expect(linesOf(handle.workflowId, msg)).toEqual([expect.objectContaining(fields)]);
+    };
+    await oneLine(inDoubt!, 'A write is in doubt', {
+      level: 'warn',
+      projectId: 'in-doubt',
+      write: 'create',
+      reason: 'upstream answered 500',
+    });
+    await oneLine(refused!, 'The upstream refused a write', {
+      level: 'warn',
+      projectId: 'refused',
+      status: 400,
+      error: 'not allowed: "***"',
+    });
+    await oneLine(refused!, 'The job has ended', { level: 'info', outcome: 'CreateRejected', projectId: 'refused' });
+    await held!.result();
+    await oneLine(held!, 'A write waits', { level: 'info', projectId: 'held', reason: expect.stringContaining('429') });
+    await oneLine(held!, 'The job has ended', {
+      level: 'info',
+      outcome: 'completed',
+      jobId: expect.any(String),
+      status: 'completed',
+    });
+    await inDoubt!.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'abandon' }] });
+    await oneLine(inDoubt!, 'The job has ended', { outcome: 'abandoned', projectId: 'in-doubt' });
+    expect(worker.output()).not.toMatch(/Jane|login page/);
+  },
+);
+
+it('a normal job leaves no warning', { timeout: 120_000 }, async () => {
+  startWorker();
+  const job = await startJob('normal');
+  await job.signal(followUpSignal, { prompt: PROMPT, id: 'one' });
+  await job.result();
+  worker.signal('SIGTERM');
+  expect(await worker.ended).toBe(0);
+  expect(worker.output()).toContain('The job has ended');
+  expect(worker.output()).not.toMatch(/"level":"(warn|error)"/);
+});
