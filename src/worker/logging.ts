@@ -8,6 +8,9 @@ import type { WorkflowNames } from './workflow-names.js';
 
 export type { Logger } from 'pino';
 
+/** What the SDK warns of and is meant so: the exports role runs no workflows. */
+const NO_WARNINGS: readonly string[] = ['No workflows registered, not polling for workflow tasks'];
+
 type LogMeta = { runId?: unknown; workflowId?: unknown };
 
 /** JSON lines on standard output, or one readable line per event for a terminal. */
@@ -26,7 +29,7 @@ export function createLogger({ level, format }: { level: LogLevel; format: LogFo
 /** Lets the Temporal SDK, native part included, and activities and workflows log into the same lines. */
 export function bridgeToTemporal(logger: Logger, names: WorkflowNames): TemporalLogger {
   const write = (level: TemporalLogLevel, message: string, meta: object) =>
-    logger[level.toLowerCase() as LogLevel](meta, message);
+    logger[NO_WARNINGS.includes(message) ? 'debug' : (level.toLowerCase() as LogLevel)](meta, message);
   const log = (level: TemporalLogLevel, message: string, meta: LogMeta = {}) => {
     const { runId, workflowId } = meta;
     if (typeof runId !== 'string' || workflowId !== undefined) return write(level, message, meta);

@@ -1,3 +1,5 @@
+import { tmpdir } from 'node:os';
+import { pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { AGENT_JOB_WORKFLOW, followUpSignal, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
@@ -19,12 +21,13 @@ afterAll(async () => {
 });
 afterEach(async () => worker.kill());
 
-function startWorker(): void {
+function startWorker(env: Record<string, string> = {}): void {
   worker = startWorkerProcess({
     UPSTREAM_BASE_URL: sandbox.url,
     ADMIN_API_KEY: sandbox.apiKey,
     TEMPORAL_ADDRESS: server.address,
     AGENT_JOBS_TASK_QUEUE: server.taskQueue,
+    ...env,
   });
 }
 
@@ -101,8 +104,8 @@ it(
   },
 );
 
-it('a normal job leaves no warning', { timeout: 120_000 }, async () => {
-  startWorker();
+it('a worker of both roles and a normal job leave no warning', { timeout: 120_000 }, async () => {
+  startWorker({ SNAPSHOTS_URL: pathToFileURL(tmpdir()).href });
   const job = await startJob('normal');
   await job.signal(followUpSignal, { prompt: PROMPT, id: 'one' });
   await job.result();
