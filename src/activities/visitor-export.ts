@@ -112,16 +112,7 @@ async function readChunk(
   { checkpoint, willRepeat, isUpstreamFailing, probeStore, ...staged }: ReadChunkInput,
 ): Promise<ReadChunkResult> {
   const { range } = staged;
-  const now = startServerClock();
-  let requests = 0;
-  const counted: Pick<Upstream, 'getVisitors'> = {
-    getVisitors: (...args) => {
-      requests++;
-      return upstream.getVisitors(...args);
-    },
-  };
-  const paceMs = () => (requestsPerHour === undefined ? 0 : Math.ceil((requests * HOUR_MS) / requestsPerHour));
-  const nextRequestAt = () => (paceMs() > 0 ? new Date(now() + paceMs()).toISOString() : undefined);
+  const paced = new PacedUpstream(upstream, requestsPerHour);
   const reading = async () => {
     // A worker before this one may have died of the store, or waiting for it.
     if (probeStore || Context.current().info.attempt > 1) await probe(store, staged);
@@ -129,7 +120,7 @@ async function readChunk(
     const pass = new Pass(checkpoint, paths);
     const kept = encoders.pop() ?? new ChunkEncoder();
     const { obstacle, rejection } = await readPages(
-      counted,
+      paced,
       range,
       { pass, kept },
       {
@@ -141,7 +132,7 @@ async function readChunk(
         cancel: Context.current().cancellationSignal,
       },
     );
-    if (rejection) throw rejectedFailure(rejection, nextRequestAt());
+    if (rejection) throw rejectedFailure(rejection, paced.nextRequestAt());
     if (shutdownSignal.aborted && pass.pages === checkpoint.pages && !obstacle) {
       // Nothing was learned of the upstream: another worker asks, and the workflow never hears of this one.
       throw ApplicationFailure.retryable('The worker stopped before a page came', 'WorkerStopped');
@@ -152,9 +143,37 @@ async function readChunk(
     kept.clear();
     encoders.push(kept);
     const pages = next.pages - checkpoint.pages;
-    return { checkpoint: next, pages, requests, obstacle, paceMs: paceMs(), requestsPerHour: requestsPerHour ?? null };
+    const { requests, paceMs } = paced;
+    return { checkpoint: next, pages, requests, obstacle, paceMs, requestsPerHour: requestsPerHour ?? null };
   };
-  return beating(() => reported(reading, nextRequestAt));
+  return beating(() => reported(reading, () => paced.nextRequestAt()));
+}
+
+/** Counts the requests of a chunk, however it ends, and knows the wait that the pace asks for after them. */
+class PacedUpstream {
+  requests = 0;
+  readonly #upstream: Upstream;
+  readonly #requestsPerHour: number | undefined;
+  readonly #now = startServerClock();
+
+  constructor(upstream: Upstream, requestsPerHour: number | undefined) {
+    this.#upstream = upstream;
+    this.#requestsPerHour = requestsPerHour;
+  }
+
+  getVisitors(...args: Parameters<Upstream['getVisitors']>): ReturnType<Upstream['getVisitors']> {
+    this.requests++;
+    return this.#upstream.getVisitors(...args);
+  }
+
+  get paceMs(): number {
+    return this.#requestsPerHour === undefined ? 0 : Math.ceil((this.requests * HOUR_MS) / this.#requestsPerHour);
+  }
+
+  /** ISO 8601; undefined where no pace is kept. */
+  nextRequestAt(): string | undefined {
+    return this.paceMs > 0 ? new Date(this.#now() + this.paceMs).toISOString() : undefined;
+  }
 }
 
 /** Beats while the work goes on, so that a dead worker is noticed and a cancellation arrives. */

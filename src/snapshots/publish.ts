@@ -8,7 +8,9 @@ import { isProvisional } from '../export-window.js';
 import type { Doubt, PassCheckpoint } from '../pass-checkpoint.js';
 import {
   PARQUET_NAME,
+  SNAPSHOTS_FOLDER,
   STAGING,
+  SUPERSEDED_FOLDER,
   chunkKey,
   manifestKey,
   parquetKey,
@@ -163,7 +165,9 @@ export async function sweepStaging(store: SnapshotStore, range: VisitorExportRan
 export async function stagedWindows(store: SnapshotStore): Promise<VisitorExportRange[]> {
   const windows = new Map<string, VisitorExportRange>();
   for await (const key of store.list(STAGING)) {
-    const window = toWindow(key.slice(STAGING.length + 1));
+    // Copies of what is about to be replaced lie there, too.
+    const published = key.slice(STAGING.length + 1).replace(`${SUPERSEDED_FOLDER}/`, `${SNAPSHOTS_FOLDER}/`);
+    const window = toWindow(published);
     if (window) windows.set(window.folder, window);
   }
   return [...windows.values()].map(({ projectId, dateFrom, dateTo }) => ({ projectId, dateFrom, dateTo }));

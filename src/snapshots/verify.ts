@@ -9,6 +9,8 @@ import { PathSet } from './path-set.js';
 import { readRows } from './read-rows.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
+const DAY_MS = 86_400_000;
+
 export interface Verification {
   projectId: string;
   dateFrom: string;
@@ -47,12 +49,13 @@ async function compare(
     }
   }
   const content = new Content();
+  const before = problems.length;
   for (const file of manifest.files) {
     const bytes = await store.read(`${found.folder}/${file.name}`);
     if (bytes) await compareFile(bytes, file, content, problems);
     else problems.push(`${file.name} is missing`);
   }
-  if (problems.length > 0) return content.rows;
+  if (problems.length > before) return content.rows;
   if (content.rows !== manifest.rows) problems.push(`${content.rows} rows, the manifest says ${manifest.rows}`);
   if (content.repeated > 0) problems.push(`${content.repeated} paths come twice`);
   for (const field of ['rowSums', 'rowMaxima'] as const) {
@@ -72,6 +75,9 @@ function compareVerdict(manifest: SnapshotManifest, problems: string[]): void {
   else if (checksum !== checksumOf(manifest))
     problems.push('the manifest is not the one that was written: its checksum differs');
   if (consistent !== (drift === undefined)) problems.push(`consistent is ${consistent}, which its drift contradicts`);
+  if (Date.parse(exportedAt) > Date.now() + DAY_MS) {
+    problems.push(`exportedAt is ${exportedAt}, in the future: no later pass replaces this snapshot until then`);
+  }
   if (provisional !== isProvisional(Date.parse(exportedAt), dateTo)) {
     problems.push(`provisional is ${provisional}, which exportedAt contradicts`);
   }

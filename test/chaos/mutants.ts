@@ -404,7 +404,7 @@ export const MUTANTS: Mutant[] = [
     name: 'a damaged file called unchanged',
     file: 'src/snapshots/wholeness.ts',
     find: '(await sha256Of(store, key)) !== sha256',
-    replace: "(await sha256Of(store, key)) === ''",
+    replace: '(await sha256Of(store, key)).length !== sha256.length',
     test: 'test/snapshots/belief.test.ts',
     title: 'a snapshot with one flipped byte is exported anew',
   },

@@ -333,7 +333,7 @@ test(
     const own = await withDays([]);
     const stale = { ...rangeOf(own, '2026-05-11', '2026-05-12') };
     await own.store.put(chunkKey(stale, 'dead', 1, 0), Buffer.from('x'));
-    await own.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', nth: 2, count: 1_000 });
+    await own.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', nth: 2, retryAfter: 1_000 });
     await withWorkers(own, async () => {
       const running = await startExport(own, rangeOf(own, '2026-05-13', '2026-05-14'));
       await until(

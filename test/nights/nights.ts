@@ -3,13 +3,13 @@ import { visitorExportWorkflowId, type VisitorExportRange } from '../../src/cont
 import { daysBefore, plusDays } from '../../src/export-window.js';
 import type { DriftEvent, VisitorSettings } from '../../src/sandbox/visitor-settings.js';
 import { parseZonedDate } from '../../src/sandbox/zoned-date.js';
-import { pathHash } from '../../src/snapshots/content-digest.js';
 import { parquetKey, snapshotFolder } from '../../src/snapshots/layout.js';
 import { isWhole } from '../../src/snapshots/wholeness.js';
 import { readManifest } from '../../src/snapshots/manifest.js';
 import { readRows } from '../../src/snapshots/read-rows.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
+import { CHOSEN, CONTRADICTIONS, FOREIGN, shrunk } from './disturbances.js';
 import { runExport, RunEnded, WorkerKilled } from './export-run.js';
 import { MemoryStore } from './memory-store.js';
 import { NightUpstream, REQUESTS_AN_HOUR } from './upstream.js';
@@ -69,45 +69,6 @@ const SCHEDULE_ZONES = ['UTC', 'Europe/Paris', 'America/Los_Angeles', 'Pacific/K
 const FIRST_DAYS = ['2026-03-05', '2026-03-26', '2026-04-02', '2026-09-30', '2026-10-22', '2026-10-30', '2026-06-10'];
 const ROWS = [0, 1, 30, 249, 250, 251, 498, 700, 1_100];
 const KINDS: DriftEvent['kind'][] = ['swap', 'delete', 'insert', 'totals', 'rotate'];
-
-const FOREIGN = [
-  'visitors/readme.txt',
-  'visitors/projectId=%ZZ/dateFrom=soon/dateTo=later/manifest.json',
-  'FOLDER/notes/a.txt',
-  'FOLDER/.manifest.json.swp',
-];
-/** What no counts can explain. */
-const CONTRADICTIONS: ((page: VisitorPage) => VisitorPage)[] = [
-  ({ totals }) => ({ totals: { ...totals, total: totals.total + 1 }, visitors: [], hasMore: false }),
-  ({ totals, ...page }) => ({
-    ...page,
-    totals: { human: 40 * totals.human + 9_000, ai: totals.ai, total: 40 * totals.total + 9_000 },
-  }),
-  (page) => ({
-    ...page,
-    totals: { human: 0, ai: 0, total: 0 },
-    visitors: page.visitors.map((row) => ({ ...row, human: row.human + 90, total: row.total + 90 })),
-  }),
-];
-
-/** The pages of an upstream that has lost most of its rows, and counts what is left. */
-function shrunk({ totals, visitors }: VisitorPage, left: number): VisitorPage {
-  const rows = visitors.slice(0, Math.floor(visitors.length * left));
-  const most = (count: 'human' | 'ai' | 'total') => rows.reduce((all, row) => Math.max(all, row[count]), 0);
-  const few = { human: most('human'), ai: most('ai'), total: most('total') };
-  return { totals: left === 0 ? { human: 0, ai: 0, total: 0 } : { ...totals, ...few }, visitors: rows, hasMore: false };
-}
-
-/** Paths chosen by their hashes: 300 that a set without a key would put into one place. */
-const CHOSEN = chosenPaths(300);
-
-function chosenPaths(count: number): string[] {
-  const found: string[] = [];
-  for (let i = 0; found.length < count; i++) {
-    if (pathHash('', `/x${i.toString(36)}`).high >= 0xffc0_0000) found.push(`/x${i.toString(36)}`);
-  }
-  return found;
-}
 
 /** Plays so many nights; the same seed, the same nights. */
 export async function playNights(seed: number, nights: number): Promise<NightFigures> {

@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { visitorExportProgressQuery } from '../../src/contract.js';
+import { ensureExportSchedule, removeExportSchedule } from '../../src/starter/export-schedule.js';
+import { countExportPollers, scheduledProjects } from '../../src/worker/export-schedules.js';
+import { watchConsistentDays } from '../../src/worker/consistent-days.js';
+import { createLogger } from '../../src/worker/logging.js';
+import { noMetrics, type Metrics } from '../../src/metrics.js';
+import { connectDevServer } from '../support/dev-server.js';
+import { createTestWorker } from '../support/worker.js';
+import { rangeOf, setUpExport, startExport, until, type ExportSetUp } from './export.js';
+
+let setUp: ExportSetUp;
+beforeAll(async () => {
+  setUp = await setUpExport(await connectDevServer());
+});
+afterAll(async () => {
+  await setUp.close();
+  await setUp.server.close();
+});
+
+const log = createLogger({ level: 'error', format: 'json' });
+
+test('an export that no worker takes says so, with the name of the task queue', async () => {
+  const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
+  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  await workflows.runUntil(async () => {
+    const handle = await startExport(setUp, rangeOf(setUp));
+    const { trouble } = await handle.query(visitorExportProgressQuery);
+    expect(trouble).toBe(`no worker of the exports has begun yet (task queue ${taskQueue}-export)`);
+    await handle.terminate();
+  });
+});
+
+test('workers that ask for exports are counted, none as 0', async () => {
+  const { nativeConnection, namespace, taskQueue } = setUp.server;
+  const counts: number[] = [];
+  const metrics: Metrics = { ...noMetrics, exportPollers: (pollers) => counts.push(pollers) };
+  const stop = countExportPollers(nativeConnection, namespace, taskQueue, metrics, log);
+  await until(async () => counts.length > 0);
+  stop();
+  expect(counts).toEqual([0]);
+});
+
+test('a project with a Schedule has an age though it never had a consistent day, and loses it with its Schedule', async () => {
+  const { client, nativeConnection, namespace, taskQueue } = setUp.server;
+  const { projectId, store } = setUp;
+  const before = Date.now();
+  await ensureExportSchedule(client, taskQueue, { projectId, paused: true });
+  const schedules = () => scheduledProjects(nativeConnection, namespace, taskQueue);
+  await until(async () => (await schedules()).has(projectId));
+  expect((await schedules()).get(projectId)).toBeGreaterThan(before - 60_000);
+  const told: [string, number][] = [];
+  const metrics: Metrics = { ...noMetrics, lastConsistentDayAge: (project, seconds) => told.push([project, seconds]) };
+  const stop = watchConsistentDays({ store, schedules, metrics, log });
+  await until(async () => told.length > 0);
+  stop();
+  expect(told[0]).toEqual([projectId, expect.any(Number)]);
+  await removeExportSchedule(client, projectId);
+  await until(async () => !(await schedules()).has(projectId));
+});

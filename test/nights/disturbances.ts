@@ -1,0 +1,43 @@
+/** What befalls a night's answers and the store's folders. */
+import { pathHash } from '../../src/snapshots/content-digest.js';
+import type { VisitorPage } from '../../src/upstream/upstream.js';
+
+/** What others put beside the snapshots; `FOLDER` is a window's. */
+export const FOREIGN = [
+  'visitors/readme.txt',
+  'visitors/projectId=%ZZ/dateFrom=soon/dateTo=later/manifest.json',
+  'FOLDER/notes/a.txt',
+  'FOLDER/.manifest.json.swp',
+];
+/** What no counts can explain. */
+export const CONTRADICTIONS: ((page: VisitorPage) => VisitorPage)[] = [
+  ({ totals }) => ({ totals: { ...totals, total: totals.total + 1 }, visitors: [], hasMore: false }),
+  ({ totals, ...page }) => ({
+    ...page,
+    totals: { human: 40 * totals.human + 9_000, ai: totals.ai, total: 40 * totals.total + 9_000 },
+  }),
+  (page) => ({
+    ...page,
+    totals: { human: 0, ai: 0, total: 0 },
+    visitors: page.visitors.map((row) => ({ ...row, human: row.human + 90, total: row.total + 90 })),
+  }),
+];
+
+/** The pages of an upstream that has lost most of its rows, and counts what is left. */
+export function shrunk({ totals, visitors }: VisitorPage, left: number): VisitorPage {
+  const rows = visitors.slice(0, Math.floor(visitors.length * left));
+  const most = (count: 'human' | 'ai' | 'total') => rows.reduce((all, row) => Math.max(all, row[count]), 0);
+  const few = { human: most('human'), ai: most('ai'), total: most('total') };
+  return { totals: left === 0 ? { human: 0, ai: 0, total: 0 } : { ...totals, ...few }, visitors: rows, hasMore: false };
+}
+
+/** Paths chosen by their hashes: 300 that a set without a key would put into one place. */
+export const CHOSEN = chosenPaths(300);
+
+function chosenPaths(count: number): string[] {
+  const found: string[] = [];
+  for (let i = 0; found.length < count; i++) {
+    if (pathHash('', `/x${i.toString(36)}`).high >= 0xffc0_0000) found.push(`/x${i.toString(36)}`);
+  }
+  return found;
+}
