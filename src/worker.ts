@@ -6,7 +6,6 @@ import { LONGEST_STAY_MS } from './activities/watch-job.js';
 import { createExportActivities } from './activities/visitor-export.js';
 import { ConfigError, readWorkerConfig, upstreamWarnings } from './config.js';
 import type { WorkerConfig } from './config.js';
-import { endWithNpm } from './npm-parent.js';
 import { openStore } from './snapshots/open-store.js';
 import type { SnapshotStore } from './snapshots/snapshot-store.js';
 import { createUpstream } from './upstream/client.js';
@@ -32,7 +31,6 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   const { temporal, healthAddress, metricsAddress, roles, taskQueue, upstreamRequestsPerSecond } = config;
   const { namespace, address } = temporal;
   const shutdown = new Shutdown(log);
-  endWithNpm('worker');
   for (const warning of upstreamWarnings(config.upstream)) log.warn(warning);
   const readiness = new Readiness();
   shutdown.onBegin(() => readiness.stop('shuts down'));

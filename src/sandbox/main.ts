@@ -1,5 +1,4 @@
 import { parseArgs } from 'node:util';
-import { endWithNpm } from '../npm-parent.js';
 import { startSandbox } from './sandbox.js';
 
 const USAGE = `Usage: npm run sandbox -- [options]
@@ -58,7 +57,6 @@ async function main(): Promise<void> {
   console.log(`API key           ${values.key === undefined ? sandbox.apiKey : '(as given)'}`);
   const stop = () => void sandbox.close().then(() => process.exit(0));
   process.once('SIGINT', stop).once('SIGTERM', stop);
-  endWithNpm('sandbox');
 }
 
 main().catch((error: unknown) => {

@@ -8,7 +8,7 @@ const PROJECT_FOLDER = new URL('../../', import.meta.url);
 /** Programs that come with Node or with the packages of this project; npm finds them on every system. */
 const PROGRAMS = ['node', 'npm', 'oxlint', 'prettier', 'tsc', 'tsx', 'vitest'];
 
-test('every npm script is made of words that the shells of Windows and of Unix read alike', async () => {
+test('every npm script is made of words that the shells of Windows and of Unix read alike, exec by exec.cmd', async () => {
   const { scripts } = JSON.parse(await readFile(new URL('package.json', PROJECT_FOLDER), 'utf8')) as {
     scripts: Record<string, string>;
   };
@@ -16,12 +16,20 @@ test('every npm script is made of words that the shells of Windows and of Unix r
   for (const [name, script] of Object.entries(scripts)) {
     expect(script, name).toMatch(/^[\w ./:=&-]+$/);
     expect(script, name).not.toMatch(/(^|[^&])&($|[^&])/);
-    for (const command of script.split(' && ')) expect(PROGRAMS, script).toContain(command.split(' ')[0]);
+    for (const command of script.split(' && ')) {
+      expect(PROGRAMS, script).toContain(command.replace(/^exec /, '').split(' ')[0]);
+    }
   }
+  // cmd.exe looks in the current folder first, which is the project's: there exec runs the rest of its line.
+  expect(await readFile(new URL('exec.cmd', PROJECT_FOLDER), 'utf8')).toMatch(/^@%\*\r\n$/m);
 });
 
-/** Runs a script until it has written something like the pattern, then ends npm, as a service manager does; answers with all of the output. */
-async function runAndEnd(args: string[], env: Record<string, string>, pattern: RegExp): Promise<string> {
+/** Runs a script until it has written something like the pattern, then ends npm, as a service manager does. */
+async function runAndEnd(
+  args: string[],
+  env: Record<string, string>,
+  pattern: RegExp,
+): Promise<{ output: string; code: number | null }> {
   const npm = spawn('npm', args, {
     cwd: PROJECT_FOLDER,
     env: { ...process.env, ...env },
@@ -33,20 +41,26 @@ async function runAndEnd(args: string[], env: Record<string, string>, pattern: R
   await expect.poll(() => output).toMatch(pattern);
   npm.kill('SIGTERM');
   // The output closes when the last process that writes to it has ended.
-  await closed;
-  return output;
+  const [code] = await closed;
+  return { output, code: code as number | null };
 }
 
-test('npm passes SIGTERM to its shell alone, and the sandbox that it started ends all the same', async () => {
-  const output = await runAndEnd(['run', 'sandbox', '--ignore-scripts'], {}, /API key/);
+test('npm hands SIGTERM on to the sandbox that it started, and ends with it', async () => {
+  const { output, code } = await runAndEnd(['run', 'sandbox', '--ignore-scripts'], {}, /API key/);
   const url = /^Sandbox upstream +(\S+)$/m.exec(output)?.[1] as string;
   await expect(fetch(url)).rejects.toThrow('fetch failed');
+  expect(code).toBe(0);
 });
 
-test('npm passes SIGTERM to its shell alone, and the worker that it started shuts down all the same', async () => {
+test('npm hands SIGTERM on to the worker that it started, and ends when that has shut down', async () => {
   // The worker waits for a Temporal that nobody serves, and would for ever.
   const upstream = { UPSTREAM_BASE_URL: 'http://upstream.example', ADMIN_API_KEY: 'key' };
-  const output = await runAndEnd(['run', 'worker'], { ...upstream, TEMPORAL_ADDRESS: '127.0.0.1:9' }, /"level":/);
+  const { output, code } = await runAndEnd(
+    ['run', 'worker'],
+    { ...upstream, TEMPORAL_ADDRESS: '127.0.0.1:9' },
+    /"level":/,
+  );
   expect(output).toContain('Shutting down');
+  expect(code).toBe(0);
   expect(output).toContain('UPSTREAM_BASE_URL is http: keys and prompts cross the network in clear text');
 });

@@ -170,10 +170,9 @@ for (const victim of ['npm', 'the program itself'] as const) {
     } finally {
       await connection.close();
     }
-    // npm passes the signal to its shell alone.
     const last = await second.processes();
     second.npm.kill('SIGTERM');
-    await second.ended();
+    expect(await second.ended()).toBe(0);
     expect(second.output).toMatch(/^Stopping …$/m);
     expect(last.filter(isAlive)).toEqual([]);
     expect(existsSync(join(await second.says(/^Data +(\S+)$/m), 'in-use.json'))).toBe(false);
