@@ -169,7 +169,9 @@ class World {
     if (settings.shuffleTies !== undefined) this.#figures.met.shuffledDays += 1;
     else if (this.#random() < 0.03) {
       this.#figures.met.chosenPaths += 1;
-      Object.assign(settings, { entries: CHOSEN.map((path) => ({ path, human: 3, ai: 1, total: 4 })) });
+      // Totals that fit the rows, those too that a drift adds.
+      const entries = CHOSEN.map((path) => ({ path, human: 30, ai: 10, total: 40 }));
+      Object.assign(settings, { entries, totals: { human: 1_100, ai: 300, total: 1_300 }, lateMs: 0 });
     }
     const day = { range, settings, nights: 0, wasSettled: false, plain: null, plainOnce: null };
     this.#days.set(date, day);
@@ -184,10 +186,10 @@ class World {
     day.plain = this.#plainUpstream.plainly(range);
     day.plainOnce ??= day.plain;
     this.#mayDie = this.#random() < 0.03;
-    this.#disturb(day);
     const before = await readManifest(this.#store, range);
     const wasGood = before !== null && before.consistent && !before.provisional && (await isWhole(this.#store, before));
     const wasTrue = wasGood && this.#upstream.isTruth(range, await this.#rowsOf(range), before.totals);
+    const isDamaged = this.#disturb(day, wasTrue && before.rows > 0);
     try {
       const receipt = await runExport({
         range,
@@ -199,7 +201,7 @@ class World {
       if (receipt.drift) this.#figures.met.drifted += 1;
       if (receipt.provisional) this.#figures.met.provisional += 1;
       if (receipt.drift?.kind === 'shrunk' || receipt.drift?.kind === 'impossible') this.#figures.met.doubted += 1;
-      await this.#lookForLoss(day, wasTrue);
+      await this.#lookForLoss(day, wasTrue && !isDamaged);
     } catch (error) {
       if (!(error instanceof RunEnded)) throw error;
       this.#figures.met.endedRuns += 1;
@@ -231,15 +233,17 @@ class World {
     this.#plainUpstream.set(range.projectId, { ...settings, drift });
   }
 
-  /** What befalls the upstream's answers tonight, for less than an hour, and the store before it. */
-  #disturb({ range, nights }: SimulatedDay): void {
+  /** What befalls the upstream's answers tonight, for less than an hour, and the store before it; true where the day's file is damaged. */
+  #disturb({ range, nights }: SimulatedDay, isTrue: boolean): boolean {
     const { met } = this.#figures;
     const lie = this.#random();
+    let isDamaged = false;
     const until = this.#time.now + this.#random() * 50 * 60_000;
     if (lie < 0.04) {
       met.contradictions += 1;
       this.#lie = { until, tell: this.#pick(CONTRADICTIONS) };
-    } else if (lie < 0.08) {
+    } else if (lie < 0.08 && isTrue) {
+      // A loss over a day of which nothing true is known yet is what nobody can see.
       met.lossesForAWhile += 1;
       const left = this.#pick([0, 0, 0.1, 0.3]);
       this.#lie = { until, tell: (page) => shrunk(page, left) };
@@ -251,13 +255,15 @@ class World {
         copy[Math.floor(this.#random() * copy.length)]! ^= 1;
         return copy;
       };
-      if (this.#store.damage(parquetKey(range), this.#random() < 0.5 ? flipped : () => null)) met.damagedFiles += 1;
+      isDamaged = this.#store.damage(parquetKey(range), this.#random() < 0.5 ? flipped : () => null);
+      if (isDamaged) met.damagedFiles += 1;
     }
     if (this.#random() < 0.05) {
       met.foreignFiles += 1;
       const place = this.#pick(FOREIGN).replace('FOLDER', snapshotFolder(range));
       this.#store.plant(place, Buffer.from('{"snapshotId":"x"}'));
     }
+    return isDamaged;
   }
 
   /** A good snapshot that held the truth must hold it still. */
