@@ -14,6 +14,7 @@ import { JobHandle } from './starter/job-handle.js';
 import { listAttention, listJobs, type AttentionItem, type JobFilter, type JobSummary } from './starter/job-list.js';
 import { ensureExportSchedule, type ExportScheduleSettings } from './starter/export-schedule.js';
 import { startJob } from './starter/start-job.js';
+import { listStuck, type StuckJob } from './starter/stuck-jobs.js';
 import { START_MS, temporalCall, type CallOptions } from './starter/temporal-call.js';
 import { startVisitorExport, type VisitorExportHandle } from './starter/visitor-export.js';
 
@@ -27,6 +28,7 @@ export * from './starter/export-schedule.js';
 export type { FollowUpOptions } from './starter/follow-up.js';
 export { JobHandle, type WaitOptions } from './starter/job-handle.js';
 export type { AttentionItem, JobFilter, JobSummary } from './starter/job-list.js';
+export type { StuckJob } from './starter/stuck-jobs.js';
 export type { CallOptions } from './starter/temporal-call.js';
 export type { VisitorExportHandle } from './starter/visitor-export.js';
 export type { ConnectSettings } from './starter/connection.js';
@@ -92,6 +94,14 @@ export class AgentJobs {
   /** Lists the running jobs that wait for a person, with what is unknown; `timeoutMs` is for each request. */
   needsAttention(options: CallOptions = {}): AsyncIterable<AttentionItem> {
     return listAttention(this.client, options);
+  }
+
+  /**
+   * Lists running jobs that stand still because their workflow task fails again and again; looks at the newest 200 that run.
+   * `timeoutMs` is for each request.
+   */
+  stuck(options: CallOptions = {}): AsyncIterable<StuckJob> {
+    return listStuck(this.client, options);
   }
 
   /** Starts the export of a window into a snapshot, or joins the one that is running. Throws InvalidInputError. */

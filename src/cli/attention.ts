@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { UnknownWrite } from '../contract.js';
-import type { AttentionItem } from '../starter.js';
+import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
 import { EXIT } from './exit-codes.js';
 import { print, printJson, tell, withSession, type GlobalOptions } from './session.js';
 import { fields, hint } from './text.js';
@@ -8,26 +8,64 @@ import { fields, hint } from './text.js';
 export function addAttention(program: Command): void {
   const command = program
     .command('attention')
-    .description('list the running jobs that wait for a person: a write may or may not have reached the upstream')
+    .description('list the running jobs that need a person: a write in doubt, or code that fails again and again')
     .option('--json', 'print one line of JSON for each, to which "resolve --from" takes an action')
-    .action(({ json }: { json?: boolean }) =>
+    .action(({ json = false }: { json?: boolean }) =>
       withSession(command, async ({ jobs, globals, signal }) => {
-        let count = 0;
-        for await (const item of jobs.needsAttention({ signal })) {
-          count += 1;
-          if (item.problem !== undefined) {
-            tell(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`);
-            process.exitCode = EXIT.error;
-          } else if (json) printJson(toLine(item));
-          else print(`${describe(item, globals)}\n`);
-        }
-        if (count === 0 && !json) print('nothing needs attention');
+        const unknowns = await printUnknowns(jobs, globals, json, signal);
+        const stuck = await printStuck(jobs, json, signal);
+        if (unknowns + stuck === 0 && !json) print('nothing needs attention');
       }),
     );
 }
 
+async function printUnknowns(
+  jobs: AgentJobs,
+  globals: GlobalOptions,
+  json: boolean,
+  signal: AbortSignal,
+): Promise<number> {
+  let count = 0;
+  for await (const item of jobs.needsAttention({ signal })) {
+    count += 1;
+    if (item.problem !== undefined) {
+      tell(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`);
+      process.exitCode = EXIT.error;
+    } else if (json) printJson(toLine(item));
+    else print(`${describe(item, globals)}\n`);
+  }
+  return count;
+}
+
+async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): Promise<number> {
+  let count = 0;
+  for await (const job of jobs.stuck({ signal })) {
+    count += 1;
+    if (json) printJson(toStuckLine(job));
+    else print(`${describeStuck(job)}\n`);
+  }
+  return count;
+}
+
 function toLine({ workflowId, projectId, jobId, unknown }: AttentionItem) {
   return { workflowId, projectId, jobId, ...unknown };
+}
+
+/** Without a `kind`: nothing of it is for `resolve`. */
+function toStuckLine({ workflowId, projectId, ...stuck }: StuckJob) {
+  return { workflowId, projectId, stuck };
+}
+
+function describeStuck({ workflowId, projectId, attempts, since, failure }: StuckJob): string {
+  return fields([
+    ['Workflow', workflowId],
+    ['Project', projectId],
+    ['Stuck', `its workflow task was tried ${attempts} times`],
+    ['Since', since],
+    ['Failure', failure ?? 'none is recorded: the task timed out'],
+    ['Why', "a bug, or a release that does not fit the job's history: see the worker's log lines with this workflowId"],
+    ['To mend it', 'run the release before, or one that is mended: the job goes on by itself'],
+  ]);
 }
 
 function describe({ workflowId, projectId, jobId, unknown }: AttentionItem, globals: GlobalOptions): string {

@@ -15,7 +15,10 @@ import { deliverFollowUp, queueFollowUp, type FollowUpOptions } from './follow-u
 import { whyNoAnswer } from './no-answer.js';
 import { waitForResult } from './outcome.js';
 import { readDescription } from './run-record.js';
-import { isNoAnswer, temporalCall, type CallOptions } from './temporal-call.js';
+import { CALL_MS, isNoAnswer, temporalCall, type CallOptions } from './temporal-call.js';
+
+/** A job that is to be adopted is read first, which may take a minute. */
+const ADOPT_MS = 75_000;
 
 export interface WaitOptions {
   /** Ends the wait, never the job. */
@@ -57,11 +60,13 @@ export class JobHandle {
 
   /**
    * Settles an unknown write as a person decides. Throws MessageRefusedError where the action does not fit the present unknown,
-   * JobEndedError, and NoWorkerError, or one of its kinds, where none answers: then it may have been settled.
+   * JobEndedError, and NoWorkerError, or one of its kinds, where none answers: then it may have been settled. `adopt` reads the
+   * job first and has 75 seconds, not 10.
    */
-  resolveUnknown(resolution: ResolveUnknownInput, options: CallOptions = {}): Promise<JobState> {
+  resolveUnknown(resolution: ResolveUnknownInput, { signal, timeoutMs }: CallOptions = {}): Promise<JobState> {
     const checked = parseResolution(resolution);
-    return this.#askWorker(options, (handle) => handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }));
+    const limits = { signal, timeoutMs: timeoutMs ?? (checked.action === 'adopt' ? ADOPT_MS : CALL_MS) };
+    return this.#askWorker(limits, (handle) => handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }));
   }
 
   /** Asks the workflow to end; a write in flight is finished first, and the remote job goes on. */

@@ -1,5 +1,5 @@
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
-import { defineSearchAttributeKey, SearchAttributeType, WorkflowNotFoundError } from '@temporalio/common';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase, type UnknownWrite } from '../contract.js';
 import { JobHandle } from './job-handle.js';
 import { textOrNull } from './run-record.js';
@@ -70,61 +70,6 @@ export async function* listAttention(
     batch = [];
   }
   yield* await readUnknowns(client, batch, options);
-}
-
-/** A job whose workflow task fails again and again: a bug, or a release that does not fit; it stands still until a worker can run it. */
-export interface StuckJob {
-  workflowId: string;
-  projectId: string | null;
-  phase: Phase | null;
-  /** How often the task was tried. */
-  attempts: number;
-  /** When the present attempts began. */
-  since: string | null;
-}
-
-/** A task is repeated once where a worker died with it; more often only where it fails. */
-const STUCK_ATTEMPTS = 3;
-/** The server itself marks such jobs where it can; else so many of the running ones are looked at, newest first. */
-const MOST_DESCRIBED = 200;
-
-/** Running jobs whose workflow task keeps failing, of the first MOST_DESCRIBED that Temporal lists. */
-export async function* listStuck(client: Client, options: CallOptions = {}): AsyncGenerator<StuckJob, void, undefined> {
-  let batch: JobSummary[] = [];
-  let described = 0;
-  for await (const job of listJobs(client, { isRunning: true }, options)) {
-    batch.push(job);
-    described += 1;
-    if (batch.length < CONCURRENT_QUERIES && described < MOST_DESCRIBED) continue;
-    yield* await describeStuck(client, batch, options);
-    batch = [];
-    if (described >= MOST_DESCRIBED) return;
-  }
-  yield* await describeStuck(client, batch, options);
-}
-
-async function describeStuck(client: Client, jobs: JobSummary[], options: CallOptions): Promise<StuckJob[]> {
-  const found = await Promise.all(jobs.map((job) => stuckOrNull(client, job, options)));
-  return found.filter((job) => job !== null);
-}
-
-/** Null where the workflow task is well, or the job has ended meanwhile. */
-async function stuckOrNull(
-  client: Client,
-  { workflowId, projectId, phase }: JobSummary,
-  options: CallOptions,
-): Promise<StuckJob | null> {
-  const handle = client.workflow.getHandle(workflowId);
-  const description = await temporalCall(client, options, () => handle.describe()).catch((error: unknown) => {
-    if (error instanceof WorkflowNotFoundError) return null;
-    throw error;
-  });
-  const task = description?.raw.pendingWorkflowTask;
-  const attempts = task?.attempt ?? 0;
-  if (!task || attempts < STUCK_ATTEMPTS) return null;
-  const seconds = Number(task.originalScheduledTime?.seconds ?? 0);
-  const since = seconds === 0 ? null : new Date(seconds * 1_000).toISOString();
-  return { workflowId, projectId, phase, attempts, since };
 }
 
 async function readUnknowns(client: Client, jobs: JobSummary[], options: CallOptions): Promise<AttentionItem[]> {

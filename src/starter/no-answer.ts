@@ -1,16 +1,14 @@
 /** Why nobody answered what only a worker can answer: asked of Temporal once it is too late, so that the right thing is blamed. */
-import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { NoWorkerError, WorkerBusyError, WorkflowTaskFailingError } from './errors.js';
 import { readDescription } from './run-record.js';
+import { readTaskFailure } from './task-failure.js';
 import { temporalCall } from './temporal-call.js';
 
 const LOOK_MS = 3_000;
 /** A worker that waits for work polls anew at least once a minute; the server lists it for five. */
 const POLLED_WITHIN_MS = 90_000;
 const WORKFLOW_QUEUE = 1; // temporal.api.enums.v1.TaskQueueType
-/** A failed workflow task is among the last events: its repetitions are not written. */
-const LAST_EVENTS = 5;
-const TEXT_CHARACTERS = 300;
 
 /** The error that names the cause; that of Temporal's or the workflow's absence where it is one of these. */
 export async function whyNoAnswer(
@@ -30,7 +28,8 @@ async function examine(client: Client, workflowId: string, cause: unknown): Prom
   const run = await readDescription(client, workflowId);
   const failure = await readTaskFailure(client, run);
   if (failure !== null) {
-    const text = `the workflow's task fails again and again (${failure}); run the release before, or mend this one: the job goes on by itself`;
+    const attempt = run.raw.pendingWorkflowTask?.attempt;
+    const text = `the workflow's task fails again and again (attempt ${attempt}: ${failure}); run the release before, or mend this one: the job goes on by itself`;
     return new WorkflowTaskFailingError(workflowId, text, { cause });
   }
   const queue = JSON.stringify(run.taskQueue);
@@ -42,22 +41,6 @@ async function examine(client: Client, workflowId: string, cause: unknown): Prom
   const seconds = Math.max(0, Math.round((Date.now() - poller.polledAt) / 1_000));
   const text = `no answer in time, though ${poller.identity} polled the task queue ${queue} ${seconds} s ago: it is busy, stands still or has just ended`;
   return new WorkerBusyError(workflowId, text, { cause });
-}
-
-/** How the present workflow task failed before; null where it is new, or only timed out, as with a worker that was killed. */
-async function readTaskFailure(client: Client, run: WorkflowExecutionDescription): Promise<string | null> {
-  const attempt = run.raw.pendingWorkflowTask?.attempt ?? 1;
-  if (attempt < 2) return null;
-  const { history } = await client.workflowService.getWorkflowExecutionHistoryReverse({
-    namespace: client.options.namespace,
-    execution: { workflowId: run.workflowId, runId: run.runId },
-    maximumPageSize: LAST_EVENTS,
-  });
-  const ends = (history?.events ?? []).filter(
-    (event) => event.workflowTaskFailedEventAttributes ?? event.workflowTaskTimedOutEventAttributes,
-  );
-  const failed = ends[0]?.workflowTaskFailedEventAttributes;
-  return failed ? `attempt ${attempt}: ${(failed.failure?.message ?? 'no reason').slice(0, TEXT_CHARACTERS)}` : null;
 }
 
 async function lastPoller(client: Client, taskQueue: string): Promise<{ identity: string; polledAt: number } | null> {

@@ -78,6 +78,7 @@ describe.each(['nothing listens', 'the server is silent'])('where %s', (what) =>
     ['resolveUnknown', () => jobs.handle('w').resolveUnknown({ action: 'retry' }, NOW)],
     ['list', () => firstOf(jobs.list({}, NOW))],
     ['needsAttention', () => firstOf(jobs.needsAttention(NOW))],
+    ['stuck', () => firstOf(jobs.stuck(NOW))],
     [
       'exportVisitors',
       () => jobs.exportVisitors({ projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02' }, NOW),

@@ -7,7 +7,8 @@ import type { AgentJobInput } from '../../src/contract.js';
 import { freePort } from '../../src/embedded/free-ports.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
 import type { Sandbox } from '../../src/sandbox/sandbox.js';
-import { listStuck } from '../../src/starter/job-list.js';
+import { AgentJobs } from '../../src/starter.js';
+import { envOf, jsonLines, runCli } from '../cli/run-cli.js';
 import { connectDevServer } from '../support/dev-server.js';
 import type { TestServer } from '../support/dev-server.js';
 import { distFolder, startWorkerProcess, until } from '../support/worker-process.js';
@@ -112,20 +113,41 @@ describe('a bug in workflow code', { timeout: 240_000 }, () => {
     expect(JSON.parse(line!)).toMatchObject({ level: 'warn', workflowId: handle.workflowId });
     expect((await fetch(`http://127.0.0.1:${healthPort}/readyz`)).status).toBe(200);
     expect((await handle.describe()).status.name).toBe('RUNNING');
+    const jobs = new AgentJobs({ client: server.client });
     const stuck = async () => {
-      for await (const job of listStuck(server.client)) if (job.workflowId === handle.workflowId) return job;
+      for await (const job of jobs.stuck()) if (job.workflowId === handle.workflowId) return job;
       return undefined;
     };
     await until(async () => (await stuck()) !== undefined, 'the job to be listed as stuck', broken.output);
-    expect(await stuck()).toMatchObject({ phase: null, attempts: expect.any(Number) as number });
+    expect(await stuck()).toMatchObject({ phase: null, failure: 'a bug of ours' });
+    expect((await stuck())!.attempts).toBeGreaterThanOrEqual(3);
+    await listsAsStuck(handle.workflowId);
     broken.signal('SIGTERM');
     expect(await broken.ended).toBe(0);
 
     const mended = start();
     await until(async () => (await sandbox.creates({ projectId })).length === 1, 'the create', mended.output);
+    expect(await stuck()).toBeUndefined();
+    expect((await runCli(['attention'], { env: envOf(server) })).stdout).not.toContain(handle.workflowId);
     await handle.terminate();
   });
 });
+
+/** `attention` says what is wrong and what to do, to people and to programs. */
+async function listsAsStuck(workflowId: string): Promise<void> {
+  const { code, stdout } = await runCli(['attention'], { env: envOf(server) });
+  const block = stdout.split('\n\n').find((each) => each.includes(workflowId));
+  expect(block).toMatch(/tried \d+ times/);
+  expect(block).toMatch(/a bug of ours[^]*log lines with this workflowId[^]*run the release before/);
+  expect(code).toBe(0);
+  const json = await runCli(['attention', '--json'], { env: envOf(server) });
+  const line = jsonLines(json.stdout).find((each) => each['workflowId'] === workflowId);
+  expect(line).toEqual({
+    workflowId,
+    projectId: null,
+    stuck: { phase: null, attempts: expect.any(Number), since: expect.any(String), failure: 'a bug of ours' },
+  });
+}
 
 /** A copy of the build whose workflow throws at its first line. */
 function brokenBuild(): string {

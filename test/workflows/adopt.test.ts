@@ -2,6 +2,7 @@ import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { ApplicationFailure } from '@temporalio/common';
 import { afterEach, expect, test } from 'vitest';
 import { jobStateQuery, resolveUnknownUpdate, type ResolveUnknownInput } from '../../src/contract.js';
+import { AgentJobs } from '../../src/starter.js';
 import { ReadFailedError, RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
@@ -130,6 +131,16 @@ test('however many want to adopt, another decision gets through', async () => {
   await Promise.all(adoptions);
   expect(refusals.map((text) => text.includes('settled meanwhile'))).toEqual([false, false, false, true, true, true]);
   expect(await handle.result()).toMatchObject({ outcome: 'abandoned' });
+});
+
+test('our client waits for a read that takes longer than its other calls may', { timeout: 120_000 }, async () => {
+  const handle = await startUnknownCreate();
+  const open = holdReads();
+  const job = new AgentJobs({ client: tests.bench.client }).handle(handle.workflowId);
+  const adoption = job.resolveUnknown({ action: 'adopt', jobId: 'job-1' });
+  await expect.poll(() => tests.upstream.reads).toBe(1);
+  setTimeout(open, 14_000);
+  expect(await adoption).toMatchObject({ phase: 'watching', jobId: 'job-1', unknown: null });
 });
 
 test('decideWithin that ends while the job is read ends the run, and the adoption is refused', async () => {

@@ -1,0 +1,59 @@
+import { execFile } from 'node:child_process';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+const run = promisify(execFile);
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+/** Stands in for npm: a step of the gate is to fail or not, and the tests leave a report. */
+const NPM = `#!/usr/bin/env bash
+for argument in "$@"; do
+  case "$argument" in --outputFile.json=*) echo "$REPORT" > "\${argument#*=}" ;; esac
+done
+step="$*"
+echo "step: \${step%% --*}"
+[ "\${step%% --*}" != "$FAILS" ]
+`;
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-gate-'));
+  await writeFile(join(folder, 'npm'), NPM);
+  await chmod(join(folder, 'npm'), 0o755);
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+async function gate(fails: string, report = { success: true, numPassedTests: 7, numFailedTests: 0 }) {
+  const env = { PATH: `${folder}:${process.env['PATH']}`, FAILS: fails, REPORT: JSON.stringify(report) };
+  const { code, stdout } = await run('bash', [join(ROOT, '.ci/run')], { env }).then(
+    (done) => ({ ...done, code: 0 }),
+    (error: { code: number; stdout: string }) => error,
+  );
+  const lines = stdout.trim().split('\n');
+  return { code, last: lines.at(-1), steps: lines.filter((line) => line.startsWith('step: ')) };
+}
+
+const STEPS = ['step: ci', 'step: run lint', 'step: run types', 'step: test'];
+
+test('the gate is what npm run check runs, after a clean installation', async () => {
+  expect(await gate('none')).toEqual({ code: 0, last: '7 passed, 0 failed', steps: STEPS });
+  const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as { scripts: { check: string } };
+  expect(scripts.check).toBe('npm run lint && npm run types && npm test');
+});
+
+test.each(['run lint', 'run types', 'test'])(
+  '"npm %s" that fails fails the gate, which runs to its end',
+  async (step) => {
+    const { code, last, steps } = await gate(step);
+    expect(code).not.toBe(0);
+    expect({ last, steps }).toEqual({ last: '7 passed, 0 failed', steps: STEPS });
+  },
+);
+
+test('a file of tests that could not be loaded and a run without a test fail the gate', async () => {
+  expect((await gate('none', { success: false, numPassedTests: 7, numFailedTests: 0 })).code).not.toBe(0);
+  expect((await gate('none', { success: true, numPassedTests: 0, numFailedTests: 0 })).code).not.toBe(0);
+});

@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs';
+import type { MetricMeter } from '@temporalio/common';
+import { expect, test } from 'vitest';
+import { WORKER_VARIABLES } from '../../src/config.js';
+import { JOBS_ENDED_METRIC } from '../../src/job-ends.js';
+import { createMetrics } from '../../src/worker/metrics.js';
+import { watchProcess } from '../../src/worker/process-figures.js';
+
+const PAGE = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+
+/** Every `name` in the first column of the tables of a section. */
+function namesIn(heading: string): string[] {
+  const section = PAGE.split(/^## /m).find((each) => each.startsWith(`${heading}\n`)) ?? '';
+  const cells = section.split('\n').flatMap((line) => (line.startsWith('| `') ? [line.split(' | ')[0]!] : []));
+  return cells.flatMap((cell) => [...cell.matchAll(/`(\w+\*?)[^`]*`/g)].map(([, name]) => name!));
+}
+
+/** Temporal's own settings and figures are many, and documented by Temporal. */
+const isOurs = (name: string) => !/^temporal_/i.test(name);
+
+test('the table of settings holds every variable of a worker, and no other', () => {
+  expect(namesIn('Settings').filter(isOurs).toSorted()).toEqual([...WORKER_VARIABLES].toSorted());
+});
+
+test('the table of metrics holds every figure of a worker, and no other', () => {
+  const names: string[] = [JOBS_ENDED_METRIC];
+  const create = (name: string) => {
+    names.push(name);
+    return { add() {}, set() {}, record() {} };
+  };
+  const meter = { createCounter: create, createGauge: create, createHistogram: create } as unknown as MetricMeter;
+  createMetrics(meter);
+  watchProcess(meter)();
+  expect(namesIn('Metrics').filter(isOurs).toSorted()).toEqual(names.toSorted());
+});
