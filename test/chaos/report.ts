@@ -42,10 +42,12 @@ export function formatClientWrites(report: ClientWritesReport): string {
 }
 
 const BEFORE_ITS_END = /^(?:connection reset at connect|write reset at (?:headers|body))$/;
+/** A request that a busy machine could not send in time was no reset. */
+const LEARNT_IN_TIME = /^notSent: connection was (?:lost|reset)/;
 
 /** Requests that the upstream did not have whole when it reset them, and whose last byte had left before the client learnt of it. */
 function resetsLearntLate({ struck, repeated }: ClientWritesReport): number {
-  return sum(struck, (name) => BEFORE_ITS_END.test(name)) - sum(repeated, (name) => name.startsWith('notSent'));
+  return sum(struck, (name) => BEFORE_ITS_END.test(name)) - sum(repeated, (name) => LEARNT_IN_TIME.test(name));
 }
 
 function sum(counts: ReadonlyMap<string, number>, isCounted: (name: string) => boolean = () => true): number {
