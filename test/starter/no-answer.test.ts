@@ -150,8 +150,8 @@ test('a workflow that has ended is told from one that never was', { timeout: MIN
   await job.result();
   const never = server.jobs.handle(randomUUID());
   expect(await errorOf(job.pollNow())).toMatchObject({ name: JobEndedError.name, status: 'COMPLETED' });
-  for (const call of [never.pollNow(), never.cancel(), never.state()]) {
-    expect((await errorOf(call)).constructor).toBe(JobNotFoundError);
+  for (const error of await Promise.all([never.pollNow(), never.cancel(), never.state()].map(errorOf))) {
+    expect(error.constructor).toBe(JobNotFoundError);
   }
   expect(await errorOf(job.resolveUnknown({ action: 'retry' }))).toBeInstanceOf(JobEndedError);
 });
