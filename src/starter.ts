@@ -97,8 +97,8 @@ export class AgentJobs {
   }
 
   /**
-   * Lists running jobs that stand still because their workflow task fails again and again; looks at the newest 200 that run.
-   * `timeoutMs` is for each request.
+   * Lists running jobs that stand still because their workflow task fails again and again: those that the server marks (from
+   * 1.30 on, after 5 failures), and of the others the newest 200. `timeoutMs` is for each request.
    */
   stuck(options: CallOptions = {}): AsyncIterable<StuckJob> {
     return listStuck(this.client, options);

@@ -40,15 +40,15 @@ export interface AttentionItem {
   problem?: string;
 }
 
-/** Lists jobs, newest first as far as the server sorts them; a chain of runs shows its newest only. */
+/** Lists jobs, newest first as far as the server sorts them; a chain of runs shows its newest only. `condition` is part of a query. */
 export async function* listJobs(
   client: Client,
   filter: JobFilter = {},
   options: CallOptions = {},
+  condition?: string,
 ): AsyncGenerator<JobSummary, void, undefined> {
-  const runs = tolerantWorkflows(client)
-    .list({ query: toQuery(filter) })
-    [Symbol.asyncIterator]();
+  const query = [toQuery(filter), ...(condition === undefined ? [] : [condition])].join(' AND ');
+  const runs = tolerantWorkflows(client).list({ query })[Symbol.asyncIterator]();
   for (;;) {
     const next = await temporalCall(client, options, () => runs.next());
     if (next.done) return;

@@ -4,11 +4,13 @@ import { WorkflowNotFoundError } from '@temporalio/common';
 import type { Phase } from '../contract.js';
 import { listJobs, type JobSummary } from './job-list.js';
 import { readTaskFailure } from './task-failure.js';
-import { temporalCall, type CallOptions } from './temporal-call.js';
+import { isInvalidArgument, temporalCall, type CallOptions } from './temporal-call.js';
 
 /** A task is repeated once where a worker died with it; more often only where it fails. */
 const STUCK_ATTEMPTS = 3;
-/** Temporal can't list such jobs by their failure: so many of the running ones are looked at, newest first. */
+/** Servers from 1.30 on mark workflows so, after 5 failures and not at once. */
+const IS_REPORTED = 'TemporalReportedProblems IS NOT NULL';
+/** So many of the other running jobs are looked at, newest first: the mark comes late, and not with every server. */
 const MOST_DESCRIBED = 200;
 /** Gentle to a server that has other things to do. */
 const CONCURRENT_CALLS = 10;
@@ -26,19 +28,55 @@ export interface StuckJob {
   failure: string | null;
 }
 
-/** Running jobs whose workflow task keeps failing, of the first MOST_DESCRIBED that Temporal lists. */
-export async function* listStuck(client: Client, options: CallOptions = {}): AsyncGenerator<StuckJob, void, undefined> {
-  let batch: JobSummary[] = [];
-  let described = 0;
-  for await (const job of listJobs(client, { isRunning: true }, options)) {
-    batch.push(job);
-    described += 1;
-    if (batch.length < CONCURRENT_CALLS && described < MOST_DESCRIBED) continue;
-    yield* await describeStuck(client, batch, options);
-    batch = [];
-    if (described >= MOST_DESCRIBED) return;
+/** Running jobs whose workflow task keeps failing: all that the server marks, and of the others the newest that run. */
+export async function* listStuck(
+  client: Client,
+  options: CallOptions = {},
+  mostDescribed = MOST_DESCRIBED,
+): AsyncGenerator<StuckJob, void, undefined> {
+  const told = new Set<string>();
+  for (const jobs of [listReported(client, options), listNewest(client, options, mostDescribed)]) {
+    for await (const batch of batches(jobs)) {
+      for (const job of await describeStuck(client, batch, options)) {
+        if (!told.has(job.workflowId)) yield job;
+        told.add(job.workflowId);
+      }
+    }
   }
-  yield* await describeStuck(client, batch, options);
+}
+
+async function* listReported(client: Client, options: CallOptions): AsyncGenerator<JobSummary, void, undefined> {
+  try {
+    yield* listJobs(client, { isRunning: true }, options, IS_REPORTED);
+  } catch (error) {
+    // An older server has no such mark.
+    if (!isInvalidArgument(error)) throw error;
+  }
+}
+
+async function* listNewest(
+  client: Client,
+  options: CallOptions,
+  most: number,
+): AsyncGenerator<JobSummary, void, undefined> {
+  let count = 0;
+  if (most === 0) return;
+  for await (const job of listJobs(client, { isRunning: true }, options)) {
+    yield job;
+    count += 1;
+    if (count === most) return;
+  }
+}
+
+async function* batches(jobs: AsyncIterable<JobSummary>): AsyncGenerator<JobSummary[], void, undefined> {
+  let batch: JobSummary[] = [];
+  for await (const job of jobs) {
+    batch.push(job);
+    if (batch.length < CONCURRENT_CALLS) continue;
+    yield batch;
+    batch = [];
+  }
+  yield batch;
 }
 
 async function describeStuck(client: Client, jobs: JobSummary[], options: CallOptions): Promise<StuckJob[]> {

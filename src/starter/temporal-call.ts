@@ -113,6 +113,11 @@ export function isRefusal(error: unknown): boolean {
   return code === GRPC.permissionDenied || code === GRPC.unauthenticated;
 }
 
+/** True where the server does not understand the request, as a query by a search attribute that it does not know. */
+export function isInvalidArgument(error: unknown): boolean {
+  return grpcError(error)?.code === GRPC.invalidArgument;
+}
+
 /** True where a request's deadline passed before it was answered; the server knows it, too, and may be the first to end the call. */
 export function isDeadlineExceeded(error: unknown): boolean {
   const code = grpcError(error)?.code;
