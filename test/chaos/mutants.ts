@@ -96,6 +96,22 @@ export const MUTANTS: Mutant[] = [
     title: 'that is given up while the upstream does not read',
   },
   {
+    name: 'a refused write that is closed, not reset',
+    file: 'src/upstream/transport.ts',
+    find: 'trouble || reader.isRefused ?',
+    replace: 'trouble ?',
+    test: 'test/upstream/resets.test.ts',
+    title: 'before it was read to its end is reset',
+  },
+  {
+    name: 'a 2xx to half a message, believed',
+    file: 'src/upstream/outcome.ts',
+    find: 'job === null && !ending.requestIsWhole',
+    replace: 'job === null && ending.trouble === ending.status',
+    test: 'test/upstream/not-sent.test.ts',
+    title: 'the rest of the message never followed',
+  },
+  {
     name: 'a see-other taken for a refusal',
     file: 'src/upstream/outcome.ts',
     find: ' && status !== 303',
