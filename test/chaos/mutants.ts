@@ -160,6 +160,22 @@ export const MUTANTS: Mutant[] = [
     title: 'jobs that were started with a wrong key are created once each when its file is replaced',
   },
   {
+    name: 'a refused export that puts off the try of a key',
+    file: 'src/activities/key-health.ts',
+    find: "const isHearsay = operation === 'visitors';",
+    replace: 'const isHearsay = false;',
+    test: 'test/unit/key-health.test.ts',
+    title: 'puts off no try of a key that a write showed as refused',
+  },
+  {
+    name: 'a time to look that forgets the wait in the queue',
+    file: 'src/workflows/job-run.ts',
+    find: 'isoTime(Math.max(lookAfter, soonest))',
+    replace: 'isoTime(lookAfter || soonest)',
+    test: 'test/workflows/look-after.test.ts',
+    title: 'a write that waited in the queue before it was sent',
+  },
+  {
     name: 'an update answered early',
     file: 'src/workflows/messages.ts',
     find: "const isAnswered = () => run.followUps.stateOf(id) !== 'queued' ||",
