@@ -125,6 +125,9 @@ export class KeyHealth {
     const version = await this.#version(projectId);
     const before = this.#refusals.get(projectId);
     this.#options.metrics.keyRefused(operation);
+    // Another part of the upstream said so, which may be of another mind for ever: a read of a job tells, and is not put off.
+    const isHearsay = operation === 'visitors';
+    if (isHearsay && before) return;
     const refusal = before ?? { isTrying: false, byWrite };
     this.#refusals.set(
       projectId,
@@ -132,7 +135,7 @@ export class KeyHealth {
         reason,
         version,
         byWrite: byWrite || refusal.byWrite,
-        triedAt: this.#now(),
+        triedAt: isHearsay ? -Infinity : this.#now(),
         mayWrite: false,
       }),
     );

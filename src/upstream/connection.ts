@@ -64,7 +64,7 @@ export class Connection {
     void this.dispatcher.destroy();
   }
 
-  /** Ends it as it should be: its one request is answered. */
+  /** Ends it as it should be: its one request is answered, and well. */
   close(): void {
     for (const socket of this.#opened) closeWhenDestroyed(socket);
     this.destroy();

@@ -36,16 +36,26 @@ export function createOutcome(ending: Ending, asked: Asked, notTaken: readonly n
   }
 }
 
-/** The record of the message's job, null where the answer holds none: the 2xx is proof. Throws one of the errors of a write. */
+/**
+ * The record of the message's job, null where the answer holds none: the 2xx is proof, unless it came before the last byte had left.
+ * Throws one of the errors of a write.
+ */
 export function messageOutcome(
   ending: Ending,
   asked: Asked,
   { jobId, notTaken }: { jobId: string; notTaken: readonly number[] },
 ): JobRecord | null {
   if (!isOk(ending.status)) throw writeError(ending, asked, notTaken);
-  if (ending.trouble) return null;
+  const job = ending.trouble ? null : recordIn(ending.body, jobId);
+  // Whoever answered so had no whole message: a sign-in page, a gateway that asks nobody.
+  if (job === null && !ending.requestIsWhole)
+    throw unknown(asked, `upstream answered ${ending.status} before it had all`);
+  return job;
+}
+
+function recordIn(body: Uint8Array, jobId: string): JobRecord | null {
   try {
-    return readJobRecord(ending.body, jobId);
+    return readJobRecord(body, jobId);
   } catch (error) {
     malformedReason(error);
     return null;

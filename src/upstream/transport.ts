@@ -93,7 +93,8 @@ export class Transport {
     const reader: AnswerReader = new AnswerReader({
       mostBytes: options.mostBytes,
       onConnected: () => connection.expectResponse(),
-      onEnd: (trouble) => (trouble ? connection.destroy() : connection.close()),
+      // A refusal may come while the kernel still holds the last byte: it must not arrive after the write was judged.
+      onEnd: (trouble) => (trouble || reader.isRefused ? connection.destroy() : connection.close()),
     });
     const { beforeLastByte = () => Promise.resolve(() => true) } = options;
     const paced = pacedBody(body, { reader, socketOf: () => connection.socket, beforeLastByte });

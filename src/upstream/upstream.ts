@@ -32,7 +32,7 @@ export interface CreatedJob {
  */
 export interface Upstream {
   createJob(request: { projectId: string; prompt: string }, options?: WriteOptions): Promise<CreatedJob>;
-  /** Null where the upstream took the message (2xx) but its answer could not be read. */
+  /** Null where the upstream took the message (2xx, to the whole of it) but its answer could not be read. */
   sendMessage(
     request: { projectId: string; jobId: string; prompt: string },
     options?: WriteOptions,

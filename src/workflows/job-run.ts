@@ -19,6 +19,8 @@ import { readTroubleOf, waitingOf } from './waiting.js';
 
 /** Where nobody said how long a write in doubt may still be on its way. */
 const MAY_BE_UNDER_WAY_MS = 120_000;
+/** A worker counts from when its attempt was scheduled: how long that then waited in the queue shows here alone. */
+const SOONEST_LOOK_MS = 30_000;
 /** `pollNow` reads at most this often. */
 const SHORTEST_PAUSE_MS = 1_000;
 
@@ -204,7 +206,8 @@ export class JobRun {
     const { data, spec } = this;
     if (!data.write) return;
     const { kind, followUpId } = data.write;
-    const times = { since: isoTime(this.#now()), lookAfter: isoTime(lookAfter) };
+    const soonest = this.#now() + SOONEST_LOOK_MS;
+    const times = { since: isoTime(this.#now()), lookAfter: isoTime(Math.max(lookAfter, soonest)) };
     data.unknown = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, ...times };
     data.decideBy = spec.decideWithinMs === null ? null : this.#now() + spec.decideWithinMs;
     data.clockStoppedAt = this.#now();

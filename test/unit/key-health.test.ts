@@ -154,3 +154,34 @@ describe('while a key is refused', () => {
     expect(health.refusedProjects).toEqual([]);
   });
 });
+
+describe('an export that is refused', () => {
+  const exportRefused = () =>
+    health.upstream
+      .getVisitors({ projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02', limit: 1, offset: 0 })
+      .catch(() => {});
+  const visitors = () => Promise.reject(readRefused());
+
+  test('again and again, makes no write wait whose key a job’s read shows as accepted', async () => {
+    upstream.getVisitors = visitors;
+    await exportRefused();
+    expect(health.refusalOf('p')).toBe(REASON);
+    expect(await health.refusalNow('p', null)).toBeNull();
+    await exportRefused();
+    now += MINUTE / 2;
+    await exportRefused();
+    expect(await health.refusalNow('p', null)).toBeNull();
+    expect([upstream.reads, health.refusedProjects]).toEqual([2, []]);
+  });
+
+  test('puts off no try of a key that a write showed as refused', async () => {
+    upstream.getVisitors = visitors;
+    await create(refused());
+    for (let i = 0; i < 3; i += 1) {
+      now += MINUTE / 3;
+      await exportRefused();
+    }
+    expect(await health.refusalNow('p', null)).toBeNull();
+    expect(upstream.reads).toBe(1);
+  });
+});

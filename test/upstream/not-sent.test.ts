@@ -196,9 +196,23 @@ describe('an answer before the end of the request', ANSWERED_IN_TIME, () => {
     expect(await rejectionOf(busy.create())).toBeInstanceOf(NotTakenError);
   });
 
-  test('is a job where it is a 2xx with an id', async () => {
+  test('is a job where it is a 2xx with an id, and a message where it is its job’s record', async () => {
     const { create } = writer((await answersEarly(http(201))).url);
     expect(await create()).toMatchObject(CREATED);
+    const { message } = writer((await answersEarly(http(200, { ...JOB, id: 'j' }))).url);
+    expect(await message()).toMatchObject({ id: 'j' });
+  });
+
+  test('proves nothing where it is a 2xx without such a body: the rest of the message never followed', async () => {
+    for (const body of ['', '<html>sign in</html>', JSON.stringify(JOB)]) {
+      const { message } = writer((await answersEarly(http(200, body))).url);
+      expect(await rejectionOf(message()), body).toMatchObject({
+        name: 'UnknownOutcomeError',
+        reason: 'upstream answered 200 before it had all',
+      });
+    }
+    const { create } = writer((await answersEarly(http(200, ''))).url);
+    expect(await rejectionOf(create())).toBeInstanceOf(UnknownOutcomeError);
   });
 });
 

@@ -92,6 +92,33 @@ describe.each([
     expect(await fates[0]).toMatchObject({ isWhole: false });
   });
 
+  test.each([500, 429, 303])(
+    'that is answered %i before it was read to its end is reset: its last byte never arrives',
+    async (status) => {
+      const fates: Promise<Fate>[] = [];
+      const url = await listen(isTls, (socket) => {
+        socket.once('data', () => {
+          socket.pause();
+          setTimeout(() => socket.write(http(status, '')), 700);
+          // The write was judged: what the kernel has kept would come now.
+          setTimeout(() => {
+            fates.push(follow(socket));
+            socket.resume();
+          }, 2_500);
+        });
+      });
+      const client = clientOf(url);
+      closers.push(() => client.close());
+      let asked = 0;
+      const beforeLastByte = () => Promise.resolve(() => (asked += 1) > 0);
+      const write = client.createJob({ projectId: 'p', prompt: PROMPT }, { beforeLastByte });
+      expect((await rejectionOf(write))['reason']).toBe(`upstream answered ${status}`);
+      expect(asked).toBe(1);
+      await until(() => fates.length === 1);
+      expect(await fates[0]).toMatchObject({ isWhole: false });
+    },
+  );
+
   const troubles: [string, (socket: net.Socket) => void][] = [
     ['no answer', () => {}],
     ['half an answer', (socket) => void socket.write('HTTP/1.1 201 X\r\ncontent-length: 99\r\n\r\n{')],
