@@ -21,7 +21,8 @@ const WRITE_KINDS: Record<WriteResult['kind'], (result: Fields) => boolean> = {
   notTaken: ({ reason, retryAfterMs }) => typeof reason === 'string' && isOptionalNumber(retryAfterMs),
   unauthorized: ({ reason }) => typeof reason === 'string',
   notSent: ({ reason }) => typeof reason === 'string',
-  unknown: ({ reason, lookAfter }) => typeof reason === 'string' && isOptionalTime(lookAfter),
+  unknown: ({ reason, lookAfter, askedIn }) =>
+    typeof reason === 'string' && isOptionalTime(lookAfter) && (askedIn === undefined || typeof askedIn === 'string'),
 };
 
 const READING_KINDS: Record<Reading['kind'], (reading: Fields) => boolean> = {

@@ -118,10 +118,9 @@ export class JobRun {
     return write !== null && (write.unknownSends > 0 || write.confirmed);
   }
 
-  /** Between the sends of policy `retry` the write counts as in flight: it may have arrived. While it is held up it does not. */
+  /** Between the sends of policy `retry`, and before the one that a person wants, the write counts as in flight. While it is held up it does not. */
   get #isResending(): boolean {
-    const { write } = this.data;
-    return write !== null && write.unknownSends > 0 && write.isHeldUp !== true;
+    return this.mayHaveArrived && this.data.write?.isHeldUp !== true;
   }
 
   beginWrite(write: Pick<WriteProgress, 'kind' | 'followUpId' | 'askedAt' | 'mustAsk'>): void {
@@ -252,6 +251,8 @@ export class JobRun {
 
   #restartClock(): void {
     this.data.deadlineAt = this.#now() + this.spec.deadlineMs;
+    // It stands still from now on, where it does.
+    if (this.data.clockStoppedAt !== null) this.data.clockStoppedAt = this.#now();
     this.data.hasExpired = false;
   }
 

@@ -9,7 +9,15 @@ import {
 import type { JobActivities, WriteResult } from '../activities/index.js';
 import { FAILURE, type UnknownOutcomeDetails, type UnknownOutcomePolicy } from '../contract.js';
 import { plainMarkdown } from '../markdown.js';
-import { keyWaitMs, NEXT_TURN_MS, notTakenWaitMs, resendWaitMs, spreadWaitMs, TURN_MS } from '../poll-plan.js';
+import {
+  keyWaitMs,
+  LONGEST_RETRY_AFTER_MS,
+  NEXT_TURN_MS,
+  notTakenWaitMs,
+  resendWaitMs,
+  spreadWaitMs,
+  TURN_MS,
+} from '../poll-plan.js';
 import { readWriteResult, STRANGE_RESULT } from './activity-results.js';
 import { logWrite } from './job-log.js';
 import type { JobRun } from './job-run.js';
@@ -128,7 +136,9 @@ function apply(run: JobRun, write: WriteProgress, result: SendResult): void {
     case 'notTaken':
       if (result.isHeld) {
         // The worker that held it back knows more than the one that gave it a turn.
-        if (hadTurn) write.notBefore = Date.now() + (result.retryAfterMs ?? NEXT_TURN_MS);
+        if (hadTurn) {
+          write.notBefore = Date.now() + Math.min(result.retryAfterMs ?? NEXT_TURN_MS, LONGEST_RETRY_AFTER_MS);
+        }
       } else {
         write.refusals += 1;
         const waitMs = notTakenWaitMs(write.refusals, result.retryAfterMs);
@@ -212,8 +222,10 @@ function failAsUnknown(run: JobRun, write: WriteProgress, reason: string): void 
 /** A durable timer, which ends early where the write's time is over. */
 async function waitToSend(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
   const summary = `Send again: ${plainMarkdown(run.data.trouble ?? 'not taken', SUMMARY_TEXT_BYTES)}`;
-  await turn.until(turn.isOver, Math.min(write.notBefore, expiresAt(run, write)) - Date.now(), summary);
-  if (write.notBefore > Date.now() && Date.now() >= expiresAt(run, write)) expire(run, write);
+  const endsAt = expiresAt(run, write);
+  await turn.until(turn.isOver, Math.min(write.notBefore, endsAt) - Date.now(), summary);
+  // A worker may wake long after either time.
+  if (Date.now() > endsAt || (Date.now() === endsAt && write.notBefore > endsAt)) expire(run, write);
 }
 
 /** When a write that is not in flight is given up here. The deadline ends the wait of a create; the watch sees to it for a follow-up. `decideWithin` ends that of a write in doubt. */
@@ -242,8 +254,10 @@ function needsTurn({ wait, turnUntil = 0 }: WriteProgress): boolean {
 async function waitForTurn(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
   const endsAt = expiresAt(run, write);
   const leftMs = endsAt - Date.now();
-  if (leftMs > 0 && (await hasTurn(run, turn, write, leftMs))) write.turnUntil = Date.now() + TURN_MS;
-  else if (Date.now() >= endsAt) expire(run, write);
+  const isGiven = leftMs > 0 && (await hasTurn(run, turn, write, leftMs));
+  // A turn that comes too late, as for a worker that was away, is none.
+  if (Date.now() > endsAt || (Date.now() === endsAt && !isGiven)) expire(run, write);
+  else if (isGiven) write.turnUntil = Date.now() + TURN_MS;
 }
 
 async function hasTurn({ spec, data }: JobRun, turn: Turn, write: WriteProgress, forMs: number): Promise<boolean> {

@@ -322,10 +322,26 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a follow-up in doubt that is held up for ever',
     file: 'src/workflows/job-run.ts',
-    find: ' && write.isHeldUp !== true;',
+    find: ' && this.data.write?.isHeldUp !== true;',
     replace: ';',
     test: 'test/workflows/policy-retry.test.ts',
     title: 'ends with the run at the deadline, and stays unknown',
+  },
+  {
+    name: 'a person’s retry that the deadline overtakes',
+    file: 'src/workflows/job-run.ts',
+    find: 'return this.mayHaveArrived && this',
+    replace: 'return (this.data.write?.unknownSends ?? 0) > 0 && this',
+    test: 'test/model/rehearsed.test.ts',
+    title: 'a retry that a person said at the deadline is carried out',
+  },
+  {
+    name: 'a create that its worker sends long after the deadline',
+    file: 'src/workflows/write.ts',
+    find: 'Date.now() > endsAt || (Date.now() === endsAt && write.notBefore > endsAt)',
+    replace: 'Date.now() >= endsAt && write.notBefore > Date.now()',
+    test: 'test/workflows/late-worker.test.ts',
+    title: 'whose deadline passed while no worker ran',
   },
   {
     name: 'a create in doubt that is held up for ever',

@@ -10,6 +10,8 @@ export interface Terms {
   decideWithin: number | null;
   settle: number;
   linger: number;
+  /** Temporal itself started the run again: every write asks before it is sent. */
+  isRepeated: boolean;
 }
 
 export type SendOutcome = 'taken' | 'takenTerminal' | 'rejected' | 'notTaken' | 'notSent' | 'unauthorized' | 'unknown';
@@ -29,6 +31,10 @@ interface Turn {
   isHeldUp: boolean;
   /** A send of unknown outcome that a person sent again. */
   isConfirmed: boolean;
+  /** Refused for now: others of the project, or its key, may keep it waiting for longer than its own time. */
+  waitsForTurn: boolean;
+  /** A person said so, and nothing was tried since. */
+  isOwed: boolean;
   /** Refusals and failures to connect in a row. */
   delays: { notTaken: number; notSent: number };
   notBefore: number;
@@ -149,6 +155,7 @@ export class ContractModel {
     if (turn.id !== null && this.#prompts.get(turn.id) !== prompt)
       broken(`"${prompt}" is sent in the turn of ${turn.id}`);
     if (this.#isSending) broken('two writes are under way');
+    if (this.#terms.isRepeated && !turn.isConfirmed) broken('a repeated run sends without asking');
     if (this.#unknownSince !== null) broken('a write is sent while another is unknown');
     if (this.#stop !== null) broken(`a write is sent after ${this.#stop}`);
     if (at > (this.#cancelledAt ?? Infinity) + this.#slack) broken('a write is sent after the cancellation');
@@ -160,12 +167,15 @@ export class ContractModel {
   sendEnded(at: number, outcome: SendOutcome, status: string | null, retryAfterMs?: number): void {
     const turn = this.#turn;
     if (!turn) return broken('an answer to nothing');
-    // Other writes of the project may have been asked to wait.
-    if (!this.#isSending && outcome !== 'notTaken') broken(`${outcome}, though nothing was sent`);
+    // Other writes of the project may have been asked to wait, reads may have shown that the key is refused; a repeated run asks first.
+    const mayBeUnsent = outcome === 'notTaken' || outcome === 'unauthorized' || this.#asks;
+    if (!this.#isSending && !mayBeUnsent) broken(`${outcome}, though nothing was sent`);
     this.#goOn(at);
     this.#isSending = false;
+    turn.isOwed = false;
+    turn.waitsForTurn = outcome === 'notTaken' || outcome === 'unauthorized';
     this.#freeSince = at;
-    turn.isHeldUp = outcome === 'notTaken' || outcome === 'notSent';
+    turn.isHeldUp = outcome === 'notTaken' || outcome === 'notSent' || outcome === 'unauthorized';
     switch (outcome) {
       case 'taken':
       case 'takenTerminal':
@@ -187,6 +197,9 @@ export class ContractModel {
       }
       case 'notSent':
         turn.notBefore = at + 1_000;
+        return;
+      case 'unauthorized':
+        turn.notBefore = at;
         return;
       case 'unknown':
         return this.#unknown(at, turn);
@@ -217,7 +230,7 @@ export class ContractModel {
     if (action === 'adopt') this.#jobKnown(at, null);
     else if (action === 'delivered') this.#settle(at, 'sent');
     else if (action === 'retry') {
-      this.#turn = { ...newTurn(turn.id), isConfirmed: true };
+      this.#turn = { ...newTurn(turn.id), isConfirmed: true, isOwed: true };
       if (turn.id !== null) this.#fate(turn.id, 'queued');
     } else if (turn.id === null) this.#stop = 'abandoned';
     else this.#settle(at, 'unknown');
@@ -288,7 +301,9 @@ export class ContractModel {
 
   /** A follow-up that was being sent again is shown as unknown: its time is over. */
   gaveUp(at: number, id: string): void {
-    if (this.#turn?.id === id) this.#decideInTime(at, true);
+    if (this.#turn?.id !== id) return;
+    this.#giveUpInTime(at, true, this.#turn.waitsForTurn);
+    this.#endUnknownInTime(at, true);
   }
 
   get unknownSince(): number | null {
@@ -340,7 +355,7 @@ export class ContractModel {
   #dueAt(): number | null {
     if (this.#isSending) return null;
     if (this.#cancelledAt !== null || this.#stop !== null) return this.#at;
-    if (this.#unknownSince !== null || this.#isResending) return null;
+    if (this.#unknownSince !== null || this.#isResending || this.#turn?.isOwed) return null;
     if (this.#missing && this.#missing.sure >= LOST.count && this.#missing.since === -1) return this.#at;
     if (this.#mustEndSince !== null) {
       return this.#isIdle ? Math.max(this.#mustEndSince + this.#terms.linger, this.#freeSince) : null;
@@ -354,6 +369,7 @@ export class ContractModel {
     if (this.#cancelledAt !== null) return verdict === 'canceled';
     if (this.#stop !== null) return verdict === this.#stop;
     if (this.#unknownSince !== null || this.#isResending) return false;
+    if (this.#turn?.isOwed) return false;
     const isDue = at >= this.#deadline.min - this.#slack;
     const turn = this.#turn;
     // A create that may have made a job must not end as if there were none.
@@ -371,6 +387,10 @@ export class ContractModel {
     const idle = this.#isIdle ? 'nothing waits' : 'writes wait';
     const missing = this.#missing ? `, ${this.#missing.count} times 404` : '';
     return `${idle}, may end as [${[...this.#mayEndAs].join()}], deadline ${this.#deadline.min}..${this.#deadline.max}${missing}, unknown since ${this.#unknownSince}`;
+  }
+
+  get #asks(): boolean {
+    return this.#terms.isRepeated || this.#terms.onUnknownOutcome === 'ask';
   }
 
   /** Between two sends of policy `retry`, unless it is held up. */
@@ -435,7 +455,7 @@ export class ContractModel {
   }
 
   #unknown(at: number, turn: Turn): void {
-    if (this.#terms.onUnknownOutcome === 'ask') {
+    if (this.#asks) {
       this.#unknownSince = at;
       if (turn.id !== null) this.#fate(turn.id, 'unknown');
       return;
@@ -466,12 +486,12 @@ export class ContractModel {
   }
 
   /** A follow-up in doubt that is held up is given up when its time is over. */
-  #giveUpInTime(at: number, isInclusive: boolean): void {
+  #giveUpInTime(at: number, isInclusive: boolean, isShown = false): void {
     const turn = this.#turn;
     if (!turn || turn.id === null || !turn.isHeldUp || this.#isSending || this.#cancelledAt !== null) return;
     const due = Math.max(this.#decideBy, this.#freeSince);
     if (at < due - (isInclusive ? this.#slack : 0) || (at === due && !isInclusive)) return;
-    if (turn.notBefore > due) this.#settle(due, 'unknown');
+    if (turn.notBefore > due || isShown) this.#settle(due, 'unknown');
   }
 
   #clockGoesOn(at: number): void {
@@ -487,9 +507,11 @@ export class ContractModel {
   }
 
   #stillActive(at: number, read: Read): void {
+    // At the very moment when the run has to end it may not matter any more.
+    const isTooLate = this.#mustEndSince !== null && at >= this.#mustEndSince + this.#terms.linger - this.#slack;
     this.#mustEndSince = null;
     if (this.#mayEndAs.size > 0) this.#deadline.max = at + this.#terms.deadline;
-    if (!read.isDoubtful) this.#mayEndAs.clear();
+    if (!read.isDoubtful && !isTooLate) this.#mayEndAs.clear();
   }
 
   #countMissing(at: number, isMissing: boolean, isDoubtful: boolean): void {
@@ -526,6 +548,8 @@ function newTurn(id: string | null): Turn {
     inDoubtSince: null,
     isHeldUp: false,
     isConfirmed: false,
+    waitsForTurn: false,
+    isOwed: false,
     delays: { notTaken: 0, notSent: 0 },
     notBefore: 0,
   };

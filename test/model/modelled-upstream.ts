@@ -1,10 +1,12 @@
 /** The upstream of a scenario: each call is answered as it says, and told to whoever keeps the model. */
+import { activityInfo } from '@temporalio/activity';
 import type { AgentJobInput, JobRecord } from '../../src/contract.js';
 import {
   NotSentError,
   NotTakenError,
   ReadFailedError,
   RejectedError,
+  UnauthorizedError,
   UnknownOutcomeError,
 } from '../../src/upstream/errors.js';
 import type { Upstream, WriteOptions } from '../../src/upstream/upstream.js';
@@ -64,6 +66,8 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
     }),
     sendMessage: ({ prompt }, options) => write({ kind: 'message', prompt }, messages, options),
     async getJob() {
+      // Whoever waits for a key tries it, by a read that is none of the watch's.
+      if (activityInfo().activityType === 'awaitTurn') throw new RejectedError('no such job', 404, '');
       await world.arrive();
       const number = world.readBegan();
       const answer: ReadAnswer = reads.shift() ?? { kind: scenario.lastly, takesMs: 0, times: 1 };
@@ -72,9 +76,10 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
         world.readEnded(number, 'missing', null);
         throw new RejectedError('no such job', 404, '');
       }
-      if (answer.kind === 'broken' || answer.kind === 'wait') {
+      const failure = READ_FAILURES[answer.kind];
+      if (failure !== undefined) {
         world.readEnded(number, 'failed', null, answer.retryAfterMs);
-        throw new ReadFailedError('broken', answer.kind === 'wait' ? 429 : 500, answer.retryAfterMs);
+        throw new ReadFailedError('broken', failure, answer.retryAfterMs);
       }
       if (answer.kind === 'changed') changes += 1;
       const status = answer.kind === 'changed' ? 'active' : answer.kind;
@@ -86,6 +91,9 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
   };
 }
 
+/** The HTTP status of the reads that fail. */
+const READ_FAILURES: Partial<Record<ReadAnswer['kind'], number>> = { broken: 500, unauthorized: 401, wait: 429 };
+
 function faultOf({ kind, retryAfterMs }: WriteAnswer): Error | null {
   switch (kind) {
     case 'rejected':
@@ -94,6 +102,8 @@ function faultOf({ kind, retryAfterMs }: WriteAnswer): Error | null {
       return new NotTakenError('later', 429, retryAfterMs);
     case 'notSent':
       return new NotSentError('no connection');
+    case 'unauthorized':
+      return new UnauthorizedError('the key is refused');
     case 'unknown':
       return new UnknownOutcomeError('reset');
     default:

@@ -44,6 +44,7 @@ function playable(scenario: Scenario): Scenario {
     );
   return {
     ...scenario,
+    isRepeated: false,
     creates: writes(scenario.creates),
     messages: writes(scenario.messages),
     reads: scenario.reads.map((read) => ({ ...read, takesMs: 0 })),

@@ -31,6 +31,7 @@ const PLAIN: Scenario = {
   decideWithin: null,
   settle: 0,
   linger: 0,
+  isRepeated: false,
   creates: [],
   messages: [],
   reads: [],
@@ -67,6 +68,14 @@ const FOUND: Record<string, Partial<Scenario>> = {
       { kind: 'signal', id: 'a', at: 10_000 },
     ],
     isBatching: true,
+  },
+  'a retry that a person said at the deadline is carried out, whatever the reads wait for': {
+    isAttached: true,
+    messages: [{ kind: 'unknown', takesMs: 0 }],
+    reads: [{ kind: 'wait', retryAfterMs: 90_000, takesMs: 0, times: 1 }],
+    actions: [{ kind: 'signal', id: 'a', at: 0 }],
+    deadline: 0,
+    decisions: [{ action: 'retry', afterMs: 500 }],
   },
 };
 

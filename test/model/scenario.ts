@@ -3,14 +3,23 @@ import fc from 'fast-check';
 
 /** How the upstream answers one write, and after how long. */
 export interface WriteAnswer {
-  kind: 'taken' | 'takenUnreadable' | 'takenTerminal' | 'rejected' | 'notTaken' | 'notSent' | 'unknown' | 'workerDies';
+  kind:
+    | 'taken'
+    | 'takenUnreadable'
+    | 'takenTerminal'
+    | 'rejected'
+    | 'notTaken'
+    | 'notSent'
+    | 'unauthorized'
+    | 'unknown'
+    | 'workerDies';
   retryAfterMs?: number;
   takesMs: number;
 }
 
 /** How the upstream answers some reads in a row. */
 export interface ReadAnswer {
-  kind: 'active' | 'completed' | 'archived' | 'failed' | 'changed' | 'missing' | 'broken' | 'wait';
+  kind: 'active' | 'completed' | 'archived' | 'failed' | 'changed' | 'missing' | 'broken' | 'unauthorized' | 'wait';
   retryAfterMs?: number;
   takesMs: number;
   times: number;
@@ -36,6 +45,8 @@ export interface Scenario {
   decideWithin: number | null;
   settle: number;
   linger: number;
+  /** Temporal itself started the run again. */
+  isRepeated: boolean;
   creates: WriteAnswer[];
   messages: WriteAnswer[];
   reads: ReadAnswer[];
@@ -83,6 +94,7 @@ const writeAnswer: fc.Arbitrary<WriteAnswer> = fc
       'rejected',
       'notTaken',
       'notSent',
+      'unauthorized',
       'unknown',
       'unknown',
       'workerDies',
@@ -94,7 +106,18 @@ const writeAnswer: fc.Arbitrary<WriteAnswer> = fc
 
 const readAnswer: fc.Arbitrary<ReadAnswer> = fc
   .tuple(
-    fc.constantFrom('active', 'active', 'completed', 'archived', 'failed', 'changed', 'missing', 'broken', 'wait'),
+    fc.constantFrom(
+      'active',
+      'active',
+      'completed',
+      'archived',
+      'failed',
+      'changed',
+      'missing',
+      'broken',
+      'unauthorized',
+      'wait',
+    ),
     retryAfterMs,
     takesMs,
     fc.constantFrom(1, 1, 1, 2, 3, 8),
@@ -131,6 +154,7 @@ export const scenarios: fc.Arbitrary<Scenario> = fc
     decideWithin: fc.constantFrom(null, null, 0, 30 * SECOND, 60 * MINUTE),
     settle: fc.constantFrom(0, 5 * SECOND, 5 * SECOND, 2 * MINUTE),
     linger: fc.constantFrom(0, 0, 10 * SECOND, 5 * MINUTE),
+    isRepeated: fc.constantFrom(false, false, false, true),
     creates: fc.array(writeAnswer, { maxLength: 4 }),
     messages: fc.array(writeAnswer, { maxLength: 8 }),
     reads: fc.array(readAnswer, { maxLength: 8 }),

@@ -5,6 +5,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 /** One attempt of an activity, as the simulated server sees it. */
 export interface Attempt {
   number: number;
+  name: string;
   /** Heartbeat details: what the attempt before left, then what this one said. */
   details: unknown;
   at: number;
@@ -39,6 +40,7 @@ export async function runAttempt(
   const environment = new MockActivityEnvironment(
     {
       attempt: attempt.number,
+      activityType: attempt.name,
       heartbeatDetails: attempt.details,
       currentAttemptScheduledTimestampMs: attempt.at,
       workflowExecution: { workflowId: 'agent-job/model/1', runId: attempt.runId },

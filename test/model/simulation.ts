@@ -48,6 +48,8 @@ export interface SimulationOptions {
   tasksPerRun: number;
   /** Events of one moment reach the workflow in one task. */
   isBatching: boolean;
+  /** The first run is one that the server started again. */
+  isRepeated: boolean;
   /** After each workflow task. */
   onTask: () => void;
   onContinued: () => void;
@@ -145,7 +147,7 @@ export class Simulation {
     return {
       workflowId: 'agent-job/model/1',
       runId: id,
-      attempt: 1,
+      attempt: this.#options.isRepeated && continued === undefined ? 2 : 1,
       originalExecutionRunId: id,
       continuedFromExecutionRunId: continued,
       startTime: new Date(startedAt),
@@ -188,7 +190,7 @@ export class Simulation {
       const attempt = async (number: number, details: unknown): Promise<void> => {
         if (isOver || run !== this.#run) return;
         const work = this.activities[name]!;
-        const made: Attempt = { number, details, at: this.now, runId: run.id, isDead: false };
+        const made: Attempt = { number, name, details, at: this.now, runId: run.id, isDead: false };
         const again = (ms: number, kept: unknown) =>
           this.agenda.add(this.now + ms, 'outside', () => this.#detached(attempt(number + 1, kept)));
         made.die = () => {
@@ -281,7 +283,8 @@ export class Simulation {
     }
     do await settled();
     while (this.#unblock(run));
-    this.#options.onTask();
+    // Nobody asks a run that has just been continued: its chain's newest run answers.
+    if (!this.#next) this.#options.onTask();
     const next = this.#next;
     this.#next = null;
     await next?.();
@@ -338,11 +341,12 @@ export const simulatedWorkflow = {
   condition: (isTrue: () => boolean, ms?: number) => Simulation.present.condition(isTrue, ms),
   currentUpdateInfo: () =>
     Simulation.present.updateId === undefined ? undefined : { id: Simulation.present.updateId },
-  log: { warn: () => {} },
+  log: { info: () => {}, warn: () => {} },
   makeContinueAsNewFunc:
     ({ memo }: { memo: Record<string, unknown> }) =>
     (input: unknown) =>
       Promise.reject(new ContinueAsNew(input, memo)),
+  metricMeter: { createCounter: () => ({ add: () => {} }) },
   proxyActivities: () =>
     new Proxy({}, { get: (_, name) => (input: unknown) => Simulation.present.startActivity(String(name), input) }),
   setCurrentDetails: () => {},

@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
+import { NotTakenError } from '../../src/upstream/errors.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
@@ -22,6 +23,7 @@ const STRANGE: Record<string, object> = {
   'that was taken, without saying which job': json({ kind: 'taken', job: null, resetRun: false }),
   'that was rejected, without a status': json({ kind: 'rejected', error: 'no', resetRun: false }),
   'that was not taken, with a wait that is no number': json({ kind: 'notTaken', reason: '429', retryAfterMs: 'soon' }),
+  'that is unknown, asked about in no run': json({ kind: 'unknown', reason: 'x', resetRun: true, askedIn: 7 }),
   'that was not sent, without a reason': json({ kind: 'notSent', resetRun: false }),
 };
 
@@ -65,6 +67,19 @@ test.each(Object.keys(STRANGE))('a create with a result %s is in doubt and is no
   expect(upstream.created).toHaveLength(1);
   await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: 'job-1' }] });
   await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('watching');
+});
+
+test('a write that was held back for longer than any time waits for an hour at most', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(new NotTakenError('429', 429, 1_000));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  await expect.poll(() => upstream.created.length).toBe(1);
+  upstream.createGate = holdBack();
+  await expect.poll(() => upstream.created.length, { timeout: 10_000 }).toBe(2);
+  await complete(handle, 'createJob', json({ kind: 'notTaken', isHeld: true, reason: 'x', retryAfterMs: 1e300 }));
+  const untilMs = async () => Date.parse((await handle.query(jobStateQuery)).waiting?.until ?? '') - Date.now();
+  await expect.poll(untilMs).toBeGreaterThan(50 * 60_000);
+  expect(await untilMs()).toBeLessThanOrEqual(60 * 60_000);
 });
 
 test('under policy fail a write with a strange result fails as UnknownOutcome', async () => {

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import { parseJobInput } from '../../src/job-input.js';
+import { JobRun } from '../../src/workflows/job-run.js';
+import type { RunData } from '../../src/workflows/run-data.js';
+
+const MINUTE = 60_000;
+
+/** A run in which follow-up `a` was sent after the job had ended, and is in doubt; `pass` lets time pass. */
+function inDoubt() {
+  let now = Date.parse('2026-01-01T00:00:00.000Z');
+  const spec = parseJobInput({ projectId: 'p1', jobId: 'j', deadline: 10 * MINUTE, linger: 60 * MINUTE });
+  const data = {
+    jobId: 'j',
+    job: null,
+    write: null,
+    unknown: null,
+    endedAt: now,
+    deadlineAt: now,
+    clockStoppedAt: null,
+  };
+  const run = new JobRun(spec, data as unknown as RunData, { list: [], queue: [], givenIds: [] }, () => now);
+  run.followUps.add({ id: 'a', prompt: 'go', askedAt: now });
+  run.beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, mustAsk: false });
+  run.becomeUnknown('no answer');
+  return { run, now: () => now, pass: (ms: number) => (now += ms) };
+}
+
+function watchInput({ data }: JobRun) {
+  return { settledAt: data.settledAt, endsAtTerminal: false } as never;
+}
+
+test('the clock that stands still while a person is needed does so from a job’s revival on, too', () => {
+  const { run, now, pass } = inDoubt();
+  pass(30 * MINUTE);
+  const job = { id: 'j', status: 'active', source: null, model: null, prLink: null, createdAt: null, archivedAt: null };
+  run.observe({ reading: { kind: 'record', job }, reads: 1, failures: 0, resetRun: false }, watchInput(run));
+  pass(5 * MINUTE);
+  run.resolveUnknown({ action: 'retry' });
+  expect(run.data.deadlineAt - now()).toBe(10 * MINUTE);
+});
