@@ -20,6 +20,7 @@ const GRPC = {
   resourceExhausted: 8,
   failedPrecondition: 9,
   aborted: 10,
+  unimplemented: 12,
   internal: 13,
   unavailable: 14,
   unauthenticated: 16,
@@ -111,6 +112,11 @@ export function isOutage(error: unknown): boolean {
 export function isRefusal(error: unknown): boolean {
   const code = grpcError(error)?.code;
   return code === GRPC.permissionDenied || code === GRPC.unauthenticated;
+}
+
+/** True where the server does not have what was asked of it. */
+export function isUnimplemented(error: unknown): boolean {
+  return grpcError(error)?.code === GRPC.unimplemented;
 }
 
 /** True where a request's deadline passed before it was answered; the server knows it, too, and may be the first to end the call. */
