@@ -3,18 +3,19 @@ import { WorkflowNotFoundError } from '@temporalio/common';
 import {
   jobStateQuery,
   type AgentJobOptions,
+  type AttachJobInput,
   type FollowUpStatus,
   type JobRecord,
   type JobState,
 } from '../contract.js';
 import type { EarlierRuns } from './earlier-runs.js';
 import { NoJobError, UsedIdsUnknownError } from './errors.js';
+import { inBatches } from './in-batches.js';
 import { isJobless, readEnd } from './outcome.js';
-import { readInputHash, readStartInput, type RunRecord } from './run-record.js';
+import { readInputHash, readStartInput, readUnbegunInput, type RunRecord } from './run-record.js';
 
 /** A query of a closed run is answered by replay; longer means that no worker is there. */
 const QUERY_MS = 10_000;
-const CONCURRENT_READS = 10;
 
 /** What a run that goes on with an ended one must know. */
 export interface EndedJob {
@@ -53,15 +54,9 @@ function noJob({ workflowId }: RunRecord, ending: string): NoJobError {
 }
 
 async function readEarlierIds(client: Client, workflowId: string, jobId: string, runIds: string[]): Promise<string[]> {
-  const ids: string[] = [];
-  for (let first = 0; first < runIds.length; first += CONCURRENT_READS) {
-    const batch = runIds.slice(first, first + CONCURRENT_READS);
-    const endings = await Promise.all(batch.map((runId) => readKept(client, { workflowId, runId })));
-    for (const ending of endings) {
-      if (ending !== null && (ending.jobId === null || ending.jobId === jobId)) ids.push(...ending.usedFollowUpIds);
-    }
-  }
-  return ids;
+  const endings = await inBatches(runIds, (runId) => readKept(client, { workflowId, runId }));
+  const ofThisJob = endings.filter((ending) => ending?.jobId === null || ending?.jobId === jobId);
+  return ofThisJob.flatMap((ending) => ending?.usedFollowUpIds ?? []);
 }
 
 /** Null where there is nothing to know: the run made no job, or Temporal has deleted it since it was listed. */
@@ -78,7 +73,8 @@ async function readKept(client: Client, run: EndedRun): Promise<Ending | null> {
 async function readEnding(client: Client, run: EndedRun): Promise<Ending | { jobless: string | null }> {
   const end = await readEnd(client, run.workflowId, run.runId);
   if ('failureType' in end && isJobless(end.failureType)) return { jobless: end.failureType };
-  const ending: Partial<Ending> | null = 'result' in end ? end.result : await queryEnding(client, run);
+  const ending =
+    'result' in end ? end.result : ((await unbegunEnding(client, run)) ?? (await queryEnding(client, run)));
   if (!tellsUsedIds(ending)) throw usedIdsUnknown(run, 'does not tell which follow-up ids it used');
   return ending;
 }
@@ -87,6 +83,20 @@ async function readEnding(client: Client, run: EndedRun): Promise<Ending | { job
 function tellsUsedIds(ending: Partial<Ending> | null | undefined): ending is Ending {
   const lists = [ending?.usedFollowUpIds, ending?.followUps];
   return typeof ending?.projectId === 'string' && lists.every((list) => Array.isArray(list));
+}
+
+/** A run that was ended before it began can't answer a query, and has used nothing but what it was given. */
+async function unbegunEnding(client: Client, run: EndedRun): Promise<Partial<Ending> | null> {
+  const input = await readUnbegunInput(client, run.workflowId, run.runId);
+  if (input === null) return null;
+  const { usedFollowUpIds } = input as Partial<AttachJobInput>;
+  return {
+    projectId: input.projectId,
+    jobId: input.jobId ?? null,
+    job: null,
+    followUps: [],
+    usedFollowUpIds: usedFollowUpIds ?? [],
+  };
 }
 
 /** A run that ended without a result still answers its query, while a worker runs and its history is kept. */

@@ -4,7 +4,7 @@ import { WorkflowUpdateFailedError, type Client } from '@temporalio/client';
 import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
 import { followUpSignal, jobStateQuery, sendFollowUpUpdate, type FollowUpAnswer } from '../contract.js';
 import { parseFollowUp } from '../job-input.js';
-import { FollowUpUnconfirmedError, MessageRefusedError } from './errors.js';
+import { AgentJobError, FollowUpUnconfirmedError, MessageRefusedError } from './errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { reAttach, type IdentifiedFollowUp, type KnownEnds, type ReAttachment } from './re-attach.js';
 import { isNoAnswer, isOutage, START_MS, temporalCall, type CallOptions } from './temporal-call.js';
@@ -155,7 +155,8 @@ async function confirmed<T>(
     if (error instanceof WorkflowUpdateFailedError) {
       throw new MessageRefusedError(workflowId, error.cause?.message ?? error.message, { cause: error });
     }
-    if (limits.signal?.aborted || !isOutage(error)) throw error;
+    // One of ours names its own cause, which may be an outage's: nothing was sent.
+    if (limits.signal?.aborted || error instanceof AgentJobError || !isOutage(error)) throw error;
     throw unconfirmed(workflowId, id, (error as Error).message, error);
   }
   const text = `the workflow ended and began anew, or Temporal was slow to start it, ${MOST_ROUNDS} times`;

@@ -61,14 +61,41 @@ export async function readInputHash(client: Client, run: RunRecord): Promise<str
 
 /** The input in a run's start event; null where Temporal no longer keeps it or it is no JSON object. */
 export async function readStartInput(client: Client, workflowId: string, runId: string): Promise<AgentJobInput | null> {
+  const begin = await readBegin(client, { workflowId, runId }, 1);
+  return begin && (await decodeInput(client, startOf(begin)?.input?.payloads ?? []));
+}
+
+/** More are left behind only by one who sent dozens of messages to a workflow that nobody ran. */
+const UNBEGUN_EVENTS = 100;
+
+/** The input of a closed run whose first workflow task was never done, by which it did nothing at all; else null. */
+export async function readUnbegunInput(
+  client: Client,
+  workflowId: string,
+  runId: string,
+): Promise<AgentJobInput | null> {
+  const begin = await readBegin(client, { workflowId, runId }, UNBEGUN_EVENTS);
+  if (begin === null || begin.nextPageToken.length > 0) return null;
+  // One that continues another holds its state elsewhere.
+  if (startOf(begin)?.continuedExecutionRunId) return null;
+  const hasBegun = begin.history?.events?.some((event) => event.workflowTaskCompletedEventAttributes) ?? true;
+  return hasBegun ? null : await decodeInput(client, startOf(begin)?.input?.payloads ?? []);
+}
+
+type HistoryBegin = Awaited<ReturnType<Client['workflowService']['getWorkflowExecutionHistory']>>;
+
+function startOf({ history }: HistoryBegin) {
+  return history?.events?.[0]?.workflowExecutionStartedEventAttributes;
+}
+
+async function readBegin(
+  client: Client,
+  execution: { workflowId: string; runId: string },
+  maximumPageSize: number,
+): Promise<HistoryBegin | null> {
+  const { namespace } = client.options;
   try {
-    const { history } = await client.workflowService.getWorkflowExecutionHistory({
-      namespace: client.options.namespace,
-      execution: { workflowId, runId },
-      maximumPageSize: 1,
-    });
-    const payloads = history?.events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
-    return await decodeInput(client, payloads);
+    return await client.workflowService.getWorkflowExecutionHistory({ namespace, execution, maximumPageSize });
   } catch (error) {
     if (isNotFound(error)) return null;
     throw error;

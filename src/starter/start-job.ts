@@ -5,6 +5,7 @@ import { inputHash } from '../input-hash.js';
 import type { AgentJobStartOptions } from '../start-options.js';
 import { listEarlierRuns, type EarlierRuns } from './earlier-runs.js';
 import { KeyConflictError } from './errors.js';
+import { inBatches } from './in-batches.js';
 import { isJobless, readEnd } from './outcome.js';
 import { requestAfter } from './request-after.js';
 import { readInputHash, readRun, readStartInput, type RunRecord } from './run-record.js';
@@ -23,6 +24,7 @@ type JobWorkflow = (input: AgentJobInput) => Promise<unknown>;
 export async function startJob(client: Client, options: AgentJobStartOptions): Promise<void> {
   const { workflowId } = options;
   const wanted = inputHash(options.args[0]);
+  const jobless: JoblessRuns = new Set();
   for (let round = 1; round <= MOST_ROUNDS; round++) {
     if (await startFirst(client, options)) return;
     const elapsedMs = startStopwatch();
@@ -32,7 +34,7 @@ export async function startJob(client: Client, options: AgentJobStartOptions): P
       if (isSame) return;
       throw conflict(workflowId, run);
     }
-    if (await startAgain(client, options, run, elapsedMs, wanted)) return;
+    if (await startAgain(client, options, { run, elapsedMs, wanted, jobless })) return;
   }
   const text = 'others start this key again and again, or Temporal is slow to start it; each time the upstream refuses';
   throw new KeyConflictError(workflowId, text);
@@ -49,17 +51,25 @@ async function startFirst(client: Client, options: AgentJobStartOptions): Promis
   }
 }
 
+/** Ids of closed runs that made no job, which does not change: a key may have been refused a thousand times. */
+type JoblessRuns = Set<string>;
+
+interface Restart {
+  run: RunRecord;
+  elapsedMs: () => number;
+  wanted: string;
+  jobless: JoblessRuns;
+}
+
 /** Goes on from a run that made no job; false where that is no longer the last one, or may not be. */
 async function startAgain(
   client: Client,
   options: AgentJobStartOptions,
-  run: RunRecord,
-  elapsedMs: () => number,
-  wanted: string,
+  { run, elapsedMs, wanted, jobless }: Restart,
 ): Promise<boolean> {
   const earlier = await listEarlierRuns(client, run);
   if (earlier === null) return false;
-  await refuseWhereJobExists(client, run, earlier);
+  await refuseWhereJobExists(client, run, earlier, jobless);
   const started = await startAfter(client, { last: run, earlierRunIds: earlier.all, elapsedMs }, () =>
     client.workflow
       .start<JobWorkflow>(AGENT_JOB_WORKFLOW, {
@@ -86,13 +96,21 @@ function unlessGone(error: unknown): null {
 }
 
 /** An earlier run may have made a job although the last one did not: somebody started a key again that had one. */
-async function refuseWhereJobExists(client: Client, last: RunRecord, { unknownToLast }: EarlierRuns): Promise<void> {
-  for (const runId of unknownToLast) {
+async function refuseWhereJobExists(
+  client: Client,
+  last: RunRecord,
+  { unknownToLast }: EarlierRuns,
+  jobless: JoblessRuns,
+): Promise<void> {
+  const unread = unknownToLast.filter((runId) => !jobless.has(runId));
+  await inBatches(unread, async (runId) => {
     const end = await readEnd(client, last.workflowId, runId).catch(unlessGone);
-    if (end === null || (!('result' in end) && isJobless(end.failureType))) continue;
-    const text = `an earlier run of this key, ${runId}, may have made a job, though its last run made none`;
-    throw new KeyConflictError(last.workflowId, `${text}: look at that run, and use another key for a new job`);
-  }
+    if (end !== null && ('result' in end || !isJobless(end.failureType))) {
+      const text = `an earlier run of this key, ${runId}, may have made a job, though its last run made none`;
+      throw new KeyConflictError(last.workflowId, `${text}: look at that run, and use another key for a new job`);
+    }
+    jobless.add(runId);
+  });
 }
 
 async function madeNoJob(client: Client, run: RunRecord): Promise<boolean> {

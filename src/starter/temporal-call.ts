@@ -20,6 +20,7 @@ const GRPC = {
   resourceExhausted: 8,
   failedPrecondition: 9,
   aborted: 10,
+  unimplemented: 12,
   internal: 13,
   unavailable: 14,
   unauthenticated: 16,
@@ -116,6 +117,11 @@ export function isRefusal(error: unknown): boolean {
 /** True where the server does not understand the request, as a query by a search attribute that it does not know. */
 export function isInvalidArgument(error: unknown): boolean {
   return grpcError(error)?.code === GRPC.invalidArgument;
+}
+
+/** True where the server does not have what was asked of it. */
+export function isUnimplemented(error: unknown): boolean {
+  return grpcError(error)?.code === GRPC.unimplemented;
 }
 
 /** True where a request's deadline passed before it was answered; the server knows it, too, and may be the first to end the call. */

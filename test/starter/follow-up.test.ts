@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
+  AgentJobs,
   InvalidInputError,
   JobNotFoundError,
   NoJobError,
@@ -9,6 +11,7 @@ import {
   type JobHandle,
 } from '../../src/starter.js';
 import { readStartInput } from '../../src/starter/run-record.js';
+import { createTestWorker } from '../support/worker.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
 let server: ScriptedServer;
@@ -104,14 +107,23 @@ test('a terminated job tells its used ids while a worker runs', async () => {
 });
 
 test('a follow-up is refused rather than ids forgotten where no worker can tell them', async () => {
-  const { workflowId } = await server.client.workflow.start('agentJob', {
-    workflowId: randomUUID(),
-    taskQueue: `nobody-${randomUUID()}`,
-    args: [{ projectId: server.projectId, jobId: 'job-1' }],
-    memo: { jobId: 'job-1' },
+  const taskQueue = `gone-${randomUUID()}`;
+  const workflowsPath = fileURLToPath(new URL('./workflows/index.ts', import.meta.url));
+  const worker = await createTestWorker({
+    connection: server.nativeConnection,
+    taskQueue,
+    workflowsPath,
+    activities: {},
   });
-  await server.client.workflow.getHandle(workflowId).terminate();
-  await expect(server.jobs.handle(workflowId).followUp('one')).rejects.toThrow(UsedIdsUnknownError);
+  const jobs = new AgentJobs({ client: server.client, taskQueue });
+  const job = await worker.runUntil(async () => {
+    const attached = await jobs.attach({ projectId: server.projectId, jobId: `job-${randomUUID()}`, linger: 60_000 });
+    await attached.sendFollowUp('one', { id: 'a' });
+    return attached;
+  });
+  await server.client.workflow.getHandle(job.workflowId).terminate();
+  await expect(job.followUp('one')).rejects.toThrow(UsedIdsUnknownError);
+  await expect(job.sendFollowUp('one')).rejects.toThrow(UsedIdsUnknownError);
 });
 
 test('a follow-up to a job that was never created says so', async () => {
