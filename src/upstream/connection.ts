@@ -60,7 +60,8 @@ export class Connection {
 
   /** Ends whatever is open or being opened: that of a write with a reset, which takes back what is not delivered yet. */
   destroy(): void {
-    for (const socket of this.#opened) socket.destroy();
+    // Without an error undici takes an answer of no declared length for complete, and throws where nobody can catch.
+    for (const socket of this.#opened) socket.destroy(new Error('ended'));
     void this.dispatcher.destroy();
   }
 

@@ -96,6 +96,14 @@ export const MUTANTS: Mutant[] = [
     title: 'that is given up while the upstream does not read',
   },
   {
+    name: 'an answer without an end that ends the worker',
+    file: 'src/upstream/connection.ts',
+    find: "socket.destroy(new Error('ended'))",
+    replace: 'socket.destroy()',
+    test: 'test/upstream/resets.test.ts',
+    title: 'answers without a length or an end are given up',
+  },
+  {
     name: 'a refused write that is closed, not reset',
     file: 'src/upstream/transport.ts',
     find: 'trouble || reader.isRefused ?',

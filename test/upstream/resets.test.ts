@@ -146,6 +146,31 @@ describe.each([
     expect((await fate!).end).toBe('ECONNRESET');
   });
 
+  test.each([1.0, 1.1])(
+    'and a read that HTTP/%f answers without a length or an end are given up, and harm nothing else',
+    async (version) => {
+      const uncaught: unknown[] = [];
+      const listener = (error: unknown) => void uncaught.push(error);
+      process.on('uncaughtExceptionMonitor', listener);
+      const url = await listen(isTls, (socket) => {
+        socket.on('data', (chunk: Buffer) => {
+          const text = chunk.toString();
+          if (text.startsWith('GET') || text.endsWith('}'))
+            socket.write(`HTTP/${version.toFixed(1)} 200 OK\r\nconnection: close\r\n\r\n{"id":`);
+        });
+      });
+      const client = clientOf(url, { timeoutMs: 500 });
+      closers.push(() => client.close());
+      const create = rejectionOf(client.createJob({ projectId: 'p', prompt: 'x' }));
+      const read = rejectionOf(client.getJob({ projectId: 'p', jobId: 'j' }));
+      expect(await create).toMatchObject({ reason: 'upstream answered 200, but no complete answer within 0.5 s' });
+      expect(await read).toMatchObject({ reason: 'no complete answer within 0.5 s' });
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      process.off('uncaughtExceptionMonitor', listener);
+      expect(uncaught).toEqual([]);
+    },
+  );
+
   test('that may not be finished is reset', async () => {
     let fate: Promise<Fate> | undefined;
     const url = await listen(isTls, (socket) => void (fate = follow(socket)));
