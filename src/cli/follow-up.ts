@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import type { FollowUpState } from '../contract.js';
 import { EXIT } from './exit-codes.js';
@@ -35,6 +36,11 @@ export function addFollowUp(program: Command): void {
     );
 }
 
+/** Nobody else knows it; where the client fails by itself, its error tells the id. */
+function tellId(id: string): void {
+  tell(`agent-jobs: the follow-up may be queued: repeat the command with --id ${id}, which sends nothing twice`);
+}
+
 async function followUp(
   command: Command,
   workflowId: string,
@@ -46,10 +52,14 @@ async function followUp(
   parseFollowUp({ prompt, id: flags.id }); // Wrong values are told before anything is connected.
   await withSession(command, async ({ jobs, signal }) => {
     const job = jobs.handle(workflowId);
-    const options = { id: flags.id, signal };
-    const answer: { id: string; state?: FollowUpState } = flags.wait
-      ? await job.sendFollowUp(prompt, options)
-      : await job.followUp(prompt, options);
+    const options = { id: flags.id ?? randomUUID(), signal };
+    const sent: Promise<{ id: string; state?: FollowUpState }> = flags.wait
+      ? job.sendFollowUp(prompt, options)
+      : job.followUp(prompt, options);
+    const answer = await sent.catch((error: unknown) => {
+      if (flags.id === undefined && signal.aborted) tellId(options.id);
+      throw error;
+    });
     const state = answer.state ?? 'queued';
     if (flags.json) printJson(answer);
     else

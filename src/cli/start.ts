@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { AgentJobs, JobHandle } from '../starter.js';
 import { waitAndPrint } from './job-end.js';
 import { addJobOptions, readPrompt, toJobOptions, type JobFlags } from './job-options.js';
-import { print, printJson, withSession } from './session.js';
+import { print, printJson, tell, withSession } from './session.js';
 import { fields, hint } from './text.js';
 import { UsageError } from './usage-error.js';
 
@@ -40,7 +40,10 @@ async function start(command: Command, argument: string | undefined, flags: Star
   const input = toInput(flags, prompt);
   agentJobStartOptions(input, { key }); // Wrong values are told before anything is connected.
   await withSession(command, async ({ jobs, globals, signal }) => {
-    const job = await startOrAttach(jobs, input, key, signal);
+    const job = await startOrAttach(jobs, input, key, signal).catch((error: unknown) => {
+      if (flags.key === undefined && key !== undefined) tellKey(key);
+      throw error;
+    });
     if (flags.json && !flags.wait) printJson({ workflowId: job.workflowId, key: key ?? null });
     if (!flags.json) {
       const next = flags.wait ? null : hint(globals, ['wait', job.workflowId]);
@@ -54,6 +57,11 @@ async function start(command: Command, argument: string | undefined, flags: Star
     }
     if (flags.wait) await waitAndPrint(job, signal, flags.json ?? false);
   });
+}
+
+/** Nobody else knows it: without it, the same command again would start a second job. */
+function tellKey(key: string): void {
+  tell(`agent-jobs: the job may have been started: repeat the command with --key ${key}, which makes no second one`);
 }
 
 function toInput(flags: StartFlags, prompt: string | undefined) {

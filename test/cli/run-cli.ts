@@ -15,13 +15,18 @@ export interface CliOptions {
   stdin?: string;
   /** Stop reading after the first bytes, as `head` does. */
   closesStdoutEarly?: boolean;
+  /** Press Ctrl-C once it resolves. */
+  interruptWhen?: Promise<void>;
 }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MOST_MS = 90_000;
 
 /** Runs the real program in a process of its own, with nothing of this process's environment but PATH. */
-export async function runCli(args: string[], { env, stdin, closesStdoutEarly }: CliOptions = {}): Promise<CliRun> {
+export async function runCli(
+  args: string[],
+  { env, stdin, closesStdoutEarly, interruptWhen }: CliOptions = {},
+): Promise<CliRun> {
   const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', ...args], {
     cwd: ROOT,
     env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...env },
@@ -36,6 +41,7 @@ export async function runCli(args: string[], { env, stdin, closesStdoutEarly }: 
     run.stderr += text;
   });
   child.stdin.end(stdin ?? '');
+  void interruptWhen?.then(() => child.kill('SIGINT'));
   [run.code] = (await once(child, 'close')) as [number | null];
   return run;
 }
