@@ -258,6 +258,16 @@ export function visitorExportScheduleId(projectId: string): string {
   return `visitor-export/${encodeId(projectId)}`;
 }
 
+/** The project that a Schedule's id names; as it is where whoever made it did not encode it. */
+export function scheduledProject(scheduleId: string): string {
+  const encoded = scheduleId.slice(visitorExportScheduleId('').length);
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    return encoded;
+  }
+}
+
 /** One question to the export: an explicit range, `dateTo` exclusive (`YYYY-MM-DD`). */
 export interface VisitorExportRange {
   projectId: string;

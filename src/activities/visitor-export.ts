@@ -5,9 +5,10 @@ import type { PassCheckpoint } from '../pass-checkpoint.js';
 import { ChunkEncoder } from '../snapshots/chunk-encoder.js';
 import { runFolder } from '../snapshots/layout.js';
 import { Pass } from '../snapshots/pass.js';
-import { expectedRows, finishPublication, publishPass, sweepStaging, type FinishedPass } from '../snapshots/publish.js';
+import { expectedRows, finishPublication, publishPass, type FinishedPass } from '../snapshots/publish.js';
 import { SnapshotStoreError, type SnapshotStore } from '../snapshots/snapshot-store.js';
 import { removeExpired } from '../snapshots/superseded.js';
+import { sweepStaging } from '../snapshots/sweep.js';
 import { StagingSpoiledError, stageChunk, type StagedPass } from '../snapshots/staging.js';
 import type { RejectedError } from '../upstream/errors.js';
 import type { Upstream } from '../upstream/upstream.js';
@@ -86,7 +87,8 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     publishSnapshot: (finished: FinishedPass): Promise<SnapshotReceipt> =>
       reported(async () => {
         const { cancellationSignal } = Context.current();
-        return beating(() => publishPass(store, finished, () => cancellationSignal.throwIfAborted()));
+        const now = startServerClock();
+        return beating(() => publishPass(store, finished, () => cancellationSignal.throwIfAborted(), now));
       }),
 
     /** Writes the project's report anew from its snapshots. Whatever goes wrong is tried again by Temporal: no run waits for a store to write a report. */

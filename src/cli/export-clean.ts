@@ -19,7 +19,8 @@ export function addExportClean(group: Command): void {
 }
 
 async function clean(command: Command, flags: CleanFlags): Promise<void> {
-  const { stagedWindows, sweepStaging } = await import('../snapshots/publish.js');
+  const { finishPublication } = await import('../snapshots/publish.js');
+  const { stagedWindows, sweepStaging } = await import('../snapshots/sweep.js');
   const { stagingFolder } = await import('../snapshots/layout.js');
   const { removeExpired } = await import('../snapshots/superseded.js');
   const store = await openSnapshots(flags);
@@ -36,7 +37,10 @@ async function clean(command: Command, flags: CleanFlags): Promise<void> {
         tell(`agent-jobs: ${printable(stagingFolder(range))} stays: a run is writing this window`);
         continue;
       }
-      if (!dryRun) await sweepStaging(store, range);
+      if (!dryRun) {
+        await finishPublication(store, range); // else its rows would lie beside the manifest of others
+        await sweepStaging(store, range);
+      }
       told(stagingFolder(range));
     }
     for (const folder of await removeExpired(store, Date.now(), undefined, { dryRun })) told(folder);

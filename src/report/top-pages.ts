@@ -25,9 +25,9 @@ export interface TopPages {
 const SHOWN = 25;
 /** More than are shown: the first reading may forget the beginning of a late riser, the second one knows. */
 const CANDIDATES = 200;
-/** Paths remembered at once; beyond, the ones with the fewest visitors are forgotten. */
+/** Paths remembered at once, and their characters; beyond, the ones with the fewest visitors are forgotten. */
 const MOST_PATHS = 400_000;
-const KEPT_PATHS = 200_000;
+const MOST_CHARACTERS = 64_000_000;
 
 /** The pages with the most visitors a day, on average over the recent period. */
 export async function topPages(store: SnapshotStore, { days, recent, before }: Figures): Promise<TopPages> {
@@ -58,13 +58,30 @@ export async function topPages(store: SnapshotStore, { days, recent, before }: F
 
 async function findCandidates(store: SnapshotStore, days: Day[], unreadable: Set<string>): Promise<string[]> {
   let sums = new Map<string, number>();
+  let characters = 0;
   for (const day of days) {
     await eachRow(store, day, unreadable, (path, rows, i) => {
-      sums.set(path, (sums.get(path) ?? 0) + Number(rows.total[i]));
+      const before = sums.get(path);
+      if (before === undefined) characters += path.length;
+      sums.set(path, (before ?? 0) + Number(rows.total[i]));
+      if (sums.size <= MOST_PATHS && characters <= MOST_CHARACTERS) return;
+      sums = halved(sums);
+      characters = [...sums.keys()].reduce((all, { length }) => all + length, 0);
     });
-    if (sums.size > MOST_PATHS) sums = new Map(highest(sums, KEPT_PATHS));
   }
   return highest(sums, CANDIDATES).map(([path]) => path);
+}
+
+/** Those with the most visitors, up to half of what may be remembered. */
+function halved(sums: Map<string, number>): Map<string, number> {
+  const kept = new Map<string, number>();
+  let characters = 0;
+  for (const [path, sum] of highest(sums, MOST_PATHS / 2)) {
+    characters += path.length;
+    if (characters <= MOST_CHARACTERS / 2) kept.set(path, sum);
+    else characters -= path.length; // a shorter one may still fit
+  }
+  return kept;
 }
 
 function highest(sums: Map<string, number>, count: number): [string, number][] {

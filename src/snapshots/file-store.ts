@@ -65,7 +65,8 @@ export class FileStore implements SnapshotStore {
     const entries = await inStore('list', folder, () =>
       orNull(readdir(root, { recursive: true, withFileTypes: true })),
     );
-    const files = (entries ?? []).filter((entry) => entry.isFile());
+    // A link is read like a file by whoever reads the folder.
+    const files = (entries ?? []).filter((entry) => entry.isFile() || entry.isSymbolicLink());
     yield* files.map((file) => this.#key(join(file.parentPath, file.name))).sort();
   }
 

@@ -17,8 +17,8 @@ export function parseManifest(bytes: Uint8Array): SnapshotManifest | null {
 // Whatever else lies there must not stop those who read many.
 function isManifest(value: Partial<SnapshotManifest> | null): value is SnapshotManifest {
   return (
-    typeof value?.snapshotId === 'string' &&
-    typeof value.projectId === 'string' &&
+    isPlainName(value?.snapshotId) &&
+    typeof value?.projectId === 'string' &&
     isDay(value.dateFrom) &&
     isDay(value.dateTo) &&
     isCount(value.rows) &&
@@ -29,7 +29,9 @@ function isManifest(value: Partial<SnapshotManifest> | null): value is SnapshotM
     typeof value.exportedAt === 'string' &&
     Number.isFinite(Date.parse(value.exportedAt)) &&
     Array.isArray(value.files) &&
-    value.files.every(isFile)
+    value.files.every(isFile) &&
+    isAbsentOrCounts(value.rowSums) &&
+    isAbsentOrCounts(value.rowMaxima)
   );
 }
 
@@ -45,9 +47,17 @@ function isCounts(value: Partial<VisitorTotals> | undefined): boolean {
   return isCount(value?.human) && isCount(value?.ai) && isCount(value?.total);
 }
 
+function isAbsentOrCounts(value: Partial<VisitorTotals> | undefined): boolean {
+  return value == null || isCounts(value);
+}
+
+/** What becomes a part of a key: it must not lead elsewhere, nor be more than a folder can hold. */
+function isPlainName(value: unknown): boolean {
+  return typeof value === 'string' && /^\w[\w.-]{0,127}$/.test(value);
+}
+
 function isFile(value: Partial<SnapshotManifest['files'][number]> | null): boolean {
-  const isName = typeof value?.name === 'string' && /^[^/\\]+$/.test(value.name);
-  return isName && isCount(value.rows) && isCount(value.bytes) && typeof value.sha256 === 'string';
+  return isPlainName(value?.name) && isCount(value?.rows) && isCount(value?.bytes) && typeof value?.sha256 === 'string';
 }
 
 /** The manifest of a window's snapshot; null where there is no snapshot. Throws where another project's lies in its place. */
@@ -93,6 +103,11 @@ export function snapshotId(range: VisitorExportRange, rows: number, content: str
   const { projectId, dateFrom, dateTo } = range;
   const { human, ai, total } = totals;
   return sha256Hex(JSON.stringify([projectId, dateFrom, dateTo, rows, content, human, ai, total]));
+}
+
+/** Whether the manifest is the one that was written: without a checksum nobody knows, and it is believed. */
+export function isAsWritten(manifest: SnapshotManifest): boolean {
+  return manifest.checksum === undefined || manifest.checksum === checksumOf(manifest);
 }
 
 /** What the caller is told of a snapshot. */

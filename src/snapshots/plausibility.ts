@@ -15,6 +15,8 @@ export interface Surroundings {
 const TOLERANCE = { part: 0.1, visitors: 2 };
 /** Days that must agree before what they share is called usual. */
 const FEWEST_DAYS = 3;
+/** And so many of the days that tell. */
+const MOST_DAYS_SHARE = 3 / 4;
 /** Ratios of one way of counting differ by at most this factor. */
 const SAME_RATIO = 1.25;
 /** A site with fewer pages a day varies by itself. */
@@ -60,13 +62,29 @@ function ratioOf(field: 'rowSums' | 'rowMaxima', count: keyof VisitorTotals): Ra
   return (manifest) => (manifest[field] ? (manifest[field][count] + 1) / (manifest.totals[count] + 1) : null);
 }
 
-/** A ratio that all days share tells how the upstream counts, not what went wrong on one of them. */
+/** A ratio that the days before share, or those after, tells how the upstream counts then, not what went wrong on one of them. */
 function isWayOfCounting(ratio: Ratio, found: SnapshotManifest, neighbours: readonly SnapshotManifest[]): boolean {
   const own = ratio(found) ?? 0;
-  const others = neighbours
-    .filter(({ consistent, drift, provisional }) => !provisional && (consistent || drift?.kind === 'impossible'))
-    .flatMap((neighbour) => ratio(neighbour) ?? []);
-  return others.length >= FEWEST_DAYS && others.every((other) => isNear(own, other));
+  const told = neighbours.filter(
+    ({ consistent, drift, provisional }) => !provisional && (consistent || drift?.kind === 'impossible'),
+  );
+  const sides = [
+    told,
+    told.filter(({ dateFrom }) => dateFrom < found.dateFrom),
+    told.filter(({ dateFrom }) => dateFrom > found.dateFrom),
+  ];
+  return sides.some((side) =>
+    areShared(
+      own,
+      side.flatMap((neighbour) => ratio(neighbour) ?? []),
+    ),
+  );
+}
+
+/** By three of four days: one day that was really wrong must not keep all others in doubt. */
+function areShared(own: number, others: readonly number[]): boolean {
+  const near = others.filter((other) => isNear(own, other)).length;
+  return near >= FEWEST_DAYS && near >= others.length * MOST_DAYS_SHARE;
 }
 
 function isNear(a: number, b: number): boolean {

@@ -6,25 +6,15 @@ import { createHash } from 'node:crypto';
 import type { Drift, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
 import { isProvisional } from '../export-window.js';
 import type { Doubt, PassCheckpoint } from '../pass-checkpoint.js';
-import {
-  PARQUET_NAME,
-  SNAPSHOTS_FOLDER,
-  STAGING,
-  SUPERSEDED_FOLDER,
-  chunkKey,
-  manifestKey,
-  parquetKey,
-  publicationKey,
-  snapshotFolder,
-  stagingFolder,
-} from './layout.js';
-import { neighboursOf, toWindow } from './catalog.js';
-import { encodeManifest, parseManifest, readManifest, receiptOf, snapshotId } from './manifest.js';
+import { PARQUET_NAME, chunkKey, manifestKey, parquetKey, publicationKey } from './layout.js';
+import { neighboursOf } from './catalog.js';
+import { encodeManifest, isAsWritten, parseManifest, readManifest, receiptOf, snapshotId } from './manifest.js';
 import { joinParquet } from './parquet.js';
 import { doubtsOf, hasLostMost } from './plausibility.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { StagingSpoiledError, stagedParquet, type StagedPass } from './staging.js';
-import { keepSuperseded, sweepSupersededParts } from './superseded.js';
+import { keepSuperseded } from './superseded.js';
+import { sweepStaging } from './sweep.js';
 import { isWhole } from './wholeness.js';
 
 /** A finished pass, ready to be published. */
@@ -60,12 +50,13 @@ export async function publishPass(
   store: SnapshotStore,
   finished: FinishedPass,
   stillWriter: StillWriter = () => {},
+  now: () => number = () => Date.parse(finished.exportedAt),
 ): Promise<SnapshotReceipt> {
-  const { range, run } = finished;
+  const { range, run, exportedAt } = finished;
   const own = await finishPublication(store, range);
   // This run's own earlier attempt published it and died before it could say so.
-  const receipt =
-    own?.run === run ? receiptOf(store, own.manifest, false) : await publish(store, finished, stillWriter);
+  const isOwn = own?.run === run && own.manifest.exportedAt === exportedAt;
+  const receipt = isOwn ? receiptOf(store, own.manifest, false) : await publish(store, finished, stillWriter, now);
   await sweepStaging(store, range);
   return receipt;
 }
@@ -74,9 +65,10 @@ async function publish(
   store: SnapshotStore,
   finished: FinishedPass,
   stillWriter: StillWriter,
+  now: () => number,
 ): Promise<SnapshotReceipt> {
   const { range, run } = finished;
-  const before = await readManifest(store, range);
+  const before = await readTrue(store, range);
   const kept = before && (await isWhole(store, before)) ? before : null;
   const found = await judged(store, finished, before);
   if (before && isNewer(before, found)) return keptByNewer(store, kept);
@@ -90,9 +82,10 @@ async function publish(
     await assertStaged(store, finished);
     stillWriter();
     await store.put(publicationKey(range), Buffer.from(JSON.stringify({ run, manifest })));
+    await assertNewest(store, finished);
   };
   const replaces = !kept || publication === 'replace';
-  if (kept && replaces) await keepSuperseded(store, kept, finished.exportedAt);
+  if (kept && replaces) await keepSuperseded(store, kept, new Date(now()).toISOString());
   const manifest = replaces ? await replaceParquet(store, finished, found, noteDown) : { ...found, files: kept.files };
   if (!replaces) await noteDown(manifest);
   await assertNoted(store, finished);
@@ -115,7 +108,7 @@ async function judged(
 }
 
 /** Whether what is published was read later: a writer that stalled may wake when others have long gone on. */
-function isNewer(published: SnapshotManifest, found: SnapshotManifest): boolean {
+function isNewer(published: SnapshotManifest, found: Pick<SnapshotManifest, 'exportedAt'>): boolean {
   return Date.parse(published.exportedAt) > Date.parse(found.exportedAt);
 }
 
@@ -132,10 +125,26 @@ async function assertStaged(store: SnapshotStore, { range, run, pass, checkpoint
 }
 
 /** Or when that run has published: the older manifest must not take the newer one's place. */
-async function assertNoted(store: SnapshotStore, { range, run }: FinishedPass): Promise<void> {
-  const note = await store.read(publicationKey(range));
-  if (note && parsePublication(note)?.run === run) return;
-  throw new StagingSpoiledError('The note of the publication was swept by another run');
+async function assertNoted(store: SnapshotStore, finished: FinishedPass): Promise<void> {
+  const note = await store.read(publicationKey(finished.range));
+  if (!note || parsePublication(note)?.run !== finished.run) {
+    throw new StagingSpoiledError('The note of the publication was swept by another run');
+  }
+  await assertNewest(store, finished);
+}
+
+/** Or when its own run has looked again and published that. */
+async function assertNewest(store: SnapshotStore, { range, exportedAt }: FinishedPass): Promise<void> {
+  const published = await readTrue(store, range);
+  if (published && isNewer(published, { exportedAt })) {
+    throw new StagingSpoiledError('A pass that began later was published meanwhile');
+  }
+}
+
+/** The published manifest; null where there is none, or one that was changed: its dates and its verdict bind nobody. */
+async function readTrue(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
+  const manifest = await readManifest(store, range);
+  return manifest && isAsWritten(manifest) ? manifest : null;
 }
 
 /** Finishes what a run left between the last two writes; gives the publication that is now whole, and whose it was. */
@@ -147,30 +156,10 @@ export async function finishPublication(
   const publication = note && parsePublication(note);
   if (!publication) return null;
   if (!(await isWhole(store, publication.manifest))) return null;
-  const before = await readManifest(store, range);
+  const before = await readTrue(store, range);
   if (before && isNewer(before, publication.manifest)) return null;
   await store.put(manifestKey(range), encodeManifest(publication.manifest));
   return publication;
-}
-
-/** Removes a window's work in progress, of every run. */
-export async function sweepStaging(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
-  await store.removeFolder(stagingFolder(range));
-  await sweepSupersededParts(store, range);
-  // Not every account may list uploads, and they are never visible.
-  await store.removeUnfinished(snapshotFolder(range)).catch(() => {});
-}
-
-/** The windows that have work in progress, of whatever run. */
-export async function stagedWindows(store: SnapshotStore): Promise<VisitorExportRange[]> {
-  const windows = new Map<string, VisitorExportRange>();
-  for await (const key of store.list(STAGING)) {
-    // Copies of what is about to be replaced lie there, too.
-    const published = key.slice(STAGING.length + 1).replace(`${SUPERSEDED_FOLDER}/`, `${SNAPSHOTS_FOLDER}/`);
-    const window = toWindow(published);
-    if (window) windows.set(window.folder, window);
-  }
-  return [...windows.values()].map(({ projectId, dateFrom, dateTo }) => ({ projectId, dateFrom, dateTo }));
 }
 
 /** Rows to expect: those of the window's kept snapshot, else of the snapshot that ends where the window begins; null where neither is. */

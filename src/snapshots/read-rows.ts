@@ -10,6 +10,9 @@ export interface RowColumns {
 
 const COLUMNS = ['path', 'human', 'ai', 'total'] as const;
 type Column = (typeof COLUMNS)[number];
+/** A path may begin with what other texts begin with to tell their encoding. */
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+const parsers = { stringFromBytes: (bytes: Uint8Array | undefined) => bytes && decoder.decode(bytes) };
 
 /** The rows of a Parquet file, one row group in memory at a time. Columns that are not asked for are empty. */
 export async function* readRows(
@@ -40,7 +43,7 @@ async function readColumns(
     if (kept === undefined || kept.length === 0) found[columnName] = columnData as unknown[];
     else found[columnName] = [...kept, ...Array.from(columnData)];
   };
-  await parquetRead({ file, metadata, columns: [...columns], rowStart, rowEnd, onChunk });
+  await parquetRead({ file, metadata, columns: [...columns], rowStart, rowEnd, onChunk, parsers });
   return found as unknown as RowColumns;
 }
 

@@ -6,6 +6,8 @@ import type { SnapshotStore } from './snapshot-store.js';
 
 /** How long a replaced snapshot is kept. */
 export const KEPT_MS = 30 * 24 * 3_600_000;
+/** The manifest of a copy. */
+const COPY = /\/snapshotId=[^/]+\/manifest\.json$/;
 
 /** Copies a snapshot that is about to be replaced, its manifest last. `supersededAt` is ISO 8601. */
 export async function keepSuperseded(
@@ -18,9 +20,13 @@ export async function keepSuperseded(
   await store.put(`${to}/manifest.json`, encodeManifest({ ...kept, supersededAt }));
 }
 
-/** Gives up copies that a killed writer of the window left half-done. */
+/** Gives up copies that a killed writer of the window left half-done: the manifest of a copy is its last object. */
 export async function sweepSupersededParts(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
   const folder = supersededFolder(range);
+  const keys: string[] = [];
+  for await (const key of store.list(folder)) keys.push(key);
+  const whole = new Set(keys.filter((key) => COPY.test(key)).map(folderOf));
+  for (const key of keys) if (!whole.has(folderOf(key))) await store.remove(key);
   await store.removeFolder(stagingKey(folder));
   await store.removeUnfinished(folder).catch(() => {}); // never visible
 }
@@ -35,12 +41,16 @@ export async function removeExpired(
   const expired: string[] = [];
   const whose = projectId === undefined ? SUPERSEDED_FOLDER : supersededProjectFolder(projectId);
   for await (const key of store.list(whose)) {
-    if (!key.endsWith('/manifest.json')) continue;
+    if (!COPY.test(key)) continue; // whoever put it there
     const supersededAt = supersededAtOf(await store.read(key));
-    if (now - Date.parse(supersededAt) > KEPT_MS) expired.push(key.slice(0, key.lastIndexOf('/')));
+    if (now - Date.parse(supersededAt) > KEPT_MS) expired.push(folderOf(key));
   }
   if (!dryRun) for (const folder of expired) await store.removeFolder(folder);
   return expired;
+}
+
+function folderOf(key: string): string {
+  return key.slice(0, key.lastIndexOf('/'));
 }
 
 function supersededAtOf(bytes: Buffer | null): string {

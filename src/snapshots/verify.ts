@@ -4,7 +4,7 @@ import { isProvisional } from '../export-window.js';
 import { isSameTotals } from '../pass-checkpoint.js';
 import type { FoundSnapshot } from './catalog.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex } from './content-digest.js';
-import { checksumOf, parseManifest, snapshotId } from './manifest.js';
+import { isAsWritten, parseManifest, snapshotId } from './manifest.js';
 import { PathSet } from './path-set.js';
 import { readRows } from './read-rows.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -72,8 +72,7 @@ async function compare(
 function compareVerdict(manifest: SnapshotManifest, problems: string[]): void {
   const { checksum, consistent, drift, provisional, exportedAt, dateTo } = manifest;
   if (checksum === undefined) problems.push('the manifest has no checksum, so nobody knows whether it was changed');
-  else if (checksum !== checksumOf(manifest))
-    problems.push('the manifest is not the one that was written: its checksum differs');
+  else if (!isAsWritten(manifest)) problems.push('the manifest is not the one that was written: its checksum differs');
   if (consistent !== (drift === undefined)) problems.push(`consistent is ${consistent}, which its drift contradicts`);
   if (Date.parse(exportedAt) > Date.now() + DAY_MS) {
     problems.push(`exportedAt is ${exportedAt}, in the future: no later pass replaces this snapshot until then`);

@@ -1,7 +1,8 @@
-/** Whether the files of a snapshot are the ones that its manifest names. */
+/** Whether a snapshot is what was written: its manifest, and the files that it names. */
 import { createHash } from 'node:crypto';
 import type { SnapshotManifest } from '../contract.js';
 import { PARQUET_NAME, parquetKey, snapshotFolder } from './layout.js';
+import { isAsWritten } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** Compares sizes, and then, unless told that sizes will do, what the files hold; one without a file must not have one. */
@@ -10,6 +11,7 @@ export async function isWhole(
   manifest: SnapshotManifest,
   { sizesOnly = false } = {},
 ): Promise<boolean> {
+  if (!isAsWritten(manifest)) return false;
   const { files } = manifest;
   if (!files.some(({ name }) => name === PARQUET_NAME) && (await store.size(parquetKey(manifest))) !== null)
     return false;

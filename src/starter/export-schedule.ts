@@ -10,6 +10,7 @@ import {
 } from '@temporalio/client';
 import {
   exportTaskQueue,
+  scheduledProject,
   visitorExportScheduleId,
   VISITOR_EXPORT_WORKFLOW,
   type DurationInput,
@@ -241,7 +242,7 @@ async function toExportSchedule(client: Client, schedule: ScheduleDescription): 
   const [next] = info.nextActionTimes;
   return {
     scheduleId,
-    projectId: decodeURIComponent(scheduleId.slice(ID_START.length)),
+    projectId: scheduledProject(scheduleId),
     ...nightsOf(schedule),
     paused: state.paused,
     note: state.note || null,

@@ -1,5 +1,6 @@
 import type { Metrics } from '../metrics.js';
 import { findSnapshots, readFoundManifest, type FoundSnapshot } from '../snapshots/catalog.js';
+import { isAsWritten } from '../snapshots/manifest.js';
 import { daysOf, isOneDay, isStillDue, mayHaveBegun } from '../snapshots/days.js';
 import { plusDays } from '../export-window.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
@@ -43,8 +44,13 @@ export function watchConsistentDays({ store, schedules, metrics, log }: Consiste
     known = found;
     tell();
   };
-  const looking = () =>
-    look().catch((error: unknown) => log.warn({ error }, 'Could not look for the last consistent days'));
+  let isLooking = false; // years of days in a slow store may take longer than the pause between two looks
+  const looking = async () => {
+    if (isLooking) return;
+    isLooking = true;
+    await look().catch((error: unknown) => log.warn({ error }, 'Could not look for the last consistent days'));
+    isLooking = false;
+  };
   void looking();
   const timers = [setInterval(() => void looking(), LOOK_EVERY_MS), setInterval(tell, TELL_EVERY_MS)];
   for (const timer of timers) timer.unref();
@@ -97,5 +103,6 @@ async function gapsOf(store: SnapshotStore, found: FoundSnapshot[], today: strin
 /** The manifest, where its files are there; what they hold is for `export gaps` and `export verify`. */
 async function presentManifest(store: SnapshotStore, found: FoundSnapshot) {
   const manifest = await readFoundManifest(store, found);
-  return manifest?.files.every(({ name }) => found.keys.includes(`${found.folder}/${name}`)) ? manifest : null;
+  const isThere = ({ name }: { name: string }) => found.keys.includes(`${found.folder}/${name}`);
+  return manifest && isAsWritten(manifest) && manifest.files.every(isThere) ? manifest : null;
 }

@@ -1,6 +1,6 @@
 /** What Temporal knows of the nightly exports: their Schedules, and whether a worker is there to do them. */
 import type { NativeConnection } from '@temporalio/worker';
-import { exportTaskQueue, visitorExportScheduleId } from '../contract.js';
+import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../contract.js';
 import type { Metrics } from '../metrics.js';
 import type { Logger } from './logging.js';
 
@@ -24,7 +24,7 @@ export async function scheduledProjects(
     for (const { scheduleId } of page.schedules ?? []) {
       if (!scheduleId?.startsWith(ID_START)) continue;
       const madeAt = await madeFor(connection, namespace, scheduleId, taskQueue);
-      if (madeAt !== null) projects.set(decodeURIComponent(scheduleId.slice(ID_START.length)), madeAt);
+      if (madeAt !== null) projects.set(scheduledProject(scheduleId), madeAt);
     }
     nextPageToken = page.nextPageToken ?? new Uint8Array();
   } while (nextPageToken.length > 0);

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { appendFile, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { chunkKey, manifestKey, parquetKey } from '../../src/snapshots/layout.js';
+import type { SnapshotManifest } from '../../src/contract.js';
+import { encodeManifest } from '../../src/snapshots/manifest.js';
+import { chunkKey, manifestKey, parquetKey, publicationKey } from '../../src/snapshots/layout.js';
 import {
   rangeOf,
   runExport,
@@ -185,7 +187,18 @@ test(
 test(
   'csv is safe for a spreadsheet, whatever the paths',
   async () => {
-    const paths = ['=HYPERLINK("http://x")', '/a,b', '/"q"', '@x', '/line\nbreak', '/ünï'];
+    const paths = [
+      '=HYPERLINK("http://x")',
+      '/a,b',
+      '/"q"',
+      '@x',
+      '/line\nbreak',
+      '/ünï',
+      '\u0001=1',
+      '/x;=2',
+      '/x\n=3',
+      '＝4',
+    ];
     const entries = paths.map((path) => ({ path, human: 1, ai: 2, total: 3 }));
     await setUp.sandbox.setVisitors({ projectId: 'odd', entries });
     const own = { ...setUp, projectId: 'odd' };
@@ -193,15 +206,24 @@ test(
     const { stdout, code } = await cli('export', 'csv', '--project', 'odd');
     expect(stdout.split('\r\n')).toEqual([
       'date,path,human,ai,total,consistent,provisional',
-      ...[`"'=HYPERLINK(""http://x"")"`, '"/a,b"', '"/""q"""', "'@x", '"/line\nbreak"', '/ünï'].map(
-        (path) => `2026-01-01,${path},1,2,3,true,false`,
-      ),
+      ...[
+        `"'=HYPERLINK(""http://x"")"`,
+        '"/a,b"',
+        '"/""q"""',
+        "'@x",
+        '"/line\nbreak"',
+        '/ünï',
+        "'\u0001=1",
+        "/x;'=2",
+        `"/x\n'=3"`,
+        "'＝4",
+      ].map((path) => `2026-01-01,${path},1,2,3,true,false`),
       '',
     ]);
     expect(code).toBe(0);
     const totals = await cli('export', 'csv', '--project', 'odd', '--totals');
     expect(totals.stdout).toMatch(
-      /^date,human,ai,total,paths,consistent,provisional\r\n2026-01-01,\d+,\d+,\d+,6,true,false\r\n$/,
+      /^date,human,ai,total,paths,consistent,provisional\r\n2026-01-01,\d+,\d+,\d+,10,true,false\r\n$/,
     );
   },
   MINUTE,
@@ -354,6 +376,25 @@ test(
       await running.cancel();
       await running.result().catch(() => {});
     });
+  },
+  2 * MINUTE,
+);
+
+test(
+  'clean finishes a publication that a dead run left between its rows and its manifest',
+  async () => {
+    const own = await withDays([['2026-05-15', '2026-05-16']]);
+    const range = rangeOf(own, '2026-05-15', '2026-05-16');
+    const newer = JSON.parse(String(await own.store.read(manifestKey(range)))) as SnapshotManifest;
+    const files = newer.files.map((file) => ({ ...file, sha256: 'of the rows before' }));
+    const older = encodeManifest({ ...newer, files, exportedAt: '2026-05-16T13:00:00.000Z' });
+    await own.store.put(manifestKey(range), older);
+    const note = { run: 'dead', manifest: newer };
+    await own.store.put(publicationKey(range), Buffer.from(JSON.stringify(note)));
+    const run = await cli('export', 'clean');
+    expect(run.stdout).toContain('dateFrom=2026-05-15');
+    const verify = await cli('export', 'verify', '--project', own.projectId);
+    expect([verify.code, verify.stdout]).toEqual([0, expect.stringContaining('1 snapshots verified, 0 with')]);
   },
   2 * MINUTE,
 );

@@ -117,6 +117,13 @@ test('text from outside is escaped and made visible, and nothing is loaded from 
   expect(report).toContain("default-src 'none'");
 });
 
+test('of a path of megabytes the report shows the beginning', async () => {
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page(`/${'x'.repeat(2_000_000)}`, 3), page('/short', 2)] });
+  const report = await buildReport(store, 'p', NOW);
+  expect(report.length).toBeLessThan(200_000);
+  expect(report).toMatch(/<bdi>\/x{499}…<\/bdi>[\s\S]*<bdi>\/short<\/bdi>/);
+});
+
 test('the most visited pages are found among many, with their days', async () => {
   for (let back = 1; back <= 3; back++) {
     const rows = Array.from({ length: 3_000 }, (_, i) => page(`/page-${i}`, (i * 7_919) % 3_000));

@@ -91,6 +91,21 @@ test('a ratio that all of the project’s days share is its upstream’s way of 
   expect(other?.drift).toMatchObject({ kind: 'impossible' });
 });
 
+test('a way of counting that began in the middle of the project’s days is known by the days after it, and one wrong day among them changes nothing', async () => {
+  const odd = (count: number) => ({ human: 40 * count, ai: 5 * count, total: 44 * count });
+  await days(10, () => ({ count: 100 }));
+  const after = [1, 2, 3, 4, 5];
+  for (const i of after) {
+    const range = { ...RANGE, dateFrom: plusDays(RANGE.dateFrom, i), dateTo: plusDays(RANGE.dateTo, i) };
+    const totals = i === 3 ? odd(9_000) : odd(100);
+    await exportRows(store, () => rows(100), { range, exportedAt: at(10), totals });
+  }
+  const [first] = await nights({ count: 110, totals: odd(110), exportedAt: at(11) });
+  expect(first).toMatchObject({ consistent: true });
+  const [other] = await nights({ count: 110, totals: odd(1_000), exportedAt: at(12) });
+  expect(other?.drift).toMatchObject({ kind: 'impossible' });
+});
+
 test('no rows but visitors are never a way of counting', async () => {
   await days(5, () => ({ count: 0, totals: { human: 50, ai: 0, total: 50 } }));
   const [empty] = await nights({ count: 0, totals: { human: 50, ai: 0, total: 50 } });

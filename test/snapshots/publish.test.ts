@@ -8,6 +8,8 @@ import { parquetReadObjects } from 'hyparquet';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
 import { chunkKey, manifestKey, parquetKey } from '../../src/snapshots/layout.js';
+import { findSnapshots } from '../../src/snapshots/catalog.js';
+import { verifySnapshot } from '../../src/snapshots/verify.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { finishPublication, publishPass } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
@@ -91,6 +93,14 @@ test('every path of Unicode and every count up to 2^53 − 1 comes back as it wa
   await exportRows(store, () => all);
   expect(await globRows()).toEqual(all);
   expect(await parquetRows()).toHaveLength(paths.length);
+});
+
+test('a path that begins like the mark of an encoding is another than the one without', async () => {
+  const all = ['/a', '\uFEFF/a', '\uFEFF'].map((path) => ({ ...row(1), path }));
+  expect(await exportRows(store, () => all)).toMatchObject({ consistent: true, rows: 3 });
+  for await (const found of findSnapshots(store)) {
+    expect(await verifySnapshot(store, found)).toMatchObject({ rows: 3, problems: [] });
+  }
 });
 
 test('half a surrogate pair, which no file can hold, becomes the replacement character', async () => {

@@ -1,0 +1,130 @@
+import { mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { SnapshotManifest } from '../../src/contract.js';
+import { findStray } from '../../src/snapshots/catalog.js';
+import { daysOf, withDamage } from '../../src/snapshots/days.js';
+import { manifestKey, parquetKey, publicationKey, supersededFolder } from '../../src/snapshots/layout.js';
+import { encodeManifest, parseManifest } from '../../src/snapshots/manifest.js';
+import { openStore } from '../../src/snapshots/open-store.js';
+import { publishPass } from '../../src/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { StagingSpoiledError } from '../../src/snapshots/staging.js';
+import { removeExpired } from '../../src/snapshots/superseded.js';
+import { exportRows, RANGE, readPass, rows } from './pages.js';
+
+let root: string;
+let store: SnapshotStore;
+
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'agent-jobs-hostile-'));
+  store = openStore(pathToFileURL(root).href);
+});
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+const FIRST = '2026-01-02T13:00:00.000Z';
+const NEXT = '2026-01-03T13:00:00.000Z';
+const inRoot = (key: string) => join(root, ...key.split('/'));
+const manifestText = () => readFile(inRoot(manifestKey(RANGE)), 'utf8');
+const manifest = async () => JSON.parse(await manifestText()) as SnapshotManifest;
+
+/** Every path below the root. */
+const everything = () => readdir(root, { recursive: true });
+
+test('a manifest with one changed digit is a damaged day, which gaps tells and the next run repairs', async () => {
+  await exportRows(store, () => rows(50), { exportedAt: FIRST });
+  const text = (await manifestText()).replace('"exportedAt": "2026', '"exportedAt": "2926');
+  await writeFile(inRoot(manifestKey(RANGE)), text);
+  const changed = parseManifest(Buffer.from(text))!;
+  const [day] = await withDamage(store, daysOf([changed], RANGE.dateFrom, RANGE.dateTo));
+  expect(day?.state).toBe('damaged');
+  const again = await exportRows(store, () => rows(50), { exportedAt: NEXT, run: 'run-2' });
+  expect(again).toMatchObject({ consistent: true, unchanged: false, rows: 50 });
+  expect(await manifest()).toMatchObject({ exportedAt: NEXT });
+});
+
+test('a verdict that was changed by hand keeps no pass out', async () => {
+  await exportRows(store, () => rows(50), { exportedAt: FIRST, totals: { human: 9_000, ai: 9, total: 9_000 } });
+  const { drift: _, ...told } = await manifest();
+  await writeFile(inRoot(manifestKey(RANGE)), JSON.stringify({ ...told, consistent: true }));
+  const totals = { human: 9_000, ai: 9, total: 9_001 };
+  const again = await exportRows(store, () => rows(50), { exportedAt: NEXT, run: 'run-2', totals });
+  expect(again).toMatchObject({ consistent: false, unchanged: false });
+});
+
+test.each([
+  { snapshotId: '../../../../visitors/projectId=planted/dateFrom=2026-01-01/dateTo=2026-01-02/x' },
+  { snapshotId: 'a\0b' },
+  { files: [{ name: '..', rows: 1, bytes: 4_096, sha256: '' }] },
+  { files: [{ name: 'a\0b', rows: 1, bytes: 1, sha256: '' }] },
+  { files: [{ name: `${'x'.repeat(300)}.parquet`, rows: 1, bytes: 1, sha256: '' }] },
+])('a foreign manifest that names what no export would (%o) is none, and the day is exported', async (fields) => {
+  await exportRows(store, () => rows(50), { exportedAt: FIRST });
+  const kept = await manifest();
+  await writeFile(inRoot(manifestKey(RANGE)), encodeManifest({ ...kept, ...fields }));
+  const again = await exportRows(store, () => rows(60), { exportedAt: NEXT, run: 'run-2' });
+  expect(again).toMatchObject({ rows: 60, unchanged: false });
+  expect((await everything()).filter((path) => path.includes('planted'))).toEqual([]);
+});
+
+test('a copy that a killed run left without its manifest is removed with the window’s next run', async () => {
+  await exportRows(store, () => rows(50), { exportedAt: FIRST });
+  const half = `${supersededFolder(RANGE, 'a'.repeat(64))}/visitors.parquet`;
+  await store.put(half, Buffer.from('half'));
+  await exportRows(store, () => rows(50), { exportedAt: NEXT, run: 'run-2' });
+  expect(await store.size(half)).toBeNull();
+});
+
+test('a foreign manifest beside the copies of what was replaced takes none of them along', async () => {
+  await exportRows(store, () => rows(50), { exportedAt: FIRST });
+  await exportRows(store, () => rows(60), { exportedAt: NEXT, run: 'run-2' });
+  const foreign = Buffer.from(JSON.stringify({ supersededAt: '2020-01-01T00:00:00.000Z' }));
+  await store.put('superseded/projectId=p1/manifest.json', foreign);
+  await removeExpired(store, Date.parse(NEXT), 'p1');
+  expect(await readdir(inRoot(supersededFolder(RANGE)))).toHaveLength(1);
+});
+
+test('what a pass of weeks replaced is kept for thirty days from then on', async () => {
+  await exportRows(store, () => rows(50), { exportedAt: FIRST });
+  const checkpoint = await readPass(store, () => rows(60), { run: 'slow' });
+  const slow = { range: RANGE, run: 'slow', pass: 1, checkpoint, drift: null, exportedAt: NEXT };
+  const weeksLater = Date.parse('2026-02-05T00:00:00Z');
+  await publishPass(
+    store,
+    slow,
+    () => {},
+    () => weeksLater,
+  );
+  expect(await removeExpired(store, weeksLater + 29 * 86_400_000, 'p1')).toEqual([]);
+  expect(await removeExpired(store, weeksLater + 31 * 86_400_000, 'p1')).toHaveLength(1);
+});
+
+test('an attempt that wakes within its last writes when the same run’s second look was published changes nothing', async () => {
+  const first = { range: RANGE, run: 'run-1', pass: 1, drift: null, exportedAt: FIRST };
+  const checkpoint = await readPass(store, () => rows(60), { run: 'run-1' });
+  const stalling = new Proxy(store, {
+    get(target, name) {
+      if (name !== 'put') return (target[name as keyof SnapshotStore] as () => unknown).bind?.(target);
+      return async (key: string, source: Uint8Array) => {
+        if (key === publicationKey(RANGE)) {
+          const pass = 2;
+          const second = await readPass(store, () => [...rows(60), ...rows(1, 900)], { run: 'run-1', pass });
+          await publishPass(store, { ...first, pass, checkpoint: second, exportedAt: '2026-01-02T15:00:00.000Z' });
+        }
+        await target.put(key, source);
+      };
+    },
+  });
+  await expect(publishPass(stalling, { ...first, checkpoint })).rejects.toBeInstanceOf(StagingSpoiledError);
+  expect(await manifest()).toMatchObject({ rows: 61, exportedAt: '2026-01-02T15:00:00.000Z' });
+});
+
+test.runIf(process.platform !== 'win32')('a link to a file that a glob would read is told like a file', async () => {
+  await exportRows(store, () => rows(5), { exportedAt: FIRST });
+  await symlink(inRoot(parquetKey(RANGE)), join(root, 'visitors', 'linked.parquet'));
+  const strays: string[] = [];
+  for await (const key of findStray(store)) strays.push(key);
+  expect(strays).toEqual(['visitors/linked.parquet']);
+});
