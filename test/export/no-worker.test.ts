@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { visitorExportProgressQuery } from '../../src/contract.js';
-import { ensureExportSchedule, removeExportSchedule } from '../../src/starter/export-schedule.js';
+import { ensureExportSchedule, listExportSchedules, removeExportSchedule } from '../../src/starter/export-schedule.js';
 import { countExportPollers, scheduledProjects } from '../../src/worker/export-schedules.js';
 import { watchConsistentDays } from '../../src/worker/consistent-days.js';
 import { createLogger } from '../../src/worker/logging.js';
@@ -57,4 +57,15 @@ test('a project with a Schedule has an age though it never had a consistent day,
   expect(told[0]).toEqual([projectId, expect.any(Number)]);
   await removeExportSchedule(client, projectId);
   await until(async () => !(await schedules()).has(projectId));
+});
+
+test('a Schedule whose id is not percent-encoded costs the other projects no figures', async () => {
+  const { client, nativeConnection, namespace, taskQueue } = setUp.server;
+  const scheduleId = `visitor-export/100%-${taskQueue}`;
+  const action = { type: 'startWorkflow', workflowType: 'visitorExport', taskQueue, args: [{}] } as const;
+  const schedule = await client.schedule.create({ scheduleId, spec: {}, state: { paused: true }, action });
+  const name = `100%-${taskQueue}`;
+  await until(async () => (await scheduledProjects(nativeConnection, namespace, taskQueue)).has(name));
+  expect((await listExportSchedules(client)).map(({ projectId }) => projectId)).toContain(name);
+  await schedule.delete();
 });
