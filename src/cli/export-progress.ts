@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { VisitorExportProgress } from '../contract.js';
 import type { VisitorExportHandle } from '../starter.js';
 import { tell } from './session.js';
@@ -21,7 +22,8 @@ export async function showProgress(handle: VisitorExportHandle, signal: AbortSig
         else tell(line);
       }
       last = line;
-      await pause(stop.signal);
+      // It takes its listener off again: a long export makes thousands of pauses.
+      await delay(LOOK_MS, undefined, { signal: stop.signal }).catch(() => {});
     }
   })();
   return () => {
@@ -29,16 +31,6 @@ export async function showProgress(handle: VisitorExportHandle, signal: AbortSig
     void looking;
     if (isTerminal && last !== '') process.stderr.write('\r\u001B[K');
   };
-}
-
-function pause(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, LOOK_MS);
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }
 
 /** One line for a person. */

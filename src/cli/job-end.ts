@@ -3,6 +3,7 @@ import type { JobHandle } from '../starter.js';
 import { EXIT } from './exit-codes.js';
 import { print, printJson, tell } from './session.js';
 import { fields, readableTime } from './text.js';
+import { tellWhatHolds } from './wait-news.js';
 
 const OUTCOME_EXIT: Record<Outcome, number> = {
   completed: EXIT.ok,
@@ -22,10 +23,10 @@ const FAILURE_EXIT: Record<string, number> = {
   JobTerminatedError: EXIT.canceled,
 };
 
-/** Waits for a job's end, prints it and sets the exit code that belongs to it. */
+/** Waits for a job's end, tells meanwhile what holds it, prints it and sets the exit code that belongs to it. */
 export async function waitAndPrint(job: JobHandle, signal: AbortSignal, isJson: boolean): Promise<void> {
   try {
-    const result = await job.result({ signal });
+    const result = await resultWithNews(job, signal);
     if (isJson) printJson(result);
     else print(describeResult(job.workflowId, result));
     const code = (OUTCOME_EXIT as Partial<Record<string, number>>)[result.outcome];
@@ -38,6 +39,17 @@ export async function waitAndPrint(job: JobHandle, signal: AbortSignal, isJson: 
     if (isJson) printJson({ workflowId: job.workflowId, error: name.replace(/Error$/, ''), message });
     tell(`agent-jobs: the job failed: ${message}`);
     process.exitCode = code;
+  }
+}
+
+async function resultWithNews(job: JobHandle, signal: AbortSignal): Promise<AgentJobResult> {
+  const ended = new AbortController();
+  const news = tellWhatHolds(job, AbortSignal.any([signal, ended.signal]));
+  try {
+    return await job.result({ signal });
+  } finally {
+    ended.abort();
+    await news;
   }
 }
 

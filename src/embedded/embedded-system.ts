@@ -49,6 +49,11 @@ export class EmbeddedSystem {
     this.taskQueue = readClientConfig({ AGENT_JOBS_TASK_QUEUE: options.env['AGENT_JOBS_TASK_QUEUE'] }).taskQueue;
   }
 
+  /** Whether anything runs that has to be stopped. */
+  get isUp(): boolean {
+    return this.#stops.length > 0;
+  }
+
   get server(): DevServer {
     return this.#server;
   }
@@ -60,6 +65,11 @@ export class EmbeddedSystem {
   /** Where the file lies that remembers the demo job. */
   get demoFile(): string {
     return this.#folder.file('demo-job.json');
+  }
+
+  /** Where the Temporal server logs. */
+  get serverLog(): string {
+    return this.#folder.file('temporal.log');
   }
 
   /** Where the worker puts its snapshots. */
@@ -102,7 +112,7 @@ export class EmbeddedSystem {
     this.#server = await startDevServer({
       program,
       databaseFile: this.#folder.file('temporal.db'),
-      logFile: this.#folder.file('temporal.log'),
+      logFile: this.serverLog,
       ui: true,
       preferredPort: TEMPORAL_PORT,
       preferredUiPort: WEB_UI_PORT,

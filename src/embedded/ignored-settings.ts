@@ -2,7 +2,7 @@ import type { Environment } from '../config.js';
 
 const KEYS = /^(ADMIN_API_KEY|ADMIN_API_KEY_FILE|PROJECT_KEYS_FILE)$/;
 const TEMPORAL = /^TEMPORAL_(?!CLI_PATH$)/;
-const SANDBOX_REPLACES = /^(UPSTREAM_.*|SNAPSHOTS_URL|EXPORT_REQUESTS_PER_HOUR)$/;
+const SANDBOX_REPLACES = /^(UPSTREAM_.*|SNAPSHOTS_URL|EXPORT_REQUESTS_PER_HOUR|CONFIRM_WRITES_BEFORE)$/;
 /** Set by us for the worker, or of no use beside the embedded server. */
 const WORKER = /^(WORKER_ROLES|HEALTH_ADDRESS|METRICS_ADDRESS|LOG_FORMAT)$/;
 

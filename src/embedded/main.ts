@@ -1,7 +1,14 @@
 /** `npm start`: Temporal, a worker and a sandbox upstream on this machine alone, and one job to watch. */
 import { constants } from 'node:os';
 import { parseArgs } from 'node:util';
-import { ConfigError, hasTemporalProfile, processEnvironment as env, readUpstreamConfig } from '../config.js';
+import { checkUpstream } from '../cli/upstream-check.js';
+import {
+  ConfigError,
+  hasTemporalProfile,
+  processEnvironment as env,
+  readUpstreamConfig,
+  upstreamWarnings,
+} from '../config.js';
 import { followDemoJob, startDemoJob } from './demo-job.js';
 import { EmbeddedSystem } from './embedded-system.js';
 import { foreignTemporalSettings, ignoredSettings } from './ignored-settings.js';
@@ -20,14 +27,19 @@ async function main(): Promise<void> {
   const { values } = parseArgs({ options: { real: { type: 'boolean' }, help: { type: 'boolean' } } });
   if (values.help) return report.line(USAGE);
   const isReal = values.real ?? false;
-  if (isReal)
-    report.entry('REAL JOBS', 'every job of this server is a real one, made with your key at the real upstream');
-  if (isReal) report.entry('Upstream', readUpstreamConfig(env).baseUrl);
+  // Without the two dashes between npm takes the option as its own.
+  if (!isReal && env['npm_config_real']) throw new Error('npm kept --real to itself: two more dashes go before it');
+  if (isReal) introduceUpstream();
   const ignored = ignoredSettings(env, isReal);
   if (ignored.length > 0)
     report.entry('Ignored', `${ignored.join(', ')} (set here, but npm start uses servers of its own)`);
   const launcher = findLauncher(env);
-  const onServerEnd = (how: string) => void fail(new Error(`Temporal's dev server ended by itself (${how})`));
+  const onServerEnd = (how: string) =>
+    void fail(
+      new Error(
+        `Temporal's dev server ended by itself (${how}). Start again, and the jobs go on; its log: ${system.serverLog}`,
+      ),
+    );
   const system = new EmbeddedSystem({ env, report, isReal, launcher, signal: ending.signal, onServerEnd });
   const end = endOnce(system, isReal);
   const fail = (error: unknown) => end(1, describe(error));
@@ -37,10 +49,24 @@ async function main(): Promise<void> {
   try {
     await system.start();
     const workflowId = isReal ? undefined : await runDemo(system);
+    if (isReal) await checkRealUpstream();
     tellWhatNext(system, workflowId);
   } catch (error) {
     if (!ending.signal.aborted) await fail(error);
   }
+}
+
+function introduceUpstream(): void {
+  report.entry('REAL JOBS', 'every job of this server is a real one, made with your key at the real upstream');
+  const upstream = readUpstreamConfig(env);
+  report.entry('Upstream', upstream.baseUrl);
+  for (const warning of upstreamWarnings(upstream)) report.entry('Warning', warning);
+}
+
+/** Tells at once what would only show in the first job; it is no reason to end, for a key or an upstream may come later. */
+async function checkRealUpstream(): Promise<void> {
+  const { text, isWrong } = await checkUpstream();
+  if (isWrong) report.entry('Warning', `${text}; mend that before the first job`);
 }
 
 /** npm and the terminal both pass on one Ctrl-C. */
@@ -61,7 +87,7 @@ function endOnce(
     since = performance.now();
     ending.abort();
     if (why !== undefined) report.error(why);
-    report.line(isReal ? 'Stopping … (a write in flight is finished first)' : 'Stopping …');
+    if (system.isUp) report.line(isReal ? 'Stopping … (a write in flight is finished first)' : 'Stopping …');
     // Whatever hangs on its way out is killed by its guard once this process has ended.
     await system.stop().catch((error: unknown) => report.error(describe(error)));
     process.exit(code);

@@ -41,7 +41,7 @@ function attention({ data, spec }: JobRun): string[] {
     unknown.kind === 'create'
       ? `look in project ${plainMarkdown(spec.projectId)} upstream for a job with this prompt, created about then`
       : `look at job ${plainMarkdown(data.jobId ?? '')} upstream for this message`;
-  const choices = unknown.kind === 'create' ? '`adopt` (with its --job-id)' : '`delivered`';
+  const choices = unknown.kind === 'create' ? '`adopt` (with its `--job-id`)' : '`delivered`';
   return [
     '',
     `**Needs attention** since ${unknown.since}: nobody knows whether ${what} arrived (${plainMarkdown(unknown.reason)}).`,

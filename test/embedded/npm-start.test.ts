@@ -285,10 +285,44 @@ test('starts in pairs, half a second apart, each run a job of their own', { time
   }
 });
 
+test(
+  'with --real a refused key and a key in clear text are told before the first job',
+  { timeout: 300_000 },
+  async () => {
+    const upstream = await startSandbox({ apiKey: 'key-of-the-real-one' });
+    try {
+      const refused = new Start({ UPSTREAM_BASE_URL: upstream.url, ADMIN_API_KEY: 'another-key' }, ['--real']);
+      await refused.says(/^Warning .*upstream answered 401 .*check the key \(ADMIN_API_KEY/m);
+      await refused.says(/stays up/);
+      expect(refused.output).not.toContain('another-key');
+      const open = new Start({ UPSTREAM_BASE_URL: 'http://upstream.invalid', ADMIN_API_KEY: 'another-key' }, [
+        '--real',
+      ]);
+      await open.says(/^Warning +UPSTREAM_BASE_URL is http: /m);
+      await open.says(/^Warning +http:\/\/upstream\.invalid: .*mend that before the first job$/m);
+    } finally {
+      await upstream.close();
+    }
+  },
+);
+
+test(
+  '--real without the dashes that npm needs starts no demo, and the answer says so',
+  { timeout: 300_000 },
+  async () => {
+    const start = new Start({ npm_config_real: 'true' });
+    await start.says(/npm kept --real to itself/);
+    expect(start.output).toContain('npm start [-- --real]');
+    expect(await start.ended()).toBe(2);
+    expect(existsSync(join(home, '.local', 'state'))).toBe(false);
+  },
+);
+
 test('with --real and nothing set, all that is missing is told and nothing started', { timeout: 300_000 }, async () => {
   const start = new Start({}, ['--real']);
   await start.says(/ADMIN_API_KEY/);
   expect(start.output).toContain('UPSTREAM_BASE_URL');
   expect(await start.ended()).toBe(1);
+  expect(start.output).not.toContain('Stopping');
   expect(existsSync(join(home, '.local', 'state'))).toBe(false);
 });

@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { tellWhatHolds } from '../../src/cli/wait-news.js';
+import { AgentJobs, type JobHandle } from '../../src/starter.js';
+import { QUICK, startJobServer, type JobServer } from '../starter/job-server.js';
+import { envOf, runCli } from './run-cli.js';
+
+const MOST_MS = 240_000;
+
+let server: JobServer;
+beforeAll(async () => {
+  server = await startJobServer();
+}, MOST_MS);
+afterAll(() => server.close());
+
+/** What a person who waits for the job is told first. */
+async function firstNews(job: JobHandle): Promise<string> {
+  const enough = new AbortController();
+  const said: string[] = [];
+  await tellWhatHolds(job, enough.signal, (line) => {
+    said.push(line);
+    enough.abort();
+  });
+  return said.join('\n');
+}
+
+test(
+  'whoever waits for a job that needs a person is told so, and which command shows more',
+  async () => {
+    const prompt = `prompt ${randomUUID()}`;
+    await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
+    const job = await server.jobs.start({ key: randomUUID(), projectId: server.projectId, prompt, ...QUICK });
+    expect(await firstNews(job)).toMatch(
+      /^agent-jobs: still waiting: the job waits for a person; "npx agent-jobs attention" shows what can be done \(.+\)$/,
+    );
+    await job.resolveUnknown({ action: 'abandon' });
+  },
+  MOST_MS,
+);
+
+test(
+  'whoever waits for a job that no worker serves is told the task queue',
+  async () => {
+    const taskQueue = `nobody-${randomUUID()}`;
+    const jobs = new AgentJobs({ client: server.client, taskQueue });
+    const job = await jobs.start({ key: randomUUID(), projectId: server.projectId, prompt: 'hello' });
+    expect(await firstNews(job)).toContain(`no worker polls the task queue "${taskQueue}"`);
+    await server.client.workflow.getHandle(job.workflowId).terminate();
+  },
+  MOST_MS,
+);
+
+test(
+  'the command wait tells what holds its job',
+  async () => {
+    const prompt = `prompt ${randomUUID()}`;
+    await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
+    const options = ['--project', server.projectId, '--decide-within', '30s', '--wait'];
+    const { code, stderr } = await runCli(['start', ...options, prompt], { env: envOf(server) });
+    expect(stderr).toContain('agent-jobs: still waiting: the job waits for a person');
+    expect(code).toBe(8);
+  },
+  MOST_MS,
+);
