@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { TemporalCallError } from './errors.js';
-import { isOutage, temporalCall } from './temporal-call.js';
+import { isOutage, surroundingLimits, temporalCall } from './temporal-call.js';
 
 /** A wait of hours should outlive a restart of the server. */
 const OUTAGE_PAUSE_MS = 2_000;
@@ -26,6 +26,7 @@ export async function longWait<T>(
       return await temporalCall(client, { signal, timeoutMs: Infinity }, () => client.withDeadline(roundEnd, call));
     } catch (error) {
       signal?.throwIfAborted();
+      if (surroundingLimits(client).leftMs === 0) throw error;
       if (Date.now() - begunAt >= takenAfterMs) takenAt = Date.now();
       const isInDoubt = error instanceof TemporalCallError && Date.now() - takenAt < DOUBT_MS;
       if (!isOutage(error) && !isInDoubt) throw error;

@@ -4,6 +4,7 @@ import {
   ServiceError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
   type Client,
+  type Connection,
 } from '@temporalio/client';
 import { NamespaceNotFoundError } from '@temporalio/common';
 import { InvalidInputError } from '../job-input.js';
@@ -47,11 +48,14 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** Runs calls to Temporal that end with the signal's reason once it is aborted, or after a time, and whose errors say what to do. */
 export async function temporalCall<T>(
   client: Client,
-  { signal, timeoutMs = CALL_MS }: CallOptions,
+  { signal: given, timeoutMs: most = CALL_MS }: CallOptions,
   call: () => Promise<T>,
 ): Promise<T> {
+  if (!(most > 0)) throw new InvalidInputError('timeoutMs', 'must be a number of milliseconds above 0');
+  const { leftMs, abortSignal } = surroundingLimits(client);
+  const signal = given && abortSignal ? AbortSignal.any([given, abortSignal]) : (given ?? abortSignal);
+  const timeoutMs = Math.min(most, leftMs);
   signal?.throwIfAborted();
-  if (!(timeoutMs > 0)) throw new InvalidInputError('timeoutMs', 'must be a number of milliseconds above 0');
   const tooSlow = new TemporalUnavailableError(
     `Temporal${addressOf(client)} did not answer within ${timeoutMs / 1_000} seconds: check that the server runs and that TEMPORAL_ADDRESS names it`,
   );
@@ -69,6 +73,13 @@ export async function temporalCall<T>(
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** What the caller has set around the call with its client's own `withDeadline` and `withAbortSignal`, which ours would replace. */
+export function surroundingLimits({ connection }: Client): { leftMs: number; abortSignal: AbortSignal | undefined } {
+  const own = connection as Partial<Pick<Connection, 'callContextStorage'>> | undefined;
+  const { deadline = Infinity, abortSignal } = own?.callContextStorage?.getStore() ?? {};
+  return { leftMs: Math.max(0, Number(deadline) - Date.now()), abortSignal };
 }
 
 /**

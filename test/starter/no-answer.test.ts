@@ -90,6 +90,15 @@ describe.each(['nothing listens', 'the server is silent'])('where %s', (what) =>
     expect(error.message).toContain('127.0.0.1:');
   });
 
+  test.each<[string, (call: () => Promise<unknown>) => Promise<unknown>]>([
+    ['withDeadline', (call) => jobs.client.withDeadline(Date.now() + 1_000, call)],
+    ['withAbortSignal', (call) => jobs.client.withAbortSignal(AbortSignal.timeout(1_000), call)],
+  ])('what a caller sets around calls by %s holds', { timeout: MINUTE }, async (_, within) => {
+    const calls = [() => jobs.handle('w').pollNow({ timeoutMs: Infinity }), () => jobs.handle('w').result()];
+    // Without these limits the second would never end.
+    for (const call of calls) expect(await errorOf(within(call))).not.toMatchObject({ message: 'was answered' });
+  });
+
   test.each<['followUp' | 'sendFollowUp']>([['followUp'], ['sendFollowUp']])(
     '%s says that nobody knows whether it was queued, and blames Temporal',
     { timeout: MINUTE },
