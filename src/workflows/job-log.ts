@@ -28,7 +28,7 @@ export function logWrite(run: JobRun, write: WriteProgress, result: WriteResult,
       return log.info('A write waits and is sent again', {
         ...ids,
         reason: result.reason,
-        notBefore: new Date(write.notBefore).toISOString(),
+        ...(write.notBefore > 0 && { notBefore: new Date(write.notBefore).toISOString() }),
       });
   }
 }
