@@ -21,12 +21,12 @@ export class Turn {
   /** Whether the run ends, or goes on in a new one: nobody begins anything any more. */
   readonly isOver = (): boolean => this.#run.ending() !== null || this.#mustContinueAsNew();
 
-  /** Waits until something is true, or a time has passed. */
-  async until(isTrue: () => boolean, forMs = Infinity, summary?: string): Promise<void> {
-    if (forMs <= 0 || isTrue()) return;
+  /** Waits until something is true, or a time has passed: then it is false. */
+  async until(isTrue: () => boolean, forMs = Infinity, summary?: string): Promise<boolean> {
+    if (forMs <= 0 || isTrue()) return isTrue();
     this.#dashboard.refresh();
-    if (forMs === Infinity) return condition(isTrue);
-    await condition(isTrue, Math.ceil(forMs), summary === undefined ? {} : { summary });
+    if (forMs === Infinity) return condition(isTrue).then(() => true);
+    return condition(isTrue, Math.ceil(forMs), summary === undefined ? {} : { summary });
   }
 
   /** Does something that takes time. */

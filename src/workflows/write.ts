@@ -281,8 +281,9 @@ async function hasTurn({ spec, data }: JobRun, turn: Turn, write: WriteProgress,
 async function decision(run: JobRun, turn: Turn): Promise<void> {
   const { data } = run;
   const leftMs = (data.decideBy ?? Infinity) - Date.now();
-  await turn.until(() => data.unknown === null || turn.isOver(), leftMs, 'A person decides');
-  if (!data.unknown || !data.write || data.decideBy === null || Date.now() < data.decideBy) return;
+  // The timer is the judge: a second look at the clock could differ when the run is replayed.
+  const isDecided = await turn.until(() => data.unknown === null || turn.isOver(), leftMs, 'A person decides');
+  if (isDecided || !data.unknown || !data.write) return;
   if (data.unknown.kind === 'followUp') run.resolveUnknown({ action: 'abandon' });
   else failAsUnknown(run, data.write, `${data.unknown.reason}; nobody decided in time`);
 }
