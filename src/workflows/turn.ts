@@ -21,12 +21,14 @@ export class Turn {
   /** Whether the run ends, or goes on in a new one: nobody begins anything any more. */
   readonly isOver = (): boolean => this.#run.ending() !== null || this.#mustContinueAsNew();
 
-  /** Waits until something is true, or a time has passed: then it is false. */
-  async until(isTrue: () => boolean, forMs = Infinity, summary?: string): Promise<boolean> {
+  /** Waits until something is true, or a time has passed: then it answers false. */
+  async until(isTrue: () => boolean, forMs = Infinity, summary?: string): Promise<boolean | void> {
     if (forMs <= 0 || isTrue()) return isTrue();
     this.#dashboard.refresh();
-    if (forMs === Infinity) return condition(isTrue).then(() => true);
-    return condition(isTrue, Math.ceil(forMs), summary === undefined ? {} : { summary });
+    // One more promise in between would change the order of commands that histories have recorded.
+    if (forMs === Infinity) return condition(isTrue);
+    const isInTime = await condition(isTrue, Math.ceil(forMs), summary === undefined ? {} : { summary });
+    return isInTime;
   }
 
   /** Does something that takes time. */

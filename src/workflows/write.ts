@@ -33,8 +33,8 @@ const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45
 const BEFORE_READS = { priorityKey: 1 } as const;
 /** A new attempt only ever follows a worker that died, or a fence that could not be raised. */
 const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
-/** Temporal shows at most 200 bytes of a summary. */
-const SUMMARY_TEXT_BYTES = 150;
+/** Temporal shows at most so much of a summary. */
+const SUMMARY_BYTES = 200;
 /** Policy `retry`. */
 const MOST_SENDS = 5;
 
@@ -221,7 +221,7 @@ function failAsUnknown(run: JobRun, write: WriteProgress, reason: string): void 
 
 /** A durable timer, which ends early where the write's time is over. */
 async function waitToSend(run: JobRun, turn: Turn, write: WriteProgress): Promise<void> {
-  const summary = `Send again: ${plainMarkdown(run.data.trouble ?? 'not taken', SUMMARY_TEXT_BYTES)}`;
+  const summary = plainMarkdown(`Send again: ${run.data.trouble ?? 'not taken'}`, SUMMARY_BYTES);
   const endsAt = expiresAt(run, write);
   await turn.until(turn.isOver, Math.min(write.notBefore, endsAt) - Date.now(), summary);
   // A worker may wake long after either time.
@@ -282,8 +282,8 @@ async function decision(run: JobRun, turn: Turn): Promise<void> {
   const { data } = run;
   const leftMs = (data.decideBy ?? Infinity) - Date.now();
   // The timer is the judge: a second look at the clock could differ when the run is replayed.
-  const isDecided = await turn.until(() => data.unknown === null || turn.isOver(), leftMs, 'A person decides');
-  if (isDecided || !data.unknown || !data.write) return;
+  const isInTime = await turn.until(() => data.unknown === null || turn.isOver(), leftMs, 'A person decides');
+  if (isInTime !== false || !data.unknown || !data.write) return;
   if (data.unknown.kind === 'followUp') run.resolveUnknown({ action: 'abandon' });
   else failAsUnknown(run, data.write, `${data.unknown.reason}; nobody decided in time`);
 }
