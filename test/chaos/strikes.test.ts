@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -113,6 +114,8 @@ async function strike({ moment, action }: Row): Promise<{ state: JobState; isStr
   const own = join(folder, name);
   await mkdir(own);
   const taskQueue = `${server.taskQueue}-${name}`;
+  // A worker that ends before its first write, on a machine too busy to start it, leaves the strike to the next.
+  const isLeftAlone = () => existsSync(join(own, 'strikes.log'));
   const fleet = new WorkerFleet({
     workers: 1,
     folder: own,
@@ -125,7 +128,7 @@ async function strike({ moment, action }: Row): Promise<{ state: JobState; isStr
       ADMIN_API_KEY: SANDBOX_API_KEY,
       LOG_LEVEL: 'error',
     },
-    sabotage: (turn) => (turn === 0 ? { moment, action, nth: 1 } : { moment: 'none', action: 'kill', nth: 1 }),
+    sabotage: () => (isLeftAlone() ? { moment: 'none', action: 'kill', nth: 1 } : { moment, action, nth: 1 }),
   });
   fleets.push(fleet);
   const jobs = new AgentJobs({ client: server.client, taskQueue });
