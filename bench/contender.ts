@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { startOwned, type OwnedProcess } from '../src/embedded/child-process.js';
+import { startOwned, type OwnedProcess } from '../src/local/child-process.js';
 import type { BenchTemporal } from './temporal.js';
 import type { BenchUpstream } from './upstream.js';
 

@@ -1,6 +1,6 @@
 /** Runs a number of jobs at once and tells what they cost. */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { OwnedProcess } from '../src/embedded/child-process.js';
+import type { OwnedProcess } from '../src/local/child-process.js';
 import type { Bench, Contender, Polling, RunningJob } from './contender.js';
 import { mean, quantile, type Figures } from './figures.js';
 import { cpuMs, ownCpuMs, watchMemory } from './processes.js';

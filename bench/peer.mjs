@@ -16,9 +16,9 @@ import { pipeline } from 'node:stream/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
-import { startOwned } from '../dist/embedded/child-process.js';
-import { findDevServer } from '../dist/embedded/dev-server-program.js';
-import { startDevServer } from '../dist/embedded/dev-server.js';
+import { startOwned } from '../dist/local/child-process.js';
+import { findDevServer } from '../dist/local/dev-server-program.js';
+import { startDevServer } from '../dist/local/dev-server.js';
 import { readRows } from '../dist/snapshots/read-rows.js';
 import { AgentJobs } from '../dist/starter.js';
 

@@ -1,5 +1,5 @@
 /** One repetition of the scenarios that are repeated: each contender in turn, on the same server. */
-import type { OwnedProcess } from '../src/embedded/child-process.js';
+import type { OwnedProcess } from '../src/local/child-process.js';
 import { baseline } from './baseline.js';
 import type { Bench, Contender } from './contender.js';
 import { runJobs, type JobsWork } from './jobs-run.js';

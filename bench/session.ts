@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { OwnedProcess } from '../src/embedded/child-process.js';
+import type { OwnedProcess } from '../src/local/child-process.js';
 import type { Bench, Contender } from './contender.js';
 import { drain } from './scenarios/drain.js';
 import { runJobs } from './jobs-run.js';

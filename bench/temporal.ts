@@ -1,10 +1,10 @@
 /** The Temporal server of a run: the dev server by default, or one that runs already. */
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
-import { findDevServer } from '../src/embedded/dev-server-program.js';
-import { startDevServer } from '../src/embedded/dev-server.js';
-import { freePort } from '../src/embedded/free-ports.js';
-import { ensureSearchAttributes } from '../src/search-attributes.js';
+import { findDevServer } from '../src/local/dev-server-program.js';
+import { startDevServer } from '../src/local/dev-server.js';
+import { freePort } from '../src/local/free-ports.js';
+import { ensureSearchAttributes } from '../src/temporal/search-attributes.js';
 
 export interface BenchTemporal {
   address: string;

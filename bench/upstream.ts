@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { startOwned } from '../src/embedded/child-process.js';
-import { freePort } from '../src/embedded/free-ports.js';
+import { startOwned } from '../src/local/child-process.js';
+import { freePort } from '../src/local/free-ports.js';
 import { SANDBOX_API_KEY, SandboxControl, type SandboxCounts } from '../src/testing.js';
 
 const PROGRAM = fileURLToPath(new URL('../dist/sandbox/main.js', import.meta.url));

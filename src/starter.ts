@@ -8,30 +8,36 @@ import {
   type AttachJobInput,
   type VisitorExportRange,
 } from './contract.js';
-import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from './start-options.js';
-import { connectClient, type ConnectSettings } from './starter/connection.js';
-import { JobHandle } from './starter/job-handle.js';
-import { listAttention, listJobs, type AttentionItem, type JobFilter, type JobSummary } from './starter/job-list.js';
-import { ensureExportSchedule, type ExportScheduleSettings } from './starter/export-schedule.js';
-import { startJob } from './starter/start-job.js';
-import { listStuck, type StuckJob } from './starter/stuck-jobs.js';
-import { START_MS, temporalCall, type CallOptions } from './starter/temporal-call.js';
-import { startVisitorExport, type VisitorExportHandle } from './starter/visitor-export.js';
+import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from './agent-job/start-options.js';
+import { connectClient, type ConnectSettings } from './client/connection.js';
+import { JobHandle } from './client/agent-job/handle.js';
+import {
+  listAttention,
+  listJobs,
+  type AttentionItem,
+  type JobFilter,
+  type JobSummary,
+} from './client/agent-job/list.js';
+import { ensureExportSchedule, type ExportScheduleSettings } from './client/visitor-export/schedule.js';
+import { startJob } from './client/agent-job/start.js';
+import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
+import { START_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
+import { startVisitorExport, type VisitorExportHandle } from './client/visitor-export/handle.js';
 
 export * from './contract.js';
-export { inputHash } from './input-hash.js';
-export { InvalidInputError } from './job-input.js';
-export { ensureSearchAttributes, SearchAttributesRefusedError } from './search-attributes.js';
-export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
-export * from './starter/errors.js';
-export * from './starter/export-schedule.js';
-export type { FollowUpOptions } from './starter/follow-up.js';
-export { JobHandle, type WaitOptions } from './starter/job-handle.js';
-export type { AttentionItem, JobFilter, JobSummary } from './starter/job-list.js';
-export type { StuckJob } from './starter/stuck-jobs.js';
-export type { CallOptions } from './starter/temporal-call.js';
-export type { VisitorExportHandle } from './starter/visitor-export.js';
-export type { ConnectSettings } from './starter/connection.js';
+export { inputHash } from './agent-job/input-hash.js';
+export { InvalidInputError } from './agent-job/input.js';
+export { ensureSearchAttributes, SearchAttributesRefusedError } from './temporal/search-attributes.js';
+export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './agent-job/start-options.js';
+export * from './client/errors.js';
+export * from './client/visitor-export/schedule.js';
+export type { FollowUpOptions } from './client/agent-job/follow-up.js';
+export { JobHandle, type WaitOptions } from './client/agent-job/handle.js';
+export type { AttentionItem, JobFilter, JobSummary } from './client/agent-job/list.js';
+export type { StuckJob } from './client/agent-job/stuck-jobs.js';
+export type { CallOptions } from './client/temporal-call.js';
+export type { VisitorExportHandle } from './client/visitor-export/handle.js';
+export type { ConnectSettings } from './client/connection.js';
 
 /** A job to start; the same key and input again answer with the same job. */
 export type StartRequest = AgentJobInput & { key: string };

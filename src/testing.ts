@@ -1,7 +1,7 @@
 /** For test suites of the services that use agent-jobs: a stand-in upstream with scripts, faults and books. */
 export { SANDBOX_API_KEY, type ApiKey } from './sandbox/api-keys.js';
-export type { OperationCount, RequestRecord } from './sandbox/books.js';
-export { CHAOS_KINDS, type Chaos } from './sandbox/chaos.js';
+export type { OperationCount, RequestRecord } from './sandbox/request-log.js';
+export { CHAOS_KINDS, type Chaos } from './sandbox/random-faults.js';
 export type { ClockSource } from './sandbox/clock.js';
 export type { ConnectionCount } from './sandbox/connections.js';
 export type { Paging, SandboxCounts } from './sandbox/control-commands.js';

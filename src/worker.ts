@@ -1,9 +1,9 @@
 /** The production worker, `npm run worker`: everything that it needs comes from the environment. */
 import { Runtime } from '@temporalio/worker';
 import { createActivities, KeyHealth } from './activities/index.js';
-import { ASKS_PER_SECOND } from './activities/lanes.js';
-import { LONGEST_STAY_MS } from './activities/watch-job.js';
-import { createExportActivities } from './activities/visitor-export.js';
+import { ASKS_PER_SECOND } from './activities/agent-job/circuit-breaker.js';
+import { LONGEST_STAY_MS } from './activities/agent-job/poll-job.js';
+import { createExportActivities } from './activities/visitor-export/visitor-export.js';
 import { ConfigError, readWorkerConfig, upstreamWarnings } from './config.js';
 import type { WorkerConfig } from './config.js';
 import { openStore } from './snapshots/open-store.js';

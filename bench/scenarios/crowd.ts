@@ -1,7 +1,7 @@
 /** Thousands of jobs open at once, mostly waiting: what they cost while nothing happens. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { availableParallelism } from 'node:os';
-import type { OwnedProcess } from '../../src/embedded/child-process.js';
+import type { OwnedProcess } from '../../src/local/child-process.js';
 import type { Bench, Contender, RunningJob } from '../contender.js';
 import type { Figures } from '../figures.js';
 import { cpuBetween, cpuUse } from '../jobs-run.js';

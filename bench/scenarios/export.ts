@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { OwnedProcess } from '../../src/embedded/child-process.js';
+import type { OwnedProcess } from '../../src/local/child-process.js';
 import type { Bench } from '../contender.js';
 import type { Figures } from '../figures.js';
 import { oursClient } from '../ours.js';

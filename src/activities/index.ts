@@ -4,7 +4,7 @@ export {
   type JobActivities,
   type JobActivitiesDependencies,
   type WriteResult,
-} from './agent-job.js';
-export { KeyHealth } from './key-health.js';
-export type { ReadJobInput, ReadJobResult } from './read-job.js';
-export type { Reading, WatchJobInput, WatchJobResult } from './watch-job.js';
+} from './agent-job/agent-job.js';
+export { KeyHealth } from './agent-job/key-health.js';
+export type { ReadJobInput, ReadJobResult } from './agent-job/read-job.js';
+export type { Reading, WatchJobInput, WatchJobResult } from './agent-job/poll-job.js';

@@ -31,8 +31,8 @@ async function readCost(
   { jobs, signal }: Session,
   workflowId: string,
 ): Promise<{ input: CostInput; isComplete: boolean }> {
-  const { readRun } = await import('../starter/run-record.js');
-  const { temporalCall } = await import('../starter/temporal-call.js');
+  const { readRun } = await import('../client/agent-job/run-record.js');
+  const { temporalCall } = await import('../client/temporal-call.js');
   return temporalCall(jobs.client, { signal, timeoutMs: HISTORIES_MS }, async () => {
     const newest = await readRun(jobs.client, workflowId);
     const { runs, isComplete } = await readRuns(jobs.client, workflowId, newest.runId);
@@ -74,7 +74,7 @@ async function readPolls(
   { jobs, signal }: Pick<Session, 'jobs' | 'signal'>,
   workflowId: string,
 ): Promise<number | null> {
-  const { NoWorkerError } = await import('../starter/errors.js');
+  const { NoWorkerError } = await import('../client/errors.js');
   try {
     return (await jobs.handle(workflowId).state({ signal })).polls;
   } catch (error) {

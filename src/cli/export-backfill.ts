@@ -74,7 +74,7 @@ function showPlan(days: Day[], { json }: BackfillFlags): void {
 
 /** False where the day failed, which is told and does not stop the others. */
 async function backfillDay(session: Session, { project, json }: BackfillFlags, date: string): Promise<boolean> {
-  const { plusDays } = await import('../export-window.js');
+  const { plusDays } = await import('../visitor-export/date-range.js');
   const range = { projectId: project, dateFrom: date, dateTo: plusDays(date, 1) };
   try {
     const { snapshots, nextRequestAt } = await runExport(session, range, json !== true);

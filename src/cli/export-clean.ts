@@ -20,7 +20,7 @@ export function addExportClean(group: Command): void {
 
 async function clean(command: Command, flags: CleanFlags): Promise<void> {
   const { finishPublication } = await import('../snapshots/publish.js');
-  const { stagedWindows, sweepStaging } = await import('../snapshots/sweep.js');
+  const { stagedWindows, sweepStaging } = await import('../snapshots/cleanup.js');
   const { stagingFolder } = await import('../snapshots/layout.js');
   const { removeExpired } = await import('../snapshots/superseded.js');
   const store = await openSnapshots(flags);
@@ -50,7 +50,7 @@ async function clean(command: Command, flags: CleanFlags): Promise<void> {
 
 /** Whether the window's one writer runs; what lies in staging is then its own. */
 async function isBeingWritten({ jobs, signal }: Session, range: VisitorExportRange): Promise<boolean> {
-  const { temporalCall } = await import('../starter/temporal-call.js');
+  const { temporalCall } = await import('../client/temporal-call.js');
   const { visitorExportWorkflowId } = await import('../contract.js');
   const { WorkflowNotFoundError } = await import('@temporalio/client');
   const handle = jobs.client.workflow.getHandle(visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo));

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
-import { driftWords } from '../snapshots/drift-words.js';
+import { driftWords } from '../snapshots/inconsistency-text.js';
 import type { Day } from '../snapshots/days.js';
 import { EXIT } from './exit-codes.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { isDate, plusDays, type Window } from '../export-window.js';
+import { isDate, plusDays, type Window } from '../visitor-export/date-range.js';
 import { UsageError } from './usage-error.js';
 
 export interface RangeFlags {

@@ -48,7 +48,7 @@ async function followUp(
   flags: FollowUpFlags,
 ): Promise<void> {
   const prompt = await readPrompt(argument, flags.promptFile);
-  const { parseFollowUp } = await import('../job-input.js');
+  const { parseFollowUp } = await import('../agent-job/input.js');
   parseFollowUp({ prompt, id: flags.id }); // Wrong values are told before anything is connected.
   await withSession(command, async ({ jobs, signal }) => {
     const job = jobs.handle(workflowId);

@@ -13,7 +13,7 @@ import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
 import { addSetup } from './setup.js';
 import { addStart } from './start.js';
-import { addSteer } from './steer.js';
+import { addSteer } from './signals.js';
 
 /** Every group of commands; a file of its own that loads what it needs only when a command runs. */
 const COMMANDS = [

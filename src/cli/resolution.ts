@@ -19,7 +19,7 @@ interface ResolutionFields {
 
 /** Checks a decision; throws InvalidInputError. */
 export async function readResolution({ workflowId, ...decision }: ResolutionFields): Promise<Resolution> {
-  const { InvalidInputError, parseResolution } = await import('../job-input.js');
+  const { InvalidInputError, parseResolution } = await import('../agent-job/input.js');
   if (typeof workflowId !== 'string' || workflowId === '') throw new InvalidInputError('workflowId', 'is missing');
   const resolution = parseResolution(decision);
   return { ...resolution, workflowId };

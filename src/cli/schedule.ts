@@ -46,7 +46,7 @@ function addSet(group: Command): void {
     .option('--json', 'print the Schedule as JSON')
     .action(async (flags: SetFlags) => {
       const settings = toSettings(flags);
-      const { checkExportSchedule, describeExportSchedule } = await import('../starter/export-schedule.js');
+      const { checkExportSchedule, describeExportSchedule } = await import('../client/visitor-export/schedule.js');
       checkExportSchedule(settings);
       await withSession(command, async ({ jobs, signal }) => {
         const done = await jobs.ensureExportSchedule(settings, { signal });
@@ -101,7 +101,7 @@ function addList(group: Command): void {
     .action(({ json }: { json?: boolean }) =>
       withSession(command, async ({ jobs, signal }) => {
         const { listExportSchedules } = await import('../starter.js');
-        const { temporalCall } = await import('../starter/temporal-call.js');
+        const { temporalCall } = await import('../client/temporal-call.js');
         const schedules = await temporalCall(jobs.client, { signal, timeoutMs: LIST_MS }, () =>
           listExportSchedules(jobs.client),
         );
@@ -146,7 +146,7 @@ function addChange(
     .option('--note <text>', 'why, for whoever looks at the Schedule')
     .action(({ project, note }: { project: string; note?: string }) =>
       withSession(command, async ({ jobs, signal }) => {
-        const { temporalCall } = await import('../starter/temporal-call.js');
+        const { temporalCall } = await import('../client/temporal-call.js');
         const { visitorExportScheduleId } = await import('../contract.js');
         await temporalCall(jobs.client, { signal }, () => change(jobs.client, project, note));
         print(`${name}d ${visitorExportScheduleId(project)}`);

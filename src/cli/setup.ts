@@ -26,7 +26,7 @@ export function addSetup(program: Command): void {
 }
 
 async function showRetention(client: Client): Promise<void> {
-  const { temporalCall } = await import('../starter/temporal-call.js');
+  const { temporalCall } = await import('../client/temporal-call.js');
   const { namespace } = client.options;
   const { config } = await temporalCall(client, {}, () => client.workflowService.describeNamespace({ namespace }));
   const days = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0) / DAY_SECONDS;
@@ -38,7 +38,7 @@ async function showRetention(client: Client): Promise<void> {
 }
 
 async function registerSearchAttributes(client: Client): Promise<boolean> {
-  const { ensureSearchAttributes, SearchAttributesRefusedError } = await import('../search-attributes.js');
+  const { ensureSearchAttributes, SearchAttributesRefusedError } = await import('../temporal/search-attributes.js');
   try {
     // The client's connection type leaves the operator service out; every real Connection has it.
     const connection = client.connection as unknown as Parameters<typeof ensureSearchAttributes>[0];

@@ -35,7 +35,7 @@ async function start(command: Command, argument: string | undefined, flags: Star
     throw new UsageError('give a prompt or --job-id, not both: a job id watches a job that exists already');
   }
   const prompt = flags.jobId === undefined ? await readPrompt(argument, flags.promptFile) : undefined;
-  const { agentJobStartOptions } = await import('../start-options.js');
+  const { agentJobStartOptions } = await import('../agent-job/start-options.js');
   const key = flags.key ?? (prompt === undefined ? undefined : randomUUID());
   const input = toInput(flags, prompt);
   agentJobStartOptions(input, { key }); // Wrong values are told before anything is connected.

@@ -1,6 +1,6 @@
 /** What a report tells, worked out from daily snapshots. Unique visitors of several days can't be added up, so figures are averages of days. */
 import type { SnapshotManifest, VisitorTotals } from '../contract.js';
-import { plusDays } from '../export-window.js';
+import { plusDays } from '../visitor-export/date-range.js';
 import { daysOf, isOneDay, mayHaveBegun, type Day } from '../snapshots/days.js';
 
 /** Shown in charts and sparklines. */

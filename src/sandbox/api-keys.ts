@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import type { Answer } from './answer.js';
-import { errorAnswer } from './answer.js';
+import type { Answer } from './response.js';
+import { errorAnswer } from './response.js';
 import type { Operation } from './route.js';
 
 /** The key that a sandbox accepts unless told otherwise; worth nothing anywhere else. */

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { resetConnection } from './fault-strike.js';
+import { resetConnection } from './fault-injection.js';
 import type { Faults } from './faults.js';
 
 export interface ConnectionCount {

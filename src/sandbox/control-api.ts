@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import * as z from 'zod';
-import { jsonAnswer } from './answer.js';
-import type { Answer } from './answer.js';
+import { jsonAnswer } from './response.js';
+import type { Answer } from './response.js';
 import type { ControlCommands } from './control-commands.js';
 import type { SendCommand } from './control.js';
-import { sendAnswer } from './fault-strike.js';
+import { sendAnswer } from './fault-injection.js';
 import { readBody } from './request-body.js';
 
 /** Runs commands in this process, with the same checks and the same copies as over HTTP. */

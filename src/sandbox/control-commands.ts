@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import type { ApiKey, ApiKeys } from './api-keys.js';
 import { apiKeySchema } from './api-keys.js';
-import type { Books, OperationCount, RequestRecord } from './books.js';
-import type { Chaos } from './chaos.js';
-import { chaosRules, chaosSchema } from './chaos.js';
+import type { Books, OperationCount, RequestRecord } from './request-log.js';
+import type { Chaos } from './random-faults.js';
+import { chaosRules, chaosSchema } from './random-faults.js';
 import type { SandboxClock } from './clock.js';
 import type { ConnectionCount, Connections } from './connections.js';
 import { parseFaultRule } from './fault-rule.js';

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Answer } from './answer.js';
-import { errorAnswer } from './answer.js';
-import type { Books, OpenRequest } from './books.js';
+import type { Answer } from './response.js';
+import { errorAnswer } from './response.js';
+import type { Books, OpenRequest } from './request-log.js';
 import type { Connections } from './connections.js';
-import { resetConnection, sendAnswer, strike } from './fault-strike.js';
+import { resetConnection, sendAnswer, strike } from './fault-injection.js';
 import type { Fault, FaultFacts, Faults } from './faults.js';
 import { isWholeAnswer } from './fault-rule.js';
 import type { Operations } from './operations.js';

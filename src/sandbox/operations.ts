@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import type { Answer } from './answer.js';
-import { errorAnswer, jsonAnswer } from './answer.js';
+import type { Answer } from './response.js';
+import { errorAnswer, jsonAnswer } from './response.js';
 import type { ApiKeys } from './api-keys.js';
 import type { SandboxClock } from './clock.js';
 import type { Jobs } from './jobs.js';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { Answer } from './answer.js';
-import { errorAnswer } from './answer.js';
+import type { Answer } from './response.js';
+import { errorAnswer } from './response.js';
 import type { SandboxClock } from './clock.js';
 import type { RowEdits, RowView } from './visitor-rows.js';
 import { rowAt, rowCount, rowsJson, totalsJson, windowSeed } from './visitor-rows.js';

@@ -1,6 +1,6 @@
 /** What snapshots there are. */
 import { encodeId, type SnapshotManifest, type VisitorExportRange } from '../contract.js';
-import { isDate } from '../export-window.js';
+import { isDate } from '../visitor-export/date-range.js';
 import { SNAPSHOTS_FOLDER, projectFolder } from './layout.js';
 import { isOf, parseManifest } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';

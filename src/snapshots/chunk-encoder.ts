@@ -1,7 +1,7 @@
 import { ByteWriter } from 'hyparquet-writer';
 import type { VisitorRow } from './content-digest.js';
 import { writeParquet } from './parquet.js';
-import type { KeptRows } from './pass.js';
+import type { KeptRows } from './scan.js';
 import type { PathHash } from './path-set.js';
 import { RowBatch } from './row-batch.js';
 

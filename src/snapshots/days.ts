@@ -1,8 +1,8 @@
 /** Days of a calendar, and whether their snapshots can be believed. */
 import type { SnapshotManifest } from '../contract.js';
-import { plusDays } from '../export-window.js';
+import { plusDays } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from './snapshot-store.js';
-import { isWhole } from './wholeness.js';
+import { isWhole } from './integrity.js';
 
 /** `missing` has no snapshot; `damaged` has not the files that its manifest names; `inconsistent` can't be believed; `provisional` may not have been over; `final` is neither. */
 export type DayState = 'final' | 'missing' | 'damaged' | 'inconsistent' | 'provisional';

@@ -1,5 +1,5 @@
 import type { SnapshotManifest, SnapshotReceipt, VisitorExportRange, VisitorTotals } from '../contract.js';
-import { isDate } from '../export-window.js';
+import { isDate } from '../visitor-export/date-range.js';
 import { sha256Hex } from './content-digest.js';
 import { manifestKey, snapshotFolder } from './layout.js';
 import { SnapshotStoreError, type SnapshotStore } from './snapshot-store.js';

@@ -1,6 +1,6 @@
 /** Whether a pass can be believed for what it says, beyond what it saw move: rows held against totals, and against what was there before. */
 import type { Drift, SnapshotManifest, VisitorTotals } from '../contract.js';
-import { SECOND_LOOK_MS, type Doubt } from '../pass-checkpoint.js';
+import { SECOND_LOOK_MS, type Doubt } from '../visitor-export/scan-checkpoint.js';
 
 /** What a snapshot is held against. */
 export interface Surroundings {

@@ -4,8 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import type { Drift, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
-import { isProvisional } from '../export-window.js';
-import type { Doubt, PassCheckpoint } from '../pass-checkpoint.js';
+import { isProvisional } from '../visitor-export/date-range.js';
+import type { Doubt, PassCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import { PARQUET_NAME, chunkKey, manifestKey, parquetKey, publicationKey } from './layout.js';
 import { neighboursOf } from './catalog.js';
 import { encodeManifest, isAsWritten, parseManifest, readManifest, receiptOf, snapshotId } from './manifest.js';
@@ -14,8 +14,8 @@ import { doubtsOf, hasLostMost } from './plausibility.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { StagingSpoiledError, stagedParquet, type StagedPass } from './staging.js';
 import { keepSuperseded } from './superseded.js';
-import { sweepStaging } from './sweep.js';
-import { isWhole } from './wholeness.js';
+import { sweepStaging } from './cleanup.js';
+import { isWhole } from './integrity.js';
 
 /** A finished pass, ready to be published. */
 export interface FinishedPass extends StagedPass {

@@ -1,6 +1,6 @@
 /** Rows on their way into a snapshot: one object a chunk, in the store, so that any worker can go on. */
 import type { VisitorExportRange } from '../contract.js';
-import type { PassCheckpoint } from '../pass-checkpoint.js';
+import type { PassCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import { chunkHashes, chunkParquet, type ChunkEncoder } from './chunk-encoder.js';
 import { sha256Hex } from './content-digest.js';
 import { chunkKey } from './layout.js';

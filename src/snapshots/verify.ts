@@ -1,7 +1,7 @@
 /** Whether a snapshot's files are what its manifest says. */
 import type { SnapshotManifest } from '../contract.js';
-import { isProvisional } from '../export-window.js';
-import { isSameTotals } from '../pass-checkpoint.js';
+import { isProvisional } from '../visitor-export/date-range.js';
+import { isSameTotals } from '../visitor-export/scan-checkpoint.js';
 import type { FoundSnapshot } from './catalog.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex } from './content-digest.js';
 import { isAsWritten, parseManifest, snapshotId } from './manifest.js';

@@ -1,6 +1,6 @@
 /** The one place where what happened on the wire becomes what the caller must decide. */
 import type { JobRecord } from '../contract.js';
-import { refusalText } from './answer-text.js';
+import { refusalText } from './response-text.js';
 import {
   NotSentError,
   NotTakenError,

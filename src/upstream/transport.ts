@@ -4,10 +4,10 @@
  */
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { AnswerReader } from './answer-reader.js';
+import { AnswerReader } from './response-reader.js';
 import { Connection, type ProxySettings } from './connection.js';
 import { notBegun, type Ending, type Phase, type Trouble } from './exchange.js';
-import { pacedBody } from './paced-body.js';
+import { pacedBody } from './deferred-last-byte.js';
 
 /** A GET, or with a body a POST of JSON. */
 export interface UpstreamRequest {

@@ -1,8 +1,8 @@
-import type { Metrics } from '../metrics.js';
+import type { Metrics } from '../activities/metrics.js';
 import { findSnapshots, readFoundManifest, type FoundSnapshot } from '../snapshots/catalog.js';
 import { isAsWritten } from '../snapshots/manifest.js';
 import { daysOf, isOneDay, isStillDue, mayHaveBegun } from '../snapshots/days.js';
-import { plusDays } from '../export-window.js';
+import { plusDays } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import type { Logger } from './logging.js';
 

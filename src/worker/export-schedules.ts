@@ -1,7 +1,7 @@
 /** What Temporal knows of the nightly exports: their Schedules, and whether a worker is there to do them. */
 import type { NativeConnection } from '@temporalio/worker';
 import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../contract.js';
-import type { Metrics } from '../metrics.js';
+import type { Metrics } from '../activities/metrics.js';
 import type { Logger } from './logging.js';
 
 const CALL_LIMIT_MS = 10_000;

@@ -1,7 +1,7 @@
 import type { MetricMeter } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW } from '../contract.js';
-import { JOB_ENDS, JOBS_ENDED_METRIC } from '../job-ends.js';
-import { WRITE_OUTCOMES, type Metrics } from '../metrics.js';
+import { JOB_ENDS, JOBS_ENDED_METRIC } from '../agent-job/outcomes.js';
+import { WRITE_OUTCOMES, type Metrics } from '../activities/metrics.js';
 import { ANSWER_CLASSES } from '../upstream/outcome.js';
 
 const SETTLE_SECONDS = 'agent_jobs_write_settle_seconds';

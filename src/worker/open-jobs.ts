@@ -2,7 +2,7 @@
 import { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { AGENT_JOB_WORKFLOW, jobStateQuery, SEARCH_ATTRIBUTE, type Phase } from '../contract.js';
-import type { Metrics } from '../metrics.js';
+import type { Metrics } from '../activities/metrics.js';
 import type { Logger } from './logging.js';
 import { countWorkflows, isUnknownAttribute } from './visibility.js';
 

@@ -1,4 +1,4 @@
-import type { Metrics } from '../metrics.js';
+import type { Metrics } from '../activities/metrics.js';
 import type { Upstream } from '../upstream/upstream.js';
 
 /** The same upstream; what each call took is recorded, whatever it ended in. */

@@ -3,7 +3,7 @@ import { Worker } from '@temporalio/worker';
 import type { NativeConnection, WorkerOptions } from '@temporalio/worker';
 import type { WorkerConfig, WorkerRole } from '../config.js';
 import { exportTaskQueue } from '../contract.js';
-import { loadWorkflowBundle } from './workflow-bundle.js';
+import { loadWorkflowBundle } from '../temporal/workflow-bundle.js';
 
 /** Makes the activities of each role; asked for those that this process serves. */
 export type Activities = Record<WorkerRole, () => object>;

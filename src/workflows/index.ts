@@ -1,3 +1,3 @@
 /** The registered workflow types: exactly the names exported here. */
-export { agentJob } from './agent-job.js';
-export { visitorExport } from './visitor-export.js';
+export { agentJob } from './agent-job/agent-job.js';
+export { visitorExport } from './visitor-export/visitor-export.js';

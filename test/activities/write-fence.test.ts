@@ -4,8 +4,8 @@ import os from 'node:os';
 import type { Client } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { createJobActivities, type WriteResult } from '../../src/activities/agent-job.js';
-import { noMetrics } from '../../src/metrics.js';
+import { createJobActivities, type WriteResult } from '../../src/activities/agent-job/agent-job.js';
+import { noMetrics } from '../../src/activities/metrics.js';
 import { clientOf, http, RawUpstream, rejectionOf } from '../upstream/raw-upstream.js';
 
 const SCHEDULED_AT = Date.UTC(2026, 0, 1);

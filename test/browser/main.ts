@@ -9,12 +9,12 @@ import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { createActivities } from '../../src/activities/index.js';
 import { followUpSignal } from '../../src/contract.js';
-import { findDevServer } from '../../src/embedded/dev-server-program.js';
-import { startDevServer } from '../../src/embedded/dev-server.js';
-import { noMetrics } from '../../src/metrics.js';
-import { agentJobStartOptions } from '../../src/start-options.js';
+import { findDevServer } from '../../src/local/dev-server-program.js';
+import { startDevServer } from '../../src/local/dev-server.js';
+import { noMetrics } from '../../src/activities/metrics.js';
+import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { RejectedError } from '../../src/upstream/errors.js';
-import { workflowBundlePath } from '../../src/worker/workflow-bundle.js';
+import { workflowBundlePath } from '../../src/temporal/workflow-bundle.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 import { openPage, type Page } from './chromium.js';
 

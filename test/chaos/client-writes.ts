@@ -3,7 +3,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { writeOutcomeOf, type WriteOutcome } from '../../src/activities/write-outcome.js';
+import { writeOutcomeOf, type WriteOutcome } from '../../src/activities/agent-job/write-outcome.js';
 import { SANDBOX_API_KEY, type FaultRule } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import type { Upstream } from '../../src/upstream/upstream.js';

@@ -121,7 +121,7 @@ export async function readFailedTasks(
 async function replay(events: JsonEvent[], workflowId: string): Promise<string> {
   // The worker's native part is loaded for a violation only.
   const { Worker } = await import('@temporalio/worker');
-  const { loadWorkflowBundle } = await import('../../src/worker/workflow-bundle.js');
+  const { loadWorkflowBundle } = await import('../../src/temporal/workflow-bundle.js');
   try {
     await Worker.runReplayHistory(loadWorkflowBundle(), { events }, workflowId);
     return 'replays';

@@ -16,7 +16,7 @@ export interface Mutant {
 export const MUTANTS: Mutant[] = [
   {
     name: 'no fence',
-    file: 'src/activities/write-fence.ts',
+    file: 'src/activities/agent-job/write-fence.ts',
     find: '    await markSent(context);\n',
     replace: '    void [markSent, context];\n',
     test: 'test/chaos/strikes.test.ts',
@@ -24,7 +24,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'no fence, seen by the audit of the books',
-    file: 'src/activities/write-fence.ts',
+    file: 'src/activities/agent-job/write-fence.ts',
     find: '    await markSent(context);\n',
     replace: '    void [markSent, context];\n',
     test: 'test/chaos/short.test.ts',
@@ -32,7 +32,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'fence after the send',
-    file: 'src/activities/agent-job.ts',
+    file: 'src/activities/agent-job/agent-job.ts',
     find: '    const { id, job } = await send(createFence());\n',
     replace:
       '    const fence = createFence();\n    const { id, job } = await send(async () => () => true);\n    await fence();\n',
@@ -41,7 +41,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'fence before the connection',
-    file: 'src/activities/agent-job.ts',
+    file: 'src/activities/agent-job/agent-job.ts',
     find: '    const { id, job } = await send(createFence());\n',
     replace: '    const inTime = await createFence()();\n    const { id, job } = await send(async () => inTime);\n',
     test: 'test/activities/write-fence.test.ts',
@@ -49,7 +49,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'the last byte sent before the fence is up',
-    file: 'src/upstream/paced-body.ts',
+    file: 'src/upstream/deferred-last-byte.ts',
     find: '  const mayFinish = await beforeLastByte();\n',
     replace: '  void beforeLastByte();\n  const mayFinish = () => true;\n',
     test: 'test/upstream/write-outcomes.test.ts',
@@ -57,7 +57,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a mark that nobody reads',
-    file: 'src/activities/write-fence.ts',
+    file: 'src/activities/agent-job/write-fence.ts',
     find: '  if (mayBeMarked(activityInfo().heartbeatDetails)) {',
     replace: '  if (mayBeMarked(activityInfo().heartbeatDetails) && confirmedIn) {',
     test: 'test/chaos/strikes.test.ts',
@@ -65,7 +65,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a zombie that does not look at the time',
-    file: 'src/activities/write-fence.ts',
+    file: 'src/activities/agent-job/write-fence.ts',
     find: 'return () => elapsed() < LATEST_SEND_MS;',
     replace: 'return () => elapsed() >= 0 || LATEST_SEND_MS > 0;',
     test: 'test/chaos/strikes.test.ts',
@@ -73,7 +73,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a zombie that asks the monotonic clock alone',
-    file: 'src/activities/write-fence.ts',
+    file: 'src/activities/agent-job/write-fence.ts',
     find: 'return [performance.now(), uptime() * 1_000, Date.now()];',
     replace: 'return [performance.now(), uptime() * 0, Date.now() * 0];',
     test: 'test/chaos/strikes.test.ts',
@@ -81,7 +81,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a repeat whose time is counted anew',
-    file: 'src/activities/write-fence.ts',
+    file: 'src/activities/agent-job/write-fence.ts',
     find: 'const elapsed = (sinceFirstMark ??= startStopwatch());',
     replace: 'const elapsed = (sinceFirstMark = sinceFirstMark ? startStopwatch() : startStopwatch());',
     test: 'test/activities/write-fence.test.ts',
@@ -137,7 +137,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a mark whose answer was lost is not taken back',
-    file: 'src/activities/agent-job.ts',
+    file: 'src/activities/agent-job/agent-job.ts',
     find: '      takeMarkBack();\n',
     replace: '      void takeMarkBack;\n',
     test: 'test/chaos/strikes.test.ts',
@@ -145,7 +145,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a lane that opens for all after ten successes',
-    file: 'src/activities/lanes.ts',
+    file: 'src/activities/agent-job/circuit-breaker.ts',
     find: 'lane.width += 1;',
     replace: 'lane.width *= 2;',
     test: 'test/unit/lanes.test.ts',
@@ -153,7 +153,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a write that waits and is sent as if it were its turn',
-    file: 'src/workflows/write.ts',
+    file: 'src/workflows/agent-job/writes.ts',
     find: 'else if (needsTurn(write))',
     replace: 'else if (needsTurn(write) && run.isInFlight)',
     test: 'test/workflows/waiting-writes.test.ts',
@@ -161,7 +161,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a refused key taken for a refused job',
-    file: 'src/activities/write-outcome.ts',
+    file: 'src/activities/agent-job/write-outcome.ts',
     find: "return { kind: 'unauthorized', reason: error.reason };",
     replace: "return { kind: 'rejected', status: 401, error: error.reason };",
     test: 'test/workflows/keys.test.ts',
@@ -169,7 +169,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a refused export that puts off the try of a key',
-    file: 'src/activities/key-health.ts',
+    file: 'src/activities/agent-job/key-health.ts',
     find: "const isHearsay = operation === 'visitors';",
     replace: 'const isHearsay = false;',
     test: 'test/unit/key-health.test.ts',
@@ -177,7 +177,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a time to look that forgets the wait in the queue',
-    file: 'src/workflows/job-run.ts',
+    file: 'src/workflows/agent-job/job-run.ts',
     find: 'isoTime(Math.max(lookAfter, soonest))',
     replace: 'isoTime(lookAfter || soonest)',
     test: 'test/workflows/look-after.test.ts',
@@ -185,7 +185,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'an update answered early',
-    file: 'src/workflows/messages.ts',
+    file: 'src/workflows/agent-job/handlers.ts',
     find: "const isAnswered = () => run.followUps.stateOf(id) !== 'queued' ||",
     replace: 'const isAnswered = () => true ||',
     test: 'test/workflows/follow-ups.test.ts',
@@ -193,7 +193,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'drained after the last check',
-    file: 'src/workflows/agent-job.ts',
+    file: 'src/workflows/agent-job/agent-job.ts',
     find: '    const ending = run.ending();\n',
     replace: '    const ending = run.ending();\n    await condition(() => false, 1);\n',
     test: 'test/workflows/finish-line.test.ts',
@@ -201,7 +201,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'settle ignored',
-    file: 'src/workflows/job-run.ts',
+    file: 'src/workflows/agent-job/job-run.ts',
     find: 'data.settledAt = this.#now() + this.spec.settleMs;',
     replace: 'data.settledAt = 0;',
     test: 'test/workflows/follow-ups.test.ts',
@@ -209,7 +209,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'used ids not carried to the next run',
-    file: 'src/workflows/follow-ups.ts',
+    file: 'src/workflows/agent-job/follow-up-queue.ts',
     find: '    this.#givenIds = new Set(givenIds);\n',
     replace: '    this.#givenIds = new Set(givenIds.slice(0, 0));\n',
     test: 'test/workflows/follow-ups.test.ts',
@@ -217,47 +217,47 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'key compare dropped',
-    file: 'src/starter/start-job.ts',
+    file: 'src/client/agent-job/start.ts',
     find: 'const isSame = (await readInputHash(client, run)) === wanted;',
     replace: "const isSame = (await readInputHash(client, run)) === wanted || wanted !== '';",
-    test: 'test/starter/start.test.ts',
+    test: 'test/client/start.test.ts',
     title: 'with another input is a conflict',
   },
   {
     name: 'used ids forgotten when attaching anew',
-    file: 'src/starter/re-attach.ts',
+    file: 'src/client/agent-job/re-attach.ts',
     find: '{ projectId, jobId, usedFollowUpIds, ...options },',
     replace: '{ projectId, jobId, usedFollowUpIds: usedFollowUpIds.slice(0, 0), ...options },',
-    test: 'test/starter/follow-up.test.ts',
+    test: 'test/client/follow-up.test.ts',
     title: 'attaches a run to it that knows the used ids',
   },
   {
     name: 'a follow-up’s late start that makes a run of its own',
-    file: 'src/starter/re-attach.ts',
+    file: 'src/client/agent-job/re-attach.ts',
     find: 'earlierRunIds: earlier.all,',
     replace: 'earlierRunIds: earlier.all.slice(0, 0),',
-    test: 'test/starter/late-starts.test.ts',
+    test: 'test/client/late-starts.test.ts',
     title: 'is answered with the newest run where its start arrives all the same',
   },
   {
     name: 'a key’s late start that makes a run of its own',
-    file: 'src/starter/start-job.ts',
+    file: 'src/client/agent-job/start.ts',
     find: 'earlierRunIds: earlier.all,',
     replace: 'earlierRunIds: earlier.all.slice(0, 0),',
-    test: 'test/starter/late-starts.test.ts',
+    test: 'test/client/late-starts.test.ts',
     title: 'is answered with the newest run where it arrives all the same',
   },
   {
     name: 'a caller that stood still and goes on',
-    file: 'src/starter/start-after.ts',
+    file: 'src/client/agent-job/start-after.ts',
     find: 'const leftMs = START_WITHIN_MS - basis.elapsedMs();',
     replace: 'const leftMs = START_WITHIN_MS;',
-    test: 'test/starter/late-starts.test.ts',
+    test: 'test/client/late-starts.test.ts',
     title: 'makes no run that has forgotten the ids of two others',
   },
   {
     name: 'an id taken twice',
-    file: 'src/workflows/follow-ups.ts',
+    file: 'src/workflows/agent-job/follow-up-queue.ts',
     find: 'return this.#entries.has(id) || this.#givenIds.has(id);',
     replace: "return this.#givenIds.has(id) && id !== '';",
     test: 'test/workflows/follow-ups.test.ts',
@@ -265,7 +265,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a write that a reset handed over is sent without asking',
-    file: 'src/activities/write-fence.ts',
+    file: 'src/activities/agent-job/write-fence.ts',
     find: 'isFromAnotherRun(asked) || (asked',
     replace: '(asked',
     test: 'test/workflows/reset.test.ts',
@@ -273,7 +273,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a person’s word of before a reset taken for the present one',
-    file: 'src/activities/write-fence.ts',
+    file: 'src/activities/agent-job/write-fence.ts',
     find: 'confirmedRun !== activityInfo().workflowExecution?.runId',
     replace: 'confirmedRun === undefined',
     test: 'test/workflows/reset.test.ts',
@@ -281,7 +281,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a write that a restore may have forgotten sent unasked',
-    file: 'src/activities/write-fence.ts',
+    file: 'src/activities/agent-job/write-fence.ts',
     find: 'return confirmWritesBefore !== undefined && !(askedAt',
     replace: "return confirmWritesBefore === '' && !(askedAt",
     test: 'test/workflows/restored.test.ts',
@@ -289,7 +289,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a person’s word of before a restore still believed',
-    file: 'src/activities/write-fence.ts',
+    file: 'src/activities/agent-job/write-fence.ts',
     find: 'confirmedTime !== asked.confirmWritesBefore',
     replace: 'confirmedTime === undefined',
     test: 'test/workflows/restored.test.ts',
@@ -297,7 +297,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a run that Temporal started again writes without asking',
-    file: 'src/workflows/write.ts',
+    file: 'src/workflows/agent-job/writes.ts',
     find: ' || isResetRun() || repeatedRun;',
     replace: ' || isResetRun();',
     test: 'test/workflows/repeated-run.test.ts',
@@ -305,7 +305,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a repeated run that forgets it when it continues as new',
-    file: 'src/workflows/agent-job.ts',
+    file: 'src/workflows/agent-job/agent-job.ts',
     find: 'const known = isRepeated ? { ...data, isRepeated } : data;',
     replace: 'const known = { ...data, isRepeated };',
     test: 'test/workflows/continue-as-new.test.ts',
@@ -313,7 +313,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a strange result of a write that is believed',
-    file: 'src/workflows/write.ts',
+    file: 'src/workflows/agent-job/writes.ts',
     find: 'return readWriteResult(result) ?? {',
     replace: 'return readWriteResult(result) ?? (result as SendResult | null) ?? {',
     test: 'test/workflows/strange-results.test.ts',
@@ -321,7 +321,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a strange result of a poll that is believed',
-    file: 'src/workflows/watch.ts',
+    file: 'src/workflows/agent-job/polling.ts',
     find: 'return readWatchResult(result) ?? failedRead(',
     replace: 'return readWatchResult(result) ?? (result as WatchJobResult | null) ?? failedRead(',
     test: 'test/workflows/strange-results.test.ts',
@@ -329,7 +329,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a follow-up in doubt that is held up for ever',
-    file: 'src/workflows/job-run.ts',
+    file: 'src/workflows/agent-job/job-run.ts',
     find: ' && this.data.write?.isHeldUp !== true;',
     replace: ';',
     test: 'test/workflows/policy-retry.test.ts',
@@ -337,7 +337,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a person’s retry that the deadline overtakes',
-    file: 'src/workflows/job-run.ts',
+    file: 'src/workflows/agent-job/job-run.ts',
     find: 'return this.mayHaveArrived && this',
     replace: 'return (this.data.write?.unknownSends ?? 0) > 0 && this',
     test: 'test/model/rehearsed.test.ts',
@@ -345,7 +345,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a create that its worker sends long after the deadline',
-    file: 'src/workflows/write.ts',
+    file: 'src/workflows/agent-job/writes.ts',
     find: 'Date.now() > endsAt || (Date.now() === endsAt && write.notBefore > endsAt)',
     replace: 'Date.now() >= endsAt && write.notBefore > Date.now()',
     test: 'test/workflows/late-worker.test.ts',
@@ -353,7 +353,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a create in doubt that is held up for ever',
-    file: 'src/workflows/write.ts',
+    file: 'src/workflows/agent-job/writes.ts',
     find: 'if (unknownSends > 0 && isHeldUp !== true) return Infinity;',
     replace: 'if (unknownSends > 0 || isHeldUp === undefined) return Infinity;',
     test: 'test/workflows/policy-retry.test.ts',
@@ -361,7 +361,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a refusal after a person’s retry that counts as proof of no job',
-    file: 'src/workflows/write.ts',
+    file: 'src/workflows/agent-job/writes.ts',
     find: '  if (run.mayHaveArrived) {\n',
     replace: '  if (write.unknownSends > 0) {\n',
     test: 'test/workflows/unknown.test.ts',
@@ -369,7 +369,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a typed id that is believed',
-    file: 'src/workflows/adopt.ts',
+    file: 'src/workflows/agent-job/adopt.ts',
     find: "    if (problem && (problem.isFinal || !isForced(resolution))) throw new InvalidInputError('jobId', problem.text);\n",
     replace: "    if (isForced(resolution) && !problem) throw new InvalidInputError('jobId', '');\n",
     test: 'test/workflows/adopt.test.ts',
@@ -377,7 +377,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'pages of an export that need not overlap',
-    file: 'src/snapshots/pass.ts',
+    file: 'src/snapshots/scan.ts',
     find: "    if (!isOverlap) this.#drifted('overlap', offset);\n",
     replace: '',
     test: 'test/snapshots/pass.test.ts',
@@ -402,7 +402,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a prompt that is HTML in the web UI',
-    file: 'src/markdown.ts',
+    file: 'src/temporal/markdown.ts',
     find: '}[<|~$]|',
     replace: '}[|~$]|',
     test: 'test/worker/web-ui.test.ts',
@@ -458,7 +458,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a damaged file called unchanged',
-    file: 'src/snapshots/wholeness.ts',
+    file: 'src/snapshots/integrity.ts',
     find: '(await sha256Of(store, key)) !== sha256',
     replace: '(await sha256Of(store, key)).length !== sha256.length',
     test: 'test/snapshots/belief.test.ts',
@@ -482,7 +482,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a prompt that the upstream repeats, in the open',
-    file: 'src/upstream/answer-text.ts',
+    file: 'src/upstream/response-text.ts',
     find: 'withoutEcho(plain, prompt)',
     replace: 'plain',
     test: 'test/upstream/echoed-prompt.test.ts',
@@ -490,7 +490,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a write in doubt that no line tells of',
-    file: 'src/workflows/write.ts',
+    file: 'src/workflows/agent-job/writes.ts',
     find: '      logWrite(run, write, result, trouble);\n',
     replace: '      void logWrite;\n',
     test: 'test/worker/log-lines.test.ts',

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Connection } from '@temporalio/client';
-import { startDevServer, type DevServer } from '../../src/embedded/dev-server.js';
-import { ensureSearchAttributes } from '../../src/search-attributes.js';
+import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
+import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 
 const run = promisify(execFile);
 

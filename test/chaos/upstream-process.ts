@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { startOwned, type OwnedProcess } from '../../src/embedded/child-process.js';
-import { freePort } from '../../src/embedded/free-ports.js';
+import { startOwned, type OwnedProcess } from '../../src/local/child-process.js';
+import { freePort } from '../../src/local/free-ports.js';
 import { SandboxControl, type FaultRule } from '../../src/testing.js';
 import { sandboxProgram } from './sabotage.js';
 

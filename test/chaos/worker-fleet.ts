@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { startOwned, type OwnedProcess } from '../../src/embedded/child-process.js';
+import { startOwned, type OwnedProcess } from '../../src/local/child-process.js';
 import { sabotageArguments, workerProgram, type Sabotage } from './sabotage.js';
 
 export interface FleetOptions {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { JobScript } from '../../src/sandbox/job-script.js';
-import { startJobServer, type JobServer } from '../starter/job-server.js';
+import { startJobServer, type JobServer } from '../client/job-server.js';
 import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly

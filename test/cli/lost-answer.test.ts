@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startScriptedServer, type ScriptedServer } from '../starter/scripted-server.js';
+import { startScriptedServer, type ScriptedServer } from '../client/scripted-server.js';
 import { envOf, jsonLines, runCli } from './run-cli.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly

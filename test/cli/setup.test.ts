@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
-import { ensureSearchAttributes } from '../../src/search-attributes.js';
+import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { runCli } from './run-cli.js';
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { tellWhatHolds } from '../../src/cli/wait-news.js';
 import { AgentJobs, type JobHandle } from '../../src/starter.js';
-import { QUICK, startJobServer, type JobServer } from '../starter/job-server.js';
+import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { envOf, runCli } from './run-cli.js';
 
 const MOST_MS = 240_000;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { parseExportInput } from '../../src/export-input.js';
-import { daysBefore, isDate, isTimeZone } from '../../src/export-window.js';
-import { Undecodable } from '../../src/job-input.js';
+import { parseExportInput } from '../../src/visitor-export/input.js';
+import { daysBefore, isDate, isTimeZone } from '../../src/visitor-export/date-range.js';
+import { Undecodable } from '../../src/agent-job/input.js';
 
 const window = { dateFrom: '2026-01-01', dateTo: '2026-01-03' };
 

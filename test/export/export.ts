@@ -6,7 +6,10 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from '@temporalio/worker';
 import { parquetReadObjects } from 'hyparquet';
-import { createExportActivities, type ExportActivitiesDependencies } from '../../src/activities/visitor-export.js';
+import {
+  createExportActivities,
+  type ExportActivitiesDependencies,
+} from '../../src/activities/visitor-export/visitor-export.js';
 import {
   exportTaskQueue,
   VISITOR_EXPORT_WORKFLOW,

@@ -1,10 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { visitorExportProgressQuery } from '../../src/contract.js';
-import { ensureExportSchedule, listExportSchedules, removeExportSchedule } from '../../src/starter/export-schedule.js';
+import {
+  ensureExportSchedule,
+  listExportSchedules,
+  removeExportSchedule,
+} from '../../src/client/visitor-export/schedule.js';
 import { countExportPollers, scheduledProjects } from '../../src/worker/export-schedules.js';
 import { watchConsistentDays } from '../../src/worker/consistent-days.js';
 import { createLogger } from '../../src/worker/logging.js';
-import { noMetrics, type Metrics } from '../../src/metrics.js';
+import { noMetrics, type Metrics } from '../../src/activities/metrics.js';
 import { connectDevServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
 import { rangeOf, setUpExport, startExport, until, type ExportSetUp } from './export.js';

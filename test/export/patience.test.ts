@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { createExportActivities } from '../../src/activities/visitor-export.js';
+import { createExportActivities } from '../../src/activities/visitor-export/visitor-export.js';
 import { exportTaskQueue } from '../../src/contract.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
 import { createTestWorker } from '../support/worker.js';

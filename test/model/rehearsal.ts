@@ -2,7 +2,7 @@
 import { vi } from 'vitest';
 import { createActivities, type WriteResult } from '../../src/activities/index.js';
 import type { AgentJobInput, AgentJobResult, JobState } from '../../src/contract.js';
-import { noMetrics } from '../../src/metrics.js';
+import { noMetrics } from '../../src/activities/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { expectEqual, fatesOf, logged } from './comparison.js';
 import { BrokenPromise, ContractModel } from './contract-model.js';

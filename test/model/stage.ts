@@ -6,9 +6,9 @@ import type { WorkflowHandle } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { bundleWorkflowCode } from '@temporalio/worker';
 import { createActivities, type ReadJobResult, type WriteResult } from '../../src/activities/index.js';
-import { workflowBundleOptions } from '../../src/build/workflow-bundle-options.js';
+import { workflowBundleOptions } from '../../src/temporal/workflow-bundle-options.js';
 import type { AgentJobInput } from '../../src/contract.js';
-import { noMetrics } from '../../src/metrics.js';
+import { noMetrics } from '../../src/activities/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
@@ -38,7 +38,7 @@ export async function setUpStage(): Promise<Stage> {
     taskQueue,
     activities: activitiesOf(() => stage, shutdown.signal),
     workflowBundle: await bundleWorkflowCode({
-      ...workflowBundleOptions(here('../../src/workflows/'), '.ts'),
+      ...workflowBundleOptions(here('../../src/'), '.ts'),
       workflowInterceptorModules: [here('early-continue-as-new.ts')],
     }),
   });

@@ -1,13 +1,19 @@
-import { readPages } from '../../src/activities/read-pages.js';
+import { readPages } from '../../src/activities/visitor-export/read-pages.js';
 import type { SnapshotReceipt, VisitorExportRange } from '../../src/contract.js';
-import { isProvisional } from '../../src/export-window.js';
-import { driftOf, NEW_PASS, SECOND_LOOK_MS, type Doubt, type PassCheckpoint } from '../../src/pass-checkpoint.js';
-import { notTakenWaitMs } from '../../src/poll-plan.js';
+import { isProvisional } from '../../src/visitor-export/date-range.js';
+import {
+  driftOf,
+  NEW_PASS,
+  SECOND_LOOK_MS,
+  type Doubt,
+  type PassCheckpoint,
+} from '../../src/visitor-export/scan-checkpoint.js';
+import { notTakenWaitMs } from '../../src/agent-job/poll-plan.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
-import { Pass } from '../../src/snapshots/pass.js';
+import { Pass } from '../../src/snapshots/scan.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import { finishPublication, publishPass } from '../../src/snapshots/publish.js';
-import { sweepStaging } from '../../src/snapshots/sweep.js';
+import { sweepStaging } from '../../src/snapshots/cleanup.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
 import type { Upstream } from '../../src/upstream/upstream.js';

@@ -1,10 +1,10 @@
 /** Nights of exports on simulated time, worked out from a seed: days of the upstream in any time zone, late data, moving rows, limits and deaths. */
 import { visitorExportWorkflowId, type VisitorExportRange } from '../../src/contract.js';
-import { daysBefore, plusDays } from '../../src/export-window.js';
+import { daysBefore, plusDays } from '../../src/visitor-export/date-range.js';
 import type { DriftEvent, VisitorSettings } from '../../src/sandbox/visitor-settings.js';
 import { parseZonedDate } from '../../src/sandbox/zoned-date.js';
 import { parquetKey, snapshotFolder } from '../../src/snapshots/layout.js';
-import { isWhole } from '../../src/snapshots/wholeness.js';
+import { isWhole } from '../../src/snapshots/integrity.js';
 import { readManifest } from '../../src/snapshots/manifest.js';
 import { readRows } from '../../src/snapshots/read-rows.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';

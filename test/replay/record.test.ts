@@ -8,7 +8,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { DevServer } from '../../src/embedded/dev-server.js';
+import type { DevServer } from '../../src/local/dev-server.js';
 import { setUpExport, rangeOf, startExport, withWorkers } from '../export/export.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';

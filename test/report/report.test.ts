@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { plusDays } from '../../src/export-window.js';
+import { plusDays } from '../../src/visitor-export/date-range.js';
 import { buildReport, writeReport } from '../../src/report/report.js';
 import { parquetKey, reportKey } from '../../src/snapshots/layout.js';
 import { openStore } from '../../src/snapshots/open-store.js';

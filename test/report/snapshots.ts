@@ -1,6 +1,6 @@
 import { ByteWriter } from 'hyparquet-writer';
 import type { Drift, SnapshotManifest, VisitorTotals } from '../../src/contract.js';
-import { plusDays } from '../../src/export-window.js';
+import { plusDays } from '../../src/visitor-export/date-range.js';
 import { ContentDigest, pathHash, sha256Hex, type VisitorRow } from '../../src/snapshots/content-digest.js';
 import { manifestKey, PARQUET_NAME, parquetKey } from '../../src/snapshots/layout.js';
 import { encodeManifest, snapshotId } from '../../src/snapshots/manifest.js';

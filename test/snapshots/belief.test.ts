@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest, SnapshotReceipt } from '../../src/contract.js';
-import { plusDays } from '../../src/export-window.js';
+import { plusDays } from '../../src/visitor-export/date-range.js';
 import { manifestKey, parquetKey, publicationKey, supersededFolder } from '../../src/snapshots/layout.js';
 import { encodeManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';

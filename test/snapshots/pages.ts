@@ -1,6 +1,6 @@
 import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
-import { NEW_PASS, type Doubt, type PassCheckpoint } from '../../src/pass-checkpoint.js';
-import { Pass, type KeptRows } from '../../src/snapshots/pass.js';
+import { NEW_PASS, type Doubt, type PassCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
+import { Pass, type KeptRows } from '../../src/snapshots/scan.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import { publishPass } from '../../src/snapshots/publish.js';

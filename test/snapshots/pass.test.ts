@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { driftOf, NEW_PASS, type PassCheckpoint } from '../../src/pass-checkpoint.js';
-import { Pass } from '../../src/snapshots/pass.js';
+import { driftOf, NEW_PASS, type PassCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
+import { Pass } from '../../src/snapshots/scan.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
 import { pageAt, row, RowList, rows, type Row } from './pages.js';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { NEW_PASS } from '../../src/pass-checkpoint.js';
+import { NEW_PASS } from '../../src/visitor-export/scan-checkpoint.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
-import { Pass } from '../../src/snapshots/pass.js';
+import { Pass } from '../../src/snapshots/scan.js';
 import { pathHash } from '../../src/snapshots/content-digest.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
-import { startDevServer, type DevServer, type DevServerOptions } from '../../src/embedded/dev-server.js';
+import { startDevServer, type DevServer, type DevServerOptions } from '../../src/local/dev-server.js';
 import { shared } from './shared.js';
 
 /** Connections to a Temporal server, and a task queue that no other test file uses. */

@@ -5,7 +5,7 @@ import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/
 import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker';
 import { createActivities, KeyHealth } from '../../src/activities/index.js';
 import type { AgentJobInput } from '../../src/contract.js';
-import { noMetrics, type Metrics } from '../../src/metrics.js';
+import { noMetrics, type Metrics } from '../../src/activities/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { createTestWorker } from './worker.js';

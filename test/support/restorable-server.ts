@@ -2,7 +2,7 @@ import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startDevServer, type DevServer } from '../../src/embedded/dev-server.js';
+import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
 import { shared } from './shared.js';
 
 /** SQLite's database is these files together. */

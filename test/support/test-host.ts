@@ -9,10 +9,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TestProject } from 'vitest/node';
-import { cacheFolder } from '../../src/embedded/cache-folder.js';
-import { findDevServer } from '../../src/embedded/dev-server-program.js';
-import { startDevServer, type DevServer } from '../../src/embedded/dev-server.js';
-import { cachedProgramPath, fetchPythonProgram } from '../../src/embedded/fetched-program.js';
+import { cacheFolder } from '../../src/local/cache-folder.js';
+import { findDevServer } from '../../src/local/dev-server-program.js';
+import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
+import { cachedProgramPath, fetchPythonProgram } from '../../src/local/fetched-program.js';
 import { existsSync } from 'node:fs';
 
 const TIME_SKIPPING_SERVER = {
@@ -91,9 +91,9 @@ async function findTimeSkippingProgram(): Promise<string> {
 
 async function bundleWorkflows(folder: string): Promise<{ path: string }> {
   const { bundleWorkflowCode } = await import('@temporalio/worker');
-  const { workflowBundleOptions } = await import('../../src/build/workflow-bundle-options.js');
-  const workflows = fileURLToPath(new URL('../../src/workflows/', import.meta.url));
-  const { code } = await bundleWorkflowCode(workflowBundleOptions(workflows, '.ts'));
+  const { workflowBundleOptions } = await import('../../src/temporal/workflow-bundle-options.js');
+  const source = fileURLToPath(new URL('../../src/', import.meta.url));
+  const { code } = await bundleWorkflowCode(workflowBundleOptions(source, '.ts'));
   const path = join(folder, 'workflow-bundle.js');
   await writeFile(path, code);
   return { path };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { cutToBytes, FollowUps, type CarriedFollowUps } from '../../src/workflows/follow-ups.js';
+import { cutToBytes, FollowUps, type CarriedFollowUps } from '../../src/workflows/agent-job/follow-up-queue.js';
 
 const empty = (): CarriedFollowUps => ({ list: [], queue: [], givenIds: [] });
 const add = (followUps: FollowUps, id: string, prompt = `do ${id}`) => {

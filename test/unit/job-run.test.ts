@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { parseJobInput } from '../../src/job-input.js';
-import { JobRun } from '../../src/workflows/job-run.js';
-import type { RunData } from '../../src/workflows/run-data.js';
+import { parseJobInput } from '../../src/agent-job/input.js';
+import { JobRun } from '../../src/workflows/agent-job/job-run.js';
+import type { RunData } from '../../src/workflows/agent-job/run-data.js';
 
 const MINUTE = 60_000;
 

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { KeyHealth } from '../../src/activities/key-health.js';
-import { noMetrics } from '../../src/metrics.js';
+import { KeyHealth } from '../../src/activities/agent-job/key-health.js';
+import { noMetrics } from '../../src/activities/metrics.js';
 import {
   ReadFailedError,
   RejectedError,

@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { notTakenWaitMs, plannedReads, readWaitMs, resendWaitMs, type PollPlan } from '../../src/poll-plan.js';
+import {
+  notTakenWaitMs,
+  plannedReads,
+  readWaitMs,
+  resendWaitMs,
+  type PollPlan,
+} from '../../src/agent-job/poll-plan.js';
 
 const HOUR = 3_600_000;
 const plans: fc.Arbitrary<PollPlan> = fc

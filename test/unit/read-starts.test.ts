@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ReadStarts } from '../../src/activities/read-starts.js';
+import { ReadStarts } from '../../src/activities/agent-job/poll-pacing.js';
 
 /** How many of these times fall into each second. */
 function perSecond(times: readonly number[]): number[] {

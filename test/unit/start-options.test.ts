@@ -6,8 +6,8 @@ import {
   visitorExportWorkflowId,
   type AgentJobInput,
 } from '../../src/contract.js';
-import type { InvalidInputError } from '../../src/job-input.js';
-import { agentJobStartOptions, type AgentJobPlace } from '../../src/start-options.js';
+import type { InvalidInputError } from '../../src/agent-job/input.js';
+import { agentJobStartOptions, type AgentJobPlace } from '../../src/agent-job/start-options.js';
 
 const JOB: AgentJobInput = { projectId: 'p', prompt: 'x' };
 const ROOM_FOR_KEY = 255 - agentJobWorkflowId('p', '').length;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { RunData, WriteProgress } from '../../src/workflows/run-data.js';
-import { readTroubleOf, waitingOf } from '../../src/workflows/waiting.js';
+import type { RunData, WriteProgress } from '../../src/workflows/agent-job/run-data.js';
+import { readTroubleOf, waitingOf } from '../../src/workflows/agent-job/waiting.js';
 
 const NOW = Date.parse('2026-01-01T12:00:00.000Z');
 const at = (seconds: number) => NOW + seconds * 1_000;

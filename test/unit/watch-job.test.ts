@@ -1,6 +1,6 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { expect, test, vi } from 'vitest';
-import { createWatchJob, type WatchJobInput, type WatchJobResult } from '../../src/activities/watch-job.js';
+import { createWatchJob, type WatchJobInput, type WatchJobResult } from '../../src/activities/agent-job/poll-job.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const INPUT: WatchJobInput = {

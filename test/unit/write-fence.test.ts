@@ -1,6 +1,6 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { expect, test } from 'vitest';
-import { unknownBefore } from '../../src/activities/write-fence.js';
+import { unknownBefore } from '../../src/activities/agent-job/write-fence.js';
 
 /** What an attempt knows of the ones before it, by the details that they left. */
 function known(heartbeatDetails: unknown) {

@@ -8,8 +8,8 @@ import {
   SEARCH_ATTRIBUTE,
   sendFollowUpUpdate,
 } from '../../src/contract.js';
-import type { DevServer } from '../../src/embedded/dev-server.js';
-import { inputHash } from '../../src/input-hash.js';
+import type { DevServer } from '../../src/local/dev-server.js';
+import { inputHash } from '../../src/agent-job/input-hash.js';
 import { NotTakenError, UnknownOutcomeError } from '../../src/upstream/errors.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { noMetrics } from '../../src/metrics.js';
+import { noMetrics } from '../../src/activities/metrics.js';
 import { NotTakenError } from '../../src/upstream/errors.js';
 import { startJobBench } from '../support/job-bench.js';
 import { useDevServer } from '../support/job-tests.js';

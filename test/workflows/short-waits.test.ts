@@ -1,6 +1,6 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createWatchJob, type WatchJobInput, type WatchJobResult } from '../../src/activities/watch-job.js';
+import { createWatchJob, type WatchJobInput, type WatchJobResult } from '../../src/activities/agent-job/poll-job.js';
 import { followUpSignal, pollNowSignal } from '../../src/contract.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';

@@ -1,0 +1,174 @@
+/**
+ * Which projects' keys the upstream refuses, or have none: as this worker's own requests show, reads and writes alike. A refused
+ * key is tried again by a read, once a minute or when it changes, however many jobs wait for it.
+ */
+import type { Metrics } from '../metrics.js';
+import { ReadFailedError, RejectedError, UnauthorizedError, UpstreamError } from '../../upstream/errors.js';
+import type { Upstream } from '../../upstream/upstream.js';
+
+interface Refusal {
+  reason: string;
+  byWrite: boolean;
+  /** Of the key that was refused. */
+  version: string | null;
+  triedAt: number;
+  isTrying: boolean;
+  /** A read was answered: whether writes are taken too, a write must show. */
+  mayWrite: boolean;
+}
+
+export interface KeyHealthOptions {
+  upstream: Upstream;
+  metrics: Pick<Metrics, 'keyRefused' | 'refusedKeys'>;
+  /** Told once for each change of a project: why its key is refused, null when it is accepted. */
+  onChange?: (projectId: string, reason: string | null) => void;
+  /** In milliseconds. */
+  now?: () => number;
+  tryEveryMs?: number;
+}
+
+const TRY_EVERY_MS = 60_000;
+/** Reads that are answered for so many times as long clear a key, whose last write was refused and followed by no other. */
+const BELIEVE_READS_AFTER = 10;
+/** No job has this id: an answer that there is none shows that the key was accepted. */
+const NO_JOB = 'agent-jobs-key-check';
+
+type Operation = 'create' | 'message' | 'get' | 'visitors';
+
+export class KeyHealth {
+  /** The upstream, each of whose answers is noted here. */
+  readonly upstream: Upstream;
+  readonly #upstream: Upstream;
+  readonly #options: KeyHealthOptions;
+  readonly #now: () => number;
+  readonly #tryEveryMs: number;
+  readonly #refusals = new Map<string, Refusal>();
+
+  constructor(options: KeyHealthOptions) {
+    const { upstream, now = () => performance.now(), tryEveryMs = TRY_EVERY_MS } = options;
+    this.#options = options;
+    this.#upstream = upstream;
+    this.#now = now;
+    this.#tryEveryMs = tryEveryMs;
+    this.upstream = {
+      createJob: (request, write) => this.#noted('create', request.projectId, upstream.createJob(request, write)),
+      sendMessage: (request, write) => this.#noted('message', request.projectId, upstream.sendMessage(request, write)),
+      getJob: (request, read) => this.#noted('get', request.projectId, upstream.getJob(request, read)),
+      getVisitors: (request, read) => this.#noted('visitors', request.projectId, upstream.getVisitors(request, read)),
+      keyVersion: (projectId) => upstream.keyVersion(projectId),
+    };
+  }
+
+  /** The projects whose key is refused or missing. */
+  get refusedProjects(): string[] {
+    return [...this.#refusals.keys()];
+  }
+
+  /** Why a project's writes must wait for a key; null where they need not. */
+  refusalOf(projectId: string): string | null {
+    const refusal = this.#refusals.get(projectId);
+    return refusal && !refusal.mayWrite ? refusal.reason : null;
+  }
+
+  /** The same, after another try where it is time for one. */
+  async refusalNow(projectId: string, jobId: string | null): Promise<string | null> {
+    const refusal = this.#refusals.get(projectId);
+    if (refusal && !refusal.mayWrite) {
+      const isNew = (await this.#version(projectId)) !== refusal.version;
+      const isDue = isNew || this.#now() - refusal.triedAt >= this.#tryEveryMs;
+      if (isDue && !refusal.isTrying) await this.#tryAgain({ projectId, jobId: jobId ?? NO_JOB }, refusal, isNew);
+    }
+    return this.refusalOf(projectId);
+  }
+
+  async #tryAgain(job: { projectId: string; jobId: string }, refusal: Refusal, isNewKey: boolean): Promise<void> {
+    const { projectId } = job;
+    const accepted = () => {
+      if (isNewKey || !refusal.byWrite) this.#clear(projectId);
+      else refusal.mayWrite = true;
+    };
+    refusal.isTrying = true;
+    try {
+      await this.#upstream.getJob(job);
+      accepted();
+    } catch (error) {
+      if (await this.#isRefused(projectId, error)) await this.#refused('get', projectId, error, refusal.byWrite);
+      else if (showsAccepted(error)) accepted();
+    } finally {
+      refusal.isTrying = false;
+      refusal.triedAt = this.#now();
+    }
+  }
+
+  async #noted<T>(operation: Operation, projectId: string, call: Promise<T>): Promise<T> {
+    const isWrite = operation === 'create' || operation === 'message';
+    try {
+      const answer = await call;
+      this.#accepted(projectId, isWrite);
+      return answer;
+    } catch (error) {
+      if (await this.#isRefused(projectId, error)) await this.#refused(operation, projectId, error, isWrite);
+      else if (showsAccepted(error)) this.#accepted(projectId, isWrite);
+      throw error;
+    }
+  }
+
+  async #isRefused(projectId: string, error: unknown): Promise<boolean> {
+    if (error instanceof UnauthorizedError) return true;
+    if (!(error instanceof ReadFailedError || error instanceof RejectedError)) return false;
+    // A read that was not even answered may have had no key to go with.
+    return error.status === 401 || (error.status === undefined && (await this.#version(projectId)) === null);
+  }
+
+  async #refused(operation: Operation, projectId: string, error: unknown, byWrite: boolean): Promise<void> {
+    const reason = error instanceof UpstreamError ? error.reason : 'the key is refused';
+    const version = await this.#version(projectId);
+    const before = this.#refusals.get(projectId);
+    this.#options.metrics.keyRefused(operation);
+    // Another part of the upstream said so, which may be of another mind for ever: a read of a job tells, and is not put off.
+    const isHearsay = operation === 'visitors';
+    if (isHearsay && before) return;
+    const refusal = before ?? { isTrying: false, byWrite };
+    this.#refusals.set(
+      projectId,
+      Object.assign(refusal, {
+        reason,
+        version,
+        byWrite: byWrite || refusal.byWrite,
+        triedAt: isHearsay ? -Infinity : this.#now(),
+        mayWrite: false,
+      }),
+    );
+    if (!before) this.#changed(projectId, reason);
+  }
+
+  #accepted(projectId: string, isWrite: boolean): void {
+    const refusal = this.#refusals.get(projectId);
+    if (!refusal) return;
+    const sinceMs = this.#now() - refusal.triedAt;
+    if (isWrite || !refusal.byWrite || sinceMs >= BELIEVE_READS_AFTER * this.#tryEveryMs) this.#clear(projectId);
+    // Reads that go on beside refused writes don't let those knock any more often.
+    else if (sinceMs >= this.#tryEveryMs) refusal.mayWrite = true;
+  }
+
+  #clear(projectId: string): void {
+    if (this.#refusals.delete(projectId)) this.#changed(projectId, null);
+  }
+
+  #changed(projectId: string, reason: string | null): void {
+    this.#options.metrics.refusedKeys(this.#refusals.size);
+    this.#options.onChange?.(projectId, reason);
+  }
+
+  /** Null where there is none, or nobody can tell. */
+  async #version(projectId: string): Promise<string | null> {
+    return this.#upstream.keyVersion(projectId).catch(() => null);
+  }
+}
+
+/** An answer that comes after the key was checked; a 429 or 5xx may come before, from a gateway. */
+function showsAccepted(error: unknown): boolean {
+  if (error instanceof RejectedError) return true;
+  const { status } = error instanceof ReadFailedError ? error : { status: undefined };
+  return status !== undefined && status >= 400 && status < 500 && ![401, 408, 429].includes(status);
+}

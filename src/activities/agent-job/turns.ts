@@ -1,0 +1,67 @@
+/** When a write may be sent: the one place where a worker holds writes back, for a 429 or for want of a key. */
+import type { WriteOperation } from '../metrics.js';
+import type { KeyHealth } from './key-health.js';
+import { Lanes, type LanesOptions } from './circuit-breaker.js';
+import type { WriteOutcome } from './write-outcome.js';
+
+export interface Turn {
+  operation: WriteOperation;
+  projectId: string;
+  /** The workflow, which has one write at a time. */
+  holder: string;
+}
+
+/** Whoever waits for a key looks this often whether there is another. */
+const NEXT_KEY_MS = 5_000;
+
+export class Turns {
+  readonly #lanes: Lanes;
+  readonly #keys: KeyHealth;
+
+  constructor(keys: KeyHealth, options: LanesOptions = {}) {
+    this.#keys = keys;
+    this.#lanes = new Lanes(options);
+  }
+
+  /** Sends a write, or holds it back: then nothing was sent. */
+  async send(turn: Turn, hasTurn: boolean, send: () => Promise<WriteOutcome>): Promise<WriteOutcome> {
+    const held = this.#hold(turn, hasTurn);
+    if (held) return held;
+    let outcome: WriteOutcome | null = null;
+    try {
+      outcome = await send();
+      return outcome;
+    } finally {
+      this.#ended(turn, outcome);
+    }
+  }
+
+  /** Gives a turn (null), or says why not and when to ask again. */
+  async take(turn: Turn, jobId: string | null): Promise<{ reason: string; waitMs: number } | null> {
+    const refusal = await this.#keys.refusalNow(turn.projectId, jobId);
+    if (refusal !== null) return { reason: refusal, waitMs: this.#lanes.postpone(turn.holder, NEXT_KEY_MS) };
+    const waitMs = this.#lanes.take(nameOf(turn), turn.holder);
+    return waitMs > 0 ? { reason: ASKED_TO_WAIT, waitMs } : null;
+  }
+
+  #hold(turn: Turn, hasTurn: boolean): WriteOutcome | null {
+    // The worker that gave the turn may know of a newer key.
+    const refusal = hasTurn ? null : this.#keys.refusalOf(turn.projectId);
+    if (refusal !== null) return { kind: 'unauthorized', reason: refusal, isHeld: true };
+    const waitMs = this.#lanes.enter(nameOf(turn), turn.holder, hasTurn);
+    return waitMs > 0 ? { kind: 'notTaken', reason: ASKED_TO_WAIT, retryAfterMs: waitMs, isHeld: true } : null;
+  }
+
+  #ended(turn: Turn, outcome: WriteOutcome | null): void {
+    const name = nameOf(turn);
+    if (outcome?.kind === 'notTaken') this.#lanes.close(name, turn.holder, outcome.retryAfterMs);
+    else if (outcome?.kind === 'unauthorized') this.#lanes.narrow(name, turn.holder);
+    else this.#lanes.leave(name, turn.holder, outcome?.kind === 'taken');
+  }
+}
+
+const ASKED_TO_WAIT = 'the upstream asked this project to wait';
+
+function nameOf({ operation, projectId }: Turn): string {
+  return `${operation} ${projectId}`;
+}

@@ -1,0 +1,254 @@
+/**
+ * What a caller may say, checked: every wrong input is an InvalidInputError that names the field and what it should be.
+ * Pure and safe in workflow code; used by the workflow, which must not trust anybody, and by our own client.
+ */
+import ms from 'ms';
+import { encodeId, LIMIT, type ResolveUnknownInput, type UnknownOutcomePolicy } from '../contract.js';
+import type { PollPlan } from './poll-plan.js';
+
+/** Names the field that is wrong and what it should be. */
+export class InvalidInputError extends Error {
+  override readonly name = 'InvalidInputError';
+  readonly field: string;
+  constructor(field: string, shouldBe: string) {
+    super(`${field} ${shouldBe}`);
+    this.field = field;
+  }
+}
+
+/** A valid input of `agentJob`, defaults filled in; times in milliseconds. */
+export interface JobSpec {
+  projectId: string;
+  prompt: string | null;
+  jobId: string | null;
+  usedFollowUpIds: string[];
+  deadlineMs: number;
+  polling: PollPlan;
+  onUnknownOutcome: UnknownOutcomePolicy;
+  /** Null: a person may take for ever. */
+  decideWithinMs: number | null;
+  settleMs: number;
+  lingerMs: number;
+}
+
+const DEFAULT = {
+  deadline: '24 hours',
+  pollMin: '2 seconds',
+  pollMax: '60 seconds',
+  pollRatio: 0.1,
+  settle: '5 seconds',
+  linger: 0,
+} as const;
+/** Timers of a Temporal server do not fire sooner. */
+const SHORTEST_POLL_MS = 1_000;
+const POLICIES: readonly string[] = ['ask', 'fail', 'retry'] satisfies UnknownOutcomePolicy[];
+
+/** Checks the input of `agentJob`; unknown fields are ignored, null means absent. */
+export function parseJobInput(input: unknown): JobSpec {
+  const fields = checkObject(input, 'input');
+  const projectId = checkId(fields.projectId, 'projectId');
+  const hasPrompt = isGiven(fields.prompt);
+  const hasJobId = isGiven(fields.jobId);
+  if (hasPrompt === hasJobId) {
+    throw new InvalidInputError(
+      hasPrompt ? 'prompt and jobId' : 'prompt or jobId',
+      `must be given, exactly one of the two: a prompt creates a job, a jobId attaches to one`,
+    );
+  }
+  return {
+    projectId,
+    prompt: hasPrompt ? checkPrompt(fields.prompt, 'prompt') : null,
+    jobId: hasJobId ? checkId(fields.jobId, 'jobId') : null,
+    usedFollowUpIds: checkUsedIds(fields.usedFollowUpIds, hasJobId),
+    ...parseJobOptions(fields),
+  };
+}
+
+type JobOptions = Omit<JobSpec, 'projectId' | 'prompt' | 'jobId' | 'usedFollowUpIds'>;
+
+function parseJobOptions(fields: Record<string, unknown>): JobOptions {
+  return {
+    deadlineMs: checkDuration(fields.deadline ?? DEFAULT.deadline, 'deadline'),
+    polling: checkPolling(fields.polling),
+    onUnknownOutcome: checkPolicy(fields.onUnknownOutcome ?? 'ask'),
+    decideWithinMs: isGiven(fields.decideWithin) ? checkDuration(fields.decideWithin, 'decideWithin') : null,
+    settleMs: checkDuration(fields.settle ?? DEFAULT.settle, 'settle'),
+    lingerMs: checkDuration(fields.linger ?? DEFAULT.linger, 'linger'),
+  };
+}
+
+/** Checks the argument of `followUp` and `sendFollowUp`; `id` is null where the caller gave none. */
+export function parseFollowUp(input: unknown): { prompt: string; id: string | null } {
+  const fields = checkObject(input, 'follow-up');
+  return {
+    prompt: checkPrompt(fields.prompt, 'prompt'),
+    id: isGiven(fields.id) ? checkFollowUpId(fields.id, 'id') : null,
+  };
+}
+
+/** Checks the argument of `resolveUnknown`, not yet whether it fits the present unknown. */
+export function parseResolution(input: unknown): ResolveUnknownInput {
+  const fields = checkObject(input, 'resolution');
+  const since = isGiven(fields.since) ? checkString(fields.since, 'since') : null;
+  const followUpId = isGiven(fields.followUpId) ? checkString(fields.followUpId, 'followUpId') : null;
+  switch (fields.action) {
+    case 'adopt':
+      return {
+        action: 'adopt',
+        jobId: checkId(fields.jobId, 'jobId'),
+        force: checkFlag(fields.force),
+        since,
+        followUpId,
+      };
+    case 'delivered':
+    case 'retry':
+    case 'abandon':
+      return { action: fields.action, since, followUpId };
+    default:
+      throw new InvalidInputError('action', 'must be one of adopt, delivered, retry, abandon');
+  }
+}
+
+function checkFlag(value: unknown): boolean {
+  if (isGiven(value) && typeof value !== 'boolean') throw new InvalidInputError('force', 'must be true or false');
+  return value === true;
+}
+
+/** Checks a project or job id: it becomes one segment of a URL, a path and a workflow id. */
+export function checkId(value: unknown, field: string): string {
+  const id = checkString(value, field);
+  if (id === '.' || id === '..') throw new InvalidInputError(field, 'must not be "." or ".."');
+  if (!id.isWellFormed() || /\p{Cc}/u.test(id)) {
+    throw new InvalidInputError(field, 'must be well-formed Unicode without control characters');
+  }
+  const bytes = encodeId(id).length;
+  if (bytes < 1 || bytes > LIMIT.idBytes) {
+    throw new InvalidInputError(field, `must be 1 to ${LIMIT.idBytes} bytes when percent-encoded; it is ${bytes}`);
+  }
+  return id;
+}
+
+/** Checks an instruction: well-formed, 1 byte to 512 KiB of UTF-8, at most 1 MiB as JSON. */
+export function checkPrompt(value: unknown, field: string): string {
+  const prompt = checkString(value, field);
+  if (!prompt.isWellFormed()) {
+    throw new InvalidInputError(field, 'must be well-formed Unicode; it holds half of a surrogate pair');
+  }
+  const bytes = utf8Bytes(prompt);
+  if (bytes < 1 || bytes > LIMIT.promptBytes) {
+    throw new InvalidInputError(field, `must be 1 byte to ${LIMIT.promptBytes} bytes of UTF-8; it is ${bytes}`);
+  }
+  if (jsonBytes(prompt) > LIMIT.promptJsonBytes) {
+    throw new InvalidInputError(field, `must be at most ${LIMIT.promptJsonBytes} bytes as JSON`);
+  }
+  return prompt;
+}
+
+/** Checks a duration: a number of milliseconds or a string such as `30 seconds`, 0 to 10 years. */
+export function checkDuration(value: unknown, field: string): number {
+  const millis = typeof value === 'number' ? value : typeof value === 'string' ? durationMs(value) : undefined;
+  if (millis === undefined || !Number.isFinite(millis) || millis < 0 || millis > LIMIT.durationMs) {
+    throw new InvalidInputError(
+      field,
+      'must be a number of milliseconds or a string such as "30 seconds", 0 to 10 years',
+    );
+  }
+  return Math.round(millis);
+}
+
+/** Size of a text as UTF-8. */
+export function utf8Bytes(text: string): number {
+  return new TextEncoder().encode(text).length;
+}
+
+/** Size of a value as JSON in UTF-8. */
+export function jsonBytes(value: unknown): number {
+  return utf8Bytes(JSON.stringify(value));
+}
+
+function durationMs(text: string): number | undefined {
+  if (text.trim() === '' || text.length > 100) return undefined;
+  return ms(text.trim() as ms.StringValue) as number | undefined;
+}
+
+function checkPolling(value: unknown): PollPlan {
+  if (!isGiven(value)) value = {};
+  const fields = checkObject(value, 'polling');
+  const min = isGiven(fields.min) ? checkDuration(fields.min, 'polling.min') : undefined;
+  const max = isGiven(fields.max) ? checkDuration(fields.max, 'polling.max') : undefined;
+  if (min !== undefined && max !== undefined && min > max) {
+    throw new InvalidInputError('polling.min', `must not be above polling.max (${min} ms is above ${max} ms)`);
+  }
+  const minMs = Math.max(SHORTEST_POLL_MS, min ?? Math.min(ms(DEFAULT.pollMin), max ?? Infinity));
+  const maxMs = Math.max(SHORTEST_POLL_MS, max ?? Math.max(ms(DEFAULT.pollMax), minMs));
+  return { minMs, maxMs, ratio: checkRatio(fields.ratio ?? DEFAULT.pollRatio) };
+}
+
+function checkRatio(value: unknown): number {
+  if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) {
+    throw new InvalidInputError('polling.ratio', 'must be a number, 0 or more');
+  }
+  return value;
+}
+
+function checkPolicy(value: unknown): UnknownOutcomePolicy {
+  if (typeof value !== 'string' || !POLICIES.includes(value)) {
+    throw new InvalidInputError('onUnknownOutcome', 'must be one of ask, fail, retry');
+  }
+  return value as UnknownOutcomePolicy;
+}
+
+function checkUsedIds(value: unknown, hasJobId: boolean): string[] {
+  if (!isGiven(value)) return [];
+  if (!Array.isArray(value)) throw new InvalidInputError('usedFollowUpIds', 'must be an array of strings');
+  if (value.length > 0 && !hasJobId) {
+    throw new InvalidInputError('usedFollowUpIds', 'goes with jobId: a new job has used no ids');
+  }
+  if (value.length > LIMIT.followUpsPerJob) {
+    throw new InvalidInputError('usedFollowUpIds', `must hold at most ${LIMIT.followUpsPerJob} ids`);
+  }
+  return [...new Set(value.map((id, i) => checkFollowUpId(id, `usedFollowUpIds[${i}]`)))];
+}
+
+/** Checks the id of a follow-up: a string of 1 to 256 bytes. */
+export function checkFollowUpId(value: unknown, field: string): string {
+  const id = checkString(value, field);
+  const bytes = utf8Bytes(id);
+  if (bytes < 1 || bytes > LIMIT.followUpIdBytes) {
+    throw new InvalidInputError(field, `must be 1 to ${LIMIT.followUpIdBytes} bytes of UTF-8; it is ${bytes}`);
+  }
+  return id;
+}
+
+/** Checks that a value is a string. */
+export function checkString(value: unknown, field: string): string {
+  if (typeof value !== 'string') throw new InvalidInputError(field, `must be a string; it is ${kindOf(value)}`);
+  return value;
+}
+
+/** Checks that a payload is one JSON object. */
+export function checkObject(value: unknown, field: string): Record<string, unknown> {
+  if (value instanceof Undecodable) {
+    throw new InvalidInputError(field, 'can not be decoded; it must be plain JSON (encoding json/plain)');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new InvalidInputError(field, `must be one JSON object; it is ${kindOf(value)}`);
+  }
+  return value as Record<string, unknown>;
+}
+
+/** Whether a field is there; null means absent. */
+export function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
+function kindOf(value: unknown): string {
+  if (value === undefined) return 'missing';
+  if (value === null) return 'null';
+  return Array.isArray(value) ? 'an array' : `of type ${typeof value}`;
+}
+
+/** Stands for a payload that nobody could decode; every check refuses it. */
+export class Undecodable {
+  readonly undecodable = true;
+}

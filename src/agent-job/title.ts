@@ -1,0 +1,47 @@
+import { utf8Bytes } from './input.js';
+import { codeBlock, plainMarkdown } from '../temporal/markdown.js';
+
+/** Temporal shows at most this much of a summary, in bytes of UTF-8. */
+const SUMMARY_BYTES = 200;
+const DETAILS_PROMPT_BYTES = 4_000;
+
+interface TitledInput {
+  projectId: string;
+  prompt?: string | null;
+  jobId?: string | null;
+}
+
+/** One line that names a job: the project and the prompt's first line, at most 200 bytes. */
+export function jobTitle({ projectId, prompt, jobId }: TitledInput): string {
+  const subject = prompt ? firstLine(prompt) : `job ${jobId ?? ''}`;
+  return shorten(`${projectId}: ${subject}`, SUMMARY_BYTES);
+}
+
+/** The title wherever Temporal lists the job, as Markdown of at most 200 bytes. */
+export function jobSummary(input: TitledInput): string {
+  return plainMarkdown(jobTitle(input), SUMMARY_BYTES);
+}
+
+/** Markdown for a job's page in the Temporal web UI: what was asked for, as known before the workflow runs. */
+export function jobDetails({ projectId, prompt, jobId }: TitledInput): string {
+  const project = `**Project** ${plainMarkdown(projectId)}`;
+  if (!prompt) return `${project}\n\n**Attached to job** ${plainMarkdown(jobId ?? '')}`;
+  return `${project}\n\n**Prompt**\n\n${codeBlock(shorten(prompt, DETAILS_PROMPT_BYTES))}`;
+}
+
+function firstLine(text: string): string {
+  return text.trimStart().split(/[\r\n]/, 1)[0] ?? '';
+}
+
+function shorten(text: string, bytes: number): string {
+  if (utf8Bytes(text) <= bytes) return text;
+  const room = bytes - utf8Bytes('…');
+  let size = 0;
+  let kept = '';
+  for (const character of text) {
+    size += utf8Bytes(character);
+    if (size > room) break;
+    kept += character;
+  }
+  return `${kept}…`;
+}

@@ -1,0 +1,173 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { WorkflowUpdateFailedError, type Client } from '@temporalio/client';
+import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
+import { followUpSignal, jobStateQuery, sendFollowUpUpdate, type FollowUpAnswer } from '../../contract.js';
+import { parseFollowUp } from '../../agent-job/input.js';
+import { AgentJobError, FollowUpUnconfirmedError, MessageRefusedError } from '../errors.js';
+import { whyNoAnswer } from './no-answer.js';
+import { reAttach, type IdentifiedFollowUp, type KnownEnds, type ReAttachment } from './re-attach.js';
+import { isNoAnswer, isOutage, START_MS, temporalCall, type CallOptions } from '../temporal-call.js';
+
+/** Each further round means that the workflow ended, or was attached anew, in between, or that a start came too late. */
+const MOST_ROUNDS = 5;
+/** Long enough for a workflow to close after its last answers. */
+const BETWEEN_ROUNDS_MS = 200;
+/** A write takes at most 20 seconds, one that waits for its turn any time: then the caller is told what the job knows. */
+const DELIVERY_MS = 60_000;
+const LOOK_MS = 3_000;
+
+export interface FollowUpOptions {
+  /** Makes a repetition harmless: the same id is sent at most once over the job's life. Default: a new one. */
+  id?: string | undefined;
+  signal?: AbortSignal | undefined;
+  /** Milliseconds; default 30 seconds for `followUp`, a minute for `sendFollowUp`. `Infinity` is none. */
+  timeoutMs?: number | undefined;
+}
+
+/** Queues a follow-up by signal, which needs no live worker while the workflow runs. */
+export async function queueFollowUp(
+  client: Client,
+  workflowId: string,
+  prompt: string,
+  options: FollowUpOptions,
+): Promise<{ id: string }> {
+  const followUp = identify(prompt, options.id);
+  const known: KnownEnds = new Map();
+  const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? START_MS };
+  return confirmed(client, workflowId, followUp, limits, async () => {
+    const handle = client.workflow.getHandle(workflowId);
+    const queued = await unlessEnded(() => handle.signal(followUpSignal, followUp).then(() => true));
+    if (queued) return { id: followUp.id };
+    const attached = await reAttach(client, workflowId, followUp, known);
+    const isTaken = attached.kind === 'accepted' || attached.kind === 'answered';
+    return isTaken ? { id: followUp.id } : undefined;
+  });
+}
+
+/** Sends a follow-up by update and waits for its fate. */
+export async function deliverFollowUp(
+  client: Client,
+  workflowId: string,
+  prompt: string,
+  options: FollowUpOptions,
+): Promise<FollowUpAnswer> {
+  const followUp = identify(prompt, options.id);
+  const known: KnownEnds = new Map();
+  const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? DELIVERY_MS };
+  const send = async () => {
+    const handle = client.workflow.getHandle(workflowId);
+    const request = { args: [followUp] as [IdentifiedFollowUp], updateId: followUp.id };
+    const answer = await unlessEnded(() => handle.executeUpdate(sendFollowUpUpdate, request));
+    return answer ?? (await answerOf(await reAttach(client, workflowId, followUp, known)));
+  };
+  try {
+    return await confirmed(client, workflowId, followUp, limits, send);
+  } catch (error) {
+    const isUnanswered = error instanceof FollowUpUnconfirmedError && isNoAnswer(error.cause);
+    if (!isUnanswered || options.signal?.aborted) throw error;
+    return await presentFate(client, workflowId, followUp, options.signal);
+  }
+}
+
+/** What the job itself tells of a follow-up for which nobody waits any longer; throws with the reason where it tells nothing. */
+async function presentFate(
+  client: Client,
+  workflowId: string,
+  { id }: IdentifiedFollowUp,
+  signal: AbortSignal | undefined,
+): Promise<FollowUpAnswer> {
+  try {
+    const handle = client.workflow.getHandle(workflowId);
+    const { followUps, job } = await temporalCall(client, { signal, timeoutMs: LOOK_MS }, () =>
+      handle.query(jobStateQuery),
+    );
+    const known = followUps.find((followUp) => followUp.id === id);
+    if (known) return { id, state: known.state, job };
+    throw unconfirmed(workflowId, id, 'the job does not know the follow-up yet');
+  } catch (error) {
+    if (signal?.aborted || error instanceof FollowUpUnconfirmedError) throw error;
+    const why = await whyNoAnswer(client, workflowId, signal, error);
+    throw unconfirmed(workflowId, id, why.message, why);
+  }
+}
+
+function unconfirmed(workflowId: string, id: string, text: string, cause?: unknown): FollowUpUnconfirmedError {
+  const again = `repeat it with id ${JSON.stringify(id)}, which is sent at most once`;
+  return new FollowUpUnconfirmedError(workflowId, id, `${text}; ${again}`, { cause });
+}
+
+function answerOf(attached: ReAttachment): Promise<FollowUpAnswer | undefined> {
+  switch (attached.kind) {
+    case 'running':
+    case 'tooLate':
+      return Promise.resolve(undefined);
+    case 'answered':
+      return Promise.resolve(attached.answer);
+    case 'accepted':
+      return unlessEnded(() => attached.update.result());
+  }
+}
+
+function identify(prompt: string, id: string | undefined): IdentifiedFollowUp {
+  const checked = parseFollowUp({ prompt, id });
+  return { prompt: checked.prompt, id: checked.id ?? randomUUID() };
+}
+
+/** Undefined where the workflow has ended, or is about to: the message was surely not taken. */
+async function unlessEnded<T>(send: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await send();
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError || isEnding(error)) return undefined;
+    throw error;
+  }
+}
+
+/** The workflow refuses new messages while it gives its last answers. */
+function isEnding(error: unknown): boolean {
+  if (!(error instanceof WorkflowUpdateFailedError) || !(error.cause instanceof ApplicationFailure)) return false;
+  const [details] = error.cause.details ?? [];
+  return (details as { field?: unknown } | undefined)?.field === 'job';
+}
+
+/** The workflow had taken the update, and was terminated or timed out before it answered. */
+function isCutShort(error: unknown): boolean {
+  if (!(error instanceof WorkflowUpdateFailedError) || !(error.cause instanceof ApplicationFailure)) return false;
+  return error.cause.type === 'AcceptedUpdateCompletedWorkflow';
+}
+
+async function confirmed<T>(
+  client: Client,
+  workflowId: string,
+  { id }: IdentifiedFollowUp,
+  limits: CallOptions,
+  attempt: () => Promise<T | undefined>,
+): Promise<T> {
+  try {
+    const taken = await temporalCall(client, limits, () => inRounds(attempt));
+    if (taken !== undefined) return taken;
+  } catch (error) {
+    if (isCutShort(error)) {
+      const text = 'the workflow was ended from outside while the follow-up was under way; it may have been sent';
+      throw unconfirmed(workflowId, id, text, error);
+    }
+    if (error instanceof WorkflowUpdateFailedError) {
+      throw new MessageRefusedError(workflowId, error.cause?.message ?? error.message, { cause: error });
+    }
+    // One of ours names its own cause, which may be an outage's: nothing was sent.
+    if (limits.signal?.aborted || error instanceof AgentJobError || !isOutage(error)) throw error;
+    throw unconfirmed(workflowId, id, (error as Error).message, error);
+  }
+  const text = `the workflow ended and began anew, or Temporal was slow to start it, ${MOST_ROUNDS} times`;
+  throw unconfirmed(workflowId, id, text);
+}
+
+async function inRounds<T>(attempt: () => Promise<T | undefined>): Promise<T | undefined> {
+  for (let round = 1; round <= MOST_ROUNDS; round++) {
+    if (round > 1) await delay(BETWEEN_ROUNDS_MS);
+    const taken = await attempt();
+    if (taken !== undefined) return taken;
+  }
+  return undefined;
+}

@@ -1,0 +1,115 @@
+import { WorkflowUpdateFailedError, type Client, type WorkflowHandle } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/common';
+import {
+  jobStateQuery,
+  pollNowSignal,
+  resolveUnknownUpdate,
+  type AgentJobResult,
+  type FollowUpAnswer,
+  type JobState,
+  type ResolveUnknownInput,
+} from '../../contract.js';
+import { parseResolution } from '../../agent-job/input.js';
+import { JobEndedError, MessageRefusedError } from '../errors.js';
+import { deliverFollowUp, queueFollowUp, type FollowUpOptions } from './follow-up.js';
+import { whyNoAnswer } from './no-answer.js';
+import { waitForResult } from './outcome.js';
+import { readDescription } from './run-record.js';
+import { CALL_MS, isNoAnswer, temporalCall, type CallOptions } from '../temporal-call.js';
+
+/** A job that is to be adopted is read first, which may take a minute. */
+const ADOPT_MS = 75_000;
+
+export interface WaitOptions {
+  /** Ends the wait, never the job. */
+  signal?: AbortSignal | undefined;
+}
+
+/** One job, by its workflow id: always its newest run, so that a follow-up to an ended job is seen too. */
+export class JobHandle {
+  readonly workflowId: string;
+  readonly #client: Client;
+
+  constructor(client: Client, workflowId: string) {
+    this.#client = client;
+    this.workflowId = workflowId;
+  }
+
+  /** Queues a follow-up; of a job whose workflow has ended, a new run attached to the same job takes it. */
+  followUp(prompt: string, options: FollowUpOptions = {}): Promise<{ id: string }> {
+    return queueFollowUp(this.#client, this.workflowId, prompt, options);
+  }
+
+  /** As `followUp`, and waits until the upstream took it, refused it, or its outcome is unknown; `queued` where that must wait, or takes longer than a minute. */
+  sendFollowUp(prompt: string, options: FollowUpOptions = {}): Promise<FollowUpAnswer> {
+    return deliverFollowUp(this.#client, this.workflowId, prompt, options);
+  }
+
+  /**
+   * The job's present state, of a closed workflow too while a worker runs and its history is kept. Throws NoWorkerError, or one
+   * of its kinds, where none answers.
+   */
+  state(options: CallOptions = {}): Promise<JobState> {
+    return this.#askWorker(options, (handle) => handle.query(jobStateQuery));
+  }
+
+  /** Reads the job at once, at most once a second and never against a `Retry-After`; throws JobEndedError. */
+  pollNow(options: CallOptions = {}): Promise<void> {
+    return this.#call(options, (handle) => handle.signal(pollNowSignal));
+  }
+
+  /**
+   * Settles an unknown write as a person decides. Throws MessageRefusedError where the action does not fit the present unknown,
+   * JobEndedError, and NoWorkerError, or one of its kinds, where none answers: then it may have been settled. `adopt` reads the
+   * job first and has 75 seconds, not 10.
+   */
+  resolveUnknown(resolution: ResolveUnknownInput, { signal, timeoutMs }: CallOptions = {}): Promise<JobState> {
+    const checked = parseResolution(resolution);
+    const limits = { signal, timeoutMs: timeoutMs ?? (checked.action === 'adopt' ? ADOPT_MS : CALL_MS) };
+    return this.#askWorker(limits, (handle) => handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }));
+  }
+
+  /** Asks the workflow to end; a write in flight is finished first, and the remote job goes on. */
+  cancel(options: CallOptions = {}): Promise<void> {
+    return this.#call(options, async (handle) => void (await handle.cancel()));
+  }
+
+  /**
+   * Waits for the end, over continue-as-new and outages of Temporal. Throws InvalidInputError, CreateRejectedError,
+   * UnknownOutcomeError, JobCanceledError, JobTerminatedError or JobFailedError where there is no honest result.
+   */
+  result({ signal }: WaitOptions = {}): Promise<AgentJobResult> {
+    return waitForResult(this.#client, this.workflowId, signal);
+  }
+
+  async #call<T>(options: CallOptions, call: (handle: WorkflowHandle) => Promise<T>): Promise<T> {
+    try {
+      return await temporalCall(this.#client, options, () => call(this.#client.workflow.getHandle(this.workflowId)));
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) throw await this.#whyNotFound(options, error);
+      if (error instanceof WorkflowUpdateFailedError) {
+        throw new MessageRefusedError(this.workflowId, error.cause?.message ?? error.message, { cause: error });
+      }
+      throw error;
+    }
+  }
+
+  async #askWorker<T>(options: CallOptions, ask: (handle: WorkflowHandle) => Promise<T>): Promise<T> {
+    try {
+      return await this.#call(options, ask);
+    } catch (error) {
+      if (options.signal?.aborted || !isNoAnswer(error)) throw error;
+      throw await whyNoAnswer(this.#client, this.workflowId, options.signal, error);
+    }
+  }
+
+  /** Temporal says the same of a workflow that never was and of one that has ended. */
+  async #whyNotFound({ signal }: CallOptions, cause: WorkflowNotFoundError): Promise<Error> {
+    try {
+      const run = await temporalCall(this.#client, { signal }, () => readDescription(this.#client, this.workflowId));
+      return new JobEndedError(this.workflowId, run.status.name, { cause });
+    } catch (error) {
+      return error as Error;
+    }
+  }
+}

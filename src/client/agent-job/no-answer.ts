@@ -1,0 +1,58 @@
+/** Why nobody answered what only a worker can answer: asked of Temporal once it is too late, so that the right thing is blamed. */
+import type { Client } from '@temporalio/client';
+import { NoWorkerError, WorkerBusyError, WorkflowTaskFailingError } from '../errors.js';
+import { readDescription } from './run-record.js';
+import { readTaskFailure } from '../../temporal/task-failure.js';
+import { temporalCall } from '../temporal-call.js';
+
+const LOOK_MS = 3_000;
+/** A worker that waits for work polls anew at least once a minute; the server lists it for five. */
+const POLLED_WITHIN_MS = 90_000;
+const WORKFLOW_QUEUE = 1; // temporal.api.enums.v1.TaskQueueType
+
+/** The error that names the cause; that of Temporal's or the workflow's absence where it is one of these. */
+export async function whyNoAnswer(
+  client: Client,
+  workflowId: string,
+  signal: AbortSignal | undefined,
+  cause: unknown,
+): Promise<Error> {
+  try {
+    return await temporalCall(client, { signal, timeoutMs: LOOK_MS }, () => examine(client, workflowId, cause));
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+async function examine(client: Client, workflowId: string, cause: unknown): Promise<Error> {
+  const run = await readDescription(client, workflowId);
+  const failure = await readTaskFailure(client, run);
+  if (failure !== null) {
+    const attempt = run.raw.pendingWorkflowTask?.attempt;
+    const text = `the workflow's task fails again and again (attempt ${attempt}: ${failure}); run the release before, or mend this one: the job goes on by itself`;
+    return new WorkflowTaskFailingError(workflowId, text, { cause });
+  }
+  const queue = JSON.stringify(run.taskQueue);
+  const poller = await lastPoller(client, run.taskQueue);
+  if (poller === null) {
+    const text = `no worker polls the task queue ${queue}: start one there, or look whether workers listen elsewhere`;
+    return new NoWorkerError(workflowId, text, { cause });
+  }
+  const seconds = Math.max(0, Math.round((Date.now() - poller.polledAt) / 1_000));
+  const text = `no answer in time, though ${poller.identity} polled the task queue ${queue} ${seconds} s ago: it is busy, stands still or has just ended`;
+  return new WorkerBusyError(workflowId, text, { cause });
+}
+
+async function lastPoller(client: Client, taskQueue: string): Promise<{ identity: string; polledAt: number } | null> {
+  const { pollers } = await client.workflowService.describeTaskQueue({
+    namespace: client.options.namespace,
+    taskQueue: { name: taskQueue },
+    taskQueueType: WORKFLOW_QUEUE,
+  });
+  const polled = (pollers ?? []).map(({ identity, lastAccessTime }) => ({
+    identity: identity ?? 'a worker',
+    polledAt: Number(lastAccessTime?.seconds ?? 0) * 1_000,
+  }));
+  const last = polled.sort((a, b) => b.polledAt - a.polledAt)[0];
+  return last !== undefined && Date.now() - last.polledAt < POLLED_WITHIN_MS ? last : null;
+}

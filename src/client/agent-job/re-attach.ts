@@ -1,0 +1,93 @@
+import { WithStartWorkflowOperation, type Client, type WorkflowUpdateHandle } from '@temporalio/client';
+import {
+  AGENT_JOB_WORKFLOW,
+  sendFollowUpUpdate,
+  type AgentJobInput,
+  type FollowUpAnswer,
+  type FollowUpStatus,
+} from '../../contract.js';
+import { agentJobStartOptions } from '../../agent-job/start-options.js';
+import { listEarlierRuns } from './earlier-runs.js';
+import { readEndedJob, type EndedJob } from './ended-job.js';
+import { FollowUpUnconfirmedError } from '../errors.js';
+import { requestAfter } from '../../temporal/restart-request-id.js';
+import { readRun, type RunRecord } from './run-record.js';
+import { startAfter } from './start-after.js';
+import { startStopwatch } from '../stopwatch.js';
+
+export interface IdentifiedFollowUp {
+  prompt: string;
+  id: string;
+}
+
+/** What came of a follow-up to a workflow that had ended a moment ago. */
+export type ReAttachment =
+  | { kind: 'running' }
+  /** Others may have gone on from it meanwhile: look again. */
+  | { kind: 'tooLate' }
+  | { kind: 'answered'; answer: FollowUpAnswer }
+  | { kind: 'accepted'; update: WorkflowUpdateHandle<FollowUpAnswer> };
+
+/** What was read of ended runs, by run id: it does not change. */
+export type KnownEnds = Map<string, EndedJob>;
+
+/**
+ * Starts the ended workflow id again, attached to its job, and queues the follow-up there in the same call. All who saw
+ * the same run end share one new run; a follow-up that an ended run used up is answered from its books.
+ */
+export async function reAttach(
+  client: Client,
+  workflowId: string,
+  followUp: IdentifiedFollowUp,
+  known: KnownEnds,
+): Promise<ReAttachment> {
+  const elapsedMs = startStopwatch();
+  const run = await readRun(client, workflowId);
+  if (run.isRunning) return { kind: 'running' };
+  const earlier = await listEarlierRuns(client, run);
+  if (earlier === null) return { kind: 'tooLate' };
+  const ended = known.get(run.runId) ?? (await readEndedJob(client, run, earlier));
+  known.set(run.runId, ended);
+  const answer = answerFromBooks(workflowId, ended, followUp.id);
+  if (answer !== null) return { kind: 'answered', answer };
+  const update = await startAfter(client, { last: run, earlierRunIds: earlier.all, elapsedMs }, () =>
+    client.workflow.startUpdateWithStart(sendFollowUpUpdate, {
+      args: [followUp],
+      updateId: followUp.id,
+      waitForStage: 'ACCEPTED',
+      startWorkflowOperation: attachOperation(run, ended),
+    }),
+  );
+  return update === 'tooLate' ? { kind: 'tooLate' } : { kind: 'accepted', update };
+}
+
+function attachOperation(run: RunRecord, ended: EndedJob) {
+  const { projectId, jobId, usedFollowUpIds, options } = ended;
+  const startOptions = agentJobStartOptions(
+    { projectId, jobId, usedFollowUpIds, ...options },
+    { key: 'ended', taskQueue: run.taskQueue, inputHash: ended.inputHash ?? undefined },
+  );
+  return new WithStartWorkflowOperation<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
+    ...startOptions,
+    // The server has taken it before, however long it is.
+    workflowId: run.workflowId,
+    ...requestAfter(run.runId),
+    // An attached run never creates a job, so the rule against a second start of a key does not bind it.
+    workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+    workflowIdConflictPolicy: 'USE_EXISTING',
+  });
+}
+
+/** `unknown` for an id that an even earlier run used up, since only the ids are handed on. */
+function answerFromBooks(workflowId: string, ended: EndedJob, id: string): FollowUpAnswer | null {
+  const known = ended.followUps.find((followUp) => followUp.id === id && followUp.state !== 'abandoned');
+  if (known?.state === 'queued') throw cutShort(workflowId, known);
+  if (known === undefined && !ended.usedFollowUpIds.includes(id)) return null;
+  return { id, state: known?.state ?? 'unknown', job: ended.job };
+}
+
+/** Only a termination leaves a follow-up queued; its id is used up, for the write may have been in flight. */
+function cutShort(workflowId: string, { id }: FollowUpStatus): FollowUpUnconfirmedError {
+  const text = `follow-up ${JSON.stringify(id)} was waiting when the workflow was terminated and may have been sent; look at the job, and send it under a new id if it is missing`;
+  return new FollowUpUnconfirmedError(workflowId, id, text);
+}

@@ -1,0 +1,98 @@
+import { WorkflowFailedError, type Client, type WorkflowHandleWithStartDetails } from '@temporalio/client';
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import {
+  visitorExportProgressQuery,
+  visitorExportWorkflowId,
+  VISITOR_EXPORT_WORKFLOW,
+  type VisitorExportProgress,
+  type VisitorExportRange,
+  type VisitorExportResult,
+} from '../../contract.js';
+import { parseExportInput } from '../../visitor-export/input.js';
+import { InvalidInputError } from '../../agent-job/input.js';
+import { ExportCanceledError, ExportFailedError } from '../errors.js';
+import { longWait } from '../long-wait.js';
+import { temporalCall } from '../temporal-call.js';
+import type { WaitOptions } from '../agent-job/handle.js';
+
+type Handle = WorkflowHandleWithStartDetails<(input: VisitorExportRange) => Promise<VisitorExportResult>>;
+
+/** A query that takes longer has no worker to answer it. */
+const QUERY_MS = 5_000;
+
+/** The export of one window that runs, by this start or an earlier one. */
+export class VisitorExportHandle {
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly #client: Client;
+  readonly #handle: Handle;
+
+  constructor(client: Client, handle: Handle) {
+    this.#client = client;
+    this.#handle = handle;
+    this.workflowId = handle.workflowId;
+    this.runId = handle.firstExecutionRunId;
+  }
+
+  /** How far the export is, to the last chunk; null where no worker answers. */
+  async progress({ signal }: WaitOptions = {}): Promise<VisitorExportProgress | null> {
+    try {
+      return await temporalCall(this.#client, { signal, timeoutMs: QUERY_MS }, () =>
+        this.#handle.query(visitorExportProgressQuery),
+      );
+    } catch {
+      signal?.throwIfAborted();
+      return null;
+    }
+  }
+
+  /** Waits for the end; throws ExportFailedError or ExportCanceledError where there is no snapshot to tell of. */
+  async result({ signal }: WaitOptions = {}): Promise<VisitorExportResult> {
+    try {
+      return await longWait(this.#client, signal, () => this.#handle.result());
+    } catch (error) {
+      if (!(error instanceof WorkflowFailedError)) throw error;
+      if (error.cause instanceof CancelledFailure) throw new ExportCanceledError(this.workflowId, { cause: error });
+      const { cause } = error;
+      const type = cause instanceof ApplicationFailure ? (cause.type ?? 'Error') : (cause?.name ?? 'Error');
+      const { nextRequestAt } = detailsOf(cause);
+      throw new ExportFailedError(this.workflowId, type, messageOf(cause) ?? error.message, {
+        cause: error,
+        ...(nextRequestAt !== undefined && { nextRequestAt }),
+      });
+    }
+  }
+}
+
+function detailsOf(cause: Error | undefined): { error?: unknown; nextRequestAt?: string } {
+  const [details] = cause instanceof ApplicationFailure ? (cause.details ?? []) : [];
+  return details ?? {};
+}
+
+/** The failure's message, and the upstream's own words where it does not hold them. */
+function messageOf(cause: Error | undefined): string | undefined {
+  const { error } = detailsOf(cause);
+  const words = typeof error === 'string' ? error : '';
+  if (cause === undefined || words === '' || cause.message.includes(words)) return cause?.message;
+  return `${cause.message}: ${words}`;
+}
+
+/** Starts the export of a window, or joins the one that is running. Throws InvalidInputError before anything is sent. */
+export async function startVisitorExport(
+  client: Client,
+  taskQueue: string,
+  input: VisitorExportRange,
+): Promise<VisitorExportHandle> {
+  const spec = parseExportInput(input);
+  if (spec.kind !== 'range') throw new InvalidInputError('dateFrom', 'must be given');
+  const { range } = spec;
+  const handle: Handle = await client.workflow.start(VISITOR_EXPORT_WORKFLOW, {
+    workflowId: visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo),
+    taskQueue,
+    args: [range],
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+    staticSummary: `Visitors, ${range.dateFrom}..${range.dateTo}`,
+  });
+  return new VisitorExportHandle(client, handle);
+}

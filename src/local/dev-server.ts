@@ -1,0 +1,141 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Connection } from '@temporalio/client';
+import { SEARCH_ATTRIBUTE } from '../contract.js';
+import { channelArgsFor } from '../client/connection.js';
+import { startOwned, type OwnedProcess } from './child-process.js';
+import { freePort } from './free-ports.js';
+
+export interface DevServerOptions {
+  /** Path of the Temporal CLI. */
+  program: string;
+  /** Takes what the server writes; its last lines are part of the error where it does not start. */
+  logFile: string;
+  /** SQLite file that keeps everything over restarts; without it the server forgets. */
+  databaseFile?: string;
+  /** Port to take where it is free, and of the web UI likewise; any free ones else. */
+  preferredPort?: number;
+  preferredUiPort?: number;
+  /** Without it there is no web UI. */
+  ui?: boolean;
+  /** Serves the server's own figures on this port, under `/metrics`; default: any free one. */
+  metricsPort?: number;
+  /** Keys and JSON values, for example `{'history.timerProcessorMaxTimeShift': '"50ms"'}`. */
+  dynamicConfig?: Readonly<Record<string, string>>;
+}
+
+/** Temporal's dev server, running, with the contract's search attributes registered in its namespace. */
+export interface DevServer {
+  /** `host:port` of the gRPC front end. */
+  address: string;
+  namespace: string;
+  /** Address of the web UI, without a slash at its end; undefined where there is none. */
+  uiUrl: string | undefined;
+  pid: number;
+  /** Settles when the server has ended, whoever ended it. */
+  ended: Promise<string>;
+  stop(): Promise<void>;
+}
+
+const HOST = '127.0.0.1';
+const NAMESPACE = 'default';
+const STARTS = 3; // a port that was free a moment ago may be taken by now
+const START_TIME_LIMIT_MS = 60_000;
+const STOP_GRACE_MS = 5_000;
+/** With a write-ahead log a busy server keeps up; each write is on the disk before it is confirmed. */
+const DURABLE = ['--sqlite-pragma', 'journal_mode=WAL', '--sqlite-pragma', 'synchronous=FULL'];
+const RETENTION_SECONDS = 3650 * 24 * 3600;
+
+/** Starts the dev server on free ports and waits until it answers. Throws, with the server's last words, where it does not. */
+export async function startDevServer(options: DevServerOptions): Promise<DevServer> {
+  for (let start = 1; ; start++) {
+    const port = await freePort(options.preferredPort);
+    const uiPort = options.ui ? await freePort(options.preferredUiPort, [port]) : undefined;
+    const httpPort = await freePort(undefined, [port, uiPort ?? 0]);
+    const address = `${HOST}:${port}`;
+    const args = serverArguments(options, { port, uiPort, httpPort });
+    // An empty environment: the CLI would read TEMPORAL_* and a configuration file for itself.
+    const server = await startOwned({ program: options.program, args, env: {}, logFile: options.logFile });
+    try {
+      await untilReady(server, address, httpPort);
+      return {
+        address,
+        namespace: NAMESPACE,
+        uiUrl: uiPort === undefined ? undefined : `http://${HOST}:${uiPort}`,
+        pid: server.pid,
+        ended: server.ended,
+        stop: () => server.stop(STOP_GRACE_MS),
+      };
+    } catch (error) {
+      await server.stop(STOP_GRACE_MS);
+      if (start === STARTS) {
+        throw new Error(`Temporal's dev server did not start: ${String(error)}\n${server.lastWords()}`);
+      }
+    }
+  }
+}
+
+interface Ports {
+  port: number;
+  uiPort: number | undefined;
+  httpPort: number;
+}
+
+function serverArguments(options: DevServerOptions, { port, uiPort, httpPort }: Ports): string[] {
+  return [
+    ...['server', 'start-dev', '--ip', HOST, '--port', String(port), '--http-port', String(httpPort)],
+    ...['--log-level', 'error'],
+    ...(uiPort === undefined ? ['--headless'] : ['--ui-port', String(uiPort)]),
+    ...(options.metricsPort === undefined ? [] : ['--metrics-port', String(options.metricsPort)]),
+    ...(options.databaseFile === undefined ? [] : ['--db-filename', options.databaseFile, ...DURABLE]),
+    ...Object.values(SEARCH_ATTRIBUTE).flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
+    ...Object.entries(options.dynamicConfig ?? {}).flatMap(([key, value]) => [
+      '--dynamic-config-value',
+      `${key}=${value}`,
+    ]),
+  ];
+}
+
+async function untilReady(server: OwnedProcess, address: string, httpPort: number): Promise<void> {
+  const deadline = Date.now() + START_TIME_LIMIT_MS;
+  for (;;) {
+    if (server.hasEnded()) throw new Error(`ended with ${await server.ended}`);
+    try {
+      await answersItself(httpPort);
+      await prepareNamespace(address);
+      if (!server.hasEnded()) return;
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+      await delay(50);
+    }
+  }
+}
+
+/**
+ * Succeeds once this server has all of its ports: the HTTP port, which no other start prefers, opens after the others, and
+ * without one of those the server ends. On the gRPC port another start's server may answer.
+ */
+async function answersItself(httpPort: number): Promise<void> {
+  const signal = AbortSignal.timeout(5_000);
+  const url = `http://${HOST}:${httpPort}/api/v1/system-info`;
+  const response = await fetch(url, { signal, headers: { connection: 'close' } });
+  await response.arrayBuffer();
+  if (!response.ok) throw new Error(`its HTTP port answers ${response.status}`);
+}
+
+/** Succeeds once the namespace answers and the search attributes are there; lets closed workflows, and with them their keys, be remembered. */
+async function prepareNamespace(address: string): Promise<void> {
+  const connection = await Connection.connect({ address, connectTimeout: 1_000, channelArgs: channelArgsFor(address) });
+  try {
+    await connection.withDeadline(Date.now() + 5_000, async () => {
+      const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace: NAMESPACE });
+      const missing = Object.values(SEARCH_ATTRIBUTE).filter((name) => !(name in (customAttributes ?? {})));
+      if (missing.length > 0) throw new Error(`search attributes not registered yet: ${missing.join(', ')}`);
+      await connection.workflowService.updateNamespace({
+        namespace: NAMESPACE,
+        config: { workflowExecutionRetentionTtl: { seconds: RETENTION_SECONDS as never } },
+      });
+    });
+  } finally {
+    await connection.close();
+  }
+}

@@ -1,0 +1,178 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Client, Connection } from '@temporalio/client';
+import { readClientConfig, type Environment } from '../config.js';
+import { startSandbox } from '../sandbox/sandbox.js';
+import { AgentJobs } from '../starter.js';
+import { channelArgsFor } from '../client/connection.js';
+import { DataFolder } from './data-folder.js';
+import { DEMO_SCRIPT } from './demo-job.js';
+import { findDevServer } from './dev-server-program.js';
+import { startDevServer, type DevServer } from './dev-server.js';
+import { startOnFreePort } from './free-ports.js';
+import { ignoredSettings } from './ignored-settings.js';
+import type { ProcessIdentity } from './process-identity.js';
+import type { Report } from './report.js';
+import { earlierDataFolders, stateFolder } from './state-folder.js';
+import { WorkerProcess } from './worker-process.js';
+
+export interface EmbeddedOptions {
+  env: Environment;
+  report: Report;
+  /** Against the real upstream of the environment, without a sandbox. */
+  isReal: boolean;
+  launcher: ProcessIdentity | undefined;
+  /** Stops what is on its way when the user wants to end. */
+  signal: AbortSignal;
+  /** Told that the Temporal server ended by itself, or was killed. */
+  onServerEnd: (how: string) => void;
+}
+
+const TEMPORAL_PORT = 7233;
+const WEB_UI_PORT = 8233;
+const SANDBOX_PORT = 8234;
+/** No request to the sandbox takes longer, and Ctrl-C should end within seconds; a real write in flight gets the time that it needs. */
+const STOP_GRACE_MS = { sandbox: 4_000, real: 26_000 };
+
+/** A Temporal dev server, a worker and, unless jobs are real, a sandbox upstream, all of one data folder. */
+export class EmbeddedSystem {
+  readonly #options: EmbeddedOptions;
+  readonly #stops: (() => unknown)[] = [];
+  readonly taskQueue: string;
+  #folder!: DataFolder;
+  #server!: DevServer;
+  #jobs!: AgentJobs;
+
+  constructor(options: EmbeddedOptions) {
+    this.#options = options;
+    this.taskQueue = readClientConfig({ AGENT_JOBS_TASK_QUEUE: options.env['AGENT_JOBS_TASK_QUEUE'] }).taskQueue;
+  }
+
+  /** Whether anything runs that has to be stopped. */
+  get isUp(): boolean {
+    return this.#stops.length > 0;
+  }
+
+  get server(): DevServer {
+    return this.#server;
+  }
+
+  get jobs(): AgentJobs {
+    return this.#jobs;
+  }
+
+  /** Where the file lies that remembers the demo job. */
+  get demoFile(): string {
+    return this.#folder.file('demo-job.json');
+  }
+
+  /** Where the Temporal server logs. */
+  get serverLog(): string {
+    return this.#folder.file('temporal.log');
+  }
+
+  /** Where the worker puts its snapshots. */
+  get snapshotsUrl(): string {
+    const { env, isReal } = this.#options;
+    return (isReal && env['SNAPSHOTS_URL']) || pathToFileURL(this.#folder.file('snapshots')).href;
+  }
+
+  /** An empty profile: without it worker and commands would read the user's own, which may lead elsewhere. */
+  get profileFile(): string {
+    return this.#folder.file('temporal.toml');
+  }
+
+  /** Starts one part after the other and tells of each. */
+  async start(): Promise<void> {
+    const { env, report, isReal, launcher, signal } = this.#options;
+    const parent = join(stateFolder(env, isReal), 'data');
+    const name = isReal ? 'real' : 'default';
+    const program = await findDevServer({ env, signal, onProgress: (line) => report.line(line) });
+    signal.throwIfAborted();
+    for (const earlier of earlierDataFolders(env))
+      await DataFolder.adopt(earlier, parent, name, (what) => report.entry('Earlier', what));
+    this.#folder = await DataFolder.take(parent, name, launcher);
+    this.#stops.push(() => this.#folder.release());
+    report.entry('Data', this.#folder.path);
+    await this.#startServer(program);
+    signal.throwIfAborted();
+    const upstream = isReal ? this.#realEnvironment() : await this.#startSandbox();
+    signal.throwIfAborted();
+    await this.#startWorker(upstream);
+  }
+
+  /** Ends everything in the reverse order of its start. */
+  async stop(): Promise<void> {
+    for (let stop = this.#stops.pop(); stop; stop = this.#stops.pop()) await stop();
+  }
+
+  async #startServer(program: string): Promise<void> {
+    const { report, signal, onServerEnd } = this.#options;
+    this.#server = await startDevServer({
+      program,
+      databaseFile: this.#folder.file('temporal.db'),
+      logFile: this.serverLog,
+      ui: true,
+      preferredPort: TEMPORAL_PORT,
+      preferredUiPort: WEB_UI_PORT,
+    });
+    const { address, namespace, pid, ended } = this.#server;
+    this.#folder.addChild(pid);
+    this.#stops.push(() => this.#server.stop());
+    void ended.then((how) => signal.aborted || onServerEnd(how));
+    report.entry('Temporal', `${address}, namespace ${namespace}, task queue ${this.taskQueue}`);
+    const connection = await Connection.connect({ address, channelArgs: channelArgsFor(address) });
+    this.#stops.push(() => connection.close());
+    this.#jobs = new AgentJobs({ client: new Client({ connection, namespace }), taskQueue: this.taskQueue });
+  }
+
+  async #startSandbox(): Promise<Environment> {
+    const dataFile = this.#folder.file('sandbox.jsonl');
+    const sandbox = await startOnFreePort(SANDBOX_PORT, (port) =>
+      startSandbox({ port, dataFile, script: DEMO_SCRIPT }),
+    );
+    this.#stops.push(() => sandbox.close());
+    this.#options.report.entry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
+    const { PATH } = this.#options.env;
+    // A limit makes each read an attempt of its own: after a `kill -9` nothing waits for a longer one that died with the worker.
+    const UPSTREAM_REQUESTS_PER_SECOND = '100';
+    return { PATH, UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey, UPSTREAM_REQUESTS_PER_SECOND };
+  }
+
+  /** All that the user set, but what would lead the worker to another Temporal server. */
+  #realEnvironment(): Environment {
+    const { env } = this.#options;
+    const ignored = ignoredSettings(env, true);
+    return Object.fromEntries(Object.entries(env).filter(([name, value]) => value && !ignored.includes(name)));
+  }
+
+  async #startWorker(upstream: Environment): Promise<void> {
+    const { report, isReal } = this.#options;
+    const worker = new WorkerProcess({
+      env: { ...this.#localDefaults(), ...upstream, ...this.#workerEnvironment() },
+      logFile: this.#folder.file('worker.log'),
+      stopGraceMs: isReal ? STOP_GRACE_MS.real : STOP_GRACE_MS.sandbox,
+      onProcess: (pid) => this.#folder.addChild(pid),
+      onRestart: (how) => report.entry('Worker', `ended (${how}); it is started again`),
+    });
+    this.#stops.push(() => worker.stop());
+    await worker.start();
+    report.entry('Worker', `ready; it logs to ${this.#folder.file('worker.log')}`);
+  }
+
+  #localDefaults(): Environment {
+    return { SNAPSHOTS_URL: pathToFileURL(this.#folder.file('snapshots')).href };
+  }
+
+  #workerEnvironment(): Environment {
+    writeFileSync(this.profileFile, '[profile.default]\n');
+    return {
+      TEMPORAL_ADDRESS: this.#server.address,
+      TEMPORAL_NAMESPACE: this.#server.namespace,
+      TEMPORAL_CONFIG_FILE: this.profileFile,
+      AGENT_JOBS_TASK_QUEUE: this.taskQueue,
+      LOG_FORMAT: 'text',
+    };
+  }
+}

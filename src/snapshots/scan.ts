@@ -1,0 +1,171 @@
+/** One pass over the pages of a window: what is kept of them, and the verdict on whether the data moved meanwhile. No input or output of its own. */
+import type { Drift, DriftKind, VisitorTotals } from '../contract.js';
+import { isSameTotals, type PassCheckpoint } from '../visitor-export/scan-checkpoint.js';
+import type { VisitorPage } from '../upstream/upstream.js';
+import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
+import type { PathHash, PathSet } from './path-set.js';
+
+/** Takes the rows that a pass keeps, in order. */
+export interface KeptRows {
+  readonly length: number;
+  add(row: VisitorRow, hash: PathHash): void;
+}
+
+/** Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the paths of all rows kept so far. */
+export class Pass {
+  readonly #state: PassCheckpoint;
+  readonly #paths: PathSet;
+  readonly #digest: ContentDigest;
+
+  constructor(checkpoint: PassCheckpoint, paths: PathSet) {
+    // The key lasts as long as there are hashes made with it: in staging, and in the sets of other workers.
+    const { rowSums, rowMaxima } = checkpoint;
+    this.#state = {
+      ...checkpoint,
+      rowSums: { ...rowSums },
+      rowMaxima: { ...rowMaxima },
+      ...(checkpoint.chunks === 0 && { pathKey: newPathKey() }),
+    };
+    this.#paths = paths;
+    this.#digest = new ContentDigest(checkpoint.content, checkpoint.order);
+  }
+
+  get stage(): PassCheckpoint['stage'] {
+    return this.#state.stage;
+  }
+
+  get drift(): Drift | null {
+    return this.#state.drift;
+  }
+
+  get pages(): number {
+    return this.#state.pages;
+  }
+
+  get rows(): number {
+    return this.#state.rows;
+  }
+
+  /** Where the page to read next begins. */
+  get offset(): number {
+    return this.#state.stage === 'checking' ? 0 : this.#state.offset;
+  }
+
+  checkpoint(): PassCheckpoint {
+    const { rowSums, rowMaxima } = this.#state;
+    const sums = { rowSums: { ...rowSums }, rowMaxima: { ...rowMaxima } };
+    return { ...this.#state, ...sums, content: this.#digest.content, order: this.#digest.order };
+  }
+
+  /** Takes the page that begins at `offset` and adds the rows to keep to `kept`: no path twice, the first row wins. */
+  take(raw: VisitorPage, kept: KeptRows): void {
+    const page = this.#whole(raw);
+    if (this.#state.stage === 'checking') {
+      this.#compareFirst(page);
+      return;
+    }
+    const overlapped = this.#compare(page);
+    const before = kept.length;
+    this.#keepNew(page.visitors, overlapped ? 1 : 0, kept);
+    this.#advance(page, kept.length - before);
+  }
+
+  /** Ends the pass before its last page: it drifted and will be repeated. */
+  giveUp(): void {
+    this.#state.stage = 'ended';
+  }
+
+  #whole({ totals, visitors, hasMore }: VisitorPage): VisitorPage {
+    return { totals: this.#wholeCounts(totals), visitors: visitors.map((row) => this.#wholeRow(row)), hasMore };
+  }
+
+  #wholeRow(row: VisitorRow): VisitorRow {
+    // Half a surrogate pair has no UTF-8, so a file can't hold it. Most rows are fine as they are, and a copy of each costs.
+    if (isWhole(row) && row.path.isWellFormed()) return row;
+    return { path: row.path.toWellFormed(), ...this.#wholeCounts(row) };
+  }
+
+  #wholeCounts(counts: VisitorTotals): VisitorTotals {
+    if (!isWhole(counts)) this.#state.rounded = true;
+    const { human, ai, total } = counts;
+    return { human: Math.round(human), ai: Math.round(ai), total: Math.round(total) };
+  }
+
+  /** Compares the page with those before; true where its first row is the last one read. */
+  #compare(page: VisitorPage): boolean {
+    const { offset, lastRow, totals } = this.#state;
+    if (this.#state.pages === 0) {
+      this.#state.totals = page.totals;
+      this.#state.firstPage = pageDigest(page);
+      return false;
+    }
+    if (!isSameTotals(page.totals, totals)) this.#drifted('totals', offset);
+    if (lastRow === null) return false;
+    const [first] = page.visitors;
+    const isOverlap = first !== undefined && rowDigest(first) === lastRow;
+    if (!isOverlap) this.#drifted('overlap', offset);
+    return isOverlap;
+  }
+
+  #keepNew(rows: readonly VisitorRow[], from: number, kept: KeptRows): void {
+    for (let i = from; i < rows.length; i++) {
+      const row = rows[i] as VisitorRow;
+      const hash = pathHash(this.#state.pathKey, row.path);
+      if (this.#paths.add(hash)) {
+        this.#digest.add(row);
+        addTo(this.#state, row);
+        kept.add(row, hash);
+      } else {
+        this.#drifted('repeatedPath', this.#state.offset + i);
+      }
+    }
+  }
+
+  #advance(page: VisitorPage, kept: number): void {
+    const state = this.#state;
+    const last = page.visitors.at(-1);
+    const next = state.offset + page.visitors.length - 1;
+    state.pages++;
+    state.rows += kept;
+    if (!page.hasMore) {
+      state.complete = true;
+      // A pass that drifted has nothing left to prove: the request is saved.
+      state.stage = state.drift ? 'ended' : 'checking';
+    } else if (kept === 0 || next <= state.offset) {
+      // Pages without an end must not keep us for ever.
+      this.#drifted('noProgress', state.offset);
+      state.stage = 'ended';
+    } else {
+      state.offset = next;
+    }
+    state.lastRow = last ? rowDigest(last) : state.lastRow;
+  }
+
+  #compareFirst(page: VisitorPage): void {
+    if (!isSameTotals(page.totals, this.#state.totals)) this.#drifted('totals', 0);
+    if (pageDigest(page) !== this.#state.firstPage) this.#drifted('firstPage', 0);
+    this.#state.pages++;
+    this.#state.stage = 'ended';
+  }
+
+  /** The first thing seen is what is told. */
+  #drifted(kind: DriftKind, offset: number): void {
+    this.#state.drift ??= { kind, offset };
+  }
+}
+
+function isWhole({ human, ai, total }: VisitorTotals): boolean {
+  return Number.isInteger(human) && Number.isInteger(ai) && Number.isInteger(total);
+}
+
+function pageDigest({ totals, visitors, hasMore }: VisitorPage): string {
+  return sha256Hex(JSON.stringify([totals.human, totals.ai, totals.total, hasMore, visitors.map(rowValues)]));
+}
+
+function rowDigest(row: VisitorRow): string {
+  return sha256Hex(JSON.stringify(rowValues(row)));
+}
+
+function rowValues({ path, human, ai, total }: VisitorRow): unknown[] {
+  return [path, human, ai, total];
+}

@@ -1,0 +1,60 @@
+import { SEARCH_ATTRIBUTE } from '../contract.js';
+
+/** `INDEXED_VALUE_TYPE_KEYWORD` of Temporal's API. */
+const KEYWORD = 2;
+const NAMES: readonly string[] = Object.values(SEARCH_ATTRIBUTE);
+const GRPC_ALREADY_EXISTS = 6;
+
+/** What a Connection of the client or of the worker offers. */
+interface Connected {
+  operatorService: {
+    listSearchAttributes(request: {
+      namespace: string;
+    }): Promise<{ customAttributes?: Record<string, unknown> | null }>;
+    addSearchAttributes(request: { namespace: string; searchAttributes: Record<string, number> }): Promise<unknown>;
+  };
+}
+
+/** The server does not let this caller register search attributes; `commands` do it with other rights. */
+export class SearchAttributesRefusedError extends Error {
+  override readonly name = 'SearchAttributesRefusedError';
+  readonly commands: { selfHosted: string[]; cloud: string };
+  constructor(namespace: string, cause: unknown) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    super(`search attributes of namespace "${namespace}" could not be registered: ${why}`, { cause });
+    this.commands = registrationCommands(namespace);
+  }
+}
+
+/** Registers the search attributes that a namespace lacks and answers with their names; those it has are left alone. */
+export async function ensureSearchAttributes(connection: Connected, namespace: string): Promise<string[]> {
+  try {
+    const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
+    const missing = NAMES.filter((name) => customAttributes?.[name] === undefined);
+    if (missing.length > 0) await add(connection, namespace, missing);
+    return missing;
+  } catch (error) {
+    throw new SearchAttributesRefusedError(namespace, error);
+  }
+}
+
+async function add({ operatorService }: Connected, namespace: string, names: string[]): Promise<void> {
+  try {
+    const searchAttributes = Object.fromEntries(names.map((name) => [name, KEYWORD]));
+    await operatorService.addSearchAttributes({ namespace, searchAttributes });
+  } catch (error) {
+    // Somebody else registered them in between.
+    if ((error as { code?: unknown }).code !== GRPC_ALREADY_EXISTS) throw error;
+  }
+}
+
+/** The same registration with Temporal's own command-line tools. */
+function registrationCommands(namespace: string): { selfHosted: string[]; cloud: string } {
+  const attributes = NAMES.map((name) => `--search-attribute "${name}=Keyword"`).join(' ');
+  return {
+    selfHosted: NAMES.map(
+      (name) => `temporal operator search-attribute create --namespace "${namespace}" --name ${name} --type Keyword`,
+    ),
+    cloud: `tcld namespace search-attributes add --namespace "${namespace}" ${attributes}`,
+  };
+}

@@ -1,0 +1,51 @@
+/** What a caller of `visitorExport` may say, checked. Pure and safe in workflow code. */
+import type { VisitorExportRange } from '../contract.js';
+import { isDate, isTimeZone } from './date-range.js';
+import { checkId, checkObject, checkString, InvalidInputError, isGiven } from '../agent-job/input.js';
+
+/** A valid input of `visitorExport`, defaults filled in. */
+export type ExportSpec =
+  { kind: 'range'; range: VisitorExportRange } | { kind: 'nights'; projectId: string; timeZone: string; days: number };
+
+const MOST_DAYS = 366;
+
+/** Checks the input of `visitorExport`; unknown fields are ignored, null means absent. Throws InvalidInputError. */
+export function parseExportInput(input: unknown): ExportSpec {
+  const fields = checkObject(input, 'input');
+  const projectId = checkId(fields['projectId'], 'projectId');
+  const isRange = isGiven(fields['dateFrom']) || isGiven(fields['dateTo']);
+  if (isRange && isGiven(fields['timeZone'])) {
+    throw new InvalidInputError('timeZone', 'must not be given together with dateFrom and dateTo');
+  }
+  if (!isRange && isGiven(fields['timeZone'])) {
+    const timeZone = checkTimeZone(fields['timeZone']);
+    return { kind: 'nights', projectId, timeZone, days: checkDays(fields['days'] ?? 1) };
+  }
+  const dateFrom = checkDate(fields['dateFrom'], 'dateFrom');
+  const dateTo = checkDate(fields['dateTo'], 'dateTo');
+  if (dateTo <= dateFrom) {
+    throw new InvalidInputError('dateTo', `must be later than dateFrom (it is exclusive): ${dateFrom}..${dateTo}`);
+  }
+  return { kind: 'range', range: { projectId, dateFrom, dateTo } };
+}
+
+function checkDate(value: unknown, field: string): string {
+  const date = checkString(value, field);
+  if (!isDate(date)) throw new InvalidInputError(field, 'must be a date of the calendar, YYYY-MM-DD');
+  return date;
+}
+
+function checkTimeZone(value: unknown): string {
+  const timeZone = checkString(value, 'timeZone');
+  if (!isTimeZone(timeZone)) {
+    throw new InvalidInputError('timeZone', 'must be the IANA name of a time zone, such as Europe/Paris');
+  }
+  return timeZone;
+}
+
+function checkDays(value: unknown): number {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < 1 || value > MOST_DAYS) {
+    throw new InvalidInputError('days', `must be a whole number from 1 to ${MOST_DAYS}`);
+  }
+  return value;
+}

@@ -1,0 +1,72 @@
+/** What a pass over the pages of the visitor export remembers between two chunks. Pure and safe in workflow code. */
+import type { Drift, VisitorTotals } from '../contract.js';
+
+/** A pass between two chunks: all that it remembers but the rows and the set of their paths, in a few hundred bytes. */
+export interface PassCheckpoint {
+  /** `paging` until a page says that it is the last, then `checking` until the first page was read again, then `ended`. */
+  stage: 'paging' | 'checking' | 'ended';
+  /** Whether the last page was reached. */
+  complete: boolean;
+  /** Where the next page begins: at the last row read. */
+  offset: number;
+  pages: number;
+  rows: number;
+  /** Chunks with rows in staging, and the chain of their SHA-256. */
+  chunks: number;
+  staged: string;
+  /** Random, so that nobody can choose paths whose hashes meet; the same from the first staged row to the last. */
+  pathKey: string;
+  totals: VisitorTotals;
+  /** Of each count, the sum over the rows kept and the largest of them. */
+  rowSums: VisitorTotals;
+  rowMaxima: VisitorTotals;
+  lastRow: string | null;
+  firstPage: string | null;
+  content: string;
+  order: number;
+  rounded: boolean;
+  drift: Drift | null;
+}
+
+/** A pass over a finished day that can't be believed, until a second look agrees. */
+export interface Doubt {
+  rows: number;
+  /** When the pass began; ISO 8601. */
+  exportedAt: string;
+}
+
+/** How much later a second look must begin to be more than the same moment's answer. */
+export const SECOND_LOOK_MS = 3_600_000;
+
+export const NEW_PASS: Readonly<PassCheckpoint> = {
+  stage: 'paging',
+  complete: false,
+  offset: 0,
+  pages: 0,
+  rows: 0,
+  chunks: 0,
+  staged: '',
+  pathKey: '',
+  totals: { human: 0, ai: 0, total: 0 },
+  rowSums: { human: 0, ai: 0, total: 0 },
+  rowMaxima: { human: 0, ai: 0, total: 0 },
+  lastRow: null,
+  firstPage: null,
+  content: '',
+  order: 0,
+  rounded: false,
+  drift: null,
+};
+
+/** What a pass saw move; `order` where it holds the same rows and totals as the one before it, in another order. */
+export function driftOf(pass: PassCheckpoint, before: PassCheckpoint | null): Drift | null {
+  if (!pass.drift || !before?.complete || !pass.complete) return pass.drift;
+  const isSameContent =
+    pass.rows === before.rows && pass.content === before.content && isSameTotals(pass.totals, before.totals);
+  return isSameContent && pass.order !== before.order ? { ...pass.drift, kind: 'order' } : pass.drift;
+}
+
+/** Whether two totals are the same counts. */
+export function isSameTotals(a: VisitorTotals, b: VisitorTotals): boolean {
+  return a.human === b.human && a.ai === b.ai && a.total === b.total;
+}

@@ -1,0 +1,83 @@
+/**
+ * What an activity returned, checked before it is believed: a newer worker of a roll-out, or an operator's
+ * `temporal activity complete`, may have made it. What this release does not know proves nothing.
+ */
+import type { Reading, WatchJobResult, WriteResult } from '../../activities/index.js';
+import type { JobRecord } from '../../contract.js';
+import { checkId } from '../../agent-job/input.js';
+
+/** Why such a write is in doubt, and such a read a failed one. */
+export const STRANGE_RESULT = 'the activity gave a result that this release does not know';
+
+type Fields = Record<string, unknown>;
+
+/** A later time is no date. */
+const LATEST_DATE = 8.64e15;
+
+/** What each kind of result must hold. */
+const WRITE_KINDS: Record<WriteResult['kind'], (result: Fields) => boolean> = {
+  taken: ({ jobId }) => isId(jobId),
+  rejected: ({ status, error }) => isNumber(status) && typeof error === 'string',
+  notTaken: ({ reason, retryAfterMs }) => typeof reason === 'string' && isOptionalNumber(retryAfterMs),
+  unauthorized: ({ reason }) => typeof reason === 'string',
+  notSent: ({ reason }) => typeof reason === 'string',
+  unknown: ({ reason, lookAfter, askedIn }) =>
+    typeof reason === 'string' && isOptionalTime(lookAfter) && (askedIn === undefined || typeof askedIn === 'string'),
+};
+
+const READING_KINDS: Record<Reading['kind'], (reading: Fields) => boolean> = {
+  record: ({ job }) => isRecord(job),
+  unchanged: () => true,
+  settling: ({ job }) => isRecord(job),
+  missing: ({ count }) => isNumber(count),
+  failed: ({ reason, retryAfterMs }) => typeof reason === 'string' && isOptionalNumber(retryAfterMs),
+};
+
+/** The result of a write; null where this release can't tell what became of the write. */
+export function readWriteResult(value: unknown): WriteResult | null {
+  if (!isKnown(WRITE_KINDS, value)) return null;
+  const result = value as WriteResult;
+  // The kind is the proof that it was taken; a record that is none is left out.
+  return result.kind === 'taken' && !isRecord(result.job) ? { ...result, job: null } : result;
+}
+
+/** The result of a poll; null where it tells nothing that this release knows. */
+export function readWatchResult(value: unknown): WatchJobResult | null {
+  const { reading, reads, failures } = fieldsOf(value);
+  return isKnown(READING_KINDS, reading) && isNumber(reads) && isNumber(failures) ? (value as WatchJobResult) : null;
+}
+
+function isKnown(kinds: Record<string, (fields: Fields) => boolean>, value: unknown): boolean {
+  const fields = fieldsOf(value);
+  const { kind } = fields;
+  return typeof kind === 'string' && Object.hasOwn(kinds, kind) && kinds[kind]?.(fields) === true;
+}
+
+function isRecord(value: unknown): value is JobRecord {
+  const { id, status, prLink } = fieldsOf(value);
+  return typeof id === 'string' && typeof status === 'string' && (prLink === null || typeof prLink === 'string');
+}
+
+function isId(value: unknown): boolean {
+  try {
+    return checkId(value, 'jobId') !== '';
+  } catch {
+    return false;
+  }
+}
+
+function isOptionalNumber(value: unknown): boolean {
+  return value === undefined || isNumber(value);
+}
+
+function isOptionalTime(value: unknown): boolean {
+  return value === undefined || (isNumber(value) && Math.abs(value) <= LATEST_DATE);
+}
+
+function isNumber(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value);
+}
+
+function fieldsOf(value: unknown): Fields {
+  return typeof value === 'object' && value !== null ? (value as Fields) : {};
+}

@@ -1,0 +1,105 @@
+/** `adopt` believes no id that was only typed: the job is read first, by whatever means the decision came. */
+import {
+  ActivityCancellationType,
+  ActivityFailure,
+  CancellationScope,
+  condition,
+  isCancellation,
+  proxyActivities,
+} from '@temporalio/workflow';
+import type { JobActivities, ReadJobInput, ReadJobResult } from '../../activities/index.js';
+import type { ResolveUnknownInput } from '../../contract.js';
+import { InvalidInputError } from '../../agent-job/input.js';
+import { STRANGE_RESULT } from './activity-results.js';
+import type { JobRun } from './job-run.js';
+
+const { readJob } = proxyActivities<JobActivities>({
+  // One request takes at most 20 seconds.
+  startToCloseTimeout: '25 seconds',
+  // Whoever decides waits for it.
+  scheduleToCloseTimeout: '1 minute',
+  retry: { initialInterval: '1 second', backoffCoefficient: 2 },
+  cancellationType: ActivityCancellationType.TRY_CANCEL,
+  priority: { priorityKey: 1 },
+  summary: 'Read the job to adopt',
+});
+
+/** How many decisions may wait for such a read at once: `retry` and `abandon` must always get through. */
+const MOST_READS = 3;
+
+export class Adoptions {
+  readonly #run: JobRun;
+  #reading = 0;
+
+  constructor(run: JobRun) {
+    this.#run = run;
+  }
+
+  get isFull(): boolean {
+    return this.#reading >= MOST_READS;
+  }
+
+  /** Reads the job, then settles the present unknown with it; throws InvalidInputError where it may not. */
+  async settle(resolution: ResolveUnknownInput): Promise<void> {
+    const run = this.#run;
+    const { unknown } = run.data;
+    // Somebody else may decide meanwhile, the time to decide may end, or the whole run.
+    const isMoot = () => run.data.unknown !== unknown || run.ending() !== null;
+    this.#reading += 1;
+    const input = { projectId: run.spec.projectId, jobId: resolution.jobId ?? '' };
+    const problem = await problemWith(input, isMoot).finally(() => (this.#reading -= 1));
+    if (isMoot()) {
+      throw new InvalidInputError(
+        'action',
+        'has nothing to settle any more: it was settled meanwhile, or the job ended',
+      );
+    }
+    if (problem && (problem.isFinal || !isForced(resolution))) throw new InvalidInputError('jobId', problem.text);
+    run.resolveUnknown(resolution);
+  }
+}
+
+function isForced(resolution: ResolveUnknownInput): boolean {
+  return resolution.action === 'adopt' && resolution.force === true;
+}
+
+interface Problem {
+  text: string;
+  /** `force` does not help. */
+  isFinal: boolean;
+}
+
+async function problemWith(input: ReadJobInput, isMoot: () => boolean): Promise<Problem | null> {
+  const result = await read(input, isMoot);
+  switch (result.kind) {
+    case 'found':
+      return null;
+    case 'notFound':
+      return { text: `must name a job of project ${input.projectId}: the upstream answered 404`, isFinal: true };
+    default: {
+      const text = `could not be read (${result.reason}); nothing was settled: try again, or adopt it unread with force`;
+      return { text, isFinal: false };
+    }
+  }
+}
+
+async function read(input: ReadJobInput, isMoot: () => boolean): Promise<ReadJobResult> {
+  const scope = new CancellationScope();
+  try {
+    const reading = scope.run(() => readJob(input));
+    await Promise.race([reading, CancellationScope.nonCancellable(() => condition(isMoot))]);
+    scope.cancel();
+    return known(await reading);
+  } catch (error) {
+    if (isCancellation(error)) return { kind: 'failed', reason: 'the read was cancelled' };
+    if (!(error instanceof ActivityFailure)) throw error;
+    return { kind: 'failed', reason: error.cause?.message ?? error.message };
+  }
+}
+
+/** A result that this release does not know proves nothing. */
+function known(result: unknown): ReadJobResult {
+  const { kind, reason } = (result ?? {}) as { kind?: unknown; reason?: unknown };
+  if (kind === 'found' || kind === 'notFound') return { kind };
+  return { kind: 'failed', reason: typeof reason === 'string' ? reason : STRANGE_RESULT };
+}

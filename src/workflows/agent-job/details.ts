@@ -1,0 +1,71 @@
+/** The current details of a job in the Temporal web UI, as Markdown. */
+import { workflowInfo } from '@temporalio/workflow';
+import { shownStatus, type FollowUpStatus, type Waiting } from '../../contract.js';
+import { codeBlock, linkMarkdown, plainMarkdown } from '../../temporal/markdown.js';
+import type { JobRun } from './job-run.js';
+
+/** The web UI shows so many follow-ups; the query has them all. */
+const MOST_LISTED = 20;
+
+/** What a job is, how it stands, what its follow-ups came to, and what a person should decide. */
+export function jobDetails(run: JobRun): string {
+  const { data, phase } = run;
+  return [
+    `**${plainMarkdown(data.title)}**`,
+    '',
+    `- phase: **${phase}**`,
+    `- job: ${data.jobId === null ? 'not created yet' : plainMarkdown(data.jobId)}${data.job ? `, upstream status **${plainMarkdown(shownStatus(data.job.status))}**` : ''}`,
+    `- pull request: ${data.job?.prLink ? linkMarkdown(data.job.prLink) : 'none'}`,
+    `- last change: ${new Date(data.lastChangeAt).toISOString()}`,
+    ...waitingLine(run.waiting),
+    ...(data.trouble === null || data.write?.wait ? [] : [`- trouble: ${plainMarkdown(data.trouble)}`]),
+    ...attention(run),
+    ...followUpLines(run.followUps.statuses()),
+  ].join('\n');
+}
+
+/** What everybody waits for most of the time, and what is told below at length, needs no line. */
+function waitingLine(waiting: Waiting | null): string[] {
+  if (!waiting || waiting.for === 'poll' || waiting.for === 'person') return [];
+  const { for: what, since, until, reason } = waiting;
+  return [
+    `- waits for: **${what}** since ${since}${until ? `, until ${until}` : ''}${reason ? ` (${plainMarkdown(reason)})` : ''}`,
+  ];
+}
+
+function attention({ data, spec }: JobRun): string[] {
+  const { unknown } = data;
+  if (!unknown) return [];
+  const what = unknown.kind === 'create' ? 'the create' : `follow-up ${plainMarkdown(unknown.followUpId ?? '')}`;
+  const check =
+    unknown.kind === 'create'
+      ? `look in project ${plainMarkdown(spec.projectId)} upstream for a job with this prompt, created about then`
+      : `look at job ${plainMarkdown(data.jobId ?? '')} upstream for this message`;
+  const choices = unknown.kind === 'create' ? '`adopt` (with its `--job-id`)' : '`delivered`';
+  return [
+    '',
+    `**Needs attention** since ${unknown.since}: nobody knows whether ${what} arrived (${plainMarkdown(unknown.reason)}).`,
+    `Look from ${unknown.lookAfter} on: before, it may still be on its way.`,
+    `To check: ${check}. It is there: ${choices}; it is not: \`retry\`; give up: \`abandon\`. For example:`,
+    '',
+    codeBlock(`agent-jobs resolve ${shellWord(workflowInfo().workflowId)} retry \\\n  --since ${unknown.since}`),
+  ];
+}
+
+function followUpLines(followUps: FollowUpStatus[]): string[] {
+  if (followUps.length === 0) return [];
+  const shown = followUps.slice(-MOST_LISTED);
+  const hidden = followUps.length - shown.length;
+  return [
+    '',
+    `Follow-ups${hidden > 0 ? ` (the last ${MOST_LISTED} of ${followUps.length})` : ''}:`,
+    '',
+    ...shown.map(
+      ({ id, state, error }) => `- ${plainMarkdown(id)}: ${state}${error ? ` (${plainMarkdown(error)})` : ''}`,
+    ),
+  ];
+}
+
+function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}

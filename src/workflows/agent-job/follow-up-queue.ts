@@ -1,0 +1,147 @@
+/** The one queue of follow-ups, for signals and updates alike. Pure: no Temporal, no clock. */
+import { LIMIT, type FollowUpState, type FollowUpStatus } from '../../contract.js';
+import { jsonBytes, utf8Bytes } from '../../agent-job/input.js';
+
+export interface QueuedFollowUp {
+  id: string;
+  prompt: string;
+  /** When it was queued, in milliseconds. */
+  askedAt: number;
+  /** It was queued in a run that an operator had reset: somebody must be asked before it is sent. */
+  mustAsk?: true;
+}
+
+/** What continue-as-new hands on. */
+export interface CarriedFollowUps {
+  /** In the order queued, overflows last in their order. */
+  list: FollowUpStatus[];
+  queue: QueuedFollowUp[];
+  /** Ids that runs before this workflow used up. */
+  givenIds: string[];
+}
+
+/** All ids together, as JSON: they are in state and result, which Temporal limits to 2 MiB. */
+const MOST_ID_BYTES = 500_000;
+
+export class FollowUps {
+  readonly #entries = new Map<string, FollowUpStatus>();
+  readonly #overflows: FollowUpStatus[] = [];
+  readonly #queue: QueuedFollowUp[];
+  readonly #givenIds: Set<string>;
+  #waitingBytes: number;
+  #idBytes: number;
+
+  constructor({ list, queue, givenIds }: CarriedFollowUps) {
+    for (const entry of list) {
+      if (entry.state === 'abandoned') this.#overflows.push(entry);
+      else this.#entries.set(entry.id, entry);
+    }
+    this.#queue = queue;
+    this.#givenIds = new Set(givenIds);
+    this.#waitingBytes = sum(queue.map(({ prompt }) => jsonBytes(prompt)));
+    this.#idBytes = sum([...givenIds, ...this.#entries.keys()].map(jsonBytes));
+  }
+
+  /** The one whose turn it is; it stays first until it is settled. */
+  get next(): QueuedFollowUp | undefined {
+    return this.#queue[0];
+  }
+
+  get isEmpty(): boolean {
+    return this.#queue.length === 0;
+  }
+
+  /** Whether a follow-up under this id was taken before; the same id is sent at most once. */
+  isUsed(id: string): boolean {
+    return this.#entries.has(id) || this.#givenIds.has(id);
+  }
+
+  /** The fate of an id; `unknown` for one that a run before this workflow used up, since only the ids are handed on. */
+  stateOf(id: string): FollowUpState | undefined {
+    return this.#entries.get(id)?.state ?? (this.#givenIds.has(id) ? 'unknown' : undefined);
+  }
+
+  hasRoomFor(id: string, prompt: string): boolean {
+    return (
+      this.#entries.size + this.#givenIds.size < LIMIT.followUpsPerJob &&
+      this.#waitingBytes + jsonBytes(prompt) <= LIMIT.waitingPromptsJsonBytes &&
+      this.#idBytes + jsonBytes(id) <= MOST_ID_BYTES
+    );
+  }
+
+  add(followUp: QueuedFollowUp): void {
+    this.#dropOverflow(followUp.id);
+    this.#entries.set(followUp.id, { id: followUp.id, state: 'queued' });
+    this.#queue.push(followUp);
+    this.#waitingBytes += jsonBytes(followUp.prompt);
+    this.#idBytes += jsonBytes(followUp.id);
+  }
+
+  /** Lists a signal that met a full queue; its id is free again. */
+  overflow(id: string): void {
+    this.#dropOverflow(id);
+    this.#overflows.push({ id, state: 'abandoned', error: 'queue full' });
+    if (this.#overflows.length > LIMIT.listedOverflows) this.#overflows.shift();
+  }
+
+  #dropOverflow(id: string): void {
+    const listed = this.#overflows.findIndex((entry) => entry.id === id);
+    if (listed >= 0) this.#overflows.splice(listed, 1);
+  }
+
+  /** Shows the first one as queued or unknown while its turn goes on. */
+  mark(state: 'queued' | 'unknown'): void {
+    const followUp = this.next;
+    if (followUp) this.#entries.set(followUp.id, { id: followUp.id, state });
+  }
+
+  /** Ends the turn of the first one. */
+  settle(state: 'sent' | 'rejected' | 'unknown', error?: string): void {
+    const followUp = this.#queue.shift();
+    if (!followUp) return;
+    this.#waitingBytes -= jsonBytes(followUp.prompt);
+    this.#entries.set(followUp.id, {
+      id: followUp.id,
+      state,
+      ...(error === undefined ? {} : { error: cutToBytes(error, LIMIT.followUpErrorBytes) }),
+    });
+  }
+
+  /** The run ends for another reason: what still waits was surely never sent. */
+  abandonQueued(): void {
+    for (const { id } of this.#queue.splice(0)) this.#entries.set(id, { id, state: 'abandoned' });
+    this.#waitingBytes = 0;
+  }
+
+  statuses(): FollowUpStatus[] {
+    return [...this.#entries.values(), ...this.#overflows];
+  }
+
+  usedIds(): string[] {
+    const listed = [...this.#entries.values()].filter(({ state }) => state !== 'abandoned').map(({ id }) => id);
+    return [...this.#givenIds, ...listed];
+  }
+
+  /** For the next run; `mustAsk` marks all that waits as queued in a reset run. */
+  carry(mustAsk: boolean): CarriedFollowUps {
+    return {
+      list: this.statuses(),
+      queue: mustAsk ? this.#queue.map((followUp) => ({ ...followUp, mustAsk })) : this.#queue,
+      givenIds: [...this.#givenIds],
+    };
+  }
+}
+
+/** Shortens a text to a number of bytes, never inside a character; control characters become spaces. */
+export function cutToBytes(text: string, bytes: number): string {
+  let cut = text
+    .toWellFormed()
+    .replace(/\p{Cc}+/gu, ' ')
+    .slice(0, bytes);
+  while (utf8Bytes(cut) > bytes) cut = cut.slice(0, -1);
+  return cut.isWellFormed() ? cut : cut.slice(0, -1);
+}
+
+function sum(numbers: number[]): number {
+  return numbers.reduce((total, n) => total + n, 0);
+}

@@ -1,0 +1,155 @@
+/** Signals, updates and the query of `agentJob`. Handlers queue and decide synchronously; only updates wait, for their answer. */
+import {
+  ApplicationFailure,
+  CancellationScope,
+  condition,
+  currentUpdateInfo,
+  log,
+  setHandler,
+  uuid4,
+} from '@temporalio/workflow';
+import {
+  FAILURE,
+  followUpSignal,
+  jobStateQuery,
+  pollNowSignal,
+  resolveUnknownUpdate,
+  sendFollowUpUpdate,
+  type FollowUpAnswer,
+  type FollowUpInput,
+  type JobState,
+  type ResolveUnknownInput,
+} from '../../contract.js';
+import { checkFollowUpId, InvalidInputError, isGiven, parseFollowUp, parseResolution } from '../../agent-job/input.js';
+import { Adoptions } from './adopt.js';
+import type { Dashboard } from './dashboard.js';
+import type { JobRun } from './job-run.js';
+
+/** Temporal allows ten updates in flight, and `resolveUnknown` must always get through. */
+const MOST_WAITING_UPDATES = 5;
+
+/** Registers every handler; to be called before anything else, so that no message meets a run without them. */
+export function handleMessages(run: JobRun, dashboard: Dashboard): void {
+  setHandler(jobStateQuery, () => run.state());
+  setHandler(pollNowSignal, () => run.wantRead());
+  setHandler(followUpSignal, (input) => {
+    takeSignal(run, input);
+    dashboard.describe();
+  });
+  const updates = { waiting: 0 };
+  setHandler(sendFollowUpUpdate, (input) => takeUpdate(run, dashboard, updates, input), {
+    validator: (input) => refusing(() => checkUpdate(run, input)),
+  });
+  const adoptions = new Adoptions(run);
+  // Every decision but `adopt` is carried out at once.
+  setHandler(resolveUnknownUpdate, (input) => (isAdopt(input) ? adopt(run, adoptions, input) : resolve(run, input)), {
+    validator: (input) => refusing(() => checkResolution(run, adoptions, input)),
+  });
+}
+
+function takeSignal(run: JobRun, input: FollowUpInput): void {
+  try {
+    const { prompt, id } = parseFollowUp(input);
+    queue(run, id ?? uuid4(), prompt);
+  } catch (error) {
+    if (!(error instanceof InvalidInputError)) throw error;
+    log.warn('A followUp signal was ignored', { reason: error.message });
+  }
+}
+
+/** Queues a follow-up, once. */
+function queue(run: JobRun, id: string, prompt: string): void {
+  if (run.followUps.isUsed(id)) return;
+  if (run.followUps.hasRoomFor(id, prompt)) run.followUps.add({ id, prompt, askedAt: Date.now() });
+  else run.followUps.overflow(id);
+}
+
+function checkUpdate(run: JobRun, input: FollowUpInput): void {
+  const { prompt, id } = parseFollowUp(input);
+  const key = id ?? checkFollowUpId(currentUpdateInfo()?.id, 'update id');
+  if (run.followUps.isUsed(key)) return;
+  if (run.isClosing && run.ending()) throw new InvalidInputError('job', 'has ended; start it again to send follow-ups');
+  if (!run.followUps.hasRoomFor(key, prompt)) {
+    throw new InvalidInputError(
+      'follow-up',
+      'meets a full queue: at most 1 MiB of prompts wait, 1,000 are taken per job',
+    );
+  }
+}
+
+async function takeUpdate(
+  run: JobRun,
+  dashboard: Dashboard,
+  updates: { waiting: number },
+  input: FollowUpInput,
+): Promise<FollowUpAnswer> {
+  const { prompt, id: givenId } = parseFollowUp(input);
+  const id = givenId ?? currentUpdateInfo()?.id ?? uuid4();
+  queue(run, id, prompt);
+  dashboard.describe();
+  const { releases } = run;
+  const isAnswered = () => run.followUps.stateOf(id) !== 'queued' || run.releases !== releases || run.isClosing;
+  if (!run.data.unknown && updates.waiting < MOST_WAITING_UPDATES && !isAnswered()) {
+    updates.waiting += 1;
+    // A cancellation waits for the write in flight, and so does whoever asked for it.
+    await CancellationScope.nonCancellable(() => condition(isAnswered));
+    updates.waiting -= 1;
+  }
+  return { id, state: run.followUps.stateOf(id) ?? 'abandoned', job: run.data.job };
+}
+
+function checkResolution(run: JobRun, adoptions: Adoptions, input: ResolveUnknownInput): void {
+  const { action, since, followUpId } = parseResolution(input);
+  const { unknown } = run.data;
+  if (!unknown) throw new InvalidInputError('action', 'has nothing to settle: no write of this job is unknown');
+  if ((action === 'adopt' && unknown.kind !== 'create') || (action === 'delivered' && unknown.kind !== 'followUp')) {
+    throw new InvalidInputError(
+      'action',
+      `${action} is for a ${action === 'adopt' ? 'create' : 'follow-up'}; unknown is a ${unknown.kind}`,
+    );
+  }
+  if (isGiven(since) && since !== unknown.since) {
+    throw new InvalidInputError('since', `names another unknown; the present one is of ${unknown.since}`);
+  }
+  if (action === 'adopt' && adoptions.isFull) {
+    throw new InvalidInputError('action', 'adopt waits: the jobs that others want to adopt are being read');
+  }
+  if (isGiven(followUpId) && followUpId !== unknown.followUpId) {
+    throw new InvalidInputError(
+      'followUpId',
+      `names another unknown; the present one is ${unknown.followUpId ?? 'the create'}`,
+    );
+  }
+}
+
+function isAdopt({ action }: ResolveUnknownInput): boolean {
+  return action === 'adopt';
+}
+
+async function adopt(run: JobRun, adoptions: Adoptions, input: ResolveUnknownInput): Promise<JobState> {
+  try {
+    await adoptions.settle(parseResolution(input));
+  } catch (error) {
+    throw asRefusal(error);
+  }
+  return run.state();
+}
+
+function resolve(run: JobRun, input: ResolveUnknownInput): JobState {
+  run.resolveUnknown(parseResolution(input));
+  return run.state();
+}
+
+function refusing(check: () => void): void {
+  try {
+    check();
+  } catch (error) {
+    throw asRefusal(error);
+  }
+}
+
+/** An InvalidInputError as callers get it. */
+function asRefusal(error: unknown): unknown {
+  if (!(error instanceof InvalidInputError)) return error;
+  return ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
+}

@@ -1,0 +1,73 @@
+/**
+ * What operators are told of a job as it happens: one log line for each thing that matters, and the count of ends. Nothing of it is
+ * replayed; Temporal adds the ids of workflow and run.
+ */
+import { log, metricMeter } from '@temporalio/workflow';
+import type { WriteResult } from '../../activities/index.js';
+import { FAILURE } from '../../contract.js';
+import { JOBS_ENDED_METRIC } from '../../agent-job/outcomes.js';
+import type { JobRun } from './job-run.js';
+import type { Ending, WriteProgress } from './run-data.js';
+
+/** Tells what became of a send, once it is applied; a write that waits is told of when its reason is another than before. */
+export function logWrite(run: JobRun, write: WriteProgress, result: WriteResult, troubleBefore: string | null): void {
+  const ids = {
+    ...idsOf(run),
+    write: write.kind,
+    ...(write.followUpId !== undefined && { followUpId: write.followUpId }),
+  };
+  switch (result.kind) {
+    case 'taken':
+      return log.info('The upstream took a write', ids);
+    case 'unknown':
+      return log.warn('A write is in doubt: it may or may not have arrived', { ...ids, reason: result.reason });
+    case 'rejected':
+      return log.warn('The upstream refused a write', { ...ids, status: result.status, error: result.error });
+    default:
+      if (result.reason === troubleBefore) return;
+      return log.info('A write waits and is sent again', {
+        ...ids,
+        reason: result.reason,
+        ...(write.notBefore > 0 && { notBefore: new Date(write.notBefore).toISOString() }),
+      });
+  }
+}
+
+/** Tells of a job's end. */
+export function logEnd(run: JobRun, ending: Ending): void {
+  const { data } = run;
+  const outcome = outcomeOf(run, ending);
+  const seconds = Math.round((Date.now() - data.startedAt) / 1_000);
+  log.info('The job has ended', {
+    ...idsOf(run),
+    outcome,
+    status: data.job?.status ?? null,
+    polls: data.polls,
+    seconds,
+  });
+  count(outcome);
+}
+
+/** Tells of a job that never was: its input is wrong. */
+export function logRefusal(input: unknown, reason: string): void {
+  const { projectId } = (input ?? {}) as { projectId?: unknown };
+  log.warn('A job was refused: its input is wrong', {
+    projectId: typeof projectId === 'string' ? projectId : null,
+    reason,
+  });
+  count(FAILURE.invalidInput);
+}
+
+function idsOf({ spec, data }: JobRun): { projectId: string; jobId: string | null } {
+  return { projectId: spec.projectId, jobId: data.jobId };
+}
+
+function outcomeOf({ data }: JobRun, ending: Ending): string {
+  if (ending.kind === 'ended') return data.job?.status ?? 'completed';
+  if (ending.kind === 'failed') return ending.type;
+  return ending.kind === 'canceled' ? 'Canceled' : ending.kind;
+}
+
+function count(outcome: string): void {
+  metricMeter.createCounter(JOBS_ENDED_METRIC, undefined, 'Jobs that ended, by outcome').add(1, { outcome });
+}

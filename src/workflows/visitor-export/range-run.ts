@@ -1,0 +1,50 @@
+import { NEW_PASS, type Doubt, type PassCheckpoint } from '../../visitor-export/scan-checkpoint.js';
+
+/** The plain data of a window's export: continue-as-new hands it on as it is. Times in milliseconds. */
+export interface WindowRun {
+  /** The first run id of the chain: it names the staging. */
+  run: string;
+  pass: number;
+  /** Passes that the night still allows after this one. */
+  repeatsLeft: number;
+  /** Passes begun anew because their staging was lost. */
+  spoiled: number;
+  passStartedAt: number;
+  checkpoint: PassCheckpoint;
+  /** The pass before this one. */
+  before: PassCheckpoint | null;
+  /** The pass whose rows or totals can't be believed, where this one is the second look at the day. */
+  doubt?: Doubt | null;
+  expectedRows: number | null;
+  /** Chunks in a row that ended at an obstacle without a page. */
+  failures: number;
+  /** When the upstream began to give no page at all; null while it gives pages. */
+  failingSince: number | null;
+  /** No request before this time: the pace says so. */
+  notBefore: number;
+  requestsPerHour: number | null;
+  /** Why there is a wait; null where there is none. */
+  trouble: string | null;
+}
+
+/** The upstream's requests are shared: two repeats a night, then what is there is published as it is. */
+const REPEATS = 2;
+
+/** A window's export at its beginning; `run` names its staging. */
+export function newWindowRun(run: string): WindowRun {
+  return {
+    run,
+    pass: 1,
+    repeatsLeft: REPEATS,
+    spoiled: 0,
+    passStartedAt: Date.now(),
+    checkpoint: NEW_PASS,
+    before: null,
+    expectedRows: null,
+    failures: 0,
+    failingSince: null,
+    notBefore: 0,
+    requestsPerHour: null,
+    trouble: null,
+  };
+}

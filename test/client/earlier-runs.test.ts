@@ -1,0 +1,117 @@
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { InterceptingCall, type Interceptor } from '@grpc/grpc-js';
+import { Client, Connection } from '@temporalio/client';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { AGENT_JOB_WORKFLOW } from '../../src/contract.js';
+import { AgentJobs, CreateRejectedError, type AgentJobInput, type JobHandle } from '../../src/starter.js';
+import { readStartInput } from '../../src/client/agent-job/run-record.js';
+import { startTimeSkipping } from '../support/time-skipping.js';
+import { createTestWorker } from '../support/worker.js';
+import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+
+const MINUTE = 60_000;
+
+let server: ScriptedServer;
+beforeAll(async () => {
+  server = await startScriptedServer();
+});
+afterAll(() => server.close());
+
+const newRequest = (prompt: string) => ({ projectId: server.projectId, key: randomUUID(), prompt });
+const handleOf = ({ projectId, key }: { projectId: string; key: string }) => server.jobs.handle({ projectId, key });
+
+/** A start by a client that knows no request ids. */
+function startPlainly({ workflowId }: JobHandle, prompt: string) {
+  return server.client.workflow.start<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
+    workflowId,
+    taskQueue: server.taskQueue,
+    args: [{ projectId: server.projectId, prompt }],
+  });
+}
+
+async function listed(workflowId: string, count: number): Promise<void> {
+  const query = `WorkflowId = '${workflowId}'`;
+  await expect.poll(async () => (await server.client.workflow.count(query)).count).toBe(count);
+}
+
+/** Each of its requests takes so long. */
+async function connectFromAfar(roundTripMs: number): Promise<{ jobs: AgentJobs; close: () => Promise<void> }> {
+  const slow: Interceptor = (options, next) =>
+    new InterceptingCall(next(options), {
+      sendMessage: (message, send: (message: unknown) => void) => void setTimeout(() => send(message), roundTripMs),
+    });
+  const connection = await Connection.connect({ address: server.address, interceptors: [slow] });
+  const client = new Client({ connection, namespace: server.namespace });
+  return { jobs: new AgentJobs({ client, taskQueue: server.taskQueue }), close: () => connection.close() };
+}
+
+test('a key that was refused dozens of times is started again from afar, too', { timeout: 3 * MINUTE }, async () => {
+  const request = newRequest('CreateRejected');
+  const job = handleOf(request);
+  for (let run = 0; run < 60; run++) await (await startPlainly(job, request.prompt)).result().catch(() => undefined);
+  await listed(job.workflowId, 60);
+  const newest = await server.newestRunId(job);
+  const { jobs, close } = await connectFromAfar(150);
+  await jobs.start(request);
+  await close();
+  expect(await server.newestRunId(job)).not.toBe(newest);
+});
+
+test('a run of another workflow type under the same id stands in no job’s way', async () => {
+  const request = newRequest('CreateRejected');
+  const job = handleOf(request);
+  const foreign = { workflowId: job.workflowId, taskQueue: 'nowhere', args: [] };
+  await (await server.client.workflow.start('somethingElse', foreign)).terminate();
+  await (await startPlainly(job, request.prompt)).result().catch(() => undefined);
+  await listed(job.workflowId, 2);
+  const newest = await server.newestRunId(job);
+  await server.jobs.start(request);
+  expect(await server.newestRunId(job)).not.toBe(newest);
+});
+
+describe('a run that was terminated before a worker began it', () => {
+  async function unbegun() {
+    const jobs = new AgentJobs({ client: server.client, taskQueue: `nobody-${randomUUID()}` });
+    const jobId = `job-${randomUUID()}`;
+    const job = await jobs.attach({ projectId: server.projectId, jobId, usedFollowUpIds: ['a'] });
+    await server.client.workflow.getHandle(job.workflowId).terminate();
+    return job;
+  }
+
+  test('hands on the ids that it was given, and a follow-up goes on from it', { timeout: MINUTE }, async () => {
+    const job = await unbegun();
+    const ended = await server.newestRunId(job);
+    expect(await job.sendFollowUp('again', { id: 'a' })).toMatchObject({ id: 'a', state: 'unknown' });
+    expect(await job.followUp('new', { id: 'b' })).toEqual({ id: 'b' });
+    const begun = await server.newestRunId(job);
+    expect(begun).not.toBe(ended);
+    const input = await readStartInput(server.client, job.workflowId, begun);
+    expect(input).toMatchObject({ usedFollowUpIds: ['a'] });
+    await server.client.workflow.getHandle(job.workflowId).terminate();
+  });
+});
+
+test('on a server that can not list, keys are started again and ended jobs followed up on', async () => {
+  const environment = await startTimeSkipping();
+  const { client, nativeConnection: connection } = environment;
+  const taskQueue = 'scripted';
+  const workflowsPath = fileURLToPath(new URL('./workflows/index.ts', import.meta.url));
+  const worker = await createTestWorker({ connection, taskQueue, workflowsPath, activities: {} });
+  await worker.runUntil(async () => {
+    const jobs = new AgentJobs({ client, taskQueue });
+    const job = await jobs.start(newRequest('hello'));
+    await job.result();
+    for (const id of ['a', 'b']) {
+      expect(await job.sendFollowUp('more', { id })).toMatchObject({ state: 'sent' });
+      await job.result();
+    }
+    expect(await job.sendFollowUp('more', { id: 'a' })).toMatchObject({ state: 'unknown' });
+    expect((await job.result()).usedFollowUpIds).toEqual(['a', 'b']);
+    const refused = newRequest('CreateRejected');
+    for (let round = 1; round <= 3; round++) {
+      await expect((await jobs.start(refused)).result()).rejects.toThrow(CreateRejectedError);
+    }
+  });
+  await environment.teardown();
+});

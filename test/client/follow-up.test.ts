@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import {
+  AgentJobs,
+  InvalidInputError,
+  JobNotFoundError,
+  NoJobError,
+  UsedIdsUnknownError,
+  inputHash,
+  type JobHandle,
+} from '../../src/starter.js';
+import { readStartInput } from '../../src/client/agent-job/run-record.js';
+import { createTestWorker } from '../support/worker.js';
+import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+
+let server: ScriptedServer;
+beforeAll(async () => {
+  server = await startScriptedServer();
+});
+afterAll(() => server.close());
+
+function start(prompt: string, options: object = {}): Promise<JobHandle> {
+  return server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt, ...options });
+}
+
+async function ended(options: object = {}): Promise<JobHandle> {
+  const job = await start('hello', options);
+  await job.result();
+  return job;
+}
+
+test('a running job takes follow-ups by signal and by update, each id once', async () => {
+  const job = await start('stay');
+  await job.followUp('one', { id: 'a' });
+  await job.followUp('one', { id: 'a' });
+  expect(await job.sendFollowUp('two', { id: 'b' })).toMatchObject({ id: 'b', state: 'sent' });
+  expect((await job.state()).usedFollowUpIds).toEqual(['a', 'b']);
+  await job.cancel();
+});
+
+test('a follow-up without an id gets one', async () => {
+  const job = await start('stay');
+  const { id } = await job.followUp('one');
+  expect((await job.state()).followUps.map((followUp) => followUp.id)).toEqual([id]);
+  await job.cancel();
+});
+
+test('a follow-up to an ended job attaches a run to it that knows the used ids, the options and the first input’s hash', async () => {
+  const job = await ended({ deadline: '3 hours', linger: 300 });
+  await job.followUp('one', { id: 'a' });
+  await job.result();
+  expect(await job.sendFollowUp('two', { id: 'b' })).toMatchObject({ state: 'sent' });
+  const run = await server.client.workflow.getHandle(job.workflowId).describe();
+  expect(await readStartInput(server.client, job.workflowId, run.runId)).toEqual({
+    projectId: server.projectId,
+    jobId: 'job-1',
+    usedFollowUpIds: ['a'],
+    deadline: '3 hours',
+    linger: 300,
+  });
+  expect(run.memo).toMatchObject({
+    jobId: 'job-1',
+    inputHash: inputHash({ projectId: server.projectId, prompt: 'hello' }),
+  });
+  expect((await job.result()).usedFollowUpIds).toEqual(['a', 'b']);
+});
+
+test('the key still means the first job after a follow-up attached a new run', async () => {
+  const key = randomUUID();
+  const wanted = { projectId: server.projectId, key, prompt: 'hello' };
+  const job = await server.jobs.start(wanted);
+  await job.result();
+  await job.sendFollowUp('more', { id: 'a' });
+  expect((await server.jobs.start(wanted)).workflowId).toBe(job.workflowId);
+  await job.result();
+  await server.jobs.start(wanted);
+  expect(await server.countRuns(job)).toBe(2);
+});
+
+test('followers of the same ended run share one new run, and starts with its key join it', async () => {
+  const key = randomUUID();
+  const wanted = { projectId: server.projectId, key, prompt: 'hello', linger: 5_000 };
+  const job = await server.jobs.start(wanted);
+  await job.result();
+  const ids = ['a', 'b', 'c', 'd'];
+  await Promise.all([...ids.map((id) => job.sendFollowUp('more', { id })), server.jobs.start(wanted)]);
+  expect((await job.result()).usedFollowUpIds.toSorted()).toEqual(ids);
+  expect(await server.countRuns(job)).toBe(2);
+});
+
+test('a follow-up that an ended run already sent is answered from its books, without a new run', async () => {
+  const job = await ended();
+  await job.sendFollowUp('one', { id: 'a' });
+  const first = await job.result();
+  expect(await job.sendFollowUp('one', { id: 'a' })).toMatchObject({ id: 'a', state: 'sent' });
+  expect(await job.followUp('one', { id: 'a' })).toEqual({ id: 'a' });
+  expect((await job.result()).startedAt).toBe(first.startedAt);
+});
+
+test('a terminated job tells its used ids while a worker runs', async () => {
+  const job = await start('stay');
+  await job.sendFollowUp('one', { id: 'a' });
+  await server.client.workflow.getHandle(job.workflowId).terminate();
+  expect(await job.sendFollowUp('two', { id: 'b' })).toMatchObject({ state: 'sent' });
+  expect((await job.result()).usedFollowUpIds).toEqual(['a', 'b']);
+});
+
+test('a follow-up is refused rather than ids forgotten where no worker can tell them', async () => {
+  const taskQueue = `gone-${randomUUID()}`;
+  const workflowsPath = fileURLToPath(new URL('./workflows/index.ts', import.meta.url));
+  const worker = await createTestWorker({
+    connection: server.nativeConnection,
+    taskQueue,
+    workflowsPath,
+    activities: {},
+  });
+  const jobs = new AgentJobs({ client: server.client, taskQueue });
+  const job = await worker.runUntil(async () => {
+    const attached = await jobs.attach({ projectId: server.projectId, jobId: `job-${randomUUID()}`, linger: 60_000 });
+    await attached.sendFollowUp('one', { id: 'a' });
+    return attached;
+  });
+  await server.client.workflow.getHandle(job.workflowId).terminate();
+  await expect(job.followUp('one')).rejects.toThrow(UsedIdsUnknownError);
+  await expect(job.sendFollowUp('one')).rejects.toThrow(UsedIdsUnknownError);
+});
+
+test('a follow-up to a job that was never created says so', async () => {
+  const job = await start('CreateRejected');
+  await job.result().catch(() => undefined);
+  await expect(job.followUp('one')).rejects.toThrow(NoJobError);
+});
+
+test('a follow-up to a workflow that never was says so', async () => {
+  await expect(server.jobs.handle(randomUUID()).followUp('one')).rejects.toThrow(JobNotFoundError);
+});
+
+test('a wrong follow-up is refused before it is sent', async () => {
+  const job = await ended();
+  await expect(job.followUp('')).rejects.toThrow(InvalidInputError);
+  await expect(job.sendFollowUp('x', { id: 'y'.repeat(257) })).rejects.toThrow(InvalidInputError);
+  expect(await server.countRuns(job)).toBe(1);
+});

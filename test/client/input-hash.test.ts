@@ -1,0 +1,28 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { inputHash } from '../../src/agent-job/input-hash.js';
+
+const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest('hex');
+
+test('the hash of a created job covers project and prompt with NUL between', () => {
+  expect(inputHash({ projectId: 'acme/shop', prompt: 'Füge ✓ hinzu' })).toBe(sha256('acme/shop\0prompt\0Füge ✓ hinzu'));
+});
+
+test('the hash of an attached job covers project and job id', () => {
+  expect(inputHash({ projectId: 'acme', jobId: 'job-1' })).toBe(sha256('acme\0jobId\0job-1'));
+});
+
+test('null means absent', () => {
+  expect(inputHash({ projectId: 'p', prompt: null, jobId: 'x' })).toBe(inputHash({ projectId: 'p', jobId: 'x' }));
+});
+
+test('a prompt and a job id of the same text are two inputs', () => {
+  expect(inputHash({ projectId: 'p', prompt: 'x' })).not.toBe(inputHash({ projectId: 'p', jobId: 'x' }));
+});
+
+test('the examples of docs/contract.md are right', () => {
+  const document = readFileSync(new URL('../../docs/contract.md', import.meta.url), 'utf8');
+  expect(document).toContain(inputHash({ projectId: 'acme', prompt: 'Fix the login' }));
+  expect(document).toContain(inputHash({ projectId: 'acme', jobId: 'job-1' }));
+});

@@ -1,0 +1,47 @@
+import { randomUUID } from 'node:crypto';
+import { createActivities } from '../../src/activities/index.js';
+import { noMetrics } from '../../src/activities/metrics.js';
+import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
+import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
+import { AgentJobs } from '../../src/starter.js';
+import { createUpstream } from '../../src/upstream/client.js';
+import { createKeySource } from '../../src/upstream/keys.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { createTestWorker } from '../support/worker.js';
+
+/** A dev server, the real worker and a sandbox upstream, with a project of one's own. */
+export interface JobServer extends TestServer {
+  jobs: AgentJobs;
+  sandbox: Sandbox;
+  projectId: string;
+}
+
+export async function startJobServer(): Promise<JobServer> {
+  const server = await connectDevServer();
+  const { client, taskQueue, nativeConnection: connection } = server;
+  await ensureSearchAttributes(client.connection, server.namespace);
+  const sandbox = await startSandbox({ script: { activeMs: 300 } });
+  const keys = createKeySource({ adminApiKey: sandbox.apiKey });
+  const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 5_000, notTakenStatuses: [] });
+  const shutdown = new AbortController();
+  const activities = createActivities({ upstream, shutdownSignal: shutdown.signal, metrics: noMetrics });
+  const worker = await createTestWorker({ connection, taskQueue, activities });
+  const running = worker.run();
+  return {
+    ...server,
+    jobs: new AgentJobs({ client, taskQueue }),
+    sandbox,
+    projectId: `project-${randomUUID()}`,
+    async close() {
+      shutdown.abort();
+      worker.shutdown();
+      await running;
+      await upstream.close();
+      await sandbox.close();
+      await server.close();
+    },
+  };
+}
+
+/** Reads often and settles soon, so that a test need not wait. */
+export const QUICK = { polling: { min: 1_000, max: 1_000 }, settle: 0 } as const;

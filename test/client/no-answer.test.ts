@@ -1,0 +1,171 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { Client, Connection } from '@temporalio/client';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  AgentJobs,
+  FollowUpUnconfirmedError,
+  InvalidInputError,
+  JobEndedError,
+  JobNotFoundError,
+  NoWorkerError,
+  TemporalUnavailableError,
+  WorkerBusyError,
+  WorkflowTaskFailingError,
+} from '../../src/starter.js';
+import { RequestRetries } from '../../src/temporal/request-retries.js';
+import { startWorkerProcess } from '../support/worker-process.js';
+import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+
+const MINUTE = 60_000;
+const NOW = { timeoutMs: 1_000 };
+
+let server: ScriptedServer;
+beforeAll(async () => {
+  server = await startScriptedServer();
+});
+afterAll(() => server.close());
+
+function newRequest(prompt: string) {
+  return { projectId: server.projectId, key: randomUUID(), prompt };
+}
+
+/** Jobs whose worker is nowhere, or comes later. */
+function jobsOn(taskQueue: string): AgentJobs {
+  return new AgentJobs({ client: server.client, taskQueue });
+}
+
+async function ended(): Promise<Error> {
+  throw new Error('was answered');
+}
+
+const errorOf = (call: Promise<unknown>) => call.then(ended, (error: unknown) => error as Error);
+
+async function firstOf(list: AsyncIterable<unknown>): Promise<void> {
+  for await (const _ of list) return;
+}
+
+describe.each(['nothing listens', 'the server is silent'])('where %s', (what) => {
+  let silent: Server;
+  const sockets: Socket[] = [];
+  const retries = new RequestRetries();
+  let connection: Connection;
+  let jobs: AgentJobs;
+
+  beforeAll(async () => {
+    silent = createServer((socket) => void sockets.push(socket.on('error', () => {})));
+    silent.listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    if (what === 'nothing listens') await new Promise((closed) => silent.close(closed));
+    connection = Connection.lazy({ address: `127.0.0.1:${port}`, interceptors: [retries.interceptor] });
+    jobs = new AgentJobs({ client: new Client({ connection }), taskQueue: 'any' });
+  });
+  afterAll(async () => {
+    await retries.end();
+    for (const socket of sockets) socket.destroy();
+    if (silent.listening) await new Promise((closed) => silent.close(closed));
+    await connection.close();
+  });
+
+  test.each<[string, () => Promise<unknown>]>([
+    ['start', () => jobs.start(newRequest('hello'), NOW)],
+    ['attach', () => jobs.attach({ projectId: 'p', jobId: 'j' }, NOW)],
+    ['state', () => jobs.handle('w').state(NOW)],
+    ['pollNow', () => jobs.handle('w').pollNow(NOW)],
+    ['cancel', () => jobs.handle('w').cancel(NOW)],
+    ['resolveUnknown', () => jobs.handle('w').resolveUnknown({ action: 'retry' }, NOW)],
+    ['list', () => firstOf(jobs.list({}, NOW))],
+    ['needsAttention', () => firstOf(jobs.needsAttention(NOW))],
+    ['stuck', () => firstOf(jobs.stuck(NOW))],
+    [
+      'exportVisitors',
+      () => jobs.exportVisitors({ projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02' }, NOW),
+    ],
+    ['ensureExportSchedule', () => jobs.ensureExportSchedule({ projectId: 'p' }, NOW)],
+  ])('%s blames Temporal, in time', { timeout: MINUTE }, async (_, call) => {
+    const error = await errorOf(call());
+    expect(error).toBeInstanceOf(TemporalUnavailableError);
+    expect(error.message).toContain('127.0.0.1:');
+  });
+
+  test.each<[string, (call: () => Promise<unknown>) => Promise<unknown>]>([
+    ['withDeadline', (call) => jobs.client.withDeadline(Date.now() + 1_000, call)],
+    ['withAbortSignal', (call) => jobs.client.withAbortSignal(AbortSignal.timeout(1_000), call)],
+  ])('what a caller sets around calls by %s holds', { timeout: MINUTE }, async (_, within) => {
+    const calls = [() => jobs.handle('w').pollNow({ timeoutMs: Infinity }), () => jobs.handle('w').result()];
+    // Without these limits the second would never end.
+    for (const call of calls) expect(await errorOf(within(call))).not.toMatchObject({ message: 'was answered' });
+  });
+
+  test.each<['followUp' | 'sendFollowUp']>([['followUp'], ['sendFollowUp']])(
+    '%s says that nobody knows whether it was queued, and blames Temporal',
+    { timeout: MINUTE },
+    async (name) => {
+      const error = await errorOf(jobs.handle('w')[name]('more', { id: 'a', ...NOW }));
+      expect(error).toBeInstanceOf(FollowUpUnconfirmedError);
+      expect(error).toMatchObject({ id: 'a', cause: expect.any(TemporalUnavailableError) as Error });
+    },
+  );
+});
+
+test('where no worker polls the task queue, that is said, and how it is called', { timeout: MINUTE }, async () => {
+  const taskQueue = `nobody-${randomUUID()}`;
+  const job = await jobsOn(taskQueue).start(newRequest('hello'));
+  const handle = server.client.workflow.getHandle(job.workflowId);
+  const calls = [job.state(NOW), job.resolveUnknown({ action: 'retry' }, NOW)];
+  for (const error of await Promise.all(calls.map(errorOf))) {
+    expect(error.constructor).toBe(NoWorkerError);
+    expect(error.message).toContain(`no worker polls the task queue "${taskQueue}"`);
+  }
+  const unsent = await errorOf(job.sendFollowUp('more', { id: 'a', ...NOW }));
+  expect(unsent).toMatchObject({ name: 'FollowUpUnconfirmedError', cause: { name: 'NoWorkerError' } });
+  await handle.terminate();
+});
+
+test('where the only worker stands still, it is said to be there', { timeout: 3 * MINUTE }, async () => {
+  const taskQueue = `stopped-${randomUUID()}`;
+  const worker = startWorkerProcess({
+    UPSTREAM_BASE_URL: 'http://127.0.0.1:9',
+    ADMIN_API_KEY: 'any',
+    TEMPORAL_ADDRESS: server.address,
+    TEMPORAL_NAMESPACE: server.namespace,
+    AGENT_JOBS_TASK_QUEUE: taskQueue,
+  });
+  try {
+    const job = await jobsOn(taskQueue).start(newRequest('hello'));
+    await expect.poll(() => job.state().catch(() => null), { timeout: MINUTE }).toMatchObject({ phase: 'creating' });
+    worker.signal('SIGSTOP');
+    const error = await errorOf(job.state({ timeoutMs: 3_000 }));
+    expect(error).toBeInstanceOf(WorkerBusyError);
+    expect(error.message).toContain(`${worker.pid}@`);
+    await server.client.workflow.getHandle(job.workflowId).terminate();
+  } finally {
+    await worker.kill();
+  }
+});
+
+test('where workflow code fails again and again, its error is shown', { timeout: MINUTE }, async () => {
+  const job = await server.jobs.start(newRequest('broken'));
+  await expect
+    .poll(() => errorOf(job.state(NOW)), { timeout: MINUTE / 2 })
+    .toMatchObject({ name: WorkflowTaskFailingError.name, message: expect.stringContaining('a bug') as string });
+  await server.client.workflow.getHandle(job.workflowId).terminate();
+});
+
+test('a workflow that has ended is told from one that never was', { timeout: MINUTE }, async () => {
+  const job = await server.jobs.start(newRequest('hello'));
+  await job.result();
+  const never = server.jobs.handle(randomUUID());
+  expect(await errorOf(job.pollNow())).toMatchObject({ name: JobEndedError.name, status: 'COMPLETED' });
+  const errors = await Promise.all([never.pollNow(), never.cancel(), never.state()].map(errorOf));
+  for (const error of errors) expect(error.constructor).toBe(JobNotFoundError);
+  expect(await errorOf(job.resolveUnknown({ action: 'retry' }))).toBeInstanceOf(JobEndedError);
+});
+
+test.each([0, -1, Number.NaN])('a time limit of %s is refused by name', async (timeoutMs) => {
+  const error = await errorOf(server.jobs.handle('w').pollNow({ timeoutMs }));
+  expect(error).toBeInstanceOf(InvalidInputError);
+  expect(error).toMatchObject({ field: 'timeoutMs' });
+});

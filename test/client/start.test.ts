@@ -1,0 +1,188 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  CreateRejectedError,
+  InvalidInputError,
+  inputHash,
+  JobCanceledError,
+  JobTerminatedError,
+  KeyConflictError,
+  UnknownOutcomeError,
+  type AgentJobInput,
+} from '../../src/starter.js';
+import { requestAfter } from '../../src/temporal/restart-request-id.js';
+import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+
+let server: ScriptedServer;
+beforeAll(async () => {
+  server = await startScriptedServer();
+});
+afterAll(() => server.close());
+
+function request(prompt: string, key: string = randomUUID()) {
+  return { projectId: server.projectId, key, prompt };
+}
+
+/** Starts a job and waits until it has failed. */
+async function failed(prompt: string) {
+  const wanted = request(prompt);
+  const job = await server.jobs.start(wanted);
+  await job.result().catch(() => undefined);
+  return { job, key: wanted.key };
+}
+
+describe('one key', () => {
+  test('started many times at once is one workflow', async () => {
+    const wanted = request('hello');
+    const jobs = await Promise.all(Array.from({ length: 5 }, () => server.jobs.start(wanted)));
+    const results = await Promise.all(jobs.map((job) => job.result()));
+    expect(new Set(results.map(({ startedAt }) => startedAt)).size).toBe(1);
+    expect(await server.countRuns(jobs[0]!)).toBe(1);
+  });
+
+  test('with the same input answers with the same job after it ended, whatever the options', async () => {
+    const wanted = request('hello');
+    const job = await server.jobs.start(wanted);
+    await job.result();
+    const runId = await server.newestRunId(job);
+    const again = await server.jobs.start({ ...wanted, deadline: '1 hour' });
+    expect(again.workflowId).toBe(job.workflowId);
+    expect(await server.newestRunId(again)).toBe(runId);
+  });
+
+  test.each(['stay', 'hello'])(
+    'with another input is a conflict, while the first one runs or after (%s)',
+    async (prompt) => {
+      const wanted = request(prompt);
+      const job = await server.jobs.start(wanted);
+      if (prompt === 'hello') await job.result();
+      const conflict = server.jobs.start({ ...wanted, prompt: 'something else' });
+      await expect(conflict).rejects.toThrow(KeyConflictError);
+      await expect(conflict).rejects.toThrow(job.workflowId);
+      await job.cancel().catch(() => undefined);
+    },
+  );
+
+  test('is compared by the first start event where a caller set no memo', async () => {
+    const wanted = request('stay');
+    const job = server.jobs.handle({ projectId: server.projectId, key: wanted.key });
+    await server.client.workflow.start('agentJob', {
+      workflowId: job.workflowId,
+      taskQueue: server.taskQueue,
+      args: [{ projectId: server.projectId, prompt: 'stay', jobId: null }],
+    });
+    expect((await server.jobs.start(wanted)).workflowId).toBe(job.workflowId);
+    await expect(server.jobs.start({ ...wanted, prompt: 'other' })).rejects.toThrow(KeyConflictError);
+    await job.cancel();
+  });
+});
+
+describe('a key whose job was surely not created', () => {
+  test.each(['CreateRejected', 'InvalidInput'])('starts again after %s, with any input', async (prompt) => {
+    const { job, key } = await failed(prompt);
+    const again = await server.jobs.start(request('hello', key));
+    expect((await again.result()).outcome).toBe('completed');
+    expect(await server.countRuns(job)).toBe(2);
+  });
+
+  test('starts again once, however many callers repeat it at the same time', async () => {
+    const { job, key } = await failed('CreateRejected');
+    await Promise.all(Array.from({ length: 5 }, () => server.jobs.start(request('hello', key))));
+    await job.result();
+    expect(await server.countRuns(job)).toBe(2);
+  });
+
+  test('is not started again by a caller who read the failure long ago', async () => {
+    const { job, key } = await failed('CreateRejected');
+    const rejectedRunId = await server.newestRunId(job);
+    await (await server.jobs.start(request('UnknownOutcome', key))).result().catch(() => undefined);
+    const unknownRunId = await server.newestRunId(job);
+    await server.client.workflow.start<(input: AgentJobInput) => Promise<unknown>>('agentJob', {
+      workflowId: job.workflowId,
+      taskQueue: server.taskQueue,
+      args: [request('UnknownOutcome', key)],
+      workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY',
+      workflowIdConflictPolicy: 'USE_EXISTING',
+      ...requestAfter(rejectedRunId),
+    });
+    expect(await server.newestRunId(job)).toBe(unknownRunId);
+  });
+});
+
+describe('a key that may have a job is never started again', () => {
+  test('after UnknownOutcome', async () => {
+    const { job, key } = await failed('UnknownOutcome');
+    await expect((await server.jobs.start(request('UnknownOutcome', key))).result()).rejects.toThrow(
+      UnknownOutcomeError,
+    );
+    await expect(server.jobs.start(request('hello', key))).rejects.toThrow(KeyConflictError);
+    expect(await server.countRuns(job)).toBe(1);
+  });
+
+  test('after a cancellation', async () => {
+    const wanted = request('stay');
+    const job = await server.jobs.start(wanted);
+    await job.cancel();
+    await expect(job.result()).rejects.toThrow(JobCanceledError);
+    await expect((await server.jobs.start(wanted)).result()).rejects.toThrow(JobCanceledError);
+    await expect(server.jobs.start({ ...wanted, prompt: 'hello' })).rejects.toThrow(KeyConflictError);
+    expect(await server.countRuns(job)).toBe(1);
+  });
+
+  test('after a termination', async () => {
+    const wanted = request('stay');
+    const job = await server.jobs.start(wanted);
+    await server.client.workflow.getHandle(job.workflowId).terminate('tidied up');
+    await expect((await server.jobs.start(wanted)).result()).rejects.toThrow(JobTerminatedError);
+    expect(await server.countRuns(job)).toBe(1);
+  });
+});
+
+describe('a start', () => {
+  test('says what the job is, before any worker has seen it', async () => {
+    const wanted = request('Fix the login page\nand more');
+    const { workflowId } = await server.jobs.start(wanted);
+    const run = await server.client.workflow.getHandle(workflowId).describe();
+    expect(run.memo).toEqual({ inputHash: inputHash(wanted) });
+    expect(await run.staticSummary()).toBe(`${server.projectId}: Fix the login page`);
+    expect(await run.staticDetails()).toContain('    and more');
+    const attributes = run.raw.workflowExecutionInfo?.searchAttributes?.indexedFields;
+    expect(Object.keys(attributes ?? {})).toEqual(expect.arrayContaining(['AgentJobProject', 'AgentJobPhase']));
+  });
+
+  test.each([
+    [{ projectId: '..', prompt: 'x' }, 'projectId'],
+    [{ projectId: 'p', prompt: '' }, 'prompt'],
+    [{ projectId: 'p', prompt: 'x', deadline: 'soon' }, 'deadline'],
+    [{ projectId: 'p', prompt: 'x', key: '' }, 'key'],
+  ])('with wrong input names the field and sends nothing: %j', async (input, field) => {
+    const start = server.jobs.start({ key: 'k', ...input });
+    await expect(start).rejects.toThrow(InvalidInputError);
+    await expect(start).rejects.toMatchObject({ field });
+  });
+
+  test('that is aborted ends with the reason of the signal', async () => {
+    const reason = new Error('no longer wanted');
+    await expect(server.jobs.start(request('hello'), { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+  });
+
+  test('without a key attaches to a job under an id of its own, the same each time', async () => {
+    const job = await server.jobs.attach({ projectId: server.projectId, jobId: 'a/b' });
+    expect(job.workflowId).toBe(`agent-job/${server.projectId}/attached/a%2Fb`);
+    expect((await server.jobs.attach({ projectId: server.projectId, jobId: 'a/b' })).workflowId).toBe(job.workflowId);
+    expect((await job.result()).jobId).toBe('a/b');
+    expect(await server.countRuns(job)).toBe(1);
+  });
+});
+
+describe('a failed job', () => {
+  test('tells the upstream’s refusal', async () => {
+    const { job } = await failed('CreateRejected');
+    await expect(job.result()).rejects.toMatchObject({ name: CreateRejectedError.name, status: 422, error: 'no' });
+  });
+
+  test('tells which field was wrong', async () => {
+    const { job } = await failed('InvalidInput');
+    await expect(job.result()).rejects.toMatchObject({ name: InvalidInputError.name, field: 'prompt' });
+  });
+});

