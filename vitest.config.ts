@@ -7,7 +7,7 @@ process.env['NO_PROXY'] = process.env['no_proxy'] = [NO_PROXY, '127.0.0.1', 'loc
 export default defineConfig(({ mode }) => ({
   test: {
     include: ['test/**/*.test.ts'],
-    // Recording is a command of its own, `npm run record-histories`.
+    // Recording is a command of its own, `npm run test:record-histories`.
     exclude: mode === 'record-histories' ? [] : ['test/replay/record.test.ts'],
     globalSetup: ['test/support/test-host.ts'],
     // Temporal's native parts want a process per file; each file brings a worker, so more at once than cores only wait.

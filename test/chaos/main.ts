@@ -1,4 +1,4 @@
-/** The crash suite's long version: `npm run chaos -- --minutes 20 --seed 7`. */
+/** The crash suite's long version: `npm run test:chaos -- --minutes 20 --seed 7`. */
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { addPiece, nextSeed, readPieces, sumOfPieces } from './pieces.js';
 import { formatClientWrites, formatReport } from './report.js';
 import { connectCommandedTemporal, startFileTemporal, type KillableTemporal } from './temporal-server.js';
 
-const USAGE = `Usage: npm run chaos -- [options]
+const USAGE = `Usage: npm run test:chaos -- [options]
 
   --minutes N            how long jobs are started and disturbed, default 2; with --writes as long as it takes
   --seed N               the same seed plans the same jobs, faults and strikes; default: a random one

@@ -1,6 +1,6 @@
 /**
  * Breaks the product on purpose, one small change at a time in a copy of the repository, and shows that a named test fails for
- * each: `npm run mutants`, or `npm run mutants -- WORD…` for those whose name has one of the words.
+ * each: `npm run test:mutation`, or `npm run test:mutation -- WORD…` for those whose name has one of the words.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';

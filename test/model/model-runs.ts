@@ -1,12 +1,12 @@
 import { inject } from 'vitest';
 
-/** How many runs to make: few in `npm test`, more in `npm run model`. */
+/** How many runs to make: few in `npm test`, more in `npm run test:model`. */
 export interface ModelRuns {
   /** Rehearsals on the simulated server. */
   rehearsed: number;
   /** Scenarios on a real server. */
   performed: number;
-  /** What the scenarios are drawn from: the same ones each time in `npm test`, others in each `npm run model`. */
+  /** Seed of the scenarios: the same one each time in `npm test`, another one in each `npm run test:model`. */
   seed: number;
 }
 

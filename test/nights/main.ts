@@ -1,4 +1,7 @@
-/** `npm run nights [count] [seed]`: many nights, and what became of their days; exits with 1 where one is wrong and not marked. */
+/**
+ * `npm run test:export-simulation [count] [seed]`: many nights, and what became of their days. Exits with 1 where a
+ * published day is wrong and not marked.
+ */
 import { describeNights, playNights } from './nights.js';
 
 const [count = '10000', seed = '1'] = process.argv.slice(2);

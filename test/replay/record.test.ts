@@ -1,5 +1,5 @@
 /**
- * Records the histories of this version: `npm run record-histories`. It only adds: a history that a release has
+ * Records the histories of this version: `npm run test:record-histories`. It only adds: a history that a release has
  * recorded is what running jobs look like, and must replay for ever.
  */
 import { randomUUID } from 'node:crypto';
