@@ -26,7 +26,7 @@ import { startVisitorExport, type VisitorExportHandle } from './client/visitor-e
 
 export * from './contract.js';
 export { inputHash } from './agent-job/input-hash.js';
-export { InvalidInputError } from './agent-job/input.js';
+export { InvalidInputError } from './contract/input-checks.js';
 export { ensureSearchAttributes, SearchAttributesRefusedError } from './temporal/search-attributes.js';
 export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './agent-job/start-options.js';
 export * from './client/errors.js';

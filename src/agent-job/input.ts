@@ -1,20 +1,20 @@
 /**
- * What a caller may say, checked: every wrong input is an InvalidInputError that names the field and what it should be.
- * Pure and safe in workflow code; used by the workflow, which must not trust anybody, and by our own client.
+ * Checks what callers of `agentJob` send: the input, follow-ups and decisions. Pure and safe in workflow code; used by the workflow,
+ * which trusts no caller, and by our own client.
  */
 import ms from 'ms';
-import { encodeId, LIMIT, type ResolveUnknownInput, type UnknownOutcomePolicy } from '../contract.js';
+import { LIMIT, type ResolveUnknownInput, type UnknownOutcomePolicy } from '../contract.js';
+import {
+  checkDuration,
+  checkId,
+  checkObject,
+  checkString,
+  InvalidInputError,
+  isGiven,
+  jsonBytes,
+  utf8Bytes,
+} from '../contract/input-checks.js';
 import type { PollPlan } from './poll-plan.js';
-
-/** Names the field that is wrong and what it should be. */
-export class InvalidInputError extends Error {
-  override readonly name = 'InvalidInputError';
-  readonly field: string;
-  constructor(field: string, shouldBe: string) {
-    super(`${field} ${shouldBe}`);
-    this.field = field;
-  }
-}
 
 /** A valid input of `agentJob`, defaults filled in; times in milliseconds. */
 export interface JobSpec {
@@ -114,22 +114,8 @@ function checkFlag(value: unknown): boolean {
   return value === true;
 }
 
-/** Checks a project or job id: it becomes one segment of a URL, a path and a workflow id. */
-export function checkId(value: unknown, field: string): string {
-  const id = checkString(value, field);
-  if (id === '.' || id === '..') throw new InvalidInputError(field, 'must not be "." or ".."');
-  if (!id.isWellFormed() || /\p{Cc}/u.test(id)) {
-    throw new InvalidInputError(field, 'must be well-formed Unicode without control characters');
-  }
-  const bytes = encodeId(id).length;
-  if (bytes < 1 || bytes > LIMIT.idBytes) {
-    throw new InvalidInputError(field, `must be 1 to ${LIMIT.idBytes} bytes when percent-encoded; it is ${bytes}`);
-  }
-  return id;
-}
-
 /** Checks an instruction: well-formed, 1 byte to 512 KiB of UTF-8, at most 1 MiB as JSON. */
-export function checkPrompt(value: unknown, field: string): string {
+function checkPrompt(value: unknown, field: string): string {
   const prompt = checkString(value, field);
   if (!prompt.isWellFormed()) {
     throw new InvalidInputError(field, 'must be well-formed Unicode; it holds half of a surrogate pair');
@@ -142,33 +128,6 @@ export function checkPrompt(value: unknown, field: string): string {
     throw new InvalidInputError(field, `must be at most ${LIMIT.promptJsonBytes} bytes as JSON`);
   }
   return prompt;
-}
-
-/** Checks a duration: a number of milliseconds or a string such as `30 seconds`, 0 to 10 years. */
-export function checkDuration(value: unknown, field: string): number {
-  const millis = typeof value === 'number' ? value : typeof value === 'string' ? durationMs(value) : undefined;
-  if (millis === undefined || !Number.isFinite(millis) || millis < 0 || millis > LIMIT.durationMs) {
-    throw new InvalidInputError(
-      field,
-      'must be a number of milliseconds or a string such as "30 seconds", 0 to 10 years',
-    );
-  }
-  return Math.round(millis);
-}
-
-/** Size of a text as UTF-8. */
-export function utf8Bytes(text: string): number {
-  return new TextEncoder().encode(text).length;
-}
-
-/** Size of a value as JSON in UTF-8. */
-export function jsonBytes(value: unknown): number {
-  return utf8Bytes(JSON.stringify(value));
-}
-
-function durationMs(text: string): number | undefined {
-  if (text.trim() === '' || text.length > 100) return undefined;
-  return ms(text.trim() as ms.StringValue) as number | undefined;
 }
 
 function checkPolling(value: unknown): PollPlan {
@@ -218,37 +177,4 @@ export function checkFollowUpId(value: unknown, field: string): string {
     throw new InvalidInputError(field, `must be 1 to ${LIMIT.followUpIdBytes} bytes of UTF-8; it is ${bytes}`);
   }
   return id;
-}
-
-/** Checks that a value is a string. */
-export function checkString(value: unknown, field: string): string {
-  if (typeof value !== 'string') throw new InvalidInputError(field, `must be a string; it is ${kindOf(value)}`);
-  return value;
-}
-
-/** Checks that a payload is one JSON object. */
-export function checkObject(value: unknown, field: string): Record<string, unknown> {
-  if (value instanceof Undecodable) {
-    throw new InvalidInputError(field, 'can not be decoded; it must be plain JSON (encoding json/plain)');
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new InvalidInputError(field, `must be one JSON object; it is ${kindOf(value)}`);
-  }
-  return value as Record<string, unknown>;
-}
-
-/** Whether a field is there; null means absent. */
-export function isGiven(value: unknown): boolean {
-  return value !== undefined && value !== null;
-}
-
-function kindOf(value: unknown): string {
-  if (value === undefined) return 'missing';
-  if (value === null) return 'null';
-  return Array.isArray(value) ? 'an array' : `of type ${typeof value}`;
-}
-
-/** Stands for a payload that nobody could decode; every check refuses it. */
-export class Undecodable {
-  readonly undecodable = true;
 }

@@ -11,7 +11,8 @@ import {
   type Phase,
 } from '../contract.js';
 import { inputHash } from './input-hash.js';
-import { checkString, InvalidInputError, parseJobInput, utf8Bytes } from './input.js';
+import { parseJobInput } from './input.js';
+import { checkString, InvalidInputError, utf8Bytes } from '../contract/input-checks.js';
 import { jobDetails, jobSummary } from './title.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);

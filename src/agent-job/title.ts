@@ -1,4 +1,4 @@
-import { utf8Bytes } from './input.js';
+import { utf8Bytes } from '../contract/input-checks.js';
 import { codeBlock, plainMarkdown } from '../temporal/markdown.js';
 
 /** Temporal shows at most this much of a summary, in bytes of UTF-8. */

@@ -19,7 +19,8 @@ interface ResolutionFields {
 
 /** Checks a decision; throws InvalidInputError. */
 export async function readResolution({ workflowId, ...decision }: ResolutionFields): Promise<Resolution> {
-  const { InvalidInputError, parseResolution } = await import('../agent-job/input.js');
+  const { parseResolution } = await import('../agent-job/input.js');
+  const { InvalidInputError } = await import('../contract/input-checks.js');
   if (typeof workflowId !== 'string' || workflowId === '') throw new InvalidInputError('workflowId', 'is missing');
   const resolution = parseResolution(decision);
   return { ...resolution, workflowId };

@@ -7,7 +7,7 @@ import {
   type Connection,
 } from '@temporalio/client';
 import { NamespaceNotFoundError } from '@temporalio/common';
-import { InvalidInputError } from '../agent-job/input.js';
+import { InvalidInputError } from '../contract/input-checks.js';
 import { TemporalCallError, TemporalUnavailableError } from './errors.js';
 
 /** gRPC status codes that tell how to go on. */

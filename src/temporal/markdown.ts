@@ -2,7 +2,7 @@
  * Text from outside, for the places that Temporal's web UI renders as Markdown: summaries and details. Its renderer takes HTML,
  * links of any scheme and bare addresses as they come. Pure and safe in workflow code.
  */
-import { utf8Bytes } from '../agent-job/input.js';
+import { utf8Bytes } from '../contract/input-checks.js';
 
 /** What the web UI replaces by values of the page: a workflow id may hold anything. */
 const PLACEHOLDER = /\{(?=(?:namespace|workflowId|runId)\})/g;

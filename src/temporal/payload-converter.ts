@@ -3,7 +3,7 @@
  * an exception here would fail the workflow task, and repeat for ever.
  */
 import { defaultPayloadConverter, type PayloadConverter } from '@temporalio/common';
-import { Undecodable } from '../agent-job/input.js';
+import { Undecodable } from '../contract/input-checks.js';
 
 export const payloadConverter: PayloadConverter = {
   toPayload: (value, context, hint) => defaultPayloadConverter.toPayload(value, context, hint),

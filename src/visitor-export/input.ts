@@ -1,7 +1,7 @@
 /** What a caller of `visitorExport` may say, checked. Pure and safe in workflow code. */
 import type { VisitorExportRange } from '../contract.js';
 import { isDate, isTimeZone } from './date-range.js';
-import { checkId, checkObject, checkString, InvalidInputError, isGiven } from '../agent-job/input.js';
+import { checkId, checkObject, checkString, InvalidInputError, isGiven } from '../contract/input-checks.js';
 
 /** A valid input of `visitorExport`, defaults filled in. */
 export type ExportSpec =

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseExportInput } from '../../src/visitor-export/input.js';
 import { daysBefore, isDate, isTimeZone } from '../../src/visitor-export/date-range.js';
-import { Undecodable } from '../../src/agent-job/input.js';
+import { Undecodable } from '../../src/contract/input-checks.js';
 
 const window = { dateFrom: '2026-01-01', dateTo: '2026-01-03' };
 

@@ -6,7 +6,7 @@ import {
   type CreateRejectedDetails,
   type UnknownOutcomeDetails,
 } from '../../contract.js';
-import { InvalidInputError } from '../../agent-job/input.js';
+import { InvalidInputError } from '../../contract/input-checks.js';
 import {
   CreateRejectedError,
   JobCanceledError,

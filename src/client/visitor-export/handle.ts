@@ -9,7 +9,7 @@ import {
   type VisitorExportResult,
 } from '../../contract.js';
 import { parseExportInput } from '../../visitor-export/input.js';
-import { InvalidInputError } from '../../agent-job/input.js';
+import { InvalidInputError } from '../../contract/input-checks.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
 import { longWait } from '../long-wait.js';
 import { temporalCall } from '../temporal-call.js';

@@ -17,7 +17,7 @@ import {
   type VisitorExportNights,
 } from '../../contract.js';
 import { parseExportInput } from '../../visitor-export/input.js';
-import { checkDuration, checkId, InvalidInputError } from '../../agent-job/input.js';
+import { checkDuration, checkId, InvalidInputError } from '../../contract/input-checks.js';
 import { ScheduleMissingError } from '../errors.js';
 import { temporalCall } from '../temporal-call.js';
 

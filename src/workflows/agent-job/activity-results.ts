@@ -4,7 +4,7 @@
  */
 import type { Reading, WatchJobResult, WriteResult } from '../../activities/index.js';
 import type { JobRecord } from '../../contract.js';
-import { checkId } from '../../agent-job/input.js';
+import { checkId } from '../../contract/input-checks.js';
 
 /** Why such a write is in doubt, and such a read a failed one. */
 export const STRANGE_RESULT = 'the activity gave a result that this release does not know';

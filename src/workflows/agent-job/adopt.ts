@@ -9,7 +9,7 @@ import {
 } from '@temporalio/workflow';
 import type { JobActivities, ReadJobInput, ReadJobResult } from '../../activities/index.js';
 import type { ResolveUnknownInput } from '../../contract.js';
-import { InvalidInputError } from '../../agent-job/input.js';
+import { InvalidInputError } from '../../contract/input-checks.js';
 import { STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
 

@@ -10,7 +10,8 @@ import {
 } from '@temporalio/workflow';
 import { FAILURE, jobStateQuery, type AgentJobInput, type AgentJobResult, type JobState } from '../../contract.js';
 import { inputHash } from '../../agent-job/input-hash.js';
-import { InvalidInputError, parseJobInput, type JobSpec } from '../../agent-job/input.js';
+import { parseJobInput, type JobSpec } from '../../agent-job/input.js';
+import { InvalidInputError } from '../../contract/input-checks.js';
 import { jobTitle } from '../../agent-job/title.js';
 import { Dashboard } from './dashboard.js';
 import type { CarriedFollowUps } from './follow-up-queue.js';

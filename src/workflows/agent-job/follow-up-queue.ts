@@ -1,6 +1,6 @@
 /** The one queue of follow-ups, for signals and updates alike. Pure: no Temporal, no clock. */
 import { LIMIT, type FollowUpState, type FollowUpStatus } from '../../contract.js';
-import { jsonBytes, utf8Bytes } from '../../agent-job/input.js';
+import { jsonBytes, utf8Bytes } from '../../contract/input-checks.js';
 
 export interface QueuedFollowUp {
   id: string;

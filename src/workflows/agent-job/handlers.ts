@@ -20,7 +20,8 @@ import {
   type JobState,
   type ResolveUnknownInput,
 } from '../../contract.js';
-import { checkFollowUpId, InvalidInputError, isGiven, parseFollowUp, parseResolution } from '../../agent-job/input.js';
+import { checkFollowUpId, parseFollowUp, parseResolution } from '../../agent-job/input.js';
+import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
 import { Adoptions } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';

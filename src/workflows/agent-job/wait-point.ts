@@ -1,6 +1,6 @@
 /** How the parts of a run wait: the dashboard is brought up to date first, and whoever waits yields when the run is over. */
 import { condition, workflowInfo } from '@temporalio/workflow';
-import { jsonBytes } from '../../agent-job/input.js';
+import { jsonBytes } from '../../contract/input-checks.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 

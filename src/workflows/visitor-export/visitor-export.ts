@@ -25,7 +25,7 @@ import {
 } from '../../contract.js';
 import { parseExportInput, type ExportSpec } from '../../visitor-export/input.js';
 import { daysBefore } from '../../visitor-export/date-range.js';
-import { InvalidInputError } from '../../agent-job/input.js';
+import { InvalidInputError } from '../../contract/input-checks.js';
 import { windowTitle } from './details.js';
 import { failureOf, nextRequestAfter } from './failure.js';
 import { writeNightlyReport } from './nightly-report.js';

@@ -1,0 +1,90 @@
+/**
+ * Checks that the inputs of all workflows share: a wrong value is an InvalidInputError that names the field and what it should be.
+ * Pure and safe in workflow code.
+ */
+import ms from 'ms';
+import { encodeId, LIMIT } from '../contract.js';
+
+/** Names the field that is wrong and what it should be. */
+export class InvalidInputError extends Error {
+  override readonly name = 'InvalidInputError';
+  readonly field: string;
+  constructor(field: string, shouldBe: string) {
+    super(`${field} ${shouldBe}`);
+    this.field = field;
+  }
+}
+
+/** Checks that a value is a string. */
+export function checkString(value: unknown, field: string): string {
+  if (typeof value !== 'string') throw new InvalidInputError(field, `must be a string; it is ${kindOf(value)}`);
+  return value;
+}
+
+/** Checks that a payload is one JSON object. */
+export function checkObject(value: unknown, field: string): Record<string, unknown> {
+  if (value instanceof Undecodable) {
+    throw new InvalidInputError(field, 'can not be decoded; it must be plain JSON (encoding json/plain)');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new InvalidInputError(field, `must be one JSON object; it is ${kindOf(value)}`);
+  }
+  return value as Record<string, unknown>;
+}
+
+/** Whether a field is there; null means absent. */
+export function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
+function kindOf(value: unknown): string {
+  if (value === undefined) return 'missing';
+  if (value === null) return 'null';
+  return Array.isArray(value) ? 'an array' : `of type ${typeof value}`;
+}
+
+/** Stands for a payload that nobody could decode; every check refuses it. */
+export class Undecodable {
+  readonly undecodable = true;
+}
+
+/** Checks a project or job id: it becomes one segment of a URL, a path and a workflow id. */
+export function checkId(value: unknown, field: string): string {
+  const id = checkString(value, field);
+  if (id === '.' || id === '..') throw new InvalidInputError(field, 'must not be "." or ".."');
+  if (!id.isWellFormed() || /\p{Cc}/u.test(id)) {
+    throw new InvalidInputError(field, 'must be well-formed Unicode without control characters');
+  }
+  const bytes = encodeId(id).length;
+  if (bytes < 1 || bytes > LIMIT.idBytes) {
+    throw new InvalidInputError(field, `must be 1 to ${LIMIT.idBytes} bytes when percent-encoded; it is ${bytes}`);
+  }
+  return id;
+}
+
+/** Checks a duration: a number of milliseconds or a string such as `30 seconds`, 0 to 10 years. */
+export function checkDuration(value: unknown, field: string): number {
+  const millis = typeof value === 'number' ? value : typeof value === 'string' ? durationMs(value) : undefined;
+  if (millis === undefined || !Number.isFinite(millis) || millis < 0 || millis > LIMIT.durationMs) {
+    throw new InvalidInputError(
+      field,
+      'must be a number of milliseconds or a string such as "30 seconds", 0 to 10 years',
+    );
+  }
+  return Math.round(millis);
+}
+
+/** Size of a text as UTF-8. */
+export function utf8Bytes(text: string): number {
+  return new TextEncoder().encode(text).length;
+}
+
+/** Size of a value as JSON in UTF-8. */
+export function jsonBytes(value: unknown): number {
+  return utf8Bytes(JSON.stringify(value));
+}
+
+function durationMs(text: string): number | undefined {
+  if (text.trim() === '' || text.length > 100) return undefined;
+  return ms(text.trim() as ms.StringValue) as number | undefined;
+}
