@@ -2,7 +2,7 @@
 export type WriteOperation = 'create' | 'message';
 
 /** What a send of a write may end in. */
-export const WRITE_OUTCOMES = ['taken', 'rejected', 'notTaken', 'unauthorized', 'notSent', 'unknown'] as const;
+export const WRITE_OUTCOMES = ['accepted', 'rejected', 'throttled', 'unauthorized', 'notDelivered', 'inDoubt'] as const;
 
 /**
  * Figures that an operator can alert on. Recording never fails and never blocks.

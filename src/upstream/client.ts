@@ -64,7 +64,7 @@ export function createUpstream(settings: UpstreamSettings): Upstream & { close()
       return caller.call(
         { operation: 'message', projectId, jobId, prompt, path, mostBytes: MOST_BYTES.job },
         options,
-        (ending, asked) => messageOutcome(ending, asked, { jobId, notTaken: notTakenStatuses }),
+        (ending, asked) => messageOutcome(ending, asked, { jobId, throttled: notTakenStatuses }),
       );
     },
     getJob: ({ projectId, jobId }, options) => {

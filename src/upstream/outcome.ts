@@ -26,8 +26,8 @@ export interface Asked {
 }
 
 /** The job that a create made; throws one of the errors of a write. A 2xx without a usable job is unknown: one may exist. */
-export function createOutcome(ending: Ending, asked: Asked, notTaken: readonly number[]): CreatedJob {
-  if (!isOk(ending.status)) throw writeError(ending, asked, notTaken);
+export function createOutcome(ending: Ending, asked: Asked, throttled: readonly number[]): CreatedJob {
+  if (!isOk(ending.status)) throw writeError(ending, asked, throttled);
   if (ending.trouble) throw unknown(asked, `upstream answered ${ending.status}, but ${ending.trouble.reason}`);
   try {
     return readCreatedJob(ending.body);
@@ -43,9 +43,9 @@ export function createOutcome(ending: Ending, asked: Asked, notTaken: readonly n
 export function messageOutcome(
   ending: Ending,
   asked: Asked,
-  { jobId, notTaken }: { jobId: string; notTaken: readonly number[] },
+  { jobId, throttled }: { jobId: string; throttled: readonly number[] },
 ): JobRecord | null {
-  if (!isOk(ending.status)) throw writeError(ending, asked, notTaken);
+  if (!isOk(ending.status)) throw writeError(ending, asked, throttled);
   const job = ending.trouble ? null : recordIn(ending.body, jobId);
   // Whoever answered so had no whole message: a sign-in page, a gateway that asks nobody.
   if (job === null && !ending.requestIsWhole)
@@ -95,7 +95,7 @@ export const ANSWER_CLASSES = [
   '4xx', // The others.
   '429',
   '5xx',
-  'notSent', // No connection, or the request was not handed over whole.
+  'notDelivered', // No connection, or the request was not handed over whole.
   'timeout',
   'reset',
   'malformed', // A 2xx whose body can't be believed, or no HTTP at all.
@@ -111,17 +111,17 @@ export function answerClass({ status, trouble, requestIsWhole }: Ending, isReada
   if (trouble === null) return 'malformed';
   if (trouble.kind === 'aborted') return 'aborted';
   const { kind } = trouble;
-  return requestIsWhole && (kind === 'timeout' || kind === 'reset' || kind === 'malformed') ? kind : 'notSent';
+  return requestIsWhole && (kind === 'timeout' || kind === 'reset' || kind === 'malformed') ? kind : 'notDelivered';
 }
 
 const CLASS_OF_HUNDREDS: Partial<Record<number, AnswerClass>> = { 3: '3xx', 4: '4xx', 5: '5xx' };
 
-function writeError(ending: Ending, asked: Asked, notTaken: readonly number[]): UpstreamError {
+function writeError(ending: Ending, asked: Asked, throttled: readonly number[]): UpstreamError {
   const { status, trouble, requestIsWhole } = ending;
   const reason = status === undefined ? (trouble?.reason ?? 'no answer') : `upstream answered ${status}`;
   if (status === 401 || trouble?.kind === 'noKey') return new UnauthorizedError(message(reason, asked), reason);
   if (status !== undefined) {
-    if (status === 429 || notTaken.includes(status)) {
+    if (status === 429 || throttled.includes(status)) {
       return new NotTakenError(message(reason, asked), status, parseRetryAfter(ending.retryAfter, ending.date), reason);
     }
     // "See Other" is what a POST that was carried out is answered with.

@@ -56,7 +56,7 @@ async function attempt({
   environment.on('heartbeat', (details: unknown) => marks.push(details));
   const shutdownSignal = new AbortController().signal;
   const { createJob } = createJobActivities({ upstream, shutdownSignal, metrics: noMetrics });
-  const input = { projectId: 'p', prompt: 'x', askedAt: SCHEDULED_AT, resetRun: false };
+  const input = { projectId: 'p', prompt: 'x', askedAt: SCHEDULED_AT, afterReset: false };
   return { raw, marks, create: () => environment.run(createJob, input) };
 }
 
@@ -65,7 +65,7 @@ describe('the fence', () => {
     const seen: string[] = [];
     const mark = (raw: RawUpstream) => Promise.resolve(void seen.push(raw.text));
     const { marks, create } = await attempt({ mark });
-    expect(await create()).toMatchObject({ kind: 'taken' });
+    expect(await create()).toMatchObject({ kind: 'accepted' });
     expect(seen).toEqual([expect.stringMatching(/^POST [^]*\{"prompt":"x"$/)]);
     expect(marks).toEqual([{ sent: true }]);
   });
@@ -73,7 +73,7 @@ describe('the fence', () => {
   test('is not raised where no connection is made or all is refused before', async () => {
     const refused = await attempt({});
     await refused.raw.close();
-    expect(await refused.create()).toMatchObject({ kind: 'notSent', reason: 'connection refused' });
+    expect(await refused.create()).toMatchObject({ kind: 'notDelivered', reason: 'connection refused' });
     closers.length -= 1;
     expect(refused.marks).toEqual([]);
   });
@@ -87,7 +87,7 @@ describe('the fence', () => {
 
   test('that was raised by an earlier attempt keeps this one from connecting', async () => {
     const { raw, create } = await attempt({ heartbeatDetails: { sent: true } });
-    expect(await create()).toMatchObject({ kind: 'unknown', reason: expect.stringContaining('died') });
+    expect(await create()).toMatchObject({ kind: 'inDoubt', reason: expect.stringContaining('died') });
     expect(raw.connections).toBe(0);
   });
 });
@@ -107,7 +107,7 @@ describe('a last byte is too late', () => {
     const { create } = await attempt({ mark: () => Promise.resolve(pass(1)) });
     return create();
   }
-  const late = { kind: 'notSent', reason: 'it was too late to send it' };
+  const late = { kind: 'notDelivered', reason: 'it was too late to send it' };
 
   test('by the monotonic clock', async () => {
     expect(await afterPause({ monotonic: 10_000 })).toMatchObject(late);
@@ -122,7 +122,7 @@ describe('a last byte is too late', () => {
   });
 
   test('by none of them: it leaves', async () => {
-    expect(await afterPause({ monotonic: 9_000, boot: 9_000, wall: 9_000 })).toMatchObject({ kind: 'taken' });
+    expect(await afterPause({ monotonic: 9_000, boot: 9_000, wall: 9_000 })).toMatchObject({ kind: 'accepted' });
   });
 
   test('for the repeat with a newer key, counted from the first mark', async () => {
@@ -147,7 +147,7 @@ describe('a last byte is too late', () => {
     const shutdownSignal = new AbortController().signal;
     const { createJob } = createJobActivities({ upstream, shutdownSignal, metrics: noMetrics });
     vi.spyOn(Date, 'now').mockReturnValue(startedAt);
-    const input = { projectId: 'p', prompt: 'x', askedAt: startedAt, resetRun: false };
+    const input = { projectId: 'p', prompt: 'x', askedAt: startedAt, afterReset: false };
     expect(await environment.run(createJob, input)).toMatchObject(late);
     expect({ marks, requests: raw.requests.length }).toEqual({ marks: 2, requests: 1 });
   });

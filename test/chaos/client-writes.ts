@@ -32,7 +32,7 @@ export interface ClientWritesReport {
   seconds: number;
 }
 
-type Fate = 'taken' | 'rejected' | 'unauthorized' | 'unknown';
+type Fate = 'accepted' | 'rejected' | 'unauthorized' | 'inDoubt';
 
 /** Sends each write until its fate is known or unknowable, then compares with the upstream's books. */
 export async function runClientWrites(options: ClientWritesOptions): Promise<ClientWritesReport> {
@@ -91,7 +91,7 @@ class ClientWrites {
       doubled: fates
         .filter(([prompt, fate]) => timesOf(prompt) > (fate === 'rejected' ? 0 : 1))
         .map(([prompt]) => prompt),
-      lost: fates.filter(([prompt, fate]) => fate === 'taken' && timesOf(prompt) === 0).map(([prompt]) => prompt),
+      lost: fates.filter(([prompt, fate]) => fate === 'accepted' && timesOf(prompt) === 0).map(([prompt]) => prompt),
     };
   }
 
@@ -106,7 +106,7 @@ class ClientWrites {
     await this.#write(prompt, async () => {
       const created = await this.#upstream.createJob({ projectId, prompt });
       jobId = created.id;
-      return { kind: 'taken', jobId: created.id, job: created.job };
+      return { kind: 'accepted', jobId: created.id, job: created.job };
     });
     if (jobId === undefined) return;
     const id = jobId;
@@ -114,7 +114,7 @@ class ClientWrites {
       const text = `job ${number} message ${message}`;
       await this.#write(text, async () => {
         const job = await this.#upstream.sendMessage({ projectId, jobId: id, prompt: text });
-        return { kind: 'taken', jobId: id, job };
+        return { kind: 'accepted', jobId: id, job };
       });
     }
   }
@@ -122,12 +122,12 @@ class ClientWrites {
   async #write(prompt: string, send: () => Promise<WriteOutcome>): Promise<void> {
     for (;;) {
       const outcome = await send().catch(writeOutcomeOf);
-      if (outcome.kind === 'notSent' || outcome.kind === 'notTaken') {
+      if (outcome.kind === 'notDelivered' || outcome.kind === 'throttled') {
         count(this.#repeated, `${outcome.kind}: ${outcome.reason.replace(/ \(.*/, '')}`);
-        await pause(outcome.kind === 'notTaken' ? 1_000 : 50);
+        await pause(outcome.kind === 'throttled' ? 1_000 : 50);
         continue;
       }
-      if (outcome.kind === 'unknown') count(this.#unknowns, outcome.reason.replace(/ \((?:create|message),.*/, ''));
+      if (outcome.kind === 'inDoubt') count(this.#unknowns, outcome.reason.replace(/ \((?:create|message),.*/, ''));
       this.#fates.set(prompt, outcome.kind);
       return;
     }

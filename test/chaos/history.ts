@@ -78,7 +78,7 @@ function readActivity(story: RunStory, writes: Set<string>, event: Event): void 
   const completed = event.activityTaskCompletedEventAttributes;
   if (completed && writes.has(String(completed.scheduledEventId))) {
     const result = decode(completed.result) as { kind: string; reason: string };
-    if (result.kind === 'unknown') story.unknowns.push(result.reason);
+    if (result.kind === 'inDoubt') story.unknowns.push(result.reason);
   }
   const failed = event.activityTaskTimedOutEventAttributes ?? event.activityTaskFailedEventAttributes;
   if (failed && writes.has(String(failed.scheduledEventId))) {

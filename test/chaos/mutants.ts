@@ -59,7 +59,7 @@ export const MUTANTS: Mutant[] = [
     name: 'a mark that nobody reads',
     file: 'src/activities/agent-job/write-fence.ts',
     find: '  if (mayBeMarked(activityInfo().heartbeatDetails)) {',
-    replace: '  if (mayBeMarked(activityInfo().heartbeatDetails) && confirmedIn) {',
+    replace: '  if (mayBeMarked(activityInfo().heartbeatDetails) && confirmedInRun) {',
     test: 'test/chaos/strikes.test.ts',
     title: 'killed after the answer',
   },

@@ -43,7 +43,7 @@ export function formatClientWrites(report: ClientWritesReport): string {
 
 const BEFORE_ITS_END = /^(?:connection reset at connect|write reset at (?:headers|body))$/;
 /** A request that a busy machine could not send in time was no reset. */
-const LEARNT_IN_TIME = /^notSent: connection was (?:lost|reset)/;
+const LEARNT_IN_TIME = /^notDelivered: connection was (?:lost|reset)/;
 
 /** Requests that the upstream did not have whole when it reset them, and whose last byte had left before the client learnt of it. */
 function resetsLearntLate({ struck, repeated }: ClientWritesReport): number {

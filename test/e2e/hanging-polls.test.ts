@@ -99,7 +99,7 @@ function watchInput(jobId: string): WatchJobInput {
     failures: 0,
     missing: null,
     maxReads: 1_000,
-    resetRun: false,
+    afterReset: false,
   };
 }
 

@@ -14,7 +14,8 @@ export interface Terms {
   isRepeated: boolean;
 }
 
-export type SendOutcome = 'taken' | 'takenTerminal' | 'rejected' | 'notTaken' | 'notSent' | 'unauthorized' | 'unknown';
+export type SendOutcome =
+  'accepted' | 'acceptedTerminal' | 'rejected' | 'throttled' | 'notDelivered' | 'unauthorized' | 'inDoubt';
 export type ReadOutcome = 'record' | 'missing' | 'failed';
 export type FollowUpFate = 'queued' | 'sent' | 'rejected' | 'unknown' | 'abandoned';
 
@@ -36,7 +37,7 @@ interface Turn {
   /** A person said so, and nothing was tried since. */
   isOwed: boolean;
   /** Refusals and failures to connect in a row. */
-  delays: { notTaken: number; notSent: number };
+  delays: { throttled: number; notDelivered: number };
   notBefore: number;
 }
 
@@ -168,40 +169,40 @@ export class ContractModel {
     const turn = this.#turn;
     if (!turn) return broken('an answer to nothing');
     // Other writes of the project may have been asked to wait, reads may have shown that the key is refused; a repeated run asks first.
-    const mayBeUnsent = outcome === 'notTaken' || outcome === 'unauthorized' || this.#asks;
+    const mayBeUnsent = outcome === 'throttled' || outcome === 'unauthorized' || this.#asks;
     if (!this.#isSending && !mayBeUnsent) broken(`${outcome}, though nothing was sent`);
     this.#goOn(at);
     this.#isSending = false;
     turn.isOwed = false;
-    turn.waitsForTurn = outcome === 'notTaken' || outcome === 'unauthorized';
+    turn.waitsForTurn = outcome === 'throttled' || outcome === 'unauthorized';
     this.#freeSince = at;
-    turn.isHeldUp = outcome === 'notTaken' || outcome === 'notSent' || outcome === 'unauthorized';
+    turn.isHeldUp = outcome === 'throttled' || outcome === 'notDelivered' || outcome === 'unauthorized';
     switch (outcome) {
-      case 'taken':
-      case 'takenTerminal':
+      case 'accepted':
+      case 'acceptedTerminal':
         return turn.id === null
-          ? this.#jobKnown(at, outcome === 'takenTerminal' ? status : null)
+          ? this.#jobKnown(at, outcome === 'acceptedTerminal' ? status : null)
           : this.#settle(at, 'sent');
       case 'rejected':
         if (turn.id === null) this.#stop = this.#mayHaveArrived(turn) ? 'UnknownOutcome' : 'CreateRejected';
         else this.#settle(at, this.#mayHaveArrived(turn) ? 'unknown' : 'rejected');
         return;
-      case 'notTaken': {
-        turn.delays.notTaken += 1;
+      case 'throttled': {
+        turn.delays.throttled += 1;
         const wait =
           retryAfterMs === undefined
-            ? 5_000 * 2 ** (turn.delays.notTaken - 1)
+            ? 5_000 * 2 ** (turn.delays.throttled - 1)
             : Math.max(1_000, Math.min(retryAfterMs, HOUR));
         turn.notBefore = at + Math.min(wait, retryAfterMs === undefined ? 300_000 : Infinity);
         return;
       }
-      case 'notSent':
+      case 'notDelivered':
         turn.notBefore = at + 1_000;
         return;
       case 'unauthorized':
         turn.notBefore = at;
         return;
-      case 'unknown':
+      case 'inDoubt':
         return this.#unknown(at, turn);
     }
   }
@@ -550,7 +551,7 @@ function newTurn(id: string | null): Turn {
     isConfirmed: false,
     waitsForTurn: false,
     isOwed: false,
-    delays: { notTaken: 0, notSent: 0 },
+    delays: { throttled: 0, notDelivered: 0 },
     notBefore: 0,
   };
 }

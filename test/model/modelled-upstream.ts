@@ -44,7 +44,7 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
     answers: WriteAnswer[],
     options: WriteOptions | undefined,
   ): Promise<JobRecord | null> {
-    const answer = answers.shift() ?? { kind: 'taken', takesMs: 0 };
+    const answer = answers.shift() ?? { kind: 'accepted', takesMs: 0 };
     await world.arrive();
     await mayFinish(options);
     world.sendBegan(kind, prompt);
@@ -55,8 +55,8 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
     if (answer.takesMs > 0) await world.wait(answer.takesMs);
     const fault = faultOf(answer);
     if (fault) throw fault;
-    if (answer.kind === 'takenUnreadable') return null;
-    return record(answer.kind === 'takenTerminal' ? 'failed' : 'active', changes);
+    if (answer.kind === 'acceptedUnreadable') return null;
+    return record(answer.kind === 'acceptedTerminal' ? 'failed' : 'active', changes);
   }
 
   return {
@@ -98,13 +98,13 @@ function faultOf({ kind, retryAfterMs }: WriteAnswer): Error | null {
   switch (kind) {
     case 'rejected':
       return new RejectedError('refused', 400, 'no');
-    case 'notTaken':
+    case 'throttled':
       return new NotTakenError('later', 429, retryAfterMs);
-    case 'notSent':
+    case 'notDelivered':
       return new NotSentError('no connection');
     case 'unauthorized':
       return new UnauthorizedError('the key is refused');
-    case 'unknown':
+    case 'inDoubt':
       return new UnknownOutcomeError('reset');
     default:
       return null;

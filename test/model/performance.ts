@@ -40,7 +40,7 @@ export async function perform(scenario: Scenario, stage: Stage): Promise<void> {
 function playable(scenario: Scenario): Scenario {
   const writes = (answers: Scenario['creates']) =>
     answers.map(
-      (answer) => ({ ...answer, kind: answer.kind === 'workerDies' ? 'unknown' : answer.kind, takesMs: 0 }) as const,
+      (answer) => ({ ...answer, kind: answer.kind === 'workerDies' ? 'inDoubt' : answer.kind, takesMs: 0 }) as const,
     );
   return {
     ...scenario,
@@ -150,9 +150,9 @@ class Performance {
   }
 
   #learn(result: WriteResult): void {
-    const status = result.kind === 'taken' && result.job?.status === 'failed' ? 'failed' : null;
-    const outcome = result.kind === 'taken' && status ? 'takenTerminal' : result.kind;
-    const retryAfterMs = result.kind === 'notTaken' ? result.retryAfterMs : undefined;
+    const status = result.kind === 'accepted' && result.job?.status === 'failed' ? 'failed' : null;
+    const outcome = result.kind === 'accepted' && status ? 'acceptedTerminal' : result.kind;
+    const retryAfterMs = result.kind === 'throttled' ? result.retryAfterMs : undefined;
     this.#model.sendEnded(this.#callAt, outcome, status, retryAfterMs);
   }
 

@@ -124,9 +124,9 @@ class Rehearsal {
   #learn(name: string, result: WriteResult): void {
     if (name === 'watchJob') return this.#model.readReached();
     if (name === 'awaitTurn' || name === 'readJob') return;
-    const status = result.kind === 'taken' && result.job?.status === 'failed' ? 'failed' : null;
-    const outcome = result.kind === 'taken' && status ? 'takenTerminal' : result.kind;
-    const retryAfterMs = result.kind === 'notTaken' ? result.retryAfterMs : undefined;
+    const status = result.kind === 'accepted' && result.job?.status === 'failed' ? 'failed' : null;
+    const outcome = result.kind === 'accepted' && status ? 'acceptedTerminal' : result.kind;
+    const retryAfterMs = result.kind === 'throttled' ? result.retryAfterMs : undefined;
     this.#model.sendEnded(this.#now, outcome, status, retryAfterMs);
   }
 

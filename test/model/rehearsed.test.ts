@@ -44,13 +44,13 @@ const PLAIN: Scenario = {
 
 const FOUND: Record<string, Partial<Scenario>> = {
   'a follow-up that waits behind an unknown create stays queued': {
-    creates: [{ kind: 'unknown', takesMs: 0 }],
+    creates: [{ kind: 'inDoubt', takesMs: 0 }],
     actions: [{ kind: 'update', id: 'a', at: 0 }],
     decisions: [{ action: 'retry', afterMs: 500 }],
   },
   'a Retry-After that comes together with continue-as-new is obeyed': {
     deadline: 0,
-    messages: [{ kind: 'unknown', takesMs: 500 }],
+    messages: [{ kind: 'inDoubt', takesMs: 500 }],
     reads: [
       { kind: 'failed', takesMs: 500, times: 1 },
       { kind: 'wait', retryAfterMs: 7_200_000, takesMs: 0, times: 1 },
@@ -60,7 +60,7 @@ const FOUND: Record<string, Partial<Scenario>> = {
   },
   'a 404 that was read before a follow-up was accepted is none of the five': {
     deadline: 1_800_000,
-    messages: [{ kind: 'taken', takesMs: 500 }],
+    messages: [{ kind: 'accepted', takesMs: 500 }],
     reads: [{ kind: 'missing', takesMs: 500, times: 20 }],
     lastly: 'missing',
     actions: [
@@ -71,7 +71,7 @@ const FOUND: Record<string, Partial<Scenario>> = {
   },
   'a retry that a person said at the deadline is carried out, whatever the reads wait for': {
     isAttached: true,
-    messages: [{ kind: 'unknown', takesMs: 0 }],
+    messages: [{ kind: 'inDoubt', takesMs: 0 }],
     reads: [{ kind: 'wait', retryAfterMs: 90_000, takesMs: 0, times: 1 }],
     actions: [{ kind: 'signal', id: 'a', at: 0 }],
     deadline: 0,

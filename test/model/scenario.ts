@@ -4,14 +4,14 @@ import fc from 'fast-check';
 /** How the upstream answers one write, and after how long. */
 export interface WriteAnswer {
   kind:
-    | 'taken'
-    | 'takenUnreadable'
-    | 'takenTerminal'
+    | 'accepted'
+    | 'acceptedUnreadable'
+    | 'acceptedTerminal'
     | 'rejected'
-    | 'notTaken'
-    | 'notSent'
+    | 'throttled'
+    | 'notDelivered'
     | 'unauthorized'
-    | 'unknown'
+    | 'inDoubt'
     | 'workerDies';
   retryAfterMs?: number;
   takesMs: number;
@@ -87,22 +87,22 @@ const optionalRetryAfter = fc
 const writeAnswer: fc.Arbitrary<WriteAnswer> = fc
   .tuple(
     fc.constantFrom(
-      'taken',
-      'taken',
-      'takenUnreadable',
-      'takenTerminal',
+      'accepted',
+      'accepted',
+      'acceptedUnreadable',
+      'acceptedTerminal',
       'rejected',
-      'notTaken',
-      'notSent',
+      'throttled',
+      'notDelivered',
       'unauthorized',
-      'unknown',
-      'unknown',
+      'inDoubt',
+      'inDoubt',
       'workerDies',
     ),
     optionalRetryAfter,
     takesMs,
   )
-  .map(([kind, after, takes]) => ({ kind, ...(kind === 'notTaken' ? after : {}), takesMs: takes }) as WriteAnswer);
+  .map(([kind, after, takes]) => ({ kind, ...(kind === 'throttled' ? after : {}), takesMs: takes }) as WriteAnswer);
 
 const readAnswer: fc.Arbitrary<ReadAnswer> = fc
   .tuple(

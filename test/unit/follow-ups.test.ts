@@ -83,8 +83,8 @@ test('after a reset all that waits is marked', () => {
   const followUps = new FollowUps(empty());
   add(followUps, 'a');
   add(followUps, 'b');
-  expect(followUps.carry(true).queue.every(({ mustAsk }) => mustAsk === true)).toBe(true);
-  expect(followUps.carry(false).queue.some(({ mustAsk }) => mustAsk)).toBe(false);
+  expect(followUps.carry(true).queue.every(({ requiresConfirmation }) => requiresConfirmation === true)).toBe(true);
+  expect(followUps.carry(false).queue.some(({ requiresConfirmation }) => requiresConfirmation)).toBe(false);
 });
 
 test('a text is cut to bytes and never inside a character', () => {

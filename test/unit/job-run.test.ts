@@ -20,7 +20,7 @@ function inDoubt() {
   };
   const run = new JobRun(spec, data as unknown as RunData, { list: [], queue: [], givenIds: [] }, () => now);
   run.followUps.add({ id: 'a', prompt: 'go', askedAt: now });
-  run.beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, mustAsk: false });
+  run.beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, requiresConfirmation: false });
   run.becomeUnknown('no answer');
   return { run, now: () => now, pass: (ms: number) => (now += ms) };
 }
@@ -33,7 +33,7 @@ test('the clock that stands still while a person is needed does so from a job’
   const { run, now, pass } = inDoubt();
   pass(30 * MINUTE);
   const job = { id: 'j', status: 'active', source: null, model: null, prLink: null, createdAt: null, archivedAt: null };
-  run.observe({ reading: { kind: 'record', job }, reads: 1, failures: 0, resetRun: false }, watchInput(run));
+  run.observe({ reading: { kind: 'record', job }, reads: 1, failures: 0, afterReset: false }, watchInput(run));
   pass(5 * MINUTE);
   run.resolveUnknown({ action: 'retry' });
   expect(run.data.deadlineAt - now()).toBe(10 * MINUTE);

@@ -15,7 +15,7 @@ const INPUT: WatchJobInput = {
   failures: 0,
   missing: null,
   maxReads: 60,
-  resetRun: false,
+  afterReset: false,
 };
 
 type Watch = (input: WatchJobInput) => Promise<WatchJobResult>;

@@ -63,7 +63,7 @@ async function meet(fate: Fate): Promise<{ ending: string; wholeRequests: number
     },
   );
   const ending = await write.then(
-    () => 'taken',
+    () => 'accepted',
     (error: Error) => error.name,
   );
   // What may still be on its way gets the time to arrive.
@@ -80,7 +80,7 @@ test('no write that is called not sent ever arrives whole, wherever it is interr
       for (const { ending, wholeRequests } of await Promise.all(batch.map(meet))) {
         seen.add(ending);
         expect(wholeRequests).toBeLessThanOrEqual(ending === 'NotSentError' ? 0 : 1);
-        expect(wholeRequests).toBeGreaterThanOrEqual(ending === 'taken' ? 1 : 0);
+        expect(wholeRequests).toBeGreaterThanOrEqual(ending === 'accepted' ? 1 : 0);
       }
     }),
     { numRuns: 25, endOnFailure: true },
@@ -98,7 +98,7 @@ test('a write that nothing interrupts is taken, one whose connection is reset af
     askMs: 5,
     isRefused: false,
   } as const;
-  expect(await meet({ ...calm, thenDoes: 'answer' })).toEqual({ ending: 'taken', wholeRequests: 1 });
+  expect(await meet({ ...calm, thenDoes: 'answer' })).toEqual({ ending: 'accepted', wholeRequests: 1 });
   expect(await meet({ ...calm, thenDoes: 'reset' })).toEqual({ ending: 'UnknownOutcomeError', wholeRequests: 1 });
 });
 

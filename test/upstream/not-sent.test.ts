@@ -42,7 +42,7 @@ async function bothWrites(baseUrl: string, settings: Partial<UpstreamSettings> =
 }
 
 function bothNotSent(reason: RegExp): unknown[] {
-  const ending: unknown = expect.stringMatching(new RegExp(`^notSent NotSentError: ${reason.source}`));
+  const ending: unknown = expect.stringMatching(new RegExp(`^notDelivered NotSentError: ${reason.source}`));
   return [ending, ending];
 }
 
@@ -111,9 +111,9 @@ describe('a write is surely not sent', ANSWERED_IN_TIME, () => {
   test('where there is no key, which it says', async () => {
     const raw = await RawUpstream.onRequest(() => http(201));
     closers.push(() => raw.close());
-    const none = 'notSent UnauthorizedError: ADMIN_API_KEY is not set';
+    const none = 'notDelivered UnauthorizedError: ADMIN_API_KEY is not set';
     expect(await bothWrites(raw.url, { keys: createKeySource({}) })).toEqual([none, none]);
-    const odd = 'notSent UnauthorizedError: ADMIN_API_KEY holds characters that a header cannot carry';
+    const odd = 'notDelivered UnauthorizedError: ADMIN_API_KEY holds characters that a header cannot carry';
     expect(await bothWrites(raw.url, { keys: createKeySource({ adminApiKey: 'a\nb' }) })).toEqual([odd, odd]);
     expect(raw.connections).toBe(0);
   });

@@ -103,7 +103,7 @@ describe('reading a job', () => {
     const { getJob, raw, classes } = await setUp(() => {});
     await raw.close();
     expect(await rejectionOf(getJob())).toMatchObject({ name: 'ReadFailedError', reason: 'connection refused' });
-    expect(classes).toEqual(['get notSent']);
+    expect(classes).toEqual(['get notDelivered']);
     closers.pop();
   });
 

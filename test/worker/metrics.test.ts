@@ -73,11 +73,11 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await startWorker();
     const atFirst = await figures();
     for (const operation of ['create', 'message']) {
-      for (const outcome of ['taken', 'rejected', 'notTaken', 'notSent', 'unknown']) {
+      for (const outcome of ['accepted', 'rejected', 'throttled', 'notDelivered', 'inDoubt']) {
         expect(atFirst.get(`agent_jobs_writes_total operation="${operation}" outcome="${outcome}"`)).toBe(0);
       }
     }
-    for (const answer of ['2xx', '401', '403', '4xx', '429', '5xx', 'timeout', 'reset', 'notSent', 'malformed']) {
+    for (const answer of ['2xx', '401', '403', '4xx', '429', '5xx', 'timeout', 'reset', 'notDelivered', 'malformed']) {
       expect(atFirst.get(`agent_jobs_upstream_answers_total class="${answer}" operation="create"`)).toBe(0);
     }
     for (const outcome of [

@@ -18,7 +18,7 @@ test('a write that is held back for another one’s 429 is not sent, and counts 
     const second = await bench.start({ projectId: 'p1', prompt: 'Fix that' });
     for (const job of [first, second]) expect(await job.result()).toMatchObject({ outcome: 'completed' });
     expect(upstream.created).toHaveLength(3);
-    expect(sends).toEqual(['notTaken', 'taken', 'taken']);
+    expect(sends).toEqual(['throttled', 'accepted', 'accepted']);
   } finally {
     await bench.stop();
   }

@@ -47,7 +47,7 @@ function anyInput(): WatchJobInput {
     failures: 0,
     missing: null,
     maxReads: 60,
-    resetRun: false,
+    afterReset: false,
   };
 }
 

@@ -14,17 +14,22 @@ const json = (value: unknown) => ({ metadata: { encoding: text('json/plain') }, 
 
 /** Results that no activity of this release gives: a newer worker's, or an operator's `temporal activity complete`. */
 const STRANGE: Record<string, object> = {
-  'of a kind of a later release': json({ kind: 'queued', reason: 'wait', resetRun: false }),
+  'of a kind of a later release': json({ kind: 'queued', reason: 'wait', afterReset: false }),
   'that is null': json(null),
   'that is a text': json('done'),
-  'that is a list': json([{ kind: 'taken' }]),
+  'that is a list': json([{ kind: 'accepted' }]),
   'that nobody can decode': { metadata: { encoding: text('binary/encrypted') }, data: text('secret') },
   'without content': { metadata: { encoding: text('binary/null') } },
-  'that was taken, without saying which job': json({ kind: 'taken', job: null, resetRun: false }),
-  'that was rejected, without a status': json({ kind: 'rejected', error: 'no', resetRun: false }),
-  'that was not taken, with a wait that is no number': json({ kind: 'notTaken', reason: '429', retryAfterMs: 'soon' }),
-  'that is unknown, asked about in no run': json({ kind: 'unknown', reason: 'x', resetRun: true, askedIn: 7 }),
-  'that was not sent, without a reason': json({ kind: 'notSent', resetRun: false }),
+  'that was taken, without saying which job': json({ kind: 'accepted', job: null, afterReset: false }),
+  'that was rejected, without a status': json({ kind: 'rejected', error: 'no', afterReset: false }),
+  'that was not taken, with a wait that is no number': json({ kind: 'throttled', reason: '429', retryAfterMs: 'soon' }),
+  'that is unknown, asked about in no run': json({
+    kind: 'inDoubt',
+    reason: 'x',
+    afterReset: true,
+    confirmationRequestedIn: 7,
+  }),
+  'that was not sent, without a reason': json({ kind: 'notDelivered', afterReset: false }),
 };
 
 /** Completes the pending activity of a type as an operator would. */
@@ -76,7 +81,7 @@ test('a write that was held back for longer than any time waits for an hour at m
   await expect.poll(() => upstream.created.length).toBe(1);
   upstream.createGate = holdBack();
   await expect.poll(() => upstream.created.length, { timeout: 10_000 }).toBe(2);
-  await complete(handle, 'createJob', json({ kind: 'notTaken', isHeld: true, reason: 'x', retryAfterMs: 1e300 }));
+  await complete(handle, 'createJob', json({ kind: 'throttled', isHeld: true, reason: 'x', retryAfterMs: 1e300 }));
   const untilMs = async () => Date.parse((await handle.query(jobStateQuery)).waiting?.until ?? '') - Date.now();
   await expect.poll(untilMs).toBeGreaterThan(50 * 60_000);
   expect(await untilMs()).toBeLessThanOrEqual(60 * 60_000);
@@ -113,18 +118,22 @@ test('a message that was taken, with a record that is none, counts as sent: the 
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0 });
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   await expect.poll(() => upstream.messages.length).toBe(1);
-  await complete(handle, 'sendMessage', json({ kind: 'taken', jobId: 'job-1', job: { status: 7 }, resetRun: false }));
+  await complete(
+    handle,
+    'sendMessage',
+    json({ kind: 'accepted', jobId: 'job-1', job: { status: 7 }, afterReset: false }),
+  );
   await expect.poll(async () => (await handle.query(jobStateQuery)).followUps[0]?.state).toBe('sent');
   expect((await handle.query(jobStateQuery)).job).toMatchObject({ status: 'active' });
 });
 
 test.each([
   ['that is null', json(null)],
-  ['of a kind of a later release', json({ reading: { kind: 'moved' }, reads: 1, failures: 0, resetRun: false })],
-  ['without a reading', json({ reads: 1, failures: 0, resetRun: false })],
+  ['of a kind of a later release', json({ reading: { kind: 'moved' }, reads: 1, failures: 0, afterReset: false })],
+  ['without a reading', json({ reads: 1, failures: 0, afterReset: false })],
   ['whose record is none', json({ reading: { kind: 'record', job: { id: 7 } }, reads: 1, failures: 0 })],
   ['whose counts are no numbers', json({ reading: { kind: 'unchanged' }, reads: 'many', failures: null })],
-  ['whose 404 are not counted', json({ reading: { kind: 'missing' }, reads: 1, failures: 1, resetRun: false })],
+  ['whose 404 are not counted', json({ reading: { kind: 'missing' }, reads: 1, failures: 1, afterReset: false })],
   ['that nobody can decode', { metadata: { encoding: text('binary/encrypted') }, data: text('secret') }],
 ])('a poll with a result %s is a failed read, and the watch goes on', async (_, payload) => {
   const { upstream, bench } = tests;

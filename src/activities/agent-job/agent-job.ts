@@ -11,10 +11,10 @@ import { createWatchJob, type WatchJobInput, type WatchJobResult } from './poll-
 import {
   createFence,
   isFenceRefused,
-  mustAsk,
+  requiresConfirmation,
   questionOf,
   takeMarkBack,
-  unknownBefore,
+  checkPriorAttempt,
   type FenceOptions,
 } from './write-fence.js';
 import { withLookAfter, writeOutcomeOf, type WriteOutcome } from './write-outcome.js';
@@ -33,7 +33,7 @@ export interface SendMessageInput extends WriteInput {
 }
 
 /** A write's outcome, whether a reset or a restore may have forgotten it, and what a person is asked about where one may have. */
-export type WriteResult = WriteOutcome & { resetRun: boolean; askedIn?: string };
+export type WriteResult = WriteOutcome & { afterReset: boolean; confirmationRequestedIn?: string };
 
 export interface JobActivitiesDependencies {
   upstream: Upstream;
@@ -79,7 +79,7 @@ export function createJobActivities({
     const { projectId, turnUntil = 0 } = input;
     const turn = { operation, projectId, holder: activityInfo().workflowExecution?.workflowId ?? '' };
     const asked = { ...input, confirmWritesBefore };
-    const before = unknownBefore(asked);
+    const before = checkPriorAttempt(asked);
     const outcome = before
       ? withLookAfter(before, 'lostWorker', now())
       : withLookAfter(await turns.send(turn, now() < turnUntil, () => sendFenced(send)), 'ownEnd', now());
@@ -87,8 +87,8 @@ export function createJobActivities({
     // The server's clock stands at the time when it scheduled the attempt; only this worker's knows how long that had to wait.
     const settledAt = Math.max(now(), Date.now());
     if (isSettled(outcome)) metrics.writeSettled(operation, (settledAt - input.askedAt) / 1_000);
-    const resetRun = mustAsk(asked);
-    return { ...outcome, resetRun, ...(resetRun && { askedIn: questionOf(asked) }) };
+    const afterReset = requiresConfirmation(asked);
+    return { ...outcome, afterReset, ...(afterReset && { confirmationRequestedIn: questionOf(asked) }) };
   }
 
   return {
@@ -109,7 +109,7 @@ type Send = (beforeLastByte: () => Promise<() => boolean>) => Promise<CreatedJob
 async function sendFenced(send: Send): Promise<WriteOutcome> {
   try {
     const { id, job } = await send(createFence());
-    return { kind: 'taken', jobId: id, job };
+    return { kind: 'accepted', jobId: id, job };
   } catch (error) {
     if (isFenceRefused(error)) {
       takeMarkBack();
@@ -120,9 +120,9 @@ async function sendFenced(send: Send): Promise<WriteOutcome> {
 }
 
 function isSettled(outcome: WriteOutcome): boolean {
-  return outcome.kind === 'taken' || outcome.kind === 'rejected';
+  return outcome.kind === 'accepted' || outcome.kind === 'rejected';
 }
 
 function isHeld(outcome: WriteOutcome): boolean {
-  return (outcome.kind === 'notTaken' || outcome.kind === 'unauthorized') && outcome.isHeld === true;
+  return (outcome.kind === 'throttled' || outcome.kind === 'unauthorized') && outcome.isHeld === true;
 }

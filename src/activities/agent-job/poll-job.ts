@@ -32,7 +32,7 @@ export interface WatchJobInput {
   missing: { count: number; since: number } | null;
   /** The watch's share of reads. */
   maxReads: number;
-  resetRun: boolean;
+  afterReset: boolean;
 }
 
 export type Reading =
@@ -48,7 +48,7 @@ export interface WatchJobResult {
   reading: Reading;
   reads: number;
   failures: number;
-  resetRun: boolean;
+  afterReset: boolean;
 }
 
 /** A shorter `Retry-After` is no longer than the pause between any two reads; and nobody reads sooner after a 429. */
@@ -121,7 +121,7 @@ export function createWatchJob({
       memory.add(answer.kind);
       const reading = endOfWatch(input, answer, memory, now());
       if (reading && isEnd(reading)) metrics.endSeen((lastWaitMs ?? plannedWaitMs(input, now())) / 1_000);
-      if (reading) return { reading, reads: memory.reads, failures: memory.failures, resetRun: input.resetRun };
+      if (reading) return { reading, reads: memory.reads, failures: memory.failures, afterReset: input.afterReset };
       const wait = waitMs(input, answer, memory.failures, now());
       const mayStay =
         answer.kind === 'record' && wait < SHORT_WAIT_MS && now() + wait - startedAt <= stayMs && stays.hasRoom;

@@ -49,14 +49,14 @@ export class Turns {
     const refusal = hasTurn ? null : this.#keys.refusalOf(turn.projectId);
     if (refusal !== null) return { kind: 'unauthorized', reason: refusal, isHeld: true };
     const waitMs = this.#lanes.enter(nameOf(turn), turn.holder, hasTurn);
-    return waitMs > 0 ? { kind: 'notTaken', reason: ASKED_TO_WAIT, retryAfterMs: waitMs, isHeld: true } : null;
+    return waitMs > 0 ? { kind: 'throttled', reason: ASKED_TO_WAIT, retryAfterMs: waitMs, isHeld: true } : null;
   }
 
   #ended(turn: Turn, outcome: WriteOutcome | null): void {
     const name = nameOf(turn);
-    if (outcome?.kind === 'notTaken') this.#lanes.close(name, turn.holder, outcome.retryAfterMs);
+    if (outcome?.kind === 'throttled') this.#lanes.close(name, turn.holder, outcome.retryAfterMs);
     else if (outcome?.kind === 'unauthorized') this.#lanes.narrow(name, turn.holder);
-    else this.#lanes.leave(name, turn.holder, outcome?.kind === 'taken');
+    else this.#lanes.leave(name, turn.holder, outcome?.kind === 'accepted');
   }
 }
 

@@ -21,11 +21,11 @@ interface Mark {
 
 export interface FenceOptions {
   /** The workflow was reset by an operator: the run before may have done this write. */
-  resetRun: boolean;
-  /** Temporal itself started the workflow again, by a retry policy or a cron schedule; `resetRun` is true then too. */
+  afterReset: boolean;
+  /** Temporal itself started the workflow again, by a retry policy or a cron schedule; `afterReset` is true then too. */
   repeatedRun?: boolean;
   /** What a person was asked about, and said to send: a `questionOf`; a further reset or restore repeats the decision, not the question. */
-  confirmedIn?: string | null;
+  confirmedInRun?: string | null;
   /** When the write was asked for, in milliseconds of the server's clock. */
   askedAt: number;
   /** The time of the setting `CONFIRM_WRITES_BEFORE`. */
@@ -35,20 +35,20 @@ export interface FenceOptions {
 }
 
 /** What is known before anything is sent: an unknown outcome where an earlier attempt, or an earlier run, may have sent this write; else null. */
-export function unknownBefore({ confirmedIn, ...asked }: FenceOptions): WriteOutcome | null {
-  const [confirmedRun, confirmedTime] = confirmedIn?.split(' ') ?? [];
+export function checkPriorAttempt({ confirmedInRun, ...asked }: FenceOptions): WriteOutcome | null {
+  const [confirmedRun, confirmedTime] = confirmedInRun?.split(' ') ?? [];
   if (isOfLostTime(asked) && confirmedTime !== asked.confirmWritesBefore) {
     return {
-      kind: 'unknown',
+      kind: 'inDoubt',
       reason: 'Temporal was restored from a backup: this may have been sent in the time it lost',
     };
   }
-  if (isFromAnotherRun(asked) || (asked.resetRun && confirmedRun !== activityInfo().workflowExecution?.runId)) {
+  if (isFromAnotherRun(asked) || (asked.afterReset && confirmedRun !== activityInfo().workflowExecution?.runId)) {
     const what = asked.repeatedRun === true ? 'Temporal started this run again' : 'the workflow was reset';
-    return { kind: 'unknown', reason: `${what}: the run before may have sent this already` };
+    return { kind: 'inDoubt', reason: `${what}: the run before may have sent this already` };
   }
   if (mayBeMarked(activityInfo().heartbeatDetails)) {
-    return { kind: 'unknown', reason: 'the worker that was about to send this died or lost its connection' };
+    return { kind: 'inDoubt', reason: 'the worker that was about to send this died or lost its connection' };
   }
   return null;
 }
@@ -67,8 +67,8 @@ function isOfLostTime({
 }
 
 /** Whether a person must be asked about this write, whatever the policy: a reset or a restore may have forgotten that it was sent. */
-export function mustAsk(asked: FenceOptions): boolean {
-  return asked.resetRun || isFromAnotherRun(asked) || isOfLostTime(asked);
+export function requiresConfirmation(asked: FenceOptions): boolean {
+  return asked.afterReset || isFromAnotherRun(asked) || isOfLostTime(asked);
 }
 
 /** What a person who is asked now is asked about: this run, and the restore where there was one. */

@@ -16,13 +16,15 @@ const LATEST_DATE = 8.64e15;
 
 /** What each kind of result must hold. */
 const WRITE_KINDS: Record<WriteResult['kind'], (result: Fields) => boolean> = {
-  taken: ({ jobId }) => isId(jobId),
+  accepted: ({ jobId }) => isId(jobId),
   rejected: ({ status, error }) => isNumber(status) && typeof error === 'string',
-  notTaken: ({ reason, retryAfterMs }) => typeof reason === 'string' && isOptionalNumber(retryAfterMs),
+  throttled: ({ reason, retryAfterMs }) => typeof reason === 'string' && isOptionalNumber(retryAfterMs),
   unauthorized: ({ reason }) => typeof reason === 'string',
-  notSent: ({ reason }) => typeof reason === 'string',
-  unknown: ({ reason, lookAfter, askedIn }) =>
-    typeof reason === 'string' && isOptionalTime(lookAfter) && (askedIn === undefined || typeof askedIn === 'string'),
+  notDelivered: ({ reason }) => typeof reason === 'string',
+  inDoubt: ({ reason, lookAfter, confirmationRequestedIn }) =>
+    typeof reason === 'string' &&
+    isOptionalTime(lookAfter) &&
+    (confirmationRequestedIn === undefined || typeof confirmationRequestedIn === 'string'),
 };
 
 const READING_KINDS: Record<Reading['kind'], (reading: Fields) => boolean> = {
@@ -38,7 +40,7 @@ export function readWriteResult(value: unknown): WriteResult | null {
   if (!isKnown(WRITE_KINDS, value)) return null;
   const result = value as WriteResult;
   // The kind is the proof that it was taken; a record that is none is left out.
-  return result.kind === 'taken' && !isRecord(result.job) ? { ...result, job: null } : result;
+  return result.kind === 'accepted' && !isRecord(result.job) ? { ...result, job: null } : result;
 }
 
 /** The result of a poll; null where it tells nothing that this release knows. */

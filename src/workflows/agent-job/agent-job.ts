@@ -175,7 +175,7 @@ function continuedInput(input: AgentJobInput, run: JobRun, hash: string): AgentJ
     version: CONTINUED_VERSION,
     // The used ids go with the follow-ups, once.
     spec: { ...spec, prompt: isCreated ? null : spec.prompt, usedFollowUpIds: [] },
-    data: { ...data, ...(data.write && isResetRun() ? { write: { ...data.write, mustAsk: true } } : {}) },
+    data: { ...data, ...(data.write && isResetRun() ? { write: { ...data.write, requiresConfirmation: true } } : {}) },
     followUps: run.followUps.carry(isResetRun()),
     inputHash: hash,
   };

@@ -8,7 +8,7 @@ export interface QueuedFollowUp {
   /** When it was queued, in milliseconds. */
   askedAt: number;
   /** It was queued in a run that an operator had reset: somebody must be asked before it is sent. */
-  mustAsk?: true;
+  requiresConfirmation?: true;
 }
 
 /** What continue-as-new hands on. */
@@ -122,11 +122,13 @@ export class FollowUps {
     return [...this.#givenIds, ...listed];
   }
 
-  /** For the next run; `mustAsk` marks all that waits as queued in a reset run. */
-  carry(mustAsk: boolean): CarriedFollowUps {
+  /** For the next run; `requiresConfirmation` marks all that waits as queued in a reset run. */
+  carry(requiresConfirmation: boolean): CarriedFollowUps {
     return {
       list: this.statuses(),
-      queue: mustAsk ? this.#queue.map((followUp) => ({ ...followUp, mustAsk })) : this.#queue,
+      queue: requiresConfirmation
+        ? this.#queue.map((followUp) => ({ ...followUp, requiresConfirmation }))
+        : this.#queue,
       givenIds: [...this.#givenIds],
     };
   }

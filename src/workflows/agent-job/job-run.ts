@@ -123,17 +123,17 @@ export class JobRun {
     return this.mayHaveArrived && this.data.write?.isHeldUp !== true;
   }
 
-  beginWrite(write: Pick<WriteProgress, 'kind' | 'followUpId' | 'askedAt' | 'mustAsk'>): void {
+  beginWrite(write: Pick<WriteProgress, 'kind' | 'followUpId' | 'askedAt' | 'requiresConfirmation'>): void {
     if (this.data.write) return;
     // No clock ran while the job had ended: a follow-up to it has all of its time.
     if (this.data.endedAt !== null) this.#restartClock();
     this.data.write = {
       ...write,
       refusals: 0,
-      notSent: 0,
+      notDelivered: 0,
       unknownSends: 0,
       confirmed: false,
-      askedIn: null,
+      confirmationRequestedIn: null,
       notBefore: 0,
     };
   }
@@ -221,7 +221,7 @@ export class JobRun {
     if (!write || !unknown) return;
     this.#endUnknown();
     if (resolution.action === 'retry') {
-      const anew = { refusals: 0, notSent: 0, unknownSends: 0, inDoubtSince: null, isHeldUp: false, notBefore: 0 };
+      const anew = { refusals: 0, notDelivered: 0, unknownSends: 0, inDoubtSince: null, isHeldUp: false, notBefore: 0 };
       data.write = { ...write, ...anew, confirmed: true };
       if (unknown.kind === 'followUp') this.followUps.mark('queued');
       // The watch that ran meanwhile knows no deadline.

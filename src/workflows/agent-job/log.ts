@@ -17,9 +17,9 @@ export function logWrite(run: JobRun, write: WriteProgress, result: WriteResult,
     ...(write.followUpId !== undefined && { followUpId: write.followUpId }),
   };
   switch (result.kind) {
-    case 'taken':
+    case 'accepted':
       return log.info('The upstream took a write', ids);
-    case 'unknown':
+    case 'inDoubt':
       return log.warn('A write is in doubt: it may or may not have arrived', { ...ids, reason: result.reason });
     case 'rejected':
       return log.warn('The upstream refused a write', { ...ids, status: result.status, error: result.error });

@@ -119,7 +119,7 @@ function longestPollMs({ plan, maxReads, deadlineAt, settledAt }: WatchJobInput)
 }
 
 function failedRead({ data }: JobRun, reason: string): WatchJobResult {
-  return { reading: { kind: 'failed', reason }, reads: 1, failures: data.failures + 1, resetRun: false };
+  return { reading: { kind: 'failed', reason }, reads: 1, failures: data.failures + 1, afterReset: false };
 }
 
 function watchInput(run: JobRun): WatchJobInput {
@@ -136,6 +136,6 @@ function watchInput(run: JobRun): WatchJobInput {
     failures: data.failures,
     missing: data.missing,
     maxReads: run.isLingering || run.isReadAsked ? 1 : READS_PER_SEGMENT,
-    resetRun: isResetRun(),
+    afterReset: isResetRun(),
   };
 }

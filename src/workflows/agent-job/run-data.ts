@@ -15,7 +15,7 @@ export interface WriteProgress {
   /** 429 in a row. */
   refusals: number;
   /** Failures to connect in a row. */
-  notSent: number;
+  notDelivered: number;
   /** Sends of unknown outcome under policy `retry`. */
   unknownSends: number;
   /** When the first of them was found to be in doubt; `decideWithin` counts from here. */
@@ -25,8 +25,8 @@ export interface WriteProgress {
   /** A person said to send, whatever happened before. */
   confirmed: boolean;
   /** The reset run in which a person was asked about this write; null where none was. */
-  askedIn: string | null;
-  mustAsk: boolean;
+  confirmationRequestedIn: string | null;
+  requiresConfirmation: boolean;
   notBefore: number;
   /** Keys refused in a row. */
   unauthorized?: number;

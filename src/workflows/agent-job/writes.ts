@@ -54,7 +54,7 @@ const { sendMessage } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Sen
 
 /** Creates the job; returns once its id is known. */
 export async function createRemoteJob(run: JobRun, turn: Turn): Promise<void> {
-  run.beginWrite({ kind: 'create', askedAt: run.data.startedAt, mustAsk: false });
+  run.beginWrite({ kind: 'create', askedAt: run.data.startedAt, requiresConfirmation: false });
   await settle(run, turn);
 }
 
@@ -64,7 +64,12 @@ export async function sendFollowUps(run: JobRun, turn: Turn): Promise<never> {
     await turn.until(() => run.followUps.next !== undefined && !turn.isOver());
     const next = run.followUps.next;
     if (!next) continue;
-    run.beginWrite({ kind: 'followUp', followUpId: next.id, askedAt: next.askedAt, mustAsk: next.mustAsk === true });
+    run.beginWrite({
+      kind: 'followUp',
+      followUpId: next.id,
+      askedAt: next.askedAt,
+      requiresConfirmation: next.requiresConfirmation === true,
+    });
     await settle(run, turn);
   }
 }
@@ -94,25 +99,25 @@ type SendResult = WriteResult & { isStrange?: true };
 async function send(run: JobRun, turn: Turn, write: WriteProgress): Promise<SendResult> {
   const { spec, data, followUps } = run;
   const { askedAt } = write;
-  const confirmedIn = write.confirmed ? write.askedIn : null;
+  const confirmedInRun = write.confirmed ? write.confirmationRequestedIn : null;
   const repeatedRun = data.isRepeated === true;
-  const resetRun = write.mustAsk || isResetRun() || repeatedRun;
+  const afterReset = write.requiresConfirmation || isResetRun() || repeatedRun;
   const { runId } = workflowInfo();
   const { turnUntil } = write;
-  const input = { projectId: spec.projectId, confirmedIn, askedAt, resetRun, repeatedRun, runId, turnUntil };
+  const input = { projectId: spec.projectId, confirmedInRun, askedAt, afterReset, repeatedRun, runId, turnUntil };
   try {
     const result: unknown = await turn.perform(() =>
       write.kind === 'create'
         ? createJob({ ...input, prompt: spec.prompt ?? '' })
         : sendMessage({ ...input, jobId: data.jobId ?? '', prompt: followUps.next?.prompt ?? '' }),
     );
-    return readWriteResult(result) ?? { kind: 'unknown', reason: STRANGE_RESULT, resetRun: false, isStrange: true };
+    return readWriteResult(result) ?? { kind: 'inDoubt', reason: STRANGE_RESULT, afterReset: false, isStrange: true };
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     return {
-      kind: 'unknown',
+      kind: 'inDoubt',
       reason: `the activity failed: ${error.cause?.message ?? error.message}`,
-      resetRun: false,
+      afterReset: false,
     };
   }
 }
@@ -125,15 +130,15 @@ export function isResetRun(): boolean {
 function apply(run: JobRun, write: WriteProgress, result: SendResult): void {
   const hadTurn = write.turnUntil !== undefined;
   delete write.turnUntil;
-  write.isHeldUp = result.kind !== 'unknown';
+  write.isHeldUp = result.kind !== 'inDoubt';
   switch (result.kind) {
-    case 'taken':
+    case 'accepted':
       if (write.kind === 'followUp') run.followUpDone('sent', result.job);
       else run.jobKnown(result.jobId, result.job);
       return;
     case 'rejected':
       return rejected(run, write, `${result.status}${result.error && `: ${result.error}`}`, result);
-    case 'notTaken':
+    case 'throttled':
       if (result.isHeld) {
         // The worker that held it back knows more than the one that gave it a turn.
         if (hadTurn) {
@@ -150,13 +155,13 @@ function apply(run: JobRun, write: WriteProgress, result: SendResult): void {
       // Workers may have different keys: one gives turns for ever, another is refused.
       if (hadTurn) write.notBefore = Date.now() + keyWaitMs(write.unauthorized);
       return waits(run, write, 'key', result.reason);
-    case 'notSent':
-      write.notSent += 1;
-      write.notBefore = Date.now() + resendWaitMs(write.notSent);
+    case 'notDelivered':
+      write.notDelivered += 1;
+      write.notBefore = Date.now() + resendWaitMs(write.notDelivered);
       return waits(run, write, 'upstream', result.reason);
-    case 'unknown':
+    case 'inDoubt':
       write.wait = null;
-      write.askedIn = result.askedIn ?? null;
+      write.confirmationRequestedIn = result.confirmationRequestedIn ?? null;
       return unknown(run, write, result);
     default:
       // A kind that nobody treats would be sent again, at once and for ever.
@@ -185,7 +190,7 @@ function rejected(run: JobRun, write: WriteProgress, text: string, details: { st
   }
 }
 
-function unknown(run: JobRun, write: WriteProgress, result: SendResult & { kind: 'unknown' }): void {
+function unknown(run: JobRun, write: WriteProgress, result: SendResult & { kind: 'inDoubt' }): void {
   const { reason } = result;
   const policy = policyFor(run, result);
   // A cancelled run fails no more and sends no more: its closed state tells what nobody knows.
@@ -198,8 +203,8 @@ function unknown(run: JobRun, write: WriteProgress, result: SendResult & { kind:
   waits(run, write, 'upstream', reason);
 }
 
-function policyFor({ spec }: JobRun, { resetRun, isStrange }: SendResult): UnknownOutcomePolicy {
-  if (resetRun || (isStrange && spec.onUnknownOutcome === 'retry')) return 'ask';
+function policyFor({ spec }: JobRun, { afterReset, isStrange }: SendResult): UnknownOutcomePolicy {
+  if (afterReset || (isStrange && spec.onUnknownOutcome === 'retry')) return 'ask';
   return spec.onUnknownOutcome;
 }
 
