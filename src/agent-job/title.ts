@@ -1,5 +1,5 @@
 import { utf8Bytes } from '../contract/input-checks.js';
-import { codeBlock, plainMarkdown } from '../temporal/markdown.js';
+import { codeBlock, plainMarkdown } from './markdown.js';
 
 /** Temporal shows at most this much of a summary, in bytes of UTF-8. */
 const SUMMARY_BYTES = 200;

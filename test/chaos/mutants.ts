@@ -402,7 +402,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a prompt that is HTML in the web UI',
-    file: 'src/temporal/markdown.ts',
+    file: 'src/agent-job/markdown.ts',
     find: '}[<|~$]|',
     replace: '}[|~$]|',
     test: 'test/worker/web-ui.test.ts',

@@ -1,7 +1,7 @@
 /** The current details of a job in the Temporal web UI, as Markdown. */
 import { workflowInfo } from '@temporalio/workflow';
 import { shownStatus, type FollowUpStatus, type Waiting } from '../../contract.js';
-import { codeBlock, linkMarkdown, plainMarkdown } from '../../temporal/markdown.js';
+import { codeBlock, linkMarkdown, plainMarkdown } from '../../agent-job/markdown.js';
 import type { JobRun } from './job-run.js';
 
 /** The web UI shows so many follow-ups; the query has them all. */

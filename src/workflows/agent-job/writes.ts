@@ -8,7 +8,7 @@ import {
 } from '@temporalio/workflow';
 import type { JobActivities, WriteResult } from '../../activities/index.js';
 import { FAILURE, type UnknownOutcomeDetails, type UnknownOutcomePolicy } from '../../contract.js';
-import { plainMarkdown } from '../../temporal/markdown.js';
+import { plainMarkdown } from '../../agent-job/markdown.js';
 import {
   keyWaitMs,
   LONGEST_RETRY_AFTER_MS,

@@ -1,5 +1,5 @@
 import type { VisitorExportRange } from '../../contract.js';
-import { plainMarkdown } from '../../temporal/markdown.js';
+import { plainMarkdown } from '../../agent-job/markdown.js';
 import type { WindowRun } from './range-run.js';
 
 const PAGE_ROWS = 249; // 250, one of which is the page's before

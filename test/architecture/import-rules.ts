@@ -1,0 +1,89 @@
+/**
+ * What each room of src may import: the one table of import rules, checked by `imports.test.ts`. A room is a folder of src, or a
+ * file beside the folders (`worker.ts` and `worker/` are one room). A rule that no file uses fails like an import without a rule.
+ */
+export interface ImportRule {
+  /** Rooms whose values it may import, and their types with them. */
+  readonly values?: string;
+  /** Rooms and packages of which it may import types alone. */
+  readonly types?: string;
+  /** npm packages; `node` stands for all of Node's own modules. */
+  readonly packages?: string;
+}
+
+/** Ordered so that a room imports only rooms above it. */
+export const IMPORT_RULES: Record<string, ImportRule> = {
+  // Names on the wire and pure domain code: workflows, workers and clients share them.
+  contract: { packages: '@temporalio/workflow ms' },
+  'agent-job': { values: 'contract', packages: '@noble/hashes @temporalio/common ms' },
+  'visitor-export': { values: 'contract' },
+
+  // Adapters: the SDK, the settings, the HTTP service, the store.
+  temporal: {
+    values: 'contract',
+    packages: 'node @temporalio/activity @temporalio/client @temporalio/common @temporalio/worker',
+  },
+  config: { values: 'contract', types: '@temporalio/worker', packages: 'node @temporalio/envconfig ms zod' },
+  upstream: { values: 'contract', packages: 'node ky undici' },
+  snapshots: {
+    values: 'contract visitor-export',
+    types: 'upstream',
+    packages: 'node @aws-sdk/client-s3 @aws-sdk/lib-storage hyparquet hyparquet-writer',
+  },
+  report: { values: 'snapshots visitor-export', types: 'contract', packages: 'echarts' },
+
+  // What runs on a worker. Workflow code runs in a sandbox without Node, and knows activities by their types.
+  activities: {
+    values: 'contract agent-job temporal upstream snapshots report',
+    types: 'visitor-export',
+    packages: 'node @temporalio/activity',
+  },
+  workflows: {
+    values: 'contract agent-job visitor-export',
+    types: 'activities',
+    packages: '@temporalio/common @temporalio/workflow',
+  },
+  worker: {
+    values: 'contract agent-job visitor-export temporal config upstream snapshots activities',
+    types: '@temporalio/common',
+    packages: 'node @temporalio/client @temporalio/worker pino',
+  },
+
+  // What starts and steers from outside.
+  client: {
+    values: 'contract agent-job visitor-export temporal config',
+    packages: 'node @temporalio/client @temporalio/common',
+  },
+  starter: { values: 'contract agent-job temporal client', types: '@temporalio/client' },
+  cli: {
+    values: 'contract agent-job visitor-export temporal config upstream snapshots report client starter',
+    packages: 'node @temporalio/client commander',
+  },
+
+  // The stand-in for the upstream, and what composes everything on one machine.
+  sandbox: { types: 'contract', packages: 'node zod' },
+  testing: { values: 'sandbox' },
+  local: { values: 'contract config client starter cli sandbox', packages: 'node @temporalio/client' },
+};
+
+export interface ReachRule {
+  readonly entry: string;
+  /** Whether what is imported only when it is needed (`import()`) counts too. */
+  readonly lazy: boolean;
+  /** All packages that may be loaded with the entry, by whatever way. */
+  readonly packages: string;
+}
+
+/** Which packages are loaded with a file, through all that it imports by value. */
+export const REACH_RULES: readonly ReachRule[] = [
+  // The workflow sandbox has no Node and no fetch: ky would be bundled without a warning, and fail every workflow task.
+  {
+    entry: 'workflows/index.ts',
+    lazy: true,
+    packages: '@noble/hashes @temporalio/common @temporalio/workflow ms',
+  },
+  // Anybody may import the contract, in workflow code and in a browser.
+  { entry: 'contract.ts', lazy: true, packages: '@temporalio/workflow' },
+  // `agent-jobs --help` answers at once: a command loads Temporal, Parquet or charts when it runs.
+  { entry: 'cli/main.ts', lazy: false, packages: 'node commander' },
+];
