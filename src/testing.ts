@@ -1,4 +1,4 @@
-/** For test suites of the services that use agent-jobs: a stand-in upstream with scripts, faults and books. */
+/** For test suites of the services that use agent-jobs: a stand-in upstream with scripts, faults and a request log. */
 export { SANDBOX_API_KEY, type ApiKey } from './sandbox/api-keys.js';
 export type { OperationCount, RequestRecord } from './sandbox/request-log.js';
 export { CHAOS_KINDS, type Chaos } from './sandbox/random-faults.js';
@@ -13,4 +13,4 @@ export type { CreateRecord, MessageRecord, ScriptRule } from './sandbox/jobs.js'
 export type { RateLimits } from './sandbox/rate-limit.js';
 export { Sandbox, startSandbox, type SandboxOptions } from './sandbox/sandbox.js';
 export type { DriftEvent, VisitorSettings } from './sandbox/visitor-settings.js';
-export type { VisitorTruth } from './sandbox/visitors.js';
+export type { ExpectedSnapshot } from './sandbox/visitors.js';

@@ -1,9 +1,8 @@
 import * as z from 'zod';
-import type { Answer } from './response.js';
-import { errorAnswer } from './response.js';
+import { errorResponse, type HttpResponse } from './http.js';
 import type { Operation } from './route.js';
 
-/** The key that a sandbox accepts unless told otherwise; worth nothing anywhere else. */
+/** The key that a sandbox accepts by default; valid nowhere else. */
 export const SANDBOX_API_KEY = 'sandbox_admin_not_a_secret';
 
 export const apiKeySchema = z.union([
@@ -24,33 +23,38 @@ export type ApiKey = z.input<typeof apiKeySchema>;
 
 /** Accepted keys: 401 for a wrong or expired one, 403 for a missing scope or a foreign project. */
 export class ApiKeys {
-  private readonly keys = new Map<string, Exclude<ApiKey, string>>();
+  readonly #keys = new Map<string, Exclude<ApiKey, string>>();
 
   constructor(keys: ApiKey[]) {
     this.replace(keys);
   }
 
   replace(keys: ApiKey[]): void {
-    this.keys.clear();
+    this.#keys.clear();
     for (const key of keys) {
       const entry = typeof key === 'string' ? { key } : key;
-      this.keys.set(entry.key, entry);
+      this.#keys.set(entry.key, entry);
     }
   }
 
   /** The refusal of a request, or undefined where it may pass. */
-  refuse(authorization: string | undefined, operation: Operation, projectId: string, now: number): Answer | undefined {
+  refuse(
+    authorization: string | undefined,
+    operation: Operation,
+    projectId: string,
+    now: number,
+  ): HttpResponse | undefined {
     const token = authorization?.startsWith('Bearer ') ? authorization.slice('Bearer '.length) : undefined;
-    const key = token === undefined ? undefined : this.keys.get(token);
+    const key = token === undefined ? undefined : this.#keys.get(token);
     if (!key || (key.expiresAt !== undefined && key.expiresAt <= now)) {
-      return errorAnswer(operation, 401, 'Invalid or expired API key');
+      return errorResponse(operation, 401, 'Invalid or expired API key');
     }
     const scope = operation === 'create' || operation === 'message' ? 'write' : 'read';
     if (key.scopes && !key.scopes.includes(scope)) {
-      return errorAnswer(operation, 403, `API key lacks the ${scope} scope`);
+      return errorResponse(operation, 403, `API key lacks the ${scope} scope`);
     }
     if (key.projectIds && !key.projectIds.includes(projectId)) {
-      return errorAnswer(operation, 403, 'API key has no access to this project');
+      return errorResponse(operation, 403, 'API key has no access to this project');
     }
     return undefined;
   }

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { resetConnection } from './fault-injection.js';
+import { resetConnection } from './http.js';
 import type { Faults } from './faults.js';
 
 export interface ConnectionCount {
@@ -17,38 +17,38 @@ interface Connection {
   requests: number;
 }
 
-/** Numbers the connections of a server and resets the ones that a fault at connect strikes. */
+/** Numbers the connections of a server and resets those that a fault at `connect` picks. */
 export class Connections {
-  private readonly known = new WeakMap<Socket, Connection>();
-  private readonly sockets = new Set<Socket>();
-  private opened = 0;
-  private reset = 0;
+  readonly #known = new WeakMap<Socket, Connection>();
+  readonly #sockets = new Set<Socket>();
+  #opened = 0;
+  #reset = 0;
 
   constructor(server: Server, faults: Faults) {
     server.on('connection', (socket) => {
-      this.sockets.add(socket);
-      socket.on('close', () => this.sockets.delete(socket));
+      this.#sockets.add(socket);
+      socket.on('close', () => this.#sockets.delete(socket));
       if (!faults.pick('connect')) return;
-      this.opened++;
-      this.reset++;
+      this.#opened++;
+      this.#reset++;
       resetConnection(socket);
     });
   }
 
   /** Counts one more request of the interface on its connection. */
   use(socket: Socket): Connection {
-    let connection = this.known.get(socket);
-    if (!connection) this.known.set(socket, (connection = { number: ++this.opened, requests: 0 }));
+    let connection = this.#known.get(socket);
+    if (!connection) this.#known.set(socket, (connection = { number: ++this.#opened, requests: 0 }));
     connection.requests++;
     return connection;
   }
 
   counts(): ConnectionCount {
-    return { opened: this.opened, reset: this.reset, open: this.sockets.size };
+    return { opened: this.#opened, reset: this.#reset, open: this.#sockets.size };
   }
 
   /** Resets every connection, those of hanging requests included. */
   resetAll(): void {
-    for (const socket of this.sockets) resetConnection(socket);
+    for (const socket of this.#sockets) resetConnection(socket);
   }
 }

@@ -1,12 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import * as z from 'zod';
-import { jsonAnswer } from './response.js';
-import type { Answer } from './response.js';
+import { jsonResponse, readBody, sendResponse, type HttpResponse } from './http.js';
 import type { ControlCommands } from './control-commands.js';
 import type { SendCommand } from './control.js';
-import { sendAnswer } from './fault-injection.js';
-import { readBody } from './request-body.js';
 
 /** Runs commands in this process, with the same checks and the same copies as over HTTP. */
 export function sendInProcess(commands: ControlCommands): SendCommand {
@@ -23,32 +20,35 @@ export interface ControlOptions {
 }
 
 /**
- * Answers `POST /__sandbox/<name>`: 200 `{result}`, 400 `{error}`, 404 for a command that does not exist, 403 for what a
+ * Handles `POST /__sandbox/<name>`: 200 `{result}`, 400 `{error}`, 404 for an unknown command, 403 for a request that a
  * web page may have sent, 405 for another method.
  */
-export async function answerControl(
+export async function handleControl(
   { commands, allowedHosts }: ControlOptions,
   name: string,
   request: IncomingMessage,
-  response: ServerResponse,
+  serverResponse: ServerResponse,
 ): Promise<void> {
   const body = await readBody(request);
   if (body === undefined) return;
   const refusal = refuse(request, allowedHosts);
-  if (refusal) return sendAnswer(response, refusal);
-  sendAnswer(response, Buffer.isBuffer(body) ? run(commands, name, body) : jsonAnswer(413, { error: 'too large' }));
+  if (refusal) return sendResponse(serverResponse, refusal);
+  sendResponse(
+    serverResponse,
+    Buffer.isBuffer(body) ? runCommand(commands, name, body) : jsonResponse(413, { error: 'too large' }),
+  );
 }
 
 /** The control asks for no key, and any page that a developer visits can send requests to loopback. */
-function refuse({ method, headers }: IncomingMessage, allowedHosts: readonly string[]): Answer | undefined {
+function refuse({ method, headers }: IncomingMessage, allowedHosts: readonly string[]): HttpResponse | undefined {
   // Only browsers send these two; no page of ours uses the control.
   if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) {
-    return jsonAnswer(403, { error: 'the control takes no requests from web pages' });
+    return jsonResponse(403, { error: 'the control takes no requests from web pages' });
   }
   // An image or a link is a GET, and some browsers give it no origin.
-  if (method !== 'POST') return jsonAnswer(405, { error: 'the control takes POST' }, { allow: 'POST' });
+  if (method !== 'POST') return jsonResponse(405, { error: 'the control takes POST' }, { allow: 'POST' });
   if (isOwnHost(headers.host, allowedHosts)) return undefined;
-  return jsonAnswer(403, { error: 'the control is not known under this host name; name it in allowedHosts' });
+  return jsonResponse(403, { error: 'the control is not known under this host name; name it in allowedHosts' });
 }
 
 /** A page can have its own domain point here, but neither an address, `localhost` nor a name without a dot. */
@@ -59,15 +59,15 @@ function isOwnHost(host: string | undefined, allowedHosts: readonly string[]): b
   return isAddress || !hostname.includes('.') || allowedHosts.some((allowed) => allowed.toLowerCase() === hostname);
 }
 
-function run(commands: ControlCommands, name: string, body: Buffer): Answer {
+function runCommand(commands: ControlCommands, name: string, body: Buffer): HttpResponse {
   if (!Object.hasOwn(commands, name)) {
-    return jsonAnswer(404, { error: `no command "${name}"; there are ${Object.keys(commands).join(', ')}` });
+    return jsonResponse(404, { error: `no command "${name}"; there are ${Object.keys(commands).join(', ')}` });
   }
   const command = commands[name as keyof ControlCommands] as (argument: unknown) => unknown;
   try {
-    return jsonAnswer(200, { result: command(body.length === 0 ? null : JSON.parse(body.toString('utf8'))) });
+    return jsonResponse(200, { result: command(body.length === 0 ? null : JSON.parse(body.toString('utf8'))) });
   } catch (error) {
     const words = error instanceof z.ZodError ? z.prettifyError(error) : String(error);
-    return jsonAnswer(400, { error: `${name}: ${words}` });
+    return jsonResponse(400, { error: `${name}: ${words}` });
   }
 }

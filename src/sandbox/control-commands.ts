@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { ApiKey, ApiKeys } from './api-keys.js';
 import { apiKeySchema } from './api-keys.js';
-import type { Books, OperationCount, RequestRecord } from './request-log.js';
+import type { RequestLog, OperationCount, RequestRecord } from './request-log.js';
 import type { Chaos } from './random-faults.js';
 import { chaosRules, chaosSchema } from './random-faults.js';
 import type { SandboxClock } from './clock.js';
@@ -18,16 +18,16 @@ import { rateLimitsSchema } from './rate-limit.js';
 import type { Operation } from './route.js';
 import type { VisitorSettings } from './visitor-settings.js';
 import { visitorSettingsSchema } from './visitor-settings.js';
-import type { Visitors, VisitorTruth } from './visitors.js';
+import type { Visitors, ExpectedSnapshot } from './visitors.js';
 
-/** Everything that was counted. */
+/** Counts since the start or the last `resetCounts`. */
 export interface SandboxCounts {
   operations: Record<Operation | 'other', OperationCount>;
   connections: ConnectionCount;
-  /** Faults that struck, by kind. */
+  /** Injected faults by kind. */
   faults: Record<string, number>;
-  /** Requests that followed a redirect into the trap. */
-  trapVisits: number;
+  /** Requests to the default target of `redirect` faults. */
+  redirectTargetVisits: number;
   jobs: number;
   messages: number;
 }
@@ -38,7 +38,7 @@ export interface Paging {
   limit?: number | undefined;
 }
 
-/** The control's commands: name, one JSON argument, JSON answer; the same in the process and over HTTP. */
+/** The control's commands: one JSON argument, one JSON result; the same in the process and over HTTP. */
 export interface ControlCommands {
   addFault(rule: FaultRule): { id: number };
   chaos(chaos: Chaos): { rules: number };
@@ -57,7 +57,7 @@ export interface ControlCommands {
   setKeys(keys: { keys: ApiKey[] }): null;
   setRateLimits(limits: RateLimits): null;
   setVisitors(settings: { projectId?: string | undefined } & VisitorSettings): null;
-  truth(window: { projectId: string; dateFrom: string; dateTo: string }): VisitorTruth;
+  expectedSnapshot(window: { projectId: string; dateFrom: string; dateTo: string }): ExpectedSnapshot;
   now(): { now: string };
   advance(time: { ms: number }): { now: string };
   closeIdleConnections(): null;
@@ -65,14 +65,14 @@ export interface ControlCommands {
 
 /** The parts of a sandbox that its control reaches. */
 export interface ControlledParts {
-  books: Books;
+  requestLog: RequestLog;
   clock: SandboxClock;
   connections: Connections;
   faults: Faults;
   jobs: Jobs;
   keys: ApiKeys;
   limiter: RateLimiter;
-  trap: { visits: number };
+  redirectTarget: { visits: number };
   visitors: Visitors;
   closeIdleConnections: () => void;
 }
@@ -92,9 +92,9 @@ const visitorChange = visitorSettingsSchema.extend({ projectId: z.string().optio
 const windowSchema = z.strictObject({ projectId: z.string(), dateFrom: z.string(), dateTo: z.string() });
 const timeSchema = z.strictObject({ ms: z.number().min(0) });
 
-/** The commands at work on a sandbox; a wrong argument throws and changes nothing. */
+/** The commands of one sandbox; a wrong argument throws and changes nothing. */
 export function controlCommands(parts: ControlledParts): ControlCommands {
-  return { ...faultCommands(parts), ...jobCommands(parts), ...bookCommands(parts), ...settingCommands(parts) };
+  return { ...faultCommands(parts), ...jobCommands(parts), ...logCommands(parts), ...settingCommands(parts) };
 }
 
 type Some<Name extends keyof ControlCommands> = Pick<ControlCommands, Name>;
@@ -125,7 +125,7 @@ function jobCommands({ jobs }: ControlledParts): Some<'setScript' | 'addScript' 
   };
 }
 
-function bookCommands({ books, connections, faults, jobs, trap }: ControlledParts) {
+function logCommands({ requestLog, connections, faults, jobs, redirectTarget }: ControlledParts) {
   return {
     creates: (filter) => {
       const { projectId, promptIncludes, ...page } = createsFilter.parse(filter ?? {});
@@ -139,20 +139,20 @@ function bookCommands({ books, connections, faults, jobs, trap }: ControlledPart
       return take(jobs.messages(id), page);
     },
     counts: () => ({
-      operations: books.counts(),
+      operations: requestLog.counts(),
       connections: connections.counts(),
       faults: faults.counts(),
-      trapVisits: trap.visits,
+      redirectTargetVisits: redirectTarget.visits,
       jobs: jobs.size,
       messages: jobs.messagesTaken,
     }),
     resetCounts: () => {
-      books.reset();
+      requestLog.reset();
       faults.resetCounts();
-      trap.visits = 0;
+      redirectTarget.visits = 0;
       return null;
     },
-    requests: (filter) => books.requests(requestsFilter.parse(filter ?? {}).limit ?? Infinity),
+    requests: (filter) => requestLog.requests(requestsFilter.parse(filter ?? {}).limit ?? Infinity),
   } satisfies Partial<ControlCommands>;
 }
 
@@ -166,9 +166,9 @@ function settingCommands({ clock, keys, limiter, visitors, closeIdleConnections 
       visitors.set(settings, projectId);
       return null;
     },
-    truth: (window) => {
+    expectedSnapshot: (window) => {
       const { projectId, dateFrom, dateTo } = windowSchema.parse(window);
-      return visitors.truth(projectId, dateFrom, dateTo);
+      return visitors.expectedSnapshot(projectId, dateFrom, dateTo);
     },
     now,
     advance: (time) => {

@@ -4,7 +4,7 @@ type Name = keyof ControlCommands;
 type Argument<N extends Name> = Parameters<ControlCommands[N]>[0];
 type Result<N extends Name> = ReturnType<ControlCommands[N]>;
 
-/** Carries one command to a sandbox; rejects with the sandbox's own words where it refuses. */
+/** Carries one command to a sandbox; rejects with the sandbox's message where it refuses. */
 export type SendCommand = <N extends Name>(name: N, argument: Argument<N>) => Promise<Result<N>>;
 
 /**
@@ -12,125 +12,125 @@ export type SendCommand = <N extends Name>(name: N, argument: Argument<N>) => Pr
  * language can send as `POST <url>/__sandbox/<name>` with its argument as JSON.
  */
 export class SandboxControl {
-  private readonly send: SendCommand;
+  readonly #send: SendCommand;
 
   constructor(urlOrSend: string | SendCommand) {
-    this.send = typeof urlOrSend === 'string' ? sendOverHttp(urlOrSend) : urlOrSend;
+    this.#send = typeof urlOrSend === 'string' ? sendOverHttp(urlOrSend) : urlOrSend;
   }
 
-  /** Adds one fault after those already there; the first that strikes wins. */
+  /** Adds one fault rule after those already there; the first rule that applies wins. */
   addFault(rule: Argument<'addFault'>): Promise<Result<'addFault'>> {
-    return this.send('addFault', rule);
+    return this.#send('addFault', rule);
   }
 
   /** Adds faults of many kinds at random. */
   chaos(chaos: Argument<'chaos'>): Promise<Result<'chaos'>> {
-    return this.send('chaos', chaos);
+    return this.#send('chaos', chaos);
   }
 
   async clearFaults(): Promise<void> {
-    await this.send('clearFaults', undefined);
+    await this.#send('clearFaults', undefined);
   }
 
-  /** The rules with how often each has matched and struck. */
+  /** The rules, with how often each matched a request and injected its fault. */
   faults(): Promise<Result<'faults'>> {
-    return this.send('faults', undefined);
+    return this.#send('faults', undefined);
   }
 
-  /** Replaces the life that jobs created from now on have by default. */
+  /** Replaces the default script of jobs created from now on. */
   async setScript(script: Argument<'setScript'>): Promise<void> {
-    await this.send('setScript', script);
+    await this.#send('setScript', script);
   }
 
-  /** Gives the next create, or those that match, a life of their own. */
+  /** Gives the next create, or those that match, a script of its own. */
   async addScript(rule: Argument<'addScript'>): Promise<void> {
-    await this.send('addScript', rule);
+    await this.#send('addScript', rule);
   }
 
   /** Puts a job into a state until the next message; rejects where there is no such job. */
   async setJob(change: Argument<'setJob'>): Promise<void> {
-    await this.send('setJob', change);
+    await this.#send('setJob', change);
   }
 
-  /** Makes a job answer 404 from now on. */
+  /** Removes a job: requests for it get a 404 from now on. */
   async removeJob(id: string): Promise<void> {
-    await this.send('removeJob', { id });
+    await this.#send('removeJob', { id });
   }
 
-  /** The record as it stands, not counted as a read; null where there is no such job. */
+  /** The current record, not counted as a read; null where there is no such job. */
   job(id: string): Promise<unknown> {
-    return this.send('job', { id });
+    return this.#send('job', { id });
   }
 
   /** Creates that took effect, in order. */
   creates(filter: Argument<'creates'> = {}): Promise<Result<'creates'>> {
-    return this.send('creates', filter);
+    return this.#send('creates', filter);
   }
 
   /** Messages that took effect, in order per job. */
   messages(filter: Argument<'messages'> = {}): Promise<Result<'messages'>> {
-    return this.send('messages', filter);
+    return this.#send('messages', filter);
   }
 
   counts(): Promise<Result<'counts'>> {
-    return this.send('counts', undefined);
+    return this.#send('counts', undefined);
   }
 
-  /** Forgets counts of requests, faults and trap visits; jobs, messages and connections stay. */
+  /** Resets the counts of requests, faults and redirect visits; jobs, messages and connections stay. */
   async resetCounts(): Promise<void> {
-    await this.send('resetCounts', undefined);
+    await this.#send('resetCounts', undefined);
   }
 
-  /** The last requests, oldest first; as many as the sandbox keeps (`keptRequests`). */
+  /** The last requests, oldest first; at most `keptRequests` of the options. */
   requests(filter: Argument<'requests'> = {}): Promise<Result<'requests'>> {
-    return this.send('requests', filter);
+    return this.#send('requests', filter);
   }
 
   /** Replaces the accepted keys. */
   async setKeys(keys: Argument<'setKeys'>['keys']): Promise<void> {
-    await this.send('setKeys', { keys });
+    await this.#send('setKeys', { keys });
   }
 
-  /** Replaces the limits and forgets what has passed. */
+  /** Replaces the limits and forgets the requests counted so far. */
   async setRateLimits(limits: Argument<'setRateLimits'>): Promise<void> {
-    await this.send('setRateLimits', limits);
+    await this.#send('setRateLimits', limits);
   }
 
   /** Replaces what the visitor export shows, for one project or for all that have no settings of their own. */
   async setVisitors(settings: Argument<'setVisitors'>): Promise<void> {
-    await this.send('setVisitors', settings);
+    await this.#send('setVisitors', settings);
   }
 
-  /** What a window holds once all its data have arrived. */
-  truth(window: Argument<'truth'>): Promise<Result<'truth'>> {
-    return this.send('truth', window);
+  /** What a complete export of the date range must hold once all its data have arrived. */
+  expectedSnapshot(window: Argument<'expectedSnapshot'>): Promise<Result<'expectedSnapshot'>> {
+    return this.#send('expectedSnapshot', window);
   }
 
   /** The sandbox's time, ISO 8601. */
   async now(): Promise<string> {
-    return (await this.send('now', undefined)).now;
+    return (await this.#send('now', undefined)).now;
   }
 
-  /** Moves the sandbox's time forward and tells the new one. */
+  /** Moves the sandbox's time forward and returns the new time. */
   async advance(ms: number): Promise<string> {
-    return (await this.send('advance', { ms })).now;
+    return (await this.#send('advance', { ms })).now;
   }
 
-  /** Closes idle connections at once, as servers do. */
+  /** Closes all idle connections at once. */
   async closeIdleConnections(): Promise<void> {
-    await this.send('closeIdleConnections', undefined);
+    await this.#send('closeIdleConnections', undefined);
   }
 }
 
-/** A connection that a fault at connect resets has carried nothing, so saying the command again is safe. */
-const MOST_TRIES = 5;
+/** A connection that a fault at `connect` resets has carried no command, so a retry is safe. */
+const MAX_ATTEMPTS = 5;
 
 function sendOverHttp(url: string): SendCommand {
   return async (name, argument) => {
     const response = await post(`${url}/__sandbox/${name}`, JSON.stringify(argument ?? null));
-    const answer = (await response.json()) as { result: never; error?: string };
-    if (!response.ok) throw new Error(answer.error ?? `sandbox control ${name}: ${response.status}`);
-    return answer.result;
+    const { result, error } = (await response.json()) as { result: never; error?: string };
+    if (!response.ok) throw new Error(error ?? `sandbox control ${name}: ${response.status}`);
+    return result;
   };
 }
 
@@ -139,7 +139,7 @@ async function post(url: string, body: string): Promise<Response> {
     try {
       return await fetch(url, { method: 'POST', body, headers: { 'content-type': 'application/json' } });
     } catch (error) {
-      if (tries === MOST_TRIES) throw error;
+      if (tries === MAX_ATTEMPTS) throw error;
     }
   }
 }

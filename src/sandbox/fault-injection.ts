@@ -1,91 +1,76 @@
 import type { ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Answer } from './response.js';
-import { errorAnswer } from './response.js';
+import { errorResponse, resetConnection, sendResponse, writeHead, type HttpResponse } from './http.js';
 import type { Fault, FaultFacts } from './faults.js';
 import type { FaultRule } from './fault-rule.js';
 
-/** Sends a whole answer, its length declared. */
-export function sendAnswer(response: ServerResponse, answer: Answer): void {
-  writeHead(response, answer);
-  response.end(answer.body);
-}
-
-function writeHead(response: ServerResponse, answer: Answer): void {
-  response.writeHead(answer.status, {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(answer.body),
-    ...answer.headers,
-  });
-}
-
-/** Resets a connection (RST), so that the peer sees an error and not an end. */
-export function resetConnection(socket: Socket | null): void {
-  socket?.resetAndDestroy();
-}
-
-/** Where an answer would have come from without the fault. */
-export interface StrikeContext {
-  response: ServerResponse;
+/** The request for which a fault is injected. */
+export interface InjectionContext {
+  serverResponse: ServerResponse;
   facts: FaultFacts;
-  /** Address of the trap, where redirects lead. */
-  trapUrl: string;
-  /** The true answer; undefined where the fault strikes before the effect. */
-  answer: Answer | undefined;
+  /** Where redirects lead by default. */
+  redirectTargetUrl: string;
+  /** The response without the fault; undefined where the fault prevents the effect. */
+  response: HttpResponse | undefined;
 }
 
-/** Answers a request as the fault says. What the fault leaves open stays open until the peer or the sandbox closes it. */
-export async function strike({ rule }: Fault, context: StrikeContext): Promise<void> {
-  const { response, facts } = context;
-  const answer = context.answer ?? errorAnswer(facts.operation, 502, 'Bad gateway');
+/** Responds as the fault says. A connection that the fault leaves open stays open until either side closes it. */
+export async function injectFault({ rule }: Fault, context: InjectionContext): Promise<void> {
+  const { serverResponse, facts } = context;
+  const response = context.response ?? errorResponse(facts.operation, 502, 'Bad gateway');
   switch (rule.kind) {
     case 'hang':
       return;
     case 'reset':
-      return rule.at === 'response' ? resetWithinAnswer(response, answer) : resetConnection(response.socket);
+      return rule.at === 'response'
+        ? resetWithinResponse(serverResponse, response)
+        : resetConnection(serverResponse.socket);
     case 'delay':
-      if (context.answer && rule.effect === 'after') await sleep(rule.delayMs);
-      return sendAnswer(response, answer);
+      if (context.response && rule.effect === 'after') await sleep(rule.delayMs);
+      return sendResponse(serverResponse, response);
     case 'slow':
-      return dribble(response, answer, rule.chunkBytes ?? 16, rule.chunkDelayMs ?? 20);
+      return dribble(serverResponse, response, rule.chunkBytes ?? 16, rule.chunkDelayMs ?? 20);
     case 'stallBody':
-      return sendHalf(response, answer);
+      return sendHalf(serverResponse, response);
     case 'truncated':
-      return sendHalf(response, withStatus(answer, rule), () => response.socket?.end());
+      return sendHalf(serverResponse, withStatus(response, rule), () => serverResponse.socket?.end());
     case 'oversized':
-      return sendEndlessly(response, withStatus(answer, rule));
+      return sendEndlessly(serverResponse, withStatus(response, rule));
     case 'closeAfter':
-      return closeAfterAnswer(response, answer, rule.delayMs ?? 0);
+      return closeAfterResponse(serverResponse, response, rule.delayMs ?? 0);
     default:
-      return sendAnswer(response, spoil(rule, answer, context));
+      return sendResponse(serverResponse, corrupt(rule, response, context));
   }
 }
 
-type SpoilingRule = Extract<FaultRule, { kind: 'status' | 'malformed' | 'empty' | 'html' | 'redirect' | 'noId' }>;
+type CorruptingRule = Extract<FaultRule, { kind: 'status' | 'malformed' | 'empty' | 'html' | 'redirect' | 'noId' }>;
 
-function withStatus(answer: Answer, rule: { status?: number | undefined }): Answer {
-  return { ...answer, status: rule.status ?? answer.status };
+function withStatus(response: HttpResponse, rule: { status?: number | undefined }): HttpResponse {
+  return { ...response, status: rule.status ?? response.status };
 }
 
-function spoil(rule: SpoilingRule, answer: Answer, { facts, trapUrl }: StrikeContext): Answer {
+function corrupt(
+  rule: CorruptingRule,
+  response: HttpResponse,
+  { facts, redirectTargetUrl }: InjectionContext,
+): HttpResponse {
   switch (rule.kind) {
     case 'status':
-      return statusAnswer(rule, facts);
+      return injectedStatus(rule, facts);
     case 'redirect':
-      return { status: rule.status ?? 307, body: '', headers: { location: rule.location ?? trapUrl } };
+      return { status: rule.status ?? 307, body: '', headers: { location: rule.location ?? redirectTargetUrl } };
     case 'malformed':
-      return { ...withStatus(answer, rule), body: `${answer.body.slice(0, -1)},,` };
+      return { ...withStatus(response, rule), body: `${response.body.slice(0, -1)},,` };
     case 'empty':
-      return { ...withStatus(answer, rule), body: '' };
+      return { ...withStatus(response, rule), body: '' };
     case 'html':
       return {
-        ...withStatus(answer, rule),
+        ...withStatus(response, rule),
         body: '<!doctype html><title>Gateway</title><p>Please try again later.</p>',
         headers: { 'content-type': 'text/html' },
       };
     case 'noId':
-      return { ...withStatus(answer, rule), body: withoutId(answer.body) };
+      return { ...withStatus(response, rule), body: withoutId(response.body) };
   }
 }
 
@@ -94,53 +79,59 @@ function withoutId(body: string): string {
   return JSON.stringify(record);
 }
 
-function statusAnswer(rule: Extract<FaultRule, { kind: 'status' }>, facts: FaultFacts): Answer {
+function injectedStatus(rule: Extract<FaultRule, { kind: 'status' }>, facts: FaultFacts): HttpResponse {
   const headers: Record<string, string> = { ...rule.headers };
   if (rule.retryAfter !== undefined) headers['retry-after'] = String(rule.retryAfter);
   if (rule.retryAfterDateMs !== undefined) {
     headers['retry-after'] = new Date(Date.now() + rule.retryAfterDateMs).toUTCString();
   }
-  if (rule.body === undefined) return errorAnswer(facts.operation, rule.status, `Injected ${rule.status}`, { headers });
+  if (rule.body === undefined)
+    return errorResponse(facts.operation, rule.status, `Injected ${rule.status}`, { headers });
   const body = typeof rule.body === 'string' ? rule.body : JSON.stringify(rule.body);
   return { status: rule.status, body, headers };
 }
 
 /** Sends the headers, which promise the whole body, and its first half; `then` runs when these have left. */
-function sendHalf(response: ServerResponse, answer: Answer, then?: () => void): void {
-  writeHead(response, answer);
-  const body = Buffer.from(answer.body);
-  response.write(body.subarray(0, body.length >> 1), then);
+function sendHalf(serverResponse: ServerResponse, response: HttpResponse, then?: () => void): void {
+  writeHead(serverResponse, response);
+  const body = Buffer.from(response.body);
+  serverResponse.write(body.subarray(0, body.length >> 1), then);
 }
 
-function resetWithinAnswer(response: ServerResponse, answer: Answer): void {
-  sendHalf(response, answer, () => resetConnection(response.socket));
+function resetWithinResponse(serverResponse: ServerResponse, response: HttpResponse): void {
+  sendHalf(serverResponse, response, () => resetConnection(serverResponse.socket));
 }
 
-async function dribble(response: ServerResponse, answer: Answer, bytes: number, delayMs: number): Promise<void> {
-  writeHead(response, answer);
-  const body = Buffer.from(answer.body);
-  for (let at = 0; at < body.length && !response.destroyed; at += bytes) {
-    response.write(body.subarray(at, at + bytes));
+async function dribble(
+  serverResponse: ServerResponse,
+  response: HttpResponse,
+  bytes: number,
+  delayMs: number,
+): Promise<void> {
+  writeHead(serverResponse, response);
+  const body = Buffer.from(response.body);
+  for (let at = 0; at < body.length && !serverResponse.destroyed; at += bytes) {
+    serverResponse.write(body.subarray(at, at + bytes));
     await sleep(delayMs);
   }
-  response.end();
+  serverResponse.end();
 }
 
 /** A body without an end: the record's beginning, then padding as fast as the peer reads. */
-function sendEndlessly(response: ServerResponse, answer: Answer): void {
-  response.writeHead(answer.status, { 'content-type': 'application/json' });
-  response.write(`${answer.body.slice(0, -1)},"padding":"`);
+function sendEndlessly(serverResponse: ServerResponse, response: HttpResponse): void {
+  serverResponse.writeHead(response.status, { 'content-type': 'application/json' });
+  serverResponse.write(`${response.body.slice(0, -1)},"padding":"`);
   const padding = Buffer.alloc(64 * 1024, 'x');
   const pour = () => {
-    while (!response.destroyed && response.write(padding));
+    while (!serverResponse.destroyed && serverResponse.write(padding));
   };
-  response.on('drain', pour);
+  serverResponse.on('drain', pour);
   pour();
 }
 
 /** Answers in full, then closes the idle connection without having announced it. */
-function closeAfterAnswer(response: ServerResponse, answer: Answer, delayMs: number): void {
-  const { socket } = response;
-  response.on('finish', () => setTimeout(() => socket?.destroy(), delayMs).unref());
-  sendAnswer(response, answer);
+function closeAfterResponse(serverResponse: ServerResponse, response: HttpResponse, delayMs: number): void {
+  const { socket } = serverResponse;
+  serverResponse.on('finish', () => setTimeout(() => socket?.destroy(), delayMs).unref());
+  sendResponse(serverResponse, response);
 }

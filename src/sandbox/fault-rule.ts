@@ -3,24 +3,24 @@ import { OPERATIONS } from './route.js';
 
 const milliseconds = z.number().min(0);
 
-/** Which requests a rule is for, and how often it strikes. */
+/** Which requests a rule is for, and how often its fault is injected. */
 const match = {
   operation: z.enum(OPERATIONS).optional(),
   projectId: z.string().optional(),
   jobId: z.string().optional(),
   promptIncludes: z.string().optional(),
-  /** Strikes from the nth matching request on, counted from 1 since the rule was added; default 1. */
+  /** Applies from the nth matching request on, counted from 1 since the rule was added; default 1. */
   nth: z.int().min(1).optional(),
   /** 0 to 1, drawn with `seed` for each matching request. */
   probability: z.number().min(0).max(1).optional(),
   seed: z.int().optional(),
-  /** How many times it strikes; default 1, without end where there is a probability. */
+  /** How many times the fault is injected; default 1, without end where there is a probability. */
   count: z.int().min(1).optional(),
 };
 
 /**
- * `before`: the fault strikes before the write takes effect, so that it never does (`delay`: it takes effect after the
- * delay). `after`: the write has taken effect when the fault strikes.
+ * `before`: the fault is injected before the write takes effect, so it never does (`delay`: it does after the delay).
+ * `after`: the write has taken effect when the fault is injected.
  */
 const effect = z.enum(['before', 'after']).optional();
 const status = z.int().min(200).max(599).optional();
@@ -30,7 +30,7 @@ export const faultRuleSchema = z.discriminatedUnion('kind', [
     kind: z.literal('reset'),
     ...match,
     effect,
-    /** Where the connection is reset: before anything is read, after the headers, within the body, after the whole request (default), within the answer. */
+    /** Reset before any read, after the headers, within the body, after the request (default), within the response. */
     at: z.enum(['connect', 'headers', 'body', 'request', 'response']).optional(),
   }),
   z.strictObject({ kind: z.literal('hang'), ...match, effect }),
@@ -53,7 +53,7 @@ export const faultRuleSchema = z.discriminatedUnion('kind', [
     headers: z.record(z.string(), z.string()).optional(),
     /** `Retry-After`: seconds, or any text. */
     retryAfter: z.union([z.number(), z.string()]).optional(),
-    /** `Retry-After` as an HTTP date so long after the answer. */
+    /** `Retry-After` as an HTTP date so long after the response. */
     retryAfterDateMs: z.number().optional(),
   }),
   z.strictObject({ kind: z.literal('truncated'), ...match, effect, status }),
@@ -65,7 +65,7 @@ export const faultRuleSchema = z.discriminatedUnion('kind', [
     ...match,
     effect,
     status: z.union([z.literal(301), z.literal(302), z.literal(303), z.literal(307), z.literal(308)]).optional(),
-    /** Default: the sandbox's trap, which counts its visits. */
+    /** Default: an address of the sandbox that counts its visits (`redirectTargetVisits`). */
     location: z.string().optional(),
   }),
   z.strictObject({ kind: z.literal('noId'), ...match, effect, status }),
@@ -74,7 +74,7 @@ export const faultRuleSchema = z.discriminatedUnion('kind', [
     kind: z.literal('closeAfter'),
     ...match,
     effect,
-    /** How long after the whole answer the idle connection is closed, unannounced; default 0. */
+    /** How long after the response the idle connection is closed, unannounced; default 0. */
     delayMs: milliseconds.optional(),
   }),
 ]);
@@ -84,7 +84,7 @@ export type FaultRule = z.input<typeof faultRuleSchema>;
 export type FaultKind = FaultRule['kind'];
 export type FaultEffect = 'before' | 'after';
 
-/** When a rule is asked: at the connection, at the headers, or with the whole request read. */
+/** When a rule is evaluated: at the connection, at the headers, or with the whole request read. */
 export type FaultMoment = 'connect' | 'head' | 'whole';
 
 export function momentOf(rule: FaultRule): FaultMoment {
@@ -93,24 +93,24 @@ export function momentOf(rule: FaultRule): FaultMoment {
   return rule.at === 'headers' || rule.at === 'body' ? 'head' : 'whole';
 }
 
-const STRIKES_BEFORE: ReadonlySet<FaultKind> = new Set(['hang', 'delay', 'status', 'redirect']);
+const INJECTED_BEFORE: ReadonlySet<FaultKind> = new Set(['hang', 'delay', 'status', 'redirect']);
 
-/** A rule's effect where it does not say: what spoils an answer strikes after the effect, what replaces it before. */
+/** The rule's own effect; by default faults that corrupt a response come after it, those that replace it before. */
 export function effectOf(rule: FaultRule): FaultEffect {
   if (rule.effect) return rule.effect;
-  const replaces = STRIKES_BEFORE.has(rule.kind) || (rule.kind === 'reset' && rule.at !== 'response');
+  const replaces = INJECTED_BEFORE.has(rule.kind) || (rule.kind === 'reset' && rule.at !== 'response');
   return replaces ? 'before' : 'after';
 }
 
-/** Reads a rule from outside and refuses one that could never strike as it says. */
+/** Parses a rule and throws for a combination that could never apply. */
 export function parseFaultRule(input: unknown): FaultRule {
   const rule = faultRuleSchema.parse(input);
   const moment = momentOf(rule);
   if (moment !== 'whole' && effectOf(rule) === 'after') {
-    throw new Error(`a reset at ${describe(rule)} comes before the request is read: its effect can't be "after"`);
+    throw new Error(`a reset at ${injectionPoint(rule)} comes before the request is read: its effect can't be "after"`);
   }
   if (moment !== 'whole' && rule.promptIncludes !== undefined) {
-    throw new Error(`a reset at ${describe(rule)} can't be matched by prompt`);
+    throw new Error(`a reset at ${injectionPoint(rule)} can't be matched by prompt`);
   }
   if (moment === 'connect' && (rule.operation ?? rule.projectId ?? rule.jobId) !== undefined) {
     throw new Error('a reset at connect is matched by count, nth and probability alone');
@@ -118,11 +118,11 @@ export function parseFaultRule(input: unknown): FaultRule {
   return rule;
 }
 
-function describe(rule: FaultRule): string {
+function injectionPoint(rule: FaultRule): string {
   return rule.kind === 'reset' ? (rule.at ?? 'request') : rule.kind;
 }
 
-/** Whether the peer gets a whole HTTP answer, so that its status is what was answered. */
-export function isWholeAnswer({ kind }: FaultRule): boolean {
+/** Whether the peer gets a whole HTTP response, so that its status belongs into the request log. */
+export function isWholeResponse({ kind }: FaultRule): boolean {
   return !['reset', 'hang', 'stallBody', 'truncated', 'oversized'].includes(kind);
 }

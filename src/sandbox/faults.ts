@@ -3,7 +3,7 @@ import { effectOf, momentOf } from './fault-rule.js';
 import { seededRandom } from './random.js';
 import type { Operation } from './route.js';
 
-/** What is known of a request when a fault may strike. */
+/** What is known of a request when a fault is picked for it. */
 export interface FaultFacts {
   operation: Operation;
   projectId: string;
@@ -11,7 +11,7 @@ export interface FaultFacts {
   prompt: string | undefined;
 }
 
-/** A rule that strikes now. */
+/** A fault to inject now. */
 export interface Fault {
   rule: FaultRule;
   effect: FaultEffect;
@@ -22,7 +22,7 @@ export interface FaultStatus {
   id: number;
   rule: FaultRule;
   matched: number;
-  struck: number;
+  injected: number;
 }
 
 interface ArmedRule extends FaultStatus {
@@ -31,46 +31,46 @@ interface ArmedRule extends FaultStatus {
   random: () => number;
 }
 
-/** The rules in the order they were added; the first that strikes wins. */
+/** The rules in the order they were added; the first that applies wins. */
 export class Faults {
-  private rules: ArmedRule[] = [];
-  private nextId = 1;
-  private readonly struck = new Map<FaultKind, number>();
+  #rules: ArmedRule[] = [];
+  #nextId = 1;
+  readonly #injected = new Map<FaultKind, number>();
 
-  /** Whether any rule looks at prompts. */
+  /** Whether any rule matches by prompt. */
   get wantsPrompts(): boolean {
-    return this.rules.some(({ rule }) => rule.promptIncludes !== undefined);
+    return this.#rules.some(({ rule }) => rule.promptIncludes !== undefined);
   }
 
   add(rule: FaultRule): number {
-    const id = this.nextId++;
+    const id = this.#nextId++;
     const random = seededRandom(rule.seed ?? id);
-    this.rules.push({ id, rule, matched: 0, struck: 0, moment: momentOf(rule), effect: effectOf(rule), random });
+    this.#rules.push({ id, rule, matched: 0, injected: 0, moment: momentOf(rule), effect: effectOf(rule), random });
     return id;
   }
 
   clear(): void {
-    this.rules = [];
+    this.#rules = [];
   }
 
   list(): FaultStatus[] {
-    return this.rules.map(({ id, rule, matched, struck }) => ({ id, rule, matched, struck }));
+    return this.#rules.map(({ id, rule, matched, injected }) => ({ id, rule, matched, injected }));
   }
 
-  /** Strikes by kind, of rules since cleared too. */
+  /** Injected faults by kind, those of cleared rules included. */
   counts(): Record<string, number> {
-    return Object.fromEntries(this.struck);
+    return Object.fromEntries(this.#injected);
   }
 
   resetCounts(): void {
-    this.struck.clear();
+    this.#injected.clear();
   }
 
   pick(moment: FaultMoment, facts?: FaultFacts): Fault | undefined {
-    for (const armed of this.rules) {
-      if (armed.moment !== moment || !matches(armed.rule, facts) || !strikes(armed)) continue;
-      armed.struck++;
-      this.struck.set(armed.rule.kind, (this.struck.get(armed.rule.kind) ?? 0) + 1);
+    for (const armed of this.#rules) {
+      if (armed.moment !== moment || !matches(armed.rule, facts) || !isDue(armed)) continue;
+      armed.injected++;
+      this.#injected.set(armed.rule.kind, (this.#injected.get(armed.rule.kind) ?? 0) + 1);
       return { rule: armed.rule, effect: armed.effect };
     }
     return undefined;
@@ -86,10 +86,10 @@ function matches(rule: FaultRule, facts: FaultFacts | undefined): boolean {
   );
 }
 
-function strikes(armed: ArmedRule): boolean {
+function isDue(armed: ArmedRule): boolean {
   const { rule } = armed;
   armed.matched++;
   if (armed.matched < (rule.nth ?? 1)) return false;
-  if (armed.struck >= (rule.count ?? (rule.probability === undefined ? 1 : Infinity))) return false;
+  if (armed.injected >= (rule.count ?? (rule.probability === undefined ? 1 : Infinity))) return false;
   return rule.probability === undefined || armed.random() < rule.probability;
 }

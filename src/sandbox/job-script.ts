@@ -33,7 +33,7 @@ export const jobScriptSchema = z.strictObject({
   messageLagMs: milliseconds.optional(),
   /** What a message starts: the given steps, nothing, or (default) active for `activeMs`, then completed again. */
   followUp: z.union([z.literal('ignore'), z.array(jobStepSchema).min(1)]).optional(),
-  /** After its create the job is answered 404 for so long … */
+  /** After its create, reads of the job get a 404 for so long … */
   notFoundMs: milliseconds.optional(),
   /** … or so many reads. */
   notFoundReads: z.int().min(0).optional(),

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import * as z from 'zod';
 import type { SandboxClock } from './clock.js';
 import { JobLife } from './job-life.js';
@@ -6,8 +6,6 @@ import type { JobPlan, JobScript, JobStep } from './job-script.js';
 import { jobScriptSchema, planJob, showStep } from './job-script.js';
 import { Journal } from './journal.js';
 import type { JournalEntry } from './journal.js';
-import type { PromptRecord } from './prompt-record.js';
-import { recordPrompt } from './prompt-record.js';
 
 export const scriptRuleSchema = z.strictObject({
   promptIncludes: z.string().optional(),
@@ -19,6 +17,14 @@ export const scriptRuleSchema = z.strictObject({
 
 /** Gives coming creates a script of their own. */
 export type ScriptRule = z.input<typeof scriptRuleSchema>;
+
+/** A recorded prompt: whole up to 4096 characters, else its beginning with the hash of the whole. */
+export interface PromptRecord {
+  prompt: string;
+  promptBytes: number;
+  /** Hex, only where `prompt` is cut. */
+  promptSha256?: string;
+}
 
 /** A create that took effect. */
 export interface CreateRecord extends PromptRecord {
@@ -49,92 +55,92 @@ interface Job extends PromptRecord {
 
 /** All jobs of a sandbox, in memory and (where asked) in a journal. */
 export class Jobs {
-  private readonly jobs = new Map<string, Job>();
-  private readonly clock: SandboxClock;
-  private readonly journal: Journal;
-  private rules: { rule: ScriptRule; plan: JobPlan; left: number }[] = [];
+  readonly #jobs = new Map<string, Job>();
+  readonly #clock: SandboxClock;
+  readonly #journal: Journal;
+  #rules: { rule: ScriptRule; plan: JobPlan; left: number }[] = [];
   /** The plan of the option `script`, which a restarted sandbox knows again; other scripts go into the journal. */
-  private readonly optionPlan: JobPlan;
-  private defaultPlan: JobPlan;
-  private messageCount = 0;
+  readonly #optionPlan: JobPlan;
+  #defaultPlan: JobPlan;
+  #messageCount = 0;
 
   constructor(options: { clock: SandboxClock; script: JobScript; dataFile: string | undefined }) {
-    this.clock = options.clock;
-    this.optionPlan = this.defaultPlan = planJob(options.script);
-    this.journal = Journal.open(options.dataFile, (entry) => this.apply(entry));
+    this.#clock = options.clock;
+    this.#optionPlan = this.#defaultPlan = planJob(options.script);
+    this.#journal = Journal.open(options.dataFile, (entry) => this.#apply(entry));
   }
 
   get size(): number {
-    return this.jobs.size;
+    return this.#jobs.size;
   }
 
   get messagesTaken(): number {
-    return this.messageCount;
+    return this.#messageCount;
   }
 
   setDefaultScript(script: JobScript): void {
-    this.defaultPlan = planJob(script);
+    this.#defaultPlan = planJob(script);
   }
 
   addRule(rule: ScriptRule): void {
     const matchesAll = rule.promptIncludes === undefined && rule.projectId === undefined;
-    this.rules.push({ rule, plan: planJob(rule.script), left: rule.count ?? (matchesAll ? 1 : Infinity) });
+    this.#rules.push({ rule, plan: planJob(rule.script), left: rule.count ?? (matchesAll ? 1 : Infinity) });
   }
 
   /** Creates a job; it is in the journal when this returns. */
   create(projectId: string, prompt: string): object {
-    const plan = this.takePlan(projectId, prompt);
-    const number = this.jobs.size + 1;
+    const plan = this.#takePlan(projectId, prompt);
+    const number = this.#jobs.size + 1;
     const id = `job_${number}_${randomBytes(6).toString('hex')}`;
-    const entry: JournalEntry = { type: 'create', id, number, projectId, prompt, at: this.clock.now() };
-    this.journal.append(plan === this.optionPlan ? entry : { ...entry, script: plan.script });
-    const job = this.add(entry, plan);
-    return this.show(job, false);
+    const entry: JournalEntry = { type: 'create', id, number, projectId, prompt, at: this.#clock.now() };
+    this.#journal.append(plan === this.#optionPlan ? entry : { ...entry, script: plan.script });
+    const job = this.#add(entry, plan);
+    return this.#show(job, false);
   }
 
   /** The job's record, or undefined where it does not exist (yet). */
   get(projectId: string, id: string): object | undefined {
-    const job = this.find(projectId, id);
-    return job && this.show(job, true);
+    const job = this.#find(projectId, id);
+    return job && this.#show(job, true);
   }
 
-  /** The record as it stands when the message is taken; the job takes it up after its lag. */
+  /** The record at the time of the message; the job reacts after its lag. */
   message(projectId: string, id: string, prompt: string): object | undefined {
-    const job = this.find(projectId, id);
+    const job = this.#find(projectId, id);
     if (!job) return undefined;
-    const entry: JournalEntry = { type: 'message', id, prompt, at: this.clock.now() };
-    this.journal.append(entry);
-    this.apply(entry);
-    return this.show(job, false);
+    const entry: JournalEntry = { type: 'message', id, prompt, at: this.#clock.now() };
+    this.#journal.append(entry);
+    this.#apply(entry);
+    return this.#show(job, false);
   }
 
   /** The present record by id alone, not counted as a read; undefined where there is no such job. */
   peek(id: string): object | undefined {
-    const job = this.jobs.get(id);
-    return job && !job.removed ? this.show(job, false) : undefined;
+    const job = this.#jobs.get(id);
+    return job && !job.removed ? this.#show(job, false) : undefined;
   }
 
   /** Puts a job into a state; false where there is no such job. */
   set(id: string, step: JobStep): boolean {
-    return this.record({ type: 'set', id, step, at: this.clock.now() });
+    return this.#record({ type: 'set', id, step, at: this.#clock.now() });
   }
 
-  /** Makes a job answer 404 from now on. */
+  /** Removes a job: reads get a 404 from now on. */
   remove(id: string): boolean {
-    return this.record({ type: 'remove', id });
+    return this.#record({ type: 'remove', id });
   }
 
   *creates(): Generator<CreateRecord> {
-    for (const job of this.jobs.values()) {
+    for (const job of this.#jobs.values()) {
       yield { id: job.id, projectId: job.projectId, at: new Date(job.createdAt).toISOString(), ...promptOf(job) };
     }
   }
 
-  /** Of one job or of all, in the order taken per job. */
+  /** Of one job or of all, in order per job. */
   *messages(jobId?: string): Generator<MessageRecord> {
-    const only = jobId === undefined ? undefined : this.jobs.get(jobId);
+    const only = jobId === undefined ? undefined : this.#jobs.get(jobId);
     if (jobId !== undefined && !only) return;
-    for (const job of only ? [only] : this.jobs.values()) {
+    for (const job of only ? [only] : this.#jobs.values()) {
       for (const { at, ...prompt } of job.messages ?? []) {
         yield { jobId: job.id, projectId: job.projectId, at: new Date(at).toISOString(), ...prompt };
       }
@@ -142,29 +148,29 @@ export class Jobs {
   }
 
   close(): void {
-    this.journal.close();
+    this.#journal.close();
   }
 
-  private record(entry: JournalEntry): boolean {
-    if (!this.jobs.has(entry.id)) return false;
-    this.journal.append(entry);
-    this.apply(entry);
+  #record(entry: JournalEntry): boolean {
+    if (!this.#jobs.has(entry.id)) return false;
+    this.#journal.append(entry);
+    this.#apply(entry);
     return true;
   }
 
-  private apply(entry: JournalEntry): void {
+  #apply(entry: JournalEntry): void {
     if (entry.type === 'create') {
-      this.add(entry, entry.script ? planJob(entry.script) : this.defaultPlan);
+      this.#add(entry, entry.script ? planJob(entry.script) : this.#defaultPlan);
       return;
     }
-    const job = this.jobs.get(entry.id);
+    const job = this.#jobs.get(entry.id);
     if (!job) return;
-    if (entry.type === 'message') this.takeMessage(job, entry.prompt, entry.at);
+    if (entry.type === 'message') this.#takeMessage(job, entry.prompt, entry.at);
     else if (entry.type === 'set') job.life.fix(entry.step, entry.at);
     else job.removed = true;
   }
 
-  private add(entry: JournalEntry & { type: 'create' }, plan: JobPlan): Job {
+  #add(entry: JournalEntry & { type: 'create' }, plan: JobPlan): Job {
     const { id, number, projectId, at } = entry;
     const job: Job = {
       ...recordPrompt(entry.prompt),
@@ -178,41 +184,50 @@ export class Jobs {
       removed: false,
       messages: undefined,
     };
-    this.jobs.set(id, job);
+    this.#jobs.set(id, job);
     return job;
   }
 
-  private takeMessage(job: Job, prompt: string, at: number): void {
+  #takeMessage(job: Job, prompt: string, at: number): void {
     (job.messages ??= []).push({ ...recordPrompt(prompt), at });
-    this.messageCount++;
+    this.#messageCount++;
     if (job.plan.followUpSteps) job.life.restartAt(at + job.plan.messageLagMs, job.plan.followUpSteps);
   }
 
-  private takePlan(projectId: string, prompt: string): JobPlan {
-    const found = this.rules.find(
+  #takePlan(projectId: string, prompt: string): JobPlan {
+    const found = this.#rules.find(
       ({ rule, left }) =>
         left > 0 &&
         (rule.projectId === undefined || rule.projectId === projectId) &&
         (rule.promptIncludes === undefined || prompt.includes(rule.promptIncludes)),
     );
-    if (!found) return this.defaultPlan;
-    if (--found.left === 0) this.rules = this.rules.filter((entry) => entry !== found);
+    if (!found) return this.#defaultPlan;
+    if (--found.left === 0) this.#rules = this.#rules.filter((entry) => entry !== found);
     return found.plan;
   }
 
-  private find(projectId: string, id: string): Job | undefined {
-    const job = this.jobs.get(id);
+  #find(projectId: string, id: string): Job | undefined {
+    const job = this.#jobs.get(id);
     if (!job || job.projectId !== projectId || job.removed) return undefined;
-    if (this.clock.now() - job.createdAt < (job.plan.script.notFoundMs ?? 0)) return undefined;
+    if (this.#clock.now() - job.createdAt < (job.plan.script.notFoundMs ?? 0)) return undefined;
     return job.hiddenReads-- > 0 ? undefined : job;
   }
 
-  private show(job: Job, counted: boolean): object {
-    const { step, since } = job.life.look(this.clock.now(), counted);
+  #show(job: Job, counted: boolean): object {
+    const { step, since } = job.life.look(this.#clock.now(), counted);
     return showStep(step, job, since);
   }
 }
 
 function promptOf({ prompt, promptBytes, promptSha256 }: PromptRecord): PromptRecord {
   return promptSha256 === undefined ? { prompt, promptBytes } : { prompt, promptBytes, promptSha256 };
+}
+
+const MAX_PROMPT_CHARS = 4_096;
+
+function recordPrompt(prompt: string): PromptRecord {
+  const promptBytes = Buffer.byteLength(prompt);
+  if (prompt.length <= MAX_PROMPT_CHARS) return { prompt, promptBytes };
+  const promptSha256 = createHash('sha256').update(prompt).digest('hex');
+  return { prompt: prompt.slice(0, MAX_PROMPT_CHARS), promptBytes, promptSha256 };
 }

@@ -14,13 +14,13 @@ export type JournalEntry =
  * outlives a killed process (not a killed machine).
  */
 export class Journal {
-  private file: number | undefined;
+  #file: number | undefined;
 
   private constructor(file: number | undefined) {
-    this.file = file;
+    this.#file = file;
   }
 
-  /** Opens the journal, hands each whole line to `replay` and cuts off a torn last one; without a path nothing is kept. */
+  /** Opens the journal, replays each whole line and truncates a torn last one; without a path nothing is stored. */
   static open(path: string | undefined, replay: (entry: JournalEntry) => void): Journal {
     if (path === undefined) return new Journal(undefined);
     mkdirSync(dirname(path), { recursive: true });
@@ -37,12 +37,12 @@ export class Journal {
   }
 
   append(entry: JournalEntry): void {
-    if (this.file !== undefined) writeSync(this.file, `${JSON.stringify(entry)}\n`);
+    if (this.#file !== undefined) writeSync(this.#file, `${JSON.stringify(entry)}\n`);
   }
 
   close(): void {
-    if (this.file !== undefined) closeSync(this.file);
-    // A write that comes late must not meet another file under the same number.
-    this.file = undefined;
+    if (this.#file !== undefined) closeSync(this.#file);
+    // A late write must not use a descriptor number that another file has been given.
+    this.#file = undefined;
   }
 }

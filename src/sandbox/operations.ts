@@ -1,6 +1,5 @@
 import * as z from 'zod';
-import type { Answer } from './response.js';
-import { errorAnswer, jsonAnswer } from './response.js';
+import { errorResponse, jsonResponse, type HttpResponse } from './http.js';
 import type { ApiKeys } from './api-keys.js';
 import type { SandboxClock } from './clock.js';
 import type { Jobs } from './jobs.js';
@@ -27,45 +26,55 @@ export function readPrompt(body: Buffer): string | undefined {
   }
 }
 
-/** What the upstream itself does and answers, faults aside. */
-export class Operations {
-  private readonly parts: { clock: SandboxClock; jobs: Jobs; visitors: Visitors; keys: ApiKeys; limiter: RateLimiter };
+interface OperationsParts {
+  clock: SandboxClock;
+  jobs: Jobs;
+  visitors: Visitors;
+  keys: ApiKeys;
+  limiter: RateLimiter;
+}
 
-  constructor(parts: Operations['parts']) {
-    this.parts = parts;
+/** What the upstream does and how it responds, without faults. */
+export class Operations {
+  readonly #parts: OperationsParts;
+
+  constructor(parts: OperationsParts) {
+    this.#parts = parts;
   }
 
-  /** Carries a request out, effect included, in one synchronous step. */
-  answer({ route, authorization, contentType, body }: OperationRequest): Answer {
-    const { clock, keys, limiter, visitors } = this.parts;
+  /** Applies a request and returns its response, in one synchronous step. */
+  handle({ route, authorization, contentType, body }: OperationRequest): HttpResponse {
+    const { clock, keys, limiter, visitors } = this.#parts;
     const { operation, projectId } = route;
     const refusal = keys.refuse(authorization, operation, projectId, clock.now());
     if (refusal) return refusal;
     const headers = limiter.refuse(operation, projectId, clock.now());
-    if (headers) return errorAnswer(operation, 429, 'Rate limit exceeded', { headers });
+    if (headers) return errorResponse(operation, 429, 'Rate limit exceeded', { headers });
     if (route.operation === 'visitors') return visitors.page(projectId, route.query);
-    if (route.operation === 'get') return this.get(projectId, route.jobId);
+    if (route.operation === 'get') return this.#get(projectId, route.jobId);
     if (!contentType?.startsWith('application/json')) {
-      return errorAnswer(operation, 400, 'Content-Type must be application/json');
+      return errorResponse(operation, 400, 'Content-Type must be application/json');
     }
     const prompt = readPrompt(body);
-    if (prompt === undefined) return errorAnswer(operation, 400, 'prompt must be a text that is not empty');
-    return route.operation === 'create' ? this.create(projectId, prompt) : this.message(projectId, route.jobId, prompt);
+    if (prompt === undefined) return errorResponse(operation, 400, 'prompt must be a text that is not empty');
+    return route.operation === 'create'
+      ? this.#create(projectId, prompt)
+      : this.#message(projectId, route.jobId, prompt);
   }
 
-  private create(projectId: string, prompt: string): Answer {
-    return jsonAnswer(201, this.parts.jobs.create(projectId, prompt));
+  #create(projectId: string, prompt: string): HttpResponse {
+    return jsonResponse(201, this.#parts.jobs.create(projectId, prompt));
   }
 
-  private get(projectId: string, jobId: string): Answer {
-    return found('get', this.parts.jobs.get(projectId, jobId));
+  #get(projectId: string, jobId: string): HttpResponse {
+    return found('get', this.#parts.jobs.get(projectId, jobId));
   }
 
-  private message(projectId: string, jobId: string, prompt: string): Answer {
-    return found('message', this.parts.jobs.message(projectId, jobId, prompt));
+  #message(projectId: string, jobId: string, prompt: string): HttpResponse {
+    return found('message', this.#parts.jobs.message(projectId, jobId, prompt));
   }
 }
 
-function found(operation: 'get' | 'message', record: object | undefined): Answer {
-  return record ? jsonAnswer(200, record) : errorAnswer(operation, 404, 'Agent job not found');
+function found(operation: 'get' | 'message', record: object | undefined): HttpResponse {
+  return record ? jsonResponse(200, record) : errorResponse(operation, 404, 'Agent job not found');
 }

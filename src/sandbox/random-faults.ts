@@ -24,8 +24,8 @@ export type Chaos = z.input<typeof chaosSchema>;
 const BOTH = ['before', 'after'] as const;
 
 /**
- * Every kind with its variants. None lies: an answer that means "refused" (3xx, 429) comes only without effect, one
- * that means "taken" (2xx) only with it.
+ * Every kind with its variants. Responses stay truthful: a rejection (3xx, 429) comes only without effect, an
+ * acceptance (2xx) only with it.
  */
 function variants(delayMs: number): Record<string, FaultRule[]> {
   const answer = { status: 500, headers: {} };
@@ -64,7 +64,7 @@ export const CHAOS_KINDS: readonly string[] = Object.keys(variants(0));
 
 const LEFT_OUT = new Set(['hang', 'stallBody', 'oversized', 'redirect']);
 
-/** The rules that a chaos stands for; throws for a kind that does not exist. */
+/** The fault rules of these random faults; throws for an unknown kind. */
 export function chaosRules(chaos: Chaos): FaultRule[] {
   const all = variants(chaos.delayMs ?? 50);
   const kinds = chaos.kinds ?? CHAOS_KINDS.filter((kind) => !LEFT_OUT.has(kind));

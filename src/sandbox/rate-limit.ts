@@ -18,46 +18,46 @@ export const rateLimitsSchema = z.strictObject({
   retryAfter: z.enum(['none', 'seconds', 'date']).optional(),
 });
 
-/** What may pass per hour; an operation without a number is not limited. */
+/** Accepted requests per window; an operation without a number is not limited. */
 export type RateLimits = z.input<typeof rateLimitsSchema>;
 
 const HOUR_MS = 3_600_000;
 
-/** Counts requests that passed; a refused one does not count. */
+/** Counts accepted requests; a throttled one does not count. */
 export class RateLimiter {
-  private readonly passed = new Map<string, number[]>();
-  private limits: RateLimits;
+  readonly #passed = new Map<string, number[]>();
+  #limits: RateLimits;
 
   constructor(limits: RateLimits) {
-    this.limits = limits;
+    this.#limits = limits;
   }
 
   replace(limits: RateLimits): void {
-    this.limits = limits;
-    this.passed.clear();
+    this.#limits = limits;
+    this.#passed.clear();
   }
 
-  /** Undefined where the request passes; else the headers of the 429. */
+  /** Undefined where the request is accepted; else the headers of the 429. */
   refuse(operation: Operation, projectId: string, now: number): Record<string, string> | undefined {
-    const limit = operation === 'get' ? undefined : this.limits[operation];
+    const limit = operation === 'get' ? undefined : this.#limits[operation];
     if (limit === undefined) return undefined;
-    const lane = operation === 'visitors' ? operation : `${operation}/${projectId}`;
-    const windowMs = this.limits.windowMs ?? HOUR_MS;
-    const fixed = this.limits.window === 'fixed';
+    const key = operation === 'visitors' ? operation : `${operation}/${projectId}`;
+    const windowMs = this.#limits.windowMs ?? HOUR_MS;
+    const fixed = this.#limits.window === 'fixed';
     const since = fixed ? now - (now % windowMs) : now - windowMs + 1;
-    const times = (this.passed.get(lane) ?? []).filter((time) => time >= since);
-    this.passed.set(lane, times);
+    const times = (this.#passed.get(key) ?? []).filter((time) => time >= since);
+    this.#passed.set(key, times);
     if (times.length < limit) {
       times.push(now);
       return undefined;
     }
-    return this.retryAfter((fixed ? since : (times[0] ?? now)) + windowMs - now);
+    return this.#retryAfter((fixed ? since : (times[0] ?? now)) + windowMs - now);
   }
 
-  private retryAfter(waitMs: number): Record<string, string> {
-    if (this.limits.retryAfter === 'seconds') return { 'retry-after': String(Math.ceil(waitMs / 1000)) };
-    // A caller compares the date with its own clock, so it is told in real time.
-    if (this.limits.retryAfter === 'date') return { 'retry-after': new Date(Date.now() + waitMs).toUTCString() };
+  #retryAfter(waitMs: number): Record<string, string> {
+    if (this.#limits.retryAfter === 'seconds') return { 'retry-after': String(Math.ceil(waitMs / 1000)) };
+    // A caller compares the date with its own clock, so the date is in real time.
+    if (this.#limits.retryAfter === 'date') return { 'retry-after': new Date(Date.now() + waitMs).toUTCString() };
     return {};
   }
 }

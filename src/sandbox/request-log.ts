@@ -5,10 +5,10 @@ import { OPERATIONS } from './route.js';
 /** Requests of one operation. */
 export interface OperationCount {
   requests: number;
-  /** Writes that took effect; reads that were answered 200. */
+  /** Writes that took effect; reads with status 200. */
   effects: number;
-  /** By HTTP status as sent; requests that got none or no whole answer by kind of fault, or as `aborted`. */
-  answers: Record<string, number>;
+  /** By HTTP status; requests without a whole response by kind of fault, or as `aborted`. */
+  responses: Record<string, number>;
 }
 
 /** One request as it was seen; values of headers that carry credentials are left out. */
@@ -30,10 +30,10 @@ export interface RequestRecord {
   bodyBytes: number;
   tookEffect: boolean;
   /** HTTP status as text, kind of fault, or `aborted`; null while there is none. */
-  answer: string | null;
+  response: string | null;
 }
 
-/** A request in the making; headers stay as they came until somebody asks for the record. */
+/** A request under way; its headers are converted only when the log is read. */
 export interface OpenRequest {
   number: number;
   at: number;
@@ -47,25 +47,25 @@ export interface OpenRequest {
   jobId: string | undefined;
   bodyBytes: number;
   tookEffect: boolean;
-  answer: string | undefined;
+  response: string | undefined;
 }
 
 const SECRET_HEADERS = new Set(['authorization', 'proxy-authorization', 'cookie', 'x-api-key']);
 
 /** Counts of everything and the last requests in full; memory does not grow with the number of requests. */
-export class Books {
-  private readonly operations = new Map<string, OperationCount>();
-  private readonly recent: OpenRequest[] = [];
-  private readonly kept: number;
-  private total = 0;
+export class RequestLog {
+  readonly #operations = new Map<string, OperationCount>();
+  readonly #recent: OpenRequest[] = [];
+  readonly #kept: number;
+  #total = 0;
 
   constructor(kept: number) {
-    this.kept = kept;
+    this.#kept = kept;
   }
 
   open(message: IncomingMessage, connection: number, requestOnConnection: number): OpenRequest {
     const request: OpenRequest = {
-      number: ++this.total,
+      number: ++this.#total,
       at: Date.now(),
       connection,
       requestOnConnection,
@@ -77,51 +77,51 @@ export class Books {
       jobId: undefined,
       bodyBytes: 0,
       tookEffect: false,
-      answer: undefined,
+      response: undefined,
     };
-    if (this.kept > 0) this.recent[(request.number - 1) % this.kept] = request;
+    if (this.#kept > 0) this.#recent[(request.number - 1) % this.#kept] = request;
     return request;
   }
 
   /** Counts a request once its operation is known. */
   arrived(request: OpenRequest): void {
-    this.count(request).requests++;
+    this.#count(request).requests++;
   }
 
-  /** Notes how a request ended. */
-  ended(request: OpenRequest, answer: string): void {
-    request.answer = answer;
-    const count = this.count(request);
-    count.answers[answer] = (count.answers[answer] ?? 0) + 1;
+  /** Records how a request ended. */
+  ended(request: OpenRequest, response: string): void {
+    request.response = response;
+    const count = this.#count(request);
+    count.responses[response] = (count.responses[response] ?? 0) + 1;
     if (request.tookEffect) count.effects++;
   }
 
   /** By operation; requests that are none of the interface's count as `other`. */
   counts(): Record<Operation | 'other', OperationCount> {
     const names = [...OPERATIONS, 'other'] as const;
-    return Object.fromEntries(names.map((name) => [name, this.countOf(name)])) as Record<
+    return Object.fromEntries(names.map((name) => [name, this.#countOf(name)])) as Record<
       Operation | 'other',
       OperationCount
     >;
   }
 
   reset(): void {
-    this.operations.clear();
+    this.#operations.clear();
   }
 
   /** The last requests, oldest first. */
   requests(limit: number): RequestRecord[] {
-    const sorted = this.recent.toSorted((a, b) => a.number - b.number);
+    const sorted = this.#recent.toSorted((a, b) => a.number - b.number);
     return sorted.slice(Math.max(0, sorted.length - limit)).map(recordOf);
   }
 
-  private count(request: OpenRequest): OperationCount {
-    return this.countOf(request.operation ?? 'other');
+  #count(request: OpenRequest): OperationCount {
+    return this.#countOf(request.operation ?? 'other');
   }
 
-  private countOf(name: string): OperationCount {
-    let count = this.operations.get(name);
-    if (!count) this.operations.set(name, (count = { requests: 0, effects: 0, answers: {} }));
+  #countOf(name: string): OperationCount {
+    let count = this.#operations.get(name);
+    if (!count) this.#operations.set(name, (count = { requests: 0, effects: 0, responses: {} }));
     return count;
   }
 }
@@ -139,6 +139,6 @@ function recordOf({ rawHeaders, ...request }: OpenRequest): RequestRecord {
     projectId: request.projectId ?? null,
     jobId: request.jobId ?? null,
     headers,
-    answer: request.answer ?? null,
+    response: request.response ?? null,
   };
 }

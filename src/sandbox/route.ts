@@ -7,7 +7,7 @@ export type Route =
   | { kind: 'operation'; operation: 'get' | 'message'; projectId: string; jobId: string }
   | { kind: 'operation'; operation: 'visitors'; projectId: string; query: URLSearchParams }
   | { kind: 'control'; command: string }
-  | { kind: 'trap' }
+  | { kind: 'redirectTarget' }
   | { kind: 'unknown' };
 
 const UNKNOWN: Route = { kind: 'unknown' };
@@ -52,7 +52,9 @@ export function parseRoute(method: string, url: string): Route {
   const path = queryAt < 0 ? url : url.slice(0, queryAt);
   const segments = path.split('/');
   if (segments[1] === '__sandbox') {
-    return segments[2] === 'trap' ? { kind: 'trap' } : { kind: 'control', command: segments.slice(2).join('/') };
+    return segments[2] === 'redirect-target'
+      ? { kind: 'redirectTarget' }
+      : { kind: 'control', command: segments.slice(2).join('/') };
   }
   if (segments[1] === 'v2' && segments[2] === 'agent') return agentRoute(method, segments);
   if (segments[1] === 'v1' && segments[2] === 'analytics') {

@@ -2,19 +2,18 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { errorAnswer } from './response.js';
+import { errorResponse, sendResponse } from './http.js';
 import type { ApiKey } from './api-keys.js';
 import { ApiKeys, SANDBOX_API_KEY } from './api-keys.js';
-import { Books } from './request-log.js';
+import { RequestLog } from './request-log.js';
 import type { ClockSource } from './clock.js';
 import { SandboxClock } from './clock.js';
 import { Connections } from './connections.js';
-import { answerControl, sendInProcess } from './control-api.js';
+import { handleControl, sendInProcess } from './control-api.js';
 import type { ControlOptions } from './control-api.js';
 import type { ControlCommands } from './control-commands.js';
 import { controlCommands } from './control-commands.js';
 import { SandboxControl } from './control.js';
-import { sendAnswer } from './fault-injection.js';
 import { Faults } from './faults.js';
 import { RequestHandler } from './handler.js';
 import type { JobScript } from './job-script.js';
@@ -31,13 +30,13 @@ export interface SandboxOptions {
   port?: number;
   /** Default 127.0.0.1. The control has no key of its own: bind to loopback or to a network you trust. */
   host?: string;
-  /** Names with a dot under which the control is reached, for example `sandbox.ci.internal`; addresses and `localhost` always are. */
+  /** Host names with a dot under which the control is served, such as `sandbox.ci.internal`; the others always are. */
   allowedHosts?: readonly string[];
   /** The accepted key or keys; default `SANDBOX_API_KEY`. */
   apiKey?: string | ApiKey[];
   /** An append-only JSON Lines file: jobs and messages outlive the process, however it ends. */
   dataFile?: string;
-  /** The life of jobs that no rule scripts. */
+  /** The script of jobs that no script rule matches. */
   script?: JobScript;
   /** Off unless set. */
   rateLimits?: RateLimits;
@@ -48,11 +47,11 @@ export interface SandboxOptions {
   startAt?: number;
   /** How long an idle connection stays open; default 5000. */
   keepAliveTimeoutMs?: number;
-  /** Whether answers tell that time in a `Keep-Alive` header; default true. */
+  /** Whether responses announce that time in a `Keep-Alive` header; default true. */
   announceKeepAlive?: boolean;
-  /** How many requests `requests()` remembers; default 1000. */
+  /** Size of the request log that `requests()` reads; default 1000. */
   keptRequests?: number;
-  /** Hears one line per request: method, path, answer. */
+  /** Receives one line per request: method, path, response. */
   log?: (line: string) => void;
 }
 
@@ -87,9 +86,9 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   // Newer versions of node keep connections a second longer than they announce, where this is not set.
   Object.assign(server, { keepAliveTimeoutBuffer: 0 });
   const connections = new Connections(server, parts.faults);
-  const trap = { visits: 0 };
+  const redirectTarget = { visits: 0 };
   const closeIdleConnections = () => server.closeIdleConnections();
-  const commands = controlCommands({ ...parts, connections, trap, closeIdleConnections });
+  const commands = controlCommands({ ...parts, connections, redirectTarget, closeIdleConnections });
   const control = { commands, allowedHosts: options.allowedHosts ?? [] };
   const handler = new RequestHandler({ ...parts, connections, log: options.log ?? (() => {}) });
   const host = options.host ?? '127.0.0.1';
@@ -101,10 +100,14 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const { port } = server.address() as AddressInfo;
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
   const announce = options.announceKeepAlive ?? true;
-  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+  server.on('request', (request: IncomingMessage, serverResponse: ServerResponse) => {
     // With a Connection header of ours node adds no Keep-Alive header.
-    if (!announce) response.setHeader('connection', 'keep-alive');
-    dispatch({ handler, control, trap, trapUrl: `${url}/__sandbox/trap` }, request, response);
+    if (!announce) serverResponse.setHeader('connection', 'keep-alive');
+    dispatch(
+      { handler, control, redirectTarget, redirectTargetUrl: `${url}/__sandbox/redirect-target` },
+      request,
+      serverResponse,
+    );
   });
   const stop = async () => {
     const closed = once(server, 'close');
@@ -135,37 +138,41 @@ function buildParts(options: SandboxOptions, accepted: ApiKey[]) {
     limiter,
     operations,
     faults: new Faults(),
-    books: new Books(options.keptRequests ?? 1_000),
+    requestLog: new RequestLog(options.keptRequests ?? 1_000),
   };
 }
 
 interface Routes {
   handler: RequestHandler;
   control: ControlOptions;
-  trap: { visits: number };
-  trapUrl: string;
+  redirectTarget: { visits: number };
+  redirectTargetUrl: string;
 }
 
 function dispatch(
-  { handler, control, trap, trapUrl }: Routes,
+  { handler, control, redirectTarget, redirectTargetUrl }: Routes,
   request: IncomingMessage,
-  response: ServerResponse,
+  serverResponse: ServerResponse,
 ): void {
   const route = parseRoute(request.method ?? '', request.url ?? '');
-  response.on('error', () => {});
+  serverResponse.on('error', () => {});
   if (route.kind === 'operation') {
-    handler.handle(route, request, response, trapUrl).catch((error: unknown) => fail(response, error));
+    handler
+      .handle(route, request, serverResponse, redirectTargetUrl)
+      .catch((error: unknown) => fail(serverResponse, error));
   } else if (route.kind === 'control') {
-    answerControl(control, route.command, request, response).catch((error: unknown) => fail(response, error));
-  } else if (route.kind === 'trap') {
-    trap.visits++;
+    handleControl(control, route.command, request, serverResponse).catch((error: unknown) =>
+      fail(serverResponse, error),
+    );
+  } else if (route.kind === 'redirectTarget') {
+    redirectTarget.visits++;
     request.resume();
-    sendAnswer(response, { status: 200, body: '{"id":"trap","status":"completed"}' });
-  } else handler.unknown(request, response);
+    sendResponse(serverResponse, { status: 200, body: '{"id":"redirect-target","status":"completed"}' });
+  } else handler.unknown(request, serverResponse);
 }
 
-/** A failure of the sandbox itself, such as a full disk under its journal: told, and never a dead process. */
-function fail(response: ServerResponse, error: unknown): void {
-  if (response.headersSent) response.destroy();
-  else sendAnswer(response, errorAnswer(undefined, 500, `Sandbox failed: ${String(error)}`));
+/** Reports a failure of the sandbox itself, such as a full disk, as a 500 instead of ending the process. */
+function fail(serverResponse: ServerResponse, error: unknown): void {
+  if (serverResponse.headersSent) serverResponse.destroy();
+  else sendResponse(serverResponse, errorResponse(undefined, 500, `Sandbox failed: ${String(error)}`));
 }

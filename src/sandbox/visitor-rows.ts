@@ -1,7 +1,7 @@
 import { hashText, mix } from './random.js';
 import type { OddKind, VisitorSettings } from './visitor-settings.js';
 
-/** Rows that came, went or moved since the window's data were made; small, whatever the number of rows. */
+/** Rows added, deleted or moved by drift; small, whatever the number of rows. */
 export interface RowEdits {
   /** Original indexes that are gone, ascending. */
   deleted: number[];
@@ -13,7 +13,7 @@ export interface RowEdits {
   totals: number;
 }
 
-/** A window's rows at one moment; any row is worked out from its position, so nothing is kept. */
+/** The rows of a date range at one moment; each row is computed from its position, so none is stored. */
 export interface RowView {
   settings: VisitorSettings;
   seed: number;
@@ -48,26 +48,26 @@ const UNICODE_JSON = UNICODE.map((start) => JSON.stringify(start).slice(1, -1));
 
 const ODD: Record<OddKind, unknown> = { null: null, negative: -1, fraction: 12.5, huge: 2 ** 53, text: '12' };
 
-export function windowSeed(settings: VisitorSettings, projectId: string, from: string, to: string): number {
+export function rangeSeed(settings: VisitorSettings, projectId: string, from: string, to: string): number {
   return hashText(`${settings.seed ?? 1}|${projectId}|${from}|${to}`);
 }
 
-/** Rows that the window shows at this moment. */
+/** The number of rows at this moment. */
 export function rowCount({ settings, arrived, edits }: RowView): number {
   const all = settings.entries?.length ?? settings.rows ?? 120;
   const base = all - edits.deleted.length;
   return edits.front + Math.floor(base * arrived) + (arrived < 1 ? 0 : edits.end);
 }
 
-/** Windows of at most so many rows take their totals from the rows themselves. */
+/** Date ranges of at most this many rows compute their totals from the rows. */
 const FEW_ROWS = 64;
 
-/** The totals as JSON: independent numbers, near those of a site whose visitors see several pages, and never such as contradict the rows. */
+/** The totals as JSON: plausible for a site whose visitors see several pages, and never in contradiction to the rows. */
 export function totalsJson(view: RowView): string {
   const { settings, arrived, edits } = view;
   if (settings.totals !== undefined) return JSON.stringify(settings.totals);
   const all = settings.entries?.length ?? settings.rows ?? 120;
-  // Rows come one after the other, and their counts grow meanwhile.
+  // Rows arrive one after the other while their counts grow.
   const shown = Math.floor(all * arrived);
   if (settings.entries !== undefined || shown <= FEW_ROWS) return largestJson(view, shown);
   const human = Math.floor(shown * (40 + (view.seed % 20)) * arrived) + edits.totals;

@@ -6,11 +6,11 @@ const oddKind = z.enum(['null', 'negative', 'fraction', 'huge', 'text']);
 
 export const driftEventSchema = z.strictObject({
   /**
-   * `swap`: one row goes behind the reader, one comes at the end, the totals stay. `delete`: one row goes. `insert`: one
-   * row comes at the front. `totals`: the totals grow. `rotate`: the first row becomes the last.
+   * `swap`: a row is deleted, another is added at the end, the totals stay. `delete`: a row is deleted. `insert`: a row
+   * is added at the front. `totals`: the totals grow. `rotate`: the first row becomes the last.
    */
   kind: z.enum(['swap', 'delete', 'insert', 'totals', 'rotate']),
-  /** Happens right before a page at this offset or later is answered; default 1, so never before a first page. */
+  /** Happens right before the response to a page at this offset or later; default 1, so never before a first page. */
   atOffset: position.optional(),
   /** Which row goes, counted from 0; default 0. */
   index: position.optional(),
@@ -18,7 +18,7 @@ export const driftEventSchema = z.strictObject({
   times: z.int().min(1).optional(),
 });
 
-/** The data moving while somebody reads it. */
+/** A change of the data between two pages of one export. */
 export type DriftEvent = z.input<typeof driftEventSchema>;
 
 const entrySchema = z.strictObject({
@@ -29,19 +29,19 @@ const entrySchema = z.strictObject({
 });
 
 export const visitorSettingsSchema = z.strictObject({
-  /** Rows of every window; default 120. */
+  /** Rows of every date range; default 120. */
   rows: z.int().min(0).optional(),
   /** Other numbers for another seed; default 1. */
   seed: z.int().optional(),
   /** `plain` (default) paths are ASCII; `unicode` ones hold scripts, quotes, emoji and combining marks. */
   paths: z.enum(['plain', 'unicode']).optional(),
-  /** The rows themselves, instead of made-up ones; for every window. */
+  /** The rows themselves, instead of generated ones; for every date range. */
   entries: z.array(entrySchema).optional(),
   /** The totals themselves, whatever they are. */
   totals: z.unknown().optional(),
   /** IANA name of the zone in which the upstream's days lie; default UTC. */
   timeZone: z.string().optional(),
-  /** How long after the end of a window rows and counts still arrive; default 0. */
+  /** How long after the end of a date range rows and counts still arrive; default 0. */
   lateMs: milliseconds.optional(),
   /** While data arrive, they change in steps of this length; default one minute. */
   arrivalStepMs: z.number().positive().optional(),
@@ -60,7 +60,7 @@ export const visitorSettingsSchema = z.strictObject({
   drift: z.array(driftEventSchema).optional(),
 });
 
-/** What the visitor export shows; the same for every window but for numbers made from seed, project and dates. */
+/** What the visitor export shows; only numbers derived from seed, project and dates differ between date ranges. */
 export type VisitorSettings = z.input<typeof visitorSettingsSchema>;
 
 export type OddKind = z.infer<typeof oddKind>;

@@ -1,19 +1,17 @@
 import { createHash } from 'node:crypto';
-import type { Answer } from './response.js';
-import { errorAnswer } from './response.js';
-import type { SandboxClock } from './clock.js';
+import { errorResponse, type HttpResponse } from './http.js';
+import { parseZonedDate, zonedDate, type SandboxClock } from './clock.js';
 import type { RowEdits, RowView } from './visitor-rows.js';
-import { rowAt, rowCount, rowsJson, totalsJson, windowSeed } from './visitor-rows.js';
+import { rowAt, rowCount, rowsJson, totalsJson, rangeSeed } from './visitor-rows.js';
 import type { DriftEvent, VisitorSettings } from './visitor-settings.js';
-import { parseZonedDate, zonedDate } from './zoned-date.js';
 
-/** What a window holds once all its data have arrived, drift so far included. */
-export interface VisitorTruth {
+/** What a complete export of a date range must hold once all its data have arrived, drift so far included. */
+export interface ExpectedSnapshot {
   rows: number;
   totals: unknown;
   /** SHA-256 (hex) of the lines `path\thuman\tai\ttotal\n`, sorted by their UTF-16 code units. */
   digest: string;
-  /** Whether a reader is shown just this now. */
+  /** Whether the pages show this now. */
   settled: boolean;
   /** ISO 8601. */
   settlesAt: string;
@@ -23,14 +21,14 @@ export interface VisitorTruth {
 
 interface Project {
   settings: VisitorSettings;
-  /** What is left of each drift event, and of the empty page. */
+  /** How often each drift event, and the empty page, still happens. */
   driftLeft: number[];
   emptyLeft: number;
-  /** By project and window; fresh with the settings. */
+  /** By project and date range; new settings clear it. */
   edits: Map<string, RowEdits>;
 }
 
-interface Window {
+interface DateRange {
   dateFrom: string;
   dateTo: string;
   from: number;
@@ -38,62 +36,62 @@ interface Window {
 }
 
 const DAY_MS = 86_400_000;
-const MOST_LISTED = 10_000;
+const MAX_LISTED_ROWS = 10_000;
 const DEFAULT_LIMIT = 50;
-const MOST_PER_PAGE = 250;
+const MAX_PAGE_ROWS = 250;
 
-/** The visitor export: pages worked out from seed, project, dates and position, at constant memory. */
+/** The visitor export: pages computed from seed, project, dates and position, at constant memory. */
 export class Visitors {
-  private readonly clock: SandboxClock;
-  private readonly projects = new Map<string, Project>();
-  private fallback: Project;
-  private requests = 0;
+  readonly #clock: SandboxClock;
+  readonly #projects = new Map<string, Project>();
+  #fallback: Project;
+  #requests = 0;
 
   constructor(clock: SandboxClock, settings: VisitorSettings) {
-    this.clock = clock;
-    this.fallback = armed(settings);
+    this.#clock = clock;
+    this.#fallback = armed(settings);
   }
 
   /** Replaces the settings of one project, or of all that have none of their own; drift so far is forgotten. */
   set(settings: VisitorSettings, projectId?: string): void {
-    if (projectId === undefined) this.fallback = armed(settings);
-    else this.projects.set(projectId, armed(settings));
+    if (projectId === undefined) this.#fallback = armed(settings);
+    else this.#projects.set(projectId, armed(settings));
   }
 
-  page(projectId: string, query: URLSearchParams): Answer {
-    const project = this.projectOf(projectId);
+  page(projectId: string, query: URLSearchParams): HttpResponse {
+    const project = this.#projectOf(projectId);
     const wrong: string[] = [];
-    const window = this.window(project, query.get('dateFrom'), query.get('dateTo'), wrong);
-    const limit = whole(query, 'limit', DEFAULT_LIMIT, 1, MOST_PER_PAGE, wrong);
+    const range = this.#dateRange(project, query.get('dateFrom'), query.get('dateTo'), wrong);
+    const limit = whole(query, 'limit', DEFAULT_LIMIT, 1, MAX_PAGE_ROWS, wrong);
     const offset = whole(query, 'offset', 0, 0, Number.MAX_SAFE_INTEGER, wrong);
-    if (wrong.length > 0) return errorAnswer('visitors', 400, 'Invalid query parameters', { details: wrong });
-    this.drift(project, projectId, window, offset);
-    const view = this.view(project, projectId, window, ++this.requests);
+    if (wrong.length > 0) return errorResponse('visitors', 400, 'Invalid query parameters', { details: wrong });
+    this.#drift(project, projectId, range, offset);
+    const view = this.#view(project, projectId, range, ++this.#requests);
     return { status: 200, body: pageJson(project, view, offset, limit) };
   }
 
-  truth(projectId: string, dateFrom: string, dateTo: string): VisitorTruth {
-    const project = this.projectOf(projectId);
+  expectedSnapshot(projectId: string, dateFrom: string, dateTo: string): ExpectedSnapshot {
+    const project = this.#projectOf(projectId);
     const wrong: string[] = [];
-    const window = this.window(project, dateFrom, dateTo, wrong);
+    const range = this.#dateRange(project, dateFrom, dateTo, wrong);
     if (wrong.length > 0) throw new Error(wrong.join('; '));
-    const view = { ...this.view(project, projectId, window, 0), arrived: 1 };
-    const settlesAt = window.to + (project.settings.lateMs ?? 0);
+    const view = { ...this.#view(project, projectId, range, 0), arrived: 1 };
+    const settlesAt = range.to + (project.settings.lateMs ?? 0);
     return {
       ...digestOf(view),
       totals: JSON.parse(totalsJson(view)) as unknown,
-      settled: this.clock.now() >= settlesAt,
+      settled: this.#clock.now() >= settlesAt,
       settlesAt: new Date(settlesAt).toISOString(),
     };
   }
 
-  private projectOf(projectId: string): Project {
-    return this.projects.get(projectId) ?? this.fallback;
+  #projectOf(projectId: string): Project {
+    return this.#projects.get(projectId) ?? this.#fallback;
   }
 
-  private window({ settings }: Project, from: string | null, to: string | null, wrong: string[]): Window {
+  #dateRange({ settings }: Project, from: string | null, to: string | null, wrong: string[]): DateRange {
     const timeZone = settings.timeZone ?? 'UTC';
-    const dateTo = to ?? zonedDate(this.clock.now() + DAY_MS, timeZone);
+    const dateTo = to ?? zonedDate(this.#clock.now() + DAY_MS, timeZone);
     const end = parseZonedDate(dateTo, timeZone);
     if (end === undefined) wrong.push('dateTo must be a date in ISO 8601 or YYYY-MM-DD format');
     const dateFrom = from ?? zonedDate((end ?? 0) - 30 * DAY_MS, timeZone);
@@ -102,31 +100,31 @@ export class Visitors {
     return { dateFrom, dateTo, from: start ?? 0, to: end ?? 0 };
   }
 
-  private view({ settings, edits }: Project, projectId: string, window: Window, shuffle: number): RowView {
+  #view({ settings, edits }: Project, projectId: string, range: DateRange, shuffle: number): RowView {
     return {
       settings,
-      seed: windowSeed(settings, projectId, window.dateFrom, window.dateTo),
-      arrived: this.arrived(settings, window),
-      edits: edits.get(windowKey(projectId, window)) ?? NO_EDITS,
+      seed: rangeSeed(settings, projectId, range.dateFrom, range.dateTo),
+      arrived: this.#arrived(settings, range),
+      edits: edits.get(rangeKey(projectId, range)) ?? NO_EDITS,
       shuffle,
     };
   }
 
-  /** Data arrive evenly from the window's start until they have settled, in steps. */
-  private arrived(settings: VisitorSettings, { from, to }: Window): number {
+  /** The part that has arrived, 0 to 1: evenly from the start of the range until it has settled, in steps. */
+  #arrived(settings: VisitorSettings, { from, to }: DateRange): number {
     const settled = to + (settings.lateMs ?? 0);
-    const now = this.clock.now();
+    const now = this.#clock.now();
     if (now >= settled || to <= from) return 1;
     const step = settings.arrivalStepMs ?? 60_000;
     return Math.max(0, Math.min(1, (Math.floor(now / step) * step - from) / (settled - from)));
   }
 
-  private drift(project: Project, projectId: string, window: Window, offset: number): void {
+  #drift(project: Project, projectId: string, range: DateRange, offset: number): void {
     (project.settings.drift ?? []).forEach((event, i) => {
       const left = project.driftLeft[i] ?? 0;
       if (left === 0 || offset < (event.atOffset ?? 1)) return;
       project.driftLeft[i] = left - 1;
-      const key = windowKey(projectId, window);
+      const key = rangeKey(projectId, range);
       const edits = project.edits.get(key) ?? structuredClone(NO_EDITS);
       project.edits.set(key, edits);
       applyDrift(event, edits);
@@ -136,7 +134,7 @@ export class Visitors {
 
 const NO_EDITS: RowEdits = { deleted: [], front: 0, end: 0, rotation: 0, totals: 0 };
 
-function windowKey(projectId: string, { dateFrom, dateTo }: Window): string {
+function rangeKey(projectId: string, { dateFrom, dateTo }: DateRange): string {
   return `${projectId}|${dateFrom}|${dateTo}`;
 }
 
@@ -192,11 +190,11 @@ function pageJson(project: Project, view: RowView, offset: number, limit: number
   return `{"totals":${totalsJson(view)},"visitors":[${rows}],"hasMore":${hasMore}}`;
 }
 
-function digestOf(view: RowView): Pick<VisitorTruth, 'rows' | 'digest' | 'entries'> {
+function digestOf(view: RowView): Pick<ExpectedSnapshot, 'rows' | 'digest' | 'entries'> {
   const rows = rowCount(view);
   const entries = Array.from({ length: rows }, (_, position) => rowAt(view, position));
   const lines = entries.map(({ path, human, ai, total }) => `${[path, human, ai, total].join('\t')}\n`).toSorted();
   const hash = createHash('sha256');
   for (const line of lines) hash.update(line);
-  return { rows, digest: hash.digest('hex'), ...(rows <= MOST_LISTED && { entries }) };
+  return { rows, digest: hash.digest('hex'), ...(rows <= MAX_LISTED_ROWS && { entries }) };
 }

@@ -94,9 +94,9 @@ export class UpstreamProcess {
   }
 
   async #countStrikes(): Promise<void> {
-    for (const { rule, struck } of await this.control.faults()) {
+    for (const { rule, injected } of await this.control.faults()) {
       const name = describeFault(rule);
-      this.#struck.set(name, (this.#struck.get(name) ?? 0) + struck);
+      this.#struck.set(name, (this.#struck.get(name) ?? 0) + injected);
     }
   }
 }

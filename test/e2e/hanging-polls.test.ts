@@ -50,7 +50,7 @@ test(
     expect(create.requests).toBe(2);
     expect(message.requests).toBe(1);
     // No poll of those jobs was ever answered; one that began late may have been made again.
-    expect(get.answers['hang']).toBeGreaterThanOrEqual(HANGING);
+    expect(get.responses['hang']).toBeGreaterThanOrEqual(HANGING);
     expect(get.effects).toBeLessThan(10);
   },
 );
@@ -105,7 +105,7 @@ function watchInput(jobId: string): WatchJobInput {
 
 /** How many polls of those jobs the sandbox has left without an answer. */
 async function hangingPolls(): Promise<number> {
-  return (await system.sandbox.counts()).operations.get.answers['hang'] ?? 0;
+  return (await system.sandbox.counts()).operations.get.responses['hang'] ?? 0;
 }
 
 /** Requests that are open at the sandbox, each on a connection of its own. */

@@ -18,7 +18,7 @@ test(
       { workflowId: 'agent-job/killed-poll/only', taskQueue: system.server.taskQueue, args: [input] },
     );
     const requests = async () => (await sandbox.counts()).operations;
-    await until(async () => (await requests()).get.answers['hang'] === 1, 'a poll to hang', first.output);
+    await until(async () => (await requests()).get.responses['hang'] === 1, 'a poll to hang', first.output);
     const second = system.startWorker();
     await second.wrote('The worker runs');
     await first.kill();
@@ -31,10 +31,10 @@ test(
     });
     const { create, get, message } = await requests();
     expect({ create, message }).toEqual({
-      create: { requests: 1, effects: 1, answers: { '201': 1 } },
-      message: { requests: 0, effects: 0, answers: {} },
+      create: { requests: 1, effects: 1, responses: { '201': 1 } },
+      message: { requests: 0, effects: 0, responses: {} },
     });
-    expect(get.answers).toEqual({ hang: 1, '200': get.requests - 1 });
+    expect(get.responses).toEqual({ hang: 1, '200': get.requests - 1 });
     const { events } = await handle.fetchHistory();
     const troubles = events?.filter(
       ({ workflowTaskFailedEventAttributes: task, activityTaskFailedEventAttributes: activity }) => task ?? activity,

@@ -150,7 +150,7 @@ test('the API key is in no history, log, metric, error, command output or snapsh
   // The key was where the search could have missed it: accepted by the upstream, said by each fault, and next to what was kept.
   expect((await sandbox.creates({ projectId: 'polled' })).length).toBe(1);
   const faults = await sandbox.faults();
-  expect(faults.filter(({ struck }) => struck === 0)).toEqual([]);
+  expect(faults.filter(({ injected }) => injected === 0)).toEqual([]);
   expect(textIn(faults)).toContain(KEY);
   expect(ends.filter((end) => end instanceof Error).map((end) => (end.cause as { type?: string }).type)).toEqual([
     FAILURE.createRejected,

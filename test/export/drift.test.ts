@@ -32,7 +32,7 @@ test.each(['swap', 'delete', 'insert', 'rotate', 'totals'] as const)(
     const range = rangeOf(setUp);
     const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
     expect(snapshots[0]).toMatchObject({ consistent: true });
-    expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.truth(range)).entries);
+    expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.expectedSnapshot(range)).entries);
   },
 );
 

@@ -41,7 +41,7 @@ afterEach(() => setUp.close());
 async function exportWhole() {
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
-  const { entries } = await setUp.sandbox.truth(range);
+  const { entries } = await setUp.sandbox.expectedSnapshot(range);
   return { receipt: snapshots[0], rows: await publishedRows(setUp, range), entries };
 }
 
@@ -67,7 +67,7 @@ test.each(passing)(
     const { receipt, rows, entries } = await exportWhole();
     expect(receipt).toMatchObject({ rows: ROWS, consistent: true });
     expect(rows).toEqual(entries);
-    expect((await setUp.sandbox.counts()).trapVisits).toBe(0);
+    expect((await setUp.sandbox.counts()).redirectTargetVisits).toBe(0);
   },
 );
 

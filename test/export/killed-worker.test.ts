@@ -122,7 +122,7 @@ async function killAll(): Promise<void> {
 }
 
 async function truthRows() {
-  const { digest } = await setUp.sandbox.truth(rangeOf(setUp));
+  const { digest } = await setUp.sandbox.expectedSnapshot(rangeOf(setUp));
   const rows = await publishedRows(setUp, rangeOf(setUp));
   const hash = createHash('sha256');
   for (const line of rows.map((row) => `${[row.path, row.human, row.ai, row.total].join('\t')}\n`).toSorted())

@@ -38,7 +38,7 @@ const requests = () => visitorRequests(setUp);
 test('an explicit range becomes one snapshot that holds exactly the rows of the upstream', async () => {
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
-  const truth = await setUp.sandbox.truth(range);
+  const truth = await setUp.sandbox.expectedSnapshot(range);
   expect(snapshots).toHaveLength(1);
   expect(snapshots[0]).toMatchObject({ ...range, rows: 2_600, files: 1, consistent: true, provisional: false });
   expect(snapshots[0]?.totals).toEqual(truth.totals);
@@ -61,7 +61,7 @@ test.each([1, 250, 499, 500])('%i rows are exported whole', async (rows) => {
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
   expect(snapshots[0]).toMatchObject({ rows, files: 1, consistent: true });
-  expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.truth(range)).entries);
+  expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.expectedSnapshot(range)).entries);
 });
 
 test('0 rows are a snapshot without a file', async () => {
@@ -138,7 +138,7 @@ test('paths in any script arrive as they are', async () => {
   await setUp.sandbox.setVisitors({ rows: 300, paths: 'unicode' });
   const range = rangeOf(setUp);
   await withWorkers(setUp, () => runExport(setUp, range));
-  expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.truth(range)).entries);
+  expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.expectedSnapshot(range)).entries);
 });
 
 test('a cancelled export publishes nothing and leaves nothing', async () => {

@@ -2,7 +2,7 @@
 import { visitorExportWorkflowId, type VisitorExportRange } from '../../src/contract.js';
 import { daysBefore, plusDays } from '../../src/visitor-export/date-range.js';
 import type { DriftEvent, VisitorSettings } from '../../src/sandbox/visitor-settings.js';
-import { parseZonedDate } from '../../src/sandbox/zoned-date.js';
+import { parseZonedDate } from '../../src/sandbox/clock.js';
 import { parquetKey, snapshotFolder } from '../../src/snapshots/layout.js';
 import { isWhole } from '../../src/snapshots/integrity.js';
 import { readManifest } from '../../src/snapshots/manifest.js';

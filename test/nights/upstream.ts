@@ -55,12 +55,12 @@ export class NightUpstream {
 
   /** Whether rows and totals are the day's own, once all of it has arrived. */
   isTruth({ projectId, dateFrom, dateTo }: VisitorExportRange, rows: VisitorPage['visitors'], totals: VisitorTotals) {
-    const truth = this.visitors.truth(projectId, dateFrom, dateTo);
+    const truth = this.visitors.expectedSnapshot(projectId, dateFrom, dateTo);
     return truth.digest === digestOf(rows) && JSON.stringify(truth.totals) === JSON.stringify(totals);
   }
 
   hasSettled({ projectId, dateFrom, dateTo }: Pick<SnapshotManifest, 'projectId' | 'dateFrom' | 'dateTo'>): boolean {
-    return this.visitors.truth(projectId, dateFrom, dateTo).settled;
+    return this.visitors.expectedSnapshot(projectId, dateFrom, dateTo).settled;
   }
 
   #unlimited({ projectId, dateFrom, dateTo, limit, offset }: Page): VisitorPage {

@@ -33,7 +33,7 @@ test('a reset after the effect leaves the job that nobody was told of', async ()
   await sandbox.addFault({ kind: 'reset', operation: 'create', effect: 'after' });
   expect(await createError(sandbox)).toBe('ECONNRESET');
   expect(await sandbox.creates()).toHaveLength(1);
-  expect((await sandbox.counts()).operations.create).toEqual({ requests: 1, effects: 1, answers: { reset: 1 } });
+  expect((await sandbox.counts()).operations.create).toEqual({ requests: 1, effects: 1, responses: { reset: 1 } });
 });
 
 test('a reset within the body comes while the request is still being sent', async () => {
@@ -125,7 +125,7 @@ test.each([
   expect(reply.json?.id).toBeUndefined();
   const counts = await sandbox.counts();
   expect(counts.jobs).toBe(jobs);
-  expect(counts.operations.create.answers).toEqual({ [status]: 1 });
+  expect(counts.operations.create.responses).toEqual({ [status]: 1 });
   expect(counts.faults).toEqual({ [rule.kind]: 1 });
 });
 
@@ -157,7 +157,7 @@ test('a truncated answer promises more than it sends', async () => {
   const sandbox = await sandboxForTest();
   await sandbox.addFault({ kind: 'truncated' });
   expect(await createError(sandbox)).toBe('ECONNRESET'); // node's word for a body that ends early
-  expect((await sandbox.counts()).operations.create.answers).toEqual({ truncated: 1 });
+  expect((await sandbox.counts()).operations.create.responses).toEqual({ truncated: 1 });
 });
 
 test('an oversized answer goes on until its reader leaves', async () => {
@@ -184,9 +184,9 @@ test('a redirect leads into a trap that counts who follows it', async () => {
   await sandbox.addFault({ kind: 'redirect', operation: 'create' });
   const reply = await createJob(sandbox, 'secret plan');
   expect(reply.status).toBe(307);
-  expect((await sandbox.counts()).trapVisits).toBe(0);
+  expect((await sandbox.counts()).redirectTargetVisits).toBe(0);
   await fetch(String(reply.headers.location), { method: 'POST', body: 'secret plan' });
-  expect((await sandbox.counts()).trapVisits).toBe(1);
+  expect((await sandbox.counts()).redirectTargetVisits).toBe(1);
   await sandbox.addFault({ kind: 'redirect', status: 302, location: 'http://localhost:9/elsewhere' });
   expect((await createJob(sandbox)).headers.location).toBe('http://localhost:9/elsewhere');
 });
@@ -212,7 +212,7 @@ test('a rule strikes only what it matches, from the nth on, as often as it says'
   expect((await getJob(sandbox, 'other')).status).toBe(404);
   expect((await sendMessage(sandbox, id, 'a header')).status).toBe(200);
   expect((await sendMessage(sandbox, id, 'a footer')).status).toBe(501);
-  expect((await sandbox.faults()).map(({ matched, struck }) => [matched, struck])).toEqual([
+  expect((await sandbox.faults()).map(({ matched, injected }) => [matched, injected])).toEqual([
     [5, 2],
     [1, 1],
   ]);

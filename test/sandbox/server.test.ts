@@ -147,8 +147,8 @@ test('the control over HTTP is the control in the process', async () => {
   await createJob(sandbox, 'second');
   expect(await control.creates()).toEqual(await sandbox.creates());
   expect(await control.counts()).toMatchObject({ jobs: 1, operations: (await sandbox.counts()).operations });
-  expect(await control.truth({ projectId: 'a', dateFrom: '2026-01-01', dateTo: '2026-01-02' })).toEqual(
-    await sandbox.truth({ projectId: 'a', dateFrom: '2026-01-01', dateTo: '2026-01-02' }),
+  expect(await control.expectedSnapshot({ projectId: 'a', dateFrom: '2026-01-01', dateTo: '2026-01-02' })).toEqual(
+    await sandbox.expectedSnapshot({ projectId: 'a', dateFrom: '2026-01-01', dateTo: '2026-01-02' }),
   );
   await expect(control.setJob({ id: 'none' })).rejects.toThrow('no job none');
   await expect(control.setVisitors({ rows: -1 })).rejects.toThrow('rows');
@@ -179,11 +179,11 @@ test('requests are counted by operation and answer, and the last ones shown with
   await call(sandbox, 'DELETE', `/v2/agent/acme/job/${id}`);
   await sendMessage(sandbox, id, 'abc', { headers: { 'x-trace': '1' } });
   const { operations } = await sandbox.counts();
-  expect(operations.create).toEqual({ requests: 1, effects: 1, answers: { 201: 1 } });
-  expect(operations.get).toEqual({ requests: 4, effects: 3, answers: { 200: 3, 404: 1 } });
-  expect(operations.other.answers).toEqual({ 404: 1 });
+  expect(operations.create).toEqual({ requests: 1, effects: 1, responses: { 201: 1 } });
+  expect(operations.get).toEqual({ requests: 4, effects: 3, responses: { 200: 3, 404: 1 } });
+  expect(operations.other.responses).toEqual({ 404: 1 });
   const kept = await sandbox.requests();
-  expect(kept.map(({ operation, answer }) => [operation, answer])).toEqual([
+  expect(kept.map(({ operation, response }) => [operation, response])).toEqual([
     ['get', '404'],
     [null, '404'],
     ['message', '200'],

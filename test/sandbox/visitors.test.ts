@@ -65,7 +65,7 @@ test.each(['plain', 'unicode'] as const)('a pager reads the truth: every %s path
     expect(total).toBeGreaterThanOrEqual(Math.max(human, ai));
     expect(total).toBeLessThanOrEqual(human + ai);
   }
-  const truth = await sandbox.truth(WINDOW);
+  const truth = await sandbox.expectedSnapshot(WINDOW);
   expect(truth).toMatchObject({ rows: 777, settled: true, entries: rows });
   const lines = rows.map(({ path, human, ai, total }) => `${path}\t${human}\t${ai}\t${total}\n`).toSorted();
   expect(truth.digest).toBe(createHash('sha256').update(lines.join('')).digest('hex'));
@@ -73,13 +73,13 @@ test.each(['plain', 'unicode'] as const)('a pager reads the truth: every %s path
 
 test('numbers are the same for the same seed, project and dates, and others otherwise', async () => {
   const [one, two] = await Promise.all([withVisitors({ rows: 20 }), withVisitors({ rows: 20 })]);
-  const truth = await one.truth(WINDOW);
-  expect(await two.truth(WINDOW)).toEqual(truth);
+  const truth = await one.expectedSnapshot(WINDOW);
+  expect(await two.expectedSnapshot(WINDOW)).toEqual(truth);
   for (const other of [{ projectId: 'b' }, { dateFrom: '2026-02-28' }, { dateTo: '2026-03-03' }]) {
-    expect((await one.truth({ ...WINDOW, ...other })).digest).not.toBe(truth.digest);
+    expect((await one.expectedSnapshot({ ...WINDOW, ...other })).digest).not.toBe(truth.digest);
   }
   await two.setVisitors({ rows: 20, seed: 2 });
-  expect((await two.truth(WINDOW)).digest).not.toBe(truth.digest);
+  expect((await two.expectedSnapshot(WINDOW)).digest).not.toBe(truth.digest);
 });
 
 test('a million rows are paged from any offset', async () => {
@@ -92,9 +92,9 @@ test('a million rows are paged from any offset', async () => {
 
 test('a swap behind the reader hides a row although totals and counts stay', async () => {
   const sandbox = await withVisitors({ rows: 600, drift: [{ kind: 'swap', atOffset: 250 }] });
-  const before = await sandbox.truth(WINDOW);
+  const before = await sandbox.expectedSnapshot(WINDOW);
   const rows = await readAll(sandbox);
-  const after = await sandbox.truth(WINDOW);
+  const after = await sandbox.expectedSnapshot(WINDOW);
   expect(after.totals).toEqual(before.totals);
   expect([rows.length, after.rows]).toEqual([600, 600]);
   const seen = new Set(rows.map(({ path }) => path));
@@ -113,7 +113,7 @@ test.each([
   const second = await readAll(sandbox);
   expect(first).not.toEqual(second);
   expect(second).toHaveLength(rows);
-  expect(second).toEqual((await sandbox.truth(WINDOW)).entries);
+  expect(second).toEqual((await sandbox.expectedSnapshot(WINDOW)).entries);
 });
 
 test('totals change between pages', async () => {
@@ -132,7 +132,7 @@ test('rows of equal totals change places with every request', async () => {
   expect(rows).toHaveLength(700);
   expect(new Set(rows.map(({ path }) => path)).size).toBeLessThan(700);
   expect(rows.every(({ total }, i) => i === 0 || total <= rows[i - 1]!.total)).toBe(true);
-  expect(new Set((await sandbox.truth(WINDOW)).entries?.map(({ path }) => path)).size).toBe(700);
+  expect(new Set((await sandbox.expectedSnapshot(WINDOW)).entries?.map(({ path }) => path)).size).toBe(700);
 });
 
 test('a day in any zone is still arriving until it is over there, and settles after its lag', async () => {
@@ -142,7 +142,7 @@ test('a day in any zone is still arriving until it is over there, and settles af
     startAt: Date.parse('2026-03-02T05:00:00Z'),
     visitors: { rows: 100, timeZone: 'America/Los_Angeles', lateMs: 2 * hour },
   });
-  const truth = await sandbox.truth(WINDOW);
+  const truth = await sandbox.expectedSnapshot(WINDOW);
   expect(truth).toMatchObject({ rows: 100, settled: false, settlesAt: '2026-03-02T10:00:00.000Z' });
   const early = (await getVisitors(sandbox, `?${DAY}&limit=250`)).json;
   expect(early.visitors.length).toBeLessThan(100);
@@ -154,14 +154,18 @@ test('a day in any zone is still arriving until it is over there, and settles af
   await sandbox.advance(2 * hour);
   expect(await readAll(sandbox)).toEqual(truth.entries);
   expect((await getVisitors(sandbox, `?${DAY}`)).json.totals).toEqual(truth.totals);
-  expect((await sandbox.truth(WINDOW)).settled).toBe(true);
+  expect((await sandbox.expectedSnapshot(WINDOW)).settled).toBe(true);
 });
 
 test('a day lasts 23 hours where the clocks go forward', async () => {
   const sandbox = await withVisitors({ timeZone: 'Europe/Berlin' });
   const night = { projectId: 'acme', dateFrom: '2026-03-29', dateTo: '2026-03-30' };
-  const { settlesAt: start } = await sandbox.truth({ ...night, dateFrom: '2026-03-28', dateTo: '2026-03-29' });
-  const { settlesAt: end } = await sandbox.truth(night);
+  const { settlesAt: start } = await sandbox.expectedSnapshot({
+    ...night,
+    dateFrom: '2026-03-28',
+    dateTo: '2026-03-29',
+  });
+  const { settlesAt: end } = await sandbox.expectedSnapshot(night);
   expect(Date.parse(end) - Date.parse(start)).toBe(23 * 3_600_000);
 });
 
@@ -206,7 +210,7 @@ test('hasMore can stay true without an end, over empty pages or the last row', a
 });
 
 async function readAllOnce(sandbox: Sandbox): Promise<string[]> {
-  return (await sandbox.truth(WINDOW)).entries?.map(({ path }) => path) ?? [];
+  return (await sandbox.expectedSnapshot(WINDOW)).entries?.map(({ path }) => path) ?? [];
 }
 
 test('a page in the middle can be empty, and pages can be short', async () => {
