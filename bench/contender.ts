@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { startOwned, type OwnedProcess } from '../src/local/child-process.js';
+import { startProcess, type ManagedProcess } from '../src/local/child-process.js';
 import type { BenchTemporal } from './temporal.js';
 import type { BenchUpstream } from './upstream.js';
 
@@ -31,7 +31,7 @@ export interface RunningJob {
 
 export interface Contender {
   name: string;
-  startWorker(bench: Bench): Promise<OwnedProcess>;
+  startWorker(bench: Bench): Promise<ManagedProcess>;
   start(bench: Bench, key: string, polling: Polling): Promise<RunningJob>;
 }
 
@@ -49,14 +49,14 @@ export async function startWorkerProgram(
   { folder, profiles }: Bench,
   name: string,
   { program, env, readyText }: WorkerProgram,
-): Promise<OwnedProcess> {
+): Promise<ManagedProcess> {
   const logFile = join(folder, `${name}-${Date.now()}.log`);
   const profiling = profiles === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${join(profiles, name)}`];
-  const worker = await startOwned({ program: process.execPath, args: [...profiling, program], env, logFile });
+  const worker = await startProcess({ program: process.execPath, args: [...profiling, program], env, logFile });
   const deadline = Date.now() + READY_TIME_LIMIT_MS;
   while (!readFileSync(logFile, 'utf8').includes(readyText)) {
     if (worker.hasEnded() || Date.now() > deadline) {
-      const words = worker.lastWords();
+      const words = worker.logTail();
       await worker.stop(0);
       throw new Error(`the worker of ${name} does not run:\n${words}`);
     }

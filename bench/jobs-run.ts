@@ -1,6 +1,6 @@
 /** Runs a number of jobs at once and tells what they cost. */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { OwnedProcess } from '../src/local/child-process.js';
+import type { ManagedProcess } from '../src/local/child-process.js';
 import type { Bench, Contender, Polling, RunningJob } from './contender.js';
 import { mean, quantile, type Figures } from './figures.js';
 import { cpuMs, ownCpuMs, watchMemory } from './processes.js';
@@ -28,7 +28,7 @@ export interface CpuUse {
   server: number;
 }
 
-export function cpuUse({ temporal }: Bench, worker: OwnedProcess): CpuUse {
+export function cpuUse({ temporal }: Bench, worker: ManagedProcess): CpuUse {
   return { caller: ownCpuMs(), worker: cpuMs([worker.pid]), server: cpuMs(temporal.pids) };
 }
 
@@ -43,7 +43,7 @@ export function cpuBetween(before: CpuUse, after: CpuUse): CpuUse & { all: numbe
 export async function runJobs(
   bench: Bench,
   contender: Contender,
-  worker: OwnedProcess,
+  worker: ManagedProcess,
   work: JobsWork,
 ): Promise<Figures> {
   const { upstream, temporal } = bench;
@@ -121,7 +121,7 @@ async function historySizes({ temporal }: Bench, ended: EndedJob[]): Promise<Fig
   };
 }
 
-async function idleRate(bench: Bench, worker: OwnedProcess): Promise<number> {
+async function idleRate(bench: Bench, worker: ManagedProcess): Promise<number> {
   const before = cpuUse(bench, worker);
   await pause(IDLE_LOOK_MS);
   return cpuBetween(before, cpuUse(bench, worker)).all / (IDLE_LOOK_MS / 1_000);

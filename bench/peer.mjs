@@ -16,7 +16,7 @@ import { pipeline } from 'node:stream/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
-import { startOwned } from '../dist/local/child-process.js';
+import { startProcess } from '../dist/local/child-process.js';
 import { findDevServer } from '../dist/local/dev-server-program.js';
 import { startDevServer } from '../dist/local/dev-server.js';
 import { readRows } from '../dist/snapshots/read-rows.js';
@@ -37,9 +37,9 @@ async function startWorker({ address, namespace }) {
   };
   const program = fileURLToPath(new URL('../dist/worker.js', import.meta.url));
   const logFile = join(folder, 'worker.log');
-  const worker = await startOwned({ program: process.execPath, args: [program], env, logFile });
+  const worker = await startProcess({ program: process.execPath, args: [program], env, logFile });
   while (!(await readFile(logFile, 'utf8')).includes('The worker runs')) {
-    if (worker.hasEnded()) throw new Error(`the worker does not run: ${worker.lastWords()}`);
+    if (worker.hasEnded()) throw new Error(`the worker does not run: ${worker.logTail()}`);
     await pause(100);
   }
   return worker;

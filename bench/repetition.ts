@@ -1,5 +1,5 @@
 /** One repetition of the scenarios that are repeated: each contender in turn, on the same server. */
-import type { OwnedProcess } from '../src/local/child-process.js';
+import type { ManagedProcess } from '../src/local/child-process.js';
 import { baseline } from './baseline.js';
 import type { Bench, Contender } from './contender.js';
 import { runJobs, type JobsWork } from './jobs-run.js';
@@ -62,7 +62,7 @@ function addFurtherPoll(contender: string, repetition: number, recorder: Recorde
 
 async function ourExports(
   bench: Bench,
-  worker: OwnedProcess,
+  worker: ManagedProcess,
   { scenarios, rows }: Options,
   repetition: number,
   recorder: Recorder,

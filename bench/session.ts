@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { OwnedProcess } from '../src/local/child-process.js';
+import type { ManagedProcess } from '../src/local/child-process.js';
 import type { Bench, Contender } from './contender.js';
 import { drain } from './scenarios/drain.js';
 import { runJobs } from './jobs-run.js';
@@ -35,7 +35,7 @@ export async function withBench({ server, profiles }: Options, run: (bench: Benc
 export async function withWorker(
   bench: Bench,
   contender: Contender,
-  run: (worker: OwnedProcess) => Promise<void>,
+  run: (worker: ManagedProcess) => Promise<void>,
 ): Promise<void> {
   const worker = await contender.startWorker(bench);
   try {

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { startOwned } from '../src/local/child-process.js';
+import { startProcess } from '../src/local/child-process.js';
 import { freePort } from '../src/local/free-ports.js';
 import { SANDBOX_API_KEY, SandboxControl, type SandboxCounts } from '../src/testing.js';
 
@@ -21,7 +21,7 @@ export interface BenchUpstream {
 
 export async function startUpstream(folder: string): Promise<BenchUpstream> {
   const port = await freePort();
-  const child = await startOwned({
+  const child = await startProcess({
     program: process.execPath,
     args: [PROGRAM, '--port', String(port), '--quiet'],
     env: {},

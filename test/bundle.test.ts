@@ -22,7 +22,7 @@ describe('the workflow bundle', () => {
     const ours = (await bundledModules()).filter((path) => path.includes('src/'));
     expect(ours.length).toBeGreaterThan(0);
     expect(
-      ours.filter((path) => /src\/(activities|upstream|worker|snapshots|config|starter|embedded)/.test(path)),
+      ours.filter((path) => /src\/(activities|upstream|worker|snapshots|config|starter|local)/.test(path)),
     ).toEqual([]);
   });
 

@@ -1,7 +1,7 @@
 /** Thousands of jobs open at once, mostly waiting: what they cost while nothing happens. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { availableParallelism } from 'node:os';
-import type { OwnedProcess } from '../../src/local/child-process.js';
+import type { ManagedProcess } from '../../src/local/child-process.js';
 import type { Bench, Contender, RunningJob } from '../contender.js';
 import type { Figures } from '../figures.js';
 import { cpuBetween, cpuUse } from '../jobs-run.js';
@@ -13,7 +13,7 @@ import { uniqueTag } from '../session.js';
 interface Crowd {
   bench: Bench;
   contender: Contender;
-  worker: OwnedProcess;
+  worker: ManagedProcess;
   options: Options;
   recorder: Recorder;
 }
@@ -91,7 +91,7 @@ async function lookAtSize(
   } satisfies Figures;
 }
 
-async function coresUsed(bench: Bench, worker: OwnedProcess, lookMs: number): Promise<number> {
+async function coresUsed(bench: Bench, worker: ManagedProcess, lookMs: number): Promise<number> {
   const [before, startedAt] = [cpuUse(bench, worker), performance.now()];
   await pause(lookMs);
   return cpuBetween(before, cpuUse(bench, worker)).all / (performance.now() - startedAt);

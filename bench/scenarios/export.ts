@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { OwnedProcess } from '../../src/local/child-process.js';
+import type { ManagedProcess } from '../../src/local/child-process.js';
 import type { Bench } from '../contender.js';
 import type { Figures } from '../figures.js';
 import { oursClient } from '../ours.js';
@@ -17,7 +17,7 @@ const WINDOW = { dateFrom: '2026-01-01', dateTo: '2026-01-02' };
 /** The window of one project, as our worker exports it. */
 export async function exportWithOurs(
   bench: Bench,
-  worker: OwnedProcess,
+  worker: ManagedProcess,
   { rows, projectId }: { rows: number; projectId: string },
 ): Promise<Figures> {
   await prepare(bench, rows);

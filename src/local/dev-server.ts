@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { SEARCH_ATTRIBUTE } from '../contract.js';
 import { channelArgsFor } from '../client/connection.js';
-import { startOwned, type OwnedProcess } from './child-process.js';
+import { startProcess, type ManagedProcess } from './child-process.js';
 import { freePort } from './free-ports.js';
 
 export interface DevServerOptions {
@@ -38,7 +38,7 @@ export interface DevServer {
 
 const HOST = '127.0.0.1';
 const NAMESPACE = 'default';
-const STARTS = 3; // a port that was free a moment ago may be taken by now
+const MAX_STARTS = 3; // a port that was free a moment ago may be taken by now
 const START_TIME_LIMIT_MS = 60_000;
 const STOP_GRACE_MS = 5_000;
 /** With a write-ahead log a busy server keeps up; each write is on the disk before it is confirmed. */
@@ -54,7 +54,7 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
     const address = `${HOST}:${port}`;
     const args = serverArguments(options, { port, uiPort, httpPort });
     // An empty environment: the CLI would read TEMPORAL_* and a configuration file for itself.
-    const server = await startOwned({ program: options.program, args, env: {}, logFile: options.logFile });
+    const server = await startProcess({ program: options.program, args, env: {}, logFile: options.logFile });
     try {
       await untilReady(server, address, httpPort);
       return {
@@ -67,8 +67,8 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
       };
     } catch (error) {
       await server.stop(STOP_GRACE_MS);
-      if (start === STARTS) {
-        throw new Error(`Temporal's dev server did not start: ${String(error)}\n${server.lastWords()}`);
+      if (start === MAX_STARTS) {
+        throw new Error(`Temporal's dev server did not start: ${String(error)}\n${server.logTail()}`);
       }
     }
   }
@@ -95,7 +95,7 @@ function serverArguments(options: DevServerOptions, { port, uiPort, httpPort }: 
   ];
 }
 
-async function untilReady(server: OwnedProcess, address: string, httpPort: number): Promise<void> {
+async function untilReady(server: ManagedProcess, address: string, httpPort: number): Promise<void> {
   const deadline = Date.now() + START_TIME_LIMIT_MS;
   for (;;) {
     if (server.hasEnded()) throw new Error(`ended with ${await server.ended}`);

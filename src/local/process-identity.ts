@@ -1,32 +1,77 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Environment } from '../config.js';
 
-/** A process, named so that another one with the same id, later, is not taken for it. */
+/** A process id with the start time, which tells a process from a later one with the same id. */
 export interface ProcessIdentity {
   pid: number;
-  /** When it started, in the system's own terms. */
+  /** In the system's own terms. */
   startedAt: string;
 }
 
-interface ProcessRecord {
-  name: string;
-  parent: number;
-  startedAt: string;
-}
+const POLL_INTERVAL_MS = 50;
+const PARENT_POLL_INTERVAL_MS = 300;
+const CHILD_ENDS_WITHIN_MS = 3_000;
 
-/** Names a living process for good; undefined where there is none (a zombie is none). */
+/** The identity of a living process; undefined where there is none (a zombie is none). */
 export function identify(pid: number): ProcessIdentity | undefined {
-  const record = lookUp(pid);
-  return record && { pid, startedAt: record.startedAt };
+  const startedAt = startTimeOf(pid);
+  return startedAt === undefined ? undefined : { pid, startedAt };
 }
 
 /** Whether exactly this process still lives. */
 export function isAlive({ pid, startedAt }: ProcessIdentity): boolean {
-  return lookUp(pid)?.startedAt === startedAt;
+  return startTimeOf(pid) === startedAt;
 }
 
-/** The name and the parent of a living process. */
-export function lookUp(pid: number): ProcessRecord | undefined {
+/** Whether the process ends within the limit. */
+export async function endsWithin(target: ProcessIdentity, limitMs: number): Promise<boolean> {
+  const deadline = Date.now() + limitMs;
+  while (isAlive(target)) {
+    if (Date.now() > deadline) return false;
+    await delay(POLL_INTERVAL_MS);
+  }
+  return true;
+}
+
+/** Ends those of the processes that still live, one after the other. */
+export async function endAll(targets: readonly ProcessIdentity[]): Promise<void> {
+  for (const target of targets.filter(isAlive)) {
+    kill(target, 'SIGTERM');
+    if (await endsWithin(target, CHILD_ENDS_WITHIN_MS)) continue;
+    kill(target, 'SIGKILL');
+    await endsWithin(target, CHILD_ENDS_WITHIN_MS);
+  }
+}
+
+/** npm, where it started this process. A kill of npm alone does not reach this process. */
+export function findParent(env: Environment): ProcessIdentity | undefined {
+  // Windows ends all processes of a console together, and the start time of a process takes too long to ask for there.
+  if (!env['npm_lifecycle_event'] || process.platform === 'win32') return undefined;
+  // The script `exec`s: no shell is between npm and this process.
+  return identify(process.ppid);
+}
+
+/** Calls once the parent process has ended, however it ended. */
+export function whenParentEnds(parent: ProcessIdentity, onEnd: () => void): void {
+  const timer = setInterval(() => {
+    if (isAlive(parent)) return;
+    clearInterval(timer);
+    onEnd();
+  }, PARENT_POLL_INTERVAL_MS);
+  timer.unref();
+}
+
+function kill(target: ProcessIdentity, signal: NodeJS.Signals): void {
+  try {
+    if (isAlive(target)) process.kill(target.pid, signal);
+  } catch {
+    // It ended meanwhile.
+  }
+}
+
+function startTimeOf(pid: number): string | undefined {
   try {
     if (process.platform === 'linux') return readStat(pid);
     return process.platform === 'win32' ? askPowerShell(pid) : askPs(pid);
@@ -35,25 +80,21 @@ export function lookUp(pid: number): ProcessRecord | undefined {
   }
 }
 
-function readStat(pid: number): ProcessRecord | undefined {
+function readStat(pid: number): string | undefined {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The name may itself hold spaces and parentheses.
-  const end = stat.lastIndexOf(')');
-  const [state, parent, ...rest] = stat.slice(end + 2).split(' ');
-  const name = stat.slice(stat.indexOf('(') + 1, end);
-  const startedAt = rest[17];
-  return state === 'Z' || state === 'X' || !startedAt ? undefined : { name, parent: Number(parent), startedAt };
+  // The program's name, in parentheses, may itself hold spaces and parentheses.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
 }
 
-function askPs(pid: number): ProcessRecord | undefined {
+function askPs(pid: number): string | undefined {
   const ps = (field: string) => execFileSync('ps', ['-o', `${field}=`, '-p', String(pid)], { encoding: 'utf8' }).trim();
-  if (ps('stat').startsWith('Z')) return undefined;
-  return { name: ps('comm'), parent: Number(ps('ppid')), startedAt: ps('lstart') };
+  return ps('stat').startsWith('Z') ? undefined : ps('lstart');
 }
 
-function askPowerShell(pid: number): ProcessRecord | undefined {
+function askPowerShell(pid: number): string | undefined {
   const command = `(Get-Process -Id ${pid}).StartTime.Ticks`;
   const args = ['-NoProfile', '-NonInteractive', '-Command', command];
   const startedAt = execFileSync('powershell.exe', args, { encoding: 'utf8', windowsHide: true }).trim();
-  return startedAt === '' ? undefined : { name: '', parent: 0, startedAt };
+  return startedAt === '' ? undefined : startedAt;
 }

@@ -1,18 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Environment } from '../config.js';
-import { startOwned, type OwnedProcess } from './child-process.js';
+import { startProcess, type ManagedProcess } from './child-process.js';
 import { freePort } from './free-ports.js';
 
 export interface WorkerProcessOptions {
   /** Everything the worker gets, but its health address. */
   env: Environment;
   logFile: string;
-  /** How long it may take to end; what it has not finished by then is cut off. */
+  /** How long it may take to end; then it is killed. */
   stopGraceMs: number;
-  /** Told the id of each process that runs the worker. */
+  /** Called with the id of each process that runs the worker. */
   onProcess: (pid: number) => void;
-  /** Told that the worker ended by itself, or was killed, and is started again. */
+  /** Called when the worker ended by itself, or was killed, and is started again. */
   onRestart: (how: string) => void;
 }
 
@@ -22,7 +22,7 @@ const RESTART_AFTER_MS = 1_000;
 /** The production worker in a process of its own, started again whenever it ends. */
 export class WorkerProcess {
   readonly #options: WorkerProcessOptions;
-  #process: OwnedProcess | undefined;
+  #process: ManagedProcess | undefined;
   #isStopping = false;
 
   constructor(options: WorkerProcessOptions) {
@@ -34,7 +34,7 @@ export class WorkerProcess {
     const { env, logFile, onProcess } = this.#options;
     const healthAddress = `127.0.0.1:${await freePort()}`;
     const program = fileURLToPath(new URL('../worker.js', import.meta.url));
-    const child = await startOwned({
+    const child = await startProcess({
       program: process.execPath,
       args: [program],
       env: { ...env, HEALTH_ADDRESS: healthAddress },
@@ -51,7 +51,7 @@ export class WorkerProcess {
     await this.#process?.stop(this.#options.stopGraceMs);
   }
 
-  async #superviseUntilStopped(child: OwnedProcess): Promise<void> {
+  async #superviseUntilStopped(child: ManagedProcess): Promise<void> {
     let how = await child.ended;
     await child.stop(0);
     while (!this.#isStopping) {
@@ -67,7 +67,7 @@ export class WorkerProcess {
   }
 }
 
-async function untilReady(child: OwnedProcess, healthAddress: string, logFile: string): Promise<void> {
+async function untilReady(child: ManagedProcess, healthAddress: string, logFile: string): Promise<void> {
   const deadline = Date.now() + READY_TIME_LIMIT_MS;
   while (!(await isReady(healthAddress))) {
     if (!child.hasEnded() && Date.now() < deadline) {
@@ -76,7 +76,7 @@ async function untilReady(child: OwnedProcess, healthAddress: string, logFile: s
     }
     const why = child.hasEnded() ? `ended with ${await child.ended}` : 'was not ready in time';
     await child.stop(0);
-    throw new Error(`The worker ${why}; its last words (${logFile}):\n${child.lastWords()}`);
+    throw new Error(`The worker ${why}; its last words (${logFile}):\n${child.logTail()}`);
   }
 }
 

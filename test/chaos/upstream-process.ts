@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { startOwned, type OwnedProcess } from '../../src/local/child-process.js';
+import { startProcess, type ManagedProcess } from '../../src/local/child-process.js';
 import { freePort } from '../../src/local/free-ports.js';
 import { SandboxControl, type FaultRule } from '../../src/testing.js';
 import { sandboxProgram } from './sabotage.js';
@@ -19,7 +19,7 @@ export class UpstreamProcess {
   readonly #options: UpstreamOptions;
   readonly #port: number;
   readonly #struck = new Map<string, number>();
-  #process: OwnedProcess | undefined;
+  #process: ManagedProcess | undefined;
   #isCalm = false;
 
   static async start(options: UpstreamOptions): Promise<UpstreamProcess> {
@@ -63,7 +63,7 @@ export class UpstreamProcess {
 
   async #start(): Promise<void> {
     const { folder, activeMs, faults } = this.#options;
-    this.#process = await startOwned({
+    this.#process = await startProcess({
       program: process.execPath,
       args: [
         sandboxProgram,

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { startOwned, type OwnedProcess } from '../../src/local/child-process.js';
+import { startProcess, type ManagedProcess } from '../../src/local/child-process.js';
 import { sabotageArguments, workerProgram, type Sabotage } from './sabotage.js';
 
 export interface FleetOptions {
@@ -15,7 +15,7 @@ export interface FleetOptions {
 /** The product's worker, several times; whoever dies is started again. */
 export class WorkerFleet {
   readonly #options: FleetOptions;
-  readonly #running: (OwnedProcess | undefined)[] = [];
+  readonly #running: (ManagedProcess | undefined)[] = [];
   readonly #keepers: Promise<void>[] = [];
   readonly #frozen = new Set<number>();
   #turn = 0;
@@ -79,11 +79,11 @@ export class WorkerFleet {
     }
   }
 
-  #start(slot: number): Promise<OwnedProcess> {
+  #start(slot: number): Promise<ManagedProcess> {
     const { sabotage, folder, env } = this.#options;
     const strike = sabotage && !this.#isCalm ? sabotageArguments(sabotage(this.#turn++), this.#strikeFile) : [];
     this.started += 1;
-    return startOwned({
+    return startProcess({
       program: process.execPath,
       args: [...strike, workerProgram],
       env,

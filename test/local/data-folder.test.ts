@@ -16,23 +16,23 @@ beforeEach(async () => {
 });
 afterEach(() => rm(parent, { recursive: true, force: true }));
 
-/** Writes the claim of somebody else. */
-async function claimFor(owner: ProcessIdentity, children: ProcessIdentity[] = []): Promise<void> {
-  const folder = await DataFolder.take(parent, 'default');
+/** Writes the lock file of another process. */
+async function lockFor(owner: ProcessIdentity, children: ProcessIdentity[] = []): Promise<void> {
+  const folder = await DataFolder.acquire(parent, 'default');
   await writeFile(folder.file('in-use.json'), JSON.stringify({ owner, children }));
 }
 
 test('each start takes a folder that nobody uses, and a released one again', async () => {
-  const first = await DataFolder.take(parent, 'default');
-  const second = await DataFolder.take(parent, 'default');
+  const first = await DataFolder.acquire(parent, 'default');
+  const second = await DataFolder.acquire(parent, 'default');
   expect([first.path, second.path]).toEqual([join(parent, 'default'), join(parent, 'default-2')]);
   first.release();
-  expect((await DataFolder.take(parent, 'default')).path).toBe(join(parent, 'default'));
+  expect((await DataFolder.acquire(parent, 'default')).path).toBe(join(parent, 'default'));
 });
 
 test('starts at the same time never share a folder, also where the last owner was killed', async () => {
-  await claimFor({ pid: 2 ** 22 + 1, startedAt: '1' });
-  const folders = await Promise.all(Array.from({ length: 5 }, () => DataFolder.take(parent, 'default')));
+  await lockFor({ pid: 2 ** 22 + 1, startedAt: '1' });
+  const folders = await Promise.all(Array.from({ length: 5 }, () => DataFolder.acquire(parent, 'default')));
   expect(new Set(folders.map(({ path }) => path)).size).toBe(5);
 });
 
@@ -42,8 +42,8 @@ test('what a killed owner left running is ended, and another process with the sa
   try {
     const left = identify(child.pid as number) as ProcessIdentity;
     const reused = { pid: bystander.pid as number, startedAt: 'at another time' };
-    await claimFor({ pid: process.pid, startedAt: 'at another time' }, [left, reused]);
-    const folder = await DataFolder.take(parent, 'default');
+    await lockFor({ pid: process.pid, startedAt: 'at another time' }, [left, reused]);
+    const folder = await DataFolder.acquire(parent, 'default');
     expect(folder.path).toBe(join(parent, 'default'));
     expect(isAlive(left)).toBe(false);
     expect(bystander.exitCode ?? bystander.signalCode).toBeNull();
@@ -53,10 +53,10 @@ test('what a killed owner left running is ended, and another process with the sa
   }
 });
 
-test('a claim that can not be read is nobody’s', async () => {
-  const folder = await DataFolder.take(parent, 'default');
+test('a lock file that can not be read is stale', async () => {
+  const folder = await DataFolder.acquire(parent, 'default');
   await writeFile(folder.file('in-use.json'), '{"owner":');
-  expect((await DataFolder.take(parent, 'default')).path).toBe(folder.path);
+  expect((await DataFolder.acquire(parent, 'default')).path).toBe(folder.path);
   expect(await readFile(folder.file('in-use.json'), 'utf8')).toContain(String(process.pid));
 });
 

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { cacheFolder } from '../../src/local/cache-folder.js';
+import { cacheFolder } from '../../src/local/user-folders.js';
 import { DevServerNotFoundError, findDevServer } from '../../src/local/dev-server-program.js';
 import { cachedProgramPath, fetchPythonProgram } from '../../src/local/fetched-program.js';
 

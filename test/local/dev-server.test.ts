@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
-import { startOwned } from '../../src/local/child-process.js';
+import { startProcess } from '../../src/local/child-process.js';
 import { startDevServer, type DevServer, type DevServerOptions } from '../../src/local/dev-server.js';
 import { freePort } from '../../src/local/free-ports.js';
 import { shared } from '../support/shared.js';
@@ -88,7 +88,7 @@ test('the database has a write-ahead log, also one of an earlier version that ha
   const ports = ['--port', String(port), '--http-port', String(httpPort)];
   const attributes = Object.values(SEARCH_ATTRIBUTE).flatMap((name) => ['--search-attribute', `${name}=Keyword`]);
   const args = ['server', 'start-dev', '--headless', '--db-filename', file, ...ports, ...attributes];
-  const earlier = await startOwned({ program, args, env: {}, logFile: join(folder, 'earlier.log') });
+  const earlier = await startProcess({ program, args, env: {}, logFile: join(folder, 'earlier.log') });
   const address = `127.0.0.1:${port}`;
   await expect
     .poll(() => startWorkflow({ address, namespace: 'default' }, 'old').then(Boolean, () => false))

@@ -3,12 +3,12 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { cacheFolder } from '../../src/local/cache-folder.js';
+import { cacheFolder } from '../../src/local/user-folders.js';
 import { DataFolder } from '../../src/local/data-folder.js';
 import { findDevServer } from '../../src/local/dev-server-program.js';
-import { makePrivateFolder } from '../../src/local/private-folder.js';
+import { makePrivateFolder } from '../../src/local/user-folders.js';
 import { identify } from '../../src/local/process-identity.js';
-import { earlierDataFolders, stateFolder } from '../../src/local/state-folder.js';
+import { earlierDataFolders, stateFolder } from '../../src/local/user-folders.js';
 
 const SOMEBODY_ELSE = 65_534;
 
@@ -96,13 +96,13 @@ test('data of an earlier version move to the state folder, but for those in use 
   writeFileSync(join(parent, 'real-12', 'temporal.db'), 'newer');
 
   const told: string[] = [];
-  await DataFolder.adopt(earlier, parent, 'real', (what) => told.push(what));
+  await DataFolder.migrate(earlier, parent, 'real', (what) => told.push(what));
   expect(told).toEqual([
     `${join(earlier, 'real')} was moved to ${join(parent, 'real')}`,
     expect.stringContaining(`${join(earlier, 'real-12')} is left as it is: it could not be moved`),
     `${join(earlier, 'real-3')} is left as it is: it is in use`,
   ]);
-  const taken = await DataFolder.take(parent, 'real');
+  const taken = await DataFolder.acquire(parent, 'real');
   expect(taken.path).toBe(join(parent, 'real'));
   expect(await readFile(taken.file('temporal.db'), 'utf8')).toBe('real');
   expect(modeOf(taken.path)).toBe('700');
@@ -113,7 +113,7 @@ test('data of an earlier version move to the state folder, but for those in use 
   // Starts at the same time move each folder once and tell of it once.
   await rm(join(earlier, 'real-3', 'in-use.json'));
   const all: string[] = [];
-  await Promise.all([1, 2, 3].map(() => DataFolder.adopt(earlier, parent, 'real', (what) => all.push(what))));
+  await Promise.all([1, 2, 3].map(() => DataFolder.migrate(earlier, parent, 'real', (what) => all.push(what))));
   expect(all.filter((what) => what.includes('was moved'))).toHaveLength(1);
   expect(await readFile(join(parent, 'real-3', 'temporal.db'), 'utf8')).toBe('real-3');
 });

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { cacheFolder } from '../../src/local/cache-folder.js';
+import { cacheFolder } from '../../src/local/user-folders.js';
 
 const run = promisify(execFile);
 const FETCH_LIMIT_MS = 10 * 60_000;

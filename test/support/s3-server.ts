@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CreateBucketCommand, DeleteBucketPolicyCommand, PutBucketPolicyCommand, S3Client } from '@aws-sdk/client-s3';
-import { startOwned } from '../../src/local/child-process.js';
+import { startProcess } from '../../src/local/child-process.js';
 import { freePort } from '../../src/local/free-ports.js';
 import { fetchPythonPackage } from './python-packages.js';
 
@@ -23,7 +23,7 @@ export interface S3Server {
 export async function startS3Server(): Promise<S3Server> {
   const packages = await fetchPythonPackage(PACKAGE);
   const port = await freePort();
-  const server = await startOwned({
+  const server = await startProcess({
     program: 'python3',
     args: ['-m', 'moto.server', '-H', '127.0.0.1', '-p', String(port)],
     env: { PYTHONPATH: packages, PATH: process.env['PATH'] },

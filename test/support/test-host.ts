@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TestProject } from 'vitest/node';
-import { cacheFolder } from '../../src/local/cache-folder.js';
+import { cacheFolder } from '../../src/local/user-folders.js';
 import { findDevServer } from '../../src/local/dev-server-program.js';
 import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
 import { cachedProgramPath, fetchPythonProgram } from '../../src/local/fetched-program.js';

@@ -1,4 +1,34 @@
+import { shellWord } from '../cli/text.js';
+import type { Environment } from '../config.js';
 import { DEFAULT_TASK_QUEUE, encodeId } from '../contract.js';
+
+const LABEL_WIDTH = 12;
+
+/** Prints whole lines: the same on a terminal as in a file, but for bold labels. */
+export class Output {
+  readonly #isBold: boolean;
+
+  constructor(env: Environment) {
+    this.#isBold = process.stdout.isTTY === true && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+    // A closed pipe must not end this process before its children.
+    process.stdout.on('error', () => {});
+    process.stderr.on('error', () => {});
+  }
+
+  /** A line that begins with a label. */
+  entry(label: string, text: string): void {
+    const padded = label.padEnd(LABEL_WIDTH);
+    this.line(`${this.#isBold ? `\u001B[1m${padded}\u001B[22m` : padded}${text}`);
+  }
+
+  line(text = ''): void {
+    process.stdout.write(`${text}\n`);
+  }
+
+  error(text: string): void {
+    process.stderr.write(`${text}\n`);
+  }
+}
 
 export interface NextStepsOptions {
   address: string;
@@ -16,10 +46,10 @@ export interface NextStepsOptions {
 /** Commands to try next, each one line that runs as it is from the project's folder. */
 export function nextSteps(options: NextStepsOptions): string[] {
   const { address, taskQueue, workflowId, snapshotsUrl, unset, profileFile } = options;
-  const profile = profileFile === undefined ? [] : [`TEMPORAL_CONFIG_FILE=${quote(profileFile)}`];
+  const profile = profileFile === undefined ? [] : [`TEMPORAL_CONFIG_FILE=${shellWord(profileFile)}`];
   const changes = [...unset.map((name) => `-u ${name}`), ...profile];
   const prefix = changes.length > 0 ? `env ${changes.join(' ')} ` : '';
-  const queue = taskQueue === DEFAULT_TASK_QUEUE ? '' : ` --task-queue ${quote(taskQueue)}`;
+  const queue = taskQueue === DEFAULT_TASK_QUEUE ? '' : ` --task-queue ${shellWord(taskQueue)}`;
   const place = `--address ${address}${queue}`;
   const cli = (command: string) => `${prefix}npx agent-jobs ${command} ${place}`;
   const project = workflowId === undefined ? 'YOUR_PROJECT_ID' : 'demo';
@@ -28,12 +58,12 @@ export function nextSteps(options: NextStepsOptions): string[] {
     ...(workflowId === undefined
       ? [cli('list')]
       : [
-          cli(`follow-up ${quote(workflowId)} 'Now in French, too' --wait`),
-          cli(`state ${quote(workflowId)}`),
+          cli(`follow-up ${shellWord(workflowId)} 'Now in French, too' --wait`),
+          cli(`state ${shellWord(workflowId)}`),
           cli('list'),
         ]),
     cli(`export run --project ${project}`),
-    `npx agent-jobs report --project ${project} --snapshots ${quote(snapshotsUrl)}`,
+    `npx agent-jobs report --project ${project} --snapshots ${shellWord(snapshotsUrl)}`,
     `python3 -m pip install temporalio && ${prefix}python3 examples/start_job.py --project ${project} ${place}`,
   ];
 }
@@ -41,8 +71,4 @@ export function nextSteps(options: NextStepsOptions): string[] {
 /** The page of exactly this run in Temporal's web UI. */
 export function workflowPage(uiUrl: string, namespace: string, workflowId: string, runId: string): string {
   return `${uiUrl}/namespaces/${encodeId(namespace)}/workflows/${encodeURIComponent(workflowId)}/${runId}/history`;
-}
-
-function quote(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -10,41 +10,42 @@ import { DataFolder } from './data-folder.js';
 import { DEMO_SCRIPT } from './demo-job.js';
 import { findDevServer } from './dev-server-program.js';
 import { startDevServer, type DevServer } from './dev-server.js';
+import { localTemporalEnvironment, realUpstreamEnvironment } from './environment.js';
 import { startOnFreePort } from './free-ports.js';
-import { ignoredSettings } from './ignored-settings.js';
+import type { Output } from './output.js';
 import type { ProcessIdentity } from './process-identity.js';
-import type { Report } from './report.js';
-import { earlierDataFolders, stateFolder } from './state-folder.js';
+import { earlierDataFolders, stateFolder } from './user-folders.js';
 import { WorkerProcess } from './worker-process.js';
 
-export interface EmbeddedOptions {
+export interface LocalSystemOptions {
   env: Environment;
-  report: Report;
+  output: Output;
   /** Against the real upstream of the environment, without a sandbox. */
   isReal: boolean;
-  launcher: ProcessIdentity | undefined;
-  /** Stops what is on its way when the user wants to end. */
+  /** npm, where it started this process. */
+  parent: ProcessIdentity | undefined;
+  /** Aborts a start when the user ends it. */
   signal: AbortSignal;
-  /** Told that the Temporal server ended by itself, or was killed. */
+  /** Called when the Temporal server ended by itself, or was killed. */
   onServerEnd: (how: string) => void;
 }
 
 const TEMPORAL_PORT = 7233;
 const WEB_UI_PORT = 8233;
 const SANDBOX_PORT = 8234;
-/** No request to the sandbox takes longer, and Ctrl-C should end within seconds; a real write in flight gets the time that it needs. */
+/** Ctrl-C ends the demo within seconds: no request to the sandbox takes longer. A real write in flight gets the time that it needs. */
 const STOP_GRACE_MS = { sandbox: 4_000, real: 26_000 };
 
 /** A Temporal dev server, a worker and, unless jobs are real, a sandbox upstream, all of one data folder. */
-export class EmbeddedSystem {
-  readonly #options: EmbeddedOptions;
+export class LocalSystem {
+  readonly #options: LocalSystemOptions;
   readonly #stops: (() => unknown)[] = [];
   readonly taskQueue: string;
   #folder!: DataFolder;
   #server!: DevServer;
   #jobs!: AgentJobs;
 
-  constructor(options: EmbeddedOptions) {
+  constructor(options: LocalSystemOptions) {
     this.#options = options;
     this.taskQueue = readClientConfig({ AGENT_JOBS_TASK_QUEUE: options.env['AGENT_JOBS_TASK_QUEUE'] }).taskQueue;
   }
@@ -78,26 +79,26 @@ export class EmbeddedSystem {
     return (isReal && env['SNAPSHOTS_URL']) || pathToFileURL(this.#folder.file('snapshots')).href;
   }
 
-  /** An empty profile: without it worker and commands would read the user's own, which may lead elsewhere. */
+  /** The file of an empty Temporal profile, for the worker and for commands. */
   get profileFile(): string {
     return this.#folder.file('temporal.toml');
   }
 
   /** Starts one part after the other and tells of each. */
   async start(): Promise<void> {
-    const { env, report, isReal, launcher, signal } = this.#options;
-    const parent = join(stateFolder(env, isReal), 'data');
+    const { env, output, isReal, parent, signal } = this.#options;
+    const root = join(stateFolder(env, isReal), 'data');
     const name = isReal ? 'real' : 'default';
-    const program = await findDevServer({ env, signal, onProgress: (line) => report.line(line) });
+    const program = await findDevServer({ env, signal, onProgress: (line) => output.line(line) });
     signal.throwIfAborted();
     for (const earlier of earlierDataFolders(env))
-      await DataFolder.adopt(earlier, parent, name, (what) => report.entry('Earlier', what));
-    this.#folder = await DataFolder.take(parent, name, launcher);
+      await DataFolder.migrate(earlier, root, name, (what) => output.entry('Earlier', what));
+    this.#folder = await DataFolder.acquire(root, name, parent);
     this.#stops.push(() => this.#folder.release());
-    report.entry('Data', this.#folder.path);
+    output.entry('Data', this.#folder.path);
     await this.#startServer(program);
     signal.throwIfAborted();
-    const upstream = isReal ? this.#realEnvironment() : await this.#startSandbox();
+    const upstream = isReal ? realUpstreamEnvironment(env) : await this.#startSandbox();
     signal.throwIfAborted();
     await this.#startWorker(upstream);
   }
@@ -108,7 +109,7 @@ export class EmbeddedSystem {
   }
 
   async #startServer(program: string): Promise<void> {
-    const { report, signal, onServerEnd } = this.#options;
+    const { output, signal, onServerEnd } = this.#options;
     this.#server = await startDevServer({
       program,
       databaseFile: this.#folder.file('temporal.db'),
@@ -121,7 +122,7 @@ export class EmbeddedSystem {
     this.#folder.addChild(pid);
     this.#stops.push(() => this.#server.stop());
     void ended.then((how) => signal.aborted || onServerEnd(how));
-    report.entry('Temporal', `${address}, namespace ${namespace}, task queue ${this.taskQueue}`);
+    output.entry('Temporal', `${address}, namespace ${namespace}, task queue ${this.taskQueue}`);
     const connection = await Connection.connect({ address, channelArgs: channelArgsFor(address) });
     this.#stops.push(() => connection.close());
     this.#jobs = new AgentJobs({ client: new Client({ connection, namespace }), taskQueue: this.taskQueue });
@@ -133,46 +134,26 @@ export class EmbeddedSystem {
       startSandbox({ port, dataFile, script: DEMO_SCRIPT }),
     );
     this.#stops.push(() => sandbox.close());
-    this.#options.report.entry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
+    this.#options.output.entry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
     const { PATH } = this.#options.env;
     // A limit makes each read an attempt of its own: after a `kill -9` nothing waits for a longer one that died with the worker.
     const UPSTREAM_REQUESTS_PER_SECOND = '100';
     return { PATH, UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey, UPSTREAM_REQUESTS_PER_SECOND };
   }
 
-  /** All that the user set, but what would lead the worker to another Temporal server. */
-  #realEnvironment(): Environment {
-    const { env } = this.#options;
-    const ignored = ignoredSettings(env, true);
-    return Object.fromEntries(Object.entries(env).filter(([name, value]) => value && !ignored.includes(name)));
-  }
-
   async #startWorker(upstream: Environment): Promise<void> {
-    const { report, isReal } = this.#options;
+    const { output, isReal } = this.#options;
+    writeFileSync(this.profileFile, '[profile.default]\n');
+    const temporal = localTemporalEnvironment(this.#server, this.profileFile, this.taskQueue);
     const worker = new WorkerProcess({
-      env: { ...this.#localDefaults(), ...upstream, ...this.#workerEnvironment() },
+      env: { SNAPSHOTS_URL: this.snapshotsUrl, ...upstream, ...temporal },
       logFile: this.#folder.file('worker.log'),
       stopGraceMs: isReal ? STOP_GRACE_MS.real : STOP_GRACE_MS.sandbox,
       onProcess: (pid) => this.#folder.addChild(pid),
-      onRestart: (how) => report.entry('Worker', `ended (${how}); it is started again`),
+      onRestart: (how) => output.entry('Worker', `ended (${how}); it is started again`),
     });
     this.#stops.push(() => worker.stop());
     await worker.start();
-    report.entry('Worker', `ready; it logs to ${this.#folder.file('worker.log')}`);
-  }
-
-  #localDefaults(): Environment {
-    return { SNAPSHOTS_URL: pathToFileURL(this.#folder.file('snapshots')).href };
-  }
-
-  #workerEnvironment(): Environment {
-    writeFileSync(this.profileFile, '[profile.default]\n');
-    return {
-      TEMPORAL_ADDRESS: this.#server.address,
-      TEMPORAL_NAMESPACE: this.#server.namespace,
-      TEMPORAL_CONFIG_FILE: this.profileFile,
-      AGENT_JOBS_TASK_QUEUE: this.taskQueue,
-      LOG_FORMAT: 'text',
-    };
+    output.entry('Worker', `ready; it logs to ${this.#folder.file('worker.log')}`);
   }
 }

@@ -1,0 +1,102 @@
+import { randomBytes } from 'node:crypto';
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { endAll, endsWithin, identify, isAlive, type ProcessIdentity } from './process-identity.js';
+
+/** What a lock file holds: who uses the folder, and the processes that work on it. */
+export interface Lock {
+  owner: ProcessIdentity;
+  /** The owner ends soon after this process. */
+  parent?: ProcessIdentity | undefined;
+  children: ProcessIdentity[];
+}
+
+const OWNER_ENDS_WITHIN_MS = 15_000;
+
+/** A lock of this process. */
+export function newLock(parent?: ProcessIdentity): Lock {
+  const owner = identify(process.pid) ?? { pid: process.pid, startedAt: '' };
+  return { owner, parent, children: [] };
+}
+
+/**
+ * Locks a folder; false where a living process has locked it. A lock without its process is stale: it is removed, and the
+ * processes that its owner left running are ended, those and no others.
+ */
+export async function tryToLock(folder: string, lock: Lock): Promise<boolean> {
+  for (;;) {
+    if (createLockFile(folder, lock)) return true;
+    const text = readLockFile(folder);
+    if (text === undefined) continue; // unlocked in between
+    const present = parseLock(text);
+    if (present && isAlive(present.owner) && !(await endsSoon(present))) return false;
+    if (!removeStale(folder, text)) return false;
+    await endAll(present?.children ?? []);
+  }
+}
+
+/** Replaces the contents of a lock file of this process. */
+export function updateLock(folder: string, lock: Lock): void {
+  const draft = draftIn(folder);
+  writeFileSync(draft, JSON.stringify(lock));
+  renameSync(draft, lockFileIn(folder));
+}
+
+/** Unlocks a folder that this process has locked. */
+export function unlock(folder: string): void {
+  rmSync(lockFileIn(folder), { force: true });
+}
+
+const lockFileIn = (folder: string) => join(folder, 'in-use.json');
+const draftIn = (folder: string) => join(folder, `.in-use-${randomBytes(6).toString('hex')}`);
+
+/** Creates the lock file unless there is one. A link makes it appear with all of its contents. */
+function createLockFile(folder: string, lock: Lock): boolean {
+  const draft = draftIn(folder);
+  writeFileSync(draft, JSON.stringify(lock));
+  try {
+    linkSync(draft, lockFileIn(folder));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  } finally {
+    rmSync(draft);
+  }
+}
+
+function readLockFile(folder: string): string | undefined {
+  try {
+    return readFileSync(lockFileIn(folder), 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+function parseLock(text: string): Lock | undefined {
+  try {
+    return JSON.parse(text) as Lock;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Waits for an owner whose parent process was killed: it notices that and ends. */
+async function endsSoon({ owner, parent }: Lock): Promise<boolean> {
+  if (parent === undefined || isAlive(parent)) return false;
+  return endsWithin(owner, OWNER_ENDS_WITHIN_MS);
+}
+
+/** Moves the stale lock file away; puts it back where it turns out to be the new one of another start. */
+function removeStale(folder: string, stale: string): boolean {
+  const aside = draftIn(folder);
+  try {
+    renameSync(lockFileIn(folder), aside);
+  } catch {
+    return true; // gone already
+  }
+  const isStale = readFileSync(aside, 'utf8') === stale;
+  if (!isStale) linkSync(aside, lockFileIn(folder));
+  rmSync(aside);
+  return isStale;
+}

@@ -1,0 +1,111 @@
+import { accessSync, chmodSync, constants, lstatSync, mkdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { isAbsolute, join } from 'node:path';
+import type { Environment } from '../config.js';
+
+const WRITABLE_BY_ALL = 0o002;
+const OPEN_TO_OTHERS = 0o077;
+
+/** Another user owns the folder, or may have put something into it. */
+export class ForeignFolderError extends Error {
+  override readonly name = 'ForeignFolderError';
+}
+
+/** There is no folder that would keep real jobs. */
+export class NoStateFolderError extends Error {
+  override readonly name = 'NoStateFolderError';
+}
+
+/** The folder for what may be fetched or made again, this user's alone; a temporary one where there is no usable home. */
+export function cacheFolder(env: Environment): string {
+  return firstUsable(cacheFolders(env), 'XDG_CACHE_HOME') ?? temporaryFolder('XDG_CACHE_HOME');
+}
+
+/**
+ * The folder for what can't be made again, this user's alone. Where there is no usable home the demo's state goes into a
+ * temporary one; real jobs are refused.
+ */
+export function stateFolder(env: Environment, isReal: boolean): string {
+  const found = firstUsable([absolute(env['XDG_STATE_HOME']), platformStateFolder(env)], 'XDG_STATE_HOME');
+  if (found !== undefined) return found;
+  if (!isReal) return temporaryFolder('XDG_STATE_HOME');
+  throw new NoStateFolderError(
+    'No folder would keep the state of real jobs: there is no home folder that can be written. ' +
+      'Set XDG_STATE_HOME to the path of a folder on a local disk.',
+  );
+}
+
+/** Where versions before 0.2 kept their data: in the cache folder. */
+export function earlierDataFolders(env: Environment): string[] {
+  return cacheFolders(env)
+    .filter((folder) => folder !== undefined)
+    .map((folder) => join(folder, 'data'));
+}
+
+/** Makes the folder where it is missing, for this user alone; throws a ForeignFolderError where another user may have filled it. */
+export function makePrivateFolder(folder: string): string {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return closeToOthers(folder);
+}
+
+/** Closes an existing folder to other users; throws a ForeignFolderError where another user may have filled it. */
+export function closeToOthers(folder: string): string {
+  const found = lstatSync(folder);
+  if (!found.isDirectory()) throw new ForeignFolderError(`${folder} is not a folder, but a link or a file`);
+  // Windows has no such owner and mode; its folders of a user are closed to the others.
+  const user = process.getuid?.();
+  if (user === undefined) return folder;
+  if (found.uid !== user) {
+    throw new ForeignFolderError(`${folder} belongs to user id ${found.uid}, and this process runs as ${user}`);
+  }
+  if ((found.mode & WRITABLE_BY_ALL) !== 0) throw new ForeignFolderError(`${folder} can be written by every user`);
+  if ((found.mode & OPEN_TO_OTHERS) !== 0) chmodSync(folder, 0o700);
+  return folder;
+}
+
+function cacheFolders(env: Environment): (string | undefined)[] {
+  return [absolute(env['XDG_CACHE_HOME']), absolute(env['HOME'], '.cache'), absolute(env['LOCALAPPDATA'])];
+}
+
+function platformStateFolder(env: Environment): string | undefined {
+  if (process.platform === 'win32') return absolute(env['LOCALAPPDATA']);
+  if (process.platform === 'darwin') return absolute(env['HOME'], 'Library', 'Application Support');
+  return absolute(env['HOME'], '.local', 'state');
+}
+
+/** Our folder under a path of the environment; undefined where that is unset or relative. */
+function absolute(root: string | undefined, ...names: string[]): string | undefined {
+  return root !== undefined && isAbsolute(root) ? join(root, ...names, 'agent-jobs') : undefined;
+}
+
+/** The first folder that can be made and written; throws where one is another user's: its contents are not to be trusted. */
+function firstUsable(candidates: readonly (string | undefined)[], variable: string): string | undefined {
+  return candidates.find((folder) => folder !== undefined && isUsable(folder, variable));
+}
+
+/** A folder that the next start of the same user finds again, until the machine is cleaned. */
+function temporaryFolder(variable: string): string {
+  // The user's id keeps two users of one machine apart.
+  return makeOrAdvise(join(tmpdir(), `agent-jobs-${process.getuid?.() ?? 'user'}`), variable);
+}
+
+function isUsable(folder: string, variable: string): boolean {
+  try {
+    accessSync(makeOrAdvise(folder, variable), constants.W_OK);
+    return true;
+  } catch (error) {
+    if (error instanceof ForeignFolderError) throw error;
+    return false;
+  }
+}
+
+/** Makes the folder; the refusal of a foreign one names the variable that chooses another. */
+function makeOrAdvise(folder: string, variable: string): string {
+  try {
+    return makePrivateFolder(folder);
+  } catch (error) {
+    if (!(error instanceof ForeignFolderError)) throw error;
+    const remedy = `Set ${variable} to the path of a folder of your own, or remove this one`;
+    throw new ForeignFolderError(`${error.message}. Nothing in it is trusted. ${remedy}.`);
+  }
+}
