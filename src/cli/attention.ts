@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { UnknownWrite } from '../contract.js';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
-import { EXIT } from './exit-codes.js';
-import { print, printJson, tell, withSession, type GlobalOptions } from './session.js';
+import { EXIT } from './exit.js';
+import { print, printJson, printToStderr, withSession, type GlobalOptions } from './session.js';
 import { fields, hint } from './text.js';
 
 export function addAttention(program: Command): void {
@@ -29,7 +29,7 @@ async function printUnknowns(
   for await (const item of jobs.needsAttention({ signal })) {
     count += 1;
     if (item.problem !== undefined) {
-      tell(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`);
+      printToStderr(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`);
       process.exitCode = EXIT.error;
     } else if (json) printJson(toLine(item));
     else print(`${describe(item, globals)}\n`);
@@ -82,12 +82,12 @@ function describe({ workflowId, projectId, jobId, unknown }: AttentionItem, glob
       'Check upstream',
       unknown?.kind === 'create' ? 'is there a job with this prompt?' : 'does the job show this message?',
     ],
-    ...settlingCommands(workflowId, unknown, globals),
+    ...resolveCommands(workflowId, unknown, globals),
   ]);
 }
 
 /** The commands that may settle a write, each with the case that it fits; they name the very unknown that was shown. */
-export function settlingCommands(
+export function resolveCommands(
   workflowId: string,
   unknown: UnknownWrite | null,
   globals: GlobalOptions,

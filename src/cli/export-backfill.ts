@@ -2,12 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
 import type { Day } from '../snapshots/days.js';
-import { EXIT } from './exit-codes.js';
+import { EXIT, UsageError } from './exit.js';
 import { runExport } from './export-run.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
-import { print, printJson, tell, withSession, type Session } from './session.js';
+import { print, printJson, printToStderr, withSession, type Session } from './session.js';
 import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './snapshots-option.js';
-import { UsageError } from './usage-error.js';
 
 interface BackfillFlags extends RangeFlags, SnapshotsFlags {
   project: string;
@@ -88,7 +87,7 @@ async function backfillDay(session: Session, { project, json }: BackfillFlags, d
     session.signal.throwIfAborted();
     const { message, nextRequestAt } = error as Error & { nextRequestAt?: string };
     if (json) printJson({ date, error: message });
-    else tell(`${date}  ${message}`);
+    else printToStderr(`${date}  ${message}`);
     await waitUntil(nextRequestAt, session.signal).catch(() => session.signal.throwIfAborted());
     return false;
   }
@@ -98,6 +97,6 @@ async function backfillDay(session: Session, { project, json }: BackfillFlags, d
 async function waitUntil(time: string | undefined, signal: AbortSignal): Promise<void> {
   const waitMs = time === undefined ? 0 : Date.parse(time) - Date.now();
   if (waitMs <= 0) return;
-  tell(`the next request may leave at ${time}`);
+  printToStderr(`the next request may leave at ${time}`);
   await delay(waitMs, undefined, { signal });
 }

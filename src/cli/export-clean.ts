@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { VisitorExportRange } from '../contract.js';
-import { print, printJson, tell, withSession, type Session } from './session.js';
+import { print, printJson, printToStderr, withSession, type Session } from './session.js';
 import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './snapshots-option.js';
 import { printable } from './text.js';
 
@@ -34,7 +34,7 @@ async function clean(command: Command, flags: CleanFlags): Promise<void> {
     };
     for (const range of await stagedWindows(store)) {
       if (await isBeingWritten(session, range)) {
-        tell(`agent-jobs: ${printable(stagingFolder(range))} stays: a run is writing this window`);
+        printToStderr(`agent-jobs: ${printable(stagingFolder(range))} stays: a run is writing this window`);
         continue;
       }
       if (!dryRun) {

@@ -4,9 +4,9 @@ import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
-import { EXIT } from './exit-codes.js';
+import { EXIT } from './exit.js';
 import { addRangeOptions, toRange, type RangeFlags } from './export-range.js';
-import { tell } from './session.js';
+import { printToStderr } from './session.js';
 import { addSnapshotsOption, openSnapshots, tellNone, type SnapshotsFlags } from './snapshots-option.js';
 
 interface CsvFlags extends RangeFlags, SnapshotsFlags {
@@ -94,7 +94,7 @@ async function readFile(store: SnapshotStore, manifest: SnapshotManifest, name: 
   const bytes = await store.read(key);
   const { sha256Hex } = await import('../snapshots/content-digest.js');
   if (bytes && sha256Hex(bytes) === manifest.files.find((file) => file.name === name)?.sha256) return bytes;
-  tell(
+  printToStderr(
     `agent-jobs: ${store.urlOf(key)} is ${bytes ? 'damaged' : 'missing'}, its day is left out; "agent-jobs export verify" tells more`,
   );
   process.exitCode = EXIT.error;

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
 import { driftWords } from '../snapshots/inconsistency-text.js';
 import type { Day } from '../snapshots/days.js';
-import { EXIT } from './exit-codes.js';
+import { EXIT } from './exit.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
 import { print, printJson } from './session.js';
 import { addSnapshotsOption, openSnapshots, tellNone, type SnapshotsFlags } from './snapshots-option.js';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { VisitorExportProgress } from '../contract.js';
 import type { VisitorExportHandle } from '../starter.js';
-import { tell } from './session.js';
+import { printToStderr } from './session.js';
 import { printable } from './text.js';
 
 const LOOK_MS = 1_000;
@@ -19,7 +19,7 @@ export async function showProgress(handle: VisitorExportHandle, signal: AbortSig
       const line = progress ? lineOf(progress, isTerminal) : 'no worker answers yet';
       if (line !== last) {
         if (isTerminal) process.stderr.write(`\r\u001B[K${line.slice(0, (process.stderr.columns || 80) - 1)}`);
-        else tell(line);
+        else printToStderr(line);
       }
       last = line;
       // It takes its listener off again: a long export makes thousands of pauses.

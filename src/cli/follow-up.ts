@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import type { FollowUpState } from '../contract.js';
-import { EXIT } from './exit-codes.js';
+import { EXIT } from './exit.js';
 import { readPrompt } from './job-options.js';
-import { print, printJson, tell, withSession } from './session.js';
+import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, printable } from './text.js';
 
 interface FollowUpFlags {
@@ -37,8 +37,10 @@ export function addFollowUp(program: Command): void {
 }
 
 /** Nobody else knows it; where the client fails by itself, its error tells the id. */
-function tellId(id: string): void {
-  tell(`agent-jobs: the follow-up may be queued: repeat the command with --id ${id}, which sends nothing twice`);
+function printIdToRepeat(id: string): void {
+  printToStderr(
+    `agent-jobs: the follow-up may be queued: repeat the command with --id ${id}, which sends nothing twice`,
+  );
 }
 
 async function followUp(
@@ -57,7 +59,7 @@ async function followUp(
       ? job.sendFollowUp(prompt, options)
       : job.followUp(prompt, options);
     const answer = await sent.catch((error: unknown) => {
-      if (flags.id === undefined && signal.aborted) tellId(options.id);
+      if (flags.id === undefined && signal.aborted) printIdToRepeat(options.id);
       throw error;
     });
     const state = answer.state ?? 'queued';
@@ -73,6 +75,6 @@ async function followUp(
     if (!flags.wait || state === 'sent') return;
     process.exitCode = EXIT.notSent;
     const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: look at the job`;
-    tell(`agent-jobs: the follow-up is not sent: ${next}`);
+    printToStderr(`agent-jobs: the follow-up is not sent: ${next}`);
   });
 }

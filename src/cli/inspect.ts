@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { JobState, Waiting } from '../contract.js';
-import { settlingCommands } from './attention.js';
+import { resolveCommands } from './attention.js';
 import { waitAndPrint } from './job-end.js';
 import { print, printJson, withSession, type GlobalOptions } from './session.js';
 import { fields, readableTime } from './text.js';
@@ -54,7 +54,7 @@ function describeState(workflowId: string, state: JobState, globals: GlobalOptio
         `${[unknown.kind, unknown.followUpId].filter(Boolean).join(' ')} since ${unknown.since}: ${unknown.reason}`,
     ],
     ['Look after', unknown?.lookAfter],
-    ...settlingCommands(workflowId, unknown, globals),
+    ...resolveCommands(workflowId, unknown, globals),
   ]);
 }
 

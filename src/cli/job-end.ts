@@ -1,9 +1,9 @@
 import type { AgentJobResult, Outcome } from '../contract.js';
 import type { JobHandle } from '../starter.js';
-import { EXIT } from './exit-codes.js';
-import { print, printJson, tell } from './session.js';
+import { EXIT } from './exit.js';
+import { print, printJson, printToStderr } from './session.js';
 import { fields, readableTime } from './text.js';
-import { tellWhatHolds } from './wait-news.js';
+import { printWaitingReasons } from './waiting-reason.js';
 
 const OUTCOME_EXIT: Record<Outcome, number> = {
   completed: EXIT.ok,
@@ -30,21 +30,21 @@ export async function waitAndPrint(job: JobHandle, signal: AbortSignal, isJson: 
     if (isJson) printJson(result);
     else print(describeResult(job.workflowId, result));
     const code = (OUTCOME_EXIT as Partial<Record<string, number>>)[result.outcome];
-    if (code === undefined) tell('agent-jobs: this release does not know that outcome: it is no success');
+    if (code === undefined) printToStderr('agent-jobs: this release does not know that outcome: it is no success');
     process.exitCode = code ?? EXIT.error;
   } catch (error) {
     const { name, message } = error as Error;
     const code = FAILURE_EXIT[name];
     if (code === undefined) throw error;
     if (isJson) printJson({ workflowId: job.workflowId, error: name.replace(/Error$/, ''), message });
-    tell(`agent-jobs: the job failed: ${message}`);
+    printToStderr(`agent-jobs: the job failed: ${message}`);
     process.exitCode = code;
   }
 }
 
 async function resultWithNews(job: JobHandle, signal: AbortSignal): Promise<AgentJobResult> {
   const ended = new AbortController();
-  const news = tellWhatHolds(job, AbortSignal.any([signal, ended.signal]));
+  const news = printWaitingReasons(job, AbortSignal.any([signal, ended.signal]));
   try {
     return await job.result({ signal });
   } finally {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
 import type { AgentJobOptions, UnknownOutcomePolicy } from '../contract.js';
-import { UsageError } from './usage-error.js';
+import { UsageError } from './exit.js';
 
 /** The flags of `addJobOptions`, as typed. */
 export interface JobFlags {

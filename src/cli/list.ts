@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
 import type { Phase } from '../contract.js';
 import type { JobSummary } from '../starter.js';
-import { print, printJson, tell, withSession } from './session.js';
+import { print, printJson, printToStderr, withSession } from './session.js';
 import { readableTime, table } from './text.js';
-import { UsageError } from './usage-error.js';
+import { UsageError } from './exit.js';
 
 const DEFAULT_LIMIT = 100;
 
@@ -36,7 +36,7 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
     for await (const job of jobs.list({ phase, projectId: flags.project, isRunning: flags.running }, { signal })) {
       signal.throwIfAborted();
       if (count === limit) {
-        tell(`agent-jobs: there are more; --limit 0 lists all`);
+        printToStderr(`agent-jobs: there are more; --limit 0 lists all`);
         break;
       }
       count += 1;

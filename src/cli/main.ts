@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addAttention } from './attention.js';
 import { addCost } from './cost.js';
-import { EXIT } from './exit-codes.js';
+import { EXIT } from './exit.js';
 import { addExport } from './export.js';
 import { addFollowUp } from './follow-up.js';
 import { addInspect } from './inspect.js';
@@ -13,7 +13,7 @@ import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
 import { addSetup } from './setup.js';
 import { addStart } from './start.js';
-import { addSteer } from './signals.js';
+import { addSignals } from './signals.js';
 
 /** Every group of commands; a file of its own that loads what it needs only when a command runs. */
 const COMMANDS = [
@@ -25,7 +25,7 @@ const COMMANDS = [
   addCost,
   addAttention,
   addResolve,
-  addSteer,
+  addSignals,
   addExport,
   addReport,
   addSchedule,
@@ -41,16 +41,16 @@ function createProgram(): Command {
     .configureHelp({ showGlobalOptions: true })
     .exitOverride();
   for (const add of COMMANDS) add(program);
-  tellErrorsWithUsage(program);
+  showUsageOnErrors(program);
   return program;
 }
 
 /** Each command tells its own usage, in so few lines that the error before them stays in sight. */
-function tellErrorsWithUsage(command: Command): void {
+function showUsageOnErrors(command: Command): void {
   command.configureOutput({
     outputError: (text, write) => write(`agent-jobs: ${text.trim().replace(/^error: /, '')}\n${usageOf(command)}`),
   });
-  command.commands.forEach(tellErrorsWithUsage);
+  command.commands.forEach(showUsageOnErrors);
 }
 
 function readVersion(): string {

@@ -45,7 +45,11 @@ async function readLine(line: string, number: number): Promise<ResolutionLine> {
 }
 
 /** A look that found nothing may have come too soon, and `retry` would then make a second job or message; null where there is no such danger. */
-export function hasteWarning({ workflowId, action }: Resolution, unknown: UnknownWrite, now: number): string | null {
+export function earlyRetryWarning(
+  { workflowId, action }: Resolution,
+  unknown: UnknownWrite,
+  now: number,
+): string | null {
   const { lookAfter } = unknown;
   if (action !== 'retry' || !(now < Date.parse(lookAfter))) return null;
   return `${workflowId}: until ${lookAfter} the write may still be on its way; unless somebody looks again after that time, retry may double it`;

@@ -1,18 +1,17 @@
 import type { Command } from 'commander';
 import type { UnknownWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
-import { EXIT } from './exit-codes.js';
+import { EXIT, UsageError } from './exit.js';
 import { readText } from './job-options.js';
 import {
-  hasteWarning,
+  earlyRetryWarning,
   readResolution,
   readResolutionLines,
   type Resolution,
   type ResolutionLine,
 } from './resolution.js';
-import { print, printJson, tell, withSession } from './session.js';
+import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields } from './text.js';
-import { UsageError } from './usage-error.js';
 
 interface ResolveFlags {
   jobId?: string;
@@ -63,7 +62,7 @@ async function resolveOne(
   await withSession(command, async ({ jobs, signal }) => {
     const unknown = await readUnknown(jobs, resolution, signal);
     if (!flags.json) print(describe(workflowId, unknown));
-    warnOfHaste(resolution, unknown);
+    warnOfEarlyRetry(resolution, unknown);
     if (!flags.dryRun) await settle(jobs, resolution, unknown, signal);
     if (flags.json) printJson({ workflowId, action, ...unknown, isSettled: !flags.dryRun });
     else print(flags.dryRun ? `would be settled with ${action}` : `settled with ${action}`);
@@ -101,7 +100,7 @@ async function settleLine(
   if (resolution === undefined) return problem;
   try {
     const unknown = await readUnknown(jobs, resolution, signal);
-    warnOfHaste(resolution, unknown);
+    warnOfEarlyRetry(resolution, unknown);
     if (!dryRun) await settle(jobs, resolution, unknown, signal);
     return null;
   } catch (error) {
@@ -135,9 +134,9 @@ async function readUnknown(jobs: AgentJobs, resolution: Resolution, signal: Abor
   return unknown;
 }
 
-function warnOfHaste(resolution: Resolution, unknown: UnknownWrite): void {
-  const warning = hasteWarning(resolution, unknown, Date.now());
-  if (warning !== null) tell(`agent-jobs: warning: ${warning}`);
+function warnOfEarlyRetry(resolution: Resolution, unknown: UnknownWrite): void {
+  const warning = earlyRetryWarning(resolution, unknown, Date.now());
+  if (warning !== null) printToStderr(`agent-jobs: warning: ${warning}`);
 }
 
 /** Names the unknown that was read, so that another one which came in between is not settled by mistake. */

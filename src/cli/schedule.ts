@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { AgentJobs, ExportSchedule } from '../starter.js';
-import { print, printJson, tell, withSession } from './session.js';
+import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, readableTime, table } from './text.js';
-import { UsageError } from './usage-error.js';
+import { UsageError } from './exit.js';
 
 interface SetFlags {
   project: string;
@@ -81,15 +81,15 @@ function toNumber(text: string | undefined, option: string): number | undefined 
 function warnOfClockChanges({ hour, timeZone }: ExportSchedule): void {
   const changes = !/^(UTC|Etc\/.*)$/.test(timeZone);
   if (!changes || hour > LAST_CHANGE_HOUR) return;
-  tell('agent-jobs: where the clocks change at this hour, one night a year may be skipped or come twice;');
-  tell('  days are made up for by the next night where --days is above 1. From 4:00 on it can not happen.');
+  printToStderr('agent-jobs: where the clocks change at this hour, one night a year may be skipped or come twice;');
+  printToStderr('  days are made up for by the next night where --days is above 1. From 4:00 on it can not happen.');
 }
 
 function warnOfNoWorker(schedules: ExportSchedule[]): void {
   const idle = schedules.filter(({ exportWorkers }) => exportWorkers === 0).map(({ taskQueue }) => taskQueue);
   for (const taskQueue of new Set(idle)) {
-    tell(`agent-jobs: no worker asks for exports of task queue ${taskQueue}, so nights would wait for ever;`);
-    tell('  run one with SNAPSHOTS_URL set and "exports" among its WORKER_ROLES.');
+    printToStderr(`agent-jobs: no worker asks for exports of task queue ${taskQueue}, so nights would wait for ever;`);
+    printToStderr('  run one with SNAPSHOTS_URL set and "exports" among its WORKER_ROLES.');
   }
 }
 

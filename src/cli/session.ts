@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { AgentJobs } from '../starter.js';
+import { InterruptedError } from './exit.js';
 
 /** Options that every command takes, before or after its name; the connection's override the environment. */
 export interface GlobalOptions {
@@ -16,8 +17,8 @@ export interface Session {
   signal: AbortSignal;
 }
 
-/** Connects, runs a command, and disconnects whatever happens. */
-export async function withSession(command: Command, run: (session: Session) => Promise<void>): Promise<void> {
+/** Connects, runs the action of a command, and disconnects whatever happens. */
+export async function withSession(command: Command, action: (session: Session) => Promise<void>): Promise<void> {
   const globals = command.optsWithGlobals<GlobalOptions>();
   const interrupt = new AbortController();
   const onInterrupt = () =>
@@ -28,20 +29,12 @@ export async function withSession(command: Command, run: (session: Session) => P
     const { AgentJobs } = await import('../starter.js');
     const jobs = await AgentJobs.connect(globals);
     try {
-      await run({ jobs, globals, signal: interrupt.signal });
+      await action({ jobs, globals, signal: interrupt.signal });
     } finally {
       await jobs.close();
     }
   } finally {
     process.off('SIGINT', onInterrupt);
-  }
-}
-
-/** Ctrl-C during a wait. */
-export class InterruptedError extends Error {
-  override readonly name = 'InterruptedError';
-  constructor(what: 'job' | 'export') {
-    super(`interrupted; the ${what} goes on`);
   }
 }
 
@@ -55,7 +48,7 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value));
 }
 
-/** Tells a person something that is not the answer itself. */
-export function tell(line: string): void {
+/** Prints a line for a person that is not the answer itself. */
+export function printToStderr(line: string): void {
   process.stderr.write(`${line}\n`);
 }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Client } from '@temporalio/client';
-import { EXIT } from './exit-codes.js';
-import { print, tell, withSession } from './session.js';
+import { EXIT } from './exit.js';
+import { print, printToStderr, withSession } from './session.js';
 
 /** A key should outlive any retry of its caller. */
 const SHORTEST_RETENTION_DAYS = 30;
@@ -33,8 +33,12 @@ async function showRetention(client: Client): Promise<void> {
   const shown = Number(days.toFixed(1));
   print(`Retention          a key is remembered for ${shown} ${shown === 1 ? 'day' : 'days'} after its job ended`);
   if (days >= SHORTEST_RETENTION_DAYS) return;
-  tell(`agent-jobs: below ${SHORTEST_RETENTION_DAYS} days; a key that comes later makes a second job. Raise it with:`);
-  tell(`  temporal operator namespace update --namespace "${namespace}" --retention ${SHORTEST_RETENTION_DAYS}d`);
+  printToStderr(
+    `agent-jobs: below ${SHORTEST_RETENTION_DAYS} days; a key that comes later makes a second job. Raise it with:`,
+  );
+  printToStderr(
+    `  temporal operator namespace update --namespace "${namespace}" --retention ${SHORTEST_RETENTION_DAYS}d`,
+  );
 }
 
 async function registerSearchAttributes(client: Client): Promise<boolean> {
@@ -48,9 +52,9 @@ async function registerSearchAttributes(client: Client): Promise<boolean> {
   } catch (error) {
     if (!(error instanceof SearchAttributesRefusedError)) throw error;
     const { selfHosted, cloud } = error.commands;
-    tell(`agent-jobs: ${error.message}\nSomebody with the rights must run, on a server of your own:`);
-    for (const line of selfHosted) tell(`  ${line}`);
-    tell(`on Temporal Cloud:\n  ${cloud}`);
+    printToStderr(`agent-jobs: ${error.message}\nSomebody with the rights must run, on a server of your own:`);
+    for (const line of selfHosted) printToStderr(`  ${line}`);
+    printToStderr(`on Temporal Cloud:\n  ${cloud}`);
     return false;
   }
 }

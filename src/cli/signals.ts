@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { print, withSession } from './session.js';
 
-export function addSteer(program: Command): void {
+export function addSignals(program: Command): void {
   const pollNow = program
     .command('poll-now')
     .description('read a job from the upstream at once')

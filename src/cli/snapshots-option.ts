@@ -1,9 +1,8 @@
 import type { Command } from 'commander';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
-import { EXIT } from './exit-codes.js';
-import { tell } from './session.js';
+import { EXIT, UsageError } from './exit.js';
+import { printToStderr } from './session.js';
 import { printable } from './text.js';
-import { UsageError } from './usage-error.js';
 
 export interface SnapshotsFlags {
   snapshots?: string;
@@ -31,5 +30,5 @@ export async function openSnapshots({ snapshots }: SnapshotsFlags): Promise<Snap
 export function tellNone(store: SnapshotStore, project: string | undefined): void {
   process.exitCode = EXIT.error;
   const whose = project === undefined ? '' : ` of project ${printable(project)}`;
-  tell(`agent-jobs: no snapshots${whose} in this range at ${store.url}`);
+  printToStderr(`agent-jobs: no snapshots${whose} in this range at ${store.url}`);
 }

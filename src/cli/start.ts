@@ -3,9 +3,9 @@ import type { Command } from 'commander';
 import type { AgentJobs, JobHandle } from '../starter.js';
 import { waitAndPrint } from './job-end.js';
 import { addJobOptions, readPrompt, toJobOptions, type JobFlags } from './job-options.js';
-import { print, printJson, tell, withSession } from './session.js';
+import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, hint } from './text.js';
-import { UsageError } from './usage-error.js';
+import { UsageError } from './exit.js';
 
 interface StartFlags extends JobFlags {
   project: string;
@@ -41,7 +41,7 @@ async function start(command: Command, argument: string | undefined, flags: Star
   agentJobStartOptions(input, { key }); // Wrong values are told before anything is connected.
   await withSession(command, async ({ jobs, globals, signal }) => {
     const job = await startOrAttach(jobs, input, key, signal).catch((error: unknown) => {
-      if (flags.key === undefined && key !== undefined) tellKey(key);
+      if (flags.key === undefined && key !== undefined) printKeyToRepeat(key);
       throw error;
     });
     if (flags.json && !flags.wait) printJson({ workflowId: job.workflowId, key: key ?? null });
@@ -60,8 +60,10 @@ async function start(command: Command, argument: string | undefined, flags: Star
 }
 
 /** Nobody else knows it: without it, the same command again would start a second job. */
-function tellKey(key: string): void {
-  tell(`agent-jobs: the job may have been started: repeat the command with --key ${key}, which makes no second one`);
+function printKeyToRepeat(key: string): void {
+  printToStderr(
+    `agent-jobs: the job may have been started: repeat the command with --key ${key}, which makes no second one`,
+  );
 }
 
 function toInput(flags: StartFlags, prompt: string | undefined) {

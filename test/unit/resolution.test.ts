@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { hasteWarning } from '../../src/cli/resolution.js';
+import { earlyRetryWarning } from '../../src/cli/resolution.js';
 import type { UnknownWrite } from '../../src/contract.js';
 
 const LOOK_AFTER = '2026-01-01T00:02:00.000Z';
@@ -13,16 +13,16 @@ const at = (time: string) => Date.parse(time);
 
 test('whoever says retry while the write may still be on its way is warned', () => {
   const retry = { workflowId: 'w', action: 'retry' } as const;
-  expect(hasteWarning(retry, unknown, at('2026-01-01T00:01:59.000Z'))).toContain(`until ${LOOK_AFTER}`);
-  expect(hasteWarning(retry, unknown, at(LOOK_AFTER))).toBeNull();
+  expect(earlyRetryWarning(retry, unknown, at('2026-01-01T00:01:59.000Z'))).toContain(`until ${LOOK_AFTER}`);
+  expect(earlyRetryWarning(retry, unknown, at(LOOK_AFTER))).toBeNull();
 });
 
 test('other decisions double nothing', () => {
   const abandon = { workflowId: 'w', action: 'abandon' } as const;
-  expect(hasteWarning(abandon, unknown, at(unknown.since))).toBeNull();
+  expect(earlyRetryWarning(abandon, unknown, at(unknown.since))).toBeNull();
 });
 
 test('a worker of an earlier release that does not say when to look again causes no warning', () => {
   const { lookAfter: _, ...earlier } = unknown;
-  expect(hasteWarning({ workflowId: 'w', action: 'retry' }, earlier as UnknownWrite, 0)).toBeNull();
+  expect(earlyRetryWarning({ workflowId: 'w', action: 'retry' }, earlier as UnknownWrite, 0)).toBeNull();
 });

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { tellWhatHolds } from '../../src/cli/wait-news.js';
+import { printWaitingReasons } from '../../src/cli/waiting-reason.js';
 import { AgentJobs, type JobHandle } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { envOf, runCli } from './run-cli.js';
@@ -17,7 +17,7 @@ afterAll(() => server.close());
 async function firstNews(job: JobHandle): Promise<string> {
   const enough = new AbortController();
   const said: string[] = [];
-  await tellWhatHolds(job, enough.signal, (line) => {
+  await printWaitingReasons(job, enough.signal, (line) => {
     said.push(line);
     enough.abort();
   });

@@ -1,4 +1,4 @@
-/** What `wait` (and `--wait`) answer to a shell; see docs/contract.md. */
+/** What a command answers to a shell; see docs/contract.md. */
 export const EXIT = {
   ok: 0,
   /** Anything that has no code of its own: no such job, it has ended, refused. */
@@ -9,7 +9,7 @@ export const EXIT = {
   timedOut: 4,
   lost: 5,
   abandoned: 6,
-  /** The job failed as InvalidInput or CreateRejected: surely no job was made. */
+  /** The job failed as InvalidInput or CreateRejected: no job was made. */
   notCreated: 7,
   /** The job failed as UnknownOutcome. */
   unknownOutcome: 8,
@@ -24,3 +24,16 @@ export const EXIT = {
   /** The wait was interrupted by Ctrl-C; the job goes on. */
   interrupted: 130,
 } as const;
+
+/** A wrong value: the command's usage is shown and the exit code is `EXIT.usage`. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** Ctrl-C during a wait: the exit code is `EXIT.interrupted`. */
+export class InterruptedError extends Error {
+  override readonly name = 'InterruptedError';
+  constructor(what: 'job' | 'export') {
+    super(`interrupted; the ${what} goes on`);
+  }
+}

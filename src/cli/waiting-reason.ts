@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Waiting } from '../contract.js';
 import type { JobHandle } from '../starter.js';
-import { tell } from './session.js';
+import { printToStderr } from './session.js';
 import { printable } from './text.js';
 
 /** What holds a job for a moment is no news. */
@@ -24,7 +24,7 @@ const HELD_WITHOUT_ANSWER: readonly string[] = [
 ];
 
 /** Tells a person who waits for a job what holds it, each reason once, until the signal: silence would look like work. */
-export async function tellWhatHolds(job: JobHandle, signal: AbortSignal, say = tell): Promise<void> {
+export async function printWaitingReasons(job: JobHandle, signal: AbortSignal, say = printToStderr): Promise<void> {
   let told = '';
   for (let pause = FIRST_LOOK_MS; ; pause = LOOK_EVERY_MS) {
     await delay(pause, undefined, { signal }).catch(() => {});
