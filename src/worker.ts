@@ -14,20 +14,18 @@ import { watchConsistentDays } from './worker/consistent-days.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { countExportPollers, scheduledProjects } from './worker/export-schedules.js';
 import { startHealthServer } from './worker/health-server.js';
-import { createLogger } from './worker/logging.js';
+import { createLogger, WorkflowIds } from './worker/logging.js';
 import type { Logger } from './worker/logging.js';
-import { bearJobEnds, createMetrics } from './worker/metrics.js';
+import { createMetrics, startJobEndsAtZero, timedUpstream } from './worker/metrics.js';
 import { watchOpenJobs } from './worker/open-jobs.js';
 import { watchProcess } from './worker/process-figures.js';
 import { Readiness } from './worker/readiness.js';
 import { installRuntime } from './worker/runtime.js';
 import { Shutdown } from './worker/shutdown.js';
-import { timedUpstream } from './worker/timed-upstream.js';
 import { warnOfMissingSearchAttributes } from './worker/visibility.js';
-import { WorkflowNames } from './worker/workflow-names.js';
 import { createWorkers } from './worker/workers.js';
 
-async function run(config: WorkerConfig, log: Logger): Promise<void> {
+async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const { temporal, healthAddress, metricsAddress, roles, taskQueue, upstreamRequestsPerSecond } = config;
   const { namespace, address } = temporal;
   const shutdown = new Shutdown(log);
@@ -36,14 +34,14 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   shutdown.onBegin(() => readiness.stop('shuts down'));
   const restored = restoreMode(config, log);
   if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored }));
-  const names = new WorkflowNames();
-  await installRuntime(log, names, metricsAddress);
+  const workflowIds = new WorkflowIds();
+  await installRuntime(log, workflowIds, metricsAddress);
   const meter = Runtime.instance().metricMeter;
   const metrics = createMetrics(meter);
-  bearJobEnds(meter, { namespace, taskQueue });
+  startJobEndsAtZero(meter, { namespace, taskQueue });
   if (metricsAddress) shutdown.onBegin(watchProcess(meter));
   const connection = await connectTemporal(temporal, log);
-  names.connect(connection, namespace);
+  workflowIds.connect(connection, namespace);
   const keys = createKeySource(config.upstream.keys);
   const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
   const keyHealth = new KeyHealth({
@@ -75,7 +73,7 @@ async function run(config: WorkerConfig, log: Logger): Promise<void> {
   readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
   log.info({ address, namespace, taskQueue, roles, ...restored }, 'The worker runs');
   if (!roles.includes('exports')) log.info('Exports are off: SNAPSHOTS_URL or WORKER_ROLES leaves them out');
-  await shutdown.run(workers);
+  await shutdown.runUntilEnd(workers);
   await connection.close();
 }
 
@@ -108,7 +106,7 @@ function exportSettings({ exportRequestsPerHour }: WorkerConfig, store: Snapshot
 try {
   const config = readWorkerConfig();
   const log = createLogger(config.log);
-  await run(config, log).catch((error: unknown) => {
+  await runWorker(config, log).catch((error: unknown) => {
     log.error({ error }, 'The worker cannot go on');
     process.exit(1);
   });

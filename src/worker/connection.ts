@@ -4,8 +4,8 @@ import { NativeConnection } from '@temporalio/worker';
 import type { TemporalSettings } from '../config.js';
 import type { Logger } from './logging.js';
 
-const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 10_000;
+const MIN_WAIT_MS = 500;
+const MAX_WAIT_MS = 10_000;
 /** A server that takes the connection and then says nothing is tried again. */
 const ATTEMPT_LIMIT_MS = 30_000;
 /** A namespace that was just registered takes some seconds to be seen everywhere. */
@@ -20,13 +20,13 @@ export class TemporalRefusedError extends Error {
 export async function connectTemporal(settings: TemporalSettings, log: Logger): Promise<NativeConnection> {
   const { address, namespace } = settings;
   const startedAt = Date.now();
-  for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS)) {
+  for (let waitMs = MIN_WAIT_MS; ; waitMs = Math.min(waitMs * 2, MAX_WAIT_MS)) {
     try {
       return await connectOnce(settings);
     } catch (error) {
-      const advice = adviceFor(error, Date.now() - startedAt);
-      if (advice !== undefined) throw refused(settings, advice, error);
-      log.warn({ address, namespace, reason: reasonOf(error), nextTryInMs: waitMs }, 'Temporal is not there yet');
+      const remedy = remedyFor(error, Date.now() - startedAt);
+      if (remedy !== undefined) throw refused(settings, remedy, error);
+      log.warn({ address, namespace, reason: messageOf(error), nextTryInMs: waitMs }, 'Temporal is not there yet');
       await sleep(waitMs);
     }
   }
@@ -67,46 +67,47 @@ const INVALID_ARGUMENT = 3;
 const PERMISSION_DENIED = 7;
 const UNAUTHENTICATED = 16;
 
-/** What waiting can't mend, and what to do. The native client tells gRPC's codes and what TLS said in its text alone, in these words. */
-const REFUSALS: { codes: readonly number[]; words: RegExp; advice: string }[] = [
+/** Errors that no retry mends, and what to do. The native client shows gRPC codes and TLS alerts in its message alone, in these words. */
+const REFUSALS: { codes: readonly number[]; words: RegExp; remedy: string }[] = [
   {
     codes: [UNAUTHENTICATED],
     words: /does not have valid authentication credentials/,
-    advice: 'the credentials are refused: check TEMPORAL_API_KEY or the client certificate',
+    remedy: 'the credentials are refused: check TEMPORAL_API_KEY or the client certificate',
   },
   {
     codes: [PERMISSION_DENIED],
     words: /does not have permission to execute/,
-    advice:
+    remedy:
       'the credentials have no rights here: check TEMPORAL_NAMESPACE and what TEMPORAL_API_KEY or the certificate may do',
   },
   {
     codes: [],
     words: /received fatal alert|AlertReceived\(/,
-    advice: 'the server refuses the TLS connection: check TEMPORAL_TLS_CLIENT_CERT_* and TEMPORAL_TLS_CLIENT_KEY_*',
+    remedy: 'the server refuses the TLS connection: check TEMPORAL_TLS_CLIENT_CERT_* and TEMPORAL_TLS_CLIENT_KEY_*',
   },
   {
     codes: [],
     words: /InvalidCertificate\(/,
-    advice: "the server's certificate is not trusted: check TEMPORAL_TLS_SERVER_CA_CERT_* and TEMPORAL_TLS_SERVER_NAME",
+    remedy: "the server's certificate is not trusted: check TEMPORAL_TLS_SERVER_CA_CERT_* and TEMPORAL_TLS_SERVER_NAME",
   },
-  { codes: [INVALID_ARGUMENT], words: /ParseError/, advice: 'check the TEMPORAL_* settings' },
+  { codes: [INVALID_ARGUMENT], words: /ParseError/, remedy: 'check the TEMPORAL_* settings' },
 ];
 
-/** What to do where waiting won't help; undefined where it may. */
-function adviceFor(error: unknown, elapsedMs: number): string | undefined {
+/** What to do where no retry will help; undefined where one may. */
+function remedyFor(error: unknown, elapsedMs: number): string | undefined {
   const code = isGrpcServiceError(error) ? error.code : undefined;
   if (code === NOT_FOUND && elapsedMs > NAMESPACE_GRACE_MS) return 'check TEMPORAL_NAMESPACE';
   if (error instanceof TypeError) return 'check the TEMPORAL_* settings';
-  const reason = code === undefined ? reasonOf(error) : '';
-  return REFUSALS.find(({ codes, words }) => codes.includes(code ?? -1) || words.test(reason))?.advice;
+  const reason = code === undefined ? messageOf(error) : '';
+  return REFUSALS.find(({ codes, words }) => codes.includes(code ?? -1) || words.test(reason))?.remedy;
 }
 
-function refused({ address, namespace }: TemporalSettings, advice: string, error: unknown): TemporalRefusedError {
-  const text = `Temporal at ${address}, namespace ${namespace}: ${advice} (${reasonOf(error)})`;
+function refused({ address, namespace }: TemporalSettings, remedy: string, error: unknown): TemporalRefusedError {
+  const text = `Temporal at ${address}, namespace ${namespace}: ${remedy} (${messageOf(error)})`;
   return new TemporalRefusedError(text, { cause: error });
 }
 
-function reasonOf(error: unknown): string {
+/** The message of whatever was thrown. */
+export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

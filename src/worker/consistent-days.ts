@@ -6,12 +6,12 @@ import { plusDays } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import type { Logger } from './logging.js';
 
-const LOOK_EVERY_MS = 10 * 60_000;
-const TELL_EVERY_MS = 30_000;
+const SCAN_INTERVAL_MS = 10 * 60_000;
+const RECORD_INTERVAL_MS = 30_000;
 /** Days in which a gap counts: whoever looks at the metric still remembers them, and each one is a small read. */
 const GAP_DAYS = 28;
 
-/** How a project's days are. */
+/** The days of a project. */
 export interface ProjectDays {
   /** The exclusive end (`YYYY-MM-DD`) of the last day with a consistent snapshot whose files are there; null where there is none. */
   lastEnd: string | null;
@@ -27,32 +27,32 @@ export interface ConsistentDaysOptions {
   log: Logger;
 }
 
-/** Tells, for the metrics, how the days of each project with a Schedule are; returns what stops it. */
+/** Records, for the metrics, the days of each project with a Schedule; returns what stops it. */
 export function watchConsistentDays({ store, schedules, metrics, log }: ConsistentDaysOptions): () => void {
   let known = new Map<string, ProjectDays & { since: number }>();
-  const tell = () => {
+  const record = () => {
     for (const [projectId, { since, gaps }] of known) {
       metrics.lastConsistentDayAge(projectId, (Date.now() - since) / 1_000);
       metrics.exportGaps(projectId, gaps);
     }
   };
-  const look = async () => {
+  const scan = async () => {
     const now = Date.now();
     const [days, made] = [await projectDays(store, now), await schedules()];
     const found = new Map([...made].map(([projectId, madeAt]) => [projectId, sinceOf(days.get(projectId), madeAt)]));
     for (const gone of known.keys()) if (!found.has(gone)) metrics.exportsRemoved(gone);
     known = found;
-    tell();
+    record();
   };
-  let isLooking = false; // years of days in a slow store may take longer than the pause between two looks
-  const looking = async () => {
-    if (isLooking) return;
-    isLooking = true;
-    await look().catch((error: unknown) => log.warn({ error }, 'Could not look for the last consistent days'));
-    isLooking = false;
+  let isScanning = false; // years of days in a slow store may take longer than the pause between two scans
+  const scanOnce = async () => {
+    if (isScanning) return;
+    isScanning = true;
+    await scan().catch((error: unknown) => log.warn({ error }, 'Could not look for the last consistent days'));
+    isScanning = false;
   };
-  void looking();
-  const timers = [setInterval(() => void looking(), LOOK_EVERY_MS), setInterval(tell, TELL_EVERY_MS)];
+  void scanOnce();
+  const timers = [setInterval(() => void scanOnce(), SCAN_INTERVAL_MS), setInterval(record, RECORD_INTERVAL_MS)];
   for (const timer of timers) timer.unref();
   return () => timers.forEach(clearInterval);
 }

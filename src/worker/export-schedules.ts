@@ -1,11 +1,11 @@
-/** What Temporal knows of the nightly exports: their Schedules, and whether a worker is there to do them. */
+/** Reads the Schedules of the exports, and whether a worker polls for exports. */
 import type { NativeConnection } from '@temporalio/worker';
 import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../contract.js';
 import type { Metrics } from '../activities/metrics.js';
 import type { Logger } from './logging.js';
 
 const CALL_LIMIT_MS = 10_000;
-const COUNT_EVERY_MS = 60_000;
+const COUNT_INTERVAL_MS = 60_000;
 const PAGE_SIZE = 500;
 const ACTIVITY_QUEUE = 2; // TASK_QUEUE_TYPE_ACTIVITY
 const ID_START = visitorExportScheduleId('');
@@ -20,7 +20,7 @@ export async function scheduledProjects(
   let nextPageToken: Uint8Array = new Uint8Array();
   do {
     const request = { namespace, maximumPageSize: PAGE_SIZE, nextPageToken };
-    const page = await inTime(connection, () => connection.workflowService.listSchedules(request));
+    const page = await withLimit(connection, () => connection.workflowService.listSchedules(request));
     for (const { scheduleId } of page.schedules ?? []) {
       if (!scheduleId?.startsWith(ID_START)) continue;
       const madeAt = await madeFor(connection, namespace, scheduleId, taskQueue);
@@ -38,7 +38,7 @@ async function madeFor(
   scheduleId: string,
   taskQueue: string,
 ): Promise<number | null> {
-  const described = await inTime(connection, () =>
+  const described = await withLimit(connection, () =>
     connection.workflowService.describeSchedule({ namespace, scheduleId }),
   ).catch((error: unknown) => {
     if ((error as { code?: unknown }).code === NOT_FOUND) return null;
@@ -60,15 +60,15 @@ export function countExportPollers(
 ): () => void {
   const request = { namespace, taskQueue: { name: exportTaskQueue(taskQueue) }, taskQueueType: ACTIVITY_QUEUE };
   const count = () =>
-    inTime(connection, () => connection.workflowService.describeTaskQueue(request)).then(
+    withLimit(connection, () => connection.workflowService.describeTaskQueue(request)).then(
       ({ pollers }) => metrics.exportPollers(pollers?.length ?? 0),
       (error: unknown) => log.debug({ error }, 'Could not count the workers of the exports'),
     );
   void count();
-  const timer = setInterval(() => void count(), COUNT_EVERY_MS).unref();
+  const timer = setInterval(() => void count(), COUNT_INTERVAL_MS).unref();
   return () => clearInterval(timer);
 }
 
-function inTime<T>(connection: NativeConnection, call: () => Promise<T>): Promise<T> {
+function withLimit<T>(connection: NativeConnection, call: () => Promise<T>): Promise<T> {
   return connection.withDeadline(Date.now() + CALL_LIMIT_MS, call);
 }

@@ -1,15 +1,15 @@
 import type { LogLevel as TemporalLogLevel } from '@temporalio/common';
-import type { Logger as TemporalLogger } from '@temporalio/worker';
+import type { Logger as TemporalLogger, NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
 import type { Logger } from 'pino';
 import type { LogFormat, LogLevel } from '../config.js';
 
-import type { WorkflowNames } from './workflow-names.js';
-
 export type { Logger } from 'pino';
 
-/** What the SDK warns of and is meant so: the exports role runs no workflows. */
+/** Warnings of the SDK about what is intended: the exports role runs no workflows. */
 const NO_WARNINGS: readonly string[] = ['No workflows registered, not polling for workflow tasks'];
+const LOOKUP_LIMIT_MS = 2_000;
+const MAX_CACHED_IDS = 1_000;
 
 type LogMeta = { runId?: unknown; workflowId?: unknown };
 
@@ -20,22 +20,22 @@ export function createLogger({ level, format }: { level: LogLevel; format: LogFo
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
-    serializers: { error: describeError },
+    serializers: { error: serializeError },
   };
   const destination = pino.destination({ fd: 1, sync: true });
   return pino(options, format === 'json' ? destination : { write: (line) => destination.write(asText(line)) });
 }
 
 /** Lets the Temporal SDK, native part included, and activities and workflows log into the same lines. */
-export function bridgeToTemporal(logger: Logger, names: WorkflowNames): TemporalLogger {
+export function bridgeToTemporal(logger: Logger, workflowIds: WorkflowIds): TemporalLogger {
   const write = (level: TemporalLogLevel, message: string, meta: object) =>
     logger[NO_WARNINGS.includes(message) ? 'debug' : (level.toLowerCase() as LogLevel)](meta, message);
   const log = (level: TemporalLogLevel, message: string, meta: LogMeta = {}) => {
     const { runId, workflowId } = meta;
     if (typeof runId !== 'string' || workflowId !== undefined) return write(level, message, meta);
-    void names
+    void workflowIds
       .of(runId)
-      .then((name) => write(level, message, name === undefined ? meta : { workflowId: name, ...meta }));
+      .then((id) => write(level, message, id === undefined ? meta : { workflowId: id, ...meta }));
   };
   return {
     log,
@@ -47,11 +47,39 @@ export function bridgeToTemporal(logger: Logger, names: WorkflowNames): Temporal
   };
 }
 
+/** Looks up which workflow a run belongs to: where a workflow task fails, the SDK's native part logs the run id alone. */
+export class WorkflowIds {
+  readonly #ids = new Map<string, Promise<string | undefined>>();
+  #read: ((runId: string) => Promise<string | undefined>) | undefined;
+
+  /** From now on runs can be looked up. */
+  connect(connection: NativeConnection, namespace: string): void {
+    this.#read = async (runId) => {
+      const { executions } = await connection.withDeadline(Date.now() + LOOKUP_LIMIT_MS, () =>
+        connection.workflowService.listWorkflowExecutions({ namespace, query: `RunId = '${runId}'`, pageSize: 1 }),
+      );
+      return executions[0]?.execution?.workflowId ?? undefined;
+    };
+  }
+
+  /** The workflow's id; undefined where Temporal does not answer in time. Never rejects. */
+  async of(runId: string): Promise<string | undefined> {
+    if (!this.#read || !/^[\w-]+$/.test(runId)) return undefined;
+    const known = this.#ids.get(runId) ?? this.#read(runId).catch(() => undefined);
+    if (this.#ids.size >= MAX_CACHED_IDS) this.#ids.clear();
+    this.#ids.set(runId, known);
+    const id = await known;
+    // A run may be listed a moment later.
+    if (id === undefined) this.#ids.delete(runId);
+    return id;
+  }
+}
+
 // An error's other fields are left out: a failure's carry encoded payloads, which may hold a prompt.
-function describeError(error: unknown): unknown {
+function serializeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const { name, message, stack, cause } = error;
-  return { name, message, stack, ...(cause !== undefined && { cause: describeError(cause) }) };
+  return { name, message, stack, ...(cause !== undefined && { cause: serializeError(cause) }) };
 }
 
 function asText(line: string): string {

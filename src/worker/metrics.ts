@@ -3,6 +3,7 @@ import { AGENT_JOB_WORKFLOW } from '../contract.js';
 import { JOB_ENDS, JOBS_ENDED_METRIC } from '../agent-job/outcomes.js';
 import { WRITE_OUTCOMES, type Metrics } from '../activities/metrics.js';
 import { ANSWER_CLASSES } from '../upstream/outcome.js';
+import type { Upstream } from '../upstream/upstream.js';
 
 const SETTLE_SECONDS = 'agent_jobs_write_settle_seconds';
 const UPSTREAM_SECONDS = 'agent_jobs_upstream_seconds';
@@ -16,7 +17,7 @@ export const histogramBuckets = {
 
 const OPERATIONS = ['create', 'message', 'get', 'visitors'];
 
-/** Our figures on the SDK's meter. */
+/** The metrics of this project, on the SDK's meter. */
 export function createMetrics(meter: MetricMeter): Metrics {
   const counter = (name: string, description: string) => meter.createCounter(name, undefined, description);
   const gauge = (name: string, description: string, unit?: string) =>
@@ -46,7 +47,7 @@ export function createMetrics(meter: MetricMeter): Metrics {
   const gaps = gauge('agent_jobs_export_gap_days', 'Days of the last 28 that no night has exported well', 'd');
   const pollers = gauge('agent_jobs_export_pollers', 'Workers that ask for exports');
 
-  // Born at 0: a series that begins at 1 shows no increase.
+  // Started at 0: a series that begins at 1 shows no increase.
   for (const operation of ['create', 'message']) {
     for (const outcome of WRITE_OUTCOMES) writes.add(0, { operation, outcome });
   }
@@ -75,11 +76,30 @@ export function createMetrics(meter: MetricMeter): Metrics {
   };
 }
 
-/** The workflows count the ends of jobs themselves, with the labels that the SDK gives a workflow's figures; these begin at 0, too. */
-export function bearJobEnds(
+/** Starts the workflows' own counter of ended jobs at 0, with the labels that the SDK gives a workflow's metrics. */
+export function startJobEndsAtZero(
   meter: MetricMeter,
   { namespace, taskQueue }: { namespace: string; taskQueue: string },
 ): void {
   const ended = meter.createCounter(JOBS_ENDED_METRIC, undefined, 'Jobs that ended, by outcome');
   for (const outcome of JOB_ENDS) ended.add(0, { namespace, taskQueue, workflowType: AGENT_JOB_WORKFLOW, outcome });
+}
+
+/** The same upstream; records how long each call took, whatever its result. */
+export function timedUpstream(upstream: Upstream, { upstreamTook }: Pick<Metrics, 'upstreamTook'>): Upstream {
+  const timed = async <T>(operation: string, call: Promise<T>): Promise<T> => {
+    const startedAt = performance.now();
+    try {
+      return await call;
+    } finally {
+      upstreamTook(operation, (performance.now() - startedAt) / 1_000);
+    }
+  };
+  return {
+    createJob: (...request) => timed('create', upstream.createJob(...request)),
+    sendMessage: (...request) => timed('message', upstream.sendMessage(...request)),
+    getJob: (...request) => timed('get', upstream.getJob(...request)),
+    keyVersion: (projectId) => upstream.keyVersion(projectId),
+    getVisitors: (...request) => timed('visitors', upstream.getVisitors(...request)),
+  };
 }

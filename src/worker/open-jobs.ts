@@ -1,4 +1,4 @@
-/** What Temporal knows of the running jobs of the namespace, for the figures: a fixed number of bounded calls a minute. */
+/** Counts the running jobs of the namespace for the metrics, with a fixed number of bounded calls a minute. */
 import { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { AGENT_JOB_WORKFLOW, jobStateQuery, SEARCH_ATTRIBUTE, type Phase } from '../contract.js';
@@ -9,14 +9,14 @@ import { countWorkflows, isUnknownAttribute } from './visibility.js';
 const PHASES: Phase[] = ['creating', 'watching', 'sending', 'needsAttention', 'lingering'];
 /** Values of the search attribute that tells what a job waits for; a namespace may not have it yet. */
 const WAITING_FOR = { name: 'AgentJobWaitingFor', values: ['turn', 'rateLimit', 'upstream', 'key', 'person'] };
-const COUNT_EVERY_MS = 60_000;
+const COUNT_INTERVAL_MS = 60_000;
 const QUERY_LIMIT_MS = 5_000;
-/** Jobs in doubt that are asked since when they are; where there are more, the age is at least what is shown. */
-const MOST_ASKED = 50;
-const MOST_ASKED_AT_ONCE = 10;
+/** Jobs in doubt that are queried for their age; where there are more, the true age may be higher. */
+const MAX_QUERIED_JOBS = 50;
+const MAX_CONCURRENT_QUERIES = 10;
 /** Halvings between two powers of two: the age is exact to a sixteenth. */
 const HALVINGS = 4;
-const LONGEST_AGE_S = 2 ** 28;
+const MAX_AGE_S = 2 ** 28;
 
 const RUNNING = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ExecutionStatus = 'Running'`;
 
@@ -31,7 +31,7 @@ export function watchOpenJobs(
   const count = () =>
     jobs.count().catch((error: unknown) => log.warn({ error }, 'Could not count the running jobs, for the figures'));
   void count();
-  const timer = setInterval(() => void count(), COUNT_EVERY_MS).unref();
+  const timer = setInterval(() => void count(), COUNT_INTERVAL_MS).unref();
   return () => clearInterval(timer);
 }
 
@@ -82,7 +82,7 @@ class OpenJobs {
         `${phaseIs('creating')} AND StartTime <= '${new Date(now - seconds * 1_000).toISOString()}'`,
       )) > 0;
     let above = 1;
-    while (above < LONGEST_AGE_S && (await isAnyOlder(above))) above *= 2;
+    while (above < MAX_AGE_S && (await isAnyOlder(above))) above *= 2;
     let age = above / 2;
     for (let step = above / 4, halving = 0; halving < HALVINGS; step /= 2, halving++) {
       if (await isAnyOlder(age + step)) age += step;
@@ -96,11 +96,11 @@ class OpenJobs {
       query: `${RUNNING} AND ${phaseIs('needsAttention')}`,
     })) {
       ids.push(workflowId);
-      if (ids.length === MOST_ASKED) break;
+      if (ids.length === MAX_QUERIED_JOBS) break;
     }
     let oldest = 0;
-    for (let i = 0; i < ids.length; i += MOST_ASKED_AT_ONCE) {
-      const ages = await Promise.all(ids.slice(i, i + MOST_ASKED_AT_ONCE).map((id) => this.#ageInDoubt(id)));
+    for (let i = 0; i < ids.length; i += MAX_CONCURRENT_QUERIES) {
+      const ages = await Promise.all(ids.slice(i, i + MAX_CONCURRENT_QUERIES).map((id) => this.#ageInDoubt(id)));
       oldest = Math.max(oldest, ...ages);
     }
     return oldest;

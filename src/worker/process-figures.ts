@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { MetricMeter } from '@temporalio/common';
 
-const SAMPLE_EVERY_MS = 5_000;
+const SAMPLE_INTERVAL_MS = 5_000;
 
-/** Figures of this process under the names that other Node programs use; returns what stops them. */
+/** Records metrics of this process under the names that other Node programs use; returns what stops them. */
 export function watchProcess(meter: MetricMeter): () => void {
   const bytes = (name: string, description: string) => meter.createGauge(name, 'int', 'By', description);
   const resident = bytes('process_resident_memory_bytes', 'Resident memory, all threads');
@@ -33,7 +33,7 @@ export function watchProcess(meter: MetricMeter): () => void {
     delay.reset();
   };
   sample();
-  const timer = setInterval(sample, SAMPLE_EVERY_MS).unref();
+  const timer = setInterval(sample, SAMPLE_INTERVAL_MS).unref();
   return () => clearInterval(timer);
 }
 

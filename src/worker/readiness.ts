@@ -1,4 +1,5 @@
 import type { Worker } from '@temporalio/worker';
+import { messageOf } from './connection.js';
 
 /** Whether this process serves, and why not. */
 export interface ReadyState {
@@ -11,11 +12,11 @@ export interface ReadyState {
 // Together below the 15 seconds within which a lost server must show.
 const PROBE_EVERY_MS = 5_000;
 const PROBE_LIMIT_MS = 4_000;
-const MOST_NAMED = 100;
+const MAX_NAMED = 100;
 
 /**
- * Ready while a bounded call reaches Temporal and all workers poll. The workers' own word is not enough:
- * they go on calling themselves running long after the server is gone.
+ * Ready while a bounded call reaches Temporal and all workers poll. The workers' own state is not enough: it stays RUNNING
+ * long after the server is gone.
  */
 export class Readiness {
   #reason: string | undefined = 'waits for Temporal';
@@ -28,7 +29,7 @@ export class Readiness {
     return {
       ready: this.#reason === undefined,
       ...(this.#reason !== undefined && { reason: this.#reason }),
-      ...(refusedKeys.length > 0 && { refusedKeys: refusedKeys.slice(0, MOST_NAMED) }),
+      ...(refusedKeys.length > 0 && { refusedKeys: refusedKeys.slice(0, MAX_NAMED) }),
     };
   }
 
@@ -61,7 +62,7 @@ async function unreachable(reach: (deadline: number) => Promise<unknown>): Promi
     await reach(Date.now() + PROBE_LIMIT_MS);
     return undefined;
   } catch (error) {
-    return `Temporal does not answer: ${error instanceof Error ? error.message : String(error)}`;
+    return `Temporal does not answer: ${messageOf(error)}`;
   }
 }
 

@@ -3,10 +3,10 @@ import { isIPv6 } from 'node:net';
 import { Runtime } from '@temporalio/worker';
 import type { TelemetryOptions } from '@temporalio/worker';
 import type { ListenAddress } from '../config.js';
+import { messageOf } from './connection.js';
 import { bridgeToTemporal } from './logging.js';
-import type { Logger } from './logging.js';
+import type { Logger, WorkflowIds } from './logging.js';
 import { histogramBuckets } from './metrics.js';
-import type { WorkflowNames } from './workflow-names.js';
 
 /**
  * Sets the Temporal SDK up, once per process: its logs go into ours, its signal handlers stay off, and its Prometheus
@@ -14,11 +14,11 @@ import type { WorkflowNames } from './workflow-names.js';
  */
 export async function installRuntime(
   log: Logger,
-  names: WorkflowNames,
+  workflowIds: WorkflowIds,
   metricsAddress: ListenAddress | undefined,
 ): Promise<void> {
   const logging = { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } as const;
-  const base = { logger: bridgeToTemporal(log, names), shutdownSignals: [] };
+  const base = { logger: bridgeToTemporal(log, workflowIds), shutdownSignals: [] };
   if (!metricsAddress) {
     Runtime.install({ ...base, telemetryOptions: { logging } });
     return;
@@ -27,7 +27,7 @@ export async function installRuntime(
     const prometheus = await prometheusOptions(metricsAddress);
     keepAlive(Runtime.install({ ...base, telemetryOptions: { logging, metrics: { prometheus } } }));
   } catch (error) {
-    throw new Error(`METRICS_ADDRESS cannot be used: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Error(`METRICS_ADDRESS cannot be used: ${messageOf(error)}`);
   }
 }
 

@@ -3,8 +3,8 @@ import type { Worker } from '@temporalio/worker';
 import type { Logger } from './logging.js';
 
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const;
-/** The whole process is gone 25 seconds after the signal, whatever still hangs. */
-const LAST_MOMENT_MS = 24_500;
+/** The process ends within 25 seconds of the signal, whatever still hangs. */
+const EXIT_LIMIT_MS = 24_500;
 
 /** Turns the first SIGTERM, SIGINT or SIGQUIT into one orderly end; those that follow change nothing. */
 export class Shutdown {
@@ -30,7 +30,7 @@ export class Shutdown {
   }
 
   /** Runs the workers until the end of the process; rejects with the first worker's fatal error, after the others have drained. */
-  async run(workers: readonly Worker[]): Promise<void> {
+  async runUntilEnd(workers: readonly Worker[]): Promise<void> {
     this.#workers = workers;
     const runs = workers.map((worker) => worker.run());
     try {
@@ -49,7 +49,7 @@ export class Shutdown {
     for (const listener of this.#onBegin) listener();
     // Before the workers run there is nothing to finish.
     if (!this.#workers) process.exit(0);
-    setTimeout(() => process.exit(1), LAST_MOMENT_MS).unref();
+    setTimeout(() => process.exit(1), EXIT_LIMIT_MS).unref();
     for (const worker of this.#workers) if (worker.getState() === 'RUNNING') worker.shutdown();
   }
 }

@@ -5,10 +5,10 @@ import type { WorkerConfig, WorkerRole } from '../config.js';
 import { exportTaskQueue } from '../contract.js';
 import { loadWorkflowBundle } from '../temporal/workflow-bundle.js';
 
-/** Makes the activities of each role; asked for those that this process serves. */
+/** Makes the activities of each role; called for the roles that this process serves. */
 export type Activities = Record<WorkerRole, () => object>;
 
-/** An open poll is an activity that waits for the upstream: thousands that hang must leave room for a write. */
+/** Bounds open polls, which are activities that wait for the upstream: thousands that hang leave room for a write. */
 const MAX_JOB_ACTIVITIES = 10_000;
 /** A chunk of an export holds its pages in memory. */
 const MAX_EXPORT_ACTIVITIES = 16;
@@ -38,8 +38,8 @@ export function jobOptions({
   upstreamRequestsPerSecond,
 }: Pick<WorkerConfig, 'upstreamRequestsPerSecond'>): Partial<WorkerOptions> {
   return {
-    ...draining,
-    ...unhurried,
+    ...shutdownOptions,
+    ...isolateTimeout,
     maxConcurrentActivityTaskExecutions: MAX_JOB_ACTIVITIES,
     maxCachedWorkflows: cachedWorkflows(),
     workflowTaskPollerBehavior: { type: 'autoscaling' },
@@ -52,20 +52,20 @@ export function jobOptions({
 
 function exportOptions(): Partial<WorkerOptions> {
   return {
-    ...draining,
+    ...shutdownOptions,
     maxConcurrentActivityTaskExecutions: MAX_EXPORT_ACTIVITIES,
     activityTaskPollerBehavior: { type: 'autoscaling' },
   };
 }
 
-// A write takes at most 20 seconds, a little more to record it; the process ends within 25 seconds.
-const draining: Partial<WorkerOptions> = { shutdownGraceTime: '22 seconds', shutdownForceTime: '24 seconds' };
+// A write takes at most 20 seconds, and a little more to record it; the process ends within 25 seconds.
+const shutdownOptions: Partial<WorkerOptions> = { shutdownGraceTime: '22 seconds', shutdownForceTime: '24 seconds' };
 
 /**
- * The SDK breaks off an activation after 5 seconds of the clock, in which a process that was stopped or starved has done nothing
- * wrong; its cancellation scope then stays behind, and later workflows of that thread neither see nor replay a cancellation.
+ * The SDK interrupts an activation after 5 seconds of the clock, also in a process that was suspended or starved. The interrupted
+ * cancellation scope stays current in its thread: later workflows there neither see nor replay a cancellation.
  */
-const unhurried: { isolateExecutionTimeout: string } = { isolateExecutionTimeout: '1 day' };
+const isolateTimeout: { isolateExecutionTimeout: string } = { isolateExecutionTimeout: '1 day' };
 
 function cachedWorkflows(): number {
   const limit = process.constrainedMemory();
