@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
-import type { UnknownWrite } from '../contract.js';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
 import { EXIT } from './exit.js';
+import { inDoubtFields, resolveCommands } from './resolution.js';
 import { print, printJson, printToStderr, withSession, type GlobalOptions } from './session.js';
-import { fields, hint } from './text.js';
+import { fields } from './text.js';
 
 export function addAttention(program: Command): void {
   const command = program
@@ -12,14 +12,14 @@ export function addAttention(program: Command): void {
     .option('--json', 'print one line of JSON for each, to which "resolve --from" takes an action')
     .action(({ json = false }: { json?: boolean }) =>
       withSession(command, async ({ jobs, globals, signal }) => {
-        const unknowns = await printUnknowns(jobs, globals, json, signal);
+        const inDoubt = await printInDoubtWrites(jobs, globals, json, signal);
         const stuck = await printStuck(jobs, json, signal);
-        if (unknowns + stuck === 0 && !json) print('nothing needs attention');
+        if (inDoubt + stuck === 0 && !json) print('nothing needs attention');
       }),
     );
 }
 
-async function printUnknowns(
+async function printInDoubtWrites(
   jobs: AgentJobs,
   globals: GlobalOptions,
   json: boolean,
@@ -32,7 +32,7 @@ async function printUnknowns(
       printToStderr(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`);
       process.exitCode = EXIT.error;
     } else if (json) printJson(toLine(item));
-    else print(`${describe(item, globals)}\n`);
+    else print(`${formatItem(item, globals)}\n`);
   }
   return count;
 }
@@ -42,7 +42,7 @@ async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): 
   for await (const job of jobs.stuck({ signal })) {
     count += 1;
     if (json) printJson(toStuckLine(job));
-    else print(`${describeStuck(job)}\n`);
+    else print(`${formatStuckJob(job)}\n`);
   }
   return count;
 }
@@ -56,7 +56,7 @@ function toStuckLine({ workflowId, projectId, ...stuck }: StuckJob) {
   return { workflowId, projectId, stuck };
 }
 
-function describeStuck({ workflowId, projectId, attempts, since, failure }: StuckJob): string {
+function formatStuckJob({ workflowId, projectId, attempts, since, failure }: StuckJob): string {
   return fields([
     ['Workflow', workflowId],
     ['Project', projectId],
@@ -68,36 +68,16 @@ function describeStuck({ workflowId, projectId, attempts, since, failure }: Stuc
   ]);
 }
 
-function describe({ workflowId, projectId, jobId, unknown }: AttentionItem, globals: GlobalOptions): string {
+function formatItem({ workflowId, projectId, jobId, unknown }: AttentionItem, globals: GlobalOptions): string {
   return fields([
     ['Workflow', workflowId],
     ['Project', projectId],
     ['Job', jobId],
-    ['Unknown', unknown?.kind],
-    ['Follow-up id', unknown?.followUpId],
-    ['Reason', unknown?.reason],
-    ['Since', unknown?.since],
-    ['Look after', unknown?.lookAfter],
+    ...inDoubtFields(unknown),
     [
       'Check upstream',
       unknown?.kind === 'create' ? 'is there a job with this prompt?' : 'does the job show this message?',
     ],
     ...resolveCommands(workflowId, unknown, globals),
   ]);
-}
-
-/** The commands that may settle a write, each with the case that it fits; they name the very unknown that was shown. */
-export function resolveCommands(
-  workflowId: string,
-  unknown: UnknownWrite | null,
-  globals: GlobalOptions,
-): [label: string, command: string][] {
-  if (!unknown) return [];
-  const arrived = unknown.kind === 'create' ? ['adopt', '--job-id', 'ID_OF_THE_JOB'] : ['delivered'];
-  const command = (...action: string[]) => hint(globals, ['resolve', workflowId, ...action, '--since', unknown.since]);
-  return [
-    ['If it is there', command(...arrived)],
-    ['If it is not', command('retry')],
-    ['To give it up', command('abandon')],
-  ];
 }

@@ -21,7 +21,7 @@ export function addCost(program: Command): void {
         const cost = estimateCost(input);
         const notes = notesOn(input, isComplete);
         if (json) printJson({ workflowId, ...cost, notes, source: SOURCE });
-        else print(describe(workflowId, cost, notes));
+        else print(formatCost(workflowId, cost, notes));
       }),
     );
 }
@@ -91,7 +91,7 @@ function notesOn({ polls }: CostInput, isComplete: boolean): string[] {
   ];
 }
 
-function describe(workflowId: string, cost: JobCost, notes: string[]): string {
+function formatCost(workflowId: string, cost: JobCost, notes: string[]): string {
   const { actions } = cost;
   const lines = fields([
     ['Workflow', workflowId],

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { JobState, Waiting } from '../contract.js';
-import { resolveCommands } from './attention.js';
 import { waitAndPrint } from './job-end.js';
+import { resolveCommands } from './resolution.js';
 import { print, printJson, withSession, type GlobalOptions } from './session.js';
 import { fields, readableTime } from './text.js';
 
@@ -18,9 +18,9 @@ export function addInspect(program: Command): void {
     .option('--json', 'print JSON')
     .action((workflowId: string, { json }: { json?: boolean }) =>
       withSession(state, async ({ jobs, globals, signal }) => {
-        const present = await jobs.handle(workflowId).state({ signal });
-        if (json) printJson({ workflowId, ...present });
-        else print(describeState(workflowId, present, globals));
+        const jobState = await jobs.handle(workflowId).state({ signal });
+        if (json) printJson({ workflowId, ...jobState });
+        else print(formatState(workflowId, jobState, globals));
       }),
     );
   const wait = program
@@ -34,7 +34,7 @@ export function addInspect(program: Command): void {
     );
 }
 
-function describeState(workflowId: string, state: JobState, globals: GlobalOptions): string {
+function formatState(workflowId: string, state: JobState, globals: GlobalOptions): string {
   const { job, unknown } = state;
   return fields([
     ['Workflow', workflowId],

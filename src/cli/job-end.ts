@@ -23,12 +23,12 @@ const FAILURE_EXIT: Record<string, number> = {
   JobTerminatedError: EXIT.canceled,
 };
 
-/** Waits for a job's end, tells meanwhile what holds it, prints it and sets the exit code that belongs to it. */
+/** Waits for a job's end, prints meanwhile what it waits for, prints its result and sets the exit code. */
 export async function waitAndPrint(job: JobHandle, signal: AbortSignal, isJson: boolean): Promise<void> {
   try {
-    const result = await resultWithNews(job, signal);
+    const result = await resultWithWaitingReasons(job, signal);
     if (isJson) printJson(result);
-    else print(describeResult(job.workflowId, result));
+    else print(formatResult(job.workflowId, result));
     const code = (OUTCOME_EXIT as Partial<Record<string, number>>)[result.outcome];
     if (code === undefined) printToStderr('agent-jobs: this release does not know that outcome: it is no success');
     process.exitCode = code ?? EXIT.error;
@@ -42,18 +42,18 @@ export async function waitAndPrint(job: JobHandle, signal: AbortSignal, isJson: 
   }
 }
 
-async function resultWithNews(job: JobHandle, signal: AbortSignal): Promise<AgentJobResult> {
+async function resultWithWaitingReasons(job: JobHandle, signal: AbortSignal): Promise<AgentJobResult> {
   const ended = new AbortController();
-  const news = printWaitingReasons(job, AbortSignal.any([signal, ended.signal]));
+  const printing = printWaitingReasons(job, AbortSignal.any([signal, ended.signal]));
   try {
     return await job.result({ signal });
   } finally {
     ended.abort();
-    await news;
+    await printing;
   }
 }
 
-function describeResult(workflowId: string, result: AgentJobResult): string {
+function formatResult(workflowId: string, result: AgentJobResult): string {
   const followUps = result.followUps.map(({ id, state, error }) => `${id}: ${state}${error ? ` (${error})` : ''}`);
   return fields([
     ['Workflow', workflowId],

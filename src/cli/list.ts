@@ -43,11 +43,11 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
       if (flags.json) printJson(job);
       else rows.push(job);
     }
-    if (!flags.json) print(rows.length === 0 ? 'no jobs' : describe(rows));
+    if (!flags.json) print(rows.length === 0 ? 'no jobs' : formatJobs(rows));
   });
 }
 
-function describe(jobs: JobSummary[]): string {
+function formatJobs(jobs: JobSummary[]): string {
   const headings = ['WORKFLOW', 'PHASE', 'UPSTREAM', 'TEMPORAL', 'STARTED', 'PULL REQUEST'];
   const rows = jobs.map((job) => [
     job.workflowId,

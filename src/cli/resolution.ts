@@ -1,6 +1,8 @@
 import type { ResolveUnknownInput, UnknownWrite } from '../contract.js';
+import type { GlobalOptions } from './session.js';
+import { hint } from './text.js';
 
-/** A decision about one job's present unknown. */
+/** A decision about one job's write in doubt. */
 export type Resolution = ResolveUnknownInput & { workflowId: string };
 
 /** A line of `--from`: a decision, or what is wrong with it. */
@@ -53,4 +55,31 @@ export function earlyRetryWarning(
   const { lookAfter } = unknown;
   if (action !== 'retry' || !(now < Date.parse(lookAfter))) return null;
   return `${workflowId}: until ${lookAfter} the write may still be on its way; unless somebody looks again after that time, retry may double it`;
+}
+
+/** The lines that show a write in doubt. */
+export function inDoubtFields(inDoubt: UnknownWrite | null): [label: string, value: string | null | undefined][] {
+  return [
+    ['Unknown', inDoubt?.kind],
+    ['Follow-up id', inDoubt?.followUpId],
+    ['Reason', inDoubt?.reason],
+    ['Since', inDoubt?.since],
+    ['Look after', inDoubt?.lookAfter],
+  ];
+}
+
+/** The commands that may settle a write in doubt, each with the case that it fits; they name the write that was shown. */
+export function resolveCommands(
+  workflowId: string,
+  inDoubt: UnknownWrite | null,
+  globals: GlobalOptions,
+): [label: string, command: string][] {
+  if (!inDoubt) return [];
+  const arrived = inDoubt.kind === 'create' ? ['adopt', '--job-id', 'ID_OF_THE_JOB'] : ['delivered'];
+  const command = (...action: string[]) => hint(globals, ['resolve', workflowId, ...action, '--since', inDoubt.since]);
+  return [
+    ['If it is there', command(...arrived)],
+    ['If it is not', command('retry')],
+    ['To give it up', command('abandon')],
+  ];
 }

@@ -5,6 +5,7 @@ import { EXIT, UsageError } from './exit.js';
 import { readText } from './job-options.js';
 import {
   earlyRetryWarning,
+  inDoubtFields,
   readResolution,
   readResolutionLines,
   type Resolution,
@@ -60,11 +61,11 @@ async function resolveOne(
     throw new UsageError('adopt needs --job-id, the job that the create made');
   const resolution = await readResolution({ workflowId, action, jobId, force, since, followUpId });
   await withSession(command, async ({ jobs, signal }) => {
-    const unknown = await readUnknown(jobs, resolution, signal);
-    if (!flags.json) print(describe(workflowId, unknown));
-    warnOfEarlyRetry(resolution, unknown);
-    if (!flags.dryRun) await settle(jobs, resolution, unknown, signal);
-    if (flags.json) printJson({ workflowId, action, ...unknown, isSettled: !flags.dryRun });
+    const inDoubt = await readInDoubtWrite(jobs, resolution, signal);
+    if (!flags.json) print(fields([['Workflow', workflowId], ...inDoubtFields(inDoubt)]));
+    warnOfEarlyRetry(resolution, inDoubt);
+    if (!flags.dryRun) await settle(jobs, resolution, inDoubt, signal);
+    if (flags.json) printJson({ workflowId, action, ...inDoubt, isSettled: !flags.dryRun });
     else print(flags.dryRun ? `would be settled with ${action}` : `settled with ${action}`);
   });
 }
@@ -83,7 +84,7 @@ async function resolveMany(
       signal.throwIfAborted();
       const problem = await settleLine(jobs, line, dryRun, signal);
       if (problem !== null) failures += 1;
-      report(line, problem, { dryRun, json });
+      printVerdict(line, problem, { dryRun, json });
     }
     if (!json) print(`${lines.length - failures} ${dryRun ? 'would be settled' : 'settled'}, ${failures} failed`);
     if (failures > 0) process.exitCode = EXIT.error;
@@ -99,9 +100,9 @@ async function settleLine(
 ): Promise<string | null> {
   if (resolution === undefined) return problem;
   try {
-    const unknown = await readUnknown(jobs, resolution, signal);
-    warnOfEarlyRetry(resolution, unknown);
-    if (!dryRun) await settle(jobs, resolution, unknown, signal);
+    const inDoubt = await readInDoubtWrite(jobs, resolution, signal);
+    warnOfEarlyRetry(resolution, inDoubt);
+    if (!dryRun) await settle(jobs, resolution, inDoubt, signal);
     return null;
   } catch (error) {
     signal.throwIfAborted();
@@ -109,7 +110,7 @@ async function settleLine(
   }
 }
 
-function report(
+function printVerdict(
   line: ResolutionLine,
   problem: string | null,
   { dryRun, json }: { dryRun: boolean; json: boolean },
@@ -121,8 +122,8 @@ function report(
   print(`line ${number}  ${workflowId ?? '-'}  ${verdict}`);
 }
 
-/** The present unknown, which must be the one that was named and one that the action fits. */
-async function readUnknown(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal): Promise<UnknownWrite> {
+/** The present write in doubt, which must be the one that was named and one that the action fits. */
+async function readInDoubtWrite(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal): Promise<UnknownWrite> {
   const { unknown } = await jobs.handle(resolution.workflowId).state({ signal });
   if (unknown === null) throw new Error('nothing is unknown any more: it was settled, or the job has ended');
   const { since, followUpId, action } = resolution;
@@ -134,30 +135,19 @@ async function readUnknown(jobs: AgentJobs, resolution: Resolution, signal: Abor
   return unknown;
 }
 
-function warnOfEarlyRetry(resolution: Resolution, unknown: UnknownWrite): void {
-  const warning = earlyRetryWarning(resolution, unknown, Date.now());
+function warnOfEarlyRetry(resolution: Resolution, inDoubt: UnknownWrite): void {
+  const warning = earlyRetryWarning(resolution, inDoubt, Date.now());
   if (warning !== null) printToStderr(`agent-jobs: warning: ${warning}`);
 }
 
-/** Names the unknown that was read, so that another one which came in between is not settled by mistake. */
+/** Names the write that was read: another one that came in between is not settled by mistake. */
 async function settle(
   jobs: AgentJobs,
   resolution: Resolution,
-  unknown: UnknownWrite,
+  inDoubt: UnknownWrite,
   signal: AbortSignal,
 ): Promise<void> {
   const { workflowId, ...decision } = resolution;
-  const named = { ...decision, since: unknown.since, followUpId: unknown.followUpId ?? null };
+  const named = { ...decision, since: inDoubt.since, followUpId: inDoubt.followUpId ?? null };
   await jobs.handle(workflowId).resolveUnknown(named, { signal });
-}
-
-function describe(workflowId: string, unknown: UnknownWrite): string {
-  return fields([
-    ['Workflow', workflowId],
-    ['Unknown', unknown.kind],
-    ['Follow-up id', unknown.followUpId],
-    ['Reason', unknown.reason],
-    ['Since', unknown.since],
-    ['Look after', unknown.lookAfter],
-  ]);
 }

@@ -1,23 +1,25 @@
-/** Text from the upstream must not steer the terminal. */
+/** Text without control characters: text from the upstream must not control the terminal. */
 export function printable(text: string): string {
   return text.replace(/\p{Cc}+/gu, ' ');
 }
 
-/** Two columns, the first as wide as its widest label; rows without a value are left out. */
+/** Two columns of labels and values; rows without a value are left out. */
 export function fields(rows: readonly (readonly [label: string, value: string | null | undefined])[]): string {
-  const shown = rows.filter((row): row is readonly [string, string] => row[1] != null && row[1] !== '');
-  const width = Math.max(0, ...shown.map(([label]) => label.length));
-  return shown.map(([label, value]) => `${label.padEnd(width)}  ${printable(value)}`).join('\n');
+  return columns(rows.flatMap(([label, value]) => (value ? [[label, printable(value)]] : [])));
 }
 
 /** Columns under their headings. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [headings, ...rows.map((row) => row.map(printable))];
-  const widths = headings.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+  return columns([headings, ...rows.map((row) => row.map(printable))]);
+}
+
+/** Lines whose cells are padded to the widest of their column. */
+function columns(lines: readonly (readonly string[])[]): string {
+  const widths = (lines[0] ?? []).map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
   return lines
     .map((line) =>
-      line
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      widths
+        .map((width, column) => (line[column] ?? '').padEnd(width))
         .join('  ')
         .trimEnd(),
     )
