@@ -5,25 +5,25 @@ import type { PayloadCodec, PayloadConverter } from '@temporalio/common';
  * Reads workflows as the client does, but a memo field that can't be decoded, such as one of another service under
  * its own key, is undefined: one foreign memo must not end a whole list.
  */
-export function tolerantWorkflows(client: Client): WorkflowClient {
+export function lenientWorkflowClient(client: Client): WorkflowClient {
   const { connection, options } = client;
   const { namespace, identity, loadedDataConverter } = options;
-  return new WorkflowClient({ connection, namespace, identity, dataConverter: tolerant(loadedDataConverter) });
+  return new WorkflowClient({ connection, namespace, identity, dataConverter: lenient(loadedDataConverter) });
 }
 
 type LoadedDataConverter = Client['options']['loadedDataConverter'];
 
-function tolerant({ payloadConverter, payloadCodecs, ...others }: LoadedDataConverter): LoadedDataConverter {
+function lenient({ payloadConverter, payloadCodecs, ...others }: LoadedDataConverter): LoadedDataConverter {
   return {
     ...others,
-    payloadConverter: new TolerantConverter(payloadConverter),
-    payloadCodecs: payloadCodecs.map((codec) => new TolerantCodec(codec)),
+    payloadConverter: new LenientConverter(payloadConverter),
+    payloadCodecs: payloadCodecs.map((codec) => new LenientCodec(codec)),
   };
 }
 
 type Payload = Parameters<PayloadConverter['fromPayload']>[0];
 
-class TolerantConverter implements PayloadConverter {
+class LenientConverter implements PayloadConverter {
   readonly #strict: PayloadConverter;
 
   constructor(strict: PayloadConverter) {
@@ -44,7 +44,7 @@ class TolerantConverter implements PayloadConverter {
 }
 
 /** Hands on as it is what the codec can't decode, for the converter to judge. */
-class TolerantCodec implements PayloadCodec {
+class LenientCodec implements PayloadCodec {
   readonly #strict: PayloadCodec;
 
   constructor(strict: PayloadCodec) {

@@ -3,7 +3,7 @@ import { AGENT_JOB_WORKFLOW } from '../../contract.js';
 import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
 import { readRun, type RunRecord } from './run-record.js';
 import { isUnimplemented } from '../temporal-call.js';
-import { tolerantWorkflows } from '../../temporal/lenient-workflow-client.js';
+import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
 
 /** Runs of a workflow id before the one that was read last. */
 export interface EarlierRuns {
@@ -33,7 +33,7 @@ export async function listEarlierRuns(client: Client, last: RunRecord): Promise<
 async function listOthers(client: Client, last: RunRecord): Promise<{ runId: string; startedAt: number }[]> {
   const found: { runId: string; startedAt: number }[] = [];
   try {
-    for await (const run of tolerantWorkflows(client).list({ query: toQuery(last.workflowId) })) {
+    for await (const run of lenientWorkflowClient(client).list({ query: toQuery(last.workflowId) })) {
       // Whoever had the id for something else made no job under it.
       if (run.workflowId !== last.workflowId || run.type !== AGENT_JOB_WORKFLOW || run.runId === last.runId) continue;
       found.push({ runId: run.runId, startedAt: run.startTime.getTime() });

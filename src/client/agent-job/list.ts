@@ -4,7 +4,7 @@ import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase, type UnknownWri
 import { JobHandle } from './handle.js';
 import { textOrNull } from './run-record.js';
 import { temporalCall, type CallOptions } from '../temporal-call.js';
-import { tolerantWorkflows } from '../../temporal/lenient-workflow-client.js';
+import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
 
 /** Queries in flight at once: enough for hundreds after an outage, gentle to one worker. */
 const CONCURRENT_QUERIES = 10;
@@ -48,7 +48,7 @@ export async function* listJobs(
   condition?: string,
 ): AsyncGenerator<JobSummary, void, undefined> {
   const query = [toQuery(filter), ...(condition === undefined ? [] : [condition])].join(' AND ');
-  const runs = tolerantWorkflows(client).list({ query })[Symbol.asyncIterator]();
+  const runs = lenientWorkflowClient(client).list({ query })[Symbol.asyncIterator]();
   for (;;) {
     const next = await temporalCall(client, options, () => runs.next());
     if (next.done) return;

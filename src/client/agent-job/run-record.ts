@@ -3,7 +3,7 @@ import { WorkflowNotFoundError } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, MEMO, type AgentJobInput } from '../../contract.js';
 import { inputHash } from '../../agent-job/input-hash.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
-import { tolerantWorkflows } from '../../temporal/lenient-workflow-client.js';
+import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
 
 /** What Temporal itself knows of a workflow's newest run, without asking a worker. */
 export interface RunRecord {
@@ -117,7 +117,7 @@ async function decodeInput(client: Client, payloads: Payloads): Promise<AgentJob
 /** Temporal's own description of the newest run; throws JobNotFoundError. */
 export async function readDescription(client: Client, workflowId: string): Promise<WorkflowExecutionDescription> {
   try {
-    return await tolerantWorkflows(client).getHandle(workflowId).describe();
+    return await lenientWorkflowClient(client).getHandle(workflowId).describe();
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
     const text = 'no such workflow: never started, in another namespace, or closed longer ago than Temporal keeps it';
