@@ -6,7 +6,7 @@ import {
 const PREFIX = 'agent-jobs/after/';
 
 /** The request id of every start that goes on from this closed run. */
-export function requestIdAfter(endedRunId: string): string {
+export function restartRequestId(endedRunId: string): string {
   return `${PREFIX}${endedRunId}`;
 }
 
@@ -20,13 +20,13 @@ export function endedRunIdsOf(requestIds: string[]): string[] {
  * Temporal answers each repetition with the run that the first one made, even when that has closed in the meantime.
  * The public options have no request id.
  */
-export function requestAfter(
+export function withRestartRequestId(
   endedRunId: string,
   onConflictOptions?: { attachRequestId: boolean },
 ): Required<Pick<InternalWorkflowStartOptions, typeof InternalWorkflowStartOptionsSymbol>> {
   return {
     [InternalWorkflowStartOptionsSymbol]: {
-      requestId: requestIdAfter(endedRunId),
+      requestId: restartRequestId(endedRunId),
       ...(onConflictOptions && { onConflictOptions }),
     },
   };

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../src/contract.js';
 import { JobCanceledError, KeyConflictError, type JobHandle } from '../../src/starter.js';
-import { requestAfter, requestIdAfter } from '../../src/temporal/restart-request-id.js';
+import { withRestartRequestId, restartRequestId } from '../../src/temporal/restart-request-id.js';
 import { connectHeldCaller, type HeldCaller } from './held-caller.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
@@ -38,7 +38,7 @@ function startLate({ workflowId }: JobHandle, endedRunId: string, input: AgentJo
     args: [input],
     workflowIdReusePolicy: reusePolicy as 'ALLOW_DUPLICATE',
     workflowIdConflictPolicy: 'USE_EXISTING',
-    ...requestAfter(endedRunId),
+    ...withRestartRequestId(endedRunId),
   });
 }
 
@@ -73,7 +73,7 @@ describe('a follow-up whose caller stood still after it had read the ended run',
       late.release();
       expect(await sent).toMatchObject({ id: 'a', state: 'sent' });
       // Later ones answer the late starts of others.
-      expect(late.startsSent[0]).toBe(requestIdAfter(second));
+      expect(late.startsSent[0]).toBe(restartRequestId(second));
       for (const id of ['b1', 'b2', 'a']) await job.sendFollowUp('again', { id });
       expect((await job.result()).usedFollowUpIds).toEqual(['b1', 'b2', 'a']);
       expect(await messagesOf(jobId)).toEqual(['from A', 'from B b1', 'from B b2']);

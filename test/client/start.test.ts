@@ -10,7 +10,7 @@ import {
   UnknownOutcomeError,
   type AgentJobInput,
 } from '../../src/starter.js';
-import { requestAfter } from '../../src/temporal/restart-request-id.js';
+import { withRestartRequestId } from '../../src/temporal/restart-request-id.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
 let server: ScriptedServer;
@@ -103,7 +103,7 @@ describe('a key whose job was surely not created', () => {
       args: [request('UnknownOutcome', key)],
       workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY',
       workflowIdConflictPolicy: 'USE_EXISTING',
-      ...requestAfter(rejectedRunId),
+      ...withRestartRequestId(rejectedRunId),
     });
     expect(await server.newestRunId(job)).toBe(unknownRunId);
   });

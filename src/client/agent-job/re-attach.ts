@@ -10,7 +10,7 @@ import { agentJobStartOptions } from '../../agent-job/start-options.js';
 import { listEarlierRuns } from './earlier-runs.js';
 import { readEndedJob, type EndedJob } from './ended-job.js';
 import { FollowUpUnconfirmedError } from '../errors.js';
-import { requestAfter } from '../../temporal/restart-request-id.js';
+import { withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { readRun, type RunRecord } from './run-record.js';
 import { startAfter } from './start-after.js';
 import { startStopwatch } from '../stopwatch.js';
@@ -71,7 +71,7 @@ function attachOperation(run: RunRecord, ended: EndedJob) {
     ...startOptions,
     // The server has taken it before, however long it is.
     workflowId: run.workflowId,
-    ...requestAfter(run.runId),
+    ...withRestartRequestId(run.runId),
     // An attached run never creates a job, so the rule against a second start of a key does not bind it.
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     workflowIdConflictPolicy: 'USE_EXISTING',

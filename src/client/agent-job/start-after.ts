@@ -1,7 +1,7 @@
 /** Starts that go on from a closed run: they rest on what was read of it, and must not act on it when it is no longer the last one. */
 import type { Client } from '@temporalio/client';
 import { AGENT_JOB_WORKFLOW } from '../../contract.js';
-import { requestAfter, requestIdAfter } from '../../temporal/restart-request-id.js';
+import { withRestartRequestId, restartRequestId } from '../../temporal/restart-request-id.js';
 import { readRun, type RunRecord } from './run-record.js';
 import { isDeadlineExceeded } from '../temporal-call.js';
 
@@ -47,7 +47,7 @@ function isAnsweredWithClosedRun(error: unknown): boolean {
 async function answerLateStarts(client: Client, { last, earlierRunIds }: Basis): Promise<void> {
   if (earlierRunIds.length === 0) return;
   const { workflowId, isRunning, createdBy, taskQueue } = await readRun(client, last.workflowId);
-  if (!isRunning || createdBy !== requestIdAfter(last.runId)) return;
+  if (!isRunning || createdBy !== restartRequestId(last.runId)) return;
   const attach = (runId: string) =>
     client.workflow.start(AGENT_JOB_WORKFLOW, {
       workflowId,
@@ -55,7 +55,7 @@ async function answerLateStarts(client: Client, { last, earlierRunIds }: Basis):
       // It meets the run that runs, or nothing: it never makes one.
       workflowIdConflictPolicy: 'USE_EXISTING',
       workflowIdReusePolicy: 'REJECT_DUPLICATE',
-      ...requestAfter(runId, { attachRequestId: true }),
+      ...withRestartRequestId(runId, { attachRequestId: true }),
     });
   await Promise.allSettled(earlierRunIds.slice(0, LATE_STARTS_ANSWERED).map(attach));
 }

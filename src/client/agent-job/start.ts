@@ -7,7 +7,7 @@ import { listEarlierRuns, type EarlierRuns } from './earlier-runs.js';
 import { KeyConflictError } from '../errors.js';
 import { inBatches } from '../in-batches.js';
 import { isJobless, readEnd } from './outcome.js';
-import { requestAfter } from '../../temporal/restart-request-id.js';
+import { withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { readInputHash, readRun, readStartInput, type RunRecord } from './run-record.js';
 import { startAfter } from './start-after.js';
 import { startStopwatch } from '../stopwatch.js';
@@ -76,7 +76,7 @@ async function startAgain(
         ...options,
         workflowIdConflictPolicy: 'USE_EXISTING',
         workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY',
-        ...requestAfter(run.runId),
+        ...withRestartRequestId(run.runId),
       })
       .catch(unlessAlreadyStarted),
   );
