@@ -69,7 +69,7 @@ export async function temporalCall<T>(
   } catch (error) {
     signal?.throwIfAborted();
     own.signal.throwIfAborted();
-    throw explain(client, error);
+    throw toUserError(client, error);
   } finally {
     clearTimeout(timer);
   }
@@ -159,7 +159,7 @@ function grpcError(error: unknown): { code: number; details: string } | undefine
 }
 
 /** The error in words that say what to do, where it is one of Temporal's own. */
-export function explain(client: Client, error: unknown): unknown {
+export function toUserError(client: Client, error: unknown): unknown {
   const namespace = client.options.namespace;
   if (error instanceof NamespaceNotFoundError) {
     const text = `Temporal has no namespace "${error.namespace || namespace}": check TEMPORAL_NAMESPACE`;
@@ -171,7 +171,9 @@ export function explain(client: Client, error: unknown): unknown {
   }
   if (grpc === undefined || !isOfTemporal(error)) return error;
   const Kind = UNREACHABLE.includes(grpc.code) ? TemporalUnavailableError : TemporalCallError;
-  return new Kind(`Temporal${addressOf(client)} did not take the call: ${advice(grpc, namespace)}`, { cause: error });
+  return new Kind(`Temporal${addressOf(client)} did not take the call: ${remedyFor(grpc, namespace)}`, {
+    cause: error,
+  });
 }
 
 function isOfTemporal(error: unknown): boolean {
@@ -179,7 +181,7 @@ function isOfTemporal(error: unknown): boolean {
   return isUpdate || error instanceof ServiceError || isGrpcServiceError(error);
 }
 
-function advice({ code, details }: { code: number; details: string }, namespace: string): string {
+function remedyFor({ code, details }: { code: number; details: string }, namespace: string): string {
   if (code === GRPC.invalidArgument && /search attribute/i.test(details)) {
     return `${details}; run "agent-jobs setup" once for namespace "${namespace}"`;
   }
