@@ -43,7 +43,7 @@ export const CALL_MS = 10_000;
 export const START_MS = 30_000;
 const AFTER_LIMIT_MS = 1_000;
 /** What a timer of Node can hold. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Runs calls to Temporal that end with the signal's reason once it is aborted, or after a time, and whose errors say what to do. */
 export async function temporalCall<T>(
@@ -60,7 +60,7 @@ export async function temporalCall<T>(
     `Temporal${addressOf(client)} did not answer within ${timeoutMs / 1_000} seconds: check that the server runs and that TEMPORAL_ADDRESS names it`,
   );
   const own = new AbortController();
-  const isLimited = timeoutMs <= LONGEST_TIMER_MS;
+  const isLimited = timeoutMs <= MAX_TIMER_MS;
   const timer = isLimited ? setTimeout(() => own.abort(tooSlow), timeoutMs) : undefined;
   try {
     // What is sent again and can't be cancelled ends with the deadline, which is later than the limit, for its error tells less.

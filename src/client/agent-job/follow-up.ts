@@ -10,7 +10,7 @@ import { reAttach, type IdentifiedFollowUp, type KnownEnds, type ReAttachment } 
 import { isNoAnswer, isOutage, START_MS, temporalCall, type CallOptions } from '../temporal-call.js';
 
 /** Each further round means that the workflow ended, or was attached anew, in between, or that a start came too late. */
-const MOST_ROUNDS = 5;
+const MAX_ROUNDS = 5;
 /** Long enough for a workflow to close after its last answers. */
 const BETWEEN_ROUNDS_MS = 200;
 /** A write takes at most 20 seconds, one that waits for its turn any time: then the caller is told what the job knows. */
@@ -159,12 +159,12 @@ async function confirmed<T>(
     if (limits.signal?.aborted || error instanceof AgentJobError || !isOutage(error)) throw error;
     throw unconfirmed(workflowId, id, (error as Error).message, error);
   }
-  const text = `the workflow ended and began anew, or Temporal was slow to start it, ${MOST_ROUNDS} times`;
+  const text = `the workflow ended and began anew, or Temporal was slow to start it, ${MAX_ROUNDS} times`;
   throw unconfirmed(workflowId, id, text);
 }
 
 async function inRounds<T>(attempt: () => Promise<T | undefined>): Promise<T | undefined> {
-  for (let round = 1; round <= MOST_ROUNDS; round++) {
+  for (let round = 1; round <= MAX_ROUNDS; round++) {
     if (round > 1) await delay(BETWEEN_ROUNDS_MS);
     const taken = await attempt();
     if (taken !== undefined) return taken;

@@ -13,7 +13,7 @@ import { startAfter } from './start-after.js';
 import { startStopwatch } from '../stopwatch.js';
 
 /** Each further round means that somebody else restarted the same key in between, or that a start came too late. */
-const MOST_ROUNDS = 10;
+const MAX_ROUNDS = 10;
 
 type JobWorkflow = (input: AgentJobInput) => Promise<unknown>;
 
@@ -25,7 +25,7 @@ export async function startJob(client: Client, options: AgentJobStartOptions): P
   const { workflowId } = options;
   const wanted = inputHash(options.args[0]);
   const jobless: JoblessRuns = new Set();
-  for (let round = 1; round <= MOST_ROUNDS; round++) {
+  for (let round = 1; round <= MAX_ROUNDS; round++) {
     if (await startFirst(client, options)) return;
     const elapsedMs = startStopwatch();
     const run = await readRun(client, workflowId);

@@ -11,7 +11,7 @@ const STUCK_ATTEMPTS = 3;
 /** Servers from 1.30 on mark workflows so, after 5 failures and not at once. */
 const IS_REPORTED = 'TemporalReportedProblems IS NOT NULL';
 /** So many of the other running jobs are looked at, newest first: the mark comes late, and not with every server. */
-const MOST_DESCRIBED = 200;
+const MAX_DESCRIBED = 200;
 /** Gentle to a server that has other things to do. */
 const CONCURRENT_CALLS = 10;
 
@@ -32,10 +32,10 @@ export interface StuckJob {
 export async function* listStuck(
   client: Client,
   options: CallOptions = {},
-  mostDescribed = MOST_DESCRIBED,
+  maxDescribed = MAX_DESCRIBED,
 ): AsyncGenerator<StuckJob, void, undefined> {
   const told = new Set<string>();
-  for (const jobs of [listReported(client, options), listNewest(client, options, mostDescribed)]) {
+  for (const jobs of [listReported(client, options), listNewest(client, options, maxDescribed)]) {
     for await (const batch of batches(jobs)) {
       for (const job of await describeStuck(client, batch, options)) {
         if (!told.has(job.workflowId)) yield job;
