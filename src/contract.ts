@@ -41,7 +41,7 @@ export {
   type UnfinishedJobResult,
   type UnknownOutcomeDetails,
   type UnknownOutcomePolicy,
-  type UnknownWrite,
+  type InDoubtWrite,
   type Waiting,
 } from './contract/agent-job.js';
 export {

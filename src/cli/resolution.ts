@@ -1,4 +1,4 @@
-import type { ResolveUnknownInput, UnknownWrite } from '../contract.js';
+import type { ResolveUnknownInput, InDoubtWrite } from '../contract.js';
 import type { GlobalOptions } from './session.js';
 import { hint } from './text.js';
 
@@ -49,7 +49,7 @@ async function readLine(line: string, number: number): Promise<ResolutionLine> {
 /** A look that found nothing may have come too soon, and `retry` would then make a second job or message; null where there is no such danger. */
 export function earlyRetryWarning(
   { workflowId, action }: Resolution,
-  unknown: UnknownWrite,
+  unknown: InDoubtWrite,
   now: number,
 ): string | null {
   const { lookAfter } = unknown;
@@ -58,7 +58,7 @@ export function earlyRetryWarning(
 }
 
 /** The lines that show a write in doubt. */
-export function inDoubtFields(inDoubt: UnknownWrite | null): [label: string, value: string | null | undefined][] {
+export function inDoubtFields(inDoubt: InDoubtWrite | null): [label: string, value: string | null | undefined][] {
   return [
     ['Unknown', inDoubt?.kind],
     ['Follow-up id', inDoubt?.followUpId],
@@ -71,7 +71,7 @@ export function inDoubtFields(inDoubt: UnknownWrite | null): [label: string, val
 /** The commands that may settle a write in doubt, each with the case that it fits; they name the write that was shown. */
 export function resolveCommands(
   workflowId: string,
-  inDoubt: UnknownWrite | null,
+  inDoubt: InDoubtWrite | null,
   globals: GlobalOptions,
 ): [label: string, command: string][] {
   if (!inDoubt) return [];

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { UnknownWrite } from '../contract.js';
+import type { InDoubtWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
 import { EXIT, UsageError } from './exit.js';
 import { readText } from './job-options.js';
@@ -123,7 +123,7 @@ function printVerdict(
 }
 
 /** The present write in doubt, which must be the one that was named and one that the action fits. */
-async function readInDoubtWrite(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal): Promise<UnknownWrite> {
+async function readInDoubtWrite(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal): Promise<InDoubtWrite> {
   const { unknown } = await jobs.handle(resolution.workflowId).state({ signal });
   if (unknown === null) throw new Error('nothing is unknown any more: it was settled, or the job has ended');
   const { since, followUpId, action } = resolution;
@@ -135,7 +135,7 @@ async function readInDoubtWrite(jobs: AgentJobs, resolution: Resolution, signal:
   return unknown;
 }
 
-function warnOfEarlyRetry(resolution: Resolution, inDoubt: UnknownWrite): void {
+function warnOfEarlyRetry(resolution: Resolution, inDoubt: InDoubtWrite): void {
   const warning = earlyRetryWarning(resolution, inDoubt, Date.now());
   if (warning !== null) printToStderr(`agent-jobs: warning: ${warning}`);
 }
@@ -144,7 +144,7 @@ function warnOfEarlyRetry(resolution: Resolution, inDoubt: UnknownWrite): void {
 async function settle(
   jobs: AgentJobs,
   resolution: Resolution,
-  inDoubt: UnknownWrite,
+  inDoubt: InDoubtWrite,
   signal: AbortSignal,
 ): Promise<void> {
   const { workflowId, ...decision } = resolution;

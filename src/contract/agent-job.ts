@@ -71,7 +71,7 @@ export interface FollowUpStatus {
 }
 
 /** A write of which nobody knows whether the upstream took it. */
-export interface UnknownWrite {
+export interface InDoubtWrite {
   kind: 'create' | 'followUp';
   followUpId?: string;
   reason: string;
@@ -101,7 +101,7 @@ export interface JobState {
   job: JobRecord | null;
   followUps: FollowUpStatus[];
   usedFollowUpIds: string[];
-  unknown: UnknownWrite | null;
+  unknown: InDoubtWrite | null;
   /** Null only while a write is under way, or when the run is over. */
   waiting: Waiting | null;
   startedAt: string;

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { AgentJobs, AttentionItem, ResolveUnknownInput, UnknownWrite } from '../../src/starter.js';
+import type { AgentJobs, AttentionItem, ResolveUnknownInput, InDoubtWrite } from '../../src/starter.js';
 import type { Books } from './books.js';
 import { Draw } from './draw.js';
 
@@ -12,7 +12,7 @@ const BETWEEN_ROUNDS_MS = 1_000;
 /** An unknown write as the list of what needs attention showed it. */
 export interface ShownUnknown {
   workflowId: string;
-  unknown: UnknownWrite;
+  unknown: InDoubtWrite;
   action: string;
 }
 
@@ -67,7 +67,7 @@ export class Operator {
     await Promise.all(settled);
   }
 
-  #lookAfter({ since, lookAfter }: UnknownWrite & { lookAfter?: string }): number {
+  #lookAfter({ since, lookAfter }: InDoubtWrite & { lookAfter?: string }): number {
     const soon = Date.parse(since) + LOOK_AFTER_MS;
     if (!this.#options.waitsToLook) return soon;
     return lookAfter === undefined ? Date.parse(since) + LONGEST_LOOK_AFTER_MS : Math.max(soon, Date.parse(lookAfter));
@@ -84,7 +84,7 @@ export class Operator {
     await job.resolveUnknown({ ...decision, since, followUpId }, { signal: AbortSignal.timeout(30_000) });
   }
 
-  #decide(workflowId: string, jobId: string | null, { kind, followUpId, since }: UnknownWrite): ResolveUnknownInput {
+  #decide(workflowId: string, jobId: string | null, { kind, followUpId, since }: InDoubtWrite): ResolveUnknownInput {
     const { books, promptOf, seed } = this.#options;
     const draw = new Draw(seed, `operator ${workflowId} ${followUpId} ${since}`);
     const prompt = promptOf(workflowId, followUpId);

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { earlyRetryWarning } from '../../src/cli/resolution.js';
-import type { UnknownWrite } from '../../src/contract.js';
+import type { InDoubtWrite } from '../../src/contract.js';
 
 const LOOK_AFTER = '2026-01-01T00:02:00.000Z';
-const unknown: UnknownWrite = {
+const unknown: InDoubtWrite = {
   kind: 'create',
   reason: 'reset',
   since: '2026-01-01T00:00:00.000Z',
@@ -24,5 +24,5 @@ test('other decisions double nothing', () => {
 
 test('a worker of an earlier release that does not say when to look again causes no warning', () => {
   const { lookAfter: _, ...earlier } = unknown;
-  expect(earlyRetryWarning({ workflowId: 'w', action: 'retry' }, earlier as UnknownWrite, 0)).toBeNull();
+  expect(earlyRetryWarning({ workflowId: 'w', action: 'retry' }, earlier as InDoubtWrite, 0)).toBeNull();
 });

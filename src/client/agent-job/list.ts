@@ -1,6 +1,6 @@
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
-import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase, type UnknownWrite } from '../../contract.js';
+import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase, type InDoubtWrite } from '../../contract.js';
 import { JobHandle } from './handle.js';
 import { textOrNull } from './run-record.js';
 import { temporalCall, type CallOptions } from '../temporal-call.js';
@@ -36,7 +36,7 @@ export interface AttentionItem {
   workflowId: string;
   projectId: string | null;
   jobId: string | null;
-  unknown: UnknownWrite | null;
+  unknown: InDoubtWrite | null;
   problem?: string;
 }
 
@@ -66,18 +66,18 @@ export async function* listAttention(
   for await (const job of listJobs(client, { phase: 'needsAttention', isRunning: true }, options)) {
     batch.push(job);
     if (batch.length < CONCURRENT_QUERIES) continue;
-    yield* await readUnknowns(client, batch, options);
+    yield* await readInDoubtWrites(client, batch, options);
     batch = [];
   }
-  yield* await readUnknowns(client, batch, options);
+  yield* await readInDoubtWrites(client, batch, options);
 }
 
-async function readUnknowns(client: Client, jobs: JobSummary[], options: CallOptions): Promise<AttentionItem[]> {
-  const items = await Promise.all(jobs.map((job) => readUnknown(client, job, options)));
+async function readInDoubtWrites(client: Client, jobs: JobSummary[], options: CallOptions): Promise<AttentionItem[]> {
+  const items = await Promise.all(jobs.map((job) => readInDoubtWrite(client, job, options)));
   return items.filter((item) => item.unknown !== null || item.problem !== undefined);
 }
 
-async function readUnknown(client: Client, job: JobSummary, options: CallOptions): Promise<AttentionItem> {
+async function readInDoubtWrite(client: Client, job: JobSummary, options: CallOptions): Promise<AttentionItem> {
   const { workflowId, projectId, jobId } = job;
   try {
     const state = await new JobHandle(client, workflowId).state(options);

@@ -1,4 +1,4 @@
-import type { JobRecord, UnknownWrite } from '../../contract.js';
+import type { JobRecord, InDoubtWrite } from '../../contract.js';
 
 /** What keeps a request from being made, or from being of use. */
 export interface Obstacle {
@@ -66,7 +66,7 @@ export interface RunData {
   write: WriteProgress | null;
   /** Somebody said `pollNow`, and no read has answered it yet. */
   isReadOwed?: boolean;
-  unknown: UnknownWrite | null;
+  unknown: InDoubtWrite | null;
   decideBy: number | null;
   /** Temporal itself started this run again, or one before it in its chain: every write asks first. */
   isRepeated?: boolean;
