@@ -8,21 +8,21 @@ import { watchProcess } from '../../src/worker/process-figures.js';
 
 const PAGE = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
 
-/** Every `name` in the first column of the tables of a section. */
+/** Every `name` before the colon or bracket of a list item of a section. */
 function namesIn(heading: string): string[] {
   const section = PAGE.split(/^## /m).find((each) => each.startsWith(`${heading}\n`)) ?? '';
-  const cells = section.split('\n').flatMap((line) => (line.startsWith('| `') ? [line.split(' | ')[0]!] : []));
-  return cells.flatMap((cell) => [...cell.matchAll(/`(\w+\*?)[^`]*`/g)].map(([, name]) => name!));
+  const heads = section.split('\n').flatMap((line) => (line.startsWith('- `') ? [line.split(/: | \(/)[0]!] : []));
+  return heads.flatMap((head) => [...head.matchAll(/`(\w+\*?)[^`]*`/g)].map(([, name]) => name!));
 }
 
 /** Temporal's own settings and figures are many, and documented by Temporal. */
 const isOurs = (name: string) => !/^temporal_/i.test(name);
 
-test('the table of settings holds every variable of a worker, and no other', () => {
+test('the list of settings holds every variable of a worker, and no other', () => {
   expect(namesIn('Settings').filter(isOurs).toSorted()).toEqual([...WORKER_VARIABLES].toSorted());
 });
 
-test('the table of metrics holds every figure of a worker, and no other', () => {
+test('the list of metrics holds every figure of a worker, and no other', () => {
   const names: string[] = [JOBS_ENDED_METRIC];
   const create = (name: string) => {
     names.push(name);
