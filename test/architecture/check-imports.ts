@@ -48,7 +48,7 @@ export function unusedRules(graph: ModuleGraph, rules: Record<string, ImportRule
 }
 
 /** Files and packages that are loaded with a file, itself included. */
-export function reach(graph: ModuleGraph, entry: string, followed: (found: ModuleImport) => boolean): Set<string> {
+function reach(graph: ModuleGraph, entry: string, followed: (found: ModuleImport) => boolean): Set<string> {
   const reached = new Set([entry]);
   for (const file of reached) {
     for (const found of graph.get(file) ?? []) if (followed(found)) reached.add(found.target);

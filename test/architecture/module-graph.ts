@@ -1,9 +1,9 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join, posix } from 'node:path';
-import { parseSync, Visitor } from 'oxc-parser';
+import { parseSync, Visitor } from 'rolldown/utils';
 
 /** `type` is erased by the compiler; `lazy` is loaded where `import()` is called. */
-export type ImportKind = 'value' | 'lazy' | 'type';
+type ImportKind = 'value' | 'lazy' | 'type';
 
 export interface ModuleImport {
   /** A file of src (`cli/main.ts`), a package (`@temporalio/client`), or `node`. */

@@ -36,15 +36,15 @@ async function gate(fails: string, report = { success: true, numPassedTests: 7, 
   return { code, last: lines.at(-1), steps: lines.filter((line) => line.startsWith('step: ')) };
 }
 
-const STEPS = ['step: ci', 'step: run lint', 'step: run types', 'step: test'];
+const STEPS = ['step: ci', 'step: run lint', 'step: run types', 'step: run unused', 'step: test'];
 
 test('the gate is what npm run check runs, after a clean installation', async () => {
   expect(await gate('none')).toEqual({ code: 0, last: '7 passed, 0 failed', steps: STEPS });
   const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as { scripts: { check: string } };
-  expect(scripts.check).toBe('npm run lint && npm run types && npm test');
+  expect(scripts.check).toBe('npm run lint && npm run types && npm run unused && npm test');
 });
 
-test.each(['run lint', 'run types', 'test'])(
+test.each(['run lint', 'run types', 'run unused', 'test'])(
   '"npm %s" that fails fails the gate, which runs to its end',
   async (step) => {
     const { code, last, steps } = await gate(step);
