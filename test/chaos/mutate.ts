@@ -1,9 +1,9 @@
 /**
- * Breaks the product on purpose, one small change at a time in a copy of the repository, and shows that a named test fails for
- * each: `npm run test:mutation`, or `npm run test:mutation -- WORD…` for those whose name has one of the words.
+ * Mutation test: applies each mutant to a copy of the repository and shows that its named test fails. Run it by
+ * `npm run test:mutation`, or by `npm run test:mutation -- WORD…` for the mutants whose name has one of the words.
  */
-import { spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,49 +11,115 @@ import { MUTANTS, type Mutant } from './mutants.js';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const COPIED = ['src', 'test', 'docs', 'package.json', 'tsconfig.json', 'tsconfig.build.json', 'vitest.config.ts'];
-const TEST_LIMIT_MS = 5 * 60_000;
+const TSC = ['node_modules/.bin/tsc', '-p', 'tsconfig.build.json'];
+const BUNDLE = ['dist/temporal/bundle-workflows.js'];
+const VITEST = ['node_modules/vitest/vitest.mjs', 'run', '--reporter=json'];
+/** The folders whose tests run built programs; the others bundle the workflows from the sources. */
+const RUNS_BUILT_PROGRAMS = /^test\/(?:chaos|worker|e2e)\//;
+/** Mutants tested at the same time, each in a copy of its own: their tests mostly wait. */
+const COPIES = 3;
+/** The slowest named test takes three minutes; a mutant may make it wait for all its time limits. */
+const MAX_TEST_MS = 6 * 60_000;
 
-/** Whether a test passes in a copy of the repository, with the mutation or without. */
-function passes({ test, title }: { test: string; title: string }, mutant: Mutant | null): boolean {
-  const copy = mkdtempSync(join(tmpdir(), 'agent-jobs-mutant-'));
-  try {
-    for (const path of COPIED) cpSync(join(root, path), join(copy, path), { recursive: true });
-    symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
-    if (mutant) mutate(copy, mutant);
-    // A mutant that does not build would fail every test.
-    if (run(copy, ['npm', 'run', 'build', '--silent']).status !== 0) throw new Error(`${mutant?.name}: does not build`);
-    const { status, stdout } = run(copy, ['npx', 'vitest', 'run', test, '-t', title, '--maxWorkers=1']);
-    // A title that fits nothing would let every mutant live.
-    if (!/ (passed|failed)/.test(stdout)) throw new Error(`${test} has no test "${title}"`);
-    return status === 0;
-  } finally {
-    rmSync(copy, { recursive: true, force: true });
+interface Report {
+  testResults: { name: string; assertionResults: { status: string; fullName: string }[] }[];
+}
+
+interface Verdict {
+  mutant: Mutant;
+  isCaught: boolean;
+  seconds: number;
+}
+
+async function copyRepository(): Promise<string> {
+  const copy = await mkdtemp(join(tmpdir(), 'agent-jobs-mutant-'));
+  for (const path of COPIED) await cp(join(root, path), join(copy, path), { recursive: true });
+  await symlink(join(root, 'node_modules'), join(copy, 'node_modules'));
+  await build(copy, 'the unchanged sources', true);
+  return copy;
+}
+
+/** A mutant that does not compile would fail every test, so it proves nothing. */
+async function build(copy: string, what: string, isBundled: boolean): Promise<void> {
+  if ((await run(copy, TSC)).status !== 0) throw new Error(`${what}: does not compile`);
+  if (isBundled && (await run(copy, BUNDLE)).status !== 0) throw new Error(`${what}: its workflows do not bundle`);
+}
+
+/** Throws unless each named test exists and passes without a mutant. */
+async function checkUnchanged(copy: string, mutants: readonly Mutant[]): Promise<void> {
+  const files = new Set(mutants.map(({ test }) => test));
+  const titles = new Set(mutants.map(({ title }) => title));
+  const { stdout } = await run(copy, [...VITEST, ...files, '-t', [...titles].join('|')], MAX_TEST_MS * files.size);
+  const { testResults } = JSON.parse(stdout.slice(stdout.indexOf('{'))) as Report;
+  for (const { test, title } of mutants) {
+    const results = testResults.find(({ name }) => name.endsWith(test))?.assertionResults ?? [];
+    const named = results.filter(({ fullName }) => new RegExp(title).test(fullName));
+    if (named.length === 0) throw new Error(`${test} has no test "${title}"`);
+    if (named.some(({ status }) => status !== 'passed')) throw new Error(`${test}: ${title}: fails without any mutant`);
   }
 }
 
-function mutate(copy: string, { name, file, find, replace }: Mutant): void {
+async function testMutant(copy: string, mutant: Mutant): Promise<Verdict> {
+  const { name, file, find, replace, test, title } = mutant;
+  const startedAt = Date.now();
   const path = join(copy, file);
-  const text = readFileSync(path, 'utf8');
+  const text = await readFile(path, 'utf8');
   if (text.split(find).length !== 2) throw new Error(`${name}: ${file} does not hold its text exactly once`);
-  writeFileSync(
-    path,
-    text.replace(find, () => replace),
-  );
+  const mutated = text.replace(find, () => replace);
+  await writeFile(path, mutated);
+  try {
+    await build(copy, name, RUNS_BUILT_PROGRAMS.test(test));
+    const { status } = await run(copy, [...VITEST, test, '-t', title, '--bail=1', '--maxWorkers=1'], MAX_TEST_MS);
+    return { mutant, isCaught: status !== 0, seconds: (Date.now() - startedAt) / 1_000 };
+  } finally {
+    await writeFile(path, text);
+  }
 }
 
-function run(cwd: string, [program = '', ...args]: string[]): { status: number | null; stdout: string } {
-  return spawnSync(program, args, { cwd, encoding: 'utf8', timeout: TEST_LIMIT_MS, maxBuffer: 64 * 1024 * 1024 });
+/** Runs a program of Node's; the status is null where the time limit ended it. */
+function run(cwd: string, args: string[], timeout = 120_000): Promise<{ status: number | null; stdout: string }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, { cwd, timeout, stdio: ['ignore', 'pipe', 'ignore'] });
+    let stdout = '';
+    child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+    child.once('error', reject);
+    child.once('close', (status) => resolve({ status, stdout }));
+  });
+}
+
+function row({ mutant: { name, test, title }, isCaught, seconds }: Verdict): string {
+  return `${isCaught ? 'caught  ' : 'SURVIVED'}  ${seconds.toFixed(0).padStart(4)} s  ${name}  (${test}: ${title})`;
+}
+
+async function main(words: readonly string[]): Promise<void> {
+  const mutants = MUTANTS.filter(({ name }) => words.length === 0 || words.some((word) => name.includes(word)));
+  const startedAt = Date.now();
+  const copies = await Promise.all(Array.from({ length: Math.min(COPIES, mutants.length) }, copyRepository));
+  const verdicts: Verdict[] = [];
+  try {
+    if (copies[0] !== undefined) await checkUnchanged(copies[0], mutants);
+    console.log(`${mutants.length} mutants; their tests pass without them`);
+    const waiting = mutants.values();
+    const testAll = async (copy: string) => {
+      for (const mutant of waiting) {
+        const verdict = await testMutant(copy, mutant);
+        verdicts.push(verdict);
+        console.log(`${verdicts.length}/${mutants.length}  ${row(verdict)}`);
+      }
+    };
+    await Promise.all(copies.map(testAll));
+  } finally {
+    await Promise.all(copies.map((copy) => rm(copy, { recursive: true, force: true })));
+  }
+  const survivors = verdicts.filter(({ isCaught }) => !isCaught);
+  const slowestFirst = verdicts.toSorted((a, b) => b.seconds - a.seconds);
+  console.log(['', ...slowestFirst.map(row), ''].join('\n'));
+  const minutes = ((Date.now() - startedAt) / 60_000).toFixed(1);
+  console.log(`${verdicts.length} mutants in ${minutes} minutes, ${survivors.length} survived`);
+  if (survivors.length > 0) process.exitCode = 1;
 }
 
 const words = process.argv.slice(2);
-const chosen = MUTANTS.filter(({ name }) => words.length === 0 || words.some((word) => name.includes(word)));
-for (const test of new Set(chosen.map((mutant) => mutant.test))) {
-  const mutants = chosen.filter((mutant) => mutant.test === test);
-  const title = mutants.map((mutant) => mutant.title).join('|');
-  if (!passes({ test, title }, null)) throw new Error(`${test} fails without any mutant`);
-  for (const mutant of mutants) {
-    const verdict = passes(mutant, mutant) ? 'SURVIVED' : 'caught';
-    if (verdict === 'SURVIVED') process.exitCode = 1;
-    console.log(`${verdict.padEnd(8)}  ${mutant.name}  (${test}: ${mutant.title})`);
-  }
-}
+if (words.includes('--help'))
+  console.log('Usage: npm run test:mutation -- [WORD…]   mutants whose name has one of the words');
+else await main(words);
