@@ -1,6 +1,7 @@
-"""Starts an agent job by name from Python, steers it with follow-ups, and waits for its end: a Temporal client is all it takes.
+"""Starts an agent job by name from Python, steers it with follow-ups, and waits for its end. It needs only a Temporal client.
 
-Under the same --key the same project and prompt are the same job, however often it is started; with another prompt the key is refused.
+The same --key with the same project and prompt is the same job, however often it is started. With another prompt the key is
+refused.
 """
 
 import argparse
@@ -48,7 +49,7 @@ async def start(client: Client, project: str, key: str, prompt: str, task_queue:
 
 
 async def failed_without_job(handle: WorkflowHandle) -> bool:
-    """Whether the key's run has failed in a way after which there is surely no job, so that it may start again."""
+    """Whether the key's run failed in a way after which there is surely no job, so that the key may start again."""
     status = (await handle.describe()).status
     if status is None or status.name != "FAILED":
         return False
@@ -73,7 +74,7 @@ async def main() -> None:
     handle = await start(client, options.project, options.key, options.prompt, options.task_queue)
     print("Workflow", handle.id, flush=True)
     if (await handle.describe()).close_time is None:
-        # With an id a follow-up is sent once, whoever repeats it. A signal goes unanswered, an update tells what came of it.
+        # A follow-up with an id is sent once, whoever repeats it. A signal has no response; an update returns the outcome.
         await handle.signal("followUp", {"prompt": "Keep it short", "id": "short"})
         answer = await handle.execute_update("sendFollowUp", {"prompt": "Add a test", "id": "test"})
         print("Follow-up", answer["id"], answer["state"], flush=True)

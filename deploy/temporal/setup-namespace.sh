@@ -1,6 +1,6 @@
 #!/bin/sh
-# Registers the namespace with its retention where it is missing, and the search attributes of the jobs. Safe to run again.
-# TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE are read by the CLI itself.
+# Registers the namespace with its retention, and the search attributes of the jobs, where they are missing.
+# Safe to run again. The CLI itself reads TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE.
 set -eu
 
 attempts=0
@@ -13,12 +13,12 @@ until temporal operator cluster health >/dev/null 2>&1; do
   sleep 2
 done
 
-# One that is there keeps its retention: it may have been raised, and keys would be forgotten sooner.
+# An existing namespace keeps its retention. It may have been raised, and a lower one would forget keys sooner.
 if ! temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/null 2>&1; then
   temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention "$RETENTION"
 fi
 
-# A new namespace takes some seconds to be known to every part of the server.
+# It takes some seconds until every part of the server knows a new namespace, so the registration is retried.
 for name in AgentJobProject AgentJobPhase AgentJobStatus AgentJobPrLink; do
   attempts=0
   until temporal operator search-attribute list | grep -qw "$name"; do

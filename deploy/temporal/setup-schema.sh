@@ -1,13 +1,13 @@
 #!/bin/sh
-# Makes both databases where they are missing and brings their schemas up to this image's version. Safe to run again.
-# SQL_HOST, SQL_PORT, SQL_USER, SQL_PASSWORD and SQL_PLUGIN are read by the tool itself.
+# Creates both databases where they are missing, and upgrades their schemas to this image's version. Safe to run again.
+# The tool itself reads SQL_HOST, SQL_PORT, SQL_USER, SQL_PASSWORD and SQL_PLUGIN.
 set -eu
 
 SCHEMA_FOLDER=${SCHEMA_FOLDER:-/etc/temporal/schema/postgresql/v12}
 ATTEMPTS=${ATTEMPTS:-30}
 PAUSE=${PAUSE:-2}
 
-# The server's configuration and its database address take the password as it is, between quotes of their own.
+# The server puts the password unescaped between quotes in its configuration and in its database address.
 case $SQL_PASSWORD in
   '' | *[\"\\[:space:]]*)
     echo 'POSTGRES_PASSWORD must be set, without ", \ and white space; for example the output of: openssl rand -hex 24' >&2
@@ -15,7 +15,7 @@ case $SQL_PASSWORD in
     ;;
 esac
 
-# A database that answered a moment ago may be restarting, at its first start for one.
+# A database that answered a moment ago may be restarting, for example after its first start.
 retry() {
   attempts=1
   until "$@"; do
