@@ -1,7 +1,7 @@
-"""Starts an agent job by name from Python, steers it with follow-ups, and waits for its end. It needs only a Temporal client.
+"""Starts an agent job by name from Python, steers it with follow-ups, and waits for its end.
 
-The same --key with the same project and prompt is the same job, however often it is started. With another prompt the key is
-refused.
+It needs only a Temporal client. The same --key with the same project and prompt is the same job, however often it is
+started. With another prompt the key is refused.
 """
 
 import argparse
@@ -74,7 +74,7 @@ async def main() -> None:
     handle = await start(client, options.project, options.key, options.prompt, options.task_queue)
     print("Workflow", handle.id, flush=True)
     if (await handle.describe()).close_time is None:
-        # A follow-up with an id is sent once, whoever repeats it. A signal has no response; an update returns the outcome.
+        # A follow-up with an id is sent once, whoever repeats it. A signal has no response; an update has one.
         await handle.signal("followUp", {"prompt": "Keep it short", "id": "short"})
         answer = await handle.execute_update("sendFollowUp", {"prompt": "Add a test", "id": "test"})
         print("Follow-up", answer["id"], answer["state"], flush=True)
