@@ -1,0 +1,78 @@
+/**
+ * Makes a release of a clean tree: `npm run release -- 0.2.0` runs the gate, sets the version, closes the changelog's section, packs,
+ * commits and tags. `--no-gate` leaves the gate out. Nothing is pushed or published.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+
+const FILES = ['CHANGELOG.md', 'package.json', 'package-lock.json'];
+const UNRELEASED = '## Unreleased\n';
+
+/** A reason not to release, for a person. */
+class ReleaseError extends Error {}
+
+function run(program: string, ...args: string[]): void {
+  execFileSync(program, args, { stdio: 'inherit' });
+}
+
+function read(program: string, ...args: string[]): string {
+  return execFileSync(program, args, { encoding: 'utf8' }).trim();
+}
+
+function main(): void {
+  const { positionals, values } = parseArgs({
+    allowPositionals: true,
+    options: { 'no-gate': { type: 'boolean', default: false } },
+  });
+  const [version = ''] = positionals;
+  checkVersion(version);
+  if (read('git', 'status', '--porcelain'))
+    throw new ReleaseError('the tree is not clean: commit or remove what is there');
+  const changelog = closeSection(readFileSync('CHANGELOG.md', 'utf8'), version);
+  if (!values['no-gate']) run('npm', 'run', 'check');
+  const tarball = prepare(version, changelog);
+  run('git', 'commit', '--quiet', '--message', `chore(release): Release ${version}`, '--', ...FILES);
+  run('git', 'tag', '--annotate', `v${version}`, '--message', `Version ${version}`);
+  console.log(`${version} is committed, tagged v${version} and packed: ${tarball}`);
+  console.log(`Next: git push --follow-tags, then hand out ${tarball}; nothing is published.`);
+}
+
+function checkVersion(version: string): void {
+  const numbers = (text: string): number[] => text.split('.').map(Number);
+  if (!/^\d+\.\d+\.\d+$/.test(version)) throw new ReleaseError('say the version: npm run release -- 1.2.3');
+  const { version: current } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+  const [was, now] = [numbers(current), numbers(version)];
+  const first = now.findIndex((number, place) => number !== was[place]);
+  if (first === -1 || now[first]! < was[first]!) throw new ReleaseError(`${version} is not after ${current}`);
+  if (read('git', 'tag', '--list', `v${version}`)) throw new ReleaseError(`the tag v${version} exists`);
+}
+
+/** The changelog with what is unreleased under the version and today's date, and an empty section for what follows. */
+function closeSection(changelog: string, version: string): string {
+  const [before, after] = changelog.split(UNRELEASED);
+  if (before === undefined || after === undefined || /^\s*(## |$)/.test(after)) {
+    throw new ReleaseError('CHANGELOG.md has nothing under "Unreleased"');
+  }
+  const today = new Date().toISOString().slice(0, 10);
+  return `${before}${UNRELEASED}\n## ${version} (${today})\n${after}`;
+}
+
+/** Writes the version and packs it; undoes both when the package can't be built. */
+function prepare(version: string, changelog: string): string {
+  try {
+    writeFileSync('CHANGELOG.md', changelog);
+    run('npm', 'version', version, '--no-git-tag-version', '--ignore-scripts');
+    return read('npm', 'pack', '--silent').split('\n').at(-1) ?? '';
+  } catch (error) {
+    run('git', 'restore', '--', ...FILES);
+    throw error;
+  }
+}
+
+try {
+  main();
+} catch (error) {
+  process.exitCode = 1;
+  console.error(`No release: ${error instanceof ReleaseError ? error.message : String(error)}`);
+}

@@ -1,0 +1,97 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+const execute = promisify(execFile);
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const CHANGELOG = '# Changelog\n\n## Unreleased\n\n- Something new.\n\n## 0.1.0 (2026-01-02)\n\n- The first.\n';
+
+let clone: string;
+beforeEach(async () => {
+  clone = await mkdtemp(join(tmpdir(), 'agent-jobs-release-'));
+  await execute('git', ['clone', '--quiet', '--depth=1', `file://${ROOT}`, clone]);
+  await symlink(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
+  await writeFile(join(clone, '.git/info/exclude'), 'node_modules\n');
+  await commit('CHANGELOG.md', CHANGELOG);
+});
+afterEach(() => rm(clone, { recursive: true, force: true }));
+
+const git = async (...args: string[]): Promise<string> => {
+  const name = ['-c', 'user.name=Test', '-c', 'user.email=test@example.com'];
+  return (await execute('git', [...name, ...args], { cwd: clone })).stdout.trim();
+};
+
+async function commit(file: string, text: string): Promise<void> {
+  await writeFile(join(clone, file), text);
+  await git('commit', '--quiet', '--all', '--message', `test: Change ${file}`);
+}
+
+/** Without the build: what is packed is not looked at. */
+async function release(...args: string[]): Promise<{ code: number; output: string }> {
+  const env = {
+    ...process.env,
+    npm_config_ignore_scripts: 'true',
+    GIT_AUTHOR_NAME: 'Test',
+    GIT_AUTHOR_EMAIL: 'test@example.com',
+    GIT_COMMITTER_NAME: 'Test',
+    GIT_COMMITTER_EMAIL: 'test@example.com',
+  };
+  const tsx = join(ROOT, 'node_modules/tsx/dist/cli.mjs');
+  const script = join(ROOT, 'scripts/release.ts');
+  return execute(process.execPath, [tsx, script, ...args], { cwd: clone, env }).then(
+    ({ stdout }) => ({ code: 0, output: stdout }),
+    ({ code, stderr }: { code: number; stderr: string }) => ({ code, output: stderr }),
+  );
+}
+
+test('a release sets the version, closes the section of the changelog, packs, commits and tags', async () => {
+  const { code, output } = await release('99.1.0', '--no-gate');
+  expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining('agent-jobs-99.1.0.tgz') });
+  const today = new Date().toISOString().slice(0, 10);
+  expect(await readFile(join(clone, 'CHANGELOG.md'), 'utf8')).toBe(
+    CHANGELOG.replace('## Unreleased\n', `## Unreleased\n\n## 99.1.0 (${today})\n`),
+  );
+  for (const file of ['package.json', 'package-lock.json']) {
+    expect(JSON.parse(await git('show', `v99.1.0:${file}`))).toMatchObject({ version: '99.1.0' });
+  }
+  expect(await git('log', '-1', '--format=%s')).toBe('chore(release): Release 99.1.0');
+  expect(await git('describe', '--exact-match')).toBe('v99.1.0');
+  expect(await git('status', '--porcelain')).toBe('');
+
+  // What is released has nothing unreleased.
+  expect(await release('99.2.0', '--no-gate')).toMatchObject({
+    code: 1,
+    output: expect.stringContaining('nothing under'),
+  });
+});
+
+test('there is no release without a later version, of a changed tree, or with a tag that exists', async () => {
+  const head = await git('rev-parse', 'HEAD');
+  const refused = async (reason: string, ...args: string[]) =>
+    expect(await release(...args)).toMatchObject({ code: 1, output: expect.stringContaining(reason) });
+  await refused('say the version', '--no-gate');
+  await refused('say the version', 'v99.0.0', '--no-gate');
+  await refused('is not after', '0.0.1', '--no-gate');
+  await git('tag', 'v99.0.0');
+  await refused('the tag v99.0.0 exists', '99.0.0', '--no-gate');
+  await writeFile(join(clone, 'left-over.txt'), '');
+  await refused('the tree is not clean', '99.1.0', '--no-gate');
+  expect(await git('rev-parse', 'HEAD')).toBe(head);
+});
+
+test('a gate that fails leaves the tree as it was', async () => {
+  const scripts = JSON.parse(await readFile(join(clone, 'package.json'), 'utf8')) as { scripts: { check: string } };
+  scripts.scripts.check = 'node --invalid-option';
+  await commit('package.json', JSON.stringify(scripts));
+  const head = await git('rev-parse', 'HEAD');
+  expect(await release('99.1.0')).toMatchObject({ code: 1, output: expect.stringContaining('No release') });
+  expect([await git('rev-parse', 'HEAD'), await git('status', '--porcelain'), await git('tag')]).toEqual([
+    head,
+    '',
+    '',
+  ]);
+});
