@@ -3,7 +3,7 @@
  * commits and tags. `--no-gate` leaves the gate out. Nothing is pushed or published.
  */
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
 const FILES = ['CHANGELOG.md', 'package.json', 'package-lock.json'];
@@ -63,6 +63,8 @@ function prepare(version: string, changelog: string): string {
   try {
     writeFileSync('CHANGELOG.md', changelog);
     run('npm', 'version', version, '--no-git-tag-version', '--ignore-scripts');
+    // What an earlier build left there would be packed too.
+    rmSync('dist', { recursive: true, force: true });
     return read('npm', 'pack', '--silent').split('\n').at(-1) ?? '';
   } catch (error) {
     run('git', 'restore', '--', ...FILES);
