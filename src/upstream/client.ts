@@ -57,39 +57,37 @@ export function createUpstream(settings: UpstreamSettings): Upstream & { close()
       caller.call(
         { operation: 'create', projectId, prompt, path: jobPath(projectId), mostBytes: MOST_BYTES.job },
         options,
-        (ending, asked) => createOutcome(ending, asked, notTakenStatuses),
+        {
+          judge: (ending, asked) => createOutcome(ending, asked, notTakenStatuses),
+          isReadable: ({ kind }) => kind === 'accepted',
+        },
       ),
     sendMessage: ({ projectId, jobId, prompt }, options) => {
       const path = `${jobPath(projectId)}/${encodeId(jobId)}/message`;
-      return caller.call(
-        { operation: 'message', projectId, jobId, prompt, path, mostBytes: MOST_BYTES.job },
-        options,
-        (ending, asked) => messageOutcome(ending, asked, { jobId, throttled: notTakenStatuses }),
-      );
+      return caller.call({ operation: 'message', projectId, jobId, prompt, path, mostBytes: MOST_BYTES.job }, options, {
+        judge: (ending, asked) => messageOutcome(ending, asked, { jobId, throttled: notTakenStatuses }),
+        isReadable: (outcome) => outcome.kind === 'accepted' && outcome.job !== null,
+      });
     },
     getJob: ({ projectId, jobId }, options) => {
       const path = `${jobPath(projectId)}/${encodeId(jobId)}`;
-      return caller.call(
-        { operation: 'get', projectId, jobId, path, mostBytes: MOST_BYTES.job },
-        options,
-        (ending, asked) =>
+      return caller.call({ operation: 'get', projectId, jobId, path, mostBytes: MOST_BYTES.job }, options, {
+        judge: (ending, asked) =>
           readOutcome(ending, asked, {
             parse: (body) => readJobRecord(body, jobId),
             isRejection: (status) => status === 404,
           }),
-      );
+      });
     },
     getVisitors: ({ projectId, ...query }, options) => {
       const path = `v1/analytics/${encodeId(projectId)}/visitors`;
-      return caller.call(
-        { operation: 'visitors', projectId, path, query, mostBytes: MOST_BYTES.page },
-        options,
-        (ending, asked) =>
+      return caller.call({ operation: 'visitors', projectId, path, query, mostBytes: MOST_BYTES.page }, options, {
+        judge: (ending, asked) =>
           readOutcome(ending, asked, {
             parse: readVisitorPage,
             isRejection: (status) => status >= 400 && isRefusal(status),
           }),
-      );
+      });
     },
     keyVersion: (projectId) => keyVersion(settings.keys, projectId),
     close: () => caller.close(),
@@ -112,11 +110,11 @@ class Caller {
   }
 
   /** Makes the call within its one time limit and lets `judge` decide what its ending means. */
-  async call<T>(call: Call, options: WriteOptions & ReadOptions = {}, judge: Judge<T>): Promise<T> {
+  async call<T>(call: Call, options: WriteOptions & ReadOptions = {}, meaning: Meaning<T>): Promise<T> {
     options.signal?.throwIfAborted();
     const limit = new TimeLimit(this.#timeoutMs, options.signal);
     try {
-      return await this.#callWithin(limit, call, options, judge);
+      return await this.#callWithin(limit, call, options, meaning);
     } finally {
       limit.end();
     }
@@ -126,7 +124,12 @@ class Caller {
     return this.#transport.close();
   }
 
-  async #callWithin<T>(limit: TimeLimit, call: Call, options: WriteOptions & ReadOptions, judge: Judge<T>): Promise<T> {
+  async #callWithin<T>(
+    limit: TimeLimit,
+    call: Call,
+    options: WriteOptions & ReadOptions,
+    meaning: Meaning<T>,
+  ): Promise<T> {
     const asked: Asked = { description: describe(call), key: undefined, prompt: call.prompt };
     let ending: Ending;
     try {
@@ -142,17 +145,17 @@ class Caller {
       asked.key = newKey;
       ending = await this.#send(limit, call, options, newKey);
     }
-    return this.#judge(call, ending, asked, options, judge);
+    return this.#judge(call, ending, asked, options, meaning);
   }
 
-  #judge<T>(call: Call, ending: Ending, asked: Asked, { signal }: ReadOptions, judge: Judge<T>): T {
+  #judge<T>(call: Call, ending: Ending, asked: Asked, { signal }: ReadOptions, meaning: Meaning<T>): T {
     let isReadable = false;
     try {
       if (ending.trouble?.kind === 'aborted') throw signal?.reason;
       // Where an answer had begun, it says more.
       if (ending.trouble?.cause !== undefined && ending.status === undefined) throw ending.trouble.cause;
-      const result = judge(ending, asked);
-      isReadable = result !== null;
+      const result = meaning.judge(ending, asked);
+      isReadable = meaning.isReadable?.(result) ?? true;
       return result;
     } finally {
       this.#report(call, ending, isReadable);
@@ -205,7 +208,12 @@ function proxyFor({ baseUrl, proxy = {} }: UpstreamSettings): ProxySettings {
   return httpsAlone;
 }
 
-type Judge<T> = (ending: Ending, asked: Asked) => T;
+/** What the ending of a call means to its caller. */
+interface Meaning<T> {
+  judge: (ending: Ending, asked: Asked) => T;
+  /** Whether a 2xx so judged was of use; default: yes. */
+  isReadable?: (result: T) => boolean;
+}
 
 function describe({ operation, projectId, jobId }: Call): string {
   return jobId === undefined

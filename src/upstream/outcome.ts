@@ -1,19 +1,11 @@
 /** The one place where what happened on the wire becomes what the caller must decide. */
 import type { JobRecord } from '../contract.js';
 import { refusalText } from './response-text.js';
-import {
-  NotSentError,
-  NotTakenError,
-  ReadFailedError,
-  RejectedError,
-  UnauthorizedError,
-  UnknownOutcomeError,
-  type UpstreamError,
-} from './errors.js';
+import { ReadFailedError, RejectedError } from './errors.js';
 import type { Ending } from './exchange.js';
 import { parseRetryAfter } from './retry-after.js';
 import { MalformedAnswerError, readCreatedJob, readJobRecord } from './schema.js';
-import type { CreatedJob } from './upstream.js';
+import type { WriteOutcome } from './upstream.js';
 
 /** What was asked, for messages: no prompt. */
 export interface Asked {
@@ -25,32 +17,29 @@ export interface Asked {
   prompt?: string | undefined;
 }
 
-/** The job that a create made; throws one of the errors of a write. A 2xx without a usable job is unknown: one may exist. */
-export function createOutcome(ending: Ending, asked: Asked, throttled: readonly number[]): CreatedJob {
-  if (!isOk(ending.status)) throw writeError(ending, asked, throttled);
-  if (ending.trouble) throw unknown(asked, `upstream answered ${ending.status}, but ${ending.trouble.reason}`);
+/** What became of a create. A 2xx without a usable job is in doubt: one may exist. */
+export function createOutcome(ending: Ending, asked: Asked, throttled: readonly number[]): WriteOutcome {
+  if (!isOk(ending.status)) return failedWrite(ending, asked, throttled);
+  if (ending.trouble) return inDoubt(`upstream answered ${ending.status}, but ${ending.trouble.reason}`);
   try {
-    return readCreatedJob(ending.body);
+    const { id, job } = readCreatedJob(ending.body);
+    return { kind: 'accepted', jobId: id, job };
   } catch (error) {
-    throw unknown(asked, malformedReason(error));
+    return inDoubt(malformedReason(error));
   }
 }
 
-/**
- * The record of the message's job, null where the answer holds none: the 2xx is proof, unless it came before the last byte had left.
- * Throws one of the errors of a write.
- */
+/** What became of a message: the 2xx is proof, unless it came before the last byte had left. */
 export function messageOutcome(
   ending: Ending,
   asked: Asked,
   { jobId, throttled }: { jobId: string; throttled: readonly number[] },
-): JobRecord | null {
-  if (!isOk(ending.status)) throw writeError(ending, asked, throttled);
+): WriteOutcome {
+  if (!isOk(ending.status)) return failedWrite(ending, asked, throttled);
   const job = ending.trouble ? null : recordIn(ending.body, jobId);
   // Whoever answered so had no whole message: a sign-in page, a gateway that asks nobody.
-  if (job === null && !ending.requestIsWhole)
-    throw unknown(asked, `upstream answered ${ending.status} before it had all`);
-  return job;
+  if (job === null && !ending.requestIsWhole) return inDoubt(`upstream answered ${ending.status} before it had all`);
+  return { kind: 'accepted', jobId, job };
 }
 
 function recordIn(body: Uint8Array, jobId: string): JobRecord | null {
@@ -71,7 +60,10 @@ export function readOutcome<T>(
   const { status, trouble } = ending;
   const retryAfterMs = parseRetryAfter(ending.retryAfter, ending.date);
   const failed = (reason: string) => new ReadFailedError(message(reason, asked), status, retryAfterMs, reason);
-  if (status !== undefined && isRejection(status)) throw rejected(ending, asked, status);
+  if (status !== undefined && isRejection(status)) {
+    const reason = `upstream answered ${status}`;
+    throw new RejectedError(message(reason, asked), status, rejectionText(ending, asked), reason);
+  }
   if (status !== undefined && !isOk(status)) throw failed(`upstream answered ${status}`);
   if (trouble) throw failed(trouble.reason);
   try {
@@ -116,30 +108,28 @@ export function answerClass({ status, trouble, requestIsWhole }: Ending, isReada
 
 const CLASS_OF_HUNDREDS: Partial<Record<number, AnswerClass>> = { 3: '3xx', 4: '4xx', 5: '5xx' };
 
-function writeError(ending: Ending, asked: Asked, throttled: readonly number[]): UpstreamError {
+function failedWrite(ending: Ending, asked: Asked, throttled: readonly number[]): WriteOutcome {
   const { status, trouble, requestIsWhole } = ending;
   const reason = status === undefined ? (trouble?.reason ?? 'no answer') : `upstream answered ${status}`;
-  if (status === 401 || trouble?.kind === 'noKey') return new UnauthorizedError(message(reason, asked), reason);
+  if (status === 401 || trouble?.kind === 'noKey') return { kind: 'unauthorized', reason };
   if (status !== undefined) {
     if (status === 429 || throttled.includes(status)) {
-      return new NotTakenError(message(reason, asked), status, parseRetryAfter(ending.retryAfter, ending.date), reason);
+      const retryAfterMs = parseRetryAfter(ending.retryAfter, ending.date);
+      return { kind: 'throttled', reason, ...(retryAfterMs !== undefined && { retryAfterMs }) };
     }
     // "See Other" is what a POST that was carried out is answered with.
-    if (isRefusal(status) && status !== 303) return rejected(ending, asked, status);
+    if (isRefusal(status) && status !== 303) return { kind: 'rejected', status, error: rejectionText(ending, asked) };
   }
-  if (!requestIsWhole) return new NotSentError(message(reason, asked), reason);
-  return unknown(asked, reason);
+  return requestIsWhole ? inDoubt(reason) : { kind: 'notDelivered', reason };
 }
 
-function rejected(ending: Ending, asked: Asked, status: number): RejectedError {
-  const reason = `upstream answered ${status}`;
-  // A body that broke off may end within an echo of the key, which could not be masked.
-  const text = ending.trouble ? '' : refusalText(ending.body, asked);
-  return new RejectedError(message(reason, asked), status, text, reason);
+/** A body that broke off may end within an echo of the key, which could not be masked. */
+function rejectionText({ trouble, body }: Ending, asked: Asked): string {
+  return trouble ? '' : refusalText(body, asked);
 }
 
-function unknown(asked: Asked, reason: string): UnknownOutcomeError {
-  return new UnknownOutcomeError(message(reason, asked), reason);
+function inDoubt(reason: string): WriteOutcome {
+  return { kind: 'inDoubt', reason };
 }
 
 function message(reason: string, asked: Asked): string {

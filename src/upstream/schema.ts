@@ -4,7 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { encodeId, LIMIT, type JobRecord, type VisitorTotals } from '../contract.js';
-import type { CreatedJob, VisitorPage } from './upstream.js';
+import type { VisitorPage } from './upstream.js';
 
 /** An answer that is not what the interface promises; the message says what is wrong, without quoting it. */
 export class MalformedAnswerError extends Error {
@@ -20,7 +20,7 @@ export function readJobRecord(body: Uint8Array, jobId: string): JobRecord {
 }
 
 /** The job that a create made: only an id that further requests can name is vital; throws MalformedAnswerError. */
-export function readCreatedJob(body: Uint8Array): CreatedJob {
+export function readCreatedJob(body: Uint8Array): { id: string; job: JobRecord | null } {
   const answer = readObject(body, 'agent job');
   const id = vital(answer, 'id');
   if (!isUsableId(id)) throw malformed('agent job', 'its id is not usable');

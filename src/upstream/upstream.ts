@@ -10,7 +10,7 @@ export interface VisitorPage {
 export interface WriteOptions {
   /**
    * Awaited once all but the last byte of a request have left, for each request of the call. What it resolves to is asked in the same
-   * synchronous step that writes that byte; false ends the call as NotSentError. A rejection ends the call with its reason.
+   * synchronous step that writes that byte; false ends the call as not delivered. A rejection ends the call with its reason.
    */
   beforeLastByte?: () => Promise<() => boolean>;
 }
@@ -19,24 +19,34 @@ export interface ReadOptions {
   signal?: AbortSignal;
 }
 
-/** A job that was created: its id is proof, the record null where the answer held no whole one. */
-export interface CreatedJob {
-  id: string;
-  job: JobRecord | null;
-}
+/** What became of a write, by what the caller must decide. Its texts never hold a key, a prompt or a header. */
+export type WriteOutcome =
+  /** The upstream accepted it; `job` is the record in its response, null where there was no whole one. */
+  | { kind: 'accepted'; jobId: string; job: JobRecord | null }
+  /** The upstream rejected it for good: 3xx other than 303 (never followed), or 4xx other than 401, 408 and 429. */
+  | { kind: 'rejected'; status: number; error: string }
+  /** Surely not accepted for now (429, or a status the operator vouches for): send it again after `retryAfterMs`. */
+  | { kind: 'throttled'; reason: string; retryAfterMs?: number }
+  /** Surely not accepted for want of a key: 401 with the newest one, or there is none. Pointless before the key changes. */
+  | { kind: 'unauthorized'; reason: string }
+  /** The request surely never reached the upstream whole: safe to send again. */
+  | { kind: 'notDelivered'; reason: string }
+  /** May or may not have arrived: time-out, reset, 303, 408, 5xx, a response that can't be read. Never sent again without a decision. */
+  | { kind: 'inDoubt'; reason: string };
 
 /**
  * The upstream's four operations. Plain HTTP: no retries (but of a read on a kept connection that the upstream had closed), no waiting,
  * one time limit over each whole exchange.
- * Every rejection is one of `errors.ts`, the signal's AbortError for a read, or what `beforeLastByte` rejected with for a write.
+ * A write resolves to its outcome and rejects only with what `beforeLastByte` rejected with. A read rejects with one of `errors.ts` or
+ * with the signal's AbortError.
  */
 export interface Upstream {
-  createJob(request: { projectId: string; prompt: string }, options?: WriteOptions): Promise<CreatedJob>;
-  /** Null where the upstream took the message (2xx, to the whole of it) but its answer could not be read. */
+  createJob(request: { projectId: string; prompt: string }, options?: WriteOptions): Promise<WriteOutcome>;
+  /** A 2xx to the whole message is accepted, even where its body can't be read. */
   sendMessage(
     request: { projectId: string; jobId: string; prompt: string },
     options?: WriteOptions,
-  ): Promise<JobRecord | null>;
+  ): Promise<WriteOutcome>;
   /** A 404 is a RejectedError with status 404; 401 and 403 and other 4xx are ReadFailedError: the watch outlives them. */
   getJob(request: { projectId: string; jobId: string }, options?: ReadOptions): Promise<JobRecord>;
   getVisitors(

@@ -3,10 +3,9 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { writeOutcomeOf, type WriteOutcome } from '../../src/activities/agent-job/write-outcome.js';
 import { SANDBOX_API_KEY, type FaultRule } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
-import type { Upstream } from '../../src/upstream/upstream.js';
+import type { Upstream, WriteOutcome } from '../../src/upstream/upstream.js';
 import { Books } from './books.js';
 import { UpstreamProcess } from './upstream-process.js';
 
@@ -104,30 +103,27 @@ class ClientWrites {
     const prompt = `job ${number}`;
     let jobId: string | undefined;
     await this.#write(prompt, async () => {
-      const created = await this.#upstream.createJob({ projectId, prompt });
-      jobId = created.id;
-      return { kind: 'accepted', jobId: created.id, job: created.job };
+      const outcome = await this.#upstream.createJob({ projectId, prompt });
+      if (outcome.kind === 'accepted') jobId = outcome.jobId;
+      return outcome;
     });
     if (jobId === undefined) return;
     const id = jobId;
     for (let message = 1; message < this.#options.writesPerJob; message++) {
       const text = `job ${number} message ${message}`;
-      await this.#write(text, async () => {
-        const job = await this.#upstream.sendMessage({ projectId, jobId: id, prompt: text });
-        return { kind: 'accepted', jobId: id, job };
-      });
+      await this.#write(text, () => this.#upstream.sendMessage({ projectId, jobId: id, prompt: text }));
     }
   }
 
   async #write(prompt: string, send: () => Promise<WriteOutcome>): Promise<void> {
     for (;;) {
-      const outcome = await send().catch(writeOutcomeOf);
+      const outcome = await send();
       if (outcome.kind === 'notDelivered' || outcome.kind === 'throttled') {
         count(this.#repeated, `${outcome.kind}: ${outcome.reason.replace(/ \(.*/, '')}`);
         await pause(outcome.kind === 'throttled' ? 1_000 : 50);
         continue;
       }
-      if (outcome.kind === 'inDoubt') count(this.#unknowns, outcome.reason.replace(/ \((?:create|message),.*/, ''));
+      if (outcome.kind === 'inDoubt') count(this.#unknowns, outcome.reason);
       this.#fates.set(prompt, outcome.kind);
       return;
     }

@@ -33,17 +33,18 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'fence after the send',
     file: 'src/activities/agent-job/agent-job.ts',
-    find: '    const { id, job } = await send(createFence());\n',
+    find: '    return await send({ beforeLastByte: createFence() });\n',
     replace:
-      '    const fence = createFence();\n    const { id, job } = await send(async () => () => true);\n    await fence();\n',
+      '    const fence = createFence();\n    const outcome = await send({});\n    await fence();\n    return outcome;\n',
     test: 'test/chaos/strikes.test.ts',
     title: 'killed after the answer',
   },
   {
     name: 'fence before the connection',
     file: 'src/activities/agent-job/agent-job.ts',
-    find: '    const { id, job } = await send(createFence());\n',
-    replace: '    const inTime = await createFence()();\n    const { id, job } = await send(async () => inTime);\n',
+    find: '    return await send({ beforeLastByte: createFence() });\n',
+    replace:
+      '    const inTime = await createFence()();\n    return await send({ beforeLastByte: async () => inTime });\n',
     test: 'test/activities/write-fence.test.ts',
     title: 'is raised once all but the last byte are with the upstream',
   },
@@ -161,9 +162,9 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a refused key taken for a refused job',
-    file: 'src/activities/agent-job/write-outcome.ts',
-    find: "return { kind: 'unauthorized', reason: error.reason };",
-    replace: "return { kind: 'rejected', status: 401, error: error.reason };",
+    file: 'src/upstream/outcome.ts',
+    find: "return { kind: 'unauthorized', reason };",
+    replace: "return { kind: 'rejected', status: 401, error: reason };",
     test: 'test/workflows/keys.test.ts',
     title: 'jobs that were started with a wrong key are created once each when its file is replaced',
   },

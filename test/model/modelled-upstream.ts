@@ -1,16 +1,10 @@
 /** The upstream of a scenario: each call is answered as it says, and told to whoever keeps the model. */
 import { activityInfo } from '@temporalio/activity';
 import type { AgentJobInput, JobRecord } from '../../src/contract.js';
-import {
-  NotSentError,
-  NotTakenError,
-  ReadFailedError,
-  RejectedError,
-  UnauthorizedError,
-  UnknownOutcomeError,
-} from '../../src/upstream/errors.js';
-import type { Upstream, WriteOptions } from '../../src/upstream/upstream.js';
-import { mayFinish } from '../support/scripted-upstream.js';
+import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
+import type { Upstream, WriteOptions, WriteOutcome } from '../../src/upstream/upstream.js';
+import { inDoubt, notDelivered, rejected, throttled, unauthorized } from '../support/outcomes.js';
+import { mayFinish, TOO_LATE } from '../support/scripted-upstream.js';
 import type { ReadOutcome } from './contract-model.js';
 import type { ReadAnswer, Scenario, WriteAnswer } from './scenario.js';
 
@@ -43,27 +37,23 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
     { kind, prompt }: { kind: 'create' | 'message'; prompt: string },
     answers: WriteAnswer[],
     options: WriteOptions | undefined,
-  ): Promise<JobRecord | null> {
+  ): Promise<WriteOutcome> {
     const answer = answers.shift() ?? { kind: 'accepted', takesMs: 0 };
     await world.arrive();
-    await mayFinish(options);
+    if (!(await mayFinish(options))) return TOO_LATE;
     world.sendBegan(kind, prompt);
     if (answer.kind === 'workerDies') {
       world.die();
       return new Promise(() => {});
     }
     if (answer.takesMs > 0) await world.wait(answer.takesMs);
-    const fault = faultOf(answer);
-    if (fault) throw fault;
-    if (answer.kind === 'acceptedUnreadable') return null;
-    return record(answer.kind === 'acceptedTerminal' ? 'failed' : 'active', changes);
+    const status = answer.kind === 'acceptedTerminal' ? 'failed' : 'active';
+    const job = answer.kind === 'acceptedUnreadable' ? null : record(status, changes);
+    return faultOf(answer) ?? { kind: 'accepted', jobId: 'job-1', job };
   }
 
   return {
-    createJob: async ({ prompt }, options) => ({
-      id: 'job-1',
-      job: await write({ kind: 'create', prompt }, creates, options),
-    }),
+    createJob: ({ prompt }, options) => write({ kind: 'create', prompt }, creates, options),
     sendMessage: ({ prompt }, options) => write({ kind: 'message', prompt }, messages, options),
     async getJob() {
       // Whoever waits for a key tries it, by a read that is none of the watch's.
@@ -94,18 +84,18 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
 /** The HTTP status of the reads that fail. */
 const READ_FAILURES: Partial<Record<ReadAnswer['kind'], number>> = { broken: 500, unauthorized: 401, wait: 429 };
 
-function faultOf({ kind, retryAfterMs }: WriteAnswer): Error | null {
+function faultOf({ kind, retryAfterMs }: WriteAnswer): WriteOutcome | null {
   switch (kind) {
     case 'rejected':
-      return new RejectedError('refused', 400, 'no');
+      return rejected(400, 'no');
     case 'throttled':
-      return new NotTakenError('later', 429, retryAfterMs);
+      return throttled('later', retryAfterMs);
     case 'notDelivered':
-      return new NotSentError('no connection');
+      return notDelivered('no connection');
     case 'unauthorized':
-      return new UnauthorizedError('the key is refused');
+      return unauthorized('the key is refused');
     case 'inDoubt':
-      return new UnknownOutcomeError('reset');
+      return inDoubt('reset');
     default:
       return null;
   }

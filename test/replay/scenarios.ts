@@ -9,15 +9,9 @@ import {
   type AgentJobInput,
   type ResolveUnknownInput,
 } from '../../src/contract.js';
-import {
-  NotSentError,
-  NotTakenError,
-  ReadFailedError,
-  RejectedError,
-  UnauthorizedError,
-  UnknownOutcomeError,
-} from '../../src/upstream/errors.js';
+import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
 import type { agentJob } from '../../src/workflows/index.js';
+import { inDoubt, notDelivered, rejected, throttled, unauthorized } from '../support/outcomes.js';
 import type { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 export type Handle = WorkflowHandle<typeof agentJob>;
@@ -34,8 +28,8 @@ const JOB = { projectId: 'p1', prompt: 'Fix the login page' } satisfies Partial<
 const active = (upstream: ScriptedUpstream) => (upstream.show = () => ({ status: 'active' }));
 const activeUntil = (reads: number) => (upstream: ScriptedUpstream) =>
   (upstream.show = (read) => ({ status: read > reads ? 'completed' : 'active' }));
-const unknownCreate = ({ createFaults }: ScriptedUpstream) => createFaults.push(new UnknownOutcomeError('reset'));
-const unknownMessage = ({ messageFaults }: ScriptedUpstream) => messageFaults.push(new UnknownOutcomeError('reset'));
+const unknownCreate = ({ createFaults }: ScriptedUpstream) => createFaults.push(inDoubt('reset'));
+const unknownMessage = ({ messageFaults }: ScriptedUpstream) => messageFaults.push(inDoubt('reset'));
 const missing = (count: number) => (upstream: ScriptedUpstream) =>
   upstream.readFaults.push(...Array.from({ length: count }, () => new RejectedError('no such job', 404, '')));
 
@@ -72,7 +66,7 @@ export const SCENARIOS: Record<string, Scenario> = {
     input: { ...JOB, settle: 0 },
     upstream: (upstream) => {
       upstream.show = (read) => ({ status: read > 1 ? 'completed' : 'active' });
-      upstream.messageFaults.push(new RejectedError('too long', 400, 'too long'));
+      upstream.messageFaults.push(rejected(400, 'too long'));
     },
     act: async (handle) => {
       await reach(handle, 'watching');
@@ -97,12 +91,12 @@ export const SCENARIOS: Record<string, Scenario> = {
       await handle.cancel();
     },
   },
-  'not-taken': { input: JOB, upstream: ({ createFaults }) => createFaults.push(new NotTakenError('429', 429, 1_000)) },
+  'not-taken': { input: JOB, upstream: ({ createFaults }) => createFaults.push(throttled('429', 1_000)) },
   'key-refused': {
     input: JOB,
-    upstream: ({ createFaults }) => createFaults.push(new UnauthorizedError('upstream answered 401')),
+    upstream: ({ createFaults }) => createFaults.push(unauthorized('upstream answered 401')),
   },
-  'not-sent': { input: JOB, upstream: ({ createFaults }) => createFaults.push(new NotSentError('refused')) },
+  'not-sent': { input: JOB, upstream: ({ createFaults }) => createFaults.push(notDelivered('refused')) },
   'read-failed': {
     input: { ...JOB, polling: { min: 1_000, max: 1_000 } },
     upstream: ({ readFaults }) =>
@@ -113,12 +107,12 @@ export const SCENARIOS: Record<string, Scenario> = {
   'timed-out': { input: { ...JOB, deadline: 0 }, upstream: active },
   'timed-out-while-creating': {
     input: { ...JOB, deadline: 0 },
-    upstream: ({ createFaults }) => createFaults.push(new NotTakenError('429', 429, 60_000)),
+    upstream: ({ createFaults }) => createFaults.push(throttled('429', 60_000)),
   },
   'invalid-input': { input: { ...JOB, deadline: 'soon' } },
   'create-rejected': {
     input: JOB,
-    upstream: ({ createFaults }) => createFaults.push(new RejectedError('no', 400, 'no')),
+    upstream: ({ createFaults }) => createFaults.push(rejected(400, 'no')),
   },
   'unknown-create-fail': { input: { ...JOB, onUnknownOutcome: 'fail' }, upstream: unknownCreate },
   'unknown-create-retry': { input: { ...JOB, onUnknownOutcome: 'retry' }, upstream: unknownCreate },

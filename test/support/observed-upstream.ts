@@ -1,6 +1,6 @@
 import { activityInfo } from '@temporalio/activity';
 import type { JobRecord } from '../../src/contract.js';
-import type { CreatedJob, WriteOptions } from '../../src/upstream/upstream.js';
+import type { WriteOptions, WriteOutcome } from '../../src/upstream/upstream.js';
 import { record, ScriptedUpstream } from './scripted-upstream.js';
 
 /** A scripted upstream that notes when it was called, by the Temporal server's clock, and can be made to hang. */
@@ -16,16 +16,17 @@ export class ObservedUpstream extends ScriptedUpstream {
   messageGate: Promise<void> | undefined;
   readGate: Promise<void> | undefined;
 
-  override async createJob(request: { prompt: string }, options?: WriteOptions): Promise<CreatedJob> {
+  override async createJob(request: { prompt: string }, options?: WriteOptions): Promise<WriteOutcome> {
     this.createTimes.push(attemptTime());
-    const created = await noted(super.createJob(request, options), this.createGate);
-    return { ...created, job: created.job && { ...created.job, ...this.createAnswer } };
+    return showing(await noted(super.createJob(request, options), this.createGate), this.createAnswer);
   }
 
-  override async sendMessage(request: { jobId: string; prompt: string }, options?: WriteOptions): Promise<JobRecord> {
+  override async sendMessage(
+    request: { jobId: string; prompt: string },
+    options?: WriteOptions,
+  ): Promise<WriteOutcome> {
     this.messageTimes.push(attemptTime());
-    const job = await noted(super.sendMessage(request, options), this.messageGate);
-    return (this.messageAnswer && { ...job, ...this.messageAnswer }) as JobRecord;
+    return showing(await noted(super.sendMessage(request, options), this.messageGate), this.messageAnswer);
   }
 
   override async getJob(request: { jobId: string }): Promise<JobRecord> {
@@ -50,6 +51,11 @@ export { record };
 
 function attemptTime(): number {
   return activityInfo().currentAttemptScheduledTimestampMs;
+}
+
+function showing(outcome: WriteOutcome, fields: Partial<JobRecord> | null): WriteOutcome {
+  if (outcome.kind !== 'accepted') return outcome;
+  return { ...outcome, job: fields && outcome.job && { ...outcome.job, ...fields } };
 }
 
 async function noted<T>(answer: Promise<T>, opened: Promise<void> | undefined): Promise<T> {

@@ -1,15 +1,16 @@
 /** An upstream in the test's own process, for tests of the workflow that need an answer of their own at each call. */
 import type { JobRecord } from '../../src/contract.js';
-import { NotSentError, RejectedError } from '../../src/upstream/errors.js';
-import type { CreatedJob, Upstream, WriteOptions } from '../../src/upstream/upstream.js';
+import { RejectedError } from '../../src/upstream/errors.js';
+import type { Upstream, WriteOptions, WriteOutcome } from '../../src/upstream/upstream.js';
+import { notDelivered } from './outcomes.js';
 
 export class ScriptedUpstream implements Upstream {
   readonly created: string[] = [];
   readonly messages: string[] = [];
   reads = 0;
-  /** What the next calls do instead of succeeding: throw it. */
-  readonly createFaults: Error[] = [];
-  readonly messageFaults: Error[] = [];
+  /** What the next writes come to instead of success, and what the next reads throw. */
+  readonly createFaults: WriteOutcome[] = [];
+  readonly messageFaults: WriteOutcome[] = [];
   readonly readFaults: Error[] = [];
   /** The job as reads show it; a function may count. */
   show: (read: number) => Partial<JobRecord> = () => ({
@@ -17,22 +18,27 @@ export class ScriptedUpstream implements Upstream {
     prLink: 'https://github.example/a/b/pull/1',
   });
 
-  async createJob({ prompt }: { prompt: string }, options?: WriteOptions): Promise<CreatedJob> {
-    await mayFinish(options);
+  async createJob({ prompt }: { prompt: string }, options?: WriteOptions): Promise<WriteOutcome> {
+    if (!(await mayFinish(options))) return TOO_LATE;
     this.created.push(prompt);
     const id = `job-${this.created.length}`;
-    return answer(this.createFaults, { id, job: record({ id }) });
+    return this.createFaults.shift() ?? { kind: 'accepted', jobId: id, job: record({ id }) };
   }
 
-  async sendMessage({ jobId, prompt }: { jobId: string; prompt: string }, options?: WriteOptions): Promise<JobRecord> {
-    await mayFinish(options);
+  async sendMessage(
+    { jobId, prompt }: { jobId: string; prompt: string },
+    options?: WriteOptions,
+  ): Promise<WriteOutcome> {
+    if (!(await mayFinish(options))) return TOO_LATE;
     this.messages.push(prompt);
-    return answer(this.messageFaults, record({ id: jobId }));
+    return this.messageFaults.shift() ?? { kind: 'accepted', jobId, job: record({ id: jobId }) };
   }
 
-  getJob({ jobId }: { jobId: string }): Promise<JobRecord> {
+  async getJob({ jobId }: { jobId: string }): Promise<JobRecord> {
     this.reads += 1;
-    return answer(this.readFaults, record({ id: jobId, ...this.show(this.reads) }));
+    const fault = this.readFaults.shift();
+    if (fault) throw fault;
+    return record({ id: jobId, ...this.show(this.reads) });
   }
 
   keyVersion(): Promise<string | null> {
@@ -44,15 +50,12 @@ export class ScriptedUpstream implements Upstream {
   }
 }
 
-/** Asks before the last byte, as the real client does. */
-export async function mayFinish(options: WriteOptions | undefined): Promise<void> {
-  const isAllowed = await options?.beforeLastByte?.();
-  if (isAllowed && !isAllowed()) throw new NotSentError('it was too late to send it');
-}
+export const TOO_LATE = notDelivered('it was too late to send it');
 
-function answer<T>(faults: Error[], value: T): Promise<T> {
-  const fault = faults.shift();
-  return fault ? Promise.reject(fault) : Promise.resolve(value);
+/** Asks before the last byte, as the real client does. */
+export async function mayFinish(options: WriteOptions | undefined): Promise<boolean> {
+  const isAllowed = await options?.beforeLastByte?.();
+  return isAllowed?.() ?? true;
 }
 
 export function record(fields: Partial<JobRecord> = {}): JobRecord {

@@ -1,13 +1,9 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { KeyHealth } from '../../src/activities/agent-job/key-health.js';
 import { noMetrics } from '../../src/activities/metrics.js';
-import {
-  ReadFailedError,
-  RejectedError,
-  UnauthorizedError,
-  UnknownOutcomeError,
-  type UpstreamError,
-} from '../../src/upstream/errors.js';
+import { ReadFailedError, RejectedError, type UpstreamError } from '../../src/upstream/errors.js';
+import type { WriteOutcome } from '../../src/upstream/upstream.js';
+import { inDoubt, rejected, unauthorized } from '../support/outcomes.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const MINUTE = 60_000;
@@ -45,11 +41,11 @@ beforeEach(() => {
   });
 });
 
-const refused = () => new UnauthorizedError(REASON);
+const refused = () => unauthorized(REASON);
 const readRefused = () => new ReadFailedError(REASON, 401);
-const create = (fault?: UpstreamError) => {
-  if (fault) upstream.createFaults.push(fault);
-  return health.upstream.createJob({ projectId: 'p', prompt: 'x' }).catch(() => {});
+const create = (outcome?: WriteOutcome) => {
+  if (outcome) upstream.createFaults.push(outcome);
+  return health.upstream.createJob({ projectId: 'p', prompt: 'x' });
 };
 const read = (fault?: UpstreamError) => {
   if (fault) upstream.readFaults.push(fault);
@@ -127,9 +123,9 @@ describe('while a key is refused', () => {
     now = MINUTE;
     await asked();
     expect([health.refusalOf('p'), health.refusedProjects]).toEqual([null, ['p']]);
-    await create(new UnknownOutcomeError('no answer'));
+    await create(inDoubt('no answer'));
     expect(health.refusedProjects).toEqual(['p']);
-    await create(new RejectedError('upstream answered 400', 400, ''));
+    await create(rejected(400, ''));
     expect(health.refusedProjects).toEqual([]);
   });
 

@@ -2,7 +2,6 @@ import { afterEach, expect, it } from 'vitest';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { withoutEcho } from '../../src/upstream/echo.js';
-import { RejectedError } from '../../src/upstream/errors.js';
 
 const PROMPT = 'Customer Jane Doe, card 4711 0815, says:\n\t"the login page is BROKEN since Tuesday" – fix it.';
 let sandbox: Sandbox;
@@ -13,10 +12,10 @@ async function refusalOf(body: unknown, prompt = PROMPT): Promise<string> {
   await sandbox.addFault({ kind: 'status', operation: 'create', status: 400, body: body as object });
   const keys = { keyFor: async () => sandbox.apiKey, refresh: async () => null };
   const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 5_000, notTakenStatuses: [] });
-  const error: unknown = await upstream.createJob({ projectId: 'p', prompt }).catch((e: unknown) => e);
+  const outcome = await upstream.createJob({ projectId: 'p', prompt });
   await upstream.close();
-  expect(error).toBeInstanceOf(RejectedError);
-  return (error as RejectedError).error;
+  expect(outcome.kind).toBe('rejected');
+  return (outcome as { error: string }).error;
 }
 
 it('masks a prompt that the upstream repeats, and keeps what it says about it', async () => {

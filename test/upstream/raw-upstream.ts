@@ -6,7 +6,7 @@ import type { Upstream } from '../../src/upstream/upstream.js';
 export const KEY = 'sk-test-0123456789abcdef';
 export const JOB = { id: 'job-1', status: 'active' };
 /** What a create answered with JOB returns, in part. */
-export const CREATED = { id: JOB.id, job: JOB };
+export const CREATED = { kind: 'accepted', jobId: JOB.id, job: JOB };
 
 export interface RawRequest {
   /** Which connection it came over, from 1. */

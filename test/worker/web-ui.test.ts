@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, pollNowSignal, type AgentJobInput } from '../../src/contract.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
-import { RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
 import { windowDetails, windowTitle } from '../../src/workflows/visitor-export/details.js';
 import { newWindowRun } from '../../src/workflows/visitor-export/range-run.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
+import { inDoubt, rejected } from '../support/outcomes.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
 import { asRead, renderedMarkdown, tagsIn, textIn } from '../support/web-ui.js';
 
@@ -162,7 +162,7 @@ test('nothing that callers and the upstream say becomes an element on a job’s 
   const upstream = new ObservedUpstream();
   upstream.createAnswer = { id: `job ${evil}` } as object;
   upstream.show = () => ({ status: `st ${evil}`, prLink: `javascript:alert(1)//${evil}` });
-  upstream.messageFaults.push(new RejectedError('refused', 400, evil), new UnknownOutcomeError(`lost ${evil}`));
+  upstream.messageFaults.push(rejected(400, evil), inDoubt(`lost ${evil}`));
   const bench = await startJobBench(server, upstream);
   const workflowId = `${randomUUID()}\n\`\`\`\n<img src=x>\n\n<style></style>`;
   const input = { projectId: `p ${evil}`, prompt: evil, polling: { min: 1_000 } };

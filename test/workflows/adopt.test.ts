@@ -3,7 +3,8 @@ import type { ApplicationFailure } from '@temporalio/common';
 import { afterEach, expect, test } from 'vitest';
 import { jobStateQuery, resolveUnknownUpdate, type ResolveUnknownInput } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
-import { ReadFailedError, RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
+import { inDoubt } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
@@ -25,7 +26,7 @@ async function untilAttention(handle: Handle): Promise<void> {
 
 async function startUnknownCreate(options: object = {}): Promise<Handle> {
   tests.upstream.show = () => ({ status: 'active' });
-  tests.upstream.createFaults.push(new UnknownOutcomeError('upstream answered 500'));
+  tests.upstream.createFaults.push(inDoubt('upstream answered 500'));
   const handle = await tests.bench.start({ projectId: 'p1', prompt: 'Fix it', ...options });
   await untilAttention(handle);
   return handle;
@@ -99,7 +100,7 @@ test('the create that is unknown again is another one than that which was to be 
   const { upstream } = tests;
   const handle = await startUnknownCreate();
   const open = holdReads();
-  upstream.createFaults.push(new UnknownOutcomeError('upstream answered 502'));
+  upstream.createFaults.push(inDoubt('upstream answered 502'));
   const adoption = refusal(adopt(handle, 'job-1'));
   await expect.poll(() => upstream.reads).toBe(1);
   await resolve(handle, { action: 'retry' });

@@ -2,7 +2,7 @@ import type { WorkflowFailedError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/client';
 import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, pollNowSignal, sendFollowUpUpdate } from '../../src/contract.js';
-import { NotTakenError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { inDoubt, throttled } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
@@ -34,7 +34,7 @@ test('a create in flight is finished first: its job id stays readable', async ()
 
 test('a create that waits is not sent any more', async () => {
   const { upstream, bench } = tests;
-  upstream.createFaults.push(new NotTakenError('429', 429, 3_600_000));
+  upstream.createFaults.push(throttled('429', 3_600_000));
   const handle = await bench.start(input);
   await expect.poll(() => upstream.created.length).toBe(1);
   await expect.poll(async () => (await handle.describe()).raw.pendingActivities?.length ?? 0).toBe(0);
@@ -45,7 +45,7 @@ test('a create that waits is not sent any more', async () => {
 
 test('an unknown create can be cancelled', async () => {
   const { upstream, bench } = tests;
-  upstream.createFaults.push(new UnknownOutcomeError('500'));
+  upstream.createFaults.push(inDoubt('500'));
   const handle = await bench.start(input);
   await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
   await handle.cancel();

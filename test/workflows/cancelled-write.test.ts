@@ -2,7 +2,7 @@ import { WorkflowFailedError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { jobStateQuery } from '../../src/contract.js';
-import { UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { inDoubt } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
@@ -20,7 +20,7 @@ test.each(['ask', 'fail', 'retry'] as const)(
     const { upstream, bench } = tests;
     const { opened, open } = gate();
     upstream.createGate = opened;
-    upstream.createFaults.push(new UnknownOutcomeError('no answer'));
+    upstream.createFaults.push(inDoubt('no answer'));
     const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome });
     await expect.poll(() => upstream.created.length).toBe(1);
     await handle.cancel();
@@ -34,7 +34,7 @@ test.each(['ask', 'fail', 'retry'] as const)(
 
 test('a job cancelled between two sends of its create tells that the first may have made a job', async () => {
   const { upstream, bench } = tests;
-  upstream.createFaults.push(new UnknownOutcomeError('no answer'), new UnknownOutcomeError('no answer again'));
+  upstream.createFaults.push(inDoubt('no answer'), inDoubt('no answer again'));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry' });
   await expect.poll(() => upstream.created.length).toBe(2);
   await handle.cancel();

@@ -10,9 +10,9 @@ import {
 } from '../../src/contract.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { inputHash } from '../../src/agent-job/input-hash.js';
-import { NotTakenError, UnknownOutcomeError } from '../../src/upstream/errors.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { inDoubt, throttled } from '../support/outcomes.js';
 import { gaps, ObservedUpstream } from '../support/observed-upstream.js';
 
 const UNHANDLED_COMMAND = 1; // temporal.api.enums.v1.WorkflowTaskFailedCause
@@ -117,7 +117,7 @@ test('memo, search attributes, start, ids and the deadline’s clock go on', asy
 
 test('an unknown goes on as the same unknown, and is settled in a later run', async () => {
   upstream.show = () => ({ status: 'active' });
-  upstream.messageFaults.push(new UnknownOutcomeError('upstream answered 500'));
+  upstream.messageFaults.push(inDoubt('upstream answered 500'));
   const { handle } = await start({ prompt: 'Fix it' });
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   await expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
@@ -133,7 +133,7 @@ test('an unknown goes on as the same unknown, and is settled in a later run', as
 
 test('a write that waits goes on waiting, and updates that wait for it are answered queued', async () => {
   upstream.show = () => ({ status: upstream.messages.length >= 2 ? 'completed' : 'active' });
-  upstream.messageFaults.push(new NotTakenError('429', 429, 20_000));
+  upstream.messageFaults.push(throttled('429', 20_000));
   const { handle } = await start({ prompt: 'Fix it' });
   await expect.poll(() => upstream.reads).toBeGreaterThan(0);
   const answer = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
@@ -158,7 +158,7 @@ test('a lingering job lingers on in the next run and still takes follow-ups', as
 
 test('a queue as large as it may be is carried, or waited for, and never fails a task', async () => {
   upstream.show = () => ({ status: upstream.messages.length >= 6 ? 'completed' : 'active' });
-  upstream.messageFaults.push(new NotTakenError('429', 429, 15_000));
+  upstream.messageFaults.push(throttled('429', 15_000));
   const { handle, firstRunId } = await start({ prompt: 'x'.repeat(500_000) });
   await expect.poll(() => upstream.reads).toBeGreaterThan(0);
   for (let i = 0; i < 5; i++) await handle.signal(followUpSignal, { prompt: `${i}${'y'.repeat(200_000)}`, id: `${i}` });
@@ -176,7 +176,7 @@ test('a queue as large as it may be is carried, or waited for, and never fails a
 }, 120_000);
 
 test('a create that waits goes on waiting in the next run, and the prompt is sent once', async () => {
-  upstream.createFaults.push(...Array.from({ length: 4 }, () => new NotTakenError('429', 429, 0)));
+  upstream.createFaults.push(...Array.from({ length: 4 }, () => throttled('429', 0)));
   const { handle, firstRunId } = await start({ prompt: 'Fix it' });
   expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-5' });
   expect((await handle.describe()).runId).not.toBe(firstRunId);

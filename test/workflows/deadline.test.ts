@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
-import { NotSentError, NotTakenError, ReadFailedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { ReadFailedError } from '../../src/upstream/errors.js';
+import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
 
 const tests = useSkippedTime();
@@ -11,7 +12,7 @@ const LATE = 125_000;
 const active = () => ({ status: 'active' });
 const lasted = ({ startedAt, finishedAt }: { startedAt: string; finishedAt: string }) =>
   Date.parse(finishedAt) - Date.parse(startedAt);
-const refused = (ms?: number) => new NotTakenError('429', 429, ms);
+const refused = (ms?: number) => throttled('429', ms);
 
 function expectAbout(actual: number, wanted: number, late = LATE) {
   expect(actual).toBeGreaterThanOrEqual(wanted - 1);
@@ -52,7 +53,7 @@ test('with deadline 0 a job that is over at its one read has ended', async () =>
 
 test.each([
   ['that was answered 429', () => refused(1_000)],
-  ['that never left', () => new NotSentError('connection refused')],
+  ['that never left', () => notDelivered('connection refused')],
 ])('with deadline 0 a create %s is not sent again', async (_, fault) => {
   const { upstream, bench } = tests;
   upstream.createFaults.push(fault());
@@ -98,7 +99,7 @@ test('a follow-up that waits on 429 does not stop the clock', async () => {
 test('the clock stands still while a person is awaited, and the job is read on', async () => {
   const { upstream, bench, environment } = tests;
   upstream.show = active;
-  upstream.messageFaults.push(new UnknownOutcomeError('upstream answered 500'));
+  upstream.messageFaults.push(inDoubt('upstream answered 500'));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour' });
   await environment.sleep('10 minutes');
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
@@ -119,7 +120,7 @@ test('the clock stands still while a person is awaited, and the job is read on',
 test('an unknown create does not run into the deadline, and adopting starts the clock', async () => {
   const { upstream, bench, environment } = tests;
   upstream.show = active;
-  upstream.createFaults.push(new UnknownOutcomeError('upstream answered 500'));
+  upstream.createFaults.push(inDoubt('upstream answered 500'));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour' });
   await environment.sleep('5 hours');
   expect((await handle.query(jobStateQuery)).phase).toBe('needsAttention');

@@ -8,13 +8,13 @@ import {
   sendFollowUpUpdate,
   type FollowUpAnswer,
 } from '../../src/contract.js';
-import { NotTakenError, RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { inDoubt, rejected, throttled } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
 const tests = useDevServer();
-const unknown = () => new UnknownOutcomeError('upstream answered 500');
-const waits = (ms: number) => new NotTakenError('upstream answered 429', 429, ms);
+const unknown = () => inDoubt('upstream answered 500');
+const waits = (ms: number) => throttled('upstream answered 429', ms);
 
 async function startWatched(options: object = {}) {
   const handle = await tests.bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0, ...options });
@@ -79,7 +79,7 @@ test('a refused follow-up is rejected with the upstream’s text, at most 200 by
   const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 1);
   const handle = await startWatched();
-  upstream.messageFaults.push(new RejectedError('422', 422, 'é'.repeat(500)));
+  upstream.messageFaults.push(rejected(422, 'é'.repeat(500)));
   const answer = await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
   expect(answer.state).toBe('rejected');
   const result = await handle.result();

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { noMetrics } from '../../src/activities/metrics.js';
-import { NotTakenError } from '../../src/upstream/errors.js';
 import { startJobBench } from '../support/job-bench.js';
+import { throttled } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 
 const tests = useDevServer();
@@ -12,7 +12,7 @@ test('a write that is held back for another one’s 429 is not sent, and counts 
   const writeEnded = (_: string, outcome: string) => void sends.push(outcome);
   const bench = await startJobBench(server, upstream, { metrics: { ...noMetrics, writeEnded } });
   try {
-    upstream.createFaults.push(new NotTakenError('429', 429, 3_000));
+    upstream.createFaults.push(throttled('429', 3_000));
     const first = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
     await expect.poll(() => upstream.created.length).toBe(1);
     const second = await bench.start({ projectId: 'p1', prompt: 'Fix that' });

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW } from '../../src/contract.js';
-import { NotSentError } from '../../src/upstream/errors.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { notDelivered } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 
 const tests = useDevServer();
@@ -14,7 +14,7 @@ afterEach(async () => {
 
 test('a create that never left, and whose deadline passed while no worker ran, is not sent by the next one', async () => {
   const { server, upstream } = tests;
-  upstream.createFaults.push(...Array.from({ length: 4 }, () => new NotSentError('connection refused')));
+  upstream.createFaults.push(...Array.from({ length: 4 }, () => notDelivered('connection refused')));
   const taskQueue = `test-${randomUUID()}`;
   const first = await startJobBench(server, upstream, { taskQueue });
   const handle = await server.client.workflow.start(AGENT_JOB_WORKFLOW, {

@@ -3,7 +3,7 @@ import { ApplicationFailure, defineSearchAttributeKey } from '@temporalio/common
 import { expect, test } from 'vitest';
 import { jobStateQuery, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { inputHash } from '../../src/agent-job/input-hash.js';
-import { NotSentError, NotTakenError, RejectedError } from '../../src/upstream/errors.js';
+import { notDelivered, rejected, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
 import { gaps, record } from '../support/observed-upstream.js';
 
@@ -120,7 +120,7 @@ test('a pull request address over 255 characters is left out of the search attri
 
 test('a refused create fails as CreateRejected with the status and the upstream’s text', async () => {
   const { upstream, bench } = tests;
-  upstream.createFaults.push(new RejectedError('upstream answered 422', 422, 'no such repository'));
+  upstream.createFaults.push(rejected(422, 'no such repository'));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry' });
   const failure = await failureOf(handle.result());
   expect(failure.type).toBe('CreateRejected');
@@ -135,8 +135,8 @@ test('a create that is answered 429 waits as long as it is told and hardly longe
   const { upstream, bench } = tests;
   const told = [30_000, 0, 5 * 3_600_000];
   upstream.createFaults.push(
-    ...told.map((ms) => new NotTakenError('429', 429, ms)),
-    ...Array.from({ length: 9 }, () => new NotTakenError('429', 429, undefined)),
+    ...told.map((ms) => throttled('429', ms)),
+    ...Array.from({ length: 9 }, () => throttled('429')),
   );
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
   expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-13' });
@@ -154,7 +154,7 @@ test('a create that is answered 429 waits as long as it is told and hardly longe
 
 test('a create that surely never left is sent again, ever more slowly, at most 5 minutes apart', async () => {
   const { upstream, bench } = tests;
-  upstream.createFaults.push(...Array.from({ length: 12 }, () => new NotSentError('connection refused')));
+  upstream.createFaults.push(...Array.from({ length: 12 }, () => notDelivered('connection refused')));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'fail' });
   expect(await handle.result()).toMatchObject({ outcome: 'completed' });
   const waits = gaps(upstream.createTimes);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { jobStateQuery } from '../../src/contract.js';
-import { UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { inDoubt } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { startJobBench } from '../support/job-bench.js';
 import { createTestWorker } from '../support/worker.js';
@@ -25,7 +25,7 @@ test('a write that waited in the queue before it was sent may be looked for half
     await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
     return started;
   });
-  upstream.createFaults.push(new UnknownOutcomeError('no answer'));
+  upstream.createFaults.push(inDoubt('no answer'));
   const bench = await startJobBench(server, upstream, { taskQueue });
   const unknown = async () => (await handle.query(jobStateQuery)).unknown;
   await expect.poll(unknown).not.toBeNull();

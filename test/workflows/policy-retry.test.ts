@@ -2,18 +2,19 @@ import type { WorkflowFailedError } from '@temporalio/client';
 import type { ApplicationFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery } from '../../src/contract.js';
-import { NotSentError, NotTakenError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import type { WriteOutcome } from '../../src/upstream/upstream.js';
+import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
 
 const tests = useSkippedTime();
 const HOUR = 3_600_000;
 const input = { projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry' };
-const unknown = () => new UnknownOutcomeError('upstream answered 500');
-const OBSTACLES: Record<string, () => Error> = {
-  throttled: () => new NotTakenError('429', 429, 50 * 60_000),
-  'not delivered': () => new NotSentError('connection refused'),
+const unknown = () => inDoubt('upstream answered 500');
+const OBSTACLES: Record<string, () => WriteOutcome> = {
+  throttled: () => throttled('429', 50 * 60_000),
+  'not delivered': () => notDelivered('connection refused'),
 };
-const always = (make: () => Error) => Array.from({ length: 20_000 }, make);
+const always = (make: () => WriteOutcome) => Array.from({ length: 20_000 }, make);
 
 type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
 

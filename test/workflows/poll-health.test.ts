@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, pollNowSignal } from '../../src/contract.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
+import { rejected } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
 import { gaps } from '../support/observed-upstream.js';
 
@@ -98,7 +99,7 @@ test('pollNow, however often, does not hide that a job is lost', async () => {
 test('a lost job gives up what waits for it', async () => {
   const { upstream, bench } = tests;
   upstream.readFaults.push(...times(100, missing));
-  upstream.messageFaults.push(missing());
+  upstream.messageFaults.push(rejected(404, 'no such job'));
   const handle = await bench.start(input);
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   expect(await handle.result()).toMatchObject({ outcome: 'lost', followUps: [{ id: 'a', state: 'rejected' }] });
@@ -151,7 +152,7 @@ test('a refused follow-up while lingering changes nothing', async () => {
   const { upstream, bench, environment } = tests;
   const handle = await bench.start({ ...input, linger: '1 hour' });
   await environment.sleep('30 minutes');
-  upstream.messageFaults.push(new RejectedError('409', 409, 'archived'));
+  upstream.messageFaults.push(rejected(409, 'archived'));
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   const result = await handle.result();
   expect(result).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'rejected' }] });

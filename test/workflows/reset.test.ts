@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterEach, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
-import { UnknownOutcomeError } from '../../src/upstream/errors.js';
 import type { agentJob } from '../../src/workflows/index.js';
+import { inDoubt } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
@@ -120,7 +120,7 @@ test.each([
     const { upstream, bench } = tests;
     upstream.show = () => ({ status: 'active' });
     const isCreate = kind === 'create';
-    (isCreate ? upstream.createFaults : upstream.messageFaults).push(new UnknownOutcomeError('upstream answered 500'));
+    (isCreate ? upstream.createFaults : upstream.messageFaults).push(inDoubt('upstream answered 500'));
     const sends = isCreate ? upstream.created : upstream.messages;
     const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0 });
     if (!isCreate) await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import type { agentJob } from '../../src/workflows/index.js';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate, type ResolveUnknownInput } from '../../src/contract.js';
-import { NotTakenError, UnknownOutcomeError } from '../../src/upstream/errors.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { inDoubt, throttled } from '../support/outcomes.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
 
 type Handle = Awaited<ReturnType<JobBench['start']>>;
@@ -76,7 +76,7 @@ test('follow-ups asked for before the time ask one after the other, and each goe
 
 test('a send in doubt after a person said retry asks again under policy retry too', async () => {
   const handle = await start({ onUnknownOutcome: 'retry' }, 60_000);
-  upstream.createFaults.push(new UnknownOutcomeError('upstream answered 500'));
+  upstream.createFaults.push(inDoubt('upstream answered 500'));
   await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject(restored);
   await resolve(handle, { action: 'retry' });
   await expect.poll(async () => (await stateOf(handle)).unknown?.reason).toContain('500');
@@ -91,7 +91,7 @@ test('a retry that a person said before the restore counts for nothing after it'
     workflowId: `agent-job/test/${taskQueue}`,
     args: [{ projectId: 'p1', prompt: 'Fix it' }],
   });
-  upstream.createFaults.push(new NotTakenError('upstream answered 429', 429, 1_000));
+  upstream.createFaults.push(throttled('upstream answered 429', 1_000));
   await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject(restored);
   await resolve(handle, { action: 'retry' });
   await expect.poll(() => upstream.createFaults.length).toBe(0);

@@ -1,7 +1,7 @@
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { SEARCH_ATTRIBUTE, shownStatus } from '../../src/contract.js';
-import { NotTakenError } from '../../src/upstream/errors.js';
+import { throttled } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 
 const tests = useDevServer();
@@ -27,7 +27,7 @@ test('control characters of the upstream reach no search attribute', async () =>
 
 test('the summary of a wait is cut between characters, at the bytes that Temporal shows', async () => {
   const { upstream, bench } = tests;
-  upstream.createFaults.push(new NotTakenError('429', 429, 60_000, '😀é'.repeat(80)));
+  upstream.createFaults.push(throttled('😀é'.repeat(80), 60_000));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
   const summaries = async () => {
     const { events } = await handle.fetchHistory();

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
-import { NotTakenError } from '../../src/upstream/errors.js';
+import { throttled } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
@@ -76,7 +76,7 @@ test.each(Object.keys(STRANGE))('a create with a result %s is in doubt and is no
 
 test('a write that was held back for longer than any time waits for an hour at most', async () => {
   const { upstream, bench } = tests;
-  upstream.createFaults.push(new NotTakenError('429', 429, 1_000));
+  upstream.createFaults.push(throttled('429', 1_000));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
   await expect.poll(() => upstream.created.length).toBe(1);
   upstream.createGate = holdBack();

@@ -9,13 +9,13 @@ import {
   SEARCH_ATTRIBUTE,
   type ResolveUnknownInput,
 } from '../../src/contract.js';
-import { NotTakenError, RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
+import { inDoubt, rejected, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 import { unlessForgotten } from '../support/time-skipping.js';
 
 const tests = useSkippedTime();
-const unknown = () => new UnknownOutcomeError('upstream answered 500');
+const unknown = () => inDoubt('upstream answered 500');
 const input = { projectId: 'p1', prompt: 'Fix it' };
 
 type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
@@ -233,14 +233,14 @@ test('policy retry of a follow-up leaves those behind it abandoned, not unknown,
 
 test('policy retry does not call a create refused that an earlier send may have made', async () => {
   const { upstream, bench } = tests;
-  upstream.createFaults.push(unknown(), new RejectedError('409', 409, 'exists'));
+  upstream.createFaults.push(unknown(), rejected(409, 'exists'));
   const handle = await bench.start({ ...input, onUnknownOutcome: 'retry' });
   expect((await causeOf(handle)).type).toBe('UnknownOutcome');
 });
 
 test('a create that is refused after a person said retry is not called refused: the first send may have made a job', async () => {
   const handle = await startUnknownCreate();
-  tests.upstream.createFaults.push(new RejectedError('409', 409, 'exists'));
+  tests.upstream.createFaults.push(rejected(409, 'exists'));
   await resolve(handle, { action: 'retry' });
   const cause = await causeOf(handle);
   expect(cause.type).toBe('UnknownOutcome');
@@ -250,7 +250,7 @@ test('a create that is refused after a person said retry is not called refused: 
 test('a follow-up that is refused after a person said retry stays unknown: the first send may have arrived', async () => {
   const { upstream } = tests;
   const handle = await startUnknownFollowUp();
-  upstream.messageFaults.push(new RejectedError('409', 409, 'archived'));
+  upstream.messageFaults.push(rejected(409, 'archived'));
   await resolve(handle, { action: 'retry' });
   await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
   upstream.show = () => ({ status: 'completed' });
@@ -262,7 +262,7 @@ test('a follow-up that is refused after a person said retry stays unknown: the f
 
 test('a create that is throttled until the deadline after a person said retry ends as UnknownOutcome, not as if there were no job', async () => {
   const handle = await startUnknownCreate({ deadline: '1 hour' });
-  tests.upstream.createFaults.push(...Array.from({ length: 9 }, () => new NotTakenError('429', 429, 3_000_000)));
+  tests.upstream.createFaults.push(...Array.from({ length: 9 }, () => throttled('429', 3_000_000)));
   await resolve(handle, { action: 'retry' });
   expect((await causeOf(handle)).type).toBe('UnknownOutcome');
 });

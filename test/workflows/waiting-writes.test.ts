@@ -4,11 +4,11 @@ import { CancelledFailure } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
-import { NotTakenError } from '../../src/upstream/errors.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { throttled } from '../support/outcomes.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const JOBS = 20;
@@ -65,7 +65,7 @@ test(
   },
 );
 
-const tooMany = (ms: number) => new NotTakenError('upstream answered 429', 429, ms);
+const tooMany = (ms: number) => throttled('upstream answered 429', ms);
 
 /** Another job of the project was told to come back in an hour. */
 async function withClosedLane(work: (bench: JobBench, upstream: ScriptedUpstream) => Promise<void>) {

@@ -1,7 +1,7 @@
 /** The activities of `agentJob`: each wraps one HTTP call. */
 import { activityInfo } from '@temporalio/activity';
 import type { Metrics, WriteOperation } from '../metrics.js';
-import type { CreatedJob, Upstream } from '../../upstream/upstream.js';
+import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstream.js';
 import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
 import { KeyHealth } from './key-health.js';
 import { createReadJob, type ReadJobInput, type ReadJobResult } from './read-job.js';
@@ -17,7 +17,7 @@ import {
   checkPriorAttempt,
   type FenceOptions,
 } from './write-fence.js';
-import { withLookAfter, writeOutcomeOf, type WriteOutcome } from './write-outcome.js';
+import { withLookAfter, type SendOutcome } from './write-outcome.js';
 
 interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'> {
   projectId: string;
@@ -33,7 +33,7 @@ export interface SendMessageInput extends WriteInput {
 }
 
 /** A write's outcome, whether a reset or a restore may have forgotten it, and what a person is asked about where one may have. */
-export type WriteResult = WriteOutcome & { afterReset: boolean; confirmationRequestedIn?: string };
+export type WriteResult = SendOutcome & { afterReset: boolean; confirmationRequestedIn?: string };
 
 export interface JobActivitiesDependencies {
   upstream: Upstream;
@@ -83,7 +83,7 @@ export function createJobActivities({
     const outcome = before
       ? withLookAfter(before, 'lostWorker', now())
       : withLookAfter(await turns.send(turn, now() < turnUntil, () => sendFenced(send)), 'ownEnd', now());
-    if (!isHeld(outcome)) metrics.writeEnded(operation, outcome.kind);
+    if (!outcome.isHeld) metrics.writeEnded(operation, outcome.kind);
     // The server's clock stands at the time when it scheduled the attempt; only this worker's knows how long that had to wait.
     const settledAt = Math.max(now(), Date.now());
     if (isSettled(outcome)) metrics.writeSettled(operation, (settledAt - input.askedAt) / 1_000);
@@ -92,37 +92,29 @@ export function createJobActivities({
   }
 
   return {
-    createJob: (input) => write('create', input, (beforeLastByte) => upstream.createJob(input, { beforeLastByte })),
-    sendMessage: (input) =>
-      write('message', input, async (beforeLastByte) => ({
-        id: input.jobId,
-        job: await upstream.sendMessage(input, { beforeLastByte }),
-      })),
+    createJob: (input) => write('create', input, (options) => upstream.createJob(input, options)),
+    sendMessage: (input) => write('message', input, (options) => upstream.sendMessage(input, options)),
     watchJob: createWatchJob({ upstream, shutdownSignal, stayMs, metrics }),
     awaitTurn: createAwaitTurn(turns),
     readJob: createReadJob(upstream, shutdownSignal),
   };
 }
 
-type Send = (beforeLastByte: () => Promise<() => boolean>) => Promise<CreatedJob>;
+type Send = (options: WriteOptions) => Promise<WriteOutcome>;
 
 async function sendFenced(send: Send): Promise<WriteOutcome> {
   try {
-    const { id, job } = await send(createFence());
-    return { kind: 'accepted', jobId: id, job };
+    return await send({ beforeLastByte: createFence() });
   } catch (error) {
     if (isFenceRefused(error)) {
       takeMarkBack();
       throw error;
     }
-    return writeOutcomeOf(error);
+    // The upstream client promises to throw nothing else: in doubt is the only safe guess about a write.
+    return { kind: 'inDoubt', reason: `unexpected: ${error instanceof Error ? error.name : typeof error}` };
   }
 }
 
-function isSettled(outcome: WriteOutcome): boolean {
-  return outcome.kind === 'accepted' || outcome.kind === 'rejected';
-}
-
-function isHeld(outcome: WriteOutcome): boolean {
-  return (outcome.kind === 'throttled' || outcome.kind === 'unauthorized') && outcome.isHeld === true;
+function isSettled({ kind }: WriteOutcome): boolean {
+  return kind === 'accepted' || kind === 'rejected';
 }

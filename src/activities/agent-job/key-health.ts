@@ -3,8 +3,8 @@
  * key is tried again by a read, once a minute or when it changes, however many jobs wait for it.
  */
 import type { Metrics } from '../metrics.js';
-import { ReadFailedError, RejectedError, UnauthorizedError, UpstreamError } from '../../upstream/errors.js';
-import type { Upstream } from '../../upstream/upstream.js';
+import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
+import type { Upstream, WriteOutcome } from '../../upstream/upstream.js';
 
 interface Refusal {
   reason: string;
@@ -51,10 +51,12 @@ export class KeyHealth {
     this.#now = now;
     this.#tryEveryMs = tryEveryMs;
     this.upstream = {
-      createJob: (request, write) => this.#noted('create', request.projectId, upstream.createJob(request, write)),
-      sendMessage: (request, write) => this.#noted('message', request.projectId, upstream.sendMessage(request, write)),
-      getJob: (request, read) => this.#noted('get', request.projectId, upstream.getJob(request, read)),
-      getVisitors: (request, read) => this.#noted('visitors', request.projectId, upstream.getVisitors(request, read)),
+      createJob: (request, write) => this.#notedWrite('create', request.projectId, upstream.createJob(request, write)),
+      sendMessage: (request, write) =>
+        this.#notedWrite('message', request.projectId, upstream.sendMessage(request, write)),
+      getJob: (request, read) => this.#notedRead('get', request.projectId, upstream.getJob(request, read)),
+      getVisitors: (request, read) =>
+        this.#notedRead('visitors', request.projectId, upstream.getVisitors(request, read)),
       keyVersion: (projectId) => upstream.keyVersion(projectId),
     };
   }
@@ -92,7 +94,8 @@ export class KeyHealth {
       await this.#upstream.getJob(job);
       accepted();
     } catch (error) {
-      if (await this.#isRefused(projectId, error)) await this.#refused('get', projectId, error, refusal.byWrite);
+      const reason = await this.#refusalIn(projectId, error);
+      if (reason !== null) await this.#refused('get', projectId, reason, refusal.byWrite);
       else if (showsAccepted(error)) accepted();
     } finally {
       refusal.isTrying = false;
@@ -100,28 +103,35 @@ export class KeyHealth {
     }
   }
 
-  async #noted<T>(operation: Operation, projectId: string, call: Promise<T>): Promise<T> {
-    const isWrite = operation === 'create' || operation === 'message';
+  async #notedWrite(operation: Operation, projectId: string, call: Promise<WriteOutcome>): Promise<WriteOutcome> {
+    const outcome = await call;
+    if (outcome.kind === 'unauthorized') await this.#refused(operation, projectId, outcome.reason, true);
+    if (outcome.kind === 'accepted' || outcome.kind === 'rejected') this.#accepted(projectId, true);
+    return outcome;
+  }
+
+  async #notedRead<T>(operation: Operation, projectId: string, call: Promise<T>): Promise<T> {
     try {
-      const answer = await call;
-      this.#accepted(projectId, isWrite);
-      return answer;
+      const result = await call;
+      this.#accepted(projectId, false);
+      return result;
     } catch (error) {
-      if (await this.#isRefused(projectId, error)) await this.#refused(operation, projectId, error, isWrite);
-      else if (showsAccepted(error)) this.#accepted(projectId, isWrite);
+      const refusal = await this.#refusalIn(projectId, error);
+      if (refusal !== null) await this.#refused(operation, projectId, refusal, false);
+      else if (showsAccepted(error)) this.#accepted(projectId, false);
       throw error;
     }
   }
 
-  async #isRefused(projectId: string, error: unknown): Promise<boolean> {
-    if (error instanceof UnauthorizedError) return true;
-    if (!(error instanceof ReadFailedError || error instanceof RejectedError)) return false;
+  /** Why a read shows that the key is refused or missing; null where it does not. */
+  async #refusalIn(projectId: string, error: unknown): Promise<string | null> {
+    if (!(error instanceof ReadFailedError || error instanceof RejectedError)) return null;
     // A read that was not even answered may have had no key to go with.
-    return error.status === 401 || (error.status === undefined && (await this.#version(projectId)) === null);
+    const isRefused = error.status === 401 || (error.status === undefined && (await this.#version(projectId)) === null);
+    return isRefused ? error.reason : null;
   }
 
-  async #refused(operation: Operation, projectId: string, error: unknown, byWrite: boolean): Promise<void> {
-    const reason = error instanceof UpstreamError ? error.reason : 'the key is refused';
+  async #refused(operation: Operation, projectId: string, reason: string, byWrite: boolean): Promise<void> {
     const version = await this.#version(projectId);
     const before = this.#refusals.get(projectId);
     this.#options.metrics.keyRefused(operation);

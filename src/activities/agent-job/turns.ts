@@ -2,7 +2,8 @@
 import type { WriteOperation } from '../metrics.js';
 import type { KeyHealth } from './key-health.js';
 import { Lanes, type LanesOptions } from './circuit-breaker.js';
-import type { WriteOutcome } from './write-outcome.js';
+import type { WriteOutcome } from '../../upstream/upstream.js';
+import type { SendOutcome } from './write-outcome.js';
 
 export interface Turn {
   operation: WriteOperation;
@@ -24,7 +25,7 @@ export class Turns {
   }
 
   /** Sends a write, or holds it back: then nothing was sent. */
-  async send(turn: Turn, hasTurn: boolean, send: () => Promise<WriteOutcome>): Promise<WriteOutcome> {
+  async send(turn: Turn, hasTurn: boolean, send: () => Promise<WriteOutcome>): Promise<SendOutcome> {
     const held = this.#hold(turn, hasTurn);
     if (held) return held;
     let outcome: WriteOutcome | null = null;
@@ -44,7 +45,7 @@ export class Turns {
     return waitMs > 0 ? { reason: ASKED_TO_WAIT, waitMs } : null;
   }
 
-  #hold(turn: Turn, hasTurn: boolean): WriteOutcome | null {
+  #hold(turn: Turn, hasTurn: boolean): SendOutcome | null {
     // The worker that gave the turn may know of a newer key.
     const refusal = hasTurn ? null : this.#keys.refusalOf(turn.projectId);
     if (refusal !== null) return { kind: 'unauthorized', reason: refusal, isHeld: true };

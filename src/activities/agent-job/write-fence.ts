@@ -7,7 +7,7 @@
  */
 import { uptime } from 'node:os';
 import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
-import type { WriteOutcome } from './write-outcome.js';
+import type { WriteOutcome } from '../../upstream/upstream.js';
 
 /** From before the attempt's first mark to the last byte; later, the server may have given the attempt up and told the workflow so. */
 const LATEST_SEND_MS = 10_000;
