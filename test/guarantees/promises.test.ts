@@ -139,7 +139,7 @@ function expected({ write, policy, sees, rule }: Promise_): string {
 
 describe.concurrent('the promise table', () => {
   test.for(PROMISES.map((promise, row) => ({ ...promise, row })))(
-    '$write, $fault, $moment, policy $policy: $sees, $requests requests, $effects taken',
+    '$write, $fault, $moment, policy $policy: $sees, $requests requests, $effects accepted',
     { timeout: 180_000 },
     async (promise, { expect }) => {
       const { requests, effects } = promise;

@@ -52,37 +52,37 @@ export const FAULTS: Fault[] = [
   fault('connection reset', 'within the request body', { kind: 'reset', at: 'body' }, 'not sent'),
   fault(
     'connection reset',
-    'after the request, not taken',
+    'after the request, not accepted',
     { kind: 'reset', at: 'request', effect: 'before' },
     'unknown',
   ),
   fault(
     'connection reset',
-    'after the request, taken',
+    'after the request, accepted',
     { kind: 'reset', at: 'request', effect: 'after' },
     'unknown',
     true,
   ),
-  fault('connection reset', 'within the answer', { kind: 'reset', at: 'response', effect: 'after' }, SPOILT, true),
-  fault('no answer', 'not taken', { kind: 'hang', effect: 'before' }, 'unknown'),
-  fault('no answer', 'taken', { kind: 'hang', effect: 'after' }, 'unknown', true),
-  fault('answer stalls', 'after its headers', { kind: 'stallBody', effect: 'after' }, SPOILT, true),
-  fault('answer cut off', 'within its body', { kind: 'truncated', effect: 'after' }, SPOILT, true),
-  fault('answer is not JSON', 'taken', { kind: 'malformed', effect: 'after' }, SPOILT, true),
-  fault('answer is empty', 'taken', { kind: 'empty', effect: 'after' }, SPOILT, true),
-  fault('answer without an id', 'taken', { kind: 'noId', effect: 'after' }, SPOILT, true),
-  fault('answer without end', 'taken', { kind: 'oversized', effect: 'after' }, SPOILT, true),
-  fault('500', 'not taken', { kind: 'status', status: 500, effect: 'before' }, 'unknown'),
-  fault('500', 'taken', { kind: 'status', status: 500, effect: 'after' }, 'unknown', true),
-  fault('408', 'not taken', { kind: 'status', status: 408, effect: 'before' }, 'unknown'),
-  fault('529, vouched for', 'not taken', { kind: 'status', status: 529, effect: 'before' }, 'not taken'),
+  fault('connection reset', 'within the response', { kind: 'reset', at: 'response', effect: 'after' }, SPOILT, true),
+  fault('no response', 'not accepted', { kind: 'hang', effect: 'before' }, 'unknown'),
+  fault('no response', 'accepted', { kind: 'hang', effect: 'after' }, 'unknown', true),
+  fault('response stalls', 'after its headers', { kind: 'stallBody', effect: 'after' }, SPOILT, true),
+  fault('response cut off', 'within its body', { kind: 'truncated', effect: 'after' }, SPOILT, true),
+  fault('response is not JSON', 'accepted', { kind: 'malformed', effect: 'after' }, SPOILT, true),
+  fault('response is empty', 'accepted', { kind: 'empty', effect: 'after' }, SPOILT, true),
+  fault('response without an id', 'accepted', { kind: 'noId', effect: 'after' }, SPOILT, true),
+  fault('endless response', 'accepted', { kind: 'oversized', effect: 'after' }, SPOILT, true),
+  fault('500', 'not accepted', { kind: 'status', status: 500, effect: 'before' }, 'unknown'),
+  fault('500', 'accepted', { kind: 'status', status: 500, effect: 'after' }, 'unknown', true),
+  fault('408', 'not accepted', { kind: 'status', status: 408, effect: 'before' }, 'unknown'),
+  fault('529, vouched for', 'not accepted', { kind: 'status', status: 529, effect: 'before' }, 'not taken'),
   fault('429', 'with Retry-After', { kind: 'status', status: 429, retryAfter: 1 }, 'not taken'),
   fault('429', 'with a date', { kind: 'status', status: 429, retryAfterDateMs: 1_500 }, 'not taken'),
-  fault('429', 'with garbage', { kind: 'status', status: 429, retryAfter: 'soon' }, 'not taken'),
+  fault('429', 'with an invalid value', { kind: 'status', status: 429, retryAfter: 'soon' }, 'not taken'),
   fault('400', '', { kind: 'status', status: 400, body: { error: 'no such branch' } }, 'refused'),
   fault('401', 'no newer key', { kind: 'status', status: 401 }, 'no key'),
   fault('403', '', { kind: 'status', status: 403 }, 'refused'),
-  fault('303', 'taken', { kind: 'status', status: 303, effect: 'after' }, 'unknown', true),
+  fault('303', 'accepted', { kind: 'status', status: 303, effect: 'after' }, 'unknown', true),
   fault('redirect', 'never followed', { kind: 'redirect' }, 'refused'),
   fault('Temporal restored', 'before the time set', null, 'forgotten'),
 ];
@@ -105,13 +105,13 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
   });
   switch (entry.fate[write]) {
     case 'taken':
-      return [row('any', 'the write as `sent`: a 2xx is proof', 1, 1)];
+      return [row('any', 'the follow-up as `sent`: a 2xx is proof', 1, 1)];
     case 'not sent':
-      return [row('any', 'nothing but a delay; `needsAttention` where the last byte had left already', 2, 1)];
+      return [row('any', 'only a delay; `needsAttention` where the last byte had already left', 2, 1)];
     case 'not taken':
-      return [row('any', 'nothing but a delay: sent again after the wait', 2, 1)];
+      return [row('any', 'only a delay: sent again after the wait', 2, 1)];
     case 'no key':
-      return [row('any', 'nothing but a delay: `waiting.for` is `key`; sent again once the key is accepted', 2, 1)];
+      return [row('any', 'only a delay: `waiting.for` is `key`; sent again once the key is accepted', 2, 1)];
     case 'refused':
       return [row('any', write === 'create' ? 'failure `CreateRejected`' : 'follow-up `rejected`', 1, 0)];
     case 'forgotten':
@@ -122,13 +122,13 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
           ? row('ask', `\`needsAttention\`; a person says \`${write === 'create' ? 'adopt' : 'delivered'}\``, 1, 1)
           : row('ask', '`needsAttention`; a person says `retry`', 2, 1),
         row('fail', 'failure `UnknownOutcome`', 1, entry.isTaken ? 1 : 0),
-        row('retry', 'nothing but a delay: sent again', 2, entry.isTaken ? 2 : 1),
+        row('retry', 'only a delay: sent again', 2, entry.isTaken ? 2 : 1),
       ];
   }
 }
 
 const COLUMNS = ['write', 'fault', 'moment', 'policy', 'sees', 'requests', 'effects'] as const;
-const HEADS = ['write', 'fault', 'moment', 'policy', 'what the caller sees', 'requests', 'taken'];
+const HEADS = ['write', 'fault', 'moment', 'policy', 'what the caller sees', 'requests', 'accepted'];
 
 /** The rows as Markdown. */
 export function promiseTable(): string {
