@@ -1,5 +1,5 @@
 /** What services import: start or attach a job, steer it, and wait for its end. No side effect on import. */
-import type { Client } from '@temporalio/client';
+import type { Client, ConnectionOptions } from '@temporalio/client';
 import {
   attachedJobWorkflowId,
   agentJobWorkflowId,
@@ -9,7 +9,7 @@ import {
   type VisitorExportRange,
 } from './contract.js';
 import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from './agent-job/start-options.js';
-import { connectClient, type ConnectSettings } from './client/connection.js';
+import { connectClient } from './client/connection.js';
 import { JobHandle } from './client/agent-job/handle.js';
 import {
   listAttention,
@@ -37,13 +37,22 @@ export type { AttentionItem, JobFilter, JobSummary } from './client/agent-job/li
 export type { StuckJob } from './client/agent-job/stuck-jobs.js';
 export type { CallOptions } from './client/temporal-call.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
-export type { ConnectSettings } from './client/connection.js';
 
 /** A job to start; the same key and input again answer with the same job. */
 export type StartRequest = AgentJobInput & { key: string };
 
 /** A job to watch; without a key, attaching to the same job again answers with the same workflow. */
 export type AttachRequest = AttachJobInput & { key?: string | undefined };
+
+/** Where to connect; what is left out comes from the environment or the Temporal profile that it names. */
+export interface ConnectSettings {
+  /** `host:port`; else `TEMPORAL_ADDRESS` or the profile. */
+  address?: string | undefined;
+  /** Else `TEMPORAL_NAMESPACE` or the profile. */
+  namespace?: string | undefined;
+  /** Where the workers listen; else `AGENT_JOBS_TASK_QUEUE`. */
+  taskQueue?: string | undefined;
+}
 
 /** The way in to agent jobs, over one Temporal client. */
 export class AgentJobs {
@@ -56,9 +65,20 @@ export class AgentJobs {
     this.taskQueue = taskQueue ?? DEFAULT_TASK_QUEUE;
   }
 
-  /** Connects as the standard `TEMPORAL_*` settings say, each overridden by what is given; call `close` at the end. */
+  /**
+   * Connects as the standard `TEMPORAL_*` settings say, each overridden by what is given; call `close` at the end. Throws
+   * ConfigError, which names each wrong setting, or, within seconds, TemporalCallError.
+   */
   static async connect(settings: ConnectSettings = {}): Promise<AgentJobs> {
-    const connected = await connectClient(settings);
+    // Loaded here: a caller that brings its own client needs no reader of the environment.
+    const { readClientConfig } = await import('./config.js');
+    const { temporal, taskQueue } = readClientConfig();
+    const connected = await connectClient({
+      address: settings.address ?? temporal.address,
+      namespace: settings.namespace ?? temporal.namespace,
+      taskQueue: settings.taskQueue ?? taskQueue,
+      connectionOptions: temporal.connectionOptions as ConnectionOptions,
+    });
     const jobs = new AgentJobs(connected);
     jobs.#closeConnection = connected.close;
     return jobs;

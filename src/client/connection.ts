@@ -1,5 +1,4 @@
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
-import { readClientConfig } from '../config.js';
 import { TemporalCallError, TemporalUnavailableError } from './errors.js';
 import { RequestRetries } from '../temporal/request-retries.js';
 import { isRefusal } from './temporal-call.js';
@@ -7,14 +6,14 @@ import { isRefusal } from './temporal-call.js';
 /** A dead server should be told within seconds. */
 const CONNECT_TIMEOUT = '4 seconds';
 
-/** Each one overrides what the environment says. */
-export interface ConnectSettings {
-  /** `host:port`; else `TEMPORAL_ADDRESS` or the profile. */
-  address?: string | undefined;
-  /** Else `TEMPORAL_NAMESPACE` or the profile. */
-  namespace?: string | undefined;
-  /** Where the worker listens; else `AGENT_JOBS_TASK_QUEUE`. */
-  taskQueue?: string | undefined;
+/** How to reach Temporal, and where the workers of the jobs listen. */
+export interface ConnectionSettings {
+  /** `host:port`. */
+  address: string;
+  namespace: string;
+  taskQueue: string;
+  /** TLS, API key and the like. */
+  connectionOptions: Omit<ConnectionOptions, 'address' | 'interceptors' | 'connectTimeout'>;
 }
 
 export interface ConnectedClient {
@@ -23,29 +22,26 @@ export interface ConnectedClient {
   close: () => Promise<void>;
 }
 
-/** The environment's HTTP proxy would be asked for a server on this very machine, too. */
+/** Keeps gRPC from asking the environment's HTTP proxy for a server on this very machine. */
 export function channelArgsFor(address: string): NonNullable<ConnectionOptions['channelArgs']> {
   return /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/.test(address) ? { 'grpc.enable_http_proxy': 0 } : {};
 }
 
-/** Connects as the standard `TEMPORAL_*` settings say; throws ConfigError or, within seconds, TemporalCallError. */
-export async function connectClient(settings: ConnectSettings): Promise<ConnectedClient> {
-  const { temporal, taskQueue } = readClientConfig();
-  const address = settings.address ?? temporal.address;
-  const namespace = settings.namespace ?? temporal.namespace;
+/** Connects to Temporal; throws, within seconds, TemporalCallError. Reads no environment: its callers do. */
+export async function connectClient(settings: ConnectionSettings): Promise<ConnectedClient> {
+  const { address, namespace, taskQueue, connectionOptions } = settings;
   const retries = new RequestRetries();
   try {
-    const options = { ...(temporal.connectionOptions as ConnectionOptions), address };
-    const interceptors = [retries.interceptor];
     const connection = await Connection.connect({
       channelArgs: channelArgsFor(address),
-      ...options,
-      interceptors,
+      ...connectionOptions,
+      address,
+      interceptors: [retries.interceptor],
       connectTimeout: CONNECT_TIMEOUT,
     });
     return {
       client: new Client({ connection, namespace }),
-      taskQueue: settings.taskQueue ?? taskQueue,
+      taskQueue,
       close: async () => {
         await retries.end();
         await connection.close();

@@ -51,10 +51,10 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
 
   // What starts and steers from outside.
   client: {
-    values: 'contract agent-job visitor-export temporal config',
+    values: 'contract agent-job visitor-export temporal',
     packages: 'node @temporalio/client @temporalio/common',
   },
-  starter: { values: 'contract agent-job temporal client', types: '@temporalio/client' },
+  starter: { values: 'contract agent-job temporal config client', types: '@temporalio/client' },
   cli: {
     values: 'contract agent-job visitor-export temporal config upstream snapshots report client starter',
     packages: 'node @temporalio/client commander',
@@ -84,6 +84,12 @@ export const REACH_RULES: readonly ReachRule[] = [
   },
   // Anybody may import the contract, in workflow code and in a browser.
   { entry: 'contract.ts', lazy: true, packages: '@temporalio/workflow' },
+  // A service that starts jobs loads no worker, no HTTP client and, over a client of its own, no reader of the environment.
+  {
+    entry: 'starter.ts',
+    lazy: false,
+    packages: 'node @noble/hashes @temporalio/client @temporalio/common @temporalio/workflow ms',
+  },
   // `agent-jobs --help` answers at once: a command loads Temporal, Parquet or charts when it runs.
   { entry: 'cli/main.ts', lazy: false, packages: 'node commander' },
 ];
