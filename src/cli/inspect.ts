@@ -4,6 +4,7 @@ import { waitAndPrint } from './job-end.js';
 import { resolveCommands } from './resolution.js';
 import { print, printJson, withSession, type GlobalOptions } from './session.js';
 import { fields, readableTime } from './text.js';
+import { remedyFor } from './waiting-reason.js';
 
 const WAIT_EXITS = `
 Exit code: 0 completed or archived, 3 failed, 4 timedOut, 5 lost, 6 abandoned,
@@ -40,6 +41,8 @@ function formatState(workflowId: string, state: JobState, globals: GlobalOptions
     ['Workflow', workflowId],
     ['Phase', state.phase],
     ['Waits for', waitsFor(state.waiting)],
+    // For a write in doubt the commands stand below.
+    ['What to do', unknown ? undefined : remedyFor(state.waiting)],
     ['Project', state.projectId],
     ['Job', state.jobId],
     ['Upstream says', job?.status],

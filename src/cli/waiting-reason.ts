@@ -8,13 +8,18 @@ import { printable } from './text.js';
 const FIRST_POLL_MS = 5_000;
 const POLL_INTERVAL_MS = 20_000;
 
-/** The reasons that may last until somebody acts, as printed; the others are a job's normal life. */
-const LASTING_REASONS: Partial<Record<Waiting['for'], string>> = {
-  key: 'its key; give the worker one that the upstream takes (ADMIN_API_KEY, ADMIN_API_KEY_FILE or PROJECT_KEYS_FILE)',
-  person: 'a person; "npx agent-jobs attention" shows what can be done',
-  rateLimit: 'the upstream’s rate limit, and goes on by itself',
-  upstream:
-    'the upstream, which is tried again and again; check UPSTREAM_BASE_URL of the worker where it should answer',
+/** The reasons that may last until somebody acts, with what to do; the others are a job's normal life. */
+const LASTING_REASONS: Partial<Record<Waiting['for'], { for: string; remedy?: string }>> = {
+  key: {
+    for: 'its key',
+    remedy: 'give the worker a key that the upstream takes (ADMIN_API_KEY, ADMIN_API_KEY_FILE or PROJECT_KEYS_FILE)',
+  },
+  person: { for: 'a person', remedy: '"npx agent-jobs attention" shows what can be done' },
+  rateLimit: { for: 'the upstream’s rate limit, and goes on by itself' },
+  upstream: {
+    for: 'the upstream, which is tried again and again',
+    remedy: 'check UPSTREAM_BASE_URL of the worker where it should answer',
+  },
 };
 /** The errors that are printed as a reason. A busy worker answers later: its error is not. */
 const PRINTED_ERRORS: readonly string[] = ['NoWorkerError', 'WorkflowTaskFailingError', 'TemporalUnavailableError'];
@@ -34,9 +39,14 @@ export async function printWaitingReasons(job: JobHandle, signal: AbortSignal, o
   }
 }
 
+/** What somebody may do about a wait; undefined where it needs nobody, or an older worker does not tell. */
+export function remedyFor(waiting: Waiting | null | undefined): string | undefined {
+  return waiting ? LASTING_REASONS[waiting.for]?.remedy : undefined;
+}
+
 function formatWaiting(waiting: Waiting | null | undefined): string {
   const lasting = waiting && LASTING_REASONS[waiting.for];
   if (!lasting) return '';
   const reason = waiting.reason === undefined ? '' : ` (${printable(waiting.reason)})`;
-  return `the job waits for ${lasting}${reason}`;
+  return `the job waits for ${[lasting.for, remedyFor(waiting)].filter(Boolean).join('; ')}${reason}`;
 }

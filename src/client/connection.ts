@@ -1,7 +1,6 @@
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
-import { TemporalCallError, TemporalUnavailableError } from './errors.js';
 import { RequestRetries } from '../temporal/request-retries.js';
-import { isRefusal } from './temporal-call.js';
+import { toConnectError } from './temporal-errors.js';
 
 /** A dead server should be told within seconds. */
 const CONNECT_TIMEOUT = '4 seconds';
@@ -47,9 +46,7 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
         await connection.close();
       },
     };
-  } catch (cause) {
-    const text = `can not reach Temporal at ${address}, namespace "${namespace}"`;
-    const Kind = isRefusal(cause) ? TemporalCallError : TemporalUnavailableError;
-    throw new Kind(`${text}: check that it runs, TEMPORAL_ADDRESS, and TLS or the API key`, { cause });
+  } catch (error) {
+    throw toConnectError({ address, namespace }, error);
   }
 }

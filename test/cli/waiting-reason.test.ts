@@ -62,3 +62,17 @@ test(
   },
   MOST_MS,
 );
+
+test(
+  'the command state tells what to do about a key that the upstream refuses',
+  async () => {
+    const projectId = `refused-${randomUUID()}`;
+    await server.sandbox.addFault({ kind: 'status', status: 401, projectId, count: 1_000 });
+    const job = await server.jobs.start({ key: randomUUID(), projectId, prompt: 'hello', ...QUICK });
+    await expect.poll(async () => (await job.state()).waiting?.for, { timeout: 60_000 }).toBe('key');
+    const { stdout } = await runCli(['state', job.workflowId], { env: envOf(server) });
+    expect(stdout).toMatch(/What to do +give the worker a key that the upstream takes \(ADMIN_API_KEY/);
+    await job.cancel();
+  },
+  MOST_MS,
+);

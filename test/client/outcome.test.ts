@@ -1,8 +1,9 @@
+import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ServiceError, type Client } from '@temporalio/client';
 import { expect, test } from 'vitest';
 import { TemporalCallError } from '../../src/client/errors.js';
-import { longWait } from '../../src/client/long-wait.js';
+import { longWait } from '../../src/client/temporal-call.js';
 import { waitForResult } from '../../src/client/agent-job/outcome.js';
 
 /** A client whose server answers the first request for a result with an error. */
@@ -49,4 +50,35 @@ test('a wait whose signal was aborted before asks nothing, and ends with its rea
 
 test('a wait ends where Temporal answers PERMISSION_DENIED', async () => {
   await expect(waitForResult(failingOnce(7), 'w')).rejects.toThrow(TemporalCallError);
+});
+
+test('a hundred waits on one signal make Node warn of no leak, and leave nothing on it', async () => {
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => void warnings.push(warning);
+  process.on('warning', onWarning);
+  const stop = new AbortController();
+  const never = () => new Promise<never>(() => {});
+  const waits = Array.from({ length: 100 }, () => longWait(failingOnce(14), stop.signal, never));
+  await expect(longWait(failingOnce(14), stop.signal, () => Promise.resolve('ended'))).resolves.toBe('ended');
+  const reason = new Error('enough');
+  stop.abort(reason);
+  const ends = await Promise.allSettled(waits);
+  // Warnings are emitted on a later tick.
+  await delay(0);
+  process.off('warning', onWarning);
+  expect(ends).toEqual(waits.map(() => ({ status: 'rejected', reason })));
+  expect(warnings).toEqual([]);
+  expect(getEventListeners(stop.signal, 'abort')).toEqual([]);
+});
+
+test('a hundred waits on one signal that all meet an outage make Node warn of no leak', async () => {
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => void warnings.push(warning);
+  process.on('warning', onWarning);
+  const stop = new AbortController();
+  const waits = Array.from({ length: 100 }, () => waitForResult(failingOnce(14), 'w', stop.signal));
+  const outcomes = await Promise.all(waits);
+  process.off('warning', onWarning);
+  expect(outcomes).toEqual(waits.map(() => ({ outcome: 'completed' })));
+  expect(warnings).toEqual([]);
 });

@@ -2,7 +2,7 @@ import type { Client } from '@temporalio/client';
 import { AGENT_JOB_WORKFLOW } from '../../contract.js';
 import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
 import { readRun, type RunRecord } from './run-record.js';
-import { isUnimplemented } from '../temporal-call.js';
+import { isUnimplemented } from '../temporal-errors.js';
 import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
 
 /** Runs of a workflow id before the one that was read last. */

@@ -7,7 +7,8 @@ import { parseFollowUp } from '../../agent-job/input.js';
 import { AgentJobError, FollowUpUnconfirmedError, MessageRefusedError } from '../errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { reAttach, type IdentifiedFollowUp, type KnownEnds, type ReAttachment } from './re-attach.js';
-import { isNoAnswer, isOutage, START_MS, temporalCall, type CallOptions } from '../temporal-call.js';
+import { START_MS, temporalCall, type CallOptions } from '../temporal-call.js';
+import { isNoAnswer, isOutage } from '../temporal-errors.js';
 
 /** Each further round means that the workflow ended, or was attached anew, in between, or that a start came too late. */
 const MAX_ROUNDS = 5;

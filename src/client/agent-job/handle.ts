@@ -15,7 +15,8 @@ import { deliverFollowUp, queueFollowUp, type FollowUpOptions } from './follow-u
 import { whyNoAnswer } from './no-answer.js';
 import { waitForResult } from './outcome.js';
 import { readDescription } from './run-record.js';
-import { CALL_MS, isNoAnswer, temporalCall, type CallOptions } from '../temporal-call.js';
+import { CALL_MS, temporalCall, type CallOptions } from '../temporal-call.js';
+import { isNoAnswer } from '../temporal-errors.js';
 
 /** A job that is to be adopted is read first, which may take a minute. */
 const ADOPT_MS = 75_000;

@@ -15,7 +15,7 @@ import {
   JobTerminatedError,
   UnknownOutcomeError,
 } from '../errors.js';
-import { longWait } from '../long-wait.js';
+import { longWait } from '../temporal-call.js';
 import { readRun } from './run-record.js';
 
 /** Waits for a job's end, over continue-as-new and outages of Temporal; throws the typed error of each failure. */

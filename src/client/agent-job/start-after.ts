@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import { AGENT_JOB_WORKFLOW } from '../../contract.js';
 import { withRestartRequestId, restartRequestId } from '../../temporal/restart-request-id.js';
 import { readRun, type RunRecord } from './run-record.js';
-import { isDeadlineExceeded } from '../temporal-call.js';
+import { isDeadlineExceeded } from '../temporal-errors.js';
 
 /** From the moment a closed run is read to the start that goes on from it: after that it may no longer be the last run. */
 const START_WITHIN_MS = 5_000;

@@ -4,7 +4,8 @@ import { WorkflowNotFoundError } from '@temporalio/common';
 import type { Phase } from '../../contract.js';
 import { listJobs, type JobSummary } from './list.js';
 import { readTaskFailure } from '../../temporal/task-failure.js';
-import { isInvalidArgument, temporalCall, type CallOptions } from '../temporal-call.js';
+import { temporalCall, type CallOptions } from '../temporal-call.js';
+import { isInvalidArgument } from '../temporal-errors.js';
 
 /** A task is repeated once where a worker died with it; more often only where it fails. */
 const STUCK_ATTEMPTS = 3;

@@ -11,8 +11,7 @@ import {
 import { parseExportInput } from '../../visitor-export/input.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
-import { longWait } from '../long-wait.js';
-import { temporalCall } from '../temporal-call.js';
+import { longWait, temporalCall } from '../temporal-call.js';
 import type { WaitOptions } from '../agent-job/handle.js';
 
 type Handle = WorkflowHandleWithStartDetails<(input: VisitorExportRange) => Promise<VisitorExportResult>>;

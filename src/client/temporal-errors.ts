@@ -1,0 +1,140 @@
+/** What the errors of Temporal's client mean: whether to try again, and the same in words that say what to do. */
+import {
+  isGrpcServiceError,
+  ServiceError,
+  WorkflowUpdateRPCTimeoutOrCancelledError,
+  type Client,
+} from '@temporalio/client';
+import { NamespaceNotFoundError } from '@temporalio/common';
+import { TemporalCallError, TemporalUnavailableError } from './errors.js';
+
+/** The gRPC status codes that are told apart. */
+const GRPC = {
+  canceled: 1,
+  unknown: 2,
+  invalidArgument: 3,
+  deadlineExceeded: 4,
+  notFound: 5,
+  permissionDenied: 7,
+  resourceExhausted: 8,
+  failedPrecondition: 9,
+  aborted: 10,
+  unimplemented: 12,
+  internal: 13,
+  unavailable: 14,
+  unauthenticated: 16,
+};
+const UNREACHABLE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];
+/** Also sent by a server that has just begun, or whose database is away. */
+const OUTAGE = [...UNREACHABLE, GRPC.canceled, GRPC.unknown, GRPC.resourceExhausted, GRPC.aborted, GRPC.internal];
+const REFUSAL: readonly number[] = [GRPC.permissionDenied, GRPC.unauthenticated];
+
+/** True where Temporal gave no definite response: trying again later may help. */
+export function isOutage(error: unknown): boolean {
+  if (error instanceof TemporalUnavailableError) return true;
+  const code = grpcError(error)?.code;
+  return code !== undefined && OUTAGE.includes(code);
+}
+
+/** True where the server does not understand the request, such as a query by a search attribute that it does not know. */
+export function isInvalidArgument(error: unknown): boolean {
+  return grpcError(error)?.code === GRPC.invalidArgument;
+}
+
+/** True where the server has no such record. */
+export function isNotFound(error: unknown): boolean {
+  return grpcError(error)?.code === GRPC.notFound;
+}
+
+/** True where the server does not have the method that was called. */
+export function isUnimplemented(error: unknown): boolean {
+  return grpcError(error)?.code === GRPC.unimplemented;
+}
+
+/** True where a request's deadline passed; the server knows the deadline too, and may be the first to end the call. */
+export function isDeadlineExceeded(error: unknown): boolean {
+  const code = grpcError(error)?.code;
+  return code === GRPC.deadlineExceeded || code === GRPC.canceled;
+}
+
+/** True where the server knows of no worker that polls, or no worker responded in time. */
+export function isNoAnswer(error: unknown): boolean {
+  if (error instanceof TemporalUnavailableError) return true;
+  const grpc = grpcError(error);
+  if (grpc === undefined) return false;
+  return (
+    grpc.code === GRPC.deadlineExceeded || grpc.code === GRPC.failedPrecondition || /no poller/i.test(grpc.details)
+  );
+}
+
+interface GrpcError {
+  code: number;
+  details: string;
+}
+
+/** The SDK wraps gRPC errors in its own. */
+function grpcError(error: unknown): GrpcError | undefined {
+  for (let inner = error; inner instanceof Error; inner = inner.cause) {
+    if (isGrpcServiceError(inner)) return inner;
+  }
+  return undefined;
+}
+
+/** A call that took too long. */
+export function tooSlowError(client: Client, timeoutMs: number): TemporalUnavailableError {
+  const text = `Temporal${addressOf(client)} did not answer within ${timeoutMs / 1_000} seconds`;
+  return new TemporalUnavailableError(`${text}: check that the server runs and that TEMPORAL_ADDRESS names it`);
+}
+
+/** Why no connection could be made. */
+export function toConnectError({ address, namespace }: { address: string; namespace: string }, cause: unknown): Error {
+  const grpc = grpcError(cause);
+  if (grpc !== undefined && REFUSAL.includes(grpc.code)) {
+    const text = `Temporal at ${address} refuses the credentials: ${remedyFor(grpc, namespace)}`;
+    return new TemporalCallError(text, { cause });
+  }
+  const text = `can not reach Temporal at ${address}, namespace "${namespace}"`;
+  const remedy = 'check that it runs, TEMPORAL_ADDRESS, and TLS or the API key';
+  return new TemporalUnavailableError(`${text}: ${remedy}`, { cause });
+}
+
+/** The error of a call in words that say what to do, where it is one of Temporal's own; any other as it is. */
+export function toUserError(client: Client, error: unknown): unknown {
+  const namespace = client.options.namespace;
+  if (error instanceof NamespaceNotFoundError) {
+    const text = `Temporal has no namespace "${error.namespace || namespace}": check TEMPORAL_NAMESPACE`;
+    return new TemporalCallError(text, { cause: error });
+  }
+  const grpc = grpcError(error);
+  if (grpc !== undefined && grpc.code === GRPC.notFound && /namespace/i.test(grpc.details)) {
+    return new TemporalCallError(`${grpc.details}: check TEMPORAL_NAMESPACE`, { cause: error });
+  }
+  if (grpc === undefined || !isOfTemporal(error)) return error;
+  const Kind = UNREACHABLE.includes(grpc.code) ? TemporalUnavailableError : TemporalCallError;
+  return new Kind(`Temporal${addressOf(client)} did not take the call: ${remedyFor(grpc, namespace)}`, {
+    cause: error,
+  });
+}
+
+function isOfTemporal(error: unknown): boolean {
+  const isUpdate = error instanceof WorkflowUpdateRPCTimeoutOrCancelledError;
+  return isUpdate || error instanceof ServiceError || isGrpcServiceError(error);
+}
+
+/** Temporal's own words, and what to do where it is known. */
+function remedyFor({ code, details }: GrpcError, namespace: string): string {
+  if (code === GRPC.invalidArgument && /search attribute/i.test(details)) {
+    return `${details}; run "agent-jobs setup" once for namespace "${namespace}"`;
+  }
+  if (REFUSAL.includes(code)) {
+    return `${details}; check TEMPORAL_API_KEY or the client certificate, and its rights in namespace "${namespace}"`;
+  }
+  if (UNREACHABLE.includes(code)) return `${details}; check that the server runs and that TEMPORAL_ADDRESS names it`;
+  return details;
+}
+
+/** Only our own connections and the SDK's tell it. */
+function addressOf({ connection }: Client): string {
+  const address = (connection as { options?: { address?: string } } | undefined)?.options?.address;
+  return address === undefined ? '' : ` at ${address}`;
+}
