@@ -1,6 +1,6 @@
 /**
- * Makes a release of a clean tree: `npm run release -- 0.2.0` runs the gate, sets the version, closes the changelog's section, packs,
- * commits and tags. `--no-gate` leaves the gate out. Nothing is pushed or published.
+ * Makes a release of a clean tree: `npm run release -- 0.2.0` runs the gate, sets the version, closes the changelog's
+ * section, packs, commits and tags. `--no-gate` leaves the gate out. Nothing is pushed or published.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
