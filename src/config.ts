@@ -1,16 +1,14 @@
 /** The only reader of the environment: every setting, validated at once, in one frozen object. */
 import { z } from 'zod';
 import { DEFAULT_TASK_QUEUE } from './contract.js';
-import { ConfigError } from './config/config-error.js';
-import type { ConfigProblem } from './config/config-error.js';
+import { ConfigError, type ConfigProblem } from './config/problems.js';
 import * as field from './config/fields.js';
 import { isDefault, readTemporal } from './config/temporal.js';
 import type { TemporalSettings } from './config/temporal.js';
 
-export { ConfigError } from './config/config-error.js';
+export { ConfigError, upstreamWarnings } from './config/problems.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/temporal.js';
-export { upstreamWarnings } from './config/warnings.js';
 
 /** The environment's variables; an empty one counts as unset. */
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,7 +1,7 @@
 /** What a job has cost on Temporal, counted from what Temporal keeps of it. Rules: https://docs.temporal.io/cloud/actions */
 
 /** The parts of a history event that count; Temporal's own protobuf events fit. */
-export interface CostEvent {
+interface CostEvent {
   eventId?: { toString(): string } | null;
   workflowExecutionStartedEventAttributes?: object | null;
   activityTaskScheduledEventAttributes?: { activityType?: { name?: string | null } | null } | null;
@@ -41,7 +41,7 @@ export interface CostInput {
 }
 
 /** Billable actions by kind. */
-export interface ActionCounts {
+interface ActionCounts {
   starts: number;
   activities: number;
   /** Attempts after the first: nearly all of them reads, or questions whose turn it is to write. */

@@ -3,19 +3,18 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addAttention } from './attention.js';
 import { addCost } from './cost.js';
-import { EXIT } from './exit.js';
+import { EXIT, InterruptedError, UsageError } from './exit.js';
 import { addExport } from './export.js';
-import { addFollowUp } from './follow-up.js';
 import { addInspect } from './inspect.js';
 import { addList } from './list.js';
 import { addReport } from './report.js';
 import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
 import { addSetup } from './setup.js';
+import { addFollowUp, addSignals } from './signals.js';
 import { addStart } from './start.js';
-import { addSignals } from './signals.js';
 
-/** Every group of commands; a file of its own that loads what it needs only when a command runs. */
+/** Every group of commands: each is a file that loads what it needs only when a command runs. */
 const COMMANDS = [
   addSetup,
   addStart,
@@ -45,7 +44,7 @@ function createProgram(): Command {
   return program;
 }
 
-/** Each command tells its own usage, in so few lines that the error before them stays in sight. */
+/** Each command shows its own usage, in so few lines that the error before them stays in sight. */
 function showUsageOnErrors(command: Command): void {
   command.configureOutput({
     outputError: (text, write) => write(`agent-jobs: ${text.trim().replace(/^error: /, '')}\n${usageOf(command)}`),
@@ -60,8 +59,7 @@ function readVersion(): string {
   return version;
 }
 
-/** By name, since the classes would have to be loaded. */
-const USAGE_ERRORS: readonly string[] = ['UsageError', 'InvalidInputError'];
+/** By the names of the client's errors, whose classes are loaded only when a command needs them. */
 const CAUSE_EXIT: Record<string, number> = {
   TemporalUnavailableError: EXIT.unavailable,
   NoWorkerError: EXIT.noWorker,
@@ -70,7 +68,7 @@ const CAUSE_EXIT: Record<string, number> = {
 };
 
 async function main(): Promise<void> {
-  // The reader of a pipe has seen enough: no reason to complain.
+  // A closed pipe is no error: its reader has seen enough.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit();
     throw error;
@@ -86,11 +84,11 @@ async function main(): Promise<void> {
 }
 
 function exitCodeOf(called: Command, error: Error): number {
-  // Commander has told it already; help and version end with 0.
+  // Commander has printed it already; help and version end with 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   process.stderr.write(`agent-jobs: ${error.message}\n`);
-  if (error.name === 'InterruptedError') return EXIT.interrupted;
-  if (!USAGE_ERRORS.includes(error.name)) return exitCodeOfCause(error);
+  if (error instanceof InterruptedError) return EXIT.interrupted;
+  if (!(error instanceof UsageError) && error.name !== 'InvalidInputError') return exitCodeOfCause(error);
   process.stderr.write(usageOf(called));
   return EXIT.usage;
 }

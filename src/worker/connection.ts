@@ -12,7 +12,7 @@ const ATTEMPT_LIMIT_MS = 30_000;
 const NAMESPACE_GRACE_MS = 15_000;
 
 /** Temporal answered that waiting won't help: the namespace, the permission or the address is wrong. */
-export class TemporalRefusedError extends Error {
+class TemporalRefusedError extends Error {
   override readonly name = 'TemporalRefusedError';
 }
 

@@ -6,7 +6,7 @@ const CALL_LIMIT_MS = 10_000;
 const INVALID_ARGUMENT = 3;
 
 /** Names the search attributes that the namespace does not know; a workflow that sets one makes no progress until it does. */
-export async function missingSearchAttributes(connection: NativeConnection, namespace: string): Promise<string[]> {
+async function missingSearchAttributes(connection: NativeConnection, namespace: string): Promise<string[]> {
   const names = Object.values(SEARCH_ATTRIBUTE);
   // A query needs no more than a worker's own permissions, Temporal Cloud included.
   const known = await Promise.all(names.map((name) => isKnown(connection, namespace, name)));

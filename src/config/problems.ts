@@ -3,12 +3,32 @@ import { isIP } from 'node:net';
 
 const READABLE_BY_ALL = 0o004;
 
+/** One setting that is missing or wrong; `problem` never holds its value. */
+export interface ConfigProblem {
+  variable: string;
+  problem: string;
+}
+
+/** All settings that are missing or wrong, in one readable message. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+  readonly problems: readonly ConfigProblem[];
+
+  constructor(problems: readonly ConfigProblem[]) {
+    const width = Math.max(...problems.map(({ variable }) => variable.length));
+    const lines = problems.map(({ variable, problem }) => `  ${variable.padEnd(width)}  ${problem}`);
+    const title = problems.length === 1 ? '1 setting is wrong:' : `${problems.length} settings are wrong:`;
+    super([title, ...lines].join('\n'));
+    this.problems = problems;
+  }
+}
+
 interface Upstream {
   baseUrl: string;
   keys: { adminApiKeyFile?: string; projectKeysFile?: string };
 }
 
-/** What is allowed and yet shows the key to others; never with a value. */
+/** Warns of settings that are allowed and yet show the key to others; never with a value. */
 export function upstreamWarnings({ baseUrl, keys }: Upstream): string[] {
   const { protocol, hostname } = new URL(baseUrl);
   const isOpen = protocol === 'http:' && !isLoopback(hostname);
@@ -31,6 +51,6 @@ function isReadableByAll(path: string): boolean {
   try {
     return (statSync(path).mode & READABLE_BY_ALL) !== 0;
   } catch {
-    return false; // whoever reads it tells
+    return false; // whoever reads it reports that
   }
 }
