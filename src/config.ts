@@ -1,4 +1,4 @@
-/** The only reader of the environment: every setting, validated at once, in one frozen object. */
+/** The only reader of the environment: validates every setting at once. */
 import { z } from 'zod';
 import { DEFAULT_TASK_QUEUE } from './contract.js';
 import { ConfigError, type ConfigProblem } from './config/problems.js';
@@ -13,7 +13,7 @@ export type { TemporalSettings } from './config/temporal.js';
 /** The environment's variables; an empty one counts as unset. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The process's own environment, for `npm start`, which decides what of it the processes that it starts may see. */
+/** The environment of this process, for `npm start`, which passes a part of it to its child processes. */
 export const processEnvironment: Environment = process.env;
 
 const clientSchema = z.object({ AGENT_JOBS_TASK_QUEUE: field.taskQueueField.default(DEFAULT_TASK_QUEUE) });
@@ -52,7 +52,7 @@ const workerSchema = z.object({
 /** Every variable of a worker, but Temporal's own. */
 export const WORKER_VARIABLES: readonly string[] = Object.keys(workerSchema.shape);
 
-/** What a client needs: the way to Temporal and the task queue. */
+/** The settings of a client: the way to Temporal and the task queue. */
 export interface ClientConfig {
   taskQueue: string;
   temporal: TemporalSettings;
@@ -91,7 +91,7 @@ export interface WorkerConfig extends ClientConfig {
   log: { level: field.LogLevel; format: field.LogFormat };
 }
 
-/** Everything that the production worker takes from the environment; throws a ConfigError that names all that is wrong. */
+/** All settings of the production worker; throws a ConfigError that names every wrong one. */
 export function readWorkerConfig(environment: Environment = process.env): WorkerConfig {
   const env = present(environment);
   const { values, problems } = check(workerSchema, env);
@@ -122,7 +122,7 @@ export function readClientConfig(environment: Environment = process.env): Client
   return deepFreeze({ taskQueue: values.AGENT_JOBS_TASK_QUEUE, temporal });
 }
 
-/** Whether the user has a Temporal profile in the usual place that says anything. */
+/** Whether the user's Temporal profile, in its usual place, sets anything. */
 export function hasTemporalProfile(environment: Environment = process.env): boolean {
   const entries = Object.entries(present(environment)).filter(([name]) => !name.startsWith('TEMPORAL_'));
   return !isDefault(readTemporal(Object.fromEntries(entries)));

@@ -53,7 +53,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = openSnapshots(config);
   const workers = await createWorkers(config, connection, {
-    // The server's limit counts attempts: under a limit each read is one, and those that ask for a turn to write take no more than a quarter.
+    // The limit counts attempts: under it each read is one, and requests for a turn to write take at most a quarter.
     jobs: () =>
       createActivities({
         ...dependencies,
@@ -85,7 +85,7 @@ function logKeyChanges(log: Logger) {
   };
 }
 
-/** The setting for the time after a restore, where it is set; a time that has passed is right only for a worker started again. */
+/** Reads the setting for the time after a restore; warns of a past time, which fits only a worker that was restarted. */
 function restoreMode({ confirmWritesBefore }: WorkerConfig, log: Logger): { confirmWritesBefore?: string } {
   if (confirmWritesBefore === undefined) return {};
   if (Date.parse(confirmWritesBefore) < Date.now())

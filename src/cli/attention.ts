@@ -51,7 +51,7 @@ function toLine({ workflowId, projectId, jobId, unknown }: AttentionItem) {
   return { workflowId, projectId, jobId, ...unknown };
 }
 
-/** Without a `kind`: nothing of it is for `resolve`. */
+/** Has no `kind`: `resolve` does not take it. */
 function toStuckLine({ workflowId, projectId, ...stuck }: StuckJob) {
   return { workflowId, projectId, stuck };
 }

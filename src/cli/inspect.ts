@@ -52,7 +52,7 @@ function formatState(workflowId: string, state: JobState, globals: GlobalOptions
     ['Reads', String(state.polls)],
     ['Follow-ups', state.followUps.map(({ id, state: fate }) => `${id}: ${fate}`).join(', ')],
     [
-      'Unknown',
+      'In doubt',
       unknown &&
         `${[unknown.kind, unknown.followUpId].filter(Boolean).join(' ')} since ${unknown.since}: ${unknown.reason}`,
     ],
@@ -61,7 +61,7 @@ function formatState(workflowId: string, state: JobState, globals: GlobalOptions
   ]);
 }
 
-/** An older worker does not tell. */
+/** Undefined where nothing is waited for, or the worker is older than this field. */
 function waitsFor(waiting: Waiting | null | undefined): string | undefined {
   if (!waiting) return undefined;
   const { for: what, since, until, reason } = waiting;

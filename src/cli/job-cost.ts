@@ -1,4 +1,4 @@
-/** What a job has cost on Temporal, counted from what Temporal keeps of it. Rules: https://docs.temporal.io/cloud/actions */
+/** Counts what a job has cost on Temporal, from its histories. Rules: https://docs.temporal.io/cloud/actions */
 
 /** The parts of a history event that count; Temporal's own protobuf events fit. */
 interface CostEvent {

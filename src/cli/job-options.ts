@@ -57,7 +57,7 @@ function toNumber(text: string, flag: string): number {
   return number;
 }
 
-/** The prompt from the argument, else from the file, else (or for `-`) from stdin; one newline at a text's end is dropped. */
+/** The prompt from the argument, else from the file, else (or for `-`) from stdin, without one newline at its end. */
 export async function readPrompt(argument: string | undefined, file: string | undefined): Promise<string> {
   if (argument !== undefined && argument !== '-' && file !== undefined) {
     throw new UsageError('give the prompt as an argument or as --prompt-file, not both');

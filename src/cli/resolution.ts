@@ -39,28 +39,29 @@ async function readLine(line: string, number: number): Promise<ResolutionLine> {
     const fields = JSON.parse(line) as ResolutionFields | null;
     if (typeof fields !== 'object' || fields === null) throw new Error('is no JSON object');
     if (fields.action == null) throw new Error('has no action');
-    if (typeof fields.since !== 'string') throw new Error('has no since, which names the unknown that is meant');
+    if (typeof fields.since !== 'string') throw new Error('has no since, which names the write that is meant');
     return { number, resolution: await readResolution(fields), problem: null };
   } catch (error) {
     return { number, problem: error instanceof SyntaxError ? 'is no JSON' : (error as Error).message };
   }
 }
 
-/** A look that found nothing may have come too soon, and `retry` would then make a second job or message; null where there is no such danger. */
+/** Warns of a `retry` while the first write may still arrive and would then be made twice; null where it no longer may. */
 export function earlyRetryWarning(
   { workflowId, action }: Resolution,
-  unknown: InDoubtWrite,
+  inDoubt: InDoubtWrite,
   now: number,
 ): string | null {
-  const { lookAfter } = unknown;
+  const { lookAfter } = inDoubt;
   if (action !== 'retry' || !(now < Date.parse(lookAfter))) return null;
-  return `${workflowId}: until ${lookAfter} the write may still be on its way; unless somebody looks again after that time, retry may double it`;
+  const advice = 'unless somebody looks again after that time, retry may double it';
+  return `${workflowId}: until ${lookAfter} the write may still be on its way; ${advice}`;
 }
 
 /** The lines that show a write in doubt. */
 export function inDoubtFields(inDoubt: InDoubtWrite | null): [label: string, value: string | null | undefined][] {
   return [
-    ['Unknown', inDoubt?.kind],
+    ['In doubt', inDoubt?.kind],
     ['Follow-up id', inDoubt?.followUpId],
     ['Reason', inDoubt?.reason],
     ['Since', inDoubt?.since],
@@ -68,7 +69,7 @@ export function inDoubtFields(inDoubt: InDoubtWrite | null): [label: string, val
   ];
 }
 
-/** The commands that may settle a write in doubt, each with the case that it fits; they name the write that was shown. */
+/** The commands that settle a write in doubt, each with the case that it fits. They name the write that was shown. */
 export function resolveCommands(
   workflowId: string,
   inDoubt: InDoubtWrite | null,

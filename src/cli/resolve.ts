@@ -27,7 +27,7 @@ interface ResolveFlags {
 export function addResolve(program: Command): void {
   const command = program
     .command('resolve')
-    .description('settle a write of which nobody knows whether the upstream took it')
+    .description('settle a write in doubt: one of which nobody knows whether the upstream took it')
     .argument('[workflow-id]', 'the job')
     .argument(
       '[action]',
@@ -35,7 +35,7 @@ export function addResolve(program: Command): void {
     )
     .option('--job-id <id>', 'with adopt: the job that the create made')
     .option('--force', 'with adopt: also where the upstream can not be read just now')
-    .option('--since <time>', 'name the unknown you mean, as listed (default: the present one, which is shown)')
+    .option('--since <time>', 'name the write you mean, as listed (default: the present one, which is shown)')
     .option('--follow-up-id <id>', 'name the follow-up you mean')
     .option('--from <path>', 'settle many: lines of "attention --json", each with an "action" ("-" is stdin)')
     .option('--dry-run', 'show what would be settled, and settle nothing')
@@ -124,15 +124,15 @@ function printVerdict(
 
 /** The present write in doubt, which must be the one that was named and one that the action fits. */
 async function readInDoubtWrite(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal): Promise<InDoubtWrite> {
-  const { unknown } = await jobs.handle(resolution.workflowId).state({ signal });
-  if (unknown === null) throw new Error('nothing is unknown any more: it was settled, or the job has ended');
+  const { unknown: inDoubt } = await jobs.handle(resolution.workflowId).state({ signal });
+  if (inDoubt === null) throw new Error('no write is in doubt any more: it was settled, or the job has ended');
   const { since, followUpId, action } = resolution;
-  if ((since != null && since !== unknown.since) || (followUpId != null && followUpId !== unknown.followUpId)) {
-    throw new Error(`names another unknown; the present one is the ${unknown.kind} since ${unknown.since}`);
+  if ((since != null && since !== inDoubt.since) || (followUpId != null && followUpId !== inDoubt.followUpId)) {
+    throw new Error(`names another write; in doubt is the ${inDoubt.kind} since ${inDoubt.since}`);
   }
-  const fits = { adopt: unknown.kind === 'create', delivered: unknown.kind === 'followUp', retry: true, abandon: true };
-  if (!fits[action]) throw new Error(`${action} does not fit: a ${unknown.kind} is unknown`);
-  return unknown;
+  const fits = { adopt: inDoubt.kind === 'create', delivered: inDoubt.kind === 'followUp', retry: true, abandon: true };
+  if (!fits[action]) throw new Error(`${action} does not fit: a ${inDoubt.kind} is in doubt`);
+  return inDoubt;
 }
 
 function warnOfEarlyRetry(resolution: Resolution, inDoubt: InDoubtWrite): void {

@@ -65,7 +65,8 @@ export const taskQueueField = field('a name of 1 to 200 characters', (text) => (
 
 /** The upstream's address without a trailing slash. */
 export const baseUrlField = field(
-  'the http or https address of the upstream without credentials, query or fragment, for example https://api.example.com',
+  'the http or https address of the upstream without credentials, query or fragment, ' +
+    'for example https://api.example.com',
   (text) => {
     const url = parseUrl(text, ['http:', 'https:']);
     const isPlain = url !== undefined && !url.username && !url.password && !url.search && !url.hash;

@@ -30,7 +30,7 @@ export function readTemporal(env: Record<string, string>): TemporalSettings | Co
   }
 }
 
-/** Whether nobody said anything of a server. */
+/** Whether nothing is set. */
 export function isDefault(temporal: TemporalSettings | ConfigProblem[]): boolean {
   if (Array.isArray(temporal)) return false;
   const { address, namespace, connectionOptions } = temporal;
@@ -39,7 +39,7 @@ export function isDefault(temporal: TemporalSettings | ConfigProblem[]): boolean
   return address === DEFAULT_ADDRESS && namespace === DEFAULT_NAMESPACE && !isSaid;
 }
 
-// envconfig takes a configuration file that does not exist for an empty one, and a job for another server.
+// envconfig takes a missing configuration file for an empty one: a job would go to another server.
 function unreadableFiles(env: Record<string, string>): string[] {
   const names = Object.keys(env).filter((name) => /^TEMPORAL_(CONFIG_FILE|TLS_\w+_PATH)$/.test(name));
   return names.filter((name) => {
@@ -52,7 +52,7 @@ function unreadableFiles(env: Record<string, string>): string[] {
   });
 }
 
-// The client's own error about a key that no header can hold shows the key.
+// The client's own error about a key that no header can hold contains the key.
 function checkApiKey(apiKey: unknown): void {
   if (typeof apiKey === 'string' && !/^[\x21-\x7e]+$/.test(apiKey))
     throw new Error('TEMPORAL_API_KEY holds a character that no key has, such as a line break');

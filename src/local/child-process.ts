@@ -26,7 +26,7 @@ export interface StartOptions {
 
 const LAST_LINES = 10;
 
-/** Starts a program that Ctrl-C in the terminal does not reach: this process stops its children in order. Throws where it can't be started. */
+/** Starts a program out of reach of the terminal's Ctrl-C; throws where it can't be started. */
 export async function startProcess({ program, args, env, logFile }: StartOptions): Promise<ManagedProcess> {
   const log = openSync(logFile, 'a');
   const { size: before } = fstatSync(log);

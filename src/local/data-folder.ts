@@ -25,8 +25,8 @@ export class DataFolder {
   }
 
   /**
-   * Moves the folders of an earlier version, which kept them elsewhere, to where `acquire` looks. Reports each of them: one
-   * that is in use or can't be moved stays where it is.
+   * Moves the folders of an earlier version, which kept them elsewhere, to where `acquire` looks. Reports each of them;
+   * one that is in use or can't be moved stays where it is.
    */
   static async migrate(earlier: string, root: string, name: string, onFolder: (what: string) => void): Promise<void> {
     if (earlier === root) return;

@@ -38,7 +38,7 @@ export async function startDemoJob(jobs: AgentJobs, file: string): Promise<DemoJ
   return { job: await jobs.start({ projectId: PROJECT, prompt: PROMPT, key }), isResumed };
 }
 
-/** Prints each change of the job, and sends the follow-up once there is a pull request; ends with the job or the signal. */
+/** Prints each change of the job until its end, and sends the follow-up once there is a pull request. */
 export async function followDemoJob(
   job: JobHandle,
   printEntry: (label: string, text: string) => void,

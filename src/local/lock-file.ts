@@ -20,8 +20,8 @@ export function newLock(parent?: ProcessIdentity): Lock {
 }
 
 /**
- * Locks a folder; false where a living process has locked it. A lock without its process is stale: it is removed, and the
- * processes that its owner left running are ended, those and no others.
+ * Locks a folder; false where a living process has locked it. A lock whose owner has ended is stale: it is removed, and
+ * the children that the owner left running are ended.
  */
 export async function tryToLock(folder: string, lock: Lock): Promise<boolean> {
   for (;;) {

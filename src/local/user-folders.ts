@@ -16,14 +16,14 @@ class NoStateFolderError extends Error {
   override readonly name = 'NoStateFolderError';
 }
 
-/** The folder for what may be fetched or made again, this user's alone; a temporary one where there is no usable home. */
+/** The private folder for what can be fetched again; a temporary one where there is no usable home. */
 export function cacheFolder(env: Environment): string {
   return firstUsable(cacheFolders(env), 'XDG_CACHE_HOME') ?? temporaryFolder('XDG_CACHE_HOME');
 }
 
 /**
- * The folder for what can't be made again, this user's alone. Where there is no usable home the demo's state goes into a
- * temporary one; real jobs are refused.
+ * The private folder for what can't be fetched again. Without a usable home the demo's state goes into a temporary one,
+ * and real jobs are refused.
  */
 export function stateFolder(env: Environment, isReal: boolean): string {
   const found = firstUsable([absolute(env['XDG_STATE_HOME']), platformStateFolder(env)], 'XDG_STATE_HOME');
@@ -42,7 +42,7 @@ export function earlierDataFolders(env: Environment): string[] {
     .map((folder) => join(folder, 'data'));
 }
 
-/** Makes the folder where it is missing, for this user alone; throws a ForeignFolderError where another user may have filled it. */
+/** Makes the folder private, where need be anew; throws a ForeignFolderError where another user may have filled it. */
 export function makePrivateFolder(folder: string): string {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   return closeToOthers(folder);
@@ -78,7 +78,7 @@ function absolute(root: string | undefined, ...names: string[]): string | undefi
   return root !== undefined && isAbsolute(root) ? join(root, ...names, 'agent-jobs') : undefined;
 }
 
-/** The first folder that can be made and written; throws where one is another user's: its contents are not to be trusted. */
+/** The first folder that can be made and written; throws where one is another user's. */
 function firstUsable(candidates: readonly (string | undefined)[], variable: string): string | undefined {
   return candidates.find((folder) => folder !== undefined && isUsable(folder, variable));
 }

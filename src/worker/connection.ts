@@ -11,12 +11,12 @@ const ATTEMPT_LIMIT_MS = 30_000;
 /** A namespace that was just registered takes some seconds to be seen everywhere. */
 const NAMESPACE_GRACE_MS = 15_000;
 
-/** Temporal answered that waiting won't help: the namespace, the permission or the address is wrong. */
+/** The namespace, the permission or the address is wrong: no retry helps. */
 class TemporalRefusedError extends Error {
   override readonly name = 'TemporalRefusedError';
 }
 
-/** Connects as soon as Temporal answers for the namespace, however long that takes; throws TemporalRefusedError where it never will. */
+/** Connects once Temporal answers for the namespace; throws TemporalRefusedError where no retry will help. */
 export async function connectTemporal(settings: TemporalSettings, log: Logger): Promise<NativeConnection> {
   const { address, namespace } = settings;
   const startedAt = Date.now();
@@ -67,7 +67,7 @@ const INVALID_ARGUMENT = 3;
 const PERMISSION_DENIED = 7;
 const UNAUTHENTICATED = 16;
 
-/** Errors that no retry mends, and what to do. The native client shows gRPC codes and TLS alerts in its message alone, in these words. */
+/** Errors that no retry mends. The native client shows gRPC codes and TLS alerts in its message alone, in these words. */
 const REFUSALS: { codes: readonly number[]; words: RegExp; remedy: string }[] = [
   {
     codes: [UNAUTHENTICATED],
@@ -78,7 +78,8 @@ const REFUSALS: { codes: readonly number[]; words: RegExp; remedy: string }[] = 
     codes: [PERMISSION_DENIED],
     words: /does not have permission to execute/,
     remedy:
-      'the credentials have no rights here: check TEMPORAL_NAMESPACE and what TEMPORAL_API_KEY or the certificate may do',
+      'the credentials have no rights here: ' +
+      'check TEMPORAL_NAMESPACE and what TEMPORAL_API_KEY or the certificate may do',
   },
   {
     codes: [],

@@ -8,12 +8,12 @@ import type { Logger } from './logging.js';
 
 const SCAN_INTERVAL_MS = 10 * 60_000;
 const RECORD_INTERVAL_MS = 30_000;
-/** Days in which a gap counts: whoever looks at the metric still remembers them, and each one is a small read. */
+/** Bounds the days in which gaps are counted: each one is a small read. */
 const GAP_DAYS = 28;
 
 /** The days of a project. */
 export interface ProjectDays {
-  /** The exclusive end (`YYYY-MM-DD`) of the last day with a consistent snapshot whose files are there; null where there is none. */
+  /** The exclusive end (`YYYY-MM-DD`) of the last day with a consistent, complete snapshot; null where there is none. */
   lastEnd: string | null;
   /** Days of the last 28 that are missing, damaged, inconsistent or provisional though their nights are over. */
   gaps: number;

@@ -11,7 +11,7 @@ export interface HealthServer {
   close(): void;
 }
 
-/** Serves `/healthz` (200 while the process lives) and `/readyz` (200 or 503 with a reason); rejects where it can't listen. */
+/** Serves `/healthz` (200) and `/readyz` (200, or 503 with a reason); rejects where it can't listen. */
 export async function startHealthServer(address: ListenAddress, readyState: () => ReadyState): Promise<HealthServer> {
   const server = createServer((request, response) => answer(request, response, readyState));
   await new Promise<void>((resolve, reject) => {

@@ -47,7 +47,7 @@ export function bridgeToTemporal(logger: Logger, workflowIds: WorkflowIds): Temp
   };
 }
 
-/** Looks up which workflow a run belongs to: where a workflow task fails, the SDK's native part logs the run id alone. */
+/** Looks up the workflow of a run: the SDK's native part logs the run id alone where a workflow task fails. */
 export class WorkflowIds {
   readonly #ids = new Map<string, Promise<string | undefined>>();
   #read: ((runId: string) => Promise<string | undefined>) | undefined;

@@ -5,7 +5,7 @@ import { messageOf } from './connection.js';
 export interface ReadyState {
   ready: boolean;
   reason?: string;
-  /** Projects whose key is refused or missing, as the last requests showed; absent where there is none. The worker serves all the same. */
+  /** Projects whose key the last requests showed as refused or missing; absent where there is none. */
   refusedKeys?: string[];
 }
 
@@ -15,8 +15,8 @@ const PROBE_LIMIT_MS = 4_000;
 const MAX_NAMED = 100;
 
 /**
- * Ready while a bounded call reaches Temporal and all workers poll. The workers' own state is not enough: it stays RUNNING
- * long after the server is gone.
+ * Ready while a bounded call reaches Temporal and all workers poll. The workers' own state is not enough: it stays
+ * RUNNING long after the server is gone.
  */
 export class Readiness {
   #reason: string | undefined = 'waits for Temporal';
@@ -33,7 +33,7 @@ export class Readiness {
     };
   }
 
-  /** Names these projects beside the state, which they don't change: a key is no reason to restart a worker. */
+  /** Shows these projects beside the state, which does not depend on them: a restart mends no key. */
   watchKeys(refusedKeys: () => string[]): void {
     this.#refusedKeys = refusedKeys;
   }

@@ -6,7 +6,7 @@ const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const;
 /** The process ends within 25 seconds of the signal, whatever still hangs. */
 const EXIT_LIMIT_MS = 24_500;
 
-/** Turns the first SIGTERM, SIGINT or SIGQUIT into one orderly end; those that follow change nothing. */
+/** Shuts down in order at the first SIGTERM, SIGINT or SIGQUIT; later ones change nothing. */
 export class Shutdown {
   readonly #stopPolls = new AbortController();
   readonly #log: Logger;
@@ -29,7 +29,7 @@ export class Shutdown {
     this.#onBegin.push(listener);
   }
 
-  /** Runs the workers until the end of the process; rejects with the first worker's fatal error, after the others have drained. */
+  /** Runs the workers until shutdown; rejects with the first fatal error, after the other workers have drained. */
   async runUntilEnd(workers: readonly Worker[]): Promise<void> {
     this.#workers = workers;
     const runs = workers.map((worker) => worker.run());

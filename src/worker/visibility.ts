@@ -5,7 +5,7 @@ import type { Logger } from './logging.js';
 const CALL_LIMIT_MS = 10_000;
 const INVALID_ARGUMENT = 3;
 
-/** Names the search attributes that the namespace does not know; a workflow that sets one makes no progress until it does. */
+/** The search attributes that the namespace does not know: a workflow that sets one makes no progress. */
 async function missingSearchAttributes(connection: NativeConnection, namespace: string): Promise<string[]> {
   const names = Object.values(SEARCH_ATTRIBUTE);
   // A query needs no more than a worker's own permissions, Temporal Cloud included.
@@ -13,7 +13,7 @@ async function missingSearchAttributes(connection: NativeConnection, namespace: 
   return names.filter((_, index) => !known[index]);
 }
 
-/** Warns where `agent-jobs setup` is still to be run. */
+/** Warns where `agent-jobs setup` has not been run. */
 export async function warnOfMissingSearchAttributes(
   connection: NativeConnection,
   namespace: string,

@@ -65,20 +65,20 @@ test(
     expect(real.code).toBe(0);
     expect(await job.result()).toMatchObject({ outcome: 'completed', jobId });
     const again = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId]);
-    expect(again.stderr).toContain('nothing is unknown any more');
+    expect(again.stderr).toContain('no write is in doubt any more');
     expect(again.code).toBe(1);
   },
   MOST_MS,
 );
 
 test(
-  'an action that does not fit, or means another unknown, settles nothing',
+  'an action that does not fit, or means another write, settles nothing',
   async () => {
     const { job } = await unknownCreate();
     const wrongKind = await cli(['resolve', job.workflowId, 'delivered']);
     expect(wrongKind.stderr).toContain('delivered does not fit');
     const wrongTime = await cli(['resolve', job.workflowId, 'retry', '--since', '2020-01-01T00:00:00.000Z']);
-    expect(wrongTime.stderr).toContain('names another unknown');
+    expect(wrongTime.stderr).toContain('names another write');
     expect([wrongKind.code, wrongTime.code]).toEqual([1, 1]);
     expect((await job.state()).phase).toBe('needsAttention');
     expect((await cli(['resolve', job.workflowId, 'abandon'])).code).toBe(0);
