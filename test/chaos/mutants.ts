@@ -341,7 +341,7 @@ export const MUTANTS: Mutant[] = [
     file: 'src/workflows/agent-job/job-run.ts',
     find: 'return this.mayHaveArrived && this',
     replace: 'return (this.data.write?.unknownSends ?? 0) > 0 && this',
-    test: 'test/model/rehearsed.test.ts',
+    test: 'test/model/simulated.test.ts',
     title: 'a retry that a person said at the deadline is carried out',
   },
   {

@@ -1,6 +1,6 @@
 /**
- * What docs/contract.md promises about `agentJob`, as a small monitor: it is told what happens outside the workflow and says,
- * at each step and at the end, what must and what may be. It knows nothing of how the workflow is made. Times in milliseconds.
+ * The promises of docs/contract.md about `agentJob` as a model. It gets all events outside the workflow and checks, at each step
+ * and at the end, what must and what may happen. It does not depend on the implementation. Times in milliseconds.
  */
 export interface Terms {
   isAttached: boolean;
@@ -10,33 +10,34 @@ export interface Terms {
   decideWithin: number | null;
   settle: number;
   linger: number;
-  /** Temporal itself started the run again: every write asks before it is sent. */
+  /** Temporal restarted the run: every write needs a person's confirmation. */
   isRepeated: boolean;
 }
 
 export type SendOutcome =
   'accepted' | 'acceptedTerminal' | 'rejected' | 'throttled' | 'notDelivered' | 'unauthorized' | 'inDoubt';
-export type ReadOutcome = 'record' | 'missing' | 'failed';
-export type FollowUpFate = 'queued' | 'sent' | 'rejected' | 'unknown' | 'abandoned';
+export type ReadOutcome = 'record' | 'notFound' | 'failed';
+export type FollowUpState = 'queued' | 'sent' | 'rejected' | 'unknown' | 'abandoned';
 
 /** How a run ended: a result's outcome, `canceled`, or a failure's type. */
 export type Verdict = string;
 
-interface Turn {
+/** The write that is sent or waits to be sent. */
+interface Write {
   /** Null: the create. */
   id: string | null;
-  /** Sends of unknown outcome under policy `retry`, and when the first of them was in doubt. */
+  /** Sends in doubt under policy `retry`, and the time of the first. */
   unknownSends: number;
   inDoubtSince: number | null;
-  /** The last try was refused for now, or never left. */
+  /** The last attempt was throttled, unauthorized or not delivered. */
   isHeldUp: boolean;
-  /** A send of unknown outcome that a person sent again. */
+  /** A person decided to send a write in doubt again. */
   isConfirmed: boolean;
-  /** Refused for now: others of the project, or its key, may keep it waiting for longer than its own time. */
+  /** Throttled or unauthorized: other writes of the project, or the key, may delay it beyond `notBefore`. */
   waitsForTurn: boolean;
-  /** A person said so, and nothing was tried since. */
-  isOwed: boolean;
-  /** Refusals and failures to connect in a row. */
+  /** A person decided `retry`, and no attempt was made since. */
+  isRetryDue: boolean;
+  /** Throttled and undelivered attempts in a row. */
   delays: { throttled: number; notDelivered: number };
   notBefore: number;
 }
@@ -44,44 +45,44 @@ interface Turn {
 interface Read {
   beganAt: number;
   wasIdle: boolean;
-  /** Somebody wanted the job read anew while this was under way: it may be dropped. */
+  /** Another event requested a new read meanwhile, so the run may drop this one's result. */
   isDoubtful: boolean;
 }
 
-/** The last look at the deadline may be a request that hangs. */
-const LAST_LOOK_MS = 45_000;
+/** The last read at the deadline may hang until its time-out. */
+const LAST_READ_MS = 45_000;
 const LOST = { count: 5, ms: 60_000 };
-/** A second, jittered. */
-const SHORTEST_WAIT_MS = 900;
+/** One second with its jitter of 10 %. */
+const MIN_WAIT_MS = 900;
 const HOUR = 3_600_000;
-/** The read of a job that somebody wants to adopt: none of the watch's. */
-const LOOK_TO_ADOPT = 0;
+/** The number of a read before an adoption, which does not belong to the poll loop. */
+const ADOPT_READ = 0;
 const TERMINAL = ['completed', 'archived', 'failed'];
 
 export class BrokenPromise extends Error {}
 
 export class ContractModel {
   readonly #terms: Terms;
-  /** Clock differences between whoever tells this model and the workflow. */
+  /** Bounds the difference between the clock of the runner and that of the workflow. */
   readonly #slack: number;
-  /** How much later than it must the run may end. */
+  /** Bounds how much later than due the run may end. */
   readonly #lateness: number;
-  /** When it was last told of anything. */
+  /** The time of the last event. */
   #at: number;
-  /** Since when no write keeps the run from ending. */
+  /** Since when no write prevents the end of the run. */
   #freeSince = 0;
-  readonly #fates = new Map<string, FollowUpFate>();
-  /** All fates that an id has had. */
-  readonly #had = new Map<string, Set<FollowUpFate>>();
+  readonly #states = new Map<string, FollowUpState>();
+  /** All states that an id has had. */
+  readonly #had = new Map<string, Set<FollowUpState>>();
   readonly #prompts = new Map<string, string>();
-  #turn: Turn | null = null;
+  #write: Write | null = null;
   #queue: string[] = [];
   #isSending = false;
   #isJobKnown: boolean;
   #unknownSince: number | null = null;
   #cancelledAt: number | null = null;
   #stop: Verdict | null = null;
-  /** Earliest and latest end of the time to wait; they differ where the contract leaves it open. */
+  /** Earliest and latest deadline; they differ where the contract leaves it open. */
   #deadline: { min: number; max: number };
   #settledAt = 0;
   #reads = new Map<number, Read>();
@@ -89,15 +90,15 @@ export class ContractModel {
   #noReadBefore = 0;
   #lastReadAt = -Infinity;
   #readEndedAt = -Infinity;
-  /** Why a read may follow the last one sooner than a second. */
+  /** Whether a read may follow the last one within a second. */
   #mayReadAtOnce = true;
-  #missing: { count: number; since: number; sure: number } | null = null;
+  #notFound: { count: number; since: number; sure: number } | null = null;
   /** Terminal statuses that may end the run, and since when one must. */
   #mayEndAs = new Set<string>();
   #mustEndSince: number | null = null;
-  #lastAnswers: { id: string; state: FollowUpFate }[] = [];
+  #lastAnswers: { id: string; state: FollowUpState }[] = [];
   #isReadCountSure = true;
-  /** Somebody wants to adopt a job, which is read first. */
+  /** An adoption is under way; it reads the job first. */
   #isAdopting = false;
 
   constructor(terms: Terms, startedAt: number, { slack, lateness } = { slack: 0, lateness: 0 }) {
@@ -107,109 +108,109 @@ export class ContractModel {
     this.#at = startedAt;
     this.#isJobKnown = terms.isAttached;
     this.#deadline = { min: startedAt + terms.deadline, max: startedAt + terms.deadline };
-    if (!terms.isAttached) this.#turn = newTurn(null);
+    if (!terms.isAttached) this.#write = newWrite(null);
   }
 
   /** A follow-up reached the run, by signal or update. */
   asked(at: number, id: string, prompt: string): void {
-    this.#goOn(at);
-    if (this.#fates.has(id) || this.#terms.usedFollowUpIds.includes(id)) return;
-    this.#fate(id, 'queued');
+    this.#advanceTo(at);
+    if (this.#states.has(id) || this.#terms.usedFollowUpIds.includes(id)) return;
+    this.#setState(id, 'queued');
     this.#prompts.set(id, prompt);
     this.#queue.push(id);
     this.#isReadCountSure = false;
-    this.#nextTurn(at);
+    this.#nextWrite(at);
   }
 
-  /** It turned out that the run had ended before. */
+  /** The follow-up turned out to have come after the end of the run. */
   neverAsked(id: string, prompt: string): void {
     if (this.#prompts.get(id) !== prompt) return;
-    if (this.#turn?.id === id) this.#turn = null;
+    if (this.#write?.id === id) this.#write = null;
     else this.#queue = this.#queue.filter((queued) => queued !== id);
-    this.#fates.delete(id);
-    this.#nextTurn(this.#at);
+    this.#states.delete(id);
+    this.#nextWrite(this.#at);
   }
 
   pollNow(at: number): void {
-    this.#goOn(at);
+    this.#advanceTo(at);
     this.#doubtReads(at);
   }
 
   cancelRequested(at: number): void {
-    this.#goOn(at);
+    this.#advanceTo(at);
     this.#cancelledAt ??= at;
     this.#isReadCountSure = false;
   }
 
-  /** The run goes on in a new one: waiting updates may have been answered, a poll was cut short. */
+  /** The run continued as new: waiting updates may have been answered, a read was cancelled. */
   continuedAsNew(at: number): void {
-    this.#goOn(at);
+    this.#advanceTo(at);
     this.#doubtReads(at);
   }
 
   sendBegan(at: number, kind: 'create' | 'message', prompt: string): void {
     this.#decideInTime(at, true);
-    this.#goOn(at);
-    const turn = this.#turn;
-    if (!turn) return broken(`a ${kind} is sent though nothing waits`);
-    if ((turn.id === null) !== (kind === 'create')) broken(`a ${kind} is sent out of its turn`);
-    if (turn.id !== null && this.#prompts.get(turn.id) !== prompt)
-      broken(`"${prompt}" is sent in the turn of ${turn.id}`);
+    this.#advanceTo(at);
+    const write = this.#write;
+    if (!write) return broken(`a ${kind} is sent though nothing waits`);
+    if ((write.id === null) !== (kind === 'create')) broken(`a ${kind} is sent out of turn`);
+    if (write.id !== null && this.#prompts.get(write.id) !== prompt)
+      broken(`"${prompt}" is sent instead of ${write.id}`);
     if (this.#isSending) broken('two writes are under way');
-    if (this.#terms.isRepeated && !turn.isConfirmed) broken('a repeated run sends without asking');
+    if (this.#terms.isRepeated && !write.isConfirmed) broken('a repeated run sends without asking');
     if (this.#unknownSince !== null) broken('a write is sent while another is unknown');
     if (this.#stop !== null) broken(`a write is sent after ${this.#stop}`);
     if (at > (this.#cancelledAt ?? Infinity) + this.#slack) broken('a write is sent after the cancellation');
-    if (at < turn.notBefore - this.#slack) broken(`a write is sent ${turn.notBefore - at} ms too soon`);
+    if (at < write.notBefore - this.#slack) broken(`a write is sent ${write.notBefore - at} ms too soon`);
     this.#isSending = true;
   }
 
-  /** What the activity found out about the send. */
+  /** The result of the write activity. */
   sendEnded(at: number, outcome: SendOutcome, status: string | null, retryAfterMs?: number): void {
-    const turn = this.#turn;
-    if (!turn) return broken('an answer to nothing');
-    // Other writes of the project may have been asked to wait, reads may have shown that the key is refused; a repeated run asks first.
+    const write = this.#write;
+    if (!write) return broken('an answer to nothing');
+    // Other writes of the project may be throttled, a read may have had a 401, and a repeated run asks first.
     const mayBeUnsent = outcome === 'throttled' || outcome === 'unauthorized' || this.#asks;
     if (!this.#isSending && !mayBeUnsent) broken(`${outcome}, though nothing was sent`);
-    this.#goOn(at);
+    this.#advanceTo(at);
     this.#isSending = false;
-    turn.isOwed = false;
-    turn.waitsForTurn = outcome === 'throttled' || outcome === 'unauthorized';
+    write.isRetryDue = false;
+    write.waitsForTurn = outcome === 'throttled' || outcome === 'unauthorized';
     this.#freeSince = at;
-    turn.isHeldUp = outcome === 'throttled' || outcome === 'notDelivered' || outcome === 'unauthorized';
+    write.isHeldUp = outcome === 'throttled' || outcome === 'notDelivered' || outcome === 'unauthorized';
     switch (outcome) {
       case 'accepted':
       case 'acceptedTerminal':
-        return turn.id === null
+        return write.id === null
           ? this.#jobKnown(at, outcome === 'acceptedTerminal' ? status : null)
           : this.#settle(at, 'sent');
       case 'rejected':
-        if (turn.id === null) this.#stop = this.#mayHaveArrived(turn) ? 'UnknownOutcome' : 'CreateRejected';
-        else this.#settle(at, this.#mayHaveArrived(turn) ? 'unknown' : 'rejected');
+        if (write.id === null) this.#stop = this.#mayHaveArrived(write) ? 'UnknownOutcome' : 'CreateRejected';
+        else this.#settle(at, this.#mayHaveArrived(write) ? 'unknown' : 'rejected');
         return;
       case 'throttled': {
-        turn.delays.throttled += 1;
+        write.delays.throttled += 1;
         const wait =
           retryAfterMs === undefined
-            ? 5_000 * 2 ** (turn.delays.throttled - 1)
+            ? 5_000 * 2 ** (write.delays.throttled - 1)
             : Math.max(1_000, Math.min(retryAfterMs, HOUR));
-        turn.notBefore = at + Math.min(wait, retryAfterMs === undefined ? 300_000 : Infinity);
+        write.notBefore = at + Math.min(wait, retryAfterMs === undefined ? 300_000 : Infinity);
         return;
       }
       case 'notDelivered':
-        turn.notBefore = at + 1_000;
+        write.notBefore = at + 1_000;
         return;
       case 'unauthorized':
-        turn.notBefore = at;
+        write.notBefore = at;
         return;
       case 'inDoubt':
-        return this.#unknown(at, turn);
+        return this.#unknown(at, write);
     }
   }
 
-  /** A person says `adopt`: the job may be read, and then `resolved` or `adoptRefused` follows. */
+  /** A person decided `adopt`: the job may be read, then `resolved` or `adoptRefused` follows. */
   adoptAsked(at: number): void {
-    this.#goOn(at);
+    this.#advanceTo(at);
     this.#isAdopting = true;
   }
 
@@ -220,33 +221,33 @@ export class ContractModel {
   /** A person's decision that the run accepted. */
   resolved(at: number, action: 'adopt' | 'delivered' | 'retry' | 'abandon'): void {
     this.#decideInTime(at, false);
-    this.#goOn(at);
-    const turn = this.#turn;
-    if (this.#unknownSince === null || !turn) return broken(`${action} was accepted though nothing is unknown`);
-    if (action === 'adopt' && turn.id !== null) broken('a follow-up was adopted');
-    if (action === 'delivered' && turn.id === null) broken('a create was called delivered');
+    this.#advanceTo(at);
+    const write = this.#write;
+    if (this.#unknownSince === null || !write) return broken(`${action} was accepted though nothing is unknown`);
+    if (action === 'adopt' && write.id !== null) broken('a follow-up was adopted');
+    if (action === 'delivered' && write.id === null) broken('a create was called delivered');
     this.#isAdopting = false;
     this.#clockGoesOn(at);
     this.#doubtReads(at);
     if (action === 'adopt') this.#jobKnown(at, null);
     else if (action === 'delivered') this.#settle(at, 'sent');
     else if (action === 'retry') {
-      this.#turn = { ...newTurn(turn.id), isConfirmed: true, isOwed: true };
-      if (turn.id !== null) this.#fate(turn.id, 'queued');
-    } else if (turn.id === null) this.#stop = 'abandoned';
+      this.#write = { ...newWrite(write.id), isConfirmed: true, isRetryDue: true };
+      if (write.id !== null) this.#setState(write.id, 'queued');
+    } else if (write.id === null) this.#stop = 'abandoned';
     else this.#settle(at, 'unknown');
   }
 
   readBegan(at: number): number {
-    if (this.#isAdopting && !this.#isJobKnown) return LOOK_TO_ADOPT;
+    if (this.#isAdopting && !this.#isJobKnown) return ADOPT_READ;
     this.#decideInTime(at, true);
-    this.#goOn(at);
+    this.#advanceTo(at);
     if (!this.#isJobKnown) broken('a job is read before its id is known');
     if (at < this.#noReadBefore - this.#slack)
       broken(`a read comes ${this.#noReadBefore - at} ms before Retry-After allows it`);
-    // The last look at the deadline, and the one that settles, come when they must.
+    // The last read at the deadline and the one after `settle` come exactly when due.
     const isDue = at >= this.#deadline.min - this.#slack || Math.abs(at - this.#settledAt) <= this.#slack;
-    if (!this.#mayReadAtOnce && !isDue && at < this.#lastReadAt + SHORTEST_WAIT_MS - this.#slack)
+    if (!this.#mayReadAtOnce && !isDue && at < this.#lastReadAt + MIN_WAIT_MS - this.#slack)
       broken('two reads within a second');
     this.#lastReadAt = at;
     this.#mayReadAtOnce = false;
@@ -256,16 +257,16 @@ export class ContractModel {
   }
 
   readEnded(at: number, number: number, outcome: ReadOutcome, status: string | null, retryAfterMs = 0): void {
-    if (number === LOOK_TO_ADOPT) return;
+    if (number === ADOPT_READ) return;
     const read = this.#reads.get(number)!;
     this.#reads.delete(number);
     this.#readEndedAt = at;
     if (!read.isDoubtful) this.#decideInTime(at, false);
-    this.#goOn(at);
+    this.#advanceTo(at);
     if (outcome === 'failed' && !read.isDoubtful && retryAfterMs > 1_000) {
       this.#noReadBefore = at + Math.min(retryAfterMs, HOUR);
     }
-    this.#countMissing(at, outcome === 'missing', read.isDoubtful);
+    this.#countNotFound(at, outcome === 'notFound', read.isDoubtful);
     if (outcome !== 'record' || status === null) return;
     if (!TERMINAL.includes(status)) this.#stillActive(at, read);
     else if (at >= this.#settledAt - this.#slack) {
@@ -276,34 +277,35 @@ export class ContractModel {
     }
   }
 
-  /** What the last read brought has reached the run. */
+  /** The result of the last read has reached the run. */
   readReached(): void {
     this.#readEndedAt = -Infinity;
   }
 
   /** An update was answered. */
-  answered(_at: number, id: string, state: FollowUpFate): void {
+  answered(_at: number, id: string, answer: FollowUpState): void {
     if (this.#terms.usedFollowUpIds.includes(id)) {
-      if (state !== 'unknown') broken(`${id}, used before, was answered ${state}`);
+      if (answer !== 'unknown') broken(`${id}, used before, was answered ${answer}`);
       return;
     }
-    const fate = this.#fates.get(id);
-    // Where answers take time, what was true before may be told now.
-    if (this.#slack > 0 ? this.#had.get(id)?.has(state) : state === fate) return;
-    // Those who wait are told how it ends right before it does.
-    if (state !== 'abandoned' && state !== 'unknown') broken(`an update of ${id} was answered ${state}; it is ${fate}`);
-    this.#lastAnswers.push({ id, state });
+    const state = this.#states.get(id);
+    // Where answers take time, an earlier state may arrive now.
+    if (this.#slack > 0 ? this.#had.get(id)?.has(answer) : answer === state) return;
+    // Updates that still wait are answered with the final state right before the run ends.
+    if (answer !== 'abandoned' && answer !== 'unknown')
+      broken(`an update of ${id} was answered ${answer}; it is ${state}`);
+    this.#lastAnswers.push({ id, state: answer });
   }
 
-  /** Nothing is shown as unknown: where something was, its time to decide is over. */
+  /** The state shows no write in doubt: if there was one, `decideWithin` is over. */
   nothingUnknown(at: number): void {
     this.#endUnknownInTime(at, true);
   }
 
-  /** A follow-up that was being sent again is shown as unknown: its time is over. */
+  /** A follow-up that waited for another attempt is shown as unknown: `decideWithin` is over. */
   gaveUp(at: number, id: string): void {
-    if (this.#turn?.id !== id) return;
-    this.#giveUpInTime(at, true, this.#turn.waitsForTurn);
+    if (this.#write?.id !== id) return;
+    this.#giveUpInTime(at, true, this.#write.waitsForTurn);
     this.#endUnknownInTime(at, true);
   }
 
@@ -311,42 +313,42 @@ export class ContractModel {
     return this.#unknownSince;
   }
 
-  /** What everybody must be able to see of the follow-ups. */
-  get followUps(): { id: string; state: FollowUpFate }[] {
-    return [...this.#fates].map(([id, state]) => ({ id, state }));
+  /** The follow-ups that state and result must show. */
+  get followUps(): { id: string; state: FollowUpState }[] {
+    return [...this.#states].map(([id, state]) => ({ id, state }));
   }
 
   /** The run ended. */
   ended(at: number, verdict: Verdict): void {
-    // At the very moment when a follow-up is given up the run may end as well.
+    // The run may end at the same time at which a follow-up is given up.
     this.#giveUpInTime(at, false);
     this.#endUnknownInTime(at, true);
-    this.#goOn(at);
+    this.#advanceTo(at);
     if (this.#isSending) broken(`the run ended as ${verdict} while a write was in flight`);
     if (!this.#mayEnd(at, verdict)) broken(`the run ended as ${verdict}; ${this.#expectation()}`);
-    const turn = this.#turn;
-    if (turn && turn.id !== null && this.#mayHaveArrived(turn)) this.#fate(turn.id, 'unknown');
-    for (const [id, fate] of this.#fates) if (fate === 'queued') this.#fate(id, 'abandoned');
-    if (TERMINAL.includes(verdict) && [...this.#fates.values()].includes('abandoned'))
+    const write = this.#write;
+    if (write && write.id !== null && this.#mayHaveArrived(write)) this.#setState(write.id, 'unknown');
+    for (const [id, state] of this.#states) if (state === 'queued') this.#setState(id, 'abandoned');
+    if (TERMINAL.includes(verdict) && [...this.#states.values()].includes('abandoned'))
       broken('a follow-up was dropped at the end');
-    for (const { id, state } of this.#lastAnswers) {
-      const fate = this.#fates.get(id);
-      if (state !== fate) broken(`an update of ${id} was answered ${state}; it is ${fate}`);
+    for (const { id, state: answer } of this.#lastAnswers) {
+      const state = this.#states.get(id);
+      if (answer !== state) broken(`an update of ${id} was answered ${answer}; it is ${state}`);
     }
   }
 
-  /** Reads so far; null where some were cut short, so that the result may estimate. */
+  /** The number of reads; null where some were cancelled, so that the result may be an estimate. */
   get sureReads(): number | null {
     return this.#isReadCountSure ? this.#readCount : null;
   }
 
   get usedIds(): string[] {
-    const used = [...this.#fates].filter(([, fate]) => fate !== 'abandoned').map(([id]) => id);
+    const used = [...this.#states].filter(([, state]) => state !== 'abandoned').map(([id]) => id);
     return [...this.#terms.usedFollowUpIds, ...used];
   }
 
-  /** Time has come to this moment: what had to happen before has happened. */
-  #goOn(at: number): void {
+  /** Throws where the run should have ended before this time. */
+  #advanceTo(at: number): void {
     const due = this.#dueAt();
     if (due !== null && at > due + this.#lateness)
       broken(`the run should have ended ${at - due} ms ago: ${this.#expectation()}`);
@@ -356,29 +358,29 @@ export class ContractModel {
   #dueAt(): number | null {
     if (this.#isSending) return null;
     if (this.#cancelledAt !== null || this.#stop !== null) return this.#at;
-    if (this.#unknownSince !== null || this.#isResending || this.#turn?.isOwed) return null;
-    if (this.#missing && this.#missing.sure >= LOST.count && this.#missing.since === -1) return this.#at;
+    if (this.#unknownSince !== null || this.#isResending || this.#write?.isRetryDue) return null;
+    if (this.#notFound && this.#notFound.sure >= LOST.count && this.#notFound.since === -1) return this.#at;
     if (this.#mustEndSince !== null) {
       return this.#isIdle ? Math.max(this.#mustEndSince + this.#terms.linger, this.#freeSince) : null;
     }
     if (this.#mayEndAs.size > 0) return null;
     if (!this.#isJobKnown) return Math.max(Math.min(this.#deadline.max, this.#decideBy), this.#freeSince);
-    return Math.max(this.#deadline.max, this.#freeSince) + LAST_LOOK_MS;
+    return Math.max(this.#deadline.max, this.#freeSince) + LAST_READ_MS;
   }
 
   #mayEnd(at: number, verdict: Verdict): boolean {
     if (this.#cancelledAt !== null) return verdict === 'canceled';
     if (this.#stop !== null) return verdict === this.#stop;
     if (this.#unknownSince !== null || this.#isResending) return false;
-    if (this.#turn?.isOwed) return false;
+    if (this.#write?.isRetryDue) return false;
     const isDue = at >= this.#deadline.min - this.#slack;
-    const turn = this.#turn;
-    // A create that may have made a job must not end as if there were none.
-    if (turn?.id === null && this.#mayHaveArrived(turn)) {
+    const write = this.#write;
+    // A create that may have created a job must not end as if it had not.
+    if (write?.id === null && this.#mayHaveArrived(write)) {
       return verdict === 'UnknownOutcome' && (isDue || at >= this.#decideBy - this.#slack);
     }
     if (verdict === 'timedOut') return isDue;
-    if (verdict === 'lost') return this.#missing !== null && this.#missing.count >= LOST.count;
+    if (verdict === 'lost') return this.#notFound !== null && this.#notFound.count >= LOST.count;
     return this.#isIdle && this.#mayEndAs.has(verdict);
   }
 
@@ -386,90 +388,90 @@ export class ContractModel {
     if (this.#cancelledAt !== null) return 'it was cancelled';
     if (this.#stop !== null) return `it had to end as ${this.#stop}`;
     const idle = this.#isIdle ? 'nothing waits' : 'writes wait';
-    const missing = this.#missing ? `, ${this.#missing.count} times 404` : '';
-    return `${idle}, may end as [${[...this.#mayEndAs].join()}], deadline ${this.#deadline.min}..${this.#deadline.max}${missing}, unknown since ${this.#unknownSince}`;
+    const notFound = this.#notFound ? `, ${this.#notFound.count} times 404` : '';
+    return `${idle}, may end as [${[...this.#mayEndAs].join()}], deadline ${this.#deadline.min}..${this.#deadline.max}${notFound}, unknown since ${this.#unknownSince}`;
   }
 
   get #asks(): boolean {
     return this.#terms.isRepeated || this.#terms.onUnknownOutcome === 'ask';
   }
 
-  /** Between two sends of policy `retry`, unless it is held up. */
+  /** Whether a write in doubt waits for its next send under policy `retry`. */
   get #isResending(): boolean {
-    return this.#turn !== null && this.#turn.unknownSends > 0 && !this.#turn.isHeldUp;
+    return this.#write !== null && this.#write.unknownSends > 0 && !this.#write.isHeldUp;
   }
 
-  /** When the time is over for a write in doubt that is held up. */
+  /** When `decideWithin` is over for a write in doubt that waits for another attempt. */
   get #decideBy(): number {
     const { decideWithin } = this.#terms;
-    const since = this.#turn?.inDoubtSince ?? null;
+    const since = this.#write?.inDoubtSince ?? null;
     return decideWithin === null || since === null ? Infinity : since + decideWithin;
   }
 
   get #isIdle(): boolean {
-    return this.#isJobKnown && this.#turn === null && this.#unknownSince === null;
+    return this.#isJobKnown && this.#write === null && this.#unknownSince === null;
   }
 
-  #nextTurn(at: number): void {
-    if (this.#turn || !this.#isJobKnown) return;
+  #nextWrite(at: number): void {
+    if (this.#write || !this.#isJobKnown) return;
     const id = this.#queue.shift();
     if (id === undefined) return;
-    this.#turn = newTurn(id);
-    // No clock ran while the job had ended.
+    this.#write = newWrite(id);
+    // The deadline does not run while the job is terminal.
     if (this.#mayEndAs.size > 0) this.#deadline.max = at + this.#terms.deadline;
   }
 
   #jobKnown(at: number, status: string | null): void {
     this.#isJobKnown = true;
-    this.#turn = null;
+    this.#write = null;
     this.#restartClock(at);
     if (status !== null) {
       this.#mayEndAs.add(status);
       this.#mustEndSince = at;
     }
-    this.#nextTurn(at);
+    this.#nextWrite(at);
   }
 
-  #settle(at: number, fate: 'sent' | 'rejected' | 'unknown'): void {
-    this.#fate(this.#turn!.id!, fate);
-    this.#turn = null;
+  #settle(at: number, state: 'sent' | 'rejected' | 'unknown'): void {
+    this.#setState(this.#write!.id!, state);
+    this.#write = null;
     this.#doubtReads(at);
-    if (fate !== 'rejected') {
-      // Nobody can tell apart what is accepted in one moment.
+    if (state !== 'rejected') {
+      // The order of acceptances at the same time is not defined.
       const isSame = this.#settledAt === at + this.#terms.settle;
       this.#settledAt = at + this.#terms.settle;
       this.#mayEndAs.clear();
       this.#mustEndSince = null;
-      this.#missing = isSame && this.#missing ? { ...this.#missing, sure: 0 } : null;
+      this.#notFound = isSame && this.#notFound ? { ...this.#notFound, sure: 0 } : null;
       this.#restartClock(at);
     }
-    this.#nextTurn(at);
+    this.#nextWrite(at);
   }
 
   #restartClock(at: number): void {
     this.#deadline = { min: at + this.#terms.deadline, max: at + this.#terms.deadline };
   }
 
-  #fate(id: string, fate: FollowUpFate): void {
-    this.#fates.set(id, fate);
-    this.#had.set(id, (this.#had.get(id) ?? new Set()).add(fate));
+  #setState(id: string, state: FollowUpState): void {
+    this.#states.set(id, state);
+    this.#had.set(id, (this.#had.get(id) ?? new Set()).add(state));
   }
 
-  #unknown(at: number, turn: Turn): void {
+  #unknown(at: number, write: Write): void {
     if (this.#asks) {
       this.#unknownSince = at;
-      if (turn.id !== null) this.#fate(turn.id, 'unknown');
+      if (write.id !== null) this.#setState(write.id, 'unknown');
       return;
     }
-    turn.unknownSends += 1;
-    turn.inDoubtSince ??= at;
-    turn.notBefore = at + Math.min(1_000 * 2 ** (turn.unknownSends - 1), 300_000);
-    if (this.#terms.onUnknownOutcome === 'retry' && turn.unknownSends < 5) return;
+    write.unknownSends += 1;
+    write.inDoubtSince ??= at;
+    write.notBefore = at + Math.min(1_000 * 2 ** (write.unknownSends - 1), 300_000);
+    if (this.#terms.onUnknownOutcome === 'retry' && write.unknownSends < 5) return;
     this.#stop = 'UnknownOutcome';
-    if (turn.id !== null) this.#fate(turn.id, 'unknown');
+    if (write.id !== null) this.#setState(write.id, 'unknown');
   }
 
-  /** When nobody has decided in time, the contract does. */
+  /** Applies `decideWithin`. */
   #decideInTime(at: number, isInclusive: boolean): void {
     this.#giveUpInTime(at, isInclusive);
     this.#endUnknownInTime(at, isInclusive);
@@ -482,55 +484,55 @@ export class ContractModel {
     if (at < due - (isInclusive ? this.#slack : 0) || (at === due && !isInclusive)) return;
     this.#clockGoesOn(due);
     this.#at = Math.max(this.#at, due);
-    if (this.#turn!.id === null) this.#stop = 'UnknownOutcome';
+    if (this.#write!.id === null) this.#stop = 'UnknownOutcome';
     else this.#settle(due, 'unknown');
   }
 
-  /** A follow-up in doubt that is held up is given up when its time is over. */
+  /** A follow-up in doubt that waits for another attempt is given up when `decideWithin` is over. */
   #giveUpInTime(at: number, isInclusive: boolean, isShown = false): void {
-    const turn = this.#turn;
-    if (!turn || turn.id === null || !turn.isHeldUp || this.#isSending || this.#cancelledAt !== null) return;
+    const write = this.#write;
+    if (!write || write.id === null || !write.isHeldUp || this.#isSending || this.#cancelledAt !== null) return;
     const due = Math.max(this.#decideBy, this.#freeSince);
     if (at < due - (isInclusive ? this.#slack : 0) || (at === due && !isInclusive)) return;
-    if (turn.notBefore > due || isShown) this.#settle(due, 'unknown');
+    if (write.notBefore > due || isShown) this.#settle(due, 'unknown');
   }
 
   #clockGoesOn(at: number): void {
     const stood = at - this.#unknownSince!;
     this.#deadline = { min: this.#deadline.min + stood, max: this.#deadline.max + stood };
     this.#unknownSince = null;
-    this.#missing = null;
+    this.#notFound = null;
     this.#freeSince = at;
   }
 
-  #mayHaveArrived(turn: Turn): boolean {
-    return turn.unknownSends > 0 || turn.isConfirmed || this.#unknownSince !== null;
+  #mayHaveArrived(write: Write): boolean {
+    return write.unknownSends > 0 || write.isConfirmed || this.#unknownSince !== null;
   }
 
   #stillActive(at: number, read: Read): void {
-    // At the very moment when the run has to end it may not matter any more.
+    // A read at the very time at which the run has to end may have no effect.
     const isTooLate = this.#mustEndSince !== null && at >= this.#mustEndSince + this.#terms.linger - this.#slack;
     this.#mustEndSince = null;
     if (this.#mayEndAs.size > 0) this.#deadline.max = at + this.#terms.deadline;
     if (!read.isDoubtful && !isTooLate) this.#mayEndAs.clear();
   }
 
-  #countMissing(at: number, isMissing: boolean, isDoubtful: boolean): void {
-    if (!isMissing) {
-      if (!isDoubtful) this.#missing = null;
+  #countNotFound(at: number, isNotFound: boolean, isDoubtful: boolean): void {
+    if (!isNotFound) {
+      if (!isDoubtful) this.#notFound = null;
       return;
     }
-    const before = this.#missing ?? { count: 0, since: at, sure: 0 };
+    const before = this.#notFound ?? { count: 0, since: at, sure: 0 };
     const isLong = before.since === -1 || at - before.since >= LOST.ms;
     const sure = before.sure + (isDoubtful ? 0 : 1);
-    this.#missing = {
+    this.#notFound = {
       count: before.count + 1,
       sure,
       since: isLong && !isDoubtful && sure >= LOST.count ? -1 : before.since,
     };
   }
 
-  /** What was read at this very moment, or is being read, may not reach the run. */
+  /** A read that ended at this time, or is under way, may not reach the run. */
   #doubtReads(at: number): void {
     if (this.#readEndedAt >= at - this.#slack) {
       this.#mustEndSince = null;
@@ -542,7 +544,7 @@ export class ContractModel {
   }
 }
 
-function newTurn(id: string | null): Turn {
+function newWrite(id: string | null): Write {
   return {
     id,
     unknownSends: 0,
@@ -550,7 +552,7 @@ function newTurn(id: string | null): Turn {
     isHeldUp: false,
     isConfirmed: false,
     waitsForTurn: false,
-    isOwed: false,
+    isRetryDue: false,
     delays: { throttled: 0, notDelivered: 0 },
     notBefore: 0,
   };

@@ -8,8 +8,8 @@ const { values } = parseArgs({
 });
 const number = (text: string | undefined) => (text === undefined ? null : Number(text));
 const modelRuns = {
-  rehearsed: number(values.runs) ?? 5_000,
-  performed: number(values.scenarios) ?? 0,
+  simulated: number(values.runs) ?? 5_000,
+  realServer: number(values.scenarios) ?? 0,
   seed: number(values.seed) ?? randomInt(2 ** 31),
 };
 console.log(`The scenarios are drawn from --seed ${modelRuns.seed}`);

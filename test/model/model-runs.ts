@@ -2,10 +2,10 @@ import { inject } from 'vitest';
 
 /** How many runs to make: few in `npm test`, more in `npm run test:model`. */
 export interface ModelRuns {
-  /** Rehearsals on the simulated server. */
-  rehearsed: number;
+  /** Runs on the simulated server. */
+  simulated: number;
   /** Scenarios on a real server. */
-  performed: number;
+  realServer: number;
   /** Seed of the scenarios: the same one each time in `npm test`, another one in each `npm run test:model`. */
   seed: number;
 }
@@ -16,14 +16,14 @@ declare module 'vitest' {
   }
 }
 
-const FEW: ModelRuns = { rehearsed: 200, performed: 12, seed: 20_261_121 };
+const FEW: ModelRuns = { simulated: 200, realServer: 12, seed: 20_261_121 };
 
 export function modelRuns(): ModelRuns {
   return inject('modelRuns') ?? FEW;
 }
 
 /** For fast-check: the number of runs and where they begin. */
-export function runParameters(kind: 'rehearsed' | 'performed'): { numRuns: number; seed: number } {
+export function runParameters(kind: 'simulated' | 'realServer'): { numRuns: number; seed: number } {
   const { [kind]: numRuns, seed } = modelRuns();
   return { numRuns, seed };
 }

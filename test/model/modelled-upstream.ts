@@ -1,4 +1,4 @@
-/** The upstream of a scenario: each call is answered as it says, and told to whoever keeps the model. */
+/** The upstream of a scenario: it responds to each call as the scenario says, and reports the call to the model. */
 import { activityInfo } from '@temporalio/activity';
 import type { AgentJobInput, JobRecord } from '../../src/contract.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
@@ -8,16 +8,20 @@ import { mayFinish, TOO_LATE } from '../support/scripted-upstream.js';
 import type { ReadOutcome } from './contract-model.js';
 import type { ReadAnswer, Scenario, WriteAnswer } from './scenario.js';
 
-/** What the upstream needs of its world, and whom it tells. */
-export interface World {
-  /** A call has come in. */
+/** The calls of the upstream, as the model hears of them. */
+export interface UpstreamEvents {
+  sendBegan(kind: 'create' | 'message', prompt: string): void;
+  readBegan(): number;
+  readEnded(number: number, outcome: ReadOutcome, status: string | null, retryAfterMs?: number): void;
+}
+
+/** What differs between the simulated and the real server. */
+export interface UpstreamHost extends UpstreamEvents {
+  /** Awaited as soon as a call arrives. */
   arrive(): Promise<void>;
   wait(ms: number): Promise<void>;
   /** The worker dies with the call. */
   die(): void;
-  sendBegan(kind: 'create' | 'message', prompt: string): void;
-  readBegan(): number;
-  readEnded(number: number, outcome: ReadOutcome, status: string | null, retryAfterMs?: number): void;
 }
 
 /** The input of the job that a scenario is about. */
@@ -27,7 +31,7 @@ export function inputOf(scenario: Scenario): AgentJobInput {
   return scenario.isAttached ? { ...options, jobId: 'job-1', usedFollowUpIds } : { ...options, prompt: 'create' };
 }
 
-export function modelledUpstream(scenario: Scenario, world: World): Upstream {
+export function modelledUpstream(scenario: Scenario, host: UpstreamHost): Upstream {
   const creates = [...scenario.creates];
   const messages = [...scenario.messages];
   const reads = scenario.reads.flatMap((read) => Array.from({ length: read.times }, () => read));
@@ -39,14 +43,14 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
     options: WriteOptions | undefined,
   ): Promise<WriteOutcome> {
     const answer = answers.shift() ?? { kind: 'accepted', takesMs: 0 };
-    await world.arrive();
+    await host.arrive();
     if (!(await mayFinish(options))) return TOO_LATE;
-    world.sendBegan(kind, prompt);
+    host.sendBegan(kind, prompt);
     if (answer.kind === 'workerDies') {
-      world.die();
+      host.die();
       return new Promise(() => {});
     }
-    if (answer.takesMs > 0) await world.wait(answer.takesMs);
+    if (answer.takesMs > 0) await host.wait(answer.takesMs);
     const status = answer.kind === 'acceptedTerminal' ? 'failed' : 'active';
     const job = answer.kind === 'acceptedUnreadable' ? null : record(status, changes);
     return faultOf(answer) ?? { kind: 'accepted', jobId: 'job-1', job };
@@ -56,24 +60,24 @@ export function modelledUpstream(scenario: Scenario, world: World): Upstream {
     createJob: ({ prompt }, options) => write({ kind: 'create', prompt }, creates, options),
     sendMessage: ({ prompt }, options) => write({ kind: 'message', prompt }, messages, options),
     async getJob() {
-      // Whoever waits for a key tries it, by a read that is none of the watch's.
+      // A worker that waits for a key tries it by a read that does not belong to the poll loop.
       if (activityInfo().activityType === 'awaitTurn') throw new RejectedError('no such job', 404, '');
-      await world.arrive();
-      const number = world.readBegan();
-      const answer: ReadAnswer = reads.shift() ?? { kind: scenario.lastly, takesMs: 0, times: 1 };
-      if (answer.takesMs > 0) await world.wait(answer.takesMs);
-      if (answer.kind === 'missing') {
-        world.readEnded(number, 'missing', null);
+      await host.arrive();
+      const number = host.readBegan();
+      const answer: ReadAnswer = reads.shift() ?? { kind: scenario.finalRead, takesMs: 0, times: 1 };
+      if (answer.takesMs > 0) await host.wait(answer.takesMs);
+      if (answer.kind === 'notFound') {
+        host.readEnded(number, 'notFound', null);
         throw new RejectedError('no such job', 404, '');
       }
       const failure = READ_FAILURES[answer.kind];
       if (failure !== undefined) {
-        world.readEnded(number, 'failed', null, answer.retryAfterMs);
+        host.readEnded(number, 'failed', null, answer.retryAfterMs);
         throw new ReadFailedError('broken', failure, answer.retryAfterMs);
       }
       if (answer.kind === 'changed') changes += 1;
       const status = answer.kind === 'changed' ? 'active' : answer.kind;
-      world.readEnded(number, 'record', status);
+      host.readEnded(number, 'record', status);
       return record(status, changes);
     },
     keyVersion: () => Promise.resolve('a key'),

@@ -1,7 +1,7 @@
-/** What happens to one job from outside, as plain data that fast-check makes, shrinks and prints. Times in milliseconds. */
+/** All external events of one job, as plain data that fast-check generates, shrinks and prints. Times in milliseconds. */
 import fc from 'fast-check';
 
-/** How the upstream answers one write, and after how long. */
+/** How the upstream responds to one write, and after how long. */
 export interface WriteAnswer {
   kind:
     | 'accepted'
@@ -17,9 +17,9 @@ export interface WriteAnswer {
   takesMs: number;
 }
 
-/** How the upstream answers some reads in a row. */
+/** How the upstream responds to some reads in a row. */
 export interface ReadAnswer {
-  kind: 'active' | 'completed' | 'archived' | 'failed' | 'changed' | 'missing' | 'broken' | 'unauthorized' | 'wait';
+  kind: 'active' | 'completed' | 'archived' | 'failed' | 'changed' | 'notFound' | 'broken' | 'unauthorized' | 'wait';
   retryAfterMs?: number;
   takesMs: number;
   times: number;
@@ -30,7 +30,7 @@ export type Action =
   | { kind: 'pollNow' | 'cancel'; at: number }
   | { kind: 'malformed'; at: number };
 
-/** What a person says to the next unknown, and how long they think; to the ones after the last, nobody says anything. */
+/** How a person resolves the next write in doubt, and after how long; later ones stay unresolved. */
 export interface Decision {
   action: 'adopt' | 'delivered' | 'retry' | 'abandon';
   afterMs: number;
@@ -50,8 +50,8 @@ export interface Scenario {
   creates: WriteAnswer[];
   messages: WriteAnswer[];
   reads: ReadAnswer[];
-  /** What all later reads show. */
-  lastly: 'active' | 'completed' | 'archived' | 'failed' | 'missing' | 'broken';
+  /** The response to all later reads. */
+  finalRead: 'active' | 'completed' | 'archived' | 'failed' | 'notFound' | 'broken';
   actions: Action[];
   decisions: Decision[];
   /** Workflow tasks of a run after which the server suggests to continue as new. */
@@ -113,7 +113,7 @@ const readAnswer: fc.Arbitrary<ReadAnswer> = fc
       'archived',
       'failed',
       'changed',
-      'missing',
+      'notFound',
       'broken',
       'unauthorized',
       'wait',
@@ -158,7 +158,7 @@ export const scenarios: fc.Arbitrary<Scenario> = fc
     creates: fc.array(writeAnswer, { maxLength: 4 }),
     messages: fc.array(writeAnswer, { maxLength: 8 }),
     reads: fc.array(readAnswer, { maxLength: 8 }),
-    lastly: fc.constantFrom('completed', 'completed', 'archived', 'failed', 'active', 'missing', 'broken'),
+    finalRead: fc.constantFrom('completed', 'completed', 'archived', 'failed', 'active', 'notFound', 'broken'),
     actions: fc.array(action, { maxLength: 12 }),
     decisions: fc.array(decision, { maxLength: 3 }),
     tasksPerRun: fc.constantFrom(1e9, 1e9, 4, 7, 12),

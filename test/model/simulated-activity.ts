@@ -6,7 +6,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 export interface Attempt {
   number: number;
   name: string;
-  /** Heartbeat details: what the attempt before left, then what this one said. */
+  /** Heartbeat details: those of the attempt before, then those of this one. */
   details: unknown;
   at: number;
   runId: string;
@@ -18,7 +18,7 @@ export interface Attempt {
 const attempts = new AsyncLocalStorage<Attempt>();
 const silent = { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error() {} };
 
-/** Ends the attempt that calls it as a killed worker would: its result reaches nobody. */
+/** Ends the attempt that calls it as a killed worker would: its result is lost. */
 export function dieHere(): void {
   attempts.getStore()?.die?.();
 }

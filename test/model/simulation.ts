@@ -1,16 +1,22 @@
 /**
- * A Temporal server and worker in one: the workflow's own code runs in this process, on a clock that jumps from event to event,
- * so that a job of days takes a millisecond. Tests replace `@temporalio/workflow` by `simulatedWorkflow`.
+ * A simulated Temporal server and worker: the workflow's code runs in this process, on a clock that jumps from event to event.
+ * So a job of days takes milliseconds. Tests replace `@temporalio/workflow` by `simulatedWorkflow`.
  */
 import { ActivityFailure, ApplicationFailure, CancelledFailure } from '@temporalio/common';
-import { Agenda } from './agenda.js';
+import { EventQueue } from './event-queue.js';
 import { runAttempt, type Attempt } from './simulated-activity.js';
 
-type Handler = (input: unknown) => unknown;
-type Validator = (input: unknown) => void;
+export type Handler = (input: unknown) => unknown;
+export type Validator = (input: unknown) => void;
 type Activities = Record<string, (input: never) => Promise<unknown>>;
 type Workflow = (input: never) => Promise<unknown>;
 
+/** What a cancellation scope offers to the calls made in it. */
+interface Scope {
+  onCancel(cancel: () => void): void;
+}
+
+/** A `condition` that is not true yet. */
 interface Blocked {
   isTrue: () => boolean;
   resolve: (value: boolean) => void;
@@ -30,7 +36,8 @@ interface Run {
   cancelRequested: Promise<never>;
 }
 
-class ContinueAsNew extends Error {
+/** Thrown by the workflow's code to continue as new. */
+export class ContinueAsNew extends Error {
   readonly input: unknown;
   readonly memo: Record<string, unknown>;
   constructor(input: unknown, memo: Record<string, unknown>) {
@@ -58,19 +65,19 @@ export interface SimulationOptions {
   onActivityResult: (name: string, result: unknown) => void;
 }
 
-/** How long the server waits for a worker that died. */
+/** The activities' heartbeat timeout: how long the server waits for a worker that died. */
 const HEARTBEAT_TIMEOUT_MS = 30_000;
 const FIRST_RETRY_MS = 1_000;
 
-let scopes: SimulatedScope[] = [];
-
 export class Simulation {
-  /** The one that the workflow's code runs in. */
-  static present: Simulation;
-  readonly agenda = new Agenda();
+  /** The simulation that the workflow's code runs in. */
+  static current: Simulation;
+  /** Cancellation scopes that the workflow's code has entered, innermost last. */
+  readonly scopes: Scope[] = [];
+  readonly queue = new EventQueue();
   end: End | null = null;
   activities: Activities = {};
-  /** What failed in workflow code that is no failure of the workflow: a bug. */
+  /** An error in workflow code that is not a failure of the workflow. */
   bug: unknown = null;
   runs = 0;
   /** Activities that have neither ended nor been cancelled. */
@@ -83,12 +90,11 @@ export class Simulation {
 
   constructor(options: SimulationOptions) {
     this.#options = options;
-    Simulation.present = this;
-    scopes = [];
+    Simulation.current = this;
   }
 
   get now(): number {
-    return this.agenda.now;
+    return this.queue.now;
   }
 
   get run(): Run {
@@ -99,10 +105,10 @@ export class Simulation {
     return this.#updateId;
   }
 
-  /** Lets the workflow run from its start to its end. */
+  /** Runs the workflow from its start to its end. */
   async play(input: unknown): Promise<void> {
     await this.#begin(input, undefined, undefined);
-    for (let events = this.agenda.next(); events && !this.end && !this.bug; events = this.agenda.next()) {
+    for (let events = this.queue.next(); events && !this.end && !this.bug; events = this.queue.next()) {
       await this.#deliver(events);
     }
   }
@@ -111,7 +117,7 @@ export class Simulation {
     return `uuid-${++this.#ids}`;
   }
 
-  /** To be called in an event of the agenda. */
+  /** Call it within an event of the queue. */
   signal(name: string, input: unknown): void {
     this.#run.handlers.get(name)?.handle(input);
   }
@@ -160,7 +166,7 @@ export class Simulation {
   condition(isTrue: () => boolean, ms: number | undefined): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const run = this.#run;
-      scopes.at(-1)?.onCancel(() => {
+      this.scopes.at(-1)?.onCancel(() => {
         run.blocked.delete(blocked);
         reject(new CancelledFailure('cancelled'));
       });
@@ -168,7 +174,7 @@ export class Simulation {
       const blocked: Blocked = { isTrue, resolve };
       run.blocked.add(blocked);
       if (ms === undefined) return;
-      this.agenda.add(this.now + Math.max(1, ms), 'job', () => {
+      this.queue.add(this.now + Math.max(1, ms), 'job', () => {
         if (run === this.#run && run.blocked.delete(blocked)) resolve(false);
       });
     });
@@ -186,13 +192,13 @@ export class Simulation {
         this.pending.splice(this.pending.indexOf(name), 1);
         what();
       };
-      scopes.at(-1)?.onCancel(() => over(() => reject(cancelledActivity())));
+      this.scopes.at(-1)?.onCancel(() => over(() => reject(cancelledActivity())));
       const attempt = async (number: number, details: unknown): Promise<void> => {
         if (isOver || run !== this.#run) return;
         const work = this.activities[name]!;
         const made: Attempt = { number, name, details, at: this.now, runId: run.id, isDead: false };
         const again = (ms: number, kept: unknown) =>
-          this.agenda.add(this.now + ms, 'outside', () => this.#detached(attempt(number + 1, kept)));
+          this.queue.add(this.now + ms, 'outside', () => this.#detached(attempt(number + 1, kept)));
         made.die = () => {
           made.isDead = true;
           again(HEARTBEAT_TIMEOUT_MS + FIRST_RETRY_MS, made.details);
@@ -200,14 +206,14 @@ export class Simulation {
         const outcome = await runAttempt(made, work, argument);
         if (made.isDead) return;
         if ('retryMs' in outcome) return again(outcome.retryMs ?? FIRST_RETRY_MS, made.details);
-        this.agenda.add(this.now, 'job', () =>
+        this.queue.add(this.now, 'job', () =>
           over(() => {
             this.#options.onActivityResult(name, outcome.result);
             resolve(plain(outcome.result));
           }),
         );
       };
-      this.agenda.add(this.now, 'outside', () => this.#detached(attempt(1, undefined)));
+      this.queue.add(this.now, 'outside', () => this.#detached(attempt(1, undefined)));
     });
   }
 
@@ -258,7 +264,7 @@ export class Simulation {
     else this.bug = error;
   }
 
-  async #deliver(events: ReturnType<Agenda['next']> & object): Promise<void> {
+  async #deliver(events: ReturnType<EventQueue['next']> & object): Promise<void> {
     for (const { happen } of events.filter(({ kind }) => kind === 'outside')) {
       await happen();
       await settled();
@@ -272,7 +278,7 @@ export class Simulation {
     else for (const { happen } of jobs) await this.#task(happen);
   }
 
-  /** One workflow task: its jobs one after the other, then whatever they made true. */
+  /** One workflow task: its jobs one after the other, then the conditions that they made true. */
   async #task(...jobs: (() => unknown)[]): Promise<void> {
     if (this.end || this.bug) return;
     const run = this.#run;
@@ -283,7 +289,7 @@ export class Simulation {
     }
     do await settled();
     while (this.#unblock(run));
-    // Nobody asks a run that has just been continued: its chain's newest run answers.
+    // Queries go to the newest run of the chain, never to one that has just been continued.
     if (!this.#next) this.#options.onTask();
     const next = this.#next;
     this.#next = null;
@@ -305,69 +311,16 @@ export class Simulation {
   }
 }
 
-class SimulatedScope {
-  readonly #cancels: (() => void)[] = [];
-
-  static current() {
-    return { cancelRequested: Simulation.present.run.cancelRequested };
-  }
-
-  static nonCancellable<T>(work: () => Promise<T>): Promise<T> {
-    return work();
-  }
-
-  onCancel(cancel: () => void): void {
-    this.#cancels.push(cancel);
-  }
-
-  run<T>(work: () => Promise<T>): Promise<T> {
-    scopes.push(this);
-    try {
-      return work();
-    } finally {
-      scopes.pop();
-    }
-  }
-
-  cancel(): void {
-    for (const cancel of this.#cancels.splice(0)) cancel();
-  }
-}
-
-/** What the workflow's code takes from `@temporalio/workflow` and the simulation plays. */
-export const simulatedWorkflow = {
-  CancellationScope: SimulatedScope,
-  allHandlersFinished: () => Simulation.present.run.handling === 0,
-  condition: (isTrue: () => boolean, ms?: number) => Simulation.present.condition(isTrue, ms),
-  currentUpdateInfo: () =>
-    Simulation.present.updateId === undefined ? undefined : { id: Simulation.present.updateId },
-  log: { info: () => {}, warn: () => {} },
-  makeContinueAsNewFunc:
-    ({ memo }: { memo: Record<string, unknown> }) =>
-    (input: unknown) =>
-      Promise.reject(new ContinueAsNew(input, memo)),
-  metricMeter: { createCounter: () => ({ add: () => {} }) },
-  proxyActivities: () =>
-    new Proxy({}, { get: (_, name) => (input: unknown) => Simulation.present.startActivity(String(name), input) }),
-  setCurrentDetails: () => {},
-  setHandler: ({ name }: { name: string }, handle: Handler, options?: { validator?: Validator }) =>
-    Simulation.present.run.handlers.set(name, { handle, validate: options?.validator }),
-  upsertMemo: () => {},
-  upsertSearchAttributes: () => {},
-  uuid4: () => Simulation.present.uuid(),
-  workflowInfo: () => Simulation.present.workflowInfo(),
-};
-
 function cancelledActivity(): ActivityFailure {
   return new ActivityFailure('cancelled', 'watchJob', '1', 'CANCEL_REQUESTED', 'w', new CancelledFailure('cancelled'));
 }
 
-/** All that can happen without time passing has happened. */
+/** Resolves when all promise callbacks have run. */
 function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** As it looks after a trip through Temporal. */
+/** The value after Temporal's JSON conversion. */
 function plain(value: unknown): unknown {
   return value === undefined ? undefined : JSON.parse(JSON.stringify(value));
 }

@@ -1,4 +1,4 @@
-/** A worker on a time-skipping server, for one scenario after the other: the upstream is another each time. */
+/** A worker on Temporal's time-skipping server, for one scenario after the other, each with its own upstream. */
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { activityInfo } from '@temporalio/activity';
@@ -14,13 +14,13 @@ import type { agentJob } from '../../src/workflows/index.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
 import { createTestWorker } from '../support/worker.js';
 
-export interface Stage {
+export interface RealServer {
   environment: TestWorkflowEnvironment;
   /** Set for each scenario. */
   upstream: Upstream;
-  /** Told of each write's result before the workflow is. */
+  /** Called with each write's result before the workflow gets it. */
   onWritten: (result: WriteResult) => void;
-  /** Told what the read of a job to adopt found, before the workflow is. */
+  /** Called with the result of the read before an adoption, before the workflow gets it. */
   onReadToAdopt: (result: ReadJobResult) => void;
   start(input: AgentJobInput, options: { memo: Record<string, unknown> }): Promise<WorkflowHandle<typeof agentJob>>;
   stop(): Promise<void>;
@@ -28,7 +28,7 @@ export interface Stage {
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-export async function setUpStage(): Promise<Stage> {
+export async function startRealServer(): Promise<RealServer> {
   const environment = await startTimeSkipping();
   const { client, nativeConnection: connection } = environment;
   const taskQueue = `model-${randomUUID()}`;
@@ -36,14 +36,14 @@ export async function setUpStage(): Promise<Stage> {
   const worker = await createTestWorker({
     connection,
     taskQueue,
-    activities: activitiesOf(() => stage, shutdown.signal),
+    activities: activitiesOf(() => server, shutdown.signal),
     workflowBundle: await bundleWorkflowCode({
       ...workflowBundleOptions(here('../../src/'), '.ts'),
       workflowInterceptorModules: [here('early-continue-as-new.ts')],
     }),
   });
   const running = worker.run();
-  const stage: Stage = {
+  const server: RealServer = {
     environment,
     upstream: null as unknown as Upstream,
     onWritten: () => {},
@@ -63,14 +63,14 @@ export async function setUpStage(): Promise<Stage> {
       await environment.teardown();
     },
   };
-  return stage;
+  return server;
 }
 
 /** The real activities over the upstream of the moment. Lanes of their own for each scenario: they outlive a job. */
-function activitiesOf(stage: () => Stage, shutdownSignal: AbortSignal): object {
+function activitiesOf(server: () => RealServer, shutdownSignal: AbortSignal): object {
   let made: { upstream: Upstream; activities: ReturnType<typeof createActivities> } | null = null;
   const present = () => {
-    const { upstream } = stage();
+    const { upstream } = server();
     if (made?.upstream !== upstream) {
       const laneClock = () => activityInfo().currentAttemptScheduledTimestampMs;
       made = { upstream, activities: createActivities({ upstream, shutdownSignal, metrics: noMetrics, laneClock }) };
@@ -78,7 +78,7 @@ function activitiesOf(stage: () => Stage, shutdownSignal: AbortSignal): object {
     return made.activities;
   };
   const told = (result: WriteResult) => {
-    stage().onWritten(result);
+    server().onWritten(result);
     return result;
   };
   type Activities = ReturnType<typeof createActivities>;
@@ -89,7 +89,7 @@ function activitiesOf(stage: () => Stage, shutdownSignal: AbortSignal): object {
     awaitTurn: (input: Parameters<Activities['awaitTurn']>[0]) => present().awaitTurn(input),
     readJob: async (input: Parameters<Activities['readJob']>[0]) => {
       const result = await present().readJob(input);
-      stage().onReadToAdopt(result);
+      server().onReadToAdopt(result);
       return result;
     },
   } satisfies Activities;

@@ -1,15 +1,14 @@
-/** What is to happen, by time; events of one moment keep the order in which they were added. */
 export interface Event {
   at: number;
-  /** `message`: a signal, update or cancellation reaches the workflow; `job`: a timer or a result does; `outside`: all else. */
+  /** `message`: a signal, update or cancellation for the workflow; `job`: a timer or a result for it; `outside`: all else. */
   kind: 'message' | 'job' | 'outside';
   happen: () => unknown;
 }
 
-/** Where the clock begins. */
 const START = Date.parse('2026-01-01T00:00:00.000Z');
 
-export class Agenda {
+/** Future events by time; events of one moment keep the order in which they were added. */
+export class EventQueue {
   now = START;
   readonly #events: Event[] = [];
 
@@ -20,7 +19,7 @@ export class Agenda {
     this.#events.splice(place, 0, event);
   }
 
-  /** Moves the clock to the next moment at which anything happens, and takes all of it; null where nothing is left. */
+  /** Moves the clock to the time of the next event and removes all events of that time; null where the queue is empty. */
   next(): Event[] | null {
     const at = this.#events[0]?.at;
     if (at === undefined) return null;

@@ -3,21 +3,21 @@ import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import { agentJob } from '../../src/workflows/index.js';
 import { runParameters, timeFor } from './model-runs.js';
-import { rehearse } from './rehearsal.js';
+import { runSimulated } from './simulated-runner.js';
 import { scenarios, type Scenario } from './scenario.js';
 
 vi.mock('@temporalio/workflow', async (original) => ({
   ...(await original<typeof workflow>()),
-  ...(await import('./simulation.js')).simulatedWorkflow,
+  ...(await import('./simulated-workflow-api.js')).simulatedWorkflow,
 }));
 
-const parameters = runParameters('rehearsed');
+const parameters = runParameters('simulated');
 
 test(
   'agentJob keeps the contract in whatever order things happen',
   { timeout: timeFor(parameters.numRuns, 500) },
   async () => {
-    const property = fc.asyncProperty(scenarios, (scenario) => rehearse(scenario, agentJob));
+    const property = fc.asyncProperty(scenarios, (scenario) => runSimulated(scenario, agentJob));
     await expect(fc.assert(property, parameters)).resolves.toBeUndefined();
   },
 );
@@ -35,7 +35,7 @@ const PLAIN: Scenario = {
   creates: [],
   messages: [],
   reads: [],
-  lastly: 'completed',
+  finalRead: 'completed',
   actions: [],
   decisions: [],
   tasksPerRun: 1e9,
@@ -61,8 +61,8 @@ const FOUND: Record<string, Partial<Scenario>> = {
   'a 404 that was read before a follow-up was accepted is none of the five': {
     deadline: 1_800_000,
     messages: [{ kind: 'accepted', takesMs: 500 }],
-    reads: [{ kind: 'missing', takesMs: 500, times: 20 }],
-    lastly: 'missing',
+    reads: [{ kind: 'notFound', takesMs: 500, times: 20 }],
+    finalRead: 'notFound',
     actions: [
       { kind: 'pollNow', at: 10_000 },
       { kind: 'signal', id: 'a', at: 10_000 },
@@ -80,5 +80,5 @@ const FOUND: Record<string, Partial<Scenario>> = {
 };
 
 test.each(Object.keys(FOUND))('%s', async (title) => {
-  await expect(rehearse({ ...PLAIN, ...FOUND[title] }, agentJob)).resolves.toBeUndefined();
+  await expect(runSimulated({ ...PLAIN, ...FOUND[title] }, agentJob)).resolves.toBeUndefined();
 });

@@ -1,0 +1,125 @@
+import type { WriteResult } from '../../src/activities/index.js';
+import type { AgentJobResult, FollowUpStatus, JobState } from '../../src/contract.js';
+import { BrokenPromise, ContractModel } from './contract-model.js';
+import type { UpstreamEvents } from './modelled-upstream.js';
+import type { Decision, Scenario } from './scenario.js';
+
+export interface MonitorOptions {
+  scenario: Scenario;
+  /** Milliseconds since 1970, on the clock of whoever runs the scenario. */
+  now: () => number;
+  startedAt: number;
+  tolerance?: { slack: number; lateness: number };
+  /** Called with the first error. */
+  onBroken?: (error: unknown) => void;
+}
+
+/** Passes what happens to the model, and keeps a log of it and the first error. */
+export class ModelMonitor {
+  readonly model: ContractModel;
+  /** The first broken promise, or an error of the runner; after it nothing is recorded. */
+  broken: unknown = null;
+  readonly #options: MonitorOptions;
+  readonly #decisions: Decision[];
+  readonly #log: string[] = [];
+  #prompts = 0;
+
+  constructor(options: MonitorOptions) {
+    this.#options = options;
+    const { scenario, startedAt, tolerance, now } = options;
+    this.#decisions = [...scenario.decisions];
+    this.model = logged(new ContractModel(scenario, startedAt, tolerance), (call) =>
+      this.#log.push(`${(now() - startedAt) / 1_000} s ${call}`),
+    );
+  }
+
+  /** What the upstream reports. */
+  get upstreamEvents(): UpstreamEvents {
+    const { now } = this.#options;
+    return {
+      sendBegan: (kind, prompt) => this.record(() => this.model.sendBegan(now(), kind, prompt)),
+      readBegan: () => this.record(() => this.model.readBegan(now())) ?? 0,
+      readEnded: (...read) => this.record(() => this.model.readEnded(now(), ...read)),
+    };
+  }
+
+  record<T>(tell: () => T): T | undefined {
+    if (this.broken !== null) return undefined;
+    try {
+      return tell();
+    } catch (error) {
+      this.fail(error);
+      return undefined;
+    }
+  }
+
+  fail(error: unknown): void {
+    const what = error instanceof Error ? error.message : String(error);
+    this.broken ??= new BrokenPromise(`${what}\n${this.#log.join('\n')}`, { cause: error });
+    this.#options.onBroken?.(this.broken);
+  }
+
+  /** A prompt that tells repeated follow-ups of the same id apart. */
+  nextPrompt(id: string): string {
+    return `${id} ${++this.#prompts}`;
+  }
+
+  nextDecision(): Decision | undefined {
+    return this.#decisions.shift();
+  }
+
+  writeEnded(result: WriteResult): void {
+    const status = result.kind === 'accepted' && result.job?.status === 'failed' ? 'failed' : null;
+    const outcome = result.kind === 'accepted' && status ? 'acceptedTerminal' : result.kind;
+    const retryAfterMs = result.kind === 'throttled' ? result.retryAfterMs : undefined;
+    this.record(() => this.model.sendEnded(this.#options.now(), outcome, status, retryAfterMs));
+  }
+
+  /** Compares the end of the run; `result` is null where it failed or was cancelled. */
+  ended(at: number, verdict: string, state: JobState, result: AgentJobResult | null): void {
+    this.record(() => {
+      this.model.ended(at, verdict);
+      expectEqual('phase', state.phase, 'done');
+      expectEqual('follow-ups at the end', statesOf(state.followUps), this.model.followUps);
+      expectEqual('used ids', state.usedFollowUpIds, this.model.usedIds);
+      if (result) expectEqual('follow-ups of the result', result.followUps, state.followUps);
+    });
+  }
+}
+
+/** The action that the decision stands for; `adopt` is for creates alone, `delivered` for follow-ups alone. */
+export function fittingAction({ action }: Decision, kind: 'create' | 'followUp' | undefined): Decision['action'] {
+  const isCreate = kind === 'create';
+  if (action === 'adopt' || action === 'delivered') return isCreate ? 'adopt' : 'delivered';
+  return action;
+}
+
+/** Throws where the actual value is not what the model expects. */
+export function expectEqual(what: string, actual: unknown, expected: unknown): void {
+  const [a, e] = [JSON.stringify(actual), JSON.stringify(expected)];
+  if (a !== e) throw new BrokenPromise(`${what}: ${a} instead of ${e}`);
+}
+
+/** Follow-ups without their errors. */
+export function statesOf(followUps: FollowUpStatus[]): { id: string; state: string }[] {
+  return followUps.map(({ id, state }) => ({ id, state }));
+}
+
+/** The same object, with a callback for each call. */
+function logged<T extends object>(target: T, log: (call: string) => void): T {
+  return new Proxy(target, {
+    get(_, name) {
+      const value = Reflect.get(target, name) as unknown;
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]) => {
+        log(
+          `${String(name)}(${args
+            .slice(1)
+            .map((arg) => JSON.stringify(arg))
+            .join(', ')})`,
+        );
+        return value.apply(target, args) as unknown;
+      };
+    },
+  });
+}

@@ -1,0 +1,200 @@
+/** Runs a scenario on the simulated server, reports all that happens to the model, and compares. */
+import { vi } from 'vitest';
+import { createActivities, type WriteResult } from '../../src/activities/index.js';
+import type { AgentJobInput, AgentJobResult, JobState } from '../../src/contract.js';
+import { noMetrics } from '../../src/activities/metrics.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
+import { BrokenPromise } from './contract-model.js';
+import { expectEqual, fittingAction, ModelMonitor, statesOf } from './model-monitor.js';
+import { inputOf, modelledUpstream } from './modelled-upstream.js';
+import { HORIZON_MS, type Action, type Decision, type Scenario } from './scenario.js';
+import { dieHere } from './simulated-activity.js';
+import { Simulation, type End } from './simulation.js';
+
+type Workflow = (input: AgentJobInput) => Promise<AgentJobResult>;
+
+/** Rejects with the first broken promise. */
+export async function runSimulated(scenario: Scenario, agentJob: Workflow): Promise<void> {
+  const runner = new SimulatedRunner(scenario, agentJob);
+  const clocks = [vi.spyOn(Date, 'now'), vi.spyOn(performance, 'now')];
+  for (const clock of clocks) clock.mockImplementation(() => runner.simulation.now);
+  try {
+    await runner.run();
+  } finally {
+    for (const clock of clocks) clock.mockRestore();
+  }
+}
+
+class SimulatedRunner {
+  readonly simulation: Simulation;
+  readonly #scenario: Scenario;
+  readonly #monitor: ModelMonitor;
+  #decidedFor: string | null = null;
+  #openUpdates = 0;
+
+  constructor(scenario: Scenario, workflow: Workflow) {
+    this.#scenario = scenario;
+    this.simulation = new Simulation({
+      workflow: workflow as never,
+      tasksPerRun: scenario.tasksPerRun,
+      isBatching: scenario.isBatching,
+      isRepeated: scenario.isRepeated,
+      onTask: () => this.#monitor.record(() => this.#checkState()),
+      onContinued: () => this.#monitor.record(() => this.#monitor.model.continuedAsNew(this.#now)),
+      onEnd: (end) => this.#end(end),
+      onActivityResult: (name, result) => this.#activityEnded(name, result as WriteResult),
+    });
+    this.#monitor = new ModelMonitor({
+      scenario,
+      startedAt: this.simulation.now,
+      now: () => this.#now,
+      onBroken: (error) => (this.simulation.bug ??= error),
+    });
+    const upstream = modelledUpstream(scenario, {
+      ...this.#monitor.upstreamEvents,
+      arrive: () => Promise.resolve(),
+      wait: (ms) => new Promise((resolve) => this.simulation.queue.add(this.#now + ms, 'outside', () => resolve())),
+      die: () => {
+        dieHere();
+        startWorker();
+      },
+    });
+    const startWorker = () => {
+      this.simulation.activities = activitiesOf(upstream, () => this.#now);
+    };
+    startWorker();
+  }
+
+  async run(): Promise<void> {
+    const { queue } = this.simulation;
+    for (const action of this.#scenario.actions) queue.add(this.#now + action.at, 'message', () => this.#act(action));
+    queue.add(this.#now + HORIZON_MS, 'message', () => this.#act({ kind: 'cancel', at: 0 }));
+    await this.simulation.play(inputOf(this.#scenario));
+    if (this.#monitor.broken !== null) throw this.#monitor.broken;
+    if (this.simulation.bug) throw this.simulation.bug;
+    if (!this.simulation.end) throw new BrokenPromise('the run stands still');
+    if (this.#openUpdates > 0) throw new BrokenPromise(`${this.#openUpdates} updates were never answered`);
+  }
+
+  get #now(): number {
+    return this.simulation.now;
+  }
+
+  #act(action: Action): void {
+    const monitor = this.#monitor;
+    const { model } = monitor;
+    switch (action.kind) {
+      case 'signal':
+      case 'update': {
+        const input = { id: action.id, prompt: monitor.nextPrompt(action.id) };
+        // An update may be answered before the model could be told of it afterwards.
+        monitor.record(() => model.asked(this.#now, input.id, input.prompt));
+        return action.kind === 'signal' ? this.simulation.signal('followUp', input) : this.#update(input);
+      }
+      case 'malformed':
+        return this.simulation.signal('followUp', { id: 'malformed', prompt: '' });
+      case 'pollNow':
+        monitor.record(() => model.pollNow(this.#now));
+        return this.simulation.signal('pollNow', undefined);
+      case 'cancel':
+        monitor.record(() => model.cancelRequested(this.#now));
+        return this.simulation.cancel();
+    }
+  }
+
+  #update(input: { id: string; prompt: string }): void {
+    this.#openUpdates += 1;
+    this.simulation.update('sendFollowUp', `update ${input.prompt}`, input).then(
+      (answer) => {
+        this.#openUpdates -= 1;
+        const { state } = answer as { state: 'queued' };
+        this.#monitor.record(() => this.#monitor.model.answered(this.#now, input.id, state));
+      },
+      (error: unknown) => this.#monitor.fail(error),
+    );
+  }
+
+  #activityEnded(name: string, result: WriteResult): void {
+    if (name === 'watchJob') this.#monitor.record(() => this.#monitor.model.readReached());
+    else if (name === 'createJob' || name === 'sendMessage') this.#monitor.writeEnded(result);
+  }
+
+  /** Compares what a query shows after each workflow task. */
+  #checkState(): void {
+    if (this.simulation.end || this.#monitor.broken !== null) return;
+    const { model } = this.#monitor;
+    const state = this.simulation.query<JobState>('jobState');
+    if (!state.unknown) model.nothingUnknown(this.#now);
+    const shown = statesOf(state.followUps);
+    for (const followUp of shown)
+      if (followUp.state === 'unknown' && !state.unknown) model.gaveUp(this.#now, followUp.id);
+    if (state.phase !== 'done') expectEqual('follow-ups', shown, model.followUps);
+    const since = model.unknownSince === null ? null : new Date(model.unknownSince).toISOString();
+    // What ends at this very moment may be shown for the last time.
+    const { decideWithin } = this.#scenario;
+    const isEnding = state.unknown && Date.parse(state.unknown.since) + (decideWithin ?? Infinity) === this.#now;
+    if (state.phase !== 'done' && !isEnding) expectEqual('unknown', state.unknown?.since ?? null, since);
+    const isWriting = this.simulation.pending.some((name) => name === 'createJob' || name === 'sendMessage');
+    expectEqual('waits for nothing', state.waiting === null, isWriting || state.phase === 'done');
+    if (state.unknown && state.unknown.since !== this.#decidedFor) this.#planDecision(state.unknown.since);
+  }
+
+  #planDecision(since: string): void {
+    this.#decidedFor = since;
+    const decision = this.#monitor.nextDecision();
+    const { queue } = this.simulation;
+    if (decision) queue.add(this.#now + decision.afterMs, 'message', () => this.#decide(decision, since));
+    else if (this.#scenario.decideWithin === null) {
+      queue.add(this.#now + 600_000, 'message', () => this.#act({ kind: 'cancel', at: 0 }));
+    }
+  }
+
+  #decide(decision: Decision, since: string): void {
+    const { unknown } = this.simulation.query<JobState>('jobState');
+    const action = fittingAction(decision, unknown?.kind);
+    const isCurrent = unknown?.since === since;
+    if (action === 'adopt' && isCurrent) return this.#adopt(since);
+    const input = { action, since, ...(action === 'adopt' ? { jobId: 'job-1' } : {}) };
+    if (isCurrent) this.#monitor.record(() => this.#monitor.model.resolved(this.#now, action));
+    this.simulation.update('resolveUnknown', `resolve-${since}`, input).then(
+      () => isCurrent || this.#monitor.fail(new BrokenPromise('a late decision was accepted')),
+      (error: unknown) => isCurrent && this.#monitor.fail(error),
+    );
+  }
+
+  /** The job is read first: where it does not exist, or can't be read, another decision is needed. */
+  #adopt(since: string): void {
+    const { model } = this.#monitor;
+    this.#monitor.record(() => model.adoptAsked(this.#now));
+    const input = { action: 'adopt', since, jobId: 'job-1' };
+    this.simulation.update('resolveUnknown', `resolve-${since}-${this.#now}`, input).then(
+      () => this.#monitor.record(() => model.resolved(this.#now, 'adopt')),
+      (error: unknown) => {
+        if ((error as { type?: string }).type !== 'InvalidInput') this.#monitor.fail(error);
+        this.#monitor.record(() => model.adoptRefused());
+        this.#decidedFor = null;
+      },
+    );
+  }
+
+  #end(end: End): void {
+    const state = this.simulation.query<JobState>('jobState');
+    const result = end.kind === 'completed' ? (end.result as AgentJobResult) : null;
+    this.#monitor.ended(this.#now, verdictOf(end), state, result);
+    const { sureReads } = this.#monitor.model;
+    if (result && sureReads !== null) this.#monitor.record(() => expectEqual('polls', result.polls, sureReads));
+  }
+}
+
+function activitiesOf(upstream: Upstream, laneClock: () => number): Record<string, never> {
+  const shutdownSignal = new AbortController().signal;
+  return createActivities({ upstream, shutdownSignal, metrics: noMetrics, laneClock }) as unknown as Record<
+    string,
+    never
+  >;
+}
+
+function verdictOf(end: End): string {
+  if (end.kind === 'completed') return (end.result as AgentJobResult).outcome;
+  return end.kind === 'canceled' ? 'canceled' : ((end.error as { type?: string }).type ?? 'unknown failure');
+}

@@ -1,0 +1,55 @@
+/** What the workflow's code imports from `@temporalio/workflow`, on the simulated server. */
+import { ContinueAsNew, Simulation, type Handler, type Validator } from './simulation.js';
+
+class SimulatedScope {
+  readonly #cancels: (() => void)[] = [];
+
+  static current() {
+    return { cancelRequested: Simulation.current.run.cancelRequested };
+  }
+
+  static nonCancellable<T>(work: () => Promise<T>): Promise<T> {
+    return work();
+  }
+
+  onCancel(cancel: () => void): void {
+    this.#cancels.push(cancel);
+  }
+
+  run<T>(work: () => Promise<T>): Promise<T> {
+    Simulation.current.scopes.push(this);
+    try {
+      return work();
+    } finally {
+      Simulation.current.scopes.pop();
+    }
+  }
+
+  cancel(): void {
+    for (const cancel of this.#cancels.splice(0)) cancel();
+  }
+}
+
+/** Replaces `@temporalio/workflow` by `vi.mock`. */
+export const simulatedWorkflow = {
+  CancellationScope: SimulatedScope,
+  allHandlersFinished: () => Simulation.current.run.handling === 0,
+  condition: (isTrue: () => boolean, ms?: number) => Simulation.current.condition(isTrue, ms),
+  currentUpdateInfo: () =>
+    Simulation.current.updateId === undefined ? undefined : { id: Simulation.current.updateId },
+  log: { info: () => {}, warn: () => {} },
+  makeContinueAsNewFunc:
+    ({ memo }: { memo: Record<string, unknown> }) =>
+    (input: unknown) =>
+      Promise.reject(new ContinueAsNew(input, memo)),
+  metricMeter: { createCounter: () => ({ add: () => {} }) },
+  proxyActivities: () =>
+    new Proxy({}, { get: (_, name) => (input: unknown) => Simulation.current.startActivity(String(name), input) }),
+  setCurrentDetails: () => {},
+  setHandler: ({ name }: { name: string }, handle: Handler, options?: { validator?: Validator }) =>
+    Simulation.current.run.handlers.set(name, { handle, validate: options?.validator }),
+  upsertMemo: () => {},
+  upsertSearchAttributes: () => {},
+  uuid4: () => Simulation.current.uuid(),
+  workflowInfo: () => Simulation.current.workflowInfo(),
+};
