@@ -16,12 +16,12 @@ import {
 } from '../contract/input-checks.js';
 import type { PollPlan } from './poll-plan.js';
 
-/** A valid input of `agentJob`, defaults filled in; times in milliseconds. */
-export interface JobSpec {
-  projectId: string;
-  prompt: string | null;
-  jobId: string | null;
-  usedFollowUpIds: string[];
+/** A valid input of `agentJob`, defaults filled in: for a job to be created, or for one that exists. */
+export type JobSpec = { projectId: string; usedFollowUpIds: string[] } & JobOptions &
+  ({ prompt: string; jobId: null } | { prompt: null; jobId: string });
+
+/** Times in milliseconds. */
+interface JobOptions {
   deadlineMs: number;
   polling: PollPlan;
   onUnknownOutcome: UnknownOutcomePolicy;
@@ -55,16 +55,16 @@ export function parseJobInput(input: unknown): JobSpec {
       `must be given, exactly one of the two: a prompt creates a job, a jobId attaches to one`,
     );
   }
+  const source = hasPrompt
+    ? { prompt: checkPrompt(fields.prompt, 'prompt'), jobId: null }
+    : { prompt: null, jobId: checkId(fields.jobId, 'jobId') };
   return {
     projectId,
-    prompt: hasPrompt ? checkPrompt(fields.prompt, 'prompt') : null,
-    jobId: hasJobId ? checkId(fields.jobId, 'jobId') : null,
+    ...source,
     usedFollowUpIds: checkUsedIds(fields.usedFollowUpIds, hasJobId),
     ...parseJobOptions(fields),
   };
 }
-
-type JobOptions = Omit<JobSpec, 'projectId' | 'prompt' | 'jobId' | 'usedFollowUpIds'>;
 
 function parseJobOptions(fields: Record<string, unknown>): JobOptions {
   return {

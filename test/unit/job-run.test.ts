@@ -11,30 +11,27 @@ function inDoubt() {
   const spec = parseJobInput({ projectId: 'p1', jobId: 'j', deadline: 10 * MINUTE, linger: 60 * MINUTE });
   const data = {
     jobId: 'j',
-    job: null,
+    clock: { deadlineAt: now, stoppedAt: null, hasExpired: false },
+    polls: { job: null, endedAt: now },
     write: null,
-    unknown: null,
-    endedAt: now,
-    deadlineAt: now,
-    clockStoppedAt: null,
   };
   const run = new JobRun(spec, data as unknown as RunData, { list: [], queue: [], givenIds: [] }, () => now);
   run.followUps.add({ id: 'a', prompt: 'go', askedAt: now });
   run.beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, requiresConfirmation: false });
-  run.becomeUnknown('no answer');
+  run.becomeInDoubt('no answer');
   return { run, now: () => now, pass: (ms: number) => (now += ms) };
 }
 
-function watchInput({ data }: JobRun) {
-  return { settledAt: data.settledAt, endsAtTerminal: false } as never;
+function pollInput({ polls }: JobRun) {
+  return { settledAt: polls.known.settledAt, endsAtTerminal: false } as never;
 }
 
 test('the clock that stands still while a person is needed does so from a job’s revival on, too', () => {
   const { run, now, pass } = inDoubt();
   pass(30 * MINUTE);
   const job = { id: 'j', status: 'active', source: null, model: null, prLink: null, createdAt: null, archivedAt: null };
-  run.observe({ reading: { kind: 'record', job }, reads: 1, failures: 0, afterReset: false }, watchInput(run));
+  run.observe({ reading: { kind: 'record', job }, reads: 1, failures: 0, afterReset: false }, pollInput(run));
   pass(5 * MINUTE);
   run.resolveUnknown({ action: 'retry' });
-  expect(run.data.deadlineAt - now()).toBe(10 * MINUTE);
+  expect(run.clock.deadlineAt - now()).toBe(10 * MINUTE);
 });

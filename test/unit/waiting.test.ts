@@ -1,77 +1,75 @@
 import { describe, expect, test } from 'vitest';
-import type { RunData, WriteProgress } from '../../src/workflows/agent-job/run-data.js';
-import { readTroubleOf, waitingOf } from '../../src/workflows/agent-job/waiting.js';
+import { interruptionOf, waitingOf, type WaitingRun } from '../../src/workflows/agent-job/waiting.js';
 
 const NOW = Date.parse('2026-01-01T12:00:00.000Z');
 const at = (seconds: number) => NOW + seconds * 1_000;
 const iso = (seconds: number) => new Date(at(seconds)).toISOString();
 
-const QUIET = {
-  jobId: 'j',
-  job: null,
-  lastChangeAt: at(-60),
-  settledAt: 0,
-  endedAt: null,
-  notBefore: 0,
-  write: null,
-  unknown: null,
-  decideBy: null,
-};
+const QUIET = { job: null, lastChangeAt: at(-60), settledAt: 0, endedAt: null, notBefore: 0, interruption: null };
 
-function waiting(data: object, run: object = {}) {
+function waiting(run: Partial<WaitingRun>) {
   const spec = { lingerMs: 60_000, settleMs: 5_000 };
-  const state = { spec, isLingering: false, lastWatchAt: at(-10), nextReadAt: null, ...run };
-  return waitingOf({ ...state, data: { ...QUIET, ...data } as unknown as RunData }, NOW);
+  return waitingOf({ spec, jobId: 'j', isLingering: false, write: null, polls: polls({}), ...run }, NOW);
 }
 
-const write = (progress: Partial<WriteProgress>) => ({ write: { notBefore: 0, ...progress } });
+function polls(known: Partial<WaitingRun['polls']['known']>, nextPollAt: number | null = null): WaitingRun['polls'] {
+  return { known: { ...QUIET, ...known }, batchStartedAt: at(-10), nextPollAt };
+}
+
+const write = (progress: Partial<NonNullable<WaitingRun['write']>>) => ({
+  write: { unknown: null, decideBy: null, interruption: null, notBefore: 0, ...progress },
+});
 const wait = (what: 'rateLimit' | 'upstream' | 'key') => ({ for: what, since: at(-30), reason: 'said so' });
-const person = { kind: 'create', reason: 'no answer', since: iso(-30) };
+const person = { kind: 'create', reason: 'no answer', since: iso(-30), lookAfter: iso(90) } as const;
 
 describe('what a run waits for', () => {
   test.each([
-    ['the next read, which a watch plans itself', waiting({}), { for: 'poll', since: iso(-10) }],
-    ['the next read', waiting({}, { nextReadAt: at(30) }), { for: 'poll', since: iso(-10), until: iso(30) }],
+    ['the next read, which a batch of polls plans itself', waiting({}), { for: 'poll', since: iso(-10) }],
+    ['the next read', waiting({ polls: polls({}, at(30)) }), { for: 'poll', since: iso(-10), until: iso(30) }],
     [
       'a person, for ever',
-      waiting({ unknown: person, ...write({ wait: wait('upstream') }) }),
+      waiting(write({ unknown: person, interruption: wait('upstream') })),
       { for: 'person', since: iso(-30), reason: 'no answer' },
     ],
     [
       'a person, for a while',
-      waiting({ unknown: person, decideBy: at(60) }),
+      waiting(write({ unknown: person, decideBy: at(60) })),
       { for: 'person', since: iso(-30), until: iso(60), reason: 'no answer' },
     ],
     [
       'the time that a 429 told',
-      waiting(write({ wait: wait('rateLimit'), notBefore: at(40) })),
+      waiting(write({ interruption: wait('rateLimit'), notBefore: at(40) })),
       { for: 'rateLimit', since: iso(-30), until: iso(40), reason: 'said so' },
     ],
     [
       'a turn after it',
-      waiting(write({ wait: wait('rateLimit'), notBefore: at(-1) })),
+      waiting(write({ interruption: wait('rateLimit'), notBefore: at(-1) })),
       { for: 'rateLimit', since: iso(-30), reason: 'said so' },
     ],
-    ['a key', waiting(write({ wait: wait('key') })), { for: 'key', since: iso(-30), reason: 'said so' }],
+    ['a key', waiting(write({ interruption: wait('key') })), { for: 'key', since: iso(-30), reason: 'said so' }],
     [
       'a connection',
-      waiting(write({ wait: wait('upstream'), notBefore: at(2) })),
+      waiting(write({ interruption: wait('upstream'), notBefore: at(2) })),
       { for: 'upstream', since: iso(-30), until: iso(2), reason: 'said so' },
     ],
     [
       'a read that is of use',
-      waiting({ readTrouble: wait('rateLimit'), notBefore: at(90) }, { nextReadAt: at(10) }),
+      waiting({ polls: polls({ interruption: wait('rateLimit'), notBefore: at(90) }, at(10)) }),
       { for: 'rateLimit', since: iso(-30), until: iso(90), reason: 'said so' },
     ],
     [
       'an end that counts',
-      waiting({ job: { status: 'completed' }, settledAt: at(3) }),
+      waiting({ polls: polls({ job: { status: 'completed' }, settledAt: at(3) }) }),
       { for: 'settle', since: iso(-2), until: iso(3) },
     ],
-    ['a job that goes on', waiting({ job: { status: 'active' }, settledAt: at(3) }), { for: 'poll', since: iso(-10) }],
+    [
+      'a job that goes on',
+      waiting({ polls: polls({ job: { status: 'active' }, settledAt: at(3) }) }),
+      { for: 'poll', since: iso(-10) },
+    ],
     [
       'follow-ups',
-      waiting({ endedAt: at(-20) }, { isLingering: true }),
+      waiting({ polls: polls({ endedAt: at(-20) }), isLingering: true }),
       { for: 'linger', since: iso(-20), until: iso(40) },
     ],
     ['nothing: the write leaves now', waiting(write({})), null],
@@ -83,10 +81,10 @@ describe('what a run waits for', () => {
 
 test('trouble with reads keeps its time while it is the same, and ends with a read of use', () => {
   const refused = { kind: 'failed', reason: 'upstream answered 401', waitsFor: 'key' } as const;
-  const first = readTroubleOf(refused, null, at(0));
+  const first = interruptionOf(refused, null, at(0));
   expect(first).toEqual({ for: 'key', since: at(0), reason: 'upstream answered 401' });
-  expect(readTroubleOf(refused, first, at(9))).toEqual(first);
-  const silent = readTroubleOf({ kind: 'failed', reason: 'no answer' }, first, at(20));
+  expect(interruptionOf(refused, first, at(9))).toEqual(first);
+  const silent = interruptionOf({ kind: 'failed', reason: 'no answer' }, first, at(20));
   expect(silent).toEqual({ for: 'upstream', since: at(20), reason: 'no answer' });
-  expect(readTroubleOf({ kind: 'unchanged' }, silent, at(30))).toBeNull();
+  expect(interruptionOf({ kind: 'unchanged' }, silent, at(30))).toBeNull();
 });

@@ -27,6 +27,9 @@ const { readJob } = proxyActivities<JobActivities>({
 /** How many decisions may wait for such a read at once: `retry` and `abandon` must always get through. */
 const MOST_READS = 3;
 
+/** A decision to adopt a job. */
+export type Adoption = Extract<ResolveUnknownInput, { action: 'adopt' }>;
+
 export class Adoptions {
   readonly #run: JobRun;
   #reading = 0;
@@ -40,13 +43,13 @@ export class Adoptions {
   }
 
   /** Reads the job, then settles the present unknown with it; throws InvalidInputError where it may not. */
-  async settle(resolution: ResolveUnknownInput): Promise<void> {
+  async settle(resolution: Adoption): Promise<void> {
     const run = this.#run;
-    const { unknown } = run.data;
+    const { unknown } = run;
     // Somebody else may decide meanwhile, the time to decide may end, or the whole run.
-    const isMoot = () => run.data.unknown !== unknown || run.ending() !== null;
+    const isMoot = () => run.unknown !== unknown || run.ending() !== null;
     this.#reading += 1;
-    const input = { projectId: run.spec.projectId, jobId: resolution.jobId ?? '' };
+    const input = { projectId: run.spec.projectId, jobId: resolution.jobId };
     const problem = await problemWith(input, isMoot).finally(() => (this.#reading -= 1));
     if (isMoot()) {
       throw new InvalidInputError(
@@ -54,13 +57,9 @@ export class Adoptions {
         'has nothing to settle any more: it was settled meanwhile, or the job ended',
       );
     }
-    if (problem && (problem.isFinal || !isForced(resolution))) throw new InvalidInputError('jobId', problem.text);
+    if (problem && (problem.isFinal || resolution.force !== true)) throw new InvalidInputError('jobId', problem.text);
     run.resolveUnknown(resolution);
   }
-}
-
-function isForced(resolution: ResolveUnknownInput): boolean {
-  return resolution.action === 'adopt' && resolution.force === true;
 }
 
 interface Problem {

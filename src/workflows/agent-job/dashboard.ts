@@ -50,8 +50,8 @@ export class Dashboard {
   }
 
   #refreshMemo(): void {
-    const { jobId, job } = this.#run.data;
-    const phase = this.#run.phase;
+    const { jobId, phase, polls } = this.#run;
+    const { job } = polls.known;
     // Before there is more to tell than the hash, it can be computed from the start event just as well.
     if (jobId === null && phase !== 'done' && phase !== 'needsAttention') return;
     const wanted = { [MEMO.jobId]: jobId, [MEMO.prLink]: job?.prLink ?? null, [MEMO.inputHash]: this.#inputHash };
@@ -66,12 +66,13 @@ function keyOf(name: Attribute) {
   return defineSearchAttributeKey(SEARCH_ATTRIBUTE[name], 'KEYWORD');
 }
 
-function attributesOf({ spec, phase, data }: JobRun): Record<Attribute, string | undefined> {
-  const prLink = data.job?.prLink ?? undefined;
+function attributesOf({ spec, phase, polls }: JobRun): Record<Attribute, string | undefined> {
+  const { job } = polls.known;
+  const prLink = job?.prLink ?? undefined;
   return {
     project: spec.projectId,
     phase,
-    status: data.job ? shownStatus(data.job.status) : undefined,
+    status: job ? shownStatus(job.status) : undefined,
     prLink: prLink !== undefined && isIndexable(prLink) ? prLink : undefined,
   };
 }

@@ -3,22 +3,24 @@ import { workflowInfo } from '@temporalio/workflow';
 import { shownStatus, type FollowUpStatus, type Waiting } from '../../contract.js';
 import { codeBlock, linkMarkdown, plainMarkdown } from '../../agent-job/markdown.js';
 import type { JobRun } from './job-run.js';
+import { waitingNow } from './job-state.js';
 
 /** The web UI shows so many follow-ups; the query has them all. */
 const MOST_LISTED = 20;
 
 /** What a job is, how it stands, what its follow-ups came to, and what a person should decide. */
 export function jobDetails(run: JobRun): string {
-  const { data, phase } = run;
+  const { jobId, phase, polls, write } = run;
+  const { job, lastError } = polls.known;
   return [
-    `**${plainMarkdown(data.title)}**`,
+    `**${plainMarkdown(run.title)}**`,
     '',
     `- phase: **${phase}**`,
-    `- job: ${data.jobId === null ? 'not created yet' : plainMarkdown(data.jobId)}${data.job ? `, upstream status **${plainMarkdown(shownStatus(data.job.status))}**` : ''}`,
-    `- pull request: ${data.job?.prLink ? linkMarkdown(data.job.prLink) : 'none'}`,
-    `- last change: ${new Date(data.lastChangeAt).toISOString()}`,
-    ...waitingLine(run.waiting),
-    ...(data.trouble === null || data.write?.wait ? [] : [`- trouble: ${plainMarkdown(data.trouble)}`]),
+    `- job: ${jobId === null ? 'not created yet' : plainMarkdown(jobId)}${job ? `, upstream status **${plainMarkdown(shownStatus(job.status))}**` : ''}`,
+    `- pull request: ${job?.prLink ? linkMarkdown(job.prLink) : 'none'}`,
+    `- last change: ${new Date(polls.known.lastChangeAt).toISOString()}`,
+    ...waitingLine(waitingNow(run)),
+    ...(lastError === null || write?.interruption ? [] : [`- last error: ${plainMarkdown(lastError)}`]),
     ...attention(run),
     ...followUpLines(run.followUps.statuses()),
   ].join('\n');
@@ -33,14 +35,13 @@ function waitingLine(waiting: Waiting | null): string[] {
   ];
 }
 
-function attention({ data, spec }: JobRun): string[] {
-  const { unknown } = data;
+function attention({ unknown, jobId, spec }: JobRun): string[] {
   if (!unknown) return [];
   const what = unknown.kind === 'create' ? 'the create' : `follow-up ${plainMarkdown(unknown.followUpId ?? '')}`;
   const check =
     unknown.kind === 'create'
       ? `look in project ${plainMarkdown(spec.projectId)} upstream for a job with this prompt, created about then`
-      : `look at job ${plainMarkdown(data.jobId ?? '')} upstream for this message`;
+      : `look at job ${plainMarkdown(jobId ?? '')} upstream for this message`;
   const choices = unknown.kind === 'create' ? '`adopt` (with its `--job-id`)' : '`delivered`';
   return [
     '',

@@ -22,17 +22,18 @@ import {
 } from '../../contract.js';
 import { checkFollowUpId, parseFollowUp, parseResolution } from '../../agent-job/input.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
-import { Adoptions } from './adopt.js';
+import { Adoptions, type Adoption } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
+import { jobState } from './job-state.js';
 
 /** Temporal allows ten updates in flight, and `resolveUnknown` must always get through. */
 const MOST_WAITING_UPDATES = 5;
 
 /** Registers every handler; to be called before anything else, so that no message meets a run without them. */
 export function handleMessages(run: JobRun, dashboard: Dashboard): void {
-  setHandler(jobStateQuery, () => run.state());
-  setHandler(pollNowSignal, () => run.wantRead());
+  setHandler(jobStateQuery, () => jobState(run));
+  setHandler(pollNowSignal, () => run.pollNow());
   setHandler(followUpSignal, (input) => {
     takeSignal(run, input);
     dashboard.describe();
@@ -43,7 +44,7 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   });
   const adoptions = new Adoptions(run);
   // Every decision but `adopt` is carried out at once.
-  setHandler(resolveUnknownUpdate, (input) => (isAdopt(input) ? adopt(run, adoptions, input) : resolve(run, input)), {
+  setHandler(resolveUnknownUpdate, (input) => decide(run, adoptions, parseResolution(input)), {
     validator: (input) => refusing(() => checkResolution(run, adoptions, input)),
   });
 }
@@ -90,18 +91,18 @@ async function takeUpdate(
   dashboard.describe();
   const { releases } = run;
   const isAnswered = () => run.followUps.stateOf(id) !== 'queued' || run.releases !== releases || run.isClosing;
-  if (!run.data.unknown && updates.waiting < MOST_WAITING_UPDATES && !isAnswered()) {
+  if (!run.unknown && updates.waiting < MOST_WAITING_UPDATES && !isAnswered()) {
     updates.waiting += 1;
     // A cancellation waits for the write in flight, and so does whoever asked for it.
     await CancellationScope.nonCancellable(() => condition(isAnswered));
     updates.waiting -= 1;
   }
-  return { id, state: run.followUps.stateOf(id) ?? 'abandoned', job: run.data.job };
+  return { id, state: run.followUps.stateOf(id) ?? 'abandoned', job: run.polls.known.job };
 }
 
 function checkResolution(run: JobRun, adoptions: Adoptions, input: ResolveUnknownInput): void {
   const { action, since, followUpId } = parseResolution(input);
-  const { unknown } = run.data;
+  const { unknown } = run;
   if (!unknown) throw new InvalidInputError('action', 'has nothing to settle: no write of this job is unknown');
   if ((action === 'adopt' && unknown.kind !== 'create') || (action === 'delivered' && unknown.kind !== 'followUp')) {
     throw new InvalidInputError(
@@ -123,22 +124,19 @@ function checkResolution(run: JobRun, adoptions: Adoptions, input: ResolveUnknow
   }
 }
 
-function isAdopt({ action }: ResolveUnknownInput): boolean {
-  return action === 'adopt';
+function decide(run: JobRun, adoptions: Adoptions, resolution: ResolveUnknownInput): JobState | Promise<JobState> {
+  if (resolution.action === 'adopt') return adopt(run, adoptions, resolution);
+  run.resolveUnknown(resolution);
+  return jobState(run);
 }
 
-async function adopt(run: JobRun, adoptions: Adoptions, input: ResolveUnknownInput): Promise<JobState> {
+async function adopt(run: JobRun, adoptions: Adoptions, resolution: Adoption): Promise<JobState> {
   try {
-    await adoptions.settle(parseResolution(input));
+    await adoptions.settle(resolution);
   } catch (error) {
     throw asRefusal(error);
   }
-  return run.state();
-}
-
-function resolve(run: JobRun, input: ResolveUnknownInput): JobState {
-  run.resolveUnknown(parseResolution(input));
-  return run.state();
+  return jobState(run);
 }
 
 function refusing(check: () => void): void {

@@ -1,344 +1,237 @@
 /**
- * All that one run of `agentJob` knows, and how it changes. Nothing here waits: the lifecycle (agent-job.ts), the writes
- * (write.ts) and the watch (watch.ts) do, and ask `ending()` whether it is over.
+ * All that one run of `agentJob` knows: its clock, the write under way, what the polls showed, the follow-ups that wait. Nothing here
+ * waits: the lifecycle (agent-job.ts), the writes (writes.ts) and the polls (polling.ts) do, and ask `ending()` whether it is over.
  */
-import {
-  isTerminalStatus,
-  type JobRecord,
-  type JobState,
-  type Phase,
-  type ResolveUnknownInput,
-  type Waiting,
-} from '../../contract.js';
-import type { WatchJobInput, WatchJobResult } from '../../activities/agent-job/poll-job.js';
+import type { JobRecord, Phase, ResolveUnknownInput, UnknownWrite } from '../../contract.js';
+import type { WatchJobInput, WatchJobResult } from '../../activities/index.js';
 import type { JobSpec } from '../../agent-job/input.js';
-import { isSameRecord, LONGEST_RETRY_AFTER_MS, LOST_AFTER, plannedReads } from '../../agent-job/poll-plan.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
-import type { Ending, RunData, WriteProgress } from './run-data.js';
-import { readTroubleOf, waitingOf } from './waiting.js';
+import { JobClock } from './job-clock.js';
+import { PendingWrite, type WriteIdentity } from './pending-write.js';
+import { PollState } from './poll-state.js';
+import type { RunData, RunEnding } from './run-data.js';
 
 /** Where nobody said how long a write in doubt may still be on its way. */
 const MAY_BE_UNDER_WAY_MS = 120_000;
 /** A worker counts from when its attempt was scheduled: how long that then waited in the queue shows here alone. */
-const SOONEST_LOOK_MS = 30_000;
-/** `pollNow` reads at most this often. */
-const SHORTEST_PAUSE_MS = 1_000;
+const MIN_LOOK_AFTER_MS = 30_000;
 
 export class JobRun {
   readonly spec: JobSpec;
-  readonly data: RunData;
+  readonly title: string;
+  readonly startedAt: number;
+  readonly isRepeated: boolean;
+  readonly clock: JobClock;
+  readonly polls: PollState;
   readonly followUps: FollowUps;
   readonly #now: () => number;
 
-  /** A write's activity runs: its outcome must be known before anything ends. */
-  isInFlight = false;
   isCancelRequested = false;
-  /** When somebody wants the job read before its time; null where nobody does. */
-  readWantedAt: number | null = null;
-  /** Whether that somebody said `pollNow`. */
-  isReadAsked = false;
-  /** A watch has brought something that `observe` has not taken in yet: it must not be lost to continue-as-new. */
-  hasReading = false;
   /** Waiting updates are answered with what is known each time this number grows. */
   releases = 0;
   /** The run is about to end or to continue as new: nobody is kept waiting. */
   isClosing = false;
-  lastWatchAt = 0;
-  /** When the next watch is to begin; null while one runs. */
-  nextReadAt: number | null = null;
-  /** The watch activity that runs. */
-  #watching: { since: number; sinceChangeMs: number; maxReads: number } | null = null;
-  #stop: Ending | null = null;
+  #jobId: string | null;
+  #write: PendingWrite | null;
+  #stop: RunEnding | null = null;
 
   constructor(spec: JobSpec, data: RunData, followUps: CarriedFollowUps, now: () => number) {
     this.spec = spec;
-    this.data = data;
+    this.title = data.title;
+    this.startedAt = data.startedAt;
+    this.isRepeated = data.isRepeated;
+    this.clock = new JobClock(data.clock, spec.deadlineMs, now);
+    this.polls = new PollState(data.polls, spec.polling, now);
     this.followUps = new FollowUps(followUps);
+    this.#jobId = data.jobId;
+    this.#write = data.write && new PendingWrite(data.write);
     this.#now = now;
-    if (data.isReadOwed) this.wantRead();
-    // The first release handed on an unknown without it.
-    if (data.unknown) data.unknown.lookAfter ??= isoTime(Date.parse(data.unknown.since) + MAY_BE_UNDER_WAY_MS);
+  }
+
+  /** Null until the create has brought it. */
+  get jobId(): string | null {
+    return this.#jobId;
+  }
+
+  /** The write that is not settled yet: at most one. */
+  get write(): PendingWrite | null {
+    return this.#write?.isSettled === false ? this.#write : null;
+  }
+
+  /** The write in doubt that a person must decide; also after a run that ended before. */
+  get unknown(): UnknownWrite | null {
+    return this.#write?.unknown ?? null;
   }
 
   /** Why the run is over; null while it is not. */
-  ending(): Ending | null {
-    const { data } = this;
-    if (this.isInFlight) return null;
+  ending(): RunEnding | null {
+    const { write, polls } = this;
+    // Its outcome must be known before anything ends.
+    if (write?.isSending) return null;
     if (this.isCancelRequested) return { kind: 'canceled' };
     if (this.#stop) return this.#stop;
-    if (data.unknown || this.#isResending) return null;
-    if (data.endedAt !== null && this.#isIdle) {
-      return this.#now() >= data.endedAt + this.spec.lingerMs ? { kind: 'ended' } : null;
-    }
-    if (data.isLost) return { kind: 'lost' };
-    return data.hasExpired ? { kind: 'timedOut' } : null;
+    if (write?.unknown || write?.countsAsInFlight) return null;
+    if (polls.known.endedAt !== null && this.#isIdle) return this.lingerLeftMs > 0 ? null : { kind: 'ended' };
+    if (polls.known.isGone) return { kind: 'lost' };
+    return this.clock.hasExpired ? { kind: 'timedOut' } : null;
   }
 
   get phase(): Phase {
-    const { data } = this;
     if (this.ending()) return 'done';
-    if (data.unknown) return 'needsAttention';
-    if (data.jobId === null) return 'creating';
-    if (data.write || !this.followUps.isEmpty) return 'sending';
+    if (this.unknown) return 'needsAttention';
+    if (this.#jobId === null) return 'creating';
+    if (this.write || !this.followUps.isEmpty) return 'sending';
     return this.isLingering ? 'lingering' : 'watching';
   }
 
   get isLingering(): boolean {
-    return this.data.endedAt !== null && this.#isIdle && !this.data.unknown && this.lingerLeftMs > 0;
+    return this.#isIdle && this.lingerLeftMs > 0;
   }
 
   get lingerLeftMs(): number {
-    return this.data.endedAt === null ? 0 : this.data.endedAt + this.spec.lingerMs - this.#now();
+    const { endedAt } = this.polls.known;
+    return endedAt === null ? 0 : endedAt + this.spec.lingerMs - this.#now();
   }
 
   /** Whether the next terminal status that is read ends the run. */
   get endsAtTerminal(): boolean {
-    return this.#isIdle && !this.data.unknown;
+    return this.#isIdle;
   }
 
-  /** When the watch must end; null where no clock runs. */
-  get watchDeadline(): number | null {
-    const { data } = this;
-    return data.unknown || data.hasExpired || this.isLingering ? null : data.deadlineAt;
+  /** When polling must end; null where no clock runs. */
+  get pollDeadline(): number | null {
+    return this.unknown || this.clock.hasExpired || this.isLingering ? null : this.clock.deadlineAt;
   }
 
   /** A follow-up leaves right now, or within this very workflow task. */
   get isSendingNow(): boolean {
-    const { write, unknown } = this.data;
-    return !this.followUps.isEmpty && !unknown && (write === null || (!write.wait && write.notBefore <= this.#now()));
+    return !this.followUps.isEmpty && (this.write === null || this.write.isLeaving);
   }
 
   get #isIdle(): boolean {
-    return this.followUps.isEmpty && this.data.write === null && this.data.jobId !== null;
+    return this.followUps.isEmpty && this.write === null && !this.unknown && this.#jobId !== null;
   }
 
-  /** The present write was sent before, with an outcome that nobody knows. */
-  get mayHaveArrived(): boolean {
-    const { write } = this.data;
-    return write !== null && (write.unknownSends > 0 || write.confirmed);
-  }
-
-  /** Between the sends of policy `retry`, and before the one that a person wants, the write counts as in flight. While it is held up it does not. */
-  get #isResending(): boolean {
-    return this.mayHaveArrived && this.data.write?.isHeldUp !== true;
-  }
-
-  beginWrite(write: Pick<WriteProgress, 'kind' | 'followUpId' | 'askedAt' | 'requiresConfirmation'>): void {
-    if (this.data.write) return;
+  /** Begins a write, or goes on with the one that an earlier run began. */
+  beginWrite(identity: WriteIdentity): PendingWrite {
+    if (this.write) return this.write;
     // No clock ran while the job had ended: a follow-up to it has all of its time.
-    if (this.data.endedAt !== null) this.#restartClock();
-    this.data.write = {
-      ...write,
-      refusals: 0,
-      notDelivered: 0,
-      unknownSends: 0,
-      confirmed: false,
-      confirmationRequestedIn: null,
-      notBefore: 0,
-    };
+    if (this.polls.known.endedAt !== null) this.clock.restart();
+    this.#write = PendingWrite.begin(identity);
+    return this.#write;
   }
 
   /** The job id is known: from the create's answer, or from a person. */
   jobKnown(jobId: string, job: JobRecord | null): void {
-    const { data } = this;
-    data.jobId = jobId;
-    data.write = null;
-    data.lastChangeAt = this.#now();
-    if (job) {
-      data.job = job;
-      if (isTerminalStatus(job.status)) data.endedAt = this.#now();
-    }
-    this.#restartClock();
+    this.#jobId = jobId;
+    this.#write?.settle();
+    this.polls.created(job);
+    this.clock.restart();
   }
 
-  /** The upstream took the follow-up, or somebody gave it up: from now on an older terminal status counts for nothing. */
+  /** The upstream accepted the follow-up, or somebody gave it up. */
   followUpDone(state: 'sent' | 'unknown', job: JobRecord | null, error?: string): void {
-    const { data } = this;
     this.followUps.settle(state, error);
-    data.write = null;
-    if (job) data.job = job;
-    data.lastChangeAt = this.#now();
-    data.settledAt = this.#now() + this.spec.settleMs;
-    data.endedAt = null;
-    data.missing = null;
-    data.isLost = false;
-    this.#restartClock();
-    this.readWantedAt = this.#now();
+    this.#write?.settle();
+    this.polls.followUpAccepted(job, this.spec.settleMs);
+    this.clock.restart();
   }
 
   followUpRejected(error: string): void {
     this.followUps.settle('rejected', error);
-    this.data.write = null;
-    // The watch that ran beside the write does not end at a terminal status it knows.
-    if (this.data.endedAt === null) this.readWantedAt = this.#now();
+    this.#write?.settle();
+    // The batch of polls that ran beside the write does not end at a terminal status it knows.
+    if (this.polls.known.endedAt === null) this.polls.pollAgain();
   }
 
-  /** The run ends: what waits was surely never sent, but for a follow-up that may have arrived. */
-  abandonRest(): void {
-    if (this.isCancelRequested && this.data.write?.kind === 'create' && !this.data.unknown && this.mayHaveArrived) {
-      this.becomeUnknown(this.data.trouble ?? 'an earlier send may have arrived');
-    }
-    const { write, unknown } = this.data;
-    if (write?.kind === 'followUp' && (unknown || this.mayHaveArrived)) {
-      this.followUps.settle('unknown', unknown?.reason);
-    }
-    this.data.write = null;
-    this.followUps.abandonQueued();
-  }
-
-  stop(ending: Ending): void {
+  /** The write ends without an outcome that is known, and the run fails. */
+  failWrite(ending: RunEnding & { kind: 'failed' }, followUpError?: string): void {
+    if (this.write?.identity.kind === 'followUp') this.followUps.settle('unknown', followUpError);
+    this.#write?.leave();
     this.#stop = ending;
+  }
+
+  /** The run ends: what waits was surely never sent, but for a write that may have arrived. */
+  abandonRest(): void {
+    const { write } = this;
+    if (write?.identity.kind === 'create' && write.mayHaveArrived && !write.unknown && this.isCancelRequested) {
+      this.becomeInDoubt(write.interruption?.reason ?? 'an earlier send may have arrived');
+    }
+    if (write?.identity.kind === 'followUp' && (write.unknown || write.mayHaveArrived)) {
+      this.followUps.settle('unknown', write.unknown?.reason);
+    }
+    write?.leave();
+    this.followUps.abandonQueued();
   }
 
   /** Nobody is kept waiting any more; whoever waits for what will never be sent is told so. */
   close(): void {
     const ending = this.ending();
     if (ending && ending.kind !== 'ended') {
-      this.stop(ending);
+      this.#stop = ending;
       this.abandonRest();
     }
     this.isClosing = true;
   }
 
   /** A write may or may not have arrived: the clock stands still until it is settled, and whoever waits is told. */
-  becomeUnknown(reason: string, lookAfter: number = this.#now() + MAY_BE_UNDER_WAY_MS): void {
-    const { data, spec } = this;
-    if (!data.write) return;
-    const { kind, followUpId } = data.write;
-    const soonest = this.#now() + SOONEST_LOOK_MS;
-    const times = { since: isoTime(this.#now()), lookAfter: isoTime(Math.max(lookAfter, soonest)) };
-    data.unknown = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, ...times };
-    data.decideBy = spec.decideWithinMs === null ? null : this.#now() + spec.decideWithinMs;
-    data.clockStoppedAt = this.#now();
+  becomeInDoubt(reason: string, lookAfter?: number, confirmationRequestedIn: string | null = null): void {
+    const { write } = this;
+    if (!write) return;
+    const now = this.#now();
+    const { kind, followUpId } = write.identity;
+    const lookAt = Math.max(lookAfter ?? now + MAY_BE_UNDER_WAY_MS, now + MIN_LOOK_AFTER_MS);
+    const times = { since: isoTime(now), lookAfter: isoTime(lookAt) };
+    const unknown = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, ...times };
+    const { decideWithinMs } = this.spec;
+    write.becomeInDoubt(unknown, decideWithinMs === null ? null : now + decideWithinMs, confirmationRequestedIn);
+    this.clock.stop();
     if (kind === 'followUp') this.followUps.mark('unknown');
     this.releases += 1;
   }
 
-  /** Settles the unknown as a person (or the end of their time) says; the caller has checked that it fits. */
+  /** Settles the write in doubt as a person (or the end of their time) says; the caller has checked that it fits. */
   resolveUnknown(resolution: ResolveUnknownInput): void {
-    const { data } = this;
-    const { write, unknown } = data;
-    if (!write || !unknown) return;
-    this.#endUnknown();
-    if (resolution.action === 'retry') {
-      const anew = { refusals: 0, notDelivered: 0, unknownSends: 0, inDoubtSince: null, isHeldUp: false, notBefore: 0 };
-      data.write = { ...write, ...anew, confirmed: true };
-      if (unknown.kind === 'followUp') this.followUps.mark('queued');
-      // The watch that ran meanwhile knows no deadline.
-      if (data.jobId !== null) this.readWantedAt = this.#now();
-    } else if (resolution.action === 'adopt') {
-      this.jobKnown(resolution.jobId, null);
-    } else if (resolution.action === 'delivered') {
-      this.followUpDone('sent', null);
-    } else if (unknown.kind === 'create') {
-      this.stop({ kind: 'abandoned' });
-    } else {
-      this.followUpDone('unknown', null, unknown.reason);
+    const { write } = this;
+    if (!write?.unknown) return;
+    const { kind, reason } = write.unknown;
+    this.clock.resume();
+    // What the polls found before must not end the run before the decision is carried out.
+    this.polls.forgetNotFound();
+    if (resolution.action === 'retry') this.#confirm(write);
+    else if (resolution.action === 'adopt') this.jobKnown(resolution.jobId, null);
+    else if (resolution.action === 'delivered') this.followUpDone('sent', null);
+    else if (kind === 'followUp') this.followUpDone('unknown', null, reason);
+    else {
+      write.settle();
+      this.#stop = { kind: 'abandoned' };
     }
   }
 
-  #endUnknown(): void {
-    const { data } = this;
-    if (data.clockStoppedAt !== null) data.deadlineAt += this.#now() - data.clockStoppedAt;
-    data.clockStoppedAt = null;
-    data.unknown = null;
-    data.decideBy = null;
-    // What the watch found before must not end the run before the decision is carried out.
-    data.hasExpired = false;
-    data.missing = null;
-    data.isLost = false;
+  #confirm(write: PendingWrite): void {
+    write.confirm();
+    if (write.identity.kind === 'followUp') this.followUps.mark('queued');
+    // The batch of polls that ran meanwhile knows no deadline.
+    if (this.#jobId !== null) this.polls.pollAgain();
   }
 
-  #restartClock(): void {
-    this.data.deadlineAt = this.#now() + this.spec.deadlineMs;
-    // It stands still from now on, where it does.
-    if (this.data.clockStoppedAt !== null) this.data.clockStoppedAt = this.#now();
-    this.data.hasExpired = false;
+  /** Takes in what a batch of polls brought. */
+  observe(result: WatchJobResult, asked: WatchJobInput): void {
+    const hadEnded = this.polls.known.endedAt !== null;
+    this.polls.observe(result, asked);
+    if (hadEnded && this.polls.known.endedAt === null) this.clock.restart();
+    if (this.pollDeadline !== null && this.#now() >= this.clock.deadlineAt) this.clock.expire();
   }
 
-  /** Takes in what a watch brought; what it read before a follow-up was accepted ends nothing. */
-  observe({ reading, reads, failures }: WatchJobResult, asked: WatchJobInput): void {
-    const { data } = this;
-    const isStale = asked.settledAt !== data.settledAt;
-    data.polls += reads;
-    data.failures = failures;
-    this.#watching = null;
-    this.hasReading = false;
-    data.isReadOwed = this.isReadAsked;
-    data.trouble =
-      reading.kind === 'failed' ? reading.reason : reading.kind === 'missing' ? 'upstream answered 404' : null;
-    data.missing =
-      reading.kind === 'missing' && !isStale
-        ? { count: reading.count, since: data.missing?.since ?? this.#now() }
-        : null;
-    data.readTrouble = readTroubleOf(reading, data.readTrouble, this.#now());
-    if (reading.kind === 'record') this.#read(reading.job, asked.endsAtTerminal && !isStale);
-    if (reading.kind === 'settling') this.#read(reading.job, false);
-    if (reading.kind === 'failed')
-      data.notBefore = this.#now() + Math.min(reading.retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS);
-    const { missing } = data;
-    // Whatever else comes in between, a job is found again: the run may not have ended yet.
-    data.isLost = missing !== null && missing.count >= LOST_AFTER.count && this.#now() - missing.since >= LOST_AFTER.ms;
-    if (this.watchDeadline !== null && this.#now() >= data.deadlineAt) data.hasExpired = true;
+  pollNow(): void {
+    if (this.#jobId !== null) this.polls.pollNow();
   }
 
-  #read(job: JobRecord, counts: boolean): void {
-    const { data } = this;
-    if (!isSameRecord(job, data.job)) {
-      data.job = job;
-      data.lastChangeAt = this.#now();
-    }
-    if (!isTerminalStatus(job.status)) {
-      if (data.endedAt !== null) this.#restartClock();
-      data.endedAt = null;
-    } else if (counts) {
-      data.endedAt ??= this.#now();
-    }
-  }
-
-  /** `pollNow`: at once, but at most once a second. */
-  wantRead(): void {
-    if (this.data.jobId === null) return;
-    this.readWantedAt ??= Math.max(this.#now(), this.lastWatchAt + SHORTEST_PAUSE_MS);
-    this.isReadAsked = true;
-    this.data.isReadOwed = true;
-  }
-
-  beginWatch({ maxReads, lastChangeAt }: WatchJobInput): void {
-    this.readWantedAt = null;
-    this.isReadAsked = false;
-    this.lastWatchAt = this.#now();
-    this.nextReadAt = null;
-    this.#watching = { since: this.#now(), sinceChangeMs: this.#now() - lastChangeAt, maxReads };
-  }
-
-  /** The watch, where one runs, is cut short: its reads are estimated from the plan. */
-  cutWatch(): void {
-    if (!this.#watching) return;
-    const { since, sinceChangeMs, maxReads } = this.#watching;
-    this.data.polls += plannedReads(this.spec.polling, sinceChangeMs, this.#now() - since, maxReads);
-    this.#watching = null;
-  }
-
-  get waiting(): Waiting | null {
-    return this.isInFlight || this.ending() ? null : waitingOf(this, this.#now());
-  }
-
-  state(): JobState {
-    const { data } = this;
-    return {
-      phase: this.phase,
-      projectId: this.spec.projectId,
-      jobId: data.jobId,
-      job: data.job,
-      followUps: this.followUps.statuses(),
-      usedFollowUpIds: this.followUps.usedIds(),
-      unknown: data.unknown,
-      waiting: this.waiting,
-      startedAt: isoTime(data.startedAt),
-      lastChangeAt: isoTime(data.lastChangeAt),
-      polls: data.polls,
-    };
+  /** `isReset`: what has not been sent must be confirmed by a person in the next run. */
+  carry(isReset: boolean): RunData {
+    const { title, startedAt, isRepeated, jobId, clock, polls, write } = this;
+    const carried = { clock: clock.carry(), polls: polls.carry(), write: write?.carry(isReset) ?? null };
+    return { title, startedAt, isRepeated, jobId, ...carried };
   }
 }
 

@@ -7,14 +7,17 @@ import type { WriteResult } from '../../activities/index.js';
 import { FAILURE } from '../../contract.js';
 import { JOBS_ENDED_METRIC } from '../../agent-job/outcomes.js';
 import type { JobRun } from './job-run.js';
-import type { Ending, WriteProgress } from './run-data.js';
+import type { PendingWrite } from './pending-write.js';
+import type { RunEnding } from './run-data.js';
+import type { Interruption } from './waiting.js';
 
 /** Tells what became of a send, once it is applied; a write that waits is told of when its reason is another than before. */
-export function logWrite(run: JobRun, write: WriteProgress, result: WriteResult, troubleBefore: string | null): void {
+export function logWrite(run: JobRun, write: PendingWrite, result: WriteResult, before: Interruption | null): void {
+  const { kind, followUpId } = write.identity;
   const ids = {
     ...idsOf(run),
-    write: write.kind,
-    ...(write.followUpId !== undefined && { followUpId: write.followUpId }),
+    write: kind,
+    ...(followUpId !== undefined && { followUpId }),
   };
   switch (result.kind) {
     case 'accepted':
@@ -24,7 +27,7 @@ export function logWrite(run: JobRun, write: WriteProgress, result: WriteResult,
     case 'rejected':
       return log.warn('The upstream refused a write', { ...ids, status: result.status, error: result.error });
     default:
-      if (result.reason === troubleBefore) return;
+      if (result.reason === before?.reason) return;
       return log.info('A write waits and is sent again', {
         ...ids,
         reason: result.reason,
@@ -34,15 +37,15 @@ export function logWrite(run: JobRun, write: WriteProgress, result: WriteResult,
 }
 
 /** Tells of a job's end. */
-export function logEnd(run: JobRun, ending: Ending): void {
-  const { data } = run;
+export function logEnd(run: JobRun, ending: RunEnding): void {
+  const { job, polls } = run.polls.known;
   const outcome = outcomeOf(run, ending);
-  const seconds = Math.round((Date.now() - data.startedAt) / 1_000);
+  const seconds = Math.round((Date.now() - run.startedAt) / 1_000);
   log.info('The job has ended', {
     ...idsOf(run),
     outcome,
-    status: data.job?.status ?? null,
-    polls: data.polls,
+    status: job?.status ?? null,
+    polls,
     seconds,
   });
   count(outcome);
@@ -58,12 +61,12 @@ export function logRefusal(input: unknown, reason: string): void {
   count(FAILURE.invalidInput);
 }
 
-function idsOf({ spec, data }: JobRun): { projectId: string; jobId: string | null } {
-  return { projectId: spec.projectId, jobId: data.jobId };
+function idsOf({ spec, jobId }: JobRun): { projectId: string; jobId: string | null } {
+  return { projectId: spec.projectId, jobId };
 }
 
-function outcomeOf({ data }: JobRun, ending: Ending): string {
-  if (ending.kind === 'ended') return data.job?.status ?? 'completed';
+function outcomeOf({ polls }: JobRun, ending: RunEnding): string {
+  if (ending.kind === 'ended') return polls.known.job?.status ?? 'completed';
   if (ending.kind === 'failed') return ending.type;
   return ending.kind === 'canceled' ? 'Canceled' : ending.kind;
 }

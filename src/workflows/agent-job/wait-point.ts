@@ -40,8 +40,8 @@ export class Turn {
   #mustContinueAsNew(): boolean {
     return (
       workflowInfo().continueAsNewSuggested &&
-      !this.#run.isInFlight &&
-      !this.#run.hasReading &&
+      this.#run.write?.isSending !== true &&
+      !this.#run.polls.hasResult &&
       jsonBytes(this.#carry()) < MOST_CARRIED_BYTES
     );
   }

@@ -1,44 +1,64 @@
 /** Why nothing happens right now: derived from what the run knows, at no cost. */
 import type { Reading } from '../../activities/index.js';
-import { isTerminalStatus, type Waiting } from '../../contract.js';
+import { isTerminalStatus, type JobRecord, type UnknownWrite, type Waiting } from '../../contract.js';
 import type { JobSpec } from '../../agent-job/input.js';
-import type { Obstacle, RunData } from './run-data.js';
+
+/** What keeps a request from being made, or from being of use. */
+export interface Interruption {
+  for: 'rateLimit' | 'upstream' | 'key';
+  since: number;
+  reason: string;
+}
 
 /** What of a run tells why it waits. */
 export interface WaitingRun {
   spec: Pick<JobSpec, 'lingerMs' | 'settleMs'>;
-  data: RunData;
+  jobId: string | null;
   isLingering: boolean;
-  /** The last time that a watch began. */
-  lastWatchAt: number;
-  /** Null while a watch runs: it plans its reads itself. */
-  nextReadAt: number | null;
+  write: {
+    unknown: UnknownWrite | null;
+    decideBy: number | null;
+    interruption: Interruption | null;
+    notBefore: number;
+  } | null;
+  polls: {
+    known: {
+      job: Pick<JobRecord, 'status'> | null;
+      lastChangeAt: number;
+      settledAt: number;
+      endedAt: number | null;
+      notBefore: number;
+      interruption: Interruption | null;
+    };
+    /** The last time that a batch of polls began. */
+    batchStartedAt: number;
+    /** Null while a batch runs: it plans its polls itself. */
+    nextPollAt: number | null;
+  };
 }
 
 /** Null where the next thing is done by this very workflow task. */
 export function waitingOf(run: WaitingRun, now: number): Waiting | null {
-  const { data } = run;
-  if (data.unknown) {
-    return waiting('person', Date.parse(data.unknown.since), data.decideBy, data.unknown.reason);
-  }
-  if (data.write) {
-    const { wait, notBefore } = data.write;
-    return wait ? waiting(wait.for, wait.since, notBefore > now ? notBefore : null, wait.reason) : null;
-  }
-  return data.jobId === null ? null : waitingToRead(run, now);
+  const { write } = run;
+  if (!write) return run.jobId === null ? null : waitingToPoll(run, now);
+  const { unknown, decideBy, interruption, notBefore } = write;
+  if (unknown) return waiting('person', Date.parse(unknown.since), decideBy, unknown.reason);
+  if (!interruption) return null;
+  return waiting(interruption.for, interruption.since, notBefore > now ? notBefore : null, interruption.reason);
 }
 
-function waitingToRead({ spec, data, isLingering, lastWatchAt, nextReadAt }: WaitingRun, now: number): Waiting {
-  if (isLingering && data.endedAt !== null) return waiting('linger', data.endedAt, data.endedAt + spec.lingerMs);
-  const { readTrouble } = data;
-  if (readTrouble) {
-    const until = Math.max(nextReadAt ?? 0, data.notBefore);
-    return waiting(readTrouble.for, readTrouble.since, until > now ? until : null, readTrouble.reason);
+function waitingToPoll({ spec, isLingering, polls }: WaitingRun, now: number): Waiting {
+  const { nextPollAt, batchStartedAt } = polls;
+  const { job, interruption, endedAt, settledAt, notBefore, lastChangeAt } = polls.known;
+  if (isLingering && endedAt !== null) return waiting('linger', endedAt, endedAt + spec.lingerMs);
+  if (interruption) {
+    const until = Math.max(nextPollAt ?? 0, notBefore);
+    return waiting(interruption.for, interruption.since, until > now ? until : null, interruption.reason);
   }
-  if (data.settledAt > now && isTerminalStatus(data.job?.status)) {
-    return waiting('settle', data.settledAt - spec.settleMs, data.settledAt);
+  if (settledAt > now && isTerminalStatus(job?.status)) {
+    return waiting('settle', settledAt - spec.settleMs, settledAt);
   }
-  return waiting('poll', Math.max(lastWatchAt, data.lastChangeAt), nextReadAt);
+  return waiting('poll', Math.max(batchStartedAt, lastChangeAt), nextPollAt);
 }
 
 function waiting(what: Waiting['for'], since: number, until: number | null, reason?: string): Waiting {
@@ -50,8 +70,8 @@ function waiting(what: Waiting['for'], since: number, until: number | null, reas
   };
 }
 
-/** What keeps reads from being of use, as the last one showed; null where it brought something. */
-export function readTroubleOf(reading: Reading, before: Obstacle | null | undefined, now: number): Obstacle | null {
+/** What keeps polls from being of use, as the last one showed; null where it brought something. */
+export function interruptionOf(reading: Reading, before: Interruption | null, now: number): Interruption | null {
   if (reading.kind !== 'failed') return null;
   const { reason, waitsFor = 'upstream' } = reading;
   return { for: waitsFor, since: before?.for === waitsFor ? before.since : now, reason };

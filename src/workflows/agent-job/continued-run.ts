@@ -1,0 +1,91 @@
+/** How a run of `agentJob` begins: from a caller's input, or from what the run before it handed on by continue-as-new. */
+import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workflow';
+import { FAILURE, jobStateQuery, type AgentJobInput } from '../../contract.js';
+import { InvalidInputError } from '../../contract/input-checks.js';
+import { inputHash } from '../../agent-job/input-hash.js';
+import { parseJobInput, type JobSpec } from '../../agent-job/input.js';
+import type { CarriedFollowUps } from './follow-up-queue.js';
+import { JobRun } from './job-run.js';
+import { refusedState } from './job-state.js';
+import { logRefusal } from './log.js';
+import { firstRunData, type RunData } from './run-data.js';
+import { isResetRun } from './writes.js';
+
+/** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
+interface Continued {
+  version: number;
+  spec: JobSpec;
+  data: RunData;
+  followUps: CarriedFollowUps;
+  inputHash: string;
+}
+
+/** Raised with every change of `Continued` that another release would misread. */
+const CONTINUED_VERSION = 2;
+
+/** The run that an input asks for, and the hash by which a caller recognizes the input. */
+export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {
+  const continued = (input as { continued?: Continued } | undefined)?.continued;
+  const isRepeated = isRepeatedRun(continued);
+  if (continued && workflowInfo().continuedFromExecutionRunId !== undefined) {
+    checkVersion(continued);
+    const { spec, data, followUps } = continued;
+    const known = isRepeated ? { ...data, isRepeated } : data;
+    return { run: new JobRun(spec, known, followUps, Date.now), hash: continued.inputHash };
+  }
+  const spec = parse(input);
+  const followUps: CarriedFollowUps = { list: [], queue: [], givenIds: spec.usedFollowUpIds };
+  const given = workflowInfo().memo?.inputHash;
+  return {
+    run: new JobRun(spec, { ...firstRunData(spec, workflowInfo().startTime), isRepeated }, followUps, Date.now),
+    hash: typeof given === 'string' ? given : inputHash(spec),
+  };
+}
+
+/** The input of the next run. */
+export function continuedInput(input: AgentJobInput, run: JobRun, hash: string): AgentJobInput {
+  const { jobId } = run;
+  const isReset = isResetRun();
+  // The used ids go with the follow-ups, once.
+  const options = { ...run.spec, usedFollowUpIds: [] };
+  const continued: Continued = {
+    version: CONTINUED_VERSION,
+    spec: jobId === null ? options : { ...options, prompt: null, jobId },
+    data: run.carry(isReset),
+    followUps: run.followUps.carry(isReset),
+    inputHash: hash,
+  };
+  const { prompt: _, usedFollowUpIds: __, ...given } = input as { prompt?: unknown; usedFollowUpIds?: unknown };
+  return { ...given, ...(jobId !== null && { jobId }), continued } as unknown as AgentJobInput;
+}
+
+/**
+ * Whether the server made this run out of one that had ended: by a retry policy, or by a cron schedule. What the run before wrote is
+ * unknown here, and so is what it did after it had continued as new: its input is that of an earlier moment.
+ */
+function isRepeatedRun(continued: Continued | undefined): boolean {
+  const { attempt, cronSchedule, continuedFromExecutionRunId } = workflowInfo();
+  if (attempt > 1) return true;
+  // No cron schedule outlives continue-as-new.
+  return continuedFromExecutionRunId !== undefined && (continued === undefined || cronSchedule !== undefined);
+}
+
+/** A worker of another release must not guess: the workflow task fails, and a worker of the right release takes it up. */
+function checkVersion({ version }: Continued): void {
+  if (version === CONTINUED_VERSION) return;
+  const age = version > CONTINUED_VERSION ? 'a newer' : 'an older';
+  throw new Error(
+    `${age} release continued this workflow (state version ${version}; this worker knows ${CONTINUED_VERSION}): run it with that release`,
+  );
+}
+
+function parse(input: unknown): JobSpec {
+  try {
+    return parseJobInput(input);
+  } catch (error) {
+    if (!(error instanceof InvalidInputError)) throw error;
+    setHandler(jobStateQuery, () => refusedState(input, workflowInfo().startTime));
+    logRefusal(input, error.message);
+    throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
+  }
+}

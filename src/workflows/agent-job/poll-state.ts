@@ -1,0 +1,191 @@
+/** What the polls of a job have shown, and when the next one is wanted. Pure: no Temporal. Times in milliseconds. */
+import { isTerminalStatus, type JobRecord } from '../../contract.js';
+import type { WatchJobInput, WatchJobResult } from '../../activities/index.js';
+import {
+  isSameRecord,
+  LONGEST_RETRY_AFTER_MS,
+  LOST_AFTER,
+  plannedReads,
+  type PollPlan,
+} from '../../agent-job/poll-plan.js';
+import { interruptionOf, type Interruption } from './waiting.js';
+
+/** `pollNow` polls at most this often. */
+const MIN_PAUSE_MS = 1_000;
+
+/** What continue-as-new hands on. */
+export interface PollData {
+  job: JobRecord | null;
+  lastChangeAt: number;
+  /** Polls so far; those of a batch that was cut short are estimated. */
+  polls: number;
+  /** A terminal status read before this time counts for nothing. */
+  settledAt: number;
+  /** When a terminal status was read that counts; null while there is none. */
+  endedAt: number | null;
+  /** Answers 404 in a row; null where the last one was another. */
+  notFound: { count: number; since: number } | null;
+  /** The upstream has answered 404 for long enough. */
+  isGone: boolean;
+  /** Failed polls in a row. */
+  failures: number;
+  /** No poll before this time: the upstream said so. */
+  notBefore: number;
+  /** Why the last poll gave nothing; null where it did. */
+  lastError: string | null;
+  /** The same, with what it was and since when; null after a 404. */
+  interruption: Interruption | null;
+  /** Somebody said `pollNow`, and no poll has answered it yet. */
+  pollRequested: boolean;
+}
+
+export class PollState {
+  readonly #data: PollData;
+  readonly #plan: PollPlan;
+  readonly #now: () => number;
+
+  /** When somebody wants the job polled before its time; null where nobody does. */
+  #requestedAt: number | null = null;
+  /** Whether that somebody said `pollNow`. */
+  #isPollNow = false;
+  #batchStartedAt = 0;
+  /** The batch that runs. */
+  #batch: { since: number; sinceChangeMs: number; maxReads: number } | null = null;
+  #nextPollAt: number | null = null;
+  #hasResult = false;
+
+  constructor(data: PollData, plan: PollPlan, now: () => number) {
+    this.#data = { ...data };
+    this.#plan = plan;
+    this.#now = now;
+    if (data.pollRequested) this.pollNow();
+  }
+
+  /** What is known, to be read only. */
+  get known(): Readonly<PollData> {
+    return this.#data;
+  }
+
+  get requestedAt(): number | null {
+    return this.#requestedAt;
+  }
+
+  /** The next batch answers `pollNow`. */
+  get isPollNow(): boolean {
+    return this.#isPollNow;
+  }
+
+  get batchStartedAt(): number {
+    return this.#batchStartedAt;
+  }
+
+  /** When the next batch is to begin; null while one runs. */
+  get nextPollAt(): number | null {
+    return this.#nextPollAt;
+  }
+
+  /** A batch has brought something that `observe` has not taken in yet: it must not be lost to continue-as-new. */
+  get hasResult(): boolean {
+    return this.#hasResult;
+  }
+
+  /** `pollNow`: at once, but at most once a second. */
+  pollNow(): void {
+    this.#requestedAt ??= Math.max(this.#now(), this.#batchStartedAt + MIN_PAUSE_MS);
+    this.#isPollNow = true;
+    this.#data.pollRequested = true;
+  }
+
+  /** The batch that runs no longer knows what it needs to know: another one begins. */
+  pollAgain(): void {
+    this.#requestedAt = this.#now();
+  }
+
+  schedule(at: number): void {
+    this.#nextPollAt = at;
+  }
+
+  beginBatch({ maxReads, lastChangeAt }: WatchJobInput): void {
+    const now = this.#now();
+    this.#requestedAt = null;
+    this.#isPollNow = false;
+    this.#batchStartedAt = now;
+    this.#nextPollAt = null;
+    this.#batch = { since: now, sinceChangeMs: now - lastChangeAt, maxReads };
+  }
+
+  /** The batch, where one runs, is cut short: its polls are estimated from the plan. */
+  cancelBatch(): void {
+    if (!this.#batch) return;
+    const { since, sinceChangeMs, maxReads } = this.#batch;
+    this.#data.polls += plannedReads(this.#plan, sinceChangeMs, this.#now() - since, maxReads);
+    this.#batch = null;
+  }
+
+  /** The batch has ended; `observe` follows. */
+  resultArrived(): void {
+    this.#hasResult = true;
+  }
+
+  /** Takes in what a batch brought; what it read before a follow-up was accepted ends nothing. */
+  observe({ reading, reads, failures }: WatchJobResult, asked: WatchJobInput): void {
+    const data = this.#data;
+    const now = this.#now();
+    const isStale = asked.settledAt !== data.settledAt;
+    data.polls += reads;
+    data.failures = failures;
+    this.#batch = null;
+    this.#hasResult = false;
+    data.pollRequested = this.#isPollNow;
+    data.lastError =
+      reading.kind === 'failed' ? reading.reason : reading.kind === 'missing' ? 'upstream answered 404' : null;
+    data.interruption = interruptionOf(reading, data.interruption, now);
+    if (reading.kind === 'record') this.#read(reading.job, asked.endsAtTerminal && !isStale);
+    if (reading.kind === 'settling') this.#read(reading.job, false);
+    if (reading.kind === 'failed') data.notBefore = now + Math.min(reading.retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS);
+    const isNotFound = reading.kind === 'missing' && !isStale;
+    const notFound = isNotFound ? { count: reading.count, since: data.notFound?.since ?? now } : null;
+    data.notFound = notFound;
+    // Whatever else comes in between, a job is found again: the run may not have ended yet.
+    data.isGone = notFound !== null && notFound.count >= LOST_AFTER.count && now - notFound.since >= LOST_AFTER.ms;
+  }
+
+  #read(job: JobRecord, counts: boolean): void {
+    const data = this.#data;
+    if (!isSameRecord(job, data.job)) {
+      data.job = job;
+      data.lastChangeAt = this.#now();
+    }
+    if (!isTerminalStatus(job.status)) data.endedAt = null;
+    else if (counts) data.endedAt ??= this.#now();
+  }
+
+  /** The job id is known: from the create's answer, which may show the job's end, or from a person. */
+  created(job: JobRecord | null): void {
+    this.#data.lastChangeAt = this.#now();
+    if (!job) return;
+    this.#data.job = job;
+    if (isTerminalStatus(job.status)) this.#data.endedAt = this.#now();
+  }
+
+  /** A follow-up was accepted, or given up: from now on, and for `settleMs`, an older terminal status counts for nothing. */
+  followUpAccepted(job: JobRecord | null, settleMs: number): void {
+    const data = this.#data;
+    if (job) data.job = job;
+    data.lastChangeAt = this.#now();
+    data.settledAt = this.#now() + settleMs;
+    data.endedAt = null;
+    this.forgetNotFound();
+    this.pollAgain();
+  }
+
+  /** Answers 404 so far end nothing. */
+  forgetNotFound(): void {
+    this.#data.notFound = null;
+    this.#data.isGone = false;
+  }
+
+  carry(): PollData {
+    return { ...this.#data };
+  }
+}
