@@ -15,7 +15,7 @@ import { jobState } from './job-state.js';
 import { logEnd } from './log.js';
 import { pollLoop } from './polling.js';
 import type { RunEnding } from './run-data.js';
-import { Turn } from './wait-point.js';
+import { WaitPoint } from './wait-point.js';
 import { createRemoteJob, sendFollowUps } from './writes.js';
 
 /**
@@ -26,12 +26,12 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
   const { run, hash } = openRun(input);
   const dashboard = new Dashboard(run, hash);
   const next = () => continuedInput(input, run, hash);
-  const turn = new Turn(run, dashboard, next);
+  const waitPoint = new WaitPoint(run, dashboard, next);
   handleMessages(run, dashboard);
   CancellationScope.current().cancelRequested.catch(() => (run.isCancelRequested = true));
   // A cancellation is a wish that the lifecycle obeys when no write is in flight.
   return CancellationScope.nonCancellable(async () => {
-    await Promise.race([lifecycle(run, turn), untilOver(run, turn)]);
+    await Promise.race([lifecycle(run, waitPoint), untilOver(run, waitPoint)]);
     run.polls.cancelBatch();
     const ending = run.ending();
     if (!ending) return makeContinueAsNewFunc<typeof agentJob>({ memo: dashboard.memo })(next());
@@ -43,25 +43,25 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
 }
 
 /** Create, then send follow-ups and poll side by side; `untilOver` ends it. */
-async function lifecycle(run: JobRun, turn: Turn): Promise<void> {
+async function lifecycle(run: JobRun, waitPoint: WaitPoint): Promise<void> {
   const { prompt, jobId: attachedId } = run.spec;
-  const jobId = prompt === null ? attachedId : await createRemoteJob(run, turn, prompt);
-  await Promise.all([sendFollowUps(run, turn, jobId), pollLoop(run, turn, jobId)]);
+  const jobId = prompt === null ? attachedId : await createRemoteJob(run, waitPoint, prompt);
+  await Promise.all([sendFollowUps(run, waitPoint, jobId), pollLoop(run, waitPoint, jobId)]);
 }
 
 /** Returns when nothing is left to do: with no await between the last check and the end, so that no message falls in between. */
-async function untilOver(run: JobRun, turn: Turn): Promise<void> {
+async function untilOver(run: JobRun, waitPoint: WaitPoint): Promise<void> {
   for (;;) {
     const { isLingering } = run;
-    await turn.until(
-      () => turn.isOver() || run.isLingering !== isLingering,
+    await waitPoint.waitUntil(
+      () => waitPoint.mustYield() || run.isLingering !== isLingering,
       isLingering ? run.lingerLeftMs : Infinity,
       'Stay open for follow-ups',
     );
-    if (!turn.isOver()) continue;
+    if (!waitPoint.mustYield()) continue;
     run.close();
     await condition(allHandlersFinished);
-    if (turn.isOver()) return;
+    if (waitPoint.mustYield()) return;
     run.isClosing = false;
   }
 }

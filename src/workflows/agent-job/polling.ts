@@ -13,7 +13,7 @@ import { readWaitMs, SLOWEST_FAILING_MS } from '../../agent-job/poll-plan.js';
 import { readWatchResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
 import type { PollState } from './poll-state.js';
-import type { Turn } from './wait-point.js';
+import type { WaitPoint } from './wait-point.js';
 import { isResetRun } from './writes.js';
 
 /** An attempt reads for up to 25 s and its last request takes at most 20 s; a worker that dies with it is noticed at this time. */
@@ -39,13 +39,13 @@ const STILL_WATCHING = 'StillWatching';
 const POLLS_PER_BATCH = 60;
 
 /** Polls the job by the plan for as long as the run lasts. */
-export async function pollLoop(run: JobRun, turn: Turn, jobId: string): Promise<never> {
+export async function pollLoop(run: JobRun, waitPoint: WaitPoint, jobId: string): Promise<never> {
   // A follow-up that leaves at once goes first: the batch would begin anew after it. Those behind it keep nobody waiting.
   const { next: first } = run.followUps;
-  await turn.until(() => !run.isSendingNow || run.followUps.next !== first || run.polls.requestedAt !== null);
+  await waitPoint.waitUntil(() => !run.isSendingNow || run.followUps.next !== first || run.polls.requestedAt !== null);
   for (let dueAt = 0; ; dueAt = Date.now() + nextWaitMs(run)) {
-    await untilPollDue(run, turn, dueAt);
-    await pollBatch(run, turn, pollInput(run, jobId));
+    await untilPollDue(run, waitPoint, dueAt);
+    await pollBatch(run, waitPoint, pollInput(run, jobId));
   }
 }
 
@@ -56,10 +56,10 @@ function nextWaitMs({ spec, polls }: JobRun): number {
 }
 
 /** Returns when it is time to poll. */
-async function untilPollDue(run: JobRun, turn: Turn, dueAt: number): Promise<void> {
+async function untilPollDue(run: JobRun, waitPoint: WaitPoint, dueAt: number): Promise<void> {
   const { polls } = run;
   for (;;) {
-    await turn.until(() => !turn.isOver() && (polls.requestedAt !== null || !run.isLingering));
+    await waitPoint.waitUntil(() => !waitPoint.mustYield() && (polls.requestedAt !== null || !run.isLingering));
     const { isLingering, pollDeadline } = run;
     const { requestedAt } = polls;
     const { notBefore } = polls.known;
@@ -71,14 +71,14 @@ async function untilPollDue(run: JobRun, turn: Turn, dueAt: number): Promise<voi
     if (waitMs <= 0) run.clock.expire();
     const isDifferent = () =>
       polls.requestedAt !== requestedAt || run.isLingering !== isLingering || run.pollDeadline !== pollDeadline;
-    await turn.until(() => turn.isOver() || isDifferent(), waitMs, 'Next look');
+    await waitPoint.waitUntil(() => waitPoint.mustYield() || isDifferent(), waitMs, 'Next look');
   }
 }
 
 /** One activity that polls until something changed; a requested poll, or an accepted follow-up, cuts it short. */
-async function pollBatch(run: JobRun, turn: Turn, input: WatchJobInput): Promise<void> {
+async function pollBatch(run: JobRun, waitPoint: WaitPoint, input: WatchJobInput): Promise<void> {
   run.polls.beginBatch(input);
-  const result = await turn.perform(() => untilPollRequested(run, input));
+  const result = await waitPoint.perform(() => untilPollRequested(run, input));
   if (result) run.observe(result, input);
   else run.polls.cancelBatch();
 }

@@ -5,9 +5,9 @@ import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 
 /** Continue-as-new input over 2 MiB fails the workflow task for ever; a history can grow a good deal longer instead. */
-const MOST_CARRIED_BYTES = 1_900_000;
+const MAX_CARRIED_BYTES = 1_900_000;
 
-export class Turn {
+export class WaitPoint {
   readonly #run: JobRun;
   readonly #dashboard: Dashboard;
   readonly #carry: () => unknown;
@@ -19,10 +19,10 @@ export class Turn {
   }
 
   /** Whether the run ends, or goes on in a new one: nobody begins anything any more. */
-  readonly isOver = (): boolean => this.#run.ending() !== null || this.#mustContinueAsNew();
+  readonly mustYield = (): boolean => this.#run.ending() !== null || this.#mustContinueAsNew();
 
   /** Waits until something is true, or a time has passed: then it answers false. */
-  async until(isTrue: () => boolean, forMs = Infinity, summary?: string): Promise<boolean | void> {
+  async waitUntil(isTrue: () => boolean, forMs = Infinity, summary?: string): Promise<boolean | void> {
     if (forMs <= 0 || isTrue()) return isTrue();
     this.#dashboard.refresh();
     // One more promise in between would change the order of commands that histories have recorded.
@@ -42,7 +42,7 @@ export class Turn {
       workflowInfo().continueAsNewSuggested &&
       this.#run.write?.isSending !== true &&
       !this.#run.polls.hasResult &&
-      jsonBytes(this.#carry()) < MOST_CARRIED_BYTES
+      jsonBytes(this.#carry()) < MAX_CARRIED_BYTES
     );
   }
 }

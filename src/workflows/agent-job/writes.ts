@@ -14,7 +14,7 @@ import { logWrite } from './log.js';
 import type { JobRun } from './job-run.js';
 import type { PendingWrite } from './pending-write.js';
 import { applyResult, failAsUnknown, type SendResult } from './write-results.js';
-import type { Turn } from './wait-point.js';
+import type { WaitPoint } from './wait-point.js';
 
 /**
  * The server takes the fence within 30 s of the attempt's start alone, and the last byte leaves at most 10 s later: in time before the
@@ -46,30 +46,30 @@ const { sendMessage } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Sen
 type Send = (input: Omit<Parameters<JobActivities['createJob']>[0], 'prompt'>) => Promise<WriteResult>;
 
 /** Creates the job; returns its id. */
-export async function createRemoteJob(run: JobRun, turn: Turn, prompt: string): Promise<string> {
+export async function createRemoteJob(run: JobRun, waitPoint: WaitPoint, prompt: string): Promise<string> {
   const write = run.beginWrite({ kind: 'create', askedAt: run.startedAt, requiresConfirmation: false });
   const send: Send = (input) => createJob({ ...input, prompt });
-  const jobId = await settle(run, turn, write, send, () => run.jobId);
+  const jobId = await settle(run, waitPoint, write, send, () => run.jobId);
   return jobId;
 }
 
 /** Sends follow-ups in the order queued, one at a time, for as long as the run lasts. */
-export async function sendFollowUps(run: JobRun, turn: Turn, jobId: string): Promise<never> {
+export async function sendFollowUps(run: JobRun, waitPoint: WaitPoint, jobId: string): Promise<never> {
   for (;;) {
-    await turn.until(() => run.followUps.next !== undefined && !turn.isOver());
+    await waitPoint.waitUntil(() => run.followUps.next !== undefined && !waitPoint.mustYield());
     const next = run.followUps.next;
     if (!next) continue;
     const { id: followUpId, prompt, askedAt, requiresConfirmation = false } = next;
     const write = run.beginWrite({ kind: 'followUp', followUpId, askedAt, requiresConfirmation });
     const send: Send = (input) => sendMessage({ ...input, jobId, prompt });
-    await settle(run, turn, write, send, () => write.isSettled || null);
+    await settle(run, waitPoint, write, send, () => write.isSettled || null);
   }
 }
 
 /** Takes a write from step to step until what it is to bring is there: never, where the run ends before. */
 async function settle<T>(
   run: JobRun,
-  turn: Turn,
+  waitPoint: WaitPoint,
   write: PendingWrite,
   send: Send,
   outcome: () => T | null,
@@ -77,15 +77,15 @@ async function settle<T>(
   for (;;) {
     const settled = outcome();
     if (settled !== null) return settled;
-    if (turn.isOver()) await turn.until(() => !turn.isOver());
-    else if (write.unknown) await decision(run, turn, write);
-    else if (write.notBefore > Date.now()) await waitToSend(run, turn, write);
-    else if (write.needsPermit(Date.now())) await waitForTurn(run, turn, write);
+    if (waitPoint.mustYield()) await waitPoint.waitUntil(() => !waitPoint.mustYield());
+    else if (write.unknown) await decision(run, waitPoint, write);
+    else if (write.notBefore > Date.now()) await waitToSend(run, waitPoint, write);
+    else if (write.needsPermit(Date.now())) await waitForPermit(run, waitPoint, write);
     else {
       const input = sendInput(run, write);
       const before = write.interruption;
       write.startSending();
-      const result = await trySend(() => turn.perform(() => send(input)));
+      const result = await trySend(() => waitPoint.perform(() => send(input)));
       // In one step: nobody sees a write that is over and its outcome not known.
       applyResult(run, write, result);
       logWrite(run, write, result, before);
@@ -119,11 +119,11 @@ export function isResetRun(): boolean {
 }
 
 /** A durable timer, which ends early where the write's time is over. */
-async function waitToSend(run: JobRun, turn: Turn, write: PendingWrite): Promise<void> {
+async function waitToSend(run: JobRun, waitPoint: WaitPoint, write: PendingWrite): Promise<void> {
   const summary = plainMarkdown(`Send again: ${write.interruption?.reason ?? 'not taken'}`, SUMMARY_BYTES);
   const { notBefore } = write;
   const endsAt = expiresAt(run, write);
-  await turn.until(turn.isOver, Math.min(notBefore, endsAt) - Date.now(), summary);
+  await waitPoint.waitUntil(waitPoint.mustYield, Math.min(notBefore, endsAt) - Date.now(), summary);
   // A worker may wake long after either time.
   if (Date.now() > endsAt || (Date.now() === endsAt && notBefore > endsAt)) expire(run, write);
 }
@@ -147,22 +147,27 @@ function expire(run: JobRun, write: PendingWrite): void {
 }
 
 /** The write's prompt stays out of this wait, and so does its fence: whatever ends it, nothing was sent. */
-async function waitForTurn(run: JobRun, turn: Turn, write: PendingWrite): Promise<void> {
+async function waitForPermit(run: JobRun, waitPoint: WaitPoint, write: PendingWrite): Promise<void> {
   const endsAt = expiresAt(run, write);
   const leftMs = endsAt - Date.now();
-  const isGiven = leftMs > 0 && (await hasTurn(run, turn, write, leftMs));
-  // A turn that comes too late, as for a worker that was away, is none.
+  const isGiven = leftMs > 0 && (await isPermitted(run, waitPoint, write, leftMs));
+  // A permit that comes too late, as for a worker that was away, is none.
   if (Date.now() > endsAt || (Date.now() === endsAt && !isGiven)) expire(run, write);
   else if (isGiven) write.permit(Date.now() + TURN_MS);
 }
 
-async function hasTurn({ spec, jobId }: JobRun, turn: Turn, write: PendingWrite, forMs: number): Promise<boolean> {
+async function isPermitted(
+  { spec, jobId }: JobRun,
+  waitPoint: WaitPoint,
+  write: PendingWrite,
+  forMs: number,
+): Promise<boolean> {
   const operation = write.identity.kind === 'create' ? 'create' : 'message';
   const scope = new CancellationScope();
   try {
     return await scope.run(() => {
       const given = awaitTurn({ projectId: spec.projectId, operation, jobId }).then(() => true);
-      return Promise.race([given, turn.until(turn.isOver, forMs, 'Deadline').then(() => false)]);
+      return Promise.race([given, waitPoint.waitUntil(waitPoint.mustYield, forMs, 'Deadline').then(() => false)]);
     });
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
@@ -174,10 +179,14 @@ async function hasTurn({ spec, jobId }: JobRun, turn: Turn, write: PendingWrite,
   }
 }
 
-async function decision(run: JobRun, turn: Turn, write: PendingWrite): Promise<void> {
+async function decision(run: JobRun, waitPoint: WaitPoint, write: PendingWrite): Promise<void> {
   const leftMs = (write.decideBy ?? Infinity) - Date.now();
   // The timer is the judge: a second look at the clock could differ when the run is replayed.
-  const isInTime = await turn.until(() => write.unknown === null || turn.isOver(), leftMs, 'A person decides');
+  const isInTime = await waitPoint.waitUntil(
+    () => write.unknown === null || waitPoint.mustYield(),
+    leftMs,
+    'A person decides',
+  );
   const { unknown } = write;
   if (isInTime !== false || !unknown || write.isSettled) return;
   if (unknown.kind === 'followUp') run.resolveUnknown({ action: 'abandon' });
