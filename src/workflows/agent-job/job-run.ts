@@ -2,7 +2,7 @@
  * All that one run of `agentJob` knows: its clock, the write under way, what the polls showed, the follow-ups that wait. Nothing here
  * waits: the lifecycle (agent-job.ts), the writes (writes.ts) and the polls (polling.ts) do, and ask `ending()` whether it is over.
  */
-import type { JobRecord, Phase, ResolveUnknownInput, UnknownWrite } from '../../contract.js';
+import type { JobRecord, Phase, ResolveUnknownInput, InDoubtWrite } from '../../contract.js';
 import type { WatchJobInput, WatchJobResult } from '../../activities/index.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
@@ -59,7 +59,7 @@ export class JobRun {
   }
 
   /** The write in doubt that a person must decide; also after a run that ended before. */
-  get unknown(): UnknownWrite | null {
+  get unknown(): InDoubtWrite | null {
     return this.#write?.unknown ?? null;
   }
 

@@ -9,7 +9,7 @@
  *
  * Pure: no Temporal. Times in milliseconds.
  */
-import type { UnknownWrite } from '../../contract.js';
+import type { InDoubtWrite } from '../../contract.js';
 import {
   keyWaitMs,
   LONGEST_RETRY_AFTER_MS,
@@ -28,11 +28,11 @@ type WriteState =
   /** `isResend`: policy `retry` sends again what may have arrived. `permitUntil`: until when it may be sent past others that wait. */
   | { kind: 'waiting'; interruption: Interruption; notBefore: number; isResend: boolean; permitUntil: number | null }
   /** It may or may not have arrived: a person decides, by `decideBy` where that is given. */
-  | { kind: 'inDoubt'; unknown: UnknownWrite; decideBy: number | null }
+  | { kind: 'inDoubt'; unknown: InDoubtWrite; decideBy: number | null }
   /** A person said to send it, whatever happened before. */
   | { kind: 'confirmed' }
   /** `unknown`: the run ended before anybody decided. */
-  | { kind: 'settled'; unknown: UnknownWrite | null };
+  | { kind: 'settled'; unknown: InDoubtWrite | null };
 
 /** Ends of sends, since the write began or a person confirmed it. */
 interface SendCounts {
@@ -92,7 +92,7 @@ export class PendingWrite {
   }
 
   /** What a person must decide, or nobody decided before the run ended. */
-  get unknown(): UnknownWrite | null {
+  get unknown(): InDoubtWrite | null {
     const { state } = this.#data;
     return state.kind === 'inDoubt' || state.kind === 'settled' ? state.unknown : null;
   }
@@ -196,7 +196,7 @@ export class PendingWrite {
   }
 
   /** It may or may not have arrived, and a person is asked. */
-  becomeInDoubt(unknown: UnknownWrite, decideBy: number | null, confirmationRequestedIn: string | null): void {
+  becomeInDoubt(unknown: InDoubtWrite, decideBy: number | null, confirmationRequestedIn: string | null): void {
     this.#data.confirmationRequestedIn = confirmationRequestedIn;
     this.#data.state = { kind: 'inDoubt', unknown, decideBy };
   }

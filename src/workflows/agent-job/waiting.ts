@@ -1,6 +1,6 @@
 /** Why nothing happens right now: derived from what the run knows, at no cost. */
 import type { Reading } from '../../activities/index.js';
-import { isTerminalStatus, type JobRecord, type UnknownWrite, type Waiting } from '../../contract.js';
+import { isTerminalStatus, type JobRecord, type InDoubtWrite, type Waiting } from '../../contract.js';
 import type { JobSpec } from '../../agent-job/input.js';
 
 /** What keeps a request from being made, or from being of use. */
@@ -16,7 +16,7 @@ export interface WaitingRun {
   jobId: string | null;
   isLingering: boolean;
   write: {
-    unknown: UnknownWrite | null;
+    unknown: InDoubtWrite | null;
     decideBy: number | null;
     interruption: Interruption | null;
     notBefore: number;
