@@ -86,7 +86,7 @@ export function parseFollowUp(input: unknown): { prompt: string; id: string | nu
   };
 }
 
-/** Checks the argument of `resolveUnknown`, not yet whether it fits the present unknown. */
+/** Checks the argument of `resolveUnknown`, not yet whether it fits the write in doubt. */
 export function parseResolution(input: unknown): ResolveUnknownInput {
   const fields = checkObject(input, 'resolution');
   const since = isGiven(fields.since) ? checkString(fields.since, 'since') : null;

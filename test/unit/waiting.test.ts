@@ -17,7 +17,7 @@ function polls(known: Partial<WaitingRun['polls']['known']>, nextPollAt: number 
 }
 
 const write = (progress: Partial<NonNullable<WaitingRun['write']>>) => ({
-  write: { unknown: null, decideBy: null, interruption: null, notBefore: 0, ...progress },
+  write: { inDoubt: null, decideBy: null, interruption: null, notBefore: 0, ...progress },
 });
 const wait = (what: 'rateLimit' | 'upstream' | 'key') => ({ for: what, since: at(-30), reason: 'said so' });
 const person = { kind: 'create', reason: 'no answer', since: iso(-30), lookAfter: iso(90) } as const;
@@ -28,12 +28,12 @@ describe('what a run waits for', () => {
     ['the next read', waiting({ polls: polls({}, at(30)) }), { for: 'poll', since: iso(-10), until: iso(30) }],
     [
       'a person, for ever',
-      waiting(write({ unknown: person, interruption: wait('upstream') })),
+      waiting(write({ inDoubt: person, interruption: wait('upstream') })),
       { for: 'person', since: iso(-30), reason: 'no answer' },
     ],
     [
       'a person, for a while',
-      waiting(write({ unknown: person, decideBy: at(60) })),
+      waiting(write({ inDoubt: person, decideBy: at(60) })),
       { for: 'person', since: iso(-30), until: iso(60), reason: 'no answer' },
     ],
     [

@@ -42,12 +42,12 @@ export class Adoptions {
     return this.#reading >= MOST_READS;
   }
 
-  /** Reads the job, then settles the present unknown with it; throws InvalidInputError where it may not. */
+  /** Reads the job, then settles the write in doubt with it; throws InvalidInputError where it may not. */
   async settle(resolution: Adoption): Promise<void> {
     const run = this.#run;
-    const { unknown } = run;
+    const { inDoubt } = run;
     // Somebody else may decide meanwhile, the time to decide may end, or the whole run.
-    const isMoot = () => run.unknown !== unknown || run.ending() !== null;
+    const isMoot = () => run.inDoubt !== inDoubt || run.ending() !== null;
     this.#reading += 1;
     const input = { projectId: run.spec.projectId, jobId: resolution.jobId };
     const problem = await problemWith(input, isMoot).finally(() => (this.#reading -= 1));

@@ -6,7 +6,7 @@ import type { JobRun } from './job-run.js';
 import { waitingNow } from './job-state.js';
 
 /** The web UI shows so many follow-ups; the query has them all. */
-const MOST_LISTED = 20;
+const MAX_LISTED = 20;
 
 /** What a job is, how it stands, what its follow-ups came to, and what a person should decide. */
 export function jobDetails(run: JobRun): string {
@@ -35,31 +35,31 @@ function waitingLine(waiting: Waiting | null): string[] {
   ];
 }
 
-function attention({ unknown, jobId, spec }: JobRun): string[] {
-  if (!unknown) return [];
-  const what = unknown.kind === 'create' ? 'the create' : `follow-up ${plainMarkdown(unknown.followUpId ?? '')}`;
+function attention({ inDoubt, jobId, spec }: JobRun): string[] {
+  if (!inDoubt) return [];
+  const what = inDoubt.kind === 'create' ? 'the create' : `follow-up ${plainMarkdown(inDoubt.followUpId ?? '')}`;
   const check =
-    unknown.kind === 'create'
+    inDoubt.kind === 'create'
       ? `look in project ${plainMarkdown(spec.projectId)} upstream for a job with this prompt, created about then`
       : `look at job ${plainMarkdown(jobId ?? '')} upstream for this message`;
-  const choices = unknown.kind === 'create' ? '`adopt` (with its `--job-id`)' : '`delivered`';
+  const choices = inDoubt.kind === 'create' ? '`adopt` (with its `--job-id`)' : '`delivered`';
   return [
     '',
-    `**Needs attention** since ${unknown.since}: nobody knows whether ${what} arrived (${plainMarkdown(unknown.reason)}).`,
-    `Look from ${unknown.lookAfter} on: before, it may still be on its way.`,
+    `**Needs attention** since ${inDoubt.since}: nobody knows whether ${what} arrived (${plainMarkdown(inDoubt.reason)}).`,
+    `Look from ${inDoubt.lookAfter} on: before, it may still be on its way.`,
     `To check: ${check}. It is there: ${choices}; it is not: \`retry\`; give up: \`abandon\`. For example:`,
     '',
-    codeBlock(`agent-jobs resolve ${shellWord(workflowInfo().workflowId)} retry \\\n  --since ${unknown.since}`),
+    codeBlock(`agent-jobs resolve ${shellWord(workflowInfo().workflowId)} retry \\\n  --since ${inDoubt.since}`),
   ];
 }
 
 function followUpLines(followUps: FollowUpStatus[]): string[] {
   if (followUps.length === 0) return [];
-  const shown = followUps.slice(-MOST_LISTED);
+  const shown = followUps.slice(-MAX_LISTED);
   const hidden = followUps.length - shown.length;
   return [
     '',
-    `Follow-ups${hidden > 0 ? ` (the last ${MOST_LISTED} of ${followUps.length})` : ''}:`,
+    `Follow-ups${hidden > 0 ? ` (the last ${MAX_LISTED} of ${followUps.length})` : ''}:`,
     '',
     ...shown.map(
       ({ id, state, error }) => `- ${plainMarkdown(id)}: ${state}${error ? ` (${plainMarkdown(error)})` : ''}`,

@@ -91,7 +91,7 @@ async function takeUpdate(
   dashboard.describe();
   const { releases } = run;
   const isAnswered = () => run.followUps.stateOf(id) !== 'queued' || run.releases !== releases || run.isClosing;
-  if (!run.unknown && updates.waiting < MOST_WAITING_UPDATES && !isAnswered()) {
+  if (!run.inDoubt && updates.waiting < MOST_WAITING_UPDATES && !isAnswered()) {
     updates.waiting += 1;
     // A cancellation waits for the write in flight, and so does whoever asked for it.
     await CancellationScope.nonCancellable(() => condition(isAnswered));
@@ -102,24 +102,24 @@ async function takeUpdate(
 
 function checkResolution(run: JobRun, adoptions: Adoptions, input: ResolveUnknownInput): void {
   const { action, since, followUpId } = parseResolution(input);
-  const { unknown } = run;
-  if (!unknown) throw new InvalidInputError('action', 'has nothing to settle: no write of this job is unknown');
-  if ((action === 'adopt' && unknown.kind !== 'create') || (action === 'delivered' && unknown.kind !== 'followUp')) {
+  const { inDoubt } = run;
+  if (!inDoubt) throw new InvalidInputError('action', 'has nothing to settle: no write of this job is unknown');
+  if ((action === 'adopt' && inDoubt.kind !== 'create') || (action === 'delivered' && inDoubt.kind !== 'followUp')) {
     throw new InvalidInputError(
       'action',
-      `${action} is for a ${action === 'adopt' ? 'create' : 'follow-up'}; unknown is a ${unknown.kind}`,
+      `${action} is for a ${action === 'adopt' ? 'create' : 'follow-up'}; unknown is a ${inDoubt.kind}`,
     );
   }
-  if (isGiven(since) && since !== unknown.since) {
-    throw new InvalidInputError('since', `names another unknown; the present one is of ${unknown.since}`);
+  if (isGiven(since) && since !== inDoubt.since) {
+    throw new InvalidInputError('since', `names another unknown; the present one is of ${inDoubt.since}`);
   }
   if (action === 'adopt' && adoptions.isFull) {
     throw new InvalidInputError('action', 'adopt waits: the jobs that others want to adopt are being read');
   }
-  if (isGiven(followUpId) && followUpId !== unknown.followUpId) {
+  if (isGiven(followUpId) && followUpId !== inDoubt.followUpId) {
     throw new InvalidInputError(
       'followUpId',
-      `names another unknown; the present one is ${unknown.followUpId ?? 'the create'}`,
+      `names another unknown; the present one is ${inDoubt.followUpId ?? 'the create'}`,
     );
   }
 }

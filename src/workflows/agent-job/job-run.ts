@@ -59,8 +59,8 @@ export class JobRun {
   }
 
   /** The write in doubt that a person must decide; also after a run that ended before. */
-  get unknown(): InDoubtWrite | null {
-    return this.#write?.unknown ?? null;
+  get inDoubt(): InDoubtWrite | null {
+    return this.#write?.inDoubt ?? null;
   }
 
   /** Why the run is over; null while it is not. */
@@ -70,7 +70,7 @@ export class JobRun {
     if (write?.isSending) return null;
     if (this.isCancelRequested) return { kind: 'canceled' };
     if (this.#stop) return this.#stop;
-    if (write?.unknown || write?.countsAsInFlight) return null;
+    if (write?.inDoubt || write?.countsAsInFlight) return null;
     if (polls.known.endedAt !== null && this.#isIdle) return this.lingerLeftMs > 0 ? null : { kind: 'ended' };
     if (polls.known.isGone) return { kind: 'lost' };
     return this.clock.hasExpired ? { kind: 'timedOut' } : null;
@@ -78,7 +78,7 @@ export class JobRun {
 
   get phase(): Phase {
     if (this.ending()) return 'done';
-    if (this.unknown) return 'needsAttention';
+    if (this.inDoubt) return 'needsAttention';
     if (this.#jobId === null) return 'creating';
     if (this.write || !this.followUps.isEmpty) return 'sending';
     return this.isLingering ? 'lingering' : 'watching';
@@ -100,7 +100,7 @@ export class JobRun {
 
   /** When polling must end; null where no clock runs. */
   get pollDeadline(): number | null {
-    return this.unknown || this.clock.hasExpired || this.isLingering ? null : this.clock.deadlineAt;
+    return this.inDoubt || this.clock.hasExpired || this.isLingering ? null : this.clock.deadlineAt;
   }
 
   /** A follow-up leaves right now, or within this very workflow task. */
@@ -109,7 +109,7 @@ export class JobRun {
   }
 
   get #isIdle(): boolean {
-    return this.followUps.isEmpty && this.write === null && !this.unknown && this.#jobId !== null;
+    return this.followUps.isEmpty && this.write === null && !this.inDoubt && this.#jobId !== null;
   }
 
   /** Begins a write, or goes on with the one that an earlier run began. */
@@ -154,11 +154,11 @@ export class JobRun {
   /** The run ends: what waits was surely never sent, but for a write that may have arrived. */
   abandonRest(): void {
     const { write } = this;
-    if (write?.identity.kind === 'create' && write.mayHaveArrived && !write.unknown && this.isCancelRequested) {
+    if (write?.identity.kind === 'create' && write.mayHaveArrived && !write.inDoubt && this.isCancelRequested) {
       this.becomeInDoubt(write.interruption?.reason ?? 'an earlier send may have arrived');
     }
-    if (write?.identity.kind === 'followUp' && (write.unknown || write.mayHaveArrived)) {
-      this.followUps.settle('unknown', write.unknown?.reason);
+    if (write?.identity.kind === 'followUp' && (write.inDoubt || write.mayHaveArrived)) {
+      this.followUps.settle('unknown', write.inDoubt?.reason);
     }
     write?.leave();
     this.followUps.abandonQueued();
@@ -182,9 +182,9 @@ export class JobRun {
     const { kind, followUpId } = write.identity;
     const lookAt = Math.max(lookAfter ?? now + MAY_BE_UNDER_WAY_MS, now + MIN_LOOK_AFTER_MS);
     const times = { since: isoTime(now), lookAfter: isoTime(lookAt) };
-    const unknown = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, ...times };
+    const inDoubt = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, ...times };
     const { decideWithinMs } = this.spec;
-    write.becomeInDoubt(unknown, decideWithinMs === null ? null : now + decideWithinMs, confirmationRequestedIn);
+    write.becomeInDoubt(inDoubt, decideWithinMs === null ? null : now + decideWithinMs, confirmationRequestedIn);
     this.clock.stop();
     if (kind === 'followUp') this.followUps.mark('unknown');
     this.releases += 1;
@@ -193,8 +193,8 @@ export class JobRun {
   /** Settles the write in doubt as a person (or the end of their time) says; the caller has checked that it fits. */
   resolveUnknown(resolution: ResolveUnknownInput): void {
     const { write } = this;
-    if (!write?.unknown) return;
-    const { kind, reason } = write.unknown;
+    if (!write?.inDoubt) return;
+    const { kind, reason } = write.inDoubt;
     this.clock.resume();
     // What the polls found before must not end the run before the decision is carried out.
     this.polls.forgetNotFound();

@@ -13,7 +13,7 @@ export function jobState(run: JobRun): JobState {
     job,
     followUps: run.followUps.statuses(),
     usedFollowUpIds: run.followUps.usedIds(),
-    unknown: run.unknown,
+    unknown: run.inDoubt,
     waiting: waitingNow(run),
     startedAt: isoTime(run.startedAt),
     lastChangeAt: isoTime(lastChangeAt),

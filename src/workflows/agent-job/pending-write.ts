@@ -28,11 +28,11 @@ type WriteState =
   /** `isResend`: policy `retry` sends again what may have arrived. `permitUntil`: until when it may be sent past others that wait. */
   | { kind: 'waiting'; interruption: Interruption; notBefore: number; isResend: boolean; permitUntil: number | null }
   /** It may or may not have arrived: a person decides, by `decideBy` where that is given. */
-  | { kind: 'inDoubt'; unknown: InDoubtWrite; decideBy: number | null }
+  | { kind: 'inDoubt'; inDoubt: InDoubtWrite; decideBy: number | null }
   /** A person said to send it, whatever happened before. */
   | { kind: 'confirmed' }
-  /** `unknown`: the run ended before anybody decided. */
-  | { kind: 'settled'; unknown: InDoubtWrite | null };
+  /** `inDoubt`: the run ended before anybody decided. */
+  | { kind: 'settled'; inDoubt: InDoubtWrite | null };
 
 /** Ends of sends, since the write began or a person confirmed it. */
 interface SendCounts {
@@ -92,9 +92,9 @@ export class PendingWrite {
   }
 
   /** What a person must decide, or nobody decided before the run ended. */
-  get unknown(): InDoubtWrite | null {
+  get inDoubt(): InDoubtWrite | null {
     const { state } = this.#data;
-    return state.kind === 'inDoubt' || state.kind === 'settled' ? state.unknown : null;
+    return state.kind === 'inDoubt' || state.kind === 'settled' ? state.inDoubt : null;
   }
 
   get decideBy(): number | null {
@@ -196,9 +196,9 @@ export class PendingWrite {
   }
 
   /** It may or may not have arrived, and a person is asked. */
-  becomeInDoubt(unknown: InDoubtWrite, decideBy: number | null, confirmationRequestedIn: string | null): void {
+  becomeInDoubt(inDoubt: InDoubtWrite, decideBy: number | null, confirmationRequestedIn: string | null): void {
     this.#data.confirmationRequestedIn = confirmationRequestedIn;
-    this.#data.state = { kind: 'inDoubt', unknown, decideBy };
+    this.#data.state = { kind: 'inDoubt', inDoubt, decideBy };
   }
 
   /** A person said to send it again: what happened before counts no more. */
@@ -222,12 +222,12 @@ export class PendingWrite {
 
   /** Its outcome is known, or decided. */
   settle(): void {
-    this.#data.state = { kind: 'settled', unknown: null };
+    this.#data.state = { kind: 'settled', inDoubt: null };
   }
 
   /** The run ends with it: where it is in doubt, nobody decided. */
   leave(): void {
-    this.#data.state = { kind: 'settled', unknown: this.unknown };
+    this.#data.state = { kind: 'settled', inDoubt: this.inDoubt };
   }
 
   carry(requiresConfirmation: boolean): WriteData {

@@ -16,7 +16,7 @@ export interface WaitingRun {
   jobId: string | null;
   isLingering: boolean;
   write: {
-    unknown: InDoubtWrite | null;
+    inDoubt: InDoubtWrite | null;
     decideBy: number | null;
     interruption: Interruption | null;
     notBefore: number;
@@ -41,8 +41,8 @@ export interface WaitingRun {
 export function waitingOf(run: WaitingRun, now: number): Waiting | null {
   const { write } = run;
   if (!write) return run.jobId === null ? null : waitingToPoll(run, now);
-  const { unknown, decideBy, interruption, notBefore } = write;
-  if (unknown) return waiting('person', Date.parse(unknown.since), decideBy, unknown.reason);
+  const { inDoubt, decideBy, interruption, notBefore } = write;
+  if (inDoubt) return waiting('person', Date.parse(inDoubt.since), decideBy, inDoubt.reason);
   if (!interruption) return null;
   return waiting(interruption.for, interruption.since, notBefore > now ? notBefore : null, interruption.reason);
 }

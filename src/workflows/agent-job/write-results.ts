@@ -36,7 +36,7 @@ function rejected(run: JobRun, write: PendingWrite, text: string, details: { sta
   const { kind } = write.identity;
   if (write.mayHaveArrived) {
     const reason = `refused with ${text}, but an earlier send may have arrived`;
-    if (kind === 'create') failAsUnknown(run, write, reason);
+    if (kind === 'create') failAsUnknownOutcome(run, write, reason);
     else run.followUpDone('unknown', null, reason);
   } else if (kind === 'followUp') {
     run.followUpRejected(text);
@@ -52,8 +52,8 @@ function inDoubt(run: JobRun, write: PendingWrite, result: SendResult & { kind: 
   const policy = policyFor(run, result);
   // A cancelled run fails no more and sends no more: its closed state tells what nobody knows.
   if (policy === 'ask' || run.isCancelRequested) return run.becomeInDoubt(reason, lookAfter, confirmationRequestedIn);
-  if (policy === 'fail') return failAsUnknown(run, write, reason);
-  if (!write.resend(reason, Date.now())) failAsUnknown(run, write, `${MAX_SENDS} sends, the last: ${reason}`);
+  if (policy === 'fail') return failAsUnknownOutcome(run, write, reason);
+  if (!write.resend(reason, Date.now())) failAsUnknownOutcome(run, write, `${MAX_SENDS} sends, the last: ${reason}`);
 }
 
 function policyFor({ spec }: JobRun, { afterReset, isStrange }: SendResult): UnknownOutcomePolicy {
@@ -62,7 +62,7 @@ function policyFor({ spec }: JobRun, { afterReset, isStrange }: SendResult): Unk
 }
 
 /** The run fails, for nobody knows what became of its write. */
-export function failAsUnknown(run: JobRun, write: PendingWrite, reason: string): void {
+export function failAsUnknownOutcome(run: JobRun, write: PendingWrite, reason: string): void {
   const { kind, followUpId = null } = write.identity;
   const details: UnknownOutcomeDetails = { kind, jobId: run.jobId, followUpId, reason };
   const what = kind === 'create' ? 'create' : `follow-up ${followUpId}`;

@@ -13,7 +13,7 @@ import { readWriteResult, STRANGE_RESULT } from './activity-results.js';
 import { logWrite } from './log.js';
 import type { JobRun } from './job-run.js';
 import type { PendingWrite } from './pending-write.js';
-import { applyResult, failAsUnknown, type SendResult } from './write-results.js';
+import { applyResult, failAsUnknownOutcome, type SendResult } from './write-results.js';
 import type { WaitPoint } from './wait-point.js';
 
 /**
@@ -78,7 +78,7 @@ async function settle<T>(
     const settled = outcome();
     if (settled !== null) return settled;
     if (waitPoint.mustYield()) await waitPoint.waitUntil(() => !waitPoint.mustYield());
-    else if (write.unknown) await decision(run, waitPoint, write);
+    else if (write.inDoubt) await decision(run, waitPoint, write);
     else if (write.notBefore > Date.now()) await waitToSend(run, waitPoint, write);
     else if (write.needsPermit(Date.now())) await waitForPermit(run, waitPoint, write);
     else {
@@ -142,7 +142,7 @@ function expire(run: JobRun, write: PendingWrite): void {
   const why = write.interruption?.reason ?? 'not taken';
   const reason = `${why}; an earlier send may have arrived, and the time for this one is over`;
   if (!write.mayHaveArrived) run.clock.expire();
-  else if (write.identity.kind === 'create') failAsUnknown(run, write, reason);
+  else if (write.identity.kind === 'create') failAsUnknownOutcome(run, write, reason);
   else run.followUpDone('unknown', null, reason);
 }
 
@@ -183,12 +183,12 @@ async function decision(run: JobRun, waitPoint: WaitPoint, write: PendingWrite):
   const leftMs = (write.decideBy ?? Infinity) - Date.now();
   // The timer is the judge: a second look at the clock could differ when the run is replayed.
   const isInTime = await waitPoint.waitUntil(
-    () => write.unknown === null || waitPoint.mustYield(),
+    () => write.inDoubt === null || waitPoint.mustYield(),
     leftMs,
     'A person decides',
   );
-  const { unknown } = write;
-  if (isInTime !== false || !unknown || write.isSettled) return;
-  if (unknown.kind === 'followUp') run.resolveUnknown({ action: 'abandon' });
-  else failAsUnknown(run, write, `${unknown.reason}; nobody decided in time`);
+  const { inDoubt } = write;
+  if (isInTime !== false || !inDoubt || write.isSettled) return;
+  if (inDoubt.kind === 'followUp') run.resolveUnknown({ action: 'abandon' });
+  else failAsUnknownOutcome(run, write, `${inDoubt.reason}; nobody decided in time`);
 }
