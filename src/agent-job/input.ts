@@ -40,7 +40,7 @@ const DEFAULT = {
   linger: 0,
 } as const;
 /** Timers of a Temporal server do not fire sooner. */
-const SHORTEST_POLL_MS = 1_000;
+const MIN_POLL_MS = 1_000;
 const POLICIES: readonly string[] = ['ask', 'fail', 'retry'] satisfies UnknownOutcomePolicy[];
 
 /** Checks the input of `agentJob`; unknown fields are ignored, null means absent. */
@@ -138,8 +138,8 @@ function checkPolling(value: unknown): PollPlan {
   if (min !== undefined && max !== undefined && min > max) {
     throw new InvalidInputError('polling.min', `must not be above polling.max (${min} ms is above ${max} ms)`);
   }
-  const minMs = Math.max(SHORTEST_POLL_MS, min ?? Math.min(ms(DEFAULT.pollMin), max ?? Infinity));
-  const maxMs = Math.max(SHORTEST_POLL_MS, max ?? Math.max(ms(DEFAULT.pollMax), minMs));
+  const minMs = Math.max(MIN_POLL_MS, min ?? Math.min(ms(DEFAULT.pollMin), max ?? Infinity));
+  const maxMs = Math.max(MIN_POLL_MS, max ?? Math.max(ms(DEFAULT.pollMax), minMs));
   return { minMs, maxMs, ratio: checkRatio(fields.ratio ?? DEFAULT.pollRatio) };
 }
 

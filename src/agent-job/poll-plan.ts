@@ -14,17 +14,17 @@ export interface PollPlan {
 /** Jitter, so that a thousand jobs don't beat in step. */
 const JITTER = 0.1;
 /** A failing upstream is asked ever more rarely, up to this wait. */
-export const SLOWEST_FAILING_MS = 5 * 60_000;
+export const MAX_FAILING_WAIT_MS = 5 * 60_000;
 /** `Retry-After` is obeyed for at most this long at a time. */
-export const LONGEST_RETRY_AFTER_MS = 60 * 60_000;
+export const MAX_RETRY_AFTER_MS = 60 * 60_000;
 /** A job is lost after this many 404 in a row, over this time. */
 export const LOST_AFTER = { count: 5, ms: 60_000 } as const;
 /** No call follows a 429 sooner. */
-const SHORTEST_AFTER_429_MS = 1_000;
-const FIRST_WAIT_NOT_TAKEN_MS = 5_000;
-const FIRST_WAIT_NOT_SENT_MS = 1_000;
-const LONGEST_SPREAD_MS = 30_000;
-const SLOWEST_KEY_MS = 60_000;
+const MIN_AFTER_429_MS = 1_000;
+const FIRST_WAIT_THROTTLED_MS = 5_000;
+const FIRST_WAIT_NOT_DELIVERED_MS = 1_000;
+const MAX_SPREAD_MS = 30_000;
+const MAX_KEY_WAIT_MS = 60_000;
 /** A turn to send, once given, is good for so long: the way from a worker over the server to another one. */
 export const TURN_MS = 10_000;
 /** Who waits for a turn asks again no sooner. */
@@ -43,7 +43,7 @@ export interface ReadSituation {
 export function readWaitMs(plan: PollPlan, situation: ReadSituation): number {
   const planned = clamp(plan.ratio * situation.sinceChangeMs, plan.minMs, plan.maxMs);
   const jittered = Math.min(planned * (1 - JITTER + 2 * JITTER * situation.random), plan.maxMs);
-  const slowed = Math.max(jittered, Math.min(doubled(jittered, situation.failures), SLOWEST_FAILING_MS));
+  const slowed = Math.max(jittered, Math.min(doubled(jittered, situation.failures), MAX_FAILING_WAIT_MS));
   return Math.round(Math.max(slowed, retryAfter(situation.retryAfterMs)));
 }
 
@@ -52,24 +52,24 @@ export function readWaitMs(plan: PollPlan, situation: ReadSituation): number {
  * A short `Retry-After` that is given again and again is doubled each time.
  */
 export function notTakenWaitMs(tries: number, retryAfterMs: number | undefined): number {
-  if (retryAfterMs === undefined) return Math.min(doubled(FIRST_WAIT_NOT_TAKEN_MS, tries), SLOWEST_FAILING_MS);
-  const told = Math.max(SHORTEST_AFTER_429_MS, retryAfter(retryAfterMs));
-  return Math.max(told, Math.min(doubled(told, tries), SLOWEST_FAILING_MS));
+  if (retryAfterMs === undefined) return Math.min(doubled(FIRST_WAIT_THROTTLED_MS, tries), MAX_FAILING_WAIT_MS);
+  const told = Math.max(MIN_AFTER_429_MS, retryAfter(retryAfterMs));
+  return Math.max(told, Math.min(doubled(told, tries), MAX_FAILING_WAIT_MS));
 }
 
 /** The wait before a write whose key was refused again, though a worker took it for accepted; `tries` counts the refusals in a row, from 1. */
 export function keyWaitMs(tries: number): number {
-  return Math.min(doubled(FIRST_WAIT_NOT_TAKEN_MS, tries), SLOWEST_KEY_MS);
+  return Math.min(doubled(FIRST_WAIT_THROTTLED_MS, tries), MAX_KEY_WAIT_MS);
 }
 
 /** A wait that many may have begun at once, ended by each a little later than by others: by at most a tenth, and half a minute. */
 export function spreadWaitMs(waitMs: number, random: number): number {
-  return waitMs + Math.round(Math.min(waitMs * JITTER, LONGEST_SPREAD_MS) * random);
+  return waitMs + Math.round(Math.min(waitMs * JITTER, MAX_SPREAD_MS) * random);
 }
 
 /** The wait before a write that surely never left, or whose outcome is unknown under policy `retry`, is sent again; `tries` from 1. */
 export function resendWaitMs(tries: number): number {
-  return Math.min(doubled(FIRST_WAIT_NOT_SENT_MS, tries), SLOWEST_FAILING_MS);
+  return Math.min(doubled(FIRST_WAIT_NOT_DELIVERED_MS, tries), MAX_FAILING_WAIT_MS);
 }
 
 /** How many reads the plan makes within a time: an estimate for a poll that was cut short. At most `most`. */
@@ -91,7 +91,7 @@ function doubled(firstMs: number, tries: number): number {
 }
 
 function retryAfter(ms: number | undefined): number {
-  return Math.min(ms ?? 0, LONGEST_RETRY_AFTER_MS);
+  return Math.min(ms ?? 0, MAX_RETRY_AFTER_MS);
 }
 
 function clamp(value: number, min: number, max: number): number {

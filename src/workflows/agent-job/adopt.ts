@@ -25,7 +25,7 @@ const { readJob } = proxyActivities<JobActivities>({
 });
 
 /** How many decisions may wait for such a read at once: `retry` and `abandon` must always get through. */
-const MOST_READS = 3;
+const MAX_READS = 3;
 
 /** A decision to adopt a job. */
 export type Adoption = Extract<ResolveUnknownInput, { action: 'adopt' }>;
@@ -39,7 +39,7 @@ export class Adoptions {
   }
 
   get isFull(): boolean {
-    return this.#reading >= MOST_READS;
+    return this.#reading >= MAX_READS;
   }
 
   /** Reads the job, then settles the write in doubt with it; throws InvalidInputError where it may not. */

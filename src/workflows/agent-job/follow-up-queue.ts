@@ -21,7 +21,7 @@ export interface CarriedFollowUps {
 }
 
 /** All ids together, as JSON: they are in state and result, which Temporal limits to 2 MiB. */
-const MOST_ID_BYTES = 500_000;
+const MAX_ID_BYTES = 500_000;
 
 export class FollowUps {
   readonly #entries = new Map<string, FollowUpStatus>();
@@ -65,7 +65,7 @@ export class FollowUps {
     return (
       this.#entries.size + this.#givenIds.size < LIMIT.followUpsPerJob &&
       this.#waitingBytes + jsonBytes(prompt) <= LIMIT.waitingPromptsJsonBytes &&
-      this.#idBytes + jsonBytes(id) <= MOST_ID_BYTES
+      this.#idBytes + jsonBytes(id) <= MAX_ID_BYTES
     );
   }
 

@@ -28,7 +28,7 @@ import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
 
 /** Temporal allows ten updates in flight, and `resolveUnknown` must always get through. */
-const MOST_WAITING_UPDATES = 5;
+const MAX_WAITING_UPDATES = 5;
 
 /** Registers every handler; to be called before anything else, so that no message meets a run without them. */
 export function handleMessages(run: JobRun, dashboard: Dashboard): void {
@@ -91,7 +91,7 @@ async function takeUpdate(
   dashboard.describe();
   const { releases } = run;
   const isAnswered = () => run.followUps.stateOf(id) !== 'queued' || run.releases !== releases || run.isClosing;
-  if (!run.inDoubt && updates.waiting < MOST_WAITING_UPDATES && !isAnswered()) {
+  if (!run.inDoubt && updates.waiting < MAX_WAITING_UPDATES && !isAnswered()) {
     updates.waiting += 1;
     // A cancellation waits for the write in flight, and so does whoever asked for it.
     await CancellationScope.nonCancellable(() => condition(isAnswered));

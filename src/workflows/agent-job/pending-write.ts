@@ -12,7 +12,7 @@
 import type { InDoubtWrite } from '../../contract.js';
 import {
   keyWaitMs,
-  LONGEST_RETRY_AFTER_MS,
+  MAX_RETRY_AFTER_MS,
   NEXT_TURN_MS,
   notTakenWaitMs,
   resendWaitMs,
@@ -168,7 +168,7 @@ export class PendingWrite {
       return this.#wait('rateLimit', reason, now, now + spreadWaitMs(waitMs, Math.random()));
     }
     // The worker that held it back knows more than the one that gave the permit.
-    const heldMs = Math.min(retryAfterMs ?? NEXT_TURN_MS, LONGEST_RETRY_AFTER_MS);
+    const heldMs = Math.min(retryAfterMs ?? NEXT_TURN_MS, MAX_RETRY_AFTER_MS);
     this.#wait('rateLimit', reason, now, this.permitUntil === null ? 0 : now + heldMs);
   }
 

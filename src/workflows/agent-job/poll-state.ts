@@ -3,7 +3,7 @@ import { isTerminalStatus, type JobRecord } from '../../contract.js';
 import type { WatchJobInput, WatchJobResult } from '../../activities/index.js';
 import {
   isSameRecord,
-  LONGEST_RETRY_AFTER_MS,
+  MAX_RETRY_AFTER_MS,
   LOST_AFTER,
   plannedReads,
   type PollPlan,
@@ -142,7 +142,7 @@ export class PollState {
     data.interruption = interruptionOf(reading, data.interruption, now);
     if (reading.kind === 'record') this.#read(reading.job, asked.endsAtTerminal && !isStale);
     if (reading.kind === 'settling') this.#read(reading.job, false);
-    if (reading.kind === 'failed') data.notBefore = now + Math.min(reading.retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS);
+    if (reading.kind === 'failed') data.notBefore = now + Math.min(reading.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
     const isNotFound = reading.kind === 'missing' && !isStale;
     const notFound = isNotFound ? { count: reading.count, since: data.notFound?.since ?? now } : null;
     data.notFound = notFound;

@@ -9,7 +9,7 @@ import {
   proxyActivities,
 } from '@temporalio/workflow';
 import type { JobActivities, WatchJobInput, WatchJobResult } from '../../activities/index.js';
-import { readWaitMs, SLOWEST_FAILING_MS } from '../../agent-job/poll-plan.js';
+import { readWaitMs, MAX_FAILING_WAIT_MS } from '../../agent-job/poll-plan.js';
 import { readWatchResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
 import type { PollState } from './poll-state.js';
@@ -115,7 +115,7 @@ async function untilPollRequested({ polls }: JobRun, input: WatchJobInput): Prom
 
 /** What the batch's own limits allow, and a good deal more: a batch that ends here is one that would never end. */
 function maxBatchMs({ plan, maxReads, deadlineAt, settledAt }: WatchJobInput): number {
-  const maxWaitMs = Math.max(plan.maxMs, SLOWEST_FAILING_MS, settledAt - Date.now());
+  const maxWaitMs = Math.max(plan.maxMs, MAX_FAILING_WAIT_MS, settledAt - Date.now());
   const byPolls = 2 * maxReads * (maxWaitMs + MAX_ATTEMPT_MS);
   const byDeadline = deadlineAt === null ? Infinity : Math.max(0, deadlineAt - Date.now());
   return Math.min(Math.min(byPolls, byDeadline) + BACKSTOP_MS, MAX_BATCH_MS);
