@@ -18,7 +18,7 @@ export const MAX_FAILING_WAIT_MS = 5 * 60_000;
 /** `Retry-After` is obeyed for at most this long at a time. */
 export const MAX_RETRY_AFTER_MS = 60 * 60_000;
 /** A job is lost after this many 404 in a row, over this time. */
-export const LOST_AFTER = { count: 5, ms: 60_000 } as const;
+export const GONE_AFTER = { count: 5, ms: 60_000 } as const;
 /** No call follows a 429 sooner. */
 const MIN_AFTER_429_MS = 1_000;
 const FIRST_WAIT_THROTTLED_MS = 5_000;
@@ -30,7 +30,7 @@ export const TURN_MS = 10_000;
 /** Who waits for a turn asks again no sooner. */
 export const NEXT_TURN_MS = 1_000;
 
-export interface ReadSituation {
+export interface PollSituation {
   sinceChangeMs: number;
   /** Failed reads in a row so far. */
   failures: number;
@@ -40,7 +40,7 @@ export interface ReadSituation {
 }
 
 /** The wait before the next read. */
-export function readWaitMs(plan: PollPlan, situation: ReadSituation): number {
+export function pollWaitMs(plan: PollPlan, situation: PollSituation): number {
   const planned = clamp(plan.ratio * situation.sinceChangeMs, plan.minMs, plan.maxMs);
   const jittered = Math.min(planned * (1 - JITTER + 2 * JITTER * situation.random), plan.maxMs);
   const slowed = Math.max(jittered, Math.min(doubled(jittered, situation.failures), MAX_FAILING_WAIT_MS));
@@ -51,7 +51,7 @@ export function readWaitMs(plan: PollPlan, situation: ReadSituation): number {
  * The wait before a write that was refused for now (429) is sent again; `tries` counts the refusals in a row, from 1.
  * A short `Retry-After` that is given again and again is doubled each time.
  */
-export function notTakenWaitMs(tries: number, retryAfterMs: number | undefined): number {
+export function throttledWaitMs(tries: number, retryAfterMs: number | undefined): number {
   if (retryAfterMs === undefined) return Math.min(doubled(FIRST_WAIT_THROTTLED_MS, tries), MAX_FAILING_WAIT_MS);
   const told = Math.max(MIN_AFTER_429_MS, retryAfter(retryAfterMs));
   return Math.max(told, Math.min(doubled(told, tries), MAX_FAILING_WAIT_MS));
@@ -73,10 +73,10 @@ export function resendWaitMs(tries: number): number {
 }
 
 /** How many reads the plan makes within a time: an estimate for a poll that was cut short. At most `most`. */
-export function plannedReads(plan: PollPlan, sinceChangeMs: number, durationMs: number, most: number): number {
+export function plannedPolls(plan: PollPlan, sinceChangeMs: number, durationMs: number, most: number): number {
   let reads = 0;
   for (let at = 0; at <= durationMs && reads < most; reads++) {
-    at += readWaitMs(plan, { sinceChangeMs: sinceChangeMs + at, failures: 0, random: 0.5 });
+    at += pollWaitMs(plan, { sinceChangeMs: sinceChangeMs + at, failures: 0, random: 0.5 });
   }
   return reads;
 }

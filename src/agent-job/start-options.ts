@@ -13,7 +13,7 @@ import {
 import { inputHash } from './input-hash.js';
 import { parseJobInput } from './input.js';
 import { checkString, InvalidInputError, utf8Bytes } from '../contract/input-checks.js';
-import { jobDetails, jobSummary } from './title.js';
+import { staticDetails, jobSummary } from './title.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
@@ -59,7 +59,7 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
       { key: PHASE, value: phase },
     ]),
     staticSummary: jobSummary({ projectId, prompt, jobId }),
-    staticDetails: jobDetails({ projectId, prompt, jobId }),
+    staticDetails: staticDetails({ projectId, prompt, jobId }),
     workflowIdReusePolicy: 'REJECT_DUPLICATE',
   };
 }

@@ -23,7 +23,7 @@ export function jobSummary(input: TitledInput): string {
 }
 
 /** Markdown for a job's page in the Temporal web UI: what was asked for, as known before the workflow runs. */
-export function jobDetails({ projectId, prompt, jobId }: TitledInput): string {
+export function staticDetails({ projectId, prompt, jobId }: TitledInput): string {
   const project = `**Project** ${plainMarkdown(projectId)}`;
   if (!prompt) return `${project}\n\n**Attached to job** ${plainMarkdown(jobId ?? '')}`;
   return `${project}\n\n**Prompt**\n\n${codeBlock(shorten(prompt, DETAILS_PROMPT_BYTES))}`;

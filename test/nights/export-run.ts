@@ -8,7 +8,7 @@ import {
   type Doubt,
   type PassCheckpoint,
 } from '../../src/visitor-export/scan-checkpoint.js';
-import { notTakenWaitMs } from '../../src/agent-job/poll-plan.js';
+import { throttledWaitMs } from '../../src/agent-job/poll-plan.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
 import { Pass } from '../../src/snapshots/scan.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
@@ -96,7 +96,7 @@ async function readPass(
     });
     checkpoint = next;
     failures = isBusy ? failures + 1 : 0;
-    if (isBusy) time.now += notTakenWaitMs(failures, undefined);
+    if (isBusy) time.now += throttledWaitMs(failures, undefined);
   }
   return checkpoint;
 }

@@ -32,7 +32,7 @@ test('whatever happens, each id is sent at most once, in the order queued, and u
           followUps = new FollowUps(JSON.parse(JSON.stringify(followUps.carry(false))) as CarriedFollowUps);
         } else if (followUps.next) {
           settled.push(followUps.next.id);
-          followUps.settle(step.kind);
+          followUps.settleNext(step.kind);
         }
       }
       expect(settled).toEqual(queued.slice(0, settled.length));
@@ -64,7 +64,7 @@ test('at most 1 MiB of prompts, as JSON, waits; room is free again when one is s
   add(followUps, 'a', prompt);
   add(followUps, 'b', prompt);
   expect(followUps.hasRoomFor('c', 'x')).toBe(false);
-  followUps.settle('sent');
+  followUps.settleNext('sent');
   expect(followUps.hasRoomFor('c', prompt)).toBe(true);
   expect(new FollowUps(followUps.carry(false)).hasRoomFor('c', `${prompt}x`)).toBe(false);
 });

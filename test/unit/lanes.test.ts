@@ -1,7 +1,7 @@
 /** A thousand creates against an upstream that takes a hundred an hour, with the real lanes on a clock that jumps. */
 import { describe, expect, test } from 'vitest';
 import { Lanes } from '../../src/activities/agent-job/circuit-breaker.js';
-import { notTakenWaitMs, spreadWaitMs, TURN_MS } from '../../src/agent-job/poll-plan.js';
+import { throttledWaitMs, spreadWaitMs, TURN_MS } from '../../src/agent-job/poll-plan.js';
 import { seededRandom } from '../../src/sandbox/random.js';
 
 const HOUR = 3_600_000;
@@ -87,7 +87,7 @@ class Simulation {
       this.#refusedAt.push(this.#now);
       const retryAfterMs = this.#rules.retryAfterMs(this.#now);
       lane.close(LANE, holder, retryAfterMs);
-      const waitMs = spreadWaitMs(notTakenWaitMs(refusals + 1, retryAfterMs), this.#random());
+      const waitMs = spreadWaitMs(throttledWaitMs(refusals + 1, retryAfterMs), this.#random());
       this.#in(waitMs, () => this.#ask(job, refusals + 1));
     });
   }

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
-  notTakenWaitMs,
-  plannedReads,
-  readWaitMs,
+  throttledWaitMs,
+  plannedPolls,
+  pollWaitMs,
   resendWaitMs,
   type PollPlan,
 } from '../../src/agent-job/poll-plan.js';
@@ -22,7 +22,7 @@ const sinceChangeMs = fc.integer({ min: 0, max: 1_000 * HOUR });
 test('a wait follows the time since the last change, within the bounds and the jitter, never above max', () => {
   fc.assert(
     fc.property(plans, sinceChangeMs, random, (plan, since, at) => {
-      const wait = readWaitMs(plan, { sinceChangeMs: since, failures: 0, random: at });
+      const wait = pollWaitMs(plan, { sinceChangeMs: since, failures: 0, random: at });
       const planned = Math.min(Math.max(plan.ratio * since, plan.minMs), plan.maxMs);
       expect(wait).toBeGreaterThanOrEqual(Math.floor(planned * 0.9));
       expect(wait).toBeLessThanOrEqual(Math.min(Math.ceil(planned * 1.1), plan.maxMs));
@@ -34,11 +34,11 @@ test('a failing upstream is never asked sooner than a healthy one, and at least 
   fc.assert(
     fc.property(plans, sinceChangeMs, random, fc.integer({ min: 1, max: 2_000 }), (plan, since, at, failures) => {
       const situation = { sinceChangeMs: since, random: at };
-      const healthy = readWaitMs(plan, { ...situation, failures: 0 });
-      const failing = readWaitMs(plan, { ...situation, failures });
+      const healthy = pollWaitMs(plan, { ...situation, failures: 0 });
+      const failing = pollWaitMs(plan, { ...situation, failures });
       expect(failing).toBeGreaterThanOrEqual(healthy);
       expect(failing).toBeLessThanOrEqual(Math.max(healthy, 300_000));
-      expect(readWaitMs(plan, { ...situation, failures: failures + 1 })).toBeGreaterThanOrEqual(failing);
+      expect(pollWaitMs(plan, { ...situation, failures: failures + 1 })).toBeGreaterThanOrEqual(failing);
     }),
   );
 });
@@ -47,29 +47,29 @@ test('Retry-After replaces a shorter wait, for at most an hour', () => {
   fc.assert(
     fc.property(plans, sinceChangeMs, random, fc.nat(10 * HOUR), (plan, since, at, retryAfterMs) => {
       const situation = { sinceChangeMs: since, failures: 0, random: at };
-      const without = readWaitMs(plan, situation);
-      expect(readWaitMs(plan, { ...situation, retryAfterMs })).toBe(Math.max(without, Math.min(retryAfterMs, HOUR)));
+      const without = pollWaitMs(plan, situation);
+      expect(pollWaitMs(plan, { ...situation, retryAfterMs })).toBe(Math.max(without, Math.min(retryAfterMs, HOUR)));
     }),
   );
 });
 
 test('after a 429 a write waits at least what it is told, 1 second to 1 hour, else 5 seconds doubling to 5 minutes', () => {
-  expect([1, 2, 3, 4, 5, 6, 7, 8, 999].map((tries) => notTakenWaitMs(tries, undefined))).toEqual([
+  expect([1, 2, 3, 4, 5, 6, 7, 8, 999].map((tries) => throttledWaitMs(tries, undefined))).toEqual([
     5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000,
   ]);
   fc.assert(
     fc.property(fc.nat(10 * HOUR), (told) => {
-      expect(notTakenWaitMs(1, told)).toBe(Math.min(Math.max(told, 1_000), HOUR));
+      expect(throttledWaitMs(1, told)).toBe(Math.min(Math.max(told, 1_000), HOUR));
     }),
   );
 });
 
 test('a short Retry-After that is given again and again is doubled to 5 minutes, a longer one stays as it is', () => {
-  expect([1, 2, 3, 4, 5, 8, 9, 10, 999].map((tries) => notTakenWaitMs(tries, 1_000))).toEqual([
+  expect([1, 2, 3, 4, 5, 8, 9, 10, 999].map((tries) => throttledWaitMs(tries, 1_000))).toEqual([
     1_000, 2_000, 4_000, 8_000, 16_000, 128_000, 256_000, 300_000, 300_000,
   ]);
-  expect([1, 2, 99].map((tries) => notTakenWaitMs(tries, 0))).toEqual([1_000, 2_000, 300_000]);
-  expect([1, 2, 99].map((tries) => notTakenWaitMs(tries, 40 * 60_000))).toEqual([2_400_000, 2_400_000, 2_400_000]);
+  expect([1, 2, 99].map((tries) => throttledWaitMs(tries, 0))).toEqual([1_000, 2_000, 300_000]);
+  expect([1, 2, 99].map((tries) => throttledWaitMs(tries, 40 * 60_000))).toEqual([2_400_000, 2_400_000, 2_400_000]);
 });
 
 test('five sends that are answered at once fit into a minute', () => {
@@ -79,7 +79,7 @@ test('five sends that are answered at once fit into a minute', () => {
 test('reads of a cut poll are estimated: at least one, no more than its share or its time allows', () => {
   fc.assert(
     fc.property(plans, sinceChangeMs, fc.nat(HOUR), fc.integer({ min: 1, max: 60 }), (plan, since, duration, most) => {
-      const reads = plannedReads(plan, since, duration, most);
+      const reads = plannedPolls(plan, since, duration, most);
       expect(reads).toBeGreaterThanOrEqual(1);
       expect(reads).toBeLessThanOrEqual(Math.min(most, 1 + duration / (0.9 * plan.minMs)));
     }),

@@ -2,7 +2,7 @@
  * Lanes: after a 429 one kind of write of one project waits in this worker, all of its callers together, so that a thousand
  * waiting creates don't knock one by one. When the time is over one goes ahead, and each success lets one more be under way.
  */
-import { NEXT_TURN_MS, notTakenWaitMs, TURN_MS } from '../../agent-job/poll-plan.js';
+import { NEXT_TURN_MS, throttledWaitMs, TURN_MS } from '../../agent-job/poll-plan.js';
 
 interface Lane {
   closedUntil: number;
@@ -110,7 +110,7 @@ export class Lanes {
     const lane = this.narrow(name, holder);
     // Those that were under way together are one refusal.
     if (lane.closedUntil <= this.#now()) lane.refusals += 1;
-    lane.closedUntil = Math.max(lane.closedUntil, this.#now() + notTakenWaitMs(lane.refusals, retryAfterMs));
+    lane.closedUntil = Math.max(lane.closedUntil, this.#now() + throttledWaitMs(lane.refusals, retryAfterMs));
   }
 
   /** Ends what `enter` let pass and was refused: those that follow go one by one. */

@@ -5,7 +5,7 @@
 import { activityInfo, ApplicationFailure } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
 import { noMetrics, type Metrics } from '../metrics.js';
-import { isSameRecord, LOST_AFTER, readWaitMs, type PollPlan } from '../../agent-job/poll-plan.js';
+import { isSameRecord, GONE_AFTER, pollWaitMs, type PollPlan } from '../../agent-job/poll-plan.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import { ReadStarts } from './poll-pacing.js';
@@ -182,8 +182,8 @@ function endOfWatch(
   switch (answer.kind) {
     case 'notFound': {
       // Each of those that it takes is told at once: a watch that is cut short must not forget them.
-      const isOneOfThose = missing <= LOST_AFTER.count;
-      const isLost = input.missing !== null && now - input.missing.since >= LOST_AFTER.ms;
+      const isOneOfThose = missing <= GONE_AFTER.count;
+      const isLost = input.missing !== null && now - input.missing.since >= GONE_AFTER.ms;
       return isLastLook || isOneOfThose || isLost ? { kind: 'missing', count: missing } : null;
     }
     case 'failed': {
@@ -200,7 +200,7 @@ function endOfWatch(
 }
 
 function waitMs(input: WatchJobInput, answer: Answer, failures: number, now: number): number {
-  const planned = readWaitMs(input.plan, {
+  const planned = pollWaitMs(input.plan, {
     sinceChangeMs: now - input.lastChangeAt,
     failures,
     retryAfterMs: answer.kind === 'failed' ? answer.retryAfterMs : undefined,
@@ -217,7 +217,7 @@ function isEnd(reading: Reading): boolean {
 
 /** The wait before an attempt's first read, by the plan: the server kept it. */
 function plannedWaitMs({ plan, lastChangeAt, failures }: WatchJobInput, now: number): number {
-  return readWaitMs(plan, { sinceChangeMs: now - lastChangeAt, failures, random: 0.5 });
+  return pollWaitMs(plan, { sinceChangeMs: now - lastChangeAt, failures, random: 0.5 });
 }
 
 function describe(answer: Answer, failures: number): string {

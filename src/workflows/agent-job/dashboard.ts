@@ -2,7 +2,7 @@
 import { defineSearchAttributeKey, type SearchAttributeUpdatePair } from '@temporalio/common';
 import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { LIMIT, MEMO, SEARCH_ATTRIBUTE, shownStatus } from '../../contract.js';
-import { jobDetails } from './details.js';
+import { currentDetails } from './details.js';
 import type { JobRun } from './job-run.js';
 
 type Attribute = keyof typeof SEARCH_ATTRIBUTE;
@@ -24,14 +24,14 @@ export class Dashboard {
 
   /** Brings all of it up to date. */
   refresh(): void {
-    this.describe();
+    this.refreshDetails();
     this.#refreshAttributes();
     this.#refreshMemo();
   }
 
   /** The current details alone: they cost no event. */
-  describe(): void {
-    setCurrentDetails(jobDetails(this.#run));
+  refreshDetails(): void {
+    setCurrentDetails(currentDetails(this.#run));
   }
 
   /** The memo as it is now: continue-as-new would drop it. */

@@ -9,7 +9,7 @@ import { waitingNow } from './job-state.js';
 const MAX_LISTED = 20;
 
 /** What a job is, how it stands, what its follow-ups came to, and what a person should decide. */
-export function jobDetails(run: JobRun): string {
+export function currentDetails(run: JobRun): string {
   const { jobId, phase, polls, write } = run;
   const { job, lastError } = polls.known;
   return [

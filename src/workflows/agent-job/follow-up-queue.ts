@@ -90,13 +90,13 @@ export class FollowUps {
   }
 
   /** Shows the first one as queued or unknown while its turn goes on. */
-  mark(state: 'queued' | 'unknown'): void {
+  showNextAs(state: 'queued' | 'unknown'): void {
     const followUp = this.next;
     if (followUp) this.#entries.set(followUp.id, { id: followUp.id, state });
   }
 
   /** Ends the turn of the first one. */
-  settle(state: 'sent' | 'rejected' | 'unknown', error?: string): void {
+  settleNext(state: 'sent' | 'rejected' | 'unknown', error?: string): void {
     const followUp = this.#queue.shift();
     if (!followUp) return;
     this.#waitingBytes -= jsonBytes(followUp.prompt);

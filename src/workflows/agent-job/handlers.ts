@@ -36,7 +36,7 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   setHandler(pollNowSignal, () => run.pollNow());
   setHandler(followUpSignal, (input) => {
     takeSignal(run, input);
-    dashboard.describe();
+    dashboard.refreshDetails();
   });
   const updates = { waiting: 0 };
   setHandler(sendFollowUpUpdate, (input) => takeUpdate(run, dashboard, updates, input), {
@@ -88,7 +88,7 @@ async function takeUpdate(
   const { prompt, id: givenId } = parseFollowUp(input);
   const id = givenId ?? currentUpdateInfo()?.id ?? uuid4();
   queue(run, id, prompt);
-  dashboard.describe();
+  dashboard.refreshDetails();
   const { releases } = run;
   const isAnswered = () => run.followUps.stateOf(id) !== 'queued' || run.releases !== releases || run.isClosing;
   if (!run.inDoubt && updates.waiting < MAX_WAITING_UPDATES && !isAnswered()) {

@@ -131,14 +131,14 @@ export class JobRun {
 
   /** The upstream accepted the follow-up, or somebody gave it up. */
   followUpDone(state: 'sent' | 'unknown', job: JobRecord | null, error?: string): void {
-    this.followUps.settle(state, error);
+    this.followUps.settleNext(state, error);
     this.#write?.settle();
     this.polls.followUpAccepted(job, this.spec.settleMs);
     this.clock.restart();
   }
 
   followUpRejected(error: string): void {
-    this.followUps.settle('rejected', error);
+    this.followUps.settleNext('rejected', error);
     this.#write?.settle();
     // The batch of polls that ran beside the write does not end at a terminal status it knows.
     if (this.polls.known.endedAt === null) this.polls.pollAgain();
@@ -146,7 +146,7 @@ export class JobRun {
 
   /** The write ends without an outcome that is known, and the run fails. */
   failWrite(ending: RunEnding & { kind: 'failed' }, followUpError?: string): void {
-    if (this.write?.identity.kind === 'followUp') this.followUps.settle('unknown', followUpError);
+    if (this.write?.identity.kind === 'followUp') this.followUps.settleNext('unknown', followUpError);
     this.#write?.leave();
     this.#stop = ending;
   }
@@ -158,7 +158,7 @@ export class JobRun {
       this.becomeInDoubt(write.interruption?.reason ?? 'an earlier send may have arrived');
     }
     if (write?.identity.kind === 'followUp' && (write.inDoubt || write.mayHaveArrived)) {
-      this.followUps.settle('unknown', write.inDoubt?.reason);
+      this.followUps.settleNext('unknown', write.inDoubt?.reason);
     }
     write?.leave();
     this.followUps.abandonQueued();
@@ -186,7 +186,7 @@ export class JobRun {
     const { decideWithinMs } = this.spec;
     write.becomeInDoubt(inDoubt, decideWithinMs === null ? null : now + decideWithinMs, confirmationRequestedIn);
     this.clock.stop();
-    if (kind === 'followUp') this.followUps.mark('unknown');
+    if (kind === 'followUp') this.followUps.showNextAs('unknown');
     this.releases += 1;
   }
 
@@ -210,7 +210,7 @@ export class JobRun {
 
   #confirm(write: PendingWrite): void {
     write.confirm();
-    if (write.identity.kind === 'followUp') this.followUps.mark('queued');
+    if (write.identity.kind === 'followUp') this.followUps.showNextAs('queued');
     // The batch of polls that ran meanwhile knows no deadline.
     if (this.#jobId !== null) this.polls.pollAgain();
   }

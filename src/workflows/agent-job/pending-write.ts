@@ -14,7 +14,7 @@ import {
   keyWaitMs,
   MAX_RETRY_AFTER_MS,
   NEXT_TURN_MS,
-  notTakenWaitMs,
+  throttledWaitMs,
   resendWaitMs,
   spreadWaitMs,
 } from '../../agent-job/poll-plan.js';
@@ -164,7 +164,7 @@ export class PendingWrite {
   throttle(result: { reason: string; retryAfterMs?: number; isHeld?: true }, now: number): void {
     const { reason, retryAfterMs, isHeld } = result;
     if (isHeld !== true) {
-      const waitMs = notTakenWaitMs(this.#count('throttled'), retryAfterMs);
+      const waitMs = throttledWaitMs(this.#count('throttled'), retryAfterMs);
       return this.#wait('rateLimit', reason, now, now + spreadWaitMs(waitMs, Math.random()));
     }
     // The worker that held it back knows more than the one that gave the permit.

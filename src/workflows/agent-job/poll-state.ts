@@ -4,8 +4,8 @@ import type { WatchJobInput, WatchJobResult } from '../../activities/index.js';
 import {
   isSameRecord,
   MAX_RETRY_AFTER_MS,
-  LOST_AFTER,
-  plannedReads,
+  GONE_AFTER,
+  plannedPolls,
   type PollPlan,
 } from '../../agent-job/poll-plan.js';
 import { interruptionOf, type Interruption } from './waiting.js';
@@ -118,7 +118,7 @@ export class PollState {
   cancelBatch(): void {
     if (!this.#batch) return;
     const { since, sinceChangeMs, maxReads } = this.#batch;
-    this.#data.polls += plannedReads(this.#plan, sinceChangeMs, this.#now() - since, maxReads);
+    this.#data.polls += plannedPolls(this.#plan, sinceChangeMs, this.#now() - since, maxReads);
     this.#batch = null;
   }
 
@@ -147,7 +147,7 @@ export class PollState {
     const notFound = isNotFound ? { count: reading.count, since: data.notFound?.since ?? now } : null;
     data.notFound = notFound;
     // Whatever else comes in between, a job is found again: the run may not have ended yet.
-    data.isGone = notFound !== null && notFound.count >= LOST_AFTER.count && now - notFound.since >= LOST_AFTER.ms;
+    data.isGone = notFound !== null && notFound.count >= GONE_AFTER.count && now - notFound.since >= GONE_AFTER.ms;
   }
 
   #read(job: JobRecord, counts: boolean): void {

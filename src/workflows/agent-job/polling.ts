@@ -9,7 +9,7 @@ import {
   proxyActivities,
 } from '@temporalio/workflow';
 import type { JobActivities, WatchJobInput, WatchJobResult } from '../../activities/index.js';
-import { readWaitMs, MAX_FAILING_WAIT_MS } from '../../agent-job/poll-plan.js';
+import { pollWaitMs, MAX_FAILING_WAIT_MS } from '../../agent-job/poll-plan.js';
 import { readWatchResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
 import type { PollState } from './poll-state.js';
@@ -52,7 +52,7 @@ export async function pollLoop(run: JobRun, waitPoint: WaitPoint, jobId: string)
 function nextWaitMs({ spec, polls }: JobRun): number {
   const { lastChangeAt, failures } = polls.known;
   const sinceChangeMs = Date.now() - lastChangeAt;
-  return readWaitMs(spec.polling, { sinceChangeMs, failures, random: Math.random() });
+  return pollWaitMs(spec.polling, { sinceChangeMs, failures, random: Math.random() });
 }
 
 /** Returns when it is time to poll. */

@@ -20,7 +20,7 @@ import {
 } from '../../contract.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
 import { driftOf, NEW_PASS, SECOND_LOOK_MS } from '../../visitor-export/scan-checkpoint.js';
-import { notTakenWaitMs } from '../../agent-job/poll-plan.js';
+import { throttledWaitMs } from '../../agent-job/poll-plan.js';
 import { windowDetails } from './details.js';
 import { exportActivities, lastActivities, MOST_ATTEMPTS } from './activities.js';
 import { failureOf } from './failure.js';
@@ -224,7 +224,7 @@ class WindowWriter {
 }
 
 function obstacleWaitMs(failures: number, { kind, retryAfterMs }: NonNullable<ReadChunkResult['obstacle']>): number {
-  const asked = retryAfterMs === null ? 0 : notTakenWaitMs(failures, retryAfterMs);
-  const ownMs = notTakenWaitMs(failures, undefined);
+  const asked = retryAfterMs === null ? 0 : throttledWaitMs(failures, retryAfterMs);
+  const ownMs = throttledWaitMs(failures, undefined);
   return kind === 'busy' && retryAfterMs !== null ? asked : Math.max(asked, ownMs);
 }
