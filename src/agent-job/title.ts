@@ -1,4 +1,4 @@
-import { utf8Bytes } from '../contract/input-checks.js';
+import { cutToBytes, utf8Bytes } from '../contract/input-checks.js';
 import { codeBlock, plainMarkdown } from './markdown.js';
 
 /** Temporal shows at most this much of a summary, in bytes of UTF-8. */
@@ -34,14 +34,5 @@ function firstLine(text: string): string {
 }
 
 function shorten(text: string, bytes: number): string {
-  if (utf8Bytes(text) <= bytes) return text;
-  const room = bytes - utf8Bytes('…');
-  let size = 0;
-  let kept = '';
-  for (const character of text) {
-    size += utf8Bytes(character);
-    if (size > room) break;
-    kept += character;
-  }
-  return `${kept}…`;
+  return utf8Bytes(text) <= bytes ? text : `${cutToBytes(text, bytes - utf8Bytes('…'))}…`;
 }

@@ -1,3 +1,4 @@
+import { cutToBytes } from '../contract/input-checks.js';
 import { withoutEcho } from './echo.js';
 
 /** Enough to tell why; whole error pages are of no use to a reader. */
@@ -37,13 +38,4 @@ function parsed(text: string): { error?: unknown; details?: unknown } {
 /** JSON without an `error`, and HTML, say nothing worth showing. */
 function isMarkup(text: string): boolean {
   return /^\s*[<{[]/.test(text);
-}
-
-/** The longest beginning of `text` that fits, never half a character. */
-export function cutToBytes(text: string, most: number): string {
-  const bytes = Buffer.from(text);
-  if (bytes.length <= most) return text;
-  let end = most;
-  while (end > 0 && (bytes[end]! & 0xc0) === 0x80) end -= 1;
-  return bytes.toString('utf8', 0, end);
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { cutToBytes, FollowUps, type CarriedFollowUps } from '../../src/workflows/agent-job/follow-up-queue.js';
+import { cutToBytes } from '../../src/contract/input-checks.js';
+import { FollowUps, type CarriedFollowUps } from '../../src/workflows/agent-job/follow-up-queue.js';
 
 const empty = (): CarriedFollowUps => ({ list: [], queue: [], givenIds: [] });
 const add = (followUps: FollowUps, id: string, prompt = `do ${id}`) => {
@@ -93,7 +94,20 @@ test('a text is cut to bytes and never inside a character', () => {
       const cut = cutToBytes(text, bytes);
       expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(bytes);
       expect(cut.isWellFormed()).toBe(true);
-      expect(cut).not.toMatch(/\p{Cc}/u);
+      expect(text.toWellFormed().startsWith(cut)).toBe(true);
+    }),
+  );
+});
+
+test('the error of a follow-up is at most 200 bytes, without control characters', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 400 }), (error) => {
+      const followUps = new FollowUps(empty());
+      add(followUps, 'a');
+      followUps.settleNext('rejected', error);
+      const shown = followUps.statuses()[0]?.error;
+      expect(Buffer.byteLength(shown ?? '')).toBeLessThanOrEqual(200);
+      expect(shown).not.toMatch(/\p{Cc}/u);
     }),
   );
 });

@@ -1,6 +1,6 @@
 /** The one queue of follow-ups, for signals and updates alike. Pure: no Temporal, no clock. */
 import { LIMIT, type FollowUpState, type FollowUpStatus } from '../../contract.js';
-import { jsonBytes, utf8Bytes } from '../../contract/input-checks.js';
+import { cutToBytes, jsonBytes } from '../../contract/input-checks.js';
 
 export interface QueuedFollowUp {
   id: string;
@@ -103,7 +103,7 @@ export class FollowUps {
     this.#entries.set(followUp.id, {
       id: followUp.id,
       state,
-      ...(error === undefined ? {} : { error: cutToBytes(error, LIMIT.followUpErrorBytes) }),
+      ...(error === undefined ? {} : { error: cutToBytes(error.replace(/\p{Cc}+/gu, ' '), LIMIT.followUpErrorBytes) }),
     });
   }
 
@@ -132,16 +132,6 @@ export class FollowUps {
       givenIds: [...this.#givenIds],
     };
   }
-}
-
-/** Shortens a text to a number of bytes, never inside a character; control characters become spaces. */
-export function cutToBytes(text: string, bytes: number): string {
-  let cut = text
-    .toWellFormed()
-    .replace(/\p{Cc}+/gu, ' ')
-    .slice(0, bytes);
-  while (utf8Bytes(cut) > bytes) cut = cut.slice(0, -1);
-  return cut.isWellFormed() ? cut : cut.slice(0, -1);
 }
 
 function sum(numbers: number[]): number {
