@@ -1,12 +1,13 @@
 // Ours as a peer of a bench that compares engines: any program that speaks this line protocol can take part.
 // It reads JSON lines from stdin and writes lines that begin with '@bench ' (all else that it writes is log):
 //   (start)                                     -> {ready: true, pids: {worker, engine}}
-//   {cmd: 'jobs', tag, n, pollMs, followUpMs}   -> {job: {i, at, id, status}} per job, then {done: tag, startedAt, endedAt}
+//   {cmd: 'jobs', tag, n, pollMs, followUpMs}   -> {job: {i, at, id, status}} per job, then
+//                                                  {done: tag, startedAt, endedAt}
 //   {cmd: 'store'}                              -> {store: {bytes, events, historyBytes}}
 //   {cmd: 'export', rows, out}                  -> {exported: {rows, file, events, historyBytes}}
 //   {cmd: 'stop'}                               -> (exit)
-// Environment: BENCH_UPSTREAM (URL), BENCH_DIR (scratch folder), TEMPORAL_CLI_PATH (else found as `npm start` finds it).
-// Polls closer than 1 second do not exist here: such an interval becomes 1 second. Needs `npm run build`.
+// Environment: BENCH_UPSTREAM (URL), BENCH_DIR (scratch folder), TEMPORAL_CLI_PATH (else found as `npm start` finds
+// it). Polls closer than 1 second do not exist here: such an interval becomes 1 second. Needs `npm run build`.
 import { createWriteStream, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

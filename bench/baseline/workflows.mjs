@@ -4,7 +4,10 @@ import { defineSignal, proxyActivities, setHandler, sleep } from '@temporalio/wo
 const { createJob, getJob, sendMessage } = proxyActivities({ startToCloseTimeout: '1 minute' });
 const followUp = defineSignal('followUp');
 
-/** Input: `prompt`, and the polling plan `minMs`, `maxMs`, `ratio` (share of the time since the last change). Result: the job's record. */
+/**
+ * Input: `prompt`, and the polling plan `minMs`, `maxMs`, `ratio` (share of the time since the last change). Result:
+ * the job's record.
+ */
 export async function baselineJob({ prompt, minMs, maxMs, ratio }) {
   const inbox = [];
   setHandler(followUp, (text) => void inbox.push(text));

@@ -28,7 +28,10 @@ const COMFORTABLE = 0.8;
 const CALM_MS = 15_000;
 const FITS = 'jobs open at 80 % of the CPU (computed)';
 
-/** Lets the crowd grow to each size in turn and looks at it; leaves out a size that does not fit by what the size before used. */
+/**
+ * Lets the crowd grow to each size in turn and looks at it; leaves out a size that does not fit by what the size before
+ * used.
+ */
 export async function runCrowd(crowd: Crowd): Promise<void> {
   const { bench, contender, worker, options, recorder } = crowd;
   await bench.upstream.control.setScript({ activeMs: ACTIVE_MS });

@@ -1,4 +1,7 @@
-/** The fence around the last byte of a write, over a real HTTP upstream; the Temporal server's side of it is in test/chaos. */
+/**
+ * The fence around the last byte of a write, over a real HTTP upstream; the Temporal server's side of it is in
+ * test/chaos.
+ */
 import { syncBuiltinESMExports } from 'node:module';
 import os from 'node:os';
 import type { Client } from '@temporalio/client';

@@ -1,6 +1,7 @@
 /**
- * What each room of src may import: the one table of import rules, checked by `imports.test.ts`. A room is a folder of src, or a
- * file beside the folders (`worker.ts` and `worker/` are one room). A rule that no file uses fails like an import without a rule.
+ * What each room of src may import: the one table of import rules, checked by `imports.test.ts`. A room is a folder of
+ * src, or a file beside the folders (`worker.ts` and `worker/` are one room). A rule that no file uses fails like an
+ * import without a rule.
  */
 export interface ImportRule {
   /** Rooms whose values it may import, and their types with them. */
@@ -84,7 +85,8 @@ export const REACH_RULES: readonly ReachRule[] = [
   },
   // Anybody may import the contract, in workflow code and in a browser.
   { entry: 'contract.ts', lazy: true, packages: '@temporalio/workflow' },
-  // A service that starts jobs loads no worker, no HTTP client and, over a client of its own, no reader of the environment.
+  // A service that starts jobs loads no worker, no HTTP client and, over a client of its own, no reader of the
+  // environment.
   {
     entry: 'starter.ts',
     lazy: false,

@@ -13,8 +13,8 @@ import {
 import { IMPORT_RULES, REACH_RULES } from './import-rules.js';
 import { importsOf, type ModuleGraph, readModuleGraph } from './module-graph.js';
 
-// The check is our own: dependency-cruiser needs Node 22 and a compiler API that TypeScript 7 does not have, and lint rules can
-// report neither an allowance that nothing uses nor a file that no rule covers.
+// The check is our own: dependency-cruiser needs Node 22 and a compiler API that TypeScript 7 does not have, and lint
+// rules can report neither an allowance that nothing uses nor a file that no rule covers.
 const src = readModuleGraph(fileURLToPath(new URL('../../src', import.meta.url)));
 
 describe('the rooms of src', () => {

@@ -1,6 +1,6 @@
 /**
- * Shows a job with hostile texts in Temporal's own web UI, in a real browser: `npx tsx test/browser/main.ts [folder]`, on a machine with
- * Chromium. Ends with 1 where a text became an element; the pictures in the folder are for the eye.
+ * Shows a job with hostile texts in Temporal's own web UI, in a real browser: `npx tsx test/browser/main.ts [folder]`,
+ * on a machine with Chromium. Ends with 1 where a text became an element; the pictures in the folder are for the eye.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Lets clocks of this process stand still whenever it was stopped, as they do for a machine that was suspended: a laptop's sleep holds the
- * monotonic clock and the timers, a paused virtual machine may hold all of them.
+ * Lets clocks of this process stand still whenever it was stopped, as they do for a machine that was suspended: a
+ * laptop's sleep holds the monotonic clock and the timers, a paused virtual machine may hold all of them.
  */
 import { syncBuiltinESMExports } from 'node:module';
 import os from 'node:os';
@@ -8,7 +8,9 @@ import timers from 'node:timers';
 import timersPromises from 'node:timers/promises';
 import { promisify } from 'node:util';
 
-/** A process that did not look at the clock for so long was stopped: nothing else keeps it from looking every 100 ms. */
+/**
+ * A process that did not look at the clock for so long was stopped: nothing else keeps it from looking every 100 ms.
+ */
 const STOPPED_FOR_MS = 2_000;
 const LOOK_EVERY_MS = 100;
 

@@ -12,8 +12,8 @@ const MOMENTS = [
   'answerRead',
 ] as const;
 /**
- * Killed; stopped for a moment, past the last moment to send (10 s) or past the whole attempt (30 s); or suspended past it, by the
- * process's monotonic clock alone or by all of its clocks.
+ * Killed; stopped for a moment, past the last moment to send (10 s) or past the whole attempt (30 s); or suspended past
+ * it, by the process's monotonic clock alone or by all of its clocks.
  */
 const ACTIONS = ['kill', 'freeze3', 'freeze12', 'freeze40', 'sleep40', 'suspend40'] as const;
 
@@ -31,7 +31,10 @@ export interface SabotagePlan {
   suspends: boolean;
 }
 
-/** What strikes the workers one after the other, each moment with each action before any comes again; the mark's lost answer too. */
+/**
+ * What strikes the workers one after the other, each moment with each action before any comes again; the mark's lost
+ * answer too.
+ */
 export function planSabotage({ seed, sabotageWithin, suspends }: SabotagePlan): ((turn: number) => Sabotage) | null {
   if (sabotageWithin === null) return null;
   const kinds = MOMENTS.flatMap((moment) =>

@@ -3,7 +3,9 @@ import { Client, Connection } from '@temporalio/client';
 import { AgentJobs } from '../../src/starter.js';
 import type { TestServer } from '../support/dev-server.js';
 
-/** A caller of its own connection that can be made to stand still, as a suspended machine does, before a request leaves. */
+/**
+ * A caller of its own connection that can be made to stand still, as a suspended machine does, before a request leaves.
+ */
 export interface HeldCaller {
   jobs: AgentJobs;
   /** From now on its requests of this name wait for `release`, but for so many of them. */

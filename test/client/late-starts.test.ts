@@ -30,7 +30,10 @@ async function runIdOf({ workflowId }: JobHandle): Promise<string> {
   return (await server.client.workflow.getHandle(workflowId).describe()).runId;
 }
 
-/** A start by a caller that read `endedRunId` as the last run long ago: its packets were on their way, or it asks no clock. */
+/**
+ * A start by a caller that read `endedRunId` as the last run long ago: its packets were on their way, or it asks no
+ * clock.
+ */
 function startLate({ workflowId }: JobHandle, endedRunId: string, input: AgentJobInput, reusePolicy: string) {
   return server.client.workflow.start<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
     workflowId,

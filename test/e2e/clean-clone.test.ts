@@ -23,7 +23,9 @@ async function npmConfig(name: string): Promise<string> {
   return stdout.trim();
 }
 
-/** This process's environment with an empty home; where packages come from, and those that were fetched already, stay. */
+/**
+ * This process's environment with an empty home; where packages come from, and those that were fetched already, stay.
+ */
 async function emptyHome(): Promise<NodeJS.ProcessEnv> {
   const home = join(folder, 'home');
   await mkdir(home);

@@ -20,7 +20,10 @@ import { until } from '../support/worker-process.js';
 import { useSystem } from './system.js';
 
 const KEY = `key-${randomBytes(24).toString('hex')}`;
-/** Stands next to the key in what the upstream says, so that a search which finds nothing has looked in the right places. */
+/**
+ * Stands next to the key in what the upstream says, so that a search which finds nothing has looked in the right
+ * places.
+ */
 const MARKER = `said-with-the-key-${randomUUID()}`;
 /** Even a part of a key is too much. */
 const PART = KEY.slice(0, 14);
@@ -147,7 +150,8 @@ test('the API key is in no history, log, metric, error, command output or snapsh
   read['the worker’s output'] = worker.output();
   read['snapshots'] = await textInFolder(snapshots);
 
-  // The key was where the search could have missed it: accepted by the upstream, said by each fault, and next to what was kept.
+  // The key was where the search could have missed it: accepted by the upstream, said by each fault, and next to what
+  // was kept.
   expect((await sandbox.creates({ projectId: 'polled' })).length).toBe(1);
   const faults = await sandbox.faults();
   expect(faults.filter(({ injected }) => injected === 0)).toEqual([]);

@@ -1,4 +1,7 @@
-/** What the end-to-end tests share: a real Temporal server, a sandbox upstream, and production workers in processes of their own. */
+/**
+ * What the end-to-end tests share: a real Temporal server, a sandbox upstream, and production workers in processes of
+ * their own.
+ */
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testing.js';
 import { connectDevServer, connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
@@ -29,7 +32,10 @@ export class System {
   }
 }
 
-/** Sets a system up for all tests of a file, on the Temporal server that all files share; the workers are each test's own. */
+/**
+ * Sets a system up for all tests of a file, on the Temporal server that all files share; the workers are each test's
+ * own.
+ */
 export function useSystem(options: SandboxOptions = {}): System {
   return useSystemOn(connectDevServer, options);
 }

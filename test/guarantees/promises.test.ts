@@ -68,7 +68,10 @@ async function live(
   return { sees, requests: requests.length, effects: write === 'create' ? creates.length : messages.flat().length };
 }
 
-/** A reset races with the last byte: on a busy machine that may have left before the reset comes, and then a person is asked. */
+/**
+ * A reset races with the last byte: on a busy machine that may have left before the reset comes, and then a person is
+ * asked.
+ */
 async function sendAgainIfAsked(handle: Handle): Promise<void> {
   await vi.waitFor(async () => {
     const { phase, unknown, followUps } = await handle.query(jobStateQuery);

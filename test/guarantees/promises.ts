@@ -1,6 +1,6 @@
 /**
- * The promise table: fault × moment × policy → what the caller sees and how many requests the upstream got. Each row is a test
- * (promises.test.ts), and docs/guarantees.md shows exactly these rows.
+ * The promise table: fault × moment × policy → what the caller sees and how many requests the upstream got. Each row is
+ * a test (promises.test.ts), and docs/guarantees.md shows exactly these rows.
  */
 import type { UnknownOutcomePolicy } from '../../src/contract.js';
 import type { FaultRule } from '../../src/testing.js';

@@ -1,6 +1,7 @@
 /**
- * The promises of docs/contract.md about `agentJob` as a model. It gets all events outside the workflow and checks, at each step
- * and at the end, what must and what may happen. It does not depend on the implementation. Times in milliseconds.
+ * The promises of docs/contract.md about `agentJob` as a model. It gets all events outside the workflow and checks, at
+ * each step and at the end, what must and what may happen. It does not depend on the implementation. Times in
+ * milliseconds.
  */
 export interface Terms {
   isAttached: boolean;

@@ -1,4 +1,6 @@
-/** A workflow interceptor for tests: suggests to continue as new after so many events as the memo `eventsPerRun` says. */
+/**
+ * A workflow interceptor for tests: suggests to continue as new after so many events as the memo `eventsPerRun` says.
+ */
 import { workflowInfo, type WorkflowInterceptorsFactory } from '@temporalio/workflow';
 import { getActivator } from '@temporalio/workflow/lib/global-attributes.js';
 

@@ -1,6 +1,9 @@
 export interface Event {
   at: number;
-  /** `message`: a signal, update or cancellation for the workflow; `job`: a timer or a result for it; `outside`: all else. */
+  /**
+   * `message`: a signal, update or cancellation for the workflow; `job`: a timer or a result for it; `outside`: all
+   * else.
+   */
   kind: 'message' | 'job' | 'outside';
   happen: () => unknown;
 }
@@ -19,7 +22,9 @@ export class EventQueue {
     this.#events.splice(place, 0, event);
   }
 
-  /** Moves the clock to the time of the next event and removes all events of that time; null where the queue is empty. */
+  /**
+   * Moves the clock to the time of the next event and removes all events of that time; null where the queue is empty.
+   */
   next(): Event[] | null {
     const at = this.#events[0]?.at;
     if (at === undefined) return null;

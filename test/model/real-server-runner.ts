@@ -22,7 +22,9 @@ import { inputOf, modelledUpstream } from './modelled-upstream.js';
 import type { Action, Scenario } from './scenario.js';
 import type { RealServer } from './real-server.js';
 
-/** On a busy machine the server's clock advances while nothing happens, so the last read may be late too. Milliseconds. */
+/**
+ * On a busy machine the server's clock advances while nothing happens, so the last read may be late too. Milliseconds.
+ */
 const TOLERANCE = { slack: 8_000, lateness: 6 * 60_000 };
 /** Pauses between two queries of a job for which no action is left. */
 const QUERY_PAUSE_MS = { min: 10_000, max: 10 * 60_000 };
@@ -33,7 +35,9 @@ export async function runOnRealServer(scenario: Scenario, server: RealServer): P
   await new RealServerRunner(playable(scenario), server).run();
 }
 
-/** Without what needs a simulated clock: calls take no time, workers don't die, decisions don't race with time limits. */
+/**
+ * Without what needs a simulated clock: calls take no time, workers don't die, decisions don't race with time limits.
+ */
 function playable(scenario: Scenario): Scenario {
   const writes = (answers: Scenario['creates']) =>
     answers.map(
@@ -58,7 +62,10 @@ class RealServerRunner {
   readonly #updates: Promise<void>[] = [];
   #monitor!: ModelMonitor;
   #handle!: WorkflowHandle<typeof agentJob>;
-  /** The server's time at the upstream's last call; an attempt's own `scheduled` time here is that of the attempt before. */
+  /**
+   * The server's time at the upstream's last call; an attempt's own `scheduled` time here is that of the attempt
+   * before.
+   */
   #callAt = 0;
 
   constructor(scenario: Scenario, server: RealServer) {

@@ -1,4 +1,6 @@
-/** All external events of one job, as plain data that fast-check generates, shrinks and prints. Times in milliseconds. */
+/**
+ * All external events of one job, as plain data that fast-check generates, shrinks and prints. Times in milliseconds.
+ */
 import fc from 'fast-check';
 
 /** How the upstream responds to one write, and after how long. */

@@ -1,7 +1,10 @@
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { SnapshotStoreError } from '../../src/snapshots/snapshot-store.js';
 
-/** A store whose objects appear whole or not at all, as the real ones do, and which may be struck before or after any write. */
+/**
+ * A store whose objects appear whole or not at all, as the real ones do, and which may be struck before or after any
+ * write.
+ */
 export class MemoryStore implements SnapshotStore {
   readonly url = 'memory:///';
   readonly #objects = new Map<string, Buffer>();

@@ -1,4 +1,7 @@
-/** Nights of exports on simulated time, worked out from a seed: days of the upstream in any time zone, late data, moving rows, limits and deaths. */
+/**
+ * Nights of exports on simulated time, worked out from a seed: days of the upstream in any time zone, late data, moving
+ * rows, limits and deaths.
+ */
 import { visitorExportWorkflowId, type VisitorExportRange } from '../../src/contract.js';
 import { daysBefore, plusDays } from '../../src/visitor-export/date-range.js';
 import type { DriftEvent, VisitorSettings } from '../../src/sandbox/visitor-settings.js';
@@ -21,7 +24,10 @@ export interface NightFigures {
   days: number;
   /** Days that were not the upstream's final truth, though nothing said so. */
   unmarkedWrong: string[];
-  /** Days still marked as provisional, inconsistent or missing after their last night, where the upstream had settled before it. */
+  /**
+   * Days still marked as provisional, inconsistent or missing after their last night, where the upstream had settled
+   * before it.
+   */
   stillMarked: number;
   settledDays: number;
   /** What the nights met. */
@@ -215,8 +221,8 @@ class World {
   }
 
   /**
-   * What moves while the day is read tonight. In its last night at most two passes see it: where every pass sees new data, the
-   * snapshot of the night before stays, and nobody comes to read the day again.
+   * What moves while the day is read tonight. In its last night at most two passes see it: where every pass sees new
+   * data, the snapshot of the night before stays, and nobody comes to read the day again.
    */
   #move({ range, settings, nights }: SimulatedDay): void {
     const isLast = nights >= DAYS;
@@ -233,7 +239,10 @@ class World {
     this.#plainUpstream.set(range.projectId, { ...settings, drift });
   }
 
-  /** What befalls the upstream's answers tonight, for less than an hour, and the store before it; true where the day's file is damaged. */
+  /**
+   * What befalls the upstream's answers tonight, for less than an hour, and the store before it; true where the day's
+   * file is damaged.
+   */
   #disturb({ range, nights }: SimulatedDay, isTrue: boolean): boolean {
     const { met } = this.#figures;
     const lie = this.#random();

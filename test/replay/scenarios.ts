@@ -1,4 +1,7 @@
-/** One short life of `agentJob` per path through the workflow; what they leave in history is replayed by every later version. */
+/**
+ * One short life of `agentJob` per path through the workflow; what they leave in history is replayed by every later
+ * version.
+ */
 import type { WorkflowHandle } from '@temporalio/client';
 import {
   followUpSignal,

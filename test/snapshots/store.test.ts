@@ -157,7 +157,9 @@ test('an upload that a killed writer left unfinished is given up', async () => {
   expect(Uploads).toEqual([]);
 });
 
-/** A server that takes everything and says no more than `words`; the AWS SDK's own settings point at it until it stops. */
+/**
+ * A server that takes everything and says no more than `words`; the AWS SDK's own settings point at it until it stops.
+ */
 async function startSilent(words?: string) {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {

@@ -19,7 +19,9 @@ export interface TestServer {
   close(): Promise<void>;
 }
 
-/** Connects to the dev server that the whole test run shares (timers as fine as 50 ms). Use unique workflow ids on it. */
+/**
+ * Connects to the dev server that the whole test run shares (timers as fine as 50 ms). Use unique workflow ids on it.
+ */
 export async function connectDevServer(): Promise<TestServer> {
   return connectTo(await shared('dev-server'));
 }

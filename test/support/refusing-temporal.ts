@@ -15,8 +15,8 @@ export interface RefusingServer {
 export const CONNECTS = ['GetSystemInfo'];
 
 /**
- * Answers each call with a gRPC status, but those whose method is among `accepted`, which get an empty message. With `tls` it
- * also wants a client certificate of its authority.
+ * Answers each call with a gRPC status, but those whose method is among `accepted`, which get an empty message. With
+ * `tls` it also wants a client certificate of its authority.
  */
 export async function startRefusingServer(
   status: number,

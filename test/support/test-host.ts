@@ -1,6 +1,6 @@
 /**
- * Vitest's global set-up: makes what every test file shares (a dev server, the time-skipping server's program, the workflow
- * bundle) once per run, and only when the first test asks for it.
+ * Vitest's global set-up: makes what every test file shares (a dev server, the time-skipping server's program, the
+ * workflow bundle) once per run, and only when the first test asks for it.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';

@@ -1,4 +1,7 @@
-/** What Temporal's own web UI makes of Markdown: the page that it shows in a frame wherever it renders a summary or details. */
+/**
+ * What Temporal's own web UI makes of Markdown: the page that it shows in a frame wherever it renders a summary or
+ * details.
+ */
 
 /** The HTML that a dev server's web UI renders. */
 export async function renderedMarkdown(uiUrl: string, markdown: string): Promise<string> {

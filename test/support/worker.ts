@@ -10,8 +10,8 @@ export interface TestWorkerOptions extends Partial<WorkerOptions> {
 }
 
 /**
- * Makes a worker inside the test's process, with the project's workflows (bundled once per test run) unless `workflowsPath`
- * or `workflowBundle` say otherwise. Run it with `worker.runUntil(...)`, or `run` and `shutdown`.
+ * Makes a worker inside the test's process, with the project's workflows (bundled once per test run) unless
+ * `workflowsPath` or `workflowBundle` say otherwise. Run it with `worker.runUntil(...)`, or `run` and `shutdown`.
  */
 export async function createTestWorker(options: TestWorkerOptions): Promise<Worker> {
   const hasOwnWorkflows = options.workflowsPath !== undefined || options.workflowBundle !== undefined;

@@ -1,4 +1,7 @@
-/** What a write that ended in trouble leaves behind: bytes that the kernel still holds must not arrive after the write was judged. */
+/**
+ * What a write that ended in trouble leaves behind: bytes that the kernel still holds must not arrive after the write
+ * was judged.
+ */
 import net from 'node:net';
 import tls from 'node:tls';
 import { afterEach, describe, expect, test, vi } from 'vitest';

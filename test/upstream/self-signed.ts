@@ -1,4 +1,6 @@
-/** A self-signed certificate for localhost and 127.0.0.1, valid from 2020 to 2119, for tests alone: nothing trusts it. */
+/**
+ * A self-signed certificate for localhost and 127.0.0.1, valid from 2020 to 2119, for tests alone: nothing trusts it.
+ */
 export const SELF_SIGNED = {
   cert: `-----BEGIN CERTIFICATE-----
 MIIBeDCCAR2gAwIBAgIRAJ66DIUJA49hz78A7k0iWKkwCgYIKoZIzj0EAwIwFDES

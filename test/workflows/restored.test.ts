@@ -1,4 +1,7 @@
-/** What the setting `CONFIRM_WRITES_BEFORE` does to each write; the restore itself is in test/e2e/restored-database.test.ts. */
+/**
+ * What the setting `CONFIRM_WRITES_BEFORE` does to each write; the restore itself is in
+ * test/e2e/restored-database.test.ts.
+ */
 import { randomUUID } from 'node:crypto';
 import type { agentJob } from '../../src/workflows/index.js';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
