@@ -8,40 +8,36 @@ import {
   type AttachJobInput,
   type VisitorExportRange,
 } from './contract.js';
-import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from './agent-job/start-options.js';
-import { connectClient } from './client/connection.js';
+import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
+import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
 import { JobHandle } from './client/agent-job/handle.js';
-import {
-  listAttention,
-  listJobs,
-  type AttentionItem,
-  type JobFilter,
-  type JobSummary,
-} from './client/agent-job/list.js';
-import { ensureExportSchedule, type ExportScheduleSettings } from './client/visitor-export/schedule.js';
+import { listJobs, type JobFilter, type JobSummary } from './client/agent-job/list.js';
 import { startJob } from './client/agent-job/start.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
-import { START_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
+import { connectClient } from './client/connection.js';
+import { START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
 import { startVisitorExport, type VisitorExportHandle } from './client/visitor-export/handle.js';
+import { ensureExportSchedule, type ExportScheduleSettings } from './client/visitor-export/schedule.js';
 
 export * from './contract.js';
 export { inputHash } from './agent-job/input-hash.js';
+export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './agent-job/start-options.js';
+export type { AttentionItem } from './client/agent-job/attention.js';
+export type { FollowUpOptions } from './client/agent-job/follow-up.js';
+export { JobHandle } from './client/agent-job/handle.js';
+export type { JobFilter, JobSummary } from './client/agent-job/list.js';
+export type { StuckJob } from './client/agent-job/stuck-jobs.js';
+export * from './client/errors.js';
+export type { CallOptions, WaitOptions } from './client/temporal-call.js';
+export type { VisitorExportHandle } from './client/visitor-export/handle.js';
+export * from './client/visitor-export/schedule.js';
 export { InvalidInputError } from './contract/input-checks.js';
 export { ensureSearchAttributes, SearchAttributesRefusedError } from './temporal/search-attributes.js';
-export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './agent-job/start-options.js';
-export * from './client/errors.js';
-export * from './client/visitor-export/schedule.js';
-export type { FollowUpOptions } from './client/agent-job/follow-up.js';
-export { JobHandle, type WaitOptions } from './client/agent-job/handle.js';
-export type { AttentionItem, JobFilter, JobSummary } from './client/agent-job/list.js';
-export type { StuckJob } from './client/agent-job/stuck-jobs.js';
-export type { CallOptions } from './client/temporal-call.js';
-export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 
 /** A job to start; the same key and input again answer with the same job. */
 export type StartRequest = AgentJobInput & { key: string };
 
-/** A job to watch; without a key, attaching to the same job again answers with the same workflow. */
+/** A job to attach to; without a key, attaching to the same job again answers with the same workflow. */
 export type AttachRequest = AttachJobInput & { key?: string | undefined };
 
 /** Where to connect; what is left out comes from the environment or the Temporal profile that it names. */
@@ -90,24 +86,20 @@ export class AgentJobs {
   }
 
   /**
-   * Starts a job, or answers with the one that this key and input already name. Throws InvalidInputError before anything
-   * is sent, and KeyConflictError where the key names a job with another input.
+   * Starts a job, or answers with the one that this key and input already name. Throws InvalidInputError before anything is
+   * sent, and KeyConflictError where the key names a job with another input.
    */
   async start({ key, ...input }: StartRequest, options: CallOptions = {}): Promise<JobHandle> {
-    return this.#start(agentJobStartOptions(input, { key: checkKey(key), taskQueue: this.taskQueue }), options);
+    const startOptions = agentJobStartOptions(input, { key: checkKey(key), taskQueue: this.taskQueue });
+    return startJob(this.client, startOptions, options);
   }
 
-  /** Watches a job that exists upstream already. */
+  /** Attaches to a job that exists upstream already. Throws InvalidInputError, and KeyConflictError as `start` does. */
   async attach({ key, ...input }: AttachRequest, options: CallOptions = {}): Promise<JobHandle> {
-    return this.#start(agentJobStartOptions(input, { key, taskQueue: this.taskQueue }), options);
+    return startJob(this.client, agentJobStartOptions(input, { key, taskQueue: this.taskQueue }), options);
   }
 
-  async #start(start: AgentJobStartOptions, options: CallOptions): Promise<JobHandle> {
-    await temporalCall(this.client, startLimits(options), () => startJob(this.client, start));
-    return this.handle(start.workflowId);
-  }
-
-  /** The job with this workflow id, this key of a project, or this id of an attached job; asks nobody. */
+  /** The handle of a workflow id, of a project's key, or of an attached job's id; sends no request. */
   handle(job: string | { projectId: string; key: string } | { projectId: string; jobId: string }): JobHandle {
     return new JobHandle(this.client, typeof job === 'string' ? job : workflowIdOf(job));
   }
@@ -117,14 +109,14 @@ export class AgentJobs {
     return listJobs(this.client, filter, options);
   }
 
-  /** Lists the running jobs that wait for a person, with what is unknown; `timeoutMs` is for each request. */
+  /** Lists the running jobs that wait for a person, each with its write in doubt; `timeoutMs` is for each request. */
   needsAttention(options: CallOptions = {}): AsyncIterable<AttentionItem> {
     return listAttention(this.client, options);
   }
 
   /**
-   * Lists running jobs that stand still because their workflow task fails again and again: those that the server marks (from
-   * 1.30 on, after 5 failures), and of the others the newest 200. `timeoutMs` is for each request.
+   * Lists running jobs that make no progress because their workflow task fails again and again. Servers from 1.30 on mark such
+   * jobs after 5 failures; of the others the newest 200 are read. `timeoutMs` is for each request.
    */
   stuck(options: CallOptions = {}): AsyncIterable<StuckJob> {
     return listStuck(this.client, options);
@@ -143,8 +135,8 @@ export class AgentJobs {
   }
 }
 
-/** A start may look at what runs already, and try again. */
-function startLimits({ signal, timeoutMs = START_MS }: CallOptions): CallOptions {
+/** A start may read what runs already, and try again. */
+function startLimits({ signal, timeoutMs = START_TIMEOUT_MS }: CallOptions): CallOptions {
   return { signal, timeoutMs };
 }
 

@@ -15,10 +15,16 @@ export interface CallOptions {
   timeoutMs?: number | undefined;
 }
 
-/** For a call that asks one thing. */
-export const CALL_MS = 10_000;
-/** For a call that may read and start more than once. */
-export const START_MS = 30_000;
+/** The default for a call that asks one thing. */
+export const CALL_TIMEOUT_MS = 10_000;
+/** The default for a call that may read and start more than once. */
+export const START_TIMEOUT_MS = 30_000;
+/** What ends a wait. */
+export interface WaitOptions {
+  /** The wait ends with the signal's reason; the job goes on. */
+  signal?: AbortSignal | undefined;
+}
+
 /** The deadline of requests lies so much after the limit: the error of the limit says more. */
 const DEADLINE_AFTER_LIMIT_MS = 1_000;
 /** The longest timer that Node can set. */
@@ -27,7 +33,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Runs requests that end with the signal's reason once it is aborted, or after a time; their errors say what to do. */
 export async function temporalCall<T>(
   client: Client,
-  { signal: given, timeoutMs: limitMs = CALL_MS }: CallOptions,
+  { signal: given, timeoutMs: limitMs = CALL_TIMEOUT_MS }: CallOptions,
   call: () => Promise<T>,
 ): Promise<T> {
   if (!(limitMs > 0)) throw new InvalidInputError('timeoutMs', 'must be a number of milliseconds above 0');
@@ -120,4 +126,22 @@ async function pauseUntilAborted(durationMs: number, signal: AbortSignal | undef
   const stopListening = onAbort(signal, () => own.abort());
   await delay(durationMs, undefined, { signal: own.signal }).catch(() => {});
   stopListening();
+}
+
+/** Enough for hundreds of jobs after an outage, and gentle to one worker. */
+const CONCURRENT_CALLS = 10;
+
+/** Does the same for each item, ten at a time, and yields the results in order; ends with the first error. */
+export async function* inBatches<T, R>(
+  items: Iterable<T> | AsyncIterable<T>,
+  work: (item: T) => Promise<R>,
+): AsyncGenerator<R, void, undefined> {
+  let batch: T[] = [];
+  for await (const item of items) {
+    batch.push(item);
+    if (batch.length < CONCURRENT_CALLS) continue;
+    yield* await Promise.all(batch.map(work));
+    batch = [];
+  }
+  yield* await Promise.all(batch.map(work));
 }

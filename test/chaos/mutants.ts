@@ -250,7 +250,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a caller that stood still and goes on',
-    file: 'src/client/agent-job/start-after.ts',
+    file: 'src/client/agent-job/restart.ts',
     find: 'const leftMs = START_WITHIN_MS - basis.elapsedMs();',
     replace: 'const leftMs = START_WITHIN_MS;',
     test: 'test/client/late-starts.test.ts',

@@ -10,7 +10,7 @@ import {
   inputHash,
   type JobHandle,
 } from '../../src/starter.js';
-import { readStartInput } from '../../src/client/agent-job/run-record.js';
+import { readStartInput } from '../../src/client/agent-job/start-input.js';
 import { createTestWorker } from '../support/worker.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 

@@ -1,21 +1,21 @@
 import type { Client } from '@temporalio/client';
 import { AGENT_JOB_WORKFLOW } from '../../contract.js';
-import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
-import { readRun, type RunRecord } from './run-record.js';
-import { isUnimplemented } from '../temporal-errors.js';
 import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
+import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
+import { isUnimplemented } from '../temporal-errors.js';
+import { readRun, type RunRecord } from './run-record.js';
 
 /** Runs of a workflow id before the one that was read last. */
 export interface EarlierRuns {
   /** Newest first. */
   all: string[];
-  /** Those of which the last run does not show that whoever started it knew them: what they left behind has to be read. */
+  /** Those that the last run's starter did not surely know: what they left behind has to be read. */
   unknownToLast: string[];
 }
 
 /**
- * Lists the closed runs before the last one; null where another is the last one by now. Of a chain that continued as new only
- * the end counts. The list may lag behind a moment, by which a run is missing; what `last` says of itself never does.
+ * Lists the closed runs before the last one; null where another is the last one by now. A chain that continued as new counts
+ * by its end alone. The list may lag by a moment, so that a run is missing; what `last` tells of itself never lags.
  */
 export async function listEarlierRuns(client: Client, last: RunRecord): Promise<EarlierRuns | null> {
   const found = await listOthers(client, last);
@@ -29,12 +29,12 @@ export async function listEarlierRuns(client: Client, last: RunRecord): Promise<
   };
 }
 
-/** A test server that skips time has no list: there, what the last run tells of itself is all. */
+/** Empty on a test server that skips time, which has no list: there, what the last run tells of itself is all. */
 async function listOthers(client: Client, last: RunRecord): Promise<{ runId: string; startedAt: number }[]> {
   const found: { runId: string; startedAt: number }[] = [];
   try {
     for await (const run of lenientWorkflowClient(client).list({ query: toQuery(last.workflowId) })) {
-      // Whoever had the id for something else made no job under it.
+      // A workflow of another type has created no job under this id.
       if (run.workflowId !== last.workflowId || run.type !== AGENT_JOB_WORKFLOW || run.runId === last.runId) continue;
       found.push({ runId: run.runId, startedAt: run.startTime.getTime() });
     }

@@ -1,3 +1,4 @@
+/** What the ended runs of a job leave behind: its id, the follow-up ids that are used up, and the caller's options. */
 import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import {
@@ -8,14 +9,14 @@ import {
   type JobRecord,
   type JobState,
 } from '../../contract.js';
-import type { EarlierRuns } from './earlier-runs.js';
 import { NoJobError, UsedIdsUnknownError } from '../errors.js';
-import { inBatches } from '../in-batches.js';
-import { isJobless, readEnd } from './outcome.js';
-import { readInputHash, readStartInput, readUnbegunInput, type RunRecord } from './run-record.js';
+import { inBatches } from '../temporal-call.js';
+import type { EarlierRuns } from './earlier-runs.js';
+import { createdNoJob, readRunEnd, type RunRecord } from './run-record.js';
+import { readInputHash, readStartInput, readUnbegunInput } from './start-input.js';
 
 /** A query of a closed run is answered by replay; longer means that no worker is there. */
-const QUERY_MS = 10_000;
+const QUERY_TIMEOUT_MS = 10_000;
 
 /** What a run that goes on with an ended one must know. */
 export interface EndedJob {
@@ -28,65 +29,69 @@ export interface EndedJob {
   inputHash: string | null;
 }
 
-type Ending = Pick<JobState, 'projectId' | 'jobId' | 'job' | 'followUps' | 'usedFollowUpIds'>;
+/** What a run's result or last state tells. */
+type FinalState = Pick<JobState, 'projectId' | 'jobId' | 'job' | 'followUps' | 'usedFollowUpIds'>;
 type EndedRun = Pick<RunRecord, 'workflowId' | 'runId'>;
 
 /** Reads what the ended runs of a workflow id leave behind; throws NoJobError, or UsedIdsUnknownError rather than forget ids. */
 export async function readEndedJob(client: Client, run: RunRecord, earlier: EarlierRuns): Promise<EndedJob> {
-  const ending = await readEnding(client, run);
-  if ('jobless' in ending) throw noJob(run, `failed as ${ending.jobless}`);
-  const jobId = ending.jobId ?? run.jobId;
+  const final = await readFinalState(client, run);
+  if ('failedAs' in final) throw noJob(run, `failed as ${final.failedAs}`);
+  const jobId = final.jobId ?? run.jobId;
   if (jobId === null) throw noJob(run, run.status.toLowerCase());
   const earlierIds = await readEarlierIds(client, run.workflowId, jobId, earlier.unknownToLast);
   return {
-    projectId: ending.projectId,
+    projectId: final.projectId,
     jobId,
-    job: ending.job,
-    followUps: ending.followUps,
-    usedFollowUpIds: [...new Set([...earlierIds, ...ending.usedFollowUpIds])],
+    job: final.job,
+    followUps: final.followUps,
+    usedFollowUpIds: [...new Set([...earlierIds, ...final.usedFollowUpIds])],
     options: await readOptions(client, run),
     inputHash: await readInputHash(client, run),
   };
 }
 
-function noJob({ workflowId }: RunRecord, ending: string): NoJobError {
-  return new NoJobError(workflowId, `the workflow has ended (${ending}) and knows no job to send a follow-up to`);
+function noJob({ workflowId }: RunRecord, end: string): NoJobError {
+  return new NoJobError(workflowId, `the workflow has ended (${end}) and knows no job to send a follow-up to`);
 }
 
 async function readEarlierIds(client: Client, workflowId: string, jobId: string, runIds: string[]): Promise<string[]> {
-  const endings = await inBatches(runIds, (runId) => readKept(client, { workflowId, runId }));
-  const ofThisJob = endings.filter((ending) => ending?.jobId === null || ending?.jobId === jobId);
-  return ofThisJob.flatMap((ending) => ending?.usedFollowUpIds ?? []);
+  const ids: string[] = [];
+  for await (const final of inBatches(runIds, (runId) => readEarlierState(client, { workflowId, runId }))) {
+    const isOfThisJob = final?.jobId === null || final?.jobId === jobId;
+    if (isOfThisJob) ids.push(...(final?.usedFollowUpIds ?? []));
+  }
+  return ids;
 }
 
-/** Null where there is nothing to know: the run made no job, or Temporal has deleted it since it was listed. */
-async function readKept(client: Client, run: EndedRun): Promise<Ending | null> {
+/** Null where there is nothing to know: the run created no job, or Temporal has deleted it since it was listed. */
+async function readEarlierState(client: Client, run: EndedRun): Promise<FinalState | null> {
   try {
-    const ending = await readEnding(client, run);
-    return 'jobless' in ending ? null : ending;
+    const final = await readFinalState(client, run);
+    return 'failedAs' in final ? null : final;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return null;
     throw error;
   }
 }
 
-async function readEnding(client: Client, run: EndedRun): Promise<Ending | { jobless: string | null }> {
-  const end = await readEnd(client, run.workflowId, run.runId);
-  if ('failureType' in end && isJobless(end.failureType)) return { jobless: end.failureType };
-  const ending =
-    'result' in end ? end.result : ((await unbegunEnding(client, run)) ?? (await queryEnding(client, run)));
-  if (!tellsUsedIds(ending)) throw usedIdsUnknown(run, 'does not tell which follow-up ids it used');
-  return ending;
+/** `failedAs` is the type of a failure that means that surely no job was created. */
+async function readFinalState(client: Client, run: EndedRun): Promise<FinalState | { failedAs: string }> {
+  const end = await readRunEnd(client, run.workflowId, run.runId);
+  if (createdNoJob(end)) return { failedAs: end.failureType };
+  const final = 'result' in end ? end.result : ((await unbegunState(client, run)) ?? (await queryState(client, run)));
+  if (!tellsUsedIds(final)) throw usedIdsUnknown(run, 'does not tell which follow-up ids it used');
+  return final;
 }
 
 /** A worker of another release, or a person, may have ended the run with anything. */
-function tellsUsedIds(ending: Partial<Ending> | null | undefined): ending is Ending {
-  const lists = [ending?.usedFollowUpIds, ending?.followUps];
-  return typeof ending?.projectId === 'string' && lists.every((list) => Array.isArray(list));
+function tellsUsedIds(final: Partial<FinalState> | null | undefined): final is FinalState {
+  const lists = [final?.usedFollowUpIds, final?.followUps];
+  return typeof final?.projectId === 'string' && lists.every((list) => Array.isArray(list));
 }
 
 /** A run that was ended before it began can't answer a query, and has used nothing but what it was given. */
-async function unbegunEnding(client: Client, run: EndedRun): Promise<Partial<Ending> | null> {
+async function unbegunState(client: Client, run: EndedRun): Promise<Partial<FinalState> | null> {
   const input = await readUnbegunInput(client, run.workflowId, run.runId);
   if (input === null) return null;
   const { usedFollowUpIds } = input as Partial<AttachJobInput>;
@@ -100,10 +105,10 @@ async function unbegunEnding(client: Client, run: EndedRun): Promise<Partial<End
 }
 
 /** A run that ended without a result still answers its query, while a worker runs and its history is kept. */
-async function queryEnding(client: Client, run: EndedRun): Promise<Ending> {
+async function queryState(client: Client, run: EndedRun): Promise<FinalState> {
   const handle = client.workflow.getHandle(run.workflowId, run.runId);
   try {
-    return await client.withDeadline(Date.now() + QUERY_MS, () => handle.query(jobStateQuery));
+    return await client.withDeadline(Date.now() + QUERY_TIMEOUT_MS, () => handle.query(jobStateQuery));
   } catch (cause) {
     const text = 'ended without a result and does not tell which follow-up ids it used; start a worker and try again';
     throw usedIdsUnknown(run, text, cause);

@@ -5,18 +5,18 @@ import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
 import { followUpSignal, jobStateQuery, sendFollowUpUpdate, type FollowUpAnswer } from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
 import { AgentJobError, FollowUpUnconfirmedError, MessageRefusedError } from '../errors.js';
-import { whyNoAnswer } from './no-answer.js';
-import { reAttach, type IdentifiedFollowUp, type KnownEnds, type ReAttachment } from './re-attach.js';
-import { START_MS, temporalCall, type CallOptions } from '../temporal-call.js';
+import { START_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer, isOutage } from '../temporal-errors.js';
+import { whyNoAnswer } from './no-answer.js';
+import { reAttach, type EndedJobs, type IdentifiedFollowUp, type ReAttachment } from './re-attach.js';
 
 /** Each further round means that the workflow ended, or was attached anew, in between, or that a start came too late. */
 const MAX_ROUNDS = 5;
 /** Long enough for a workflow to close after its last answers. */
 const BETWEEN_ROUNDS_MS = 200;
-/** A write takes at most 20 seconds, one that waits for its turn any time: then the caller is told what the job knows. */
-const DELIVERY_MS = 60_000;
-const LOOK_MS = 3_000;
+/** A write takes at most 20 seconds, but may wait for its turn for any time: then the caller is told what the job knows. */
+const DELIVERY_TIMEOUT_MS = 60_000;
+const STATE_TIMEOUT_MS = 3_000;
 
 export interface FollowUpOptions {
   /** Makes a repetition harmless: the same id is sent at most once over the job's life. Default: a new one. */
@@ -26,7 +26,7 @@ export interface FollowUpOptions {
   timeoutMs?: number | undefined;
 }
 
-/** Queues a follow-up by signal, which needs no live worker while the workflow runs. */
+/** Queues a follow-up by signal, which needs no worker while the workflow runs. */
 export async function queueFollowUp(
   client: Client,
   workflowId: string,
@@ -34,13 +34,13 @@ export async function queueFollowUp(
   options: FollowUpOptions,
 ): Promise<{ id: string }> {
   const followUp = identify(prompt, options.id);
-  const known: KnownEnds = new Map();
-  const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? START_MS };
+  const endedJobs: EndedJobs = new Map();
+  const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? START_TIMEOUT_MS };
   return confirmed(client, workflowId, followUp, limits, async () => {
     const handle = client.workflow.getHandle(workflowId);
     const queued = await unlessEnded(() => handle.signal(followUpSignal, followUp).then(() => true));
     if (queued) return { id: followUp.id };
-    const attached = await reAttach(client, workflowId, followUp, known);
+    const attached = await reAttach(client, workflowId, followUp, endedJobs);
     const isTaken = attached.kind === 'accepted' || attached.kind === 'answered';
     return isTaken ? { id: followUp.id } : undefined;
   });
@@ -54,13 +54,13 @@ export async function deliverFollowUp(
   options: FollowUpOptions,
 ): Promise<FollowUpAnswer> {
   const followUp = identify(prompt, options.id);
-  const known: KnownEnds = new Map();
-  const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? DELIVERY_MS };
+  const endedJobs: EndedJobs = new Map();
+  const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? DELIVERY_TIMEOUT_MS };
   const send = async () => {
     const handle = client.workflow.getHandle(workflowId);
     const request = { args: [followUp] as [IdentifiedFollowUp], updateId: followUp.id };
     const answer = await unlessEnded(() => handle.executeUpdate(sendFollowUpUpdate, request));
-    return answer ?? (await answerOf(await reAttach(client, workflowId, followUp, known)));
+    return answer ?? (await answerOf(await reAttach(client, workflowId, followUp, endedJobs)));
   };
   try {
     return await confirmed(client, workflowId, followUp, limits, send);
@@ -80,7 +80,7 @@ async function presentFate(
 ): Promise<FollowUpAnswer> {
   try {
     const handle = client.workflow.getHandle(workflowId);
-    const { followUps, job } = await temporalCall(client, { signal, timeoutMs: LOOK_MS }, () =>
+    const { followUps, job } = await temporalCall(client, { signal, timeoutMs: STATE_TIMEOUT_MS }, () =>
       handle.query(jobStateQuery),
     );
     const known = followUps.find((followUp) => followUp.id === id);
@@ -133,7 +133,7 @@ function isEnding(error: unknown): boolean {
 }
 
 /** The workflow had taken the update, and was terminated or timed out before it answered. */
-function isCutShort(error: unknown): boolean {
+function isTerminatedUpdate(error: unknown): boolean {
   if (!(error instanceof WorkflowUpdateFailedError) || !(error.cause instanceof ApplicationFailure)) return false;
   return error.cause.type === 'AcceptedUpdateCompletedWorkflow';
 }
@@ -149,7 +149,7 @@ async function confirmed<T>(
     const taken = await temporalCall(client, limits, () => inRounds(attempt));
     if (taken !== undefined) return taken;
   } catch (error) {
-    if (isCutShort(error)) {
+    if (isTerminatedUpdate(error)) {
       const text = 'the workflow was ended from outside while the follow-up was under way; it may have been sent';
       throw unconfirmed(workflowId, id, text, error);
     }

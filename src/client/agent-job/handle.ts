@@ -11,20 +11,15 @@ import {
 } from '../../contract.js';
 import { parseResolution } from '../../agent-job/input.js';
 import { JobEndedError, MessageRefusedError } from '../errors.js';
+import { CALL_TIMEOUT_MS, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
+import { isNoAnswer } from '../temporal-errors.js';
 import { deliverFollowUp, queueFollowUp, type FollowUpOptions } from './follow-up.js';
 import { whyNoAnswer } from './no-answer.js';
-import { waitForResult } from './outcome.js';
 import { readDescription } from './run-record.js';
-import { CALL_MS, temporalCall, type CallOptions } from '../temporal-call.js';
-import { isNoAnswer } from '../temporal-errors.js';
+import { waitForResult } from './wait.js';
 
 /** A job that is to be adopted is read first, which may take a minute. */
-const ADOPT_MS = 75_000;
-
-export interface WaitOptions {
-  /** Ends the wait, never the job. */
-  signal?: AbortSignal | undefined;
-}
+const ADOPT_TIMEOUT_MS = 75_000;
 
 /** One job, by its workflow id: always its newest run, so that a follow-up to an ended job is seen too. */
 export class JobHandle {
@@ -36,19 +31,25 @@ export class JobHandle {
     this.workflowId = workflowId;
   }
 
-  /** Queues a follow-up; of a job whose workflow has ended, a new run attached to the same job takes it. */
+  /**
+   * Queues a follow-up; of a job whose workflow has ended, a new run attached to the same job takes it. Throws InvalidInputError,
+   * MessageRefusedError, NoJobError, UsedIdsUnknownError, or FollowUpUnconfirmedError where nobody knows whether it was queued.
+   */
   followUp(prompt: string, options: FollowUpOptions = {}): Promise<{ id: string }> {
     return queueFollowUp(this.#client, this.workflowId, prompt, options);
   }
 
-  /** As `followUp`, and waits until the upstream took it, refused it, or its outcome is unknown; `queued` where that must wait, or takes longer than a minute. */
+  /**
+   * As `followUp`, and waits until the upstream accepted it, refused it, or its outcome is unknown. Answers `queued` where that
+   * must wait, or takes longer than a minute.
+   */
   sendFollowUp(prompt: string, options: FollowUpOptions = {}): Promise<FollowUpAnswer> {
     return deliverFollowUp(this.#client, this.workflowId, prompt, options);
   }
 
   /**
-   * The job's present state, of a closed workflow too while a worker runs and its history is kept. Throws NoWorkerError, or one
-   * of its kinds, where none answers.
+   * Reads the job's present state, of a closed workflow too while a worker runs and its history is kept. Throws NoWorkerError,
+   * or one of its kinds, where no worker responds.
    */
   state(options: CallOptions = {}): Promise<JobState> {
     return this.#askWorker(options, (handle) => handle.query(jobStateQuery));
@@ -60,13 +61,16 @@ export class JobHandle {
   }
 
   /**
-   * Settles an unknown write as a person decides. Throws MessageRefusedError where the action does not fit the present unknown,
-   * JobEndedError, and NoWorkerError, or one of its kinds, where none answers: then it may have been settled. `adopt` reads the
-   * job first and has 75 seconds, not 10.
+   * Settles a write in doubt as a person decides. Throws MessageRefusedError where the action does not fit the present write in
+   * doubt, and JobEndedError. Throws NoWorkerError, or one of its kinds, where no worker responds: then it may have been
+   * settled. `adopt` reads the job first and has 75 seconds, not 10.
    */
   resolveUnknown(resolution: ResolveUnknownInput, { signal, timeoutMs }: CallOptions = {}): Promise<JobState> {
     const checked = parseResolution(resolution);
-    const limits = { signal, timeoutMs: timeoutMs ?? (checked.action === 'adopt' ? ADOPT_MS : CALL_MS) };
+    const limits = {
+      signal,
+      timeoutMs: timeoutMs ?? (checked.action === 'adopt' ? ADOPT_TIMEOUT_MS : CALL_TIMEOUT_MS),
+    };
     return this.#askWorker(limits, (handle) => handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }));
   }
 

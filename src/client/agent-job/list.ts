@@ -1,14 +1,12 @@
+/** Jobs as Temporal's visibility lists them, without asking a worker. */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
-import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase, type InDoubtWrite } from '../../contract.js';
-import { JobHandle } from './handle.js';
-import { textOrNull } from './run-record.js';
-import { temporalCall, type CallOptions } from '../temporal-call.js';
+import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase } from '../../contract.js';
 import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
+import { temporalCall, type CallOptions } from '../temporal-call.js';
+import { textOrNull } from './run-record.js';
 
-/** Queries in flight at once: enough for hundreds after an outage, gentle to one worker. */
-const CONCURRENT_QUERIES = 10;
-
+/** Which jobs to list; what is left out does not restrict. */
 export interface JobFilter {
   phase?: Phase | undefined;
   projectId?: string | undefined;
@@ -31,16 +29,10 @@ export interface JobSummary {
   closedAt: string | null;
 }
 
-/** A job that waits for a person; `unknown` is null and `problem` says why where its state could not be read. */
-export interface AttentionItem {
-  workflowId: string;
-  projectId: string | null;
-  jobId: string | null;
-  unknown: InDoubtWrite | null;
-  problem?: string;
-}
-
-/** Lists jobs, newest first as far as the server sorts them; a chain of runs shows its newest only. `condition` is part of a query. */
+/**
+ * Lists jobs, newest first as far as the server sorts them; a chain of runs shows its newest only. `condition` is one more
+ * condition in the server's query language.
+ */
 export async function* listJobs(
   client: Client,
   filter: JobFilter = {},
@@ -57,42 +49,11 @@ export async function* listJobs(
   }
 }
 
-/** Reads of every running job in `needsAttention` what is unknown. */
-export async function* listAttention(
-  client: Client,
-  options: CallOptions = {},
-): AsyncGenerator<AttentionItem, void, undefined> {
-  let batch: JobSummary[] = [];
-  for await (const job of listJobs(client, { phase: 'needsAttention', isRunning: true }, options)) {
-    batch.push(job);
-    if (batch.length < CONCURRENT_QUERIES) continue;
-    yield* await readInDoubtWrites(client, batch, options);
-    batch = [];
-  }
-  yield* await readInDoubtWrites(client, batch, options);
-}
-
-async function readInDoubtWrites(client: Client, jobs: JobSummary[], options: CallOptions): Promise<AttentionItem[]> {
-  const items = await Promise.all(jobs.map((job) => readInDoubtWrite(client, job, options)));
-  return items.filter((item) => item.unknown !== null || item.problem !== undefined);
-}
-
-async function readInDoubtWrite(client: Client, job: JobSummary, options: CallOptions): Promise<AttentionItem> {
-  const { workflowId, projectId, jobId } = job;
-  try {
-    const state = await new JobHandle(client, workflowId).state(options);
-    return { workflowId, projectId: state.projectId, jobId: state.jobId, unknown: state.unknown };
-  } catch (error) {
-    options.signal?.throwIfAborted();
-    return { workflowId, projectId, jobId, unknown: null, problem: (error as Error).message };
-  }
-}
-
 function toQuery({ phase, projectId, isRunning }: JobFilter): string {
   const conditions = [`WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`];
   conditions.push(isRunning ? `ExecutionStatus = 'Running'` : `ExecutionStatus != 'ContinuedAsNew'`);
   if (phase !== undefined) conditions.push(`${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`);
-  // No way to quote these was found that a server takes; such a project's jobs are picked out here.
+  // No server was found to take these quoted: such a project's jobs are picked out as they are read.
   const isQuotable = projectId !== undefined && !/["\\]/.test(projectId);
   if (isQuotable) conditions.push(`${SEARCH_ATTRIBUTE.project} = ${quoted(projectId)}`);
   return conditions.join(' AND ');

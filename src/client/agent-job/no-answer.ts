@@ -1,16 +1,17 @@
-/** Why nobody answered what only a worker can answer: asked of Temporal once it is too late, so that the right thing is blamed. */
+/** Why no worker responded: asked of Temporal after a call has timed out, so that the error names the cause. */
 import type { Client } from '@temporalio/client';
-import { NoWorkerError, WorkerBusyError, WorkflowTaskFailingError } from '../errors.js';
-import { readDescription } from './run-record.js';
 import { readTaskFailure } from '../../temporal/task-failure.js';
+import { NoWorkerError, WorkerBusyError, WorkflowTaskFailingError } from '../errors.js';
 import { temporalCall } from '../temporal-call.js';
+import { readDescription } from './run-record.js';
 
-const LOOK_MS = 3_000;
+/** For the examination of one workflow and its task queue. */
+const EXAMINE_TIMEOUT_MS = 3_000;
 /** A worker that waits for work polls anew at least once a minute; the server lists it for five. */
 const POLLED_WITHIN_MS = 90_000;
 const WORKFLOW_QUEUE = 1; // temporal.api.enums.v1.TaskQueueType
 
-/** The error that names the cause; that of Temporal's or the workflow's absence where it is one of these. */
+/** Answers with the error that names the cause: of Temporal's or the workflow's absence, or a NoWorkerError. */
 export async function whyNoAnswer(
   client: Client,
   workflowId: string,
@@ -18,7 +19,9 @@ export async function whyNoAnswer(
   cause: unknown,
 ): Promise<Error> {
   try {
-    return await temporalCall(client, { signal, timeoutMs: LOOK_MS }, () => examine(client, workflowId, cause));
+    return await temporalCall(client, { signal, timeoutMs: EXAMINE_TIMEOUT_MS }, () =>
+      examine(client, workflowId, cause),
+    );
   } catch (error) {
     return error as Error;
   }

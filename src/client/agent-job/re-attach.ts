@@ -7,50 +7,50 @@ import {
   type FollowUpStatus,
 } from '../../contract.js';
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
+import { withRestartRequestId } from '../../temporal/restart-request-id.js';
+import { FollowUpUnconfirmedError } from '../errors.js';
+import { startStopwatch } from '../stopwatch.js';
 import { listEarlierRuns } from './earlier-runs.js';
 import { readEndedJob, type EndedJob } from './ended-job.js';
-import { FollowUpUnconfirmedError } from '../errors.js';
-import { withRestartRequestId } from '../../temporal/restart-request-id.js';
+import { restartAfter } from './restart.js';
 import { readRun, type RunRecord } from './run-record.js';
-import { startAfter } from './start-after.js';
-import { startStopwatch } from '../stopwatch.js';
 
 export interface IdentifiedFollowUp {
   prompt: string;
   id: string;
 }
 
-/** What came of a follow-up to a workflow that had ended a moment ago. */
+/** What came of a follow-up to a workflow that had ended a moment ago; `running` and `tooLate` want another attempt. */
 export type ReAttachment =
   | { kind: 'running' }
-  /** Others may have gone on from it meanwhile: look again. */
+  /** Others may have gone on from it meanwhile. */
   | { kind: 'tooLate' }
   | { kind: 'answered'; answer: FollowUpAnswer }
   | { kind: 'accepted'; update: WorkflowUpdateHandle<FollowUpAnswer> };
 
 /** What was read of ended runs, by run id: it does not change. */
-export type KnownEnds = Map<string, EndedJob>;
+export type EndedJobs = Map<string, EndedJob>;
 
 /**
  * Starts the ended workflow id again, attached to its job, and queues the follow-up there in the same call. All who saw
- * the same run end share one new run; a follow-up that an ended run used up is answered from its books.
+ * the same run end share one new run; a follow-up that an ended run used up is answered from what is known of it.
  */
 export async function reAttach(
   client: Client,
   workflowId: string,
   followUp: IdentifiedFollowUp,
-  known: KnownEnds,
+  read: EndedJobs,
 ): Promise<ReAttachment> {
   const elapsedMs = startStopwatch();
   const run = await readRun(client, workflowId);
   if (run.isRunning) return { kind: 'running' };
   const earlier = await listEarlierRuns(client, run);
   if (earlier === null) return { kind: 'tooLate' };
-  const ended = known.get(run.runId) ?? (await readEndedJob(client, run, earlier));
-  known.set(run.runId, ended);
-  const answer = answerFromBooks(workflowId, ended, followUp.id);
+  const ended = read.get(run.runId) ?? (await readEndedJob(client, run, earlier));
+  read.set(run.runId, ended);
+  const answer = answerOfEndedJob(workflowId, ended, followUp.id);
   if (answer !== null) return { kind: 'answered', answer };
-  const update = await startAfter(client, { last: run, earlierRunIds: earlier.all, elapsedMs }, () =>
+  const update = await restartAfter(client, { last: run, earlierRunIds: earlier.all, elapsedMs }, () =>
     client.workflow.startUpdateWithStart(sendFollowUpUpdate, {
       args: [followUp],
       updateId: followUp.id,
@@ -69,7 +69,7 @@ function attachOperation(run: RunRecord, ended: EndedJob) {
   );
   return new WithStartWorkflowOperation<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
     ...startOptions,
-    // The server has taken it before, however long it is.
+    // The server has accepted it before, however long it is.
     workflowId: run.workflowId,
     ...withRestartRequestId(run.runId),
     // An attached run never creates a job, so the rule against a second start of a key does not bind it.
@@ -78,8 +78,8 @@ function attachOperation(run: RunRecord, ended: EndedJob) {
   });
 }
 
-/** `unknown` for an id that an even earlier run used up, since only the ids are handed on. */
-function answerFromBooks(workflowId: string, ended: EndedJob, id: string): FollowUpAnswer | null {
+/** The fate of a used id, `unknown` where an even earlier run used it up: only the ids are handed on. Null for a new id. */
+function answerOfEndedJob(workflowId: string, ended: EndedJob, id: string): FollowUpAnswer | null {
   const known = ended.followUps.find((followUp) => followUp.id === id && followUp.state !== 'abandoned');
   if (known?.state === 'queued') throw cutShort(workflowId, known);
   if (known === undefined && !ended.usedFollowUpIds.includes(id)) return null;

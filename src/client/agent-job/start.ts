@@ -1,47 +1,58 @@
+/** Starting a job, or joining the one that the same key and input already name. */
 import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
-import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
 import { inputHash } from '../../agent-job/input-hash.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
-import { listEarlierRuns, type EarlierRuns } from './earlier-runs.js';
-import { KeyConflictError } from '../errors.js';
-import { inBatches } from '../in-batches.js';
-import { isJobless, readEnd } from './outcome.js';
+import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
 import { withRestartRequestId } from '../../temporal/restart-request-id.js';
-import { readInputHash, readRun, readStartInput, type RunRecord } from './run-record.js';
-import { startAfter } from './start-after.js';
+import { KeyConflictError } from '../errors.js';
 import { startStopwatch } from '../stopwatch.js';
+import { inBatches, START_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
+import { listEarlierRuns, type EarlierRuns } from './earlier-runs.js';
+import { JobHandle } from './handle.js';
+import { restartAfter } from './restart.js';
+import { createdNoJob, readRun, readRunEnd, type RunRecord } from './run-record.js';
+import { readInputHash, readStartInput } from './start-input.js';
 
-/** Each further round means that somebody else restarted the same key in between, or that a start came too late. */
+/** Each further round means that another caller restarted the same key in between, or that a start came too late. */
 const MAX_ROUNDS = 10;
 
 type JobWorkflow = (input: AgentJobInput) => Promise<unknown>;
 
 /**
- * Starts the job, or joins the one that the same key and input already name. A key whose last run surely made no job is
- * started again; never one that ended in any other way. Throws KeyConflictError.
+ * Starts the job, or joins the one that the same key and input already name. A key whose last run surely created no job is
+ * started again, and never one that ended in any other way. Throws KeyConflictError.
  */
-export async function startJob(client: Client, options: AgentJobStartOptions): Promise<void> {
+export async function startJob(
+  client: Client,
+  options: AgentJobStartOptions,
+  { signal, timeoutMs = START_TIMEOUT_MS }: CallOptions,
+): Promise<JobHandle> {
+  await temporalCall(client, { signal, timeoutMs }, () => startOrJoin(client, options));
+  return new JobHandle(client, options.workflowId);
+}
+
+async function startOrJoin(client: Client, options: AgentJobStartOptions): Promise<void> {
   const { workflowId } = options;
   const wanted = inputHash(options.args[0]);
-  const jobless: JoblessRuns = new Set();
+  const runsWithoutJob: RunIds = new Set();
   for (let round = 1; round <= MAX_ROUNDS; round++) {
-    if (await startFirst(client, options)) return;
+    if (await startNew(client, options)) return;
     const elapsedMs = startStopwatch();
     const run = await readRun(client, workflowId);
     const isSame = (await readInputHash(client, run)) === wanted;
-    if (!(await madeNoJob(client, run))) {
+    if (!(await hasNoJob(client, run))) {
       if (isSame) return;
       throw conflict(workflowId, run);
     }
-    if (await startAgain(client, options, { run, elapsedMs, wanted, jobless })) return;
+    if (await startAgain(client, options, { run, elapsedMs, wanted, runsWithoutJob })) return;
   }
   const text = 'others start this key again and again, or Temporal is slow to start it; each time the upstream refuses';
   throw new KeyConflictError(workflowId, text);
 }
 
-/** False where any run at all holds the key: where this start succeeds, there is nothing to look up. */
-async function startFirst(client: Client, options: AgentJobStartOptions): Promise<boolean> {
+/** False where the workflow id is taken. */
+async function startNew(client: Client, options: AgentJobStartOptions): Promise<boolean> {
   try {
     await client.workflow.start<JobWorkflow>(AGENT_JOB_WORKFLOW, { ...options, workflowIdConflictPolicy: 'FAIL' });
     return true;
@@ -51,26 +62,26 @@ async function startFirst(client: Client, options: AgentJobStartOptions): Promis
   }
 }
 
-/** Ids of closed runs that made no job, which does not change: a key may have been refused a thousand times. */
-type JoblessRuns = Set<string>;
+/** Kept over the rounds: a key may have been refused a thousand times, and how a run ended does not change. */
+type RunIds = Set<string>;
 
 interface Restart {
   run: RunRecord;
   elapsedMs: () => number;
   wanted: string;
-  jobless: JoblessRuns;
+  runsWithoutJob: RunIds;
 }
 
-/** Goes on from a run that made no job; false where that is no longer the last one, or may not be. */
+/** Goes on from a run that created no job; false where that is no longer the last one, or may not be. */
 async function startAgain(
   client: Client,
   options: AgentJobStartOptions,
-  { run, elapsedMs, wanted, jobless }: Restart,
+  { run, elapsedMs, wanted, runsWithoutJob }: Restart,
 ): Promise<boolean> {
   const earlier = await listEarlierRuns(client, run);
   if (earlier === null) return false;
-  await refuseWhereJobExists(client, run, earlier, jobless);
-  const started = await startAfter(client, { last: run, earlierRunIds: earlier.all, elapsedMs }, () =>
+  await refuseWhereJobExists(client, run, earlier, runsWithoutJob);
+  const started = await restartAfter(client, { last: run, earlierRunIds: earlier.all, elapsedMs }, () =>
     client.workflow
       .start<JobWorkflow>(AGENT_JOB_WORKFLOW, {
         ...options,
@@ -78,45 +89,47 @@ async function startAgain(
         workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY',
         ...withRestartRequestId(run.runId),
       })
-      .catch(unlessAlreadyStarted),
+      .catch(nullIfAlreadyStarted),
   );
   if (started === 'tooLate' || started === null) return false;
   return (await readInputHash(client, await readRun(client, run.workflowId))) === wanted;
 }
 
-function unlessAlreadyStarted(error: unknown): null {
+function nullIfAlreadyStarted(error: unknown): null {
   if (error instanceof WorkflowExecutionAlreadyStartedError) return null;
   throw error;
 }
 
 /** Null where Temporal has deleted the run since it was listed. */
-function unlessGone(error: unknown): null {
+function nullIfGone(error: unknown): null {
   if (error instanceof WorkflowNotFoundError) return null;
   throw error;
 }
 
-/** An earlier run may have made a job although the last one did not: somebody started a key again that had one. */
+/** An earlier run may have created a job although the last one did not: a caller started a key again that had one. */
 async function refuseWhereJobExists(
   client: Client,
   last: RunRecord,
   { unknownToLast }: EarlierRuns,
-  jobless: JoblessRuns,
+  runsWithoutJob: RunIds,
 ): Promise<void> {
-  const unread = unknownToLast.filter((runId) => !jobless.has(runId));
-  await inBatches(unread, async (runId) => {
-    const end = await readEnd(client, last.workflowId, runId).catch(unlessGone);
-    if (end !== null && ('result' in end || !isJobless(end.failureType))) {
+  const unread = unknownToLast.filter((runId) => !runsWithoutJob.has(runId));
+  const read = async (runId: string) => ({
+    runId,
+    end: await readRunEnd(client, last.workflowId, runId).catch(nullIfGone),
+  });
+  for await (const { runId, end } of inBatches(unread, read)) {
+    if (end !== null && !createdNoJob(end)) {
       const text = `an earlier run of this key, ${runId}, may have made a job, though its last run made none`;
       throw new KeyConflictError(last.workflowId, `${text}: look at that run, and use another key for a new job`);
     }
-    jobless.add(runId);
-  });
+    runsWithoutJob.add(runId);
+  }
 }
 
-async function madeNoJob(client: Client, run: RunRecord): Promise<boolean> {
+async function hasNoJob(client: Client, run: RunRecord): Promise<boolean> {
   if (run.status !== 'FAILED') return false;
-  const end = await readEnd(client, run.workflowId, run.runId);
-  if ('result' in end || !isJobless(end.failureType)) return false;
+  if (!createdNoJob(await readRunEnd(client, run.workflowId, run.runId))) return false;
   return !(await goesOnWithEarlierJob(client, run));
 }
 

@@ -1,22 +1,20 @@
-/** Jobs that stand still because their own code fails: Temporal repeats the workflow task until a worker can run it. */
+/** Jobs that make no progress because their workflow task fails: Temporal repeats the task until a worker can run it. */
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import type { Phase } from '../../contract.js';
-import { listJobs, type JobSummary } from './list.js';
 import { readTaskFailure } from '../../temporal/task-failure.js';
-import { temporalCall, type CallOptions } from '../temporal-call.js';
+import { inBatches, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isInvalidArgument } from '../temporal-errors.js';
+import { listJobs, type JobSummary } from './list.js';
 
 /** A task is repeated once where a worker died with it; more often only where it fails. */
 const STUCK_ATTEMPTS = 3;
 /** Servers from 1.30 on mark workflows so, after 5 failures and not at once. */
 const IS_REPORTED = 'TemporalReportedProblems IS NOT NULL';
-/** So many of the other running jobs are looked at, newest first: the mark comes late, and not with every server. */
+/** So many of the other running jobs are described, newest first: the mark comes late, and not with every server. */
 const MAX_DESCRIBED = 200;
-/** Gentle to a server that has other things to do. */
-const CONCURRENT_CALLS = 10;
 
-/** A job whose workflow task fails again and again: a bug, or a release that does not fit its history. */
+/** A job whose workflow task fails again and again: a bug, or a release that does not fit its history. Times are ISO 8601. */
 export interface StuckJob {
   workflowId: string;
   projectId: string | null;
@@ -25,23 +23,23 @@ export interface StuckJob {
   attempts: number;
   /** When the present attempts began. */
   since: string | null;
-  /** What the task failed with; null where its worker gave no answer. */
+  /** What the task failed with; null where its worker did not respond. */
   failure: string | null;
 }
 
-/** Running jobs whose workflow task keeps failing: all that the server marks, and of the others the newest that run. */
+/** Lists running jobs whose workflow task keeps failing: all that the server marks, and of the others the newest. */
 export async function* listStuck(
   client: Client,
   options: CallOptions = {},
   maxDescribed = MAX_DESCRIBED,
 ): AsyncGenerator<StuckJob, void, undefined> {
-  const told = new Set<string>();
+  const listed = new Set<string>();
+  const describe = (job: JobSummary) => temporalCall(client, options, () => stuckOrNull(client, job));
   for (const jobs of [listReported(client, options), listNewest(client, options, maxDescribed)]) {
-    for await (const batch of batches(jobs)) {
-      for (const job of await describeStuck(client, batch, options)) {
-        if (!told.has(job.workflowId)) yield job;
-        told.add(job.workflowId);
-      }
+    for await (const job of inBatches(jobs, describe)) {
+      if (job === null || listed.has(job.workflowId)) continue;
+      listed.add(job.workflowId);
+      yield job;
     }
   }
 }
@@ -58,31 +56,15 @@ async function* listReported(client: Client, options: CallOptions): AsyncGenerat
 async function* listNewest(
   client: Client,
   options: CallOptions,
-  most: number,
+  max: number,
 ): AsyncGenerator<JobSummary, void, undefined> {
   let count = 0;
-  if (most === 0) return;
+  if (max === 0) return;
   for await (const job of listJobs(client, { isRunning: true }, options)) {
     yield job;
     count += 1;
-    if (count === most) return;
+    if (count === max) return;
   }
-}
-
-async function* batches(jobs: AsyncIterable<JobSummary>): AsyncGenerator<JobSummary[], void, undefined> {
-  let batch: JobSummary[] = [];
-  for await (const job of jobs) {
-    batch.push(job);
-    if (batch.length < CONCURRENT_CALLS) continue;
-    yield batch;
-    batch = [];
-  }
-  yield batch;
-}
-
-async function describeStuck(client: Client, jobs: JobSummary[], options: CallOptions): Promise<StuckJob[]> {
-  const found = await Promise.all(jobs.map((job) => temporalCall(client, options, () => stuckOrNull(client, job))));
-  return found.filter((job) => job !== null);
 }
 
 /** Null where the workflow task is well, or the job has ended meanwhile. */

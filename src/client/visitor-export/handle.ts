@@ -11,8 +11,7 @@ import {
 import { parseExportInput } from '../../visitor-export/input.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
-import { longWait, temporalCall } from '../temporal-call.js';
-import type { WaitOptions } from '../agent-job/handle.js';
+import { longWait, temporalCall, type WaitOptions } from '../temporal-call.js';
 
 type Handle = WorkflowHandleWithStartDetails<(input: VisitorExportRange) => Promise<VisitorExportResult>>;
 

@@ -4,7 +4,7 @@ import { ServiceError, type Client } from '@temporalio/client';
 import { expect, test } from 'vitest';
 import { TemporalCallError } from '../../src/client/errors.js';
 import { longWait } from '../../src/client/temporal-call.js';
-import { waitForResult } from '../../src/client/agent-job/outcome.js';
+import { waitForResult } from '../../src/client/agent-job/wait.js';
 
 /** A client whose server answers the first request for a result with an error. */
 function failingOnce(code: number): Client {

@@ -1,4 +1,5 @@
-import { WorkflowContinuedAsNewError, WorkflowFailedError, type Client } from '@temporalio/client';
+/** Waiting for a job's end: its result, or a typed error for each way to end without one. */
+import { WorkflowFailedError, type Client } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure, WorkflowNotFoundError } from '@temporalio/common';
 import {
   FAILURE,
@@ -35,29 +36,6 @@ async function readResult(client: Client, workflowId: string): Promise<AgentJobR
   }
 }
 
-/** The result of one closed run, or the failure that it ended with. */
-export async function readEnd(
-  client: Client,
-  workflowId: string,
-  runId: string,
-): Promise<{ result: AgentJobResult } | { failureType: string | null }> {
-  try {
-    const result = await client.workflow.result(workflowId, runId, { followRuns: false });
-    return { result: result as AgentJobResult };
-  } catch (error) {
-    // It continued as new, which the list of runs did not show yet.
-    if (error instanceof WorkflowContinuedAsNewError) return { failureType: null };
-    if (!(error instanceof WorkflowFailedError)) throw error;
-    const { cause } = error;
-    return { failureType: cause instanceof ApplicationFailure ? (cause.type ?? null) : null };
-  }
-}
-
-/** These failures mean that surely no job was made. */
-export function isJobless(failureType: string | null): boolean {
-  return failureType === FAILURE.invalidInput || failureType === FAILURE.createRejected;
-}
-
 async function toTypedError(client: Client, workflowId: string, error: WorkflowFailedError): Promise<Error> {
   const { cause } = error;
   if (cause instanceof ApplicationFailure) return fromFailure(workflowId, cause);
@@ -66,26 +44,29 @@ async function toTypedError(client: Client, workflowId: string, error: WorkflowF
   return new JobTerminatedError(workflowId, cause?.message ?? error.message, jobId, { cause });
 }
 
-/** Where a failure has lost its details, as one that a codec can't decode. */
-const REFUSED: CreateRejectedDetails = { status: 0, error: 'no details are left' };
-const IN_DOUBT: UnknownOutcomeDetails = {
-  kind: 'create',
-  jobId: null,
-  followUpId: null,
-  reason: 'no details are left',
+/** For a failure that has lost its details, such as one that a codec can't decode. */
+const NO_DETAILS = {
+  createRejected: { status: 0, error: 'no details are left' } satisfies CreateRejectedDetails,
+  unknownOutcome: {
+    kind: 'create',
+    jobId: null,
+    followUpId: null,
+    reason: 'no details are left',
+  } satisfies UnknownOutcomeDetails,
 };
 
 function fromFailure(workflowId: string, failure: ApplicationFailure): Error {
   const [details] = failure.details ?? [];
+  const options = { cause: failure };
   switch (failure.type) {
     case FAILURE.invalidInput:
       return toInvalidInput(failure.message, (details as { field?: string } | undefined)?.field);
     case FAILURE.createRejected:
-      return new CreateRejectedError(workflowId, { ...REFUSED, ...(details as object) }, { cause: failure });
+      return new CreateRejectedError(workflowId, { ...NO_DETAILS.createRejected, ...(details as object) }, options);
     case FAILURE.unknownOutcome:
-      return new UnknownOutcomeError(workflowId, { ...IN_DOUBT, ...(details as object) }, { cause: failure });
+      return new UnknownOutcomeError(workflowId, { ...NO_DETAILS.unknownOutcome, ...(details as object) }, options);
     default:
-      return new JobFailedError(workflowId, failure.message, { cause: failure });
+      return new JobFailedError(workflowId, failure.message, options);
   }
 }
 

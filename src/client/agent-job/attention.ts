@@ -1,0 +1,39 @@
+/** Jobs that wait for a person to settle a write in doubt. */
+import type { Client } from '@temporalio/client';
+import type { InDoubtWrite } from '../../contract.js';
+import { inBatches, type CallOptions } from '../temporal-call.js';
+import { JobHandle } from './handle.js';
+import { listJobs, type JobSummary } from './list.js';
+
+/** A job that waits for a person; `unknown` is null, and `problem` says why, where its state could not be read. */
+export interface AttentionItem {
+  workflowId: string;
+  projectId: string | null;
+  jobId: string | null;
+  /** The write in doubt, to be settled by `resolveUnknown`. */
+  unknown: InDoubtWrite | null;
+  problem?: string;
+}
+
+/** Lists every running job in `needsAttention`, with its write in doubt. */
+export async function* listAttention(
+  client: Client,
+  options: CallOptions = {},
+): AsyncGenerator<AttentionItem, void, undefined> {
+  const jobs = listJobs(client, { phase: 'needsAttention', isRunning: true }, options);
+  for await (const item of inBatches(jobs, (job) => readInDoubtWrite(client, job, options))) {
+    // A job that was settled since it was listed has neither.
+    if (item.unknown !== null || item.problem !== undefined) yield item;
+  }
+}
+
+async function readInDoubtWrite(client: Client, job: JobSummary, options: CallOptions): Promise<AttentionItem> {
+  const { workflowId, projectId, jobId } = job;
+  try {
+    const state = await new JobHandle(client, workflowId).state(options);
+    return { workflowId, projectId: state.projectId, jobId: state.jobId, unknown: state.unknown };
+  } catch (error) {
+    options.signal?.throwIfAborted();
+    return { workflowId, projectId, jobId, unknown: null, problem: (error as Error).message };
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * Starts that go on from a closed run. They rest on what was read of that run, so they must not act on it when it is no longer
+ * the last one.
+ */
+import type { Client } from '@temporalio/client';
+import { AGENT_JOB_WORKFLOW } from '../../contract.js';
+import { restartRequestId, withRestartRequestId } from '../../temporal/restart-request-id.js';
+import { isDeadlineExceeded } from '../temporal-errors.js';
+import { readRun, type RunRecord } from './run-record.js';
+
+/** From the read of a closed run to the start that goes on from it: after that it may no longer be the last run. */
+const START_WITHIN_MS = 5_000;
+const ATTACH_TIMEOUT_MS = 2_000;
+/** Each is one request and one event in the new run's history; a caller that missed more restarts meets the time limit. */
+const MAX_ATTACHED_REQUEST_IDS = 20;
+
+/** What a restart rests on: the last run, those before it, and the time since the last one was read. */
+export interface RestartBasis {
+  last: RunRecord;
+  /** Newest first. */
+  earlierRunIds: string[];
+  elapsedMs: () => number;
+}
+
+/** Sends a start in time, or tells that it is too late: it was not sent, not answered, or answered with a run that has closed. */
+export async function restartAfter<T>(
+  client: Client,
+  basis: RestartBasis,
+  start: () => Promise<T>,
+): Promise<T | 'tooLate'> {
+  const leftMs = START_WITHIN_MS - basis.elapsedMs();
+  if (leftMs <= 0) return 'tooLate';
+  try {
+    return await client.withDeadline(Date.now() + leftMs, start);
+  } catch (error) {
+    if (isDeadlineExceeded(error) || isAnsweredWithClosedRun(error)) return 'tooLate';
+    throw error;
+  } finally {
+    // Best effort: without it the time limit alone guards the start.
+    const deadline = Date.now() + ATTACH_TIMEOUT_MS;
+    await client.withDeadline(deadline, () => attachEarlierRequestIds(client, basis)).catch(() => {});
+  }
+}
+
+/** An update-with-start whose start Temporal answered with an earlier run, which can't take the update any more. */
+function isAnsweredWithClosedRun(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('StartDeduped');
+}
+
+/**
+ * Makes Temporal answer every late start after an earlier run with the run that was just started after the last one, even once
+ * that has closed. The request ids of such starts are attached to it while it runs, because only a start after `last` knows all
+ * that the earlier runs left behind. A server that can't attach them takes each for one more start of what runs already.
+ */
+async function attachEarlierRequestIds(client: Client, { last, earlierRunIds }: RestartBasis): Promise<void> {
+  if (earlierRunIds.length === 0) return;
+  const { workflowId, isRunning, createdBy, taskQueue } = await readRun(client, last.workflowId);
+  if (!isRunning || createdBy !== restartRequestId(last.runId)) return;
+  const attach = (runId: string) =>
+    client.workflow.start(AGENT_JOB_WORKFLOW, {
+      workflowId,
+      taskQueue,
+      // It meets the run that runs, or nothing: it never makes one.
+      workflowIdConflictPolicy: 'USE_EXISTING',
+      workflowIdReusePolicy: 'REJECT_DUPLICATE',
+      ...withRestartRequestId(runId, { attachRequestId: true }),
+    });
+  await Promise.allSettled(earlierRunIds.slice(0, MAX_ATTACHED_REQUEST_IDS).map(attach));
+}
