@@ -62,8 +62,8 @@ export class AgentJobs {
   }
 
   /**
-   * Connects as the standard `TEMPORAL_*` settings say, each overridden by what is given; call `close` at the end. Throws
-   * ConfigError, which names each wrong setting, or, within seconds, TemporalCallError.
+   * Connects as the standard `TEMPORAL_*` settings say, each overridden by what is given; call `close` at the end.
+   * Throws ConfigError, which names each wrong setting, or, within seconds, TemporalCallError.
    */
   static async connect(settings: ConnectSettings = {}): Promise<AgentJobs> {
     // Loaded here: a caller that brings its own client needs no reader of the environment.
@@ -86,8 +86,8 @@ export class AgentJobs {
   }
 
   /**
-   * Starts a job, or answers with the one that this key and input already name. Throws InvalidInputError before anything is
-   * sent, and KeyConflictError where the key names a job with another input.
+   * Starts a job, or answers with the one that this key and input already name. Throws InvalidInputError before
+   * anything is sent, and KeyConflictError where the key names a job with another input.
    */
   async start({ key, ...input }: StartRequest, options: CallOptions = {}): Promise<JobHandle> {
     const startOptions = agentJobStartOptions(input, { key: checkKey(key), taskQueue: this.taskQueue });
@@ -115,8 +115,8 @@ export class AgentJobs {
   }
 
   /**
-   * Lists running jobs that make no progress because their workflow task fails again and again. Servers from 1.30 on mark such
-   * jobs after 5 failures; of the others the newest 200 are read. `timeoutMs` is for each request.
+   * Lists running jobs that make no progress because their workflow task fails again and again. Servers from 1.30 on
+   * mark such jobs after 5 failures; of the others the newest 200 are read. `timeoutMs` is for each request.
    */
   stuck(options: CallOptions = {}): AsyncIterable<StuckJob> {
     return listStuck(this.client, options);
@@ -128,7 +128,10 @@ export class AgentJobs {
     return temporalCall(this.client, startLimits(options), start);
   }
 
-  /** Creates the Schedule of a project's nightly exports, or changes what is given; a paused one stays paused. Throws InvalidInputError. */
+  /**
+   * Creates the Schedule of a project's nightly exports, or changes what is given; a paused one stays paused. Throws
+   * InvalidInputError.
+   */
   ensureExportSchedule(settings: ExportScheduleSettings, options: CallOptions = {}): Promise<'created' | 'updated'> {
     const ensure = () => ensureExportSchedule(this.client, this.taskQueue, settings);
     return temporalCall(this.client, startLimits(options), ensure);

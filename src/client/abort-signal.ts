@@ -6,8 +6,8 @@ interface Listening {
 const listening = new WeakMap<AbortSignal, Listening>();
 
 /**
- * Calls back once the signal is aborted; the answer ends that. All callbacks of a signal share one listener, because Node warns
- * of a leak at more than ten: a caller may well give one signal to a hundred waits.
+ * Calls back once the signal is aborted; the function that it returns ends that. All callbacks of a signal share one
+ * listener. Node warns of a leak at more than ten, and a caller may give one signal to a hundred waits.
  */
 export function onAbort(signal: AbortSignal | undefined, callback: (reason: unknown) => void): () => void {
   if (signal === undefined) return () => {};

@@ -52,12 +52,16 @@ export class UnknownOutcomeError extends AgentJobError {
   }
 }
 
+function withRemoteJob(text: string, jobId: string | null): string {
+  return jobId === null ? text : `${text}; the remote job ${jobId} goes on`;
+}
+
 /** The workflow was cancelled; where `jobId` is not null the remote job goes on. */
 export class JobCanceledError extends AgentJobError {
   override readonly name = 'JobCanceledError';
   readonly jobId: string | null;
   constructor(workflowId: string, jobId: string | null, options?: ErrorOptions) {
-    super(workflowId, jobId === null ? 'canceled' : `canceled; the remote job ${jobId} goes on`, options);
+    super(workflowId, withRemoteJob('canceled', jobId), options);
     this.jobId = jobId;
   }
 }
@@ -67,7 +71,7 @@ export class JobTerminatedError extends AgentJobError {
   override readonly name = 'JobTerminatedError';
   readonly jobId: string | null;
   constructor(workflowId: string, reason: string, jobId: string | null, options?: ErrorOptions) {
-    super(workflowId, jobId === null ? reason : `${reason}; the remote job ${jobId} goes on`, options);
+    super(workflowId, withRemoteJob(reason, jobId), options);
     this.jobId = jobId;
   }
 }
@@ -82,7 +86,7 @@ export class NoJobError extends AgentJobError {
   override readonly name = 'NoJobError';
 }
 
-/** Which follow-up ids an ended run used up can't be read, so attaching anew could send one twice. */
+/** Attaching anew could send a follow-up twice: the ids that an ended run used up can't be read. */
 export class UsedIdsUnknownError extends AgentJobError {
   override readonly name = 'UsedIdsUnknownError';
 }
@@ -102,12 +106,15 @@ export class FollowUpUnconfirmedError extends AgentJobError {
   }
 }
 
-/** No worker answered what only a worker can answer: none polls the job's task queue, where it is no more special error. */
+/** No worker responded to a query or update; where it is no more special error, none polls the job's task queue. */
 export class NoWorkerError extends AgentJobError {
   override readonly name: string = 'NoWorkerError';
 }
 
-/** A worker polled the job's task queue a moment ago and did not answer in time: it is busy, stands still, or has just ended. */
+/**
+ * A worker polled the job's task queue a moment ago and did not respond in time: it is busy, suspended, or has just
+ * ended.
+ */
 export class WorkerBusyError extends NoWorkerError {
   override readonly name = 'WorkerBusyError';
 }
@@ -122,7 +129,7 @@ export class TemporalCallError extends Error {
   override readonly name: string = 'TemporalCallError';
 }
 
-/** Temporal did not answer: nothing is there, it is silent, or it took longer than the call may. The same call may work later. */
+/** Temporal did not respond: it is not reachable, or took longer than the call may. The same call may work later. */
 export class TemporalUnavailableError extends TemporalCallError {
   override readonly name = 'TemporalUnavailableError';
 }
@@ -139,7 +146,7 @@ export class ScheduleMissingError extends Error {
 export class ExportFailedError extends AgentJobError {
   override readonly name = 'ExportFailedError';
   readonly type: string;
-  /** When the pace lets another request follow, ISO 8601; absent where it may at once. */
+  /** ISO 8601: when the request budget allows the next request; absent where it may follow at once. */
   readonly nextRequestAt?: string;
   constructor(workflowId: string, type: string, message: string, options?: ErrorOptions & { nextRequestAt?: string }) {
     super(workflowId, `${type}: ${message}`, options);

@@ -1,8 +1,8 @@
 import { uptime } from 'node:os';
 
 /**
- * Milliseconds since the call, by the clock that says most: the monotonic clock stands still while a machine is suspended,
- * the boot clock while it is restored elsewhere, and the wall clock may be set back.
+ * Milliseconds since the call, by the clock that says most. The monotonic clock stands still while a machine is
+ * suspended, the boot clock while it is restored elsewhere. The wall clock may be set back.
  */
 export function startStopwatch(): () => number {
   const begun = readClocks();

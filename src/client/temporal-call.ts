@@ -58,7 +58,10 @@ export async function temporalCall<T>(
   }
 }
 
-/** What the caller has set around the call with its client's own `withDeadline` and `withAbortSignal`, which ours would replace. */
+/**
+ * What the caller has set around the call with its client's own `withDeadline` and `withAbortSignal`, which ours would
+ * replace.
+ */
 function surroundingLimits({ connection }: Client): { leftMs: number; abortSignal: AbortSignal | undefined } {
   const own = connection as Partial<Pick<Connection, 'callContextStorage'>> | undefined;
   const { deadline = Infinity, abortSignal } = own?.callContextStorage?.getStore() ?? {};
@@ -66,9 +69,9 @@ function surroundingLimits({ connection }: Client): { leftMs: number; abortSigna
 }
 
 /**
- * Runs requests until an abort, with whose reason it ends. The SDK alone does not: a request that it has sent again, as after
- * an outage, can't be cancelled any more. The SDK also adds a listener with each request and removes none, so it gets a signal
- * of its own instead of the caller's.
+ * Runs requests until an abort, with whose reason it ends. The SDK alone does not: a request that it has sent again, as
+ * after an outage, can't be cancelled any more. The SDK also adds a listener with each request and removes none, so it
+ * gets a signal of its own instead of the caller's.
  */
 async function untilAborted<T>(
   client: Client,
@@ -90,11 +93,16 @@ async function untilAborted<T>(
 
 /** Between two rounds during an outage: a wait of hours should outlive a restart of the server. */
 const OUTAGE_PAUSE_MS = 2_000;
-/** A wait is made of rounds. What a request leaves behind on its signal stays little, and one that nobody awaits ends. */
+/**
+ * A wait is made of rounds. What a request leaves behind on its signal stays little, and one that nobody awaits ends.
+ */
 const ROUND_MS = 5 * 60_000;
 /** A request that the server has not refused for so long was accepted. */
 const ACCEPTED_AFTER_MS = 10_000;
-/** So long after it, a definite error may still be an outage's: a server that starts, or has lost its database, sends many. */
+/**
+ * So long after it, a definite error may still be an outage's: a server that starts, or has lost its database, sends
+ * many.
+ */
 const DOUBT_MS = 5 * 60_000;
 
 /** A `temporalCall` that waits for what may take days, over outages of Temporal. */

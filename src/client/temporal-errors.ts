@@ -36,7 +36,9 @@ export function isOutage(error: unknown): boolean {
   return code !== undefined && OUTAGE.includes(code);
 }
 
-/** True where the server does not understand the request, such as a query by a search attribute that it does not know. */
+/**
+ * True where the server does not understand the request, such as a query by a search attribute that it does not know.
+ */
 export function isInvalidArgument(error: unknown): boolean {
   return grpcError(error)?.code === GRPC.invalidArgument;
 }

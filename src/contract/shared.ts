@@ -1,4 +1,4 @@
-/** What both workflows share: task queues, durations, failure types, and how an id becomes part of another. */
+/** What both workflows share: task queues, durations, bounds, failure types, and how an id becomes part of another. */
 
 /** The task queue of workers and starters unless `AGENT_JOBS_TASK_QUEUE` or a caller names another. */
 export const DEFAULT_TASK_QUEUE = 'agent-jobs';
@@ -10,6 +10,24 @@ export function exportTaskQueue(taskQueue: string): string {
 
 /** A number of milliseconds or a string such as `30 seconds`; 0 to 10 years. */
 export type DurationInput = number | string;
+
+/** Bounds of the contract, in bytes of UTF-8 unless said otherwise. */
+export const LIMIT = {
+  idBytes: 200, // percent-encoded
+  workflowIdBytes: 1_000, // the server's own limit
+  workflowIdCharacters: 255, // PostgreSQL and MySQL keep it in a VARCHAR(255), which counts characters
+  promptBytes: 512 * 1024,
+  promptJsonBytes: 1024 * 1024,
+  followUpIdBytes: 256,
+  followUpsPerJob: 1_000,
+  waitingPromptsJsonBytes: 1024 * 1024,
+  listedOverflows: 20,
+  followUpErrorBytes: 200,
+  recordBytes: 64 * 1024,
+  statusAttributeChars: 64,
+  prLinkAttributeChars: 255,
+  durationMs: 10 * 365.25 * 24 * 3_600_000,
+} as const;
 
 /** `type` of the ApplicationFailure with which a workflow fails. */
 export const FAILURE = {
@@ -23,8 +41,8 @@ export const FAILURE = {
 } as const;
 
 /**
- * The form of a project or job id in a URL, a path and a workflow id: everything but the unreserved characters of
- * RFC 3986 is percent-encoded.
+ * The form of a project or job id in a URL, a path and a workflow id.
+ * Everything but the unreserved characters of RFC 3986 is percent-encoded.
  */
 export function encodeId(id: string): string {
   return encodeURIComponent(id).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);

@@ -5,15 +5,17 @@ import { encodeId } from './shared.js';
 /** Workflow type, for callers that start the workflow by name. */
 export const VISITOR_EXPORT_WORKFLOW = 'visitorExport';
 
+/** The workflow id of the export of one date range; a second export of it waits for the first, or joins it. */
 export function visitorExportWorkflowId(projectId: string, dateFrom: string, dateTo: string): string {
   return `visitor-export/${encodeId(projectId)}/${dateFrom}..${dateTo}`;
 }
 
+/** The id of the Schedule of a project's exports. */
 export function visitorExportScheduleId(projectId: string): string {
   return `visitor-export/${encodeId(projectId)}`;
 }
 
-/** The project that a Schedule's id names; as it is where whoever made it did not encode it. */
+/** The project that a Schedule's id names; an id that was not percent-encoded is taken as it is. */
 export function scheduledProject(scheduleId: string): string {
   const encoded = scheduleId.slice(visitorExportScheduleId('').length);
   try {
@@ -23,14 +25,14 @@ export function scheduledProject(scheduleId: string): string {
   }
 }
 
-/** One question to the export: an explicit range, `dateTo` exclusive (`YYYY-MM-DD`). */
+/** An explicit date range to export; dates are `YYYY-MM-DD`, `dateTo` is exclusive and later. */
 export interface VisitorExportRange {
   projectId: string;
   dateFrom: string;
   dateTo: string;
 }
 
-/** What a Schedule gives: the `days` whole local days before the scheduled time. */
+/** What a Schedule gives: export the `days` whole local days before the scheduled time. */
 export interface VisitorExportNights {
   projectId: string;
   /** IANA time zone name. */
@@ -39,25 +41,29 @@ export interface VisitorExportNights {
   days?: number | null;
 }
 
+/** The only argument of `visitorExport`. */
 export type VisitorExportInput = VisitorExportRange | VisitorExportNights;
 
+/** Visitors of one path or of the whole site. */
 export interface VisitorTotals {
   human: number;
   ai: number;
   total: number;
 }
 
+/** What the pages contradict; docs/contract.md says what each kind means. */
 export type DriftKind =
   'overlap' | 'totals' | 'repeatedPath' | 'firstPage' | 'noProgress' | 'order' | 'impossible' | 'shrunk';
 
-/** Where a pass over the pages saw the data move, or contradict themselves. */
+/** Where a scan of the pages found them inconsistent. */
 export interface Drift {
   kind: DriftKind;
   offset: number;
 }
 
+/** One snapshot, as an export's result describes it. */
 export interface SnapshotReceipt {
-  /** Hash of window and content, whatever the order of the rows. */
+  /** Hash of date range and content, whatever the order of the rows. */
   snapshotId: string;
   projectId: string;
   dateFrom: string;
@@ -68,27 +74,31 @@ export interface SnapshotReceipt {
   totals: VisitorTotals;
   /** How many Parquet files: 0 or 1. */
   files: number;
+  /** No path twice, none missing as far as the upstream's responses can show. */
   consistent: boolean;
+  /** The last day may not have been over yet. */
   provisional: boolean;
+  /** The snapshot was there before, and no file was touched. */
   unchanged: boolean;
   drift?: Drift;
 }
 
+/** The result of `visitorExport`: one snapshot for an explicit range, one per day for a Schedule. */
 export interface VisitorExportResult {
   snapshots: SnapshotReceipt[];
-  /** When the pace allows the next request; absent where there is nothing to wait for. */
+  /** ISO 8601: when the request budget allows the next request; absent where it need not wait. */
   nextRequestAt?: string;
 }
 
-/** How far the export of a window is, to its last chunk of pages. */
+/** How far the export of a date range is, to its last chunk of pages. */
 export interface VisitorExportProgress {
   dateFrom: string;
   dateTo: string;
-  /** From 1; a pass that drifted is repeated. */
+  /** The number of the scan, from 1; an inconsistent one is repeated. */
   pass: number;
   pages: number;
   rows: number;
-  /** As many as the snapshot before had; null where there is none. */
+  /** The rows of the snapshot before; null where there is none. */
   expectedRows: number | null;
   /** Why it waits; null where it does not. */
   trouble: string | null;
@@ -96,9 +106,10 @@ export interface VisitorExportProgress {
   nextRequestAt: string | null;
 }
 
-/** Of the workflow that writes a window: `visitorExportWorkflowId`. */
+/** Answered by the workflow that writes a date range: `visitorExportWorkflowId`. */
 export const visitorExportProgressQuery = defineQuery<VisitorExportProgress>('exportProgress');
 
+/** `manifest.json` of a snapshot: the snapshot exists when its manifest does, and is then complete. */
 export interface SnapshotManifest {
   snapshotId: string;
   projectId: string;
@@ -112,12 +123,12 @@ export interface SnapshotManifest {
   rounded?: boolean;
   exportedAt: string;
   files: { name: string; rows: number; bytes: number; sha256: string }[];
-  /** Of each count, the sum over all rows and the largest of them: what the totals are held against. */
+  /** Of each count, the sum over all rows and the largest of them: the totals are checked against these. */
   rowSums?: VisitorTotals;
   rowMaxima?: VisitorTotals;
   /** The first run id of the workflow that wrote the manifest. */
   run?: string;
-  /** When another snapshot took its place: only under `superseded/`. */
+  /** When another snapshot replaced it: only under `superseded/`. */
   supersededAt?: string;
   /** SHA-256 of all other fields. */
   checksum?: string;

@@ -14,8 +14,9 @@ export interface EarlierRuns {
 }
 
 /**
- * Lists the closed runs before the last one; null where another is the last one by now. A chain that continued as new counts
- * by its end alone. The list may lag by a moment, so that a run is missing; what `last` tells of itself never lags.
+ * Lists the closed runs before the last one; null where another is the last one by now. A chain that continued as new
+ * counts by its end alone. The list may lag by a moment, so that a run is missing; what `last` tells of itself never
+ * lags.
  */
 export async function listEarlierRuns(client: Client, last: RunRecord): Promise<EarlierRuns | null> {
   const found = await listOthers(client, last);

@@ -33,7 +33,10 @@ export interface EndedJob {
 type FinalState = Pick<JobState, 'projectId' | 'jobId' | 'job' | 'followUps' | 'usedFollowUpIds'>;
 type EndedRun = Pick<RunRecord, 'workflowId' | 'runId'>;
 
-/** Reads what the ended runs of a workflow id leave behind; throws NoJobError, or UsedIdsUnknownError rather than forget ids. */
+/**
+ * Reads what the ended runs of a workflow id leave behind; throws NoJobError, or UsedIdsUnknownError rather than forget
+ * ids.
+ */
 export async function readEndedJob(client: Client, run: RunRecord, earlier: EarlierRuns): Promise<EndedJob> {
   const final = await readFinalState(client, run);
   if ('failedAs' in final) throw noJob(run, `failed as ${final.failedAs}`);

@@ -10,11 +10,15 @@ import { isNoAnswer, isOutage } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { reAttach, type EndedJobs, type IdentifiedFollowUp, type ReAttachment } from './re-attach.js';
 
-/** Each further round means that the workflow ended, or was attached anew, in between, or that a start came too late. */
+/**
+ * Each further round means that the workflow ended, or was attached anew, in between, or that a start came too late.
+ */
 const MAX_ROUNDS = 5;
 /** Long enough for a workflow to close after its last answers. */
 const BETWEEN_ROUNDS_MS = 200;
-/** A write takes at most 20 seconds, but may wait for its turn for any time: then the caller is told what the job knows. */
+/**
+ * A write takes at most 20 seconds, but may wait for its turn for any time: then the caller is told what the job knows.
+ */
 const DELIVERY_TIMEOUT_MS = 60_000;
 const STATE_TIMEOUT_MS = 3_000;
 
@@ -71,7 +75,10 @@ export async function deliverFollowUp(
   }
 }
 
-/** What the job itself tells of a follow-up for which nobody waits any longer; throws with the reason where it tells nothing. */
+/**
+ * What the job itself tells of a follow-up for which nobody waits any longer; throws with the reason where it tells
+ * nothing.
+ */
 async function presentFate(
   client: Client,
   workflowId: string,

@@ -32,24 +32,25 @@ export class JobHandle {
   }
 
   /**
-   * Queues a follow-up; of a job whose workflow has ended, a new run attached to the same job takes it. Throws InvalidInputError,
-   * MessageRefusedError, NoJobError, UsedIdsUnknownError, or FollowUpUnconfirmedError where nobody knows whether it was queued.
+   * Queues a follow-up; of a job whose workflow has ended, a new run attached to the same job takes it. Throws
+   * InvalidInputError, MessageRefusedError, NoJobError, UsedIdsUnknownError, or FollowUpUnconfirmedError where nobody
+   * knows whether it was queued.
    */
   followUp(prompt: string, options: FollowUpOptions = {}): Promise<{ id: string }> {
     return queueFollowUp(this.#client, this.workflowId, prompt, options);
   }
 
   /**
-   * As `followUp`, and waits until the upstream accepted it, refused it, or its outcome is unknown. Answers `queued` where that
-   * must wait, or takes longer than a minute.
+   * As `followUp`, and waits until the upstream accepted it, refused it, or its outcome is unknown. Answers `queued`
+   * where that must wait, or takes longer than a minute.
    */
   sendFollowUp(prompt: string, options: FollowUpOptions = {}): Promise<FollowUpAnswer> {
     return deliverFollowUp(this.#client, this.workflowId, prompt, options);
   }
 
   /**
-   * Reads the job's present state, of a closed workflow too while a worker runs and its history is kept. Throws NoWorkerError,
-   * or one of its kinds, where no worker responds.
+   * Reads the job's present state, of a closed workflow too while a worker runs and its history is kept. Throws
+   * NoWorkerError, or one of its kinds, where no worker responds.
    */
   state(options: CallOptions = {}): Promise<JobState> {
     return this.#askWorker(options, (handle) => handle.query(jobStateQuery));
@@ -61,9 +62,9 @@ export class JobHandle {
   }
 
   /**
-   * Settles a write in doubt as a person decides. Throws MessageRefusedError where the action does not fit the present write in
-   * doubt, and JobEndedError. Throws NoWorkerError, or one of its kinds, where no worker responds: then it may have been
-   * settled. `adopt` reads the job first and has 75 seconds, not 10.
+   * Settles a write in doubt as a person decides. Throws MessageRefusedError where the action does not fit the present
+   * write in doubt, and JobEndedError. Throws NoWorkerError, or one of its kinds, where no worker responds: then it may
+   * have been settled. `adopt` reads the job first and has 75 seconds, not 10.
    */
   resolveUnknown(resolution: ResolveUnknownInput, { signal, timeoutMs }: CallOptions = {}): Promise<JobState> {
     const checked = parseResolution(resolution);

@@ -30,8 +30,8 @@ export interface JobSummary {
 }
 
 /**
- * Lists jobs, newest first as far as the server sorts them; a chain of runs shows its newest only. `condition` is one more
- * condition in the server's query language.
+ * Lists jobs, newest first as far as the server sorts them; a chain of runs shows its newest only. `condition` is one
+ * more condition in the server's query language.
  */
 export async function* listJobs(
   client: Client,

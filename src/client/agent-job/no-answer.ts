@@ -32,7 +32,8 @@ async function examine(client: Client, workflowId: string, cause: unknown): Prom
   const failure = await readTaskFailure(client, run);
   if (failure !== null) {
     const attempt = run.raw.pendingWorkflowTask?.attempt;
-    const text = `the workflow's task fails again and again (attempt ${attempt}: ${failure}); run the release before, or mend this one: the job goes on by itself`;
+    const remedy = 'run the release before, or mend this one: the job goes on by itself';
+    const text = `the workflow's task fails again and again (attempt ${attempt}: ${failure}); ${remedy}`;
     return new WorkflowTaskFailingError(workflowId, text, { cause });
   }
   const queue = JSON.stringify(run.taskQueue);
@@ -42,7 +43,8 @@ async function examine(client: Client, workflowId: string, cause: unknown): Prom
     return new NoWorkerError(workflowId, text, { cause });
   }
   const seconds = Math.max(0, Math.round((Date.now() - poller.polledAt) / 1_000));
-  const text = `no answer in time, though ${poller.identity} polled the task queue ${queue} ${seconds} s ago: it is busy, stands still or has just ended`;
+  const polled = `${poller.identity} polled the task queue ${queue} ${seconds} s ago`;
+  const text = `no answer in time, though ${polled}: it is busy, stands still or has just ended`;
   return new WorkerBusyError(workflowId, text, { cause });
 }
 

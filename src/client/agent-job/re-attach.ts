@@ -32,8 +32,9 @@ export type ReAttachment =
 export type EndedJobs = Map<string, EndedJob>;
 
 /**
- * Starts the ended workflow id again, attached to its job, and queues the follow-up there in the same call. All who saw
- * the same run end share one new run; a follow-up that an ended run used up is answered from what is known of it.
+ * Starts the ended workflow id again, attached to its job, and queues the follow-up there in the same call. All who
+ * read the same ended run share one new run. A follow-up that an ended run used up is answered from what is known of
+ * it.
  */
 export async function reAttach(
   client: Client,
@@ -78,7 +79,9 @@ function attachOperation(run: RunRecord, ended: EndedJob) {
   });
 }
 
-/** The fate of a used id, `unknown` where an even earlier run used it up: only the ids are handed on. Null for a new id. */
+/**
+ * The state of a used id; `unknown` where an even earlier run used it up: only ids are handed on. Null for a new id.
+ */
 function answerOfEndedJob(workflowId: string, ended: EndedJob, id: string): FollowUpAnswer | null {
   const known = ended.followUps.find((followUp) => followUp.id === id && followUp.state !== 'abandoned');
   if (known?.state === 'queued') throw cutShort(workflowId, known);
@@ -88,6 +91,8 @@ function answerOfEndedJob(workflowId: string, ended: EndedJob, id: string): Foll
 
 /** Only a termination leaves a follow-up queued; its id is used up, for the write may have been in flight. */
 function cutShort(workflowId: string, { id }: FollowUpStatus): FollowUpUnconfirmedError {
-  const text = `follow-up ${JSON.stringify(id)} was waiting when the workflow was terminated and may have been sent; look at the job, and send it under a new id if it is missing`;
-  return new FollowUpUnconfirmedError(workflowId, id, text);
+  const name = `follow-up ${JSON.stringify(id)}`;
+  const text = `${name} was waiting when the workflow was terminated and may have been sent`;
+  const remedy = 'look at the job, and send it under a new id if it is missing';
+  return new FollowUpUnconfirmedError(workflowId, id, `${text}; ${remedy}`);
 }

@@ -1,6 +1,6 @@
 /**
- * Starts that go on from a closed run. They rest on what was read of that run, so they must not act on it when it is no longer
- * the last one.
+ * Starts that go on from a closed run. They rest on what was read of that run, so they must not act on it when it is no
+ * longer the last one.
  */
 import type { Client } from '@temporalio/client';
 import { AGENT_JOB_WORKFLOW } from '../../contract.js';
@@ -11,7 +11,9 @@ import { readRun, type RunRecord } from './run-record.js';
 /** From the read of a closed run to the start that goes on from it: after that it may no longer be the last run. */
 const START_WITHIN_MS = 5_000;
 const ATTACH_TIMEOUT_MS = 2_000;
-/** Each is one request and one event in the new run's history; a caller that missed more restarts meets the time limit. */
+/**
+ * Each is one request and one event in the new run's history; a caller that missed more restarts meets the time limit.
+ */
 const MAX_ATTACHED_REQUEST_IDS = 20;
 
 /** What a restart rests on: the last run, those before it, and the time since the last one was read. */
@@ -22,7 +24,9 @@ export interface RestartBasis {
   elapsedMs: () => number;
 }
 
-/** Sends a start in time, or tells that it is too late: it was not sent, not answered, or answered with a run that has closed. */
+/**
+ * Sends a start in time, or tells that it is too late: it was not sent, or got no response, or one with a closed run.
+ */
 export async function restartAfter<T>(
   client: Client,
   basis: RestartBasis,
@@ -48,9 +52,10 @@ function isAnsweredWithClosedRun(error: unknown): boolean {
 }
 
 /**
- * Makes Temporal answer every late start after an earlier run with the run that was just started after the last one, even once
- * that has closed. The request ids of such starts are attached to it while it runs, because only a start after `last` knows all
- * that the earlier runs left behind. A server that can't attach them takes each for one more start of what runs already.
+ * Makes Temporal answer each late start after an earlier run with the run that was just started, even once that has
+ * closed. The request ids of such starts are attached to the new run while it runs. Only a start after `last` knows all
+ * that the earlier runs left behind. A server that can't attach them takes each for one more start of what runs
+ * already.
  */
 async function attachEarlierRequestIds(client: Client, { last, earlierRunIds }: RestartBasis): Promise<void> {
   if (earlierRunIds.length === 0) return;

@@ -7,8 +7,8 @@ import { isNotFound } from '../temporal-errors.js';
 import type { RunRecord } from './run-record.js';
 
 /**
- * Reads the hash that says which job a run is for: from its memo, else computed from its first start event. Null where neither
- * is left.
+ * Reads the hash that says which job a run is for: from its memo, else computed from its first start event. Null where
+ * neither is left.
  */
 export async function readInputHash(client: Client, run: RunRecord): Promise<string | null> {
   if (run.memoInputHash !== null) return run.memoInputHash;
@@ -25,7 +25,9 @@ export async function readStartInput(client: Client, workflowId: string, runId: 
 /** A longer history without a workflow task has dozens of messages to a workflow that no worker ran. */
 const MAX_UNBEGUN_EVENTS = 100;
 
-/** Reads the input of a closed run whose first workflow task was never done, so that it did nothing at all; else null. */
+/**
+ * Reads the input of a closed run whose first workflow task was never done, so that it did nothing at all; else null.
+ */
 export async function readUnbegunInput(
   client: Client,
   workflowId: string,

@@ -20,8 +20,8 @@ const MAX_ROUNDS = 10;
 type JobWorkflow = (input: AgentJobInput) => Promise<unknown>;
 
 /**
- * Starts the job, or joins the one that the same key and input already name. A key whose last run surely created no job is
- * started again, and never one that ended in any other way. Throws KeyConflictError.
+ * Starts the job, or joins the one that the same key and input already name. A key whose last run surely created no job
+ * is started again, and never one that ended in any other way. Throws KeyConflictError.
  */
 export async function startJob(
   client: Client,
@@ -133,7 +133,9 @@ async function hasNoJob(client: Client, run: RunRecord): Promise<boolean> {
   return !(await goesOnWithEarlierJob(client, run));
 }
 
-/** A run that a follow-up attached anew carries the first run's hash, not its own input's: there is a job under its key. */
+/**
+ * A run that a follow-up attached anew carries the first run's hash, not its own input's: there is a job under its key.
+ */
 async function goesOnWithEarlierJob(client: Client, run: RunRecord): Promise<boolean> {
   if (run.memoInputHash === null) return false;
   const input = await readStartInput(client, run.workflowId, run.firstRunId);
@@ -141,6 +143,7 @@ async function goesOnWithEarlierJob(client: Client, run: RunRecord): Promise<boo
 }
 
 function conflict(workflowId: string, run: RunRecord): KeyConflictError {
-  const text = `this key names a job with another input (workflow ${run.status.toLowerCase()}, job ${run.jobId ?? 'not known'})`;
-  return new KeyConflictError(workflowId, `${text}: use another key for a new job`);
+  const job = `workflow ${run.status.toLowerCase()}, job ${run.jobId ?? 'not known'}`;
+  const text = `this key names a job with another input (${job}): use another key for a new job`;
+  return new KeyConflictError(workflowId, text);
 }

@@ -1,4 +1,4 @@
-/** Jobs that make no progress because their workflow task fails: Temporal repeats the task until a worker can run it. */
+/** Jobs without progress, because their workflow task fails: Temporal repeats it until a worker can run it. */
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import type { Phase } from '../../contract.js';
@@ -14,7 +14,10 @@ const IS_REPORTED = 'TemporalReportedProblems IS NOT NULL';
 /** So many of the other running jobs are described, newest first: the mark comes late, and not with every server. */
 const MAX_DESCRIBED = 200;
 
-/** A job whose workflow task fails again and again: a bug, or a release that does not fit its history. Times are ISO 8601. */
+/**
+ * A job whose workflow task fails again and again: a bug, or a release that does not fit its history. Times are ISO
+ * 8601.
+ */
 export interface StuckJob {
   workflowId: string;
   projectId: string | null;
