@@ -1,8 +1,8 @@
-/** Compares what callers were told, what workflows say and what the upstream's books hold. */
+/** Compares what callers were told, what workflows say and what the upstream's journal hold. */
 import type { FollowUpState } from '../../src/contract.js';
-import type { Books } from './books.js';
+import type { UpstreamJournal } from './upstream-journal.js';
 import type { CallerRecord } from './caller.js';
-import type { RunStory } from './history.js';
+import type { RunSummary } from './run-summary.js';
 
 export interface Violation {
   workflowId: string;
@@ -25,21 +25,21 @@ const BENIGN_TASK_FAILURE = /^(1|13|17|18|31):/;
 /** Ends at which follow-ups that still wait are given up. */
 const ENDS_THAT_ABANDON = ['timedOut', 'abandoned', 'lost', 'Canceled', 'CreateRejected', 'UnknownOutcome'];
 
-/** One job's side of the story: its caller, and the runs of its workflow in order. */
+/** One job's side of the summary: its caller, and the runs of its workflow in order. */
 export interface JobCase {
   caller: CallerRecord;
-  runs: RunStory[];
+  runs: RunSummary[];
 }
 
-export function audit(cases: readonly JobCase[], books: Books): AuditResult {
+export function audit(cases: readonly JobCase[], journal: UpstreamJournal): AuditResult {
   const result: AuditResult = { violations: [], repeatedByPolicy: { jobs: 0, messages: 0 }, doubled: 0, lost: 0 };
   for (const job of cases) {
-    const view = viewOf(job, books, result);
+    const view = viewOf(job, journal, result);
     checkEnding(view);
     checkCreates(view);
     checkFollowUps(view);
     checkOrder(view);
-    checkUnknowns(view);
+    checkInDoubt(view);
   }
   return result;
 }
@@ -54,7 +54,7 @@ interface View extends JobCase {
   fail: (what: string) => void;
 }
 
-function viewOf(job: JobCase, books: Books, result: AuditResult): View {
+function viewOf(job: JobCase, journal: UpstreamJournal, result: AuditResult): View {
   const { plan, workflowId } = job.caller;
   const known = new Set(job.runs.map(({ jobId }) => jobId).filter((id) => id !== null));
   const states = new Map<string, FollowUpState>();
@@ -67,8 +67,8 @@ function viewOf(job: JobCase, books: Books, result: AuditResult): View {
   return {
     ...job,
     result,
-    created: books.jobsOfPrompt.get(plan.prompt) ?? [],
-    delivered: [...known].flatMap((id) => books.messagesOfJob.get(id) ?? []),
+    created: journal.jobsOfPrompt.get(plan.prompt) ?? [],
+    delivered: [...known].flatMap((id) => journal.messagesOfJob.get(id) ?? []),
     states,
     fail: (what) => result.violations.push({ workflowId, what }),
   };
@@ -105,7 +105,7 @@ function checkCreates({ caller, runs, created, result, fail }: View): void {
   const mayNotKnow =
     caller.plan.policy === 'retry' ||
     runs.some(
-      ({ ending, unknownAtEnd }) => ending === 'UnknownOutcome' || ending === 'abandoned' || unknownAtEnd !== null,
+      ({ ending, inDoubtAtEnd }) => ending === 'UnknownOutcome' || ending === 'abandoned' || inDoubtAtEnd !== null,
     );
   if (created.some((id) => !known.includes(id)) && !mayNotKnow) {
     result.lost += 1;
@@ -156,12 +156,12 @@ function checkOrder({ caller, delivered, states, fail }: View): void {
   if (wanted.join() !== got.join()) fail(`order: accepted ${wanted.join()}, delivered ${got.join()}`);
 }
 
-/** Under `ask` each unknown must have been shown; under the others it ends or repeats by itself. */
-function checkUnknowns({ caller, runs, fail }: View): void {
+/** Under policy `ask` each write in doubt must have been shown; other policies end or repeat it. */
+function checkInDoubt({ caller, runs, fail }: View): void {
   if (caller.plan.policy !== 'ask') return;
-  for (const { runId, unknowns, shown, unknownAtEnd } of runs) {
+  for (const { runId, inDoubt, shown, inDoubtAtEnd } of runs) {
     // A cancellation may come first; the closed run's state shows it then.
-    const told = shown + (unknownAtEnd === null ? 0 : 1);
-    if (told < unknowns.length) fail(`run ${runId}: ${unknowns.length} writes were unknown, ${told} were shown`);
+    const told = shown + (inDoubtAtEnd === null ? 0 : 1);
+    if (told < inDoubt.length) fail(`run ${runId}: ${inDoubt.length} writes were in doubt, ${told} were shown`);
   }
 }

@@ -53,8 +53,8 @@ const DEFINITE = [
 const ATTEMPT_LIMIT_MS = 90_000;
 const BETWEEN_ATTEMPTS_MS = 500;
 /** A caller starts a refused job again, with the same key. */
-const MOST_RESTARTS = 2;
-const KEPT_ERRORS = 20;
+const MAX_RESTARTS = 2;
+const MAX_ERRORS = 20;
 
 export class Caller {
   readonly record: CallerRecord;
@@ -152,7 +152,7 @@ export class Caller {
         this.record.ending = nameOf(error);
         this.record.endingText = textOf(error);
         this.#note('result', error);
-        if (!(error instanceof CreateRejectedError) || restarts === MOST_RESTARTS) return;
+        if (!(error instanceof CreateRejectedError) || restarts === MAX_RESTARTS) return;
         await this.#start();
       }
     }
@@ -161,7 +161,7 @@ export class Caller {
   #note(during: string, error: unknown): void {
     const { errors } = this.record;
     errors.push({ at: new Date().toISOString(), during, chain: factsOf(error) });
-    if (errors.length > KEPT_ERRORS) errors.shift();
+    if (errors.length > MAX_ERRORS) errors.shift();
   }
 
   /** Says the same again until the system gives a definite answer. */

@@ -1,4 +1,4 @@
-/** One run of the crash suite: start everything, load it, disturb it, let it calm down, compare the books. */
+/** One run of the crash suite: start everything, load it, disturb it, let it calm down, compare with the upstream's journal. */
 import { setMaxListeners } from 'node:events';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,15 +8,15 @@ import { Client, Connection } from '@temporalio/client';
 import { AgentJobs, agentJobWorkflowId } from '../../src/starter.js';
 import { SANDBOX_API_KEY, type FaultRule } from '../../src/testing.js';
 import { audit, type AuditResult, type JobCase } from './audit.js';
-import { Books } from './books.js';
+import { UpstreamJournal } from './upstream-journal.js';
 import { Caller, type CallerRecord } from './caller.js';
 import { disturb } from './disturbance.js';
 import { keepEvidence } from './evidence.js';
-import type { RunStory } from './history.js';
+import type { RunSummary } from './run-summary.js';
 import { planJob, type JobPlan } from './job-plan.js';
 import { Operator } from './operator.js';
-import { planSabotage } from './sabotage.js';
-import { readStories } from './stories.js';
+import { planWorkerFaults } from './worker-fault.js';
+import { summarizeRuns } from './run-summary.js';
 import { count, tally } from './tally.js';
 import type { KillableTemporal } from './temporal-server.js';
 import { Timeline } from './timeline.js';
@@ -31,15 +31,15 @@ export interface ChaosOptions {
   /** How long new jobs are started. */
   loadMs: number;
   /** Ends the load earlier. */
-  mostJobs?: number | undefined;
+  maxJobs?: number | undefined;
   /** Jobs under way at once. */
   concurrency: number;
   workers: number;
   faults: readonly FaultRule[];
-  /** Mean pause between two strikes at whole processes; none where null. */
+  /** Mean pause between two faults of whole processes; none where null. */
   disturbEveryMs: number | null;
-  /** Workers are struck from within at one of their first so many writes; null leaves them alone. */
-  sabotageWithin: number | null;
+  /** Each worker gets a fault at one of its first writes, up to this number; none where null. */
+  workerFaultWithin: number | null;
   /** Whether workers are suspended too: to some, clocks stand still over a stop. */
   suspends: boolean;
   writesPerJob?: number | undefined;
@@ -54,16 +54,17 @@ export interface ChaosReport extends AuditResult {
   jobs: number;
   writes: number;
   seconds: number;
-  struck: Map<string, number>;
+  injectedFaults: Map<string, number>;
   disturbances: Map<string, number>;
   callerErrors: Map<string, number>;
   endings: Map<string, number>;
   /** By cause, all policies. */
-  unknowns: Map<string, number>;
+  inDoubt: Map<string, number>;
   /** Unknown writes that were put before a person. */
   asked: number;
-  stories: RunStory[];
-  books: { jobs: number; messages: number };
+  summaries: RunSummary[];
+  /** The writes that took effect, from the upstream's journal. */
+  upstream: { jobs: number; messages: number };
   workersStarted: number;
   /** Where the evidence of the violations is; null where there are none. */
   evidence: string | null;
@@ -90,7 +91,7 @@ class ChaosRun {
   readonly #jobs: AgentJobs;
   readonly #upstream: UpstreamProcess;
   readonly #fleet: WorkerFleet;
-  readonly #books: Books;
+  readonly #journal: UpstreamJournal;
   readonly #operator: Operator;
   readonly #plans = new Map<string, JobPlan>();
   readonly #callerErrors = new Map<string, number>();
@@ -121,7 +122,7 @@ class ChaosRun {
     this.#client = new Client({ connection, namespace: temporal.namespace });
     this.#jobs = new AgentJobs({ client: this.#client, taskQueue: this.#runName });
     this.#upstream = upstream;
-    this.#books = new Books(upstream.journal);
+    this.#journal = new UpstreamJournal(upstream.journal);
     this.#fleet = new WorkerFleet({
       workers: options.workers,
       folder,
@@ -134,11 +135,11 @@ class ChaosRun {
         ADMIN_API_KEY: SANDBOX_API_KEY,
         LOG_LEVEL: 'warn',
       },
-      sabotage: planSabotage(options),
+      workerFault: planWorkerFaults(options),
     });
     this.#operator = new Operator({
       jobs: this.#jobs,
-      books: this.#books,
+      journal: this.#journal,
       promptOf: (workflowId, followUpId) => this.#promptOf(workflowId, followUpId),
       isUpstreamUp: () => upstream.control.now(),
       seed: options.seed,
@@ -152,7 +153,7 @@ class ChaosRun {
     const overload = new AbortController();
     const giveUp = new AbortController();
     const progress = setInterval(() => this.#sayProgress(), 30_000);
-    const watching = setInterval(() => this.#timeline.noteStrikes(this.#fleet.strikes()), 500);
+    const watching = setInterval(() => this.#timeline.noteWorkerFaults(this.#fleet.workerFaults()), 500);
     const parts = {
       fleet: this.#fleet,
       temporal: this.#temporal,
@@ -186,11 +187,11 @@ class ChaosRun {
 
   /** Starts callers, at most so many at a time, until the signal or until the last of them has finished. */
   async #load(until: AbortSignal, giveUp: AbortSignal): Promise<Promise<CallerRecord>[]> {
-    const { concurrency, mostJobs = Infinity } = this.#options;
+    const { concurrency, maxJobs = Infinity } = this.#options;
     const callers: Promise<CallerRecord>[] = [];
     let underWay = 0;
     while (!until.aborted) {
-      if (underWay < concurrency && callers.length < mostJobs) {
+      if (underWay < concurrency && callers.length < maxJobs) {
         underWay += 1;
         callers.push(this.#call(callers.length + 1, giveUp).finally(() => (underWay -= 1)));
         await pause(5);
@@ -214,17 +215,17 @@ class ChaosRun {
   }
 
   async #compare(records: CallerRecord[], disturbances: Map<string, number>): Promise<ChaosReport> {
-    this.#options.say('comparing the books');
-    const stories = await readStories(this.#client, this.#runName);
+    this.#options.say('comparing with the journal of the upstream');
+    const summaries = await summarizeRuns(this.#client, this.#runName);
     await this.#operator.close();
-    this.#books.refresh();
-    const runsOf = new Map<string, RunStory[]>();
-    for (const story of stories.toSorted((a, b) => a.startedAt - b.startedAt)) {
-      runsOf.set(story.workflowId, [...(runsOf.get(story.workflowId) ?? []), story]);
+    this.#journal.refresh();
+    const runsOf = new Map<string, RunSummary[]>();
+    for (const summary of summaries.toSorted((a, b) => a.startedAt - b.startedAt)) {
+      runsOf.set(summary.workflowId, [...(runsOf.get(summary.workflowId) ?? []), summary]);
     }
     const cases: JobCase[] = records.map((caller) => ({ caller, runs: runsOf.get(caller.workflowId) ?? [] }));
-    for (const strike of this.#fleet.strikes()) count(disturbances, `worker: ${strike}`);
-    const result = audit(cases, this.#books);
+    for (const fault of this.#fleet.workerFaults()) count(disturbances, `worker: ${fault}`);
+    const result = audit(cases, this.#journal);
     const { seed } = this.#options;
     const source = { folder: this.#folder, seed, client: this.#client, timeline: this.#timeline };
     return {
@@ -234,24 +235,24 @@ class ChaosRun {
       jobs: records.length,
       writes: records.reduce((sum, { accepted }) => sum + 1 + accepted.length, 0),
       seconds: (Date.now() - this.#startedAt) / 1_000,
-      struck: new Map(this.#upstream.struck),
+      injectedFaults: new Map(this.#upstream.injectedFaults),
       disturbances,
       callerErrors: this.#callerErrors,
       endings: tally(records.map(({ ending }) => ending ?? 'not known')),
-      unknowns: tally(stories.flatMap(({ unknowns }) => unknowns)),
+      inDoubt: tally(summaries.flatMap(({ inDoubt }) => inDoubt)),
       asked: this.#operator.shown.size,
-      stories,
-      books: { jobs: this.#books.jobs, messages: this.#books.messages },
+      summaries,
+      upstream: { jobs: this.#journal.jobs, messages: this.#journal.messages },
       workersStarted: this.#fleet.started,
     };
   }
 
   #sayProgress(): void {
-    this.#books.refresh();
+    this.#journal.refresh();
     const seconds = Math.round((Date.now() - this.#startedAt) / 1_000);
-    const { jobs, messages } = this.#books;
+    const { jobs, messages } = this.#journal;
     this.#options.say(
-      `${seconds} s: ${this.#plans.size} jobs started, upstream has ${jobs} jobs and ${messages} messages, ${this.#operator.shown.size} unknowns shown, ${this.#fleet.started} worker processes`,
+      `${seconds} s: ${this.#plans.size} jobs started, upstream has ${jobs} jobs and ${messages} messages, ${this.#operator.shown.size} inDoubt shown, ${this.#fleet.started} worker processes`,
     );
   }
 }

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { SANDBOX_API_KEY, type FaultRule } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import type { Upstream, WriteOutcome } from '../../src/upstream/upstream.js';
-import { Books } from './books.js';
+import { UpstreamJournal } from './upstream-journal.js';
 import { UpstreamProcess } from './upstream-process.js';
 
 export interface ClientWritesOptions {
@@ -23,9 +23,9 @@ export interface ClientWritesReport {
   writes: number;
   /** Requests sent again because they were surely not sent or not taken, by reason. */
   repeated: Map<string, number>;
-  unknowns: Map<string, number>;
+  inDoubt: Map<string, number>;
   rejected: number;
-  struck: ReadonlyMap<string, number>;
+  injectedFaults: ReadonlyMap<string, number>;
   doubled: string[];
   lost: string[];
   seconds: number;
@@ -33,7 +33,7 @@ export interface ClientWritesReport {
 
 type Fate = 'accepted' | 'rejected' | 'unauthorized' | 'inDoubt';
 
-/** Sends each write until its fate is known or unknowable, then compares with the upstream's books. */
+/** Sends each write until its fate is known or unknowable, then compares with the upstream's journal. */
 export async function runClientWrites(options: ClientWritesOptions): Promise<ClientWritesReport> {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-chaos-'));
   const process_ = await UpstreamProcess.start({ folder, activeMs: 0, faults: options.faults });
@@ -44,9 +44,13 @@ export async function runClientWrites(options: ClientWritesOptions): Promise<Cli
   try {
     await run.complete();
     await process_.calm();
-    const books = new Books(process_.journal);
-    books.refresh();
-    return { ...run.compare(books), struck: process_.struck, seconds: (Date.now() - startedAt) / 1_000 };
+    const journal = new UpstreamJournal(process_.journal);
+    journal.refresh();
+    return {
+      ...run.compare(journal),
+      injectedFaults: process_.injectedFaults,
+      seconds: (Date.now() - startedAt) / 1_000,
+    };
   } finally {
     await upstream.close();
     await process_.close();
@@ -59,7 +63,7 @@ class ClientWrites {
   readonly #endAt: number;
   readonly #fates = new Map<string, Fate>();
   readonly #repeated = new Map<string, number>();
-  readonly #unknowns = new Map<string, number>();
+  readonly #inDoubt = new Map<string, number>();
   #jobs = 0;
 
   constructor(upstream: Upstream, options: ClientWritesOptions, endAt: number) {
@@ -74,10 +78,10 @@ class ClientWrites {
     clearInterval(progress);
   }
 
-  compare(books: Books): Omit<ClientWritesReport, 'struck' | 'seconds'> {
+  compare(journal: UpstreamJournal): Omit<ClientWritesReport, 'injectedFaults' | 'seconds'> {
     const times = new Map<string, number>();
-    for (const [prompt, jobs] of books.jobsOfPrompt) times.set(prompt, jobs.length);
-    for (const prompts of books.messagesOfJob.values()) {
+    for (const [prompt, jobs] of journal.jobsOfPrompt) times.set(prompt, jobs.length);
+    for (const prompts of journal.messagesOfJob.values()) {
       for (const prompt of prompts) times.set(prompt, (times.get(prompt) ?? 0) + 1);
     }
     const fates = [...this.#fates];
@@ -85,7 +89,7 @@ class ClientWrites {
     return {
       writes: fates.length,
       repeated: this.#repeated,
-      unknowns: this.#unknowns,
+      inDoubt: this.#inDoubt,
       rejected: fates.filter(([, fate]) => fate === 'rejected').length,
       doubled: fates
         .filter(([prompt, fate]) => timesOf(prompt) > (fate === 'rejected' ? 0 : 1))
@@ -123,7 +127,7 @@ class ClientWrites {
         await pause(outcome.kind === 'throttled' ? 1_000 : 50);
         continue;
       }
-      if (outcome.kind === 'inDoubt') count(this.#unknowns, outcome.reason);
+      if (outcome.kind === 'inDoubt') count(this.#inDoubt, outcome.reason);
       this.#fates.set(prompt, outcome.kind);
       return;
     }

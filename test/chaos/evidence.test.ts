@@ -8,7 +8,7 @@ import { createTestWorker } from '../support/worker.js';
 import type { JobCase } from './audit.js';
 import { factsOf } from './error-facts.js';
 import { keepEvidence } from './evidence.js';
-import { readStory } from './history.js';
+import { summarizeRun } from './run-summary.js';
 import { planJob } from './job-plan.js';
 import { Timeline } from './timeline.js';
 
@@ -33,7 +33,7 @@ async function failOneTask(): Promise<{ workflowId: string; runId: string }> {
   const workflowsPath = fileURLToPath(new URL('./broken-workflows/index.ts', import.meta.url));
   const worker = await createTestWorker({ connection, taskQueue, activities: {}, workflowsPath });
   await worker.runUntil(async () => {
-    const failures = async () => (await readStory(client, { workflowId, runId, startedAt: 0 })).failedTasks.length;
+    const failures = async () => (await summarizeRun(client, { workflowId, runId, startedAt: 0 })).failedTasks.length;
     const { firstExecutionRunId: runId } = handle;
     await expect.poll(failures).toBe(1);
   });
@@ -58,7 +58,7 @@ test('a violation leaves its history, the whole failure of each failed task, the
     },
     ...{ answers: new Map(), ending: 'Error', endingText: null, errors: [error] },
   };
-  const job: JobCase = { caller, runs: [await readStory(server.client, { workflowId, runId, startedAt: 0 })] };
+  const job: JobCase = { caller, runs: [await summarizeRun(server.client, { workflowId, runId, startedAt: 0 })] };
   await writeFile(join(folder, 'worker-0.log'), `{"msg":"of this job ${workflowId}"}\n{"msg":"of another"}\n`);
 
   const source = { folder, seed: 7, client: server.client, timeline };
@@ -69,7 +69,7 @@ test('a violation leaves its history, the whole failure of each failed task, the
     {
       runId,
       said: { failure: { message: 'broken on purpose', stackTrace: expect.stringContaining('agentJob') } },
-      struck: [expect.stringMatching(/^\d+\.\d s before: Temporal killed$/)],
+      faultsBefore: [expect.stringMatching(/^\d+\.\d s before: Temporal killed$/)],
       replayOfTheHistoryThen: 'replays',
     },
   ]);

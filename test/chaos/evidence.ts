@@ -1,4 +1,4 @@
-/** What explains a violation, kept in files: histories, failed workflow tasks, callers' errors, what was struck when, and worker logs. */
+/** What explains a violation, kept in files: histories, failed workflow tasks, callers' errors, injected faults by time, and worker logs. */
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
@@ -45,11 +45,11 @@ export async function keepEvidence(
   return folder;
 }
 
-/** The caller's side and the runs' stories, each error with what had been struck before it. */
+/** The caller's side and the runs' summaries, each error with the faults before it. */
 function told(job: JobCase | undefined, timeline: Timeline): object {
   if (!job) return {};
   const { caller, runs } = job;
-  const errors = caller.errors.map((error) => ({ ...error, struck: timeline.before(error.at) }));
+  const errors = caller.errors.map((error) => ({ ...error, faultsBefore: timeline.before(error.at) }));
   const answers = [...caller.answers].map(([id, states]) => [id, [...states]]);
   return { caller: { ...caller, errors, answers, refused: [...caller.refused] }, runs };
 }
@@ -90,7 +90,7 @@ export interface FailedTask {
   said: object;
   /** The worker process that had it, as `pid@host`. */
   worker: string | undefined;
-  struck: string[];
+  faultsBefore: string[];
   /** Whether the history up to that task replays from its start on the present code, as a worker without the run in its cache does. */
   replayOfTheHistoryThen: string;
 }
@@ -110,7 +110,7 @@ export async function readFailedTasks(
       at: event.eventTime,
       said,
       worker: events[started]?.workflowTaskStartedEventAttributes?.identity,
-      struck: timeline.before(new Date(event.eventTime).toISOString()),
+      faultsBefore: timeline.before(new Date(event.eventTime).toISOString()),
       replayOfTheHistoryThen:
         started < 0 ? 'the task was never started' : await replay(events.slice(0, started + 1), workflowId),
     });

@@ -20,14 +20,14 @@ export function everyFault(seed: number, percentOfEach: number): FaultRule[] {
 
 const MOMENTS = ['connect', 'headers', 'body', 'wait', 'answer'] as const;
 
-/** Faults of so many per cent of the writes, a fifth of them at each moment of a write, shared evenly by the kinds that strike there. */
+/** Faults for this share of the writes: a fifth of them at each moment of a write, evenly over the kinds of that moment. */
 export function faultsSpreadOverMoments(seed: number, percentOfWrites: number): FaultRule[] {
   const operations = ['create', 'message'] as const;
   const kinds = CHAOS_KINDS.filter((kind) => kind !== 'connect');
   const rules = chaosRules({ seed, percent: 1, kinds, operations: [...operations] });
   const all = [...rules, ...chaosRules({ seed: seed + 1_000, percent: 1, kinds: ['connect'] })];
   return MOMENTS.flatMap((moment) => {
-    // A spoilt answer belongs to a write that was taken; without effect it would be one more 5xx.
+    // A corrupt response belongs to an accepted write; without effect it would be one more 5xx.
     const here = all.filter((rule) => momentOf(rule) === moment && (moment !== 'answer' || effectOf(rule) === 'after'));
     const variants = here.length / (moment === 'connect' ? 1 : operations.length);
     const probability = percentOfWrites / 100 / MOMENTS.length / variants;

@@ -14,13 +14,13 @@ import { connectCommandedTemporal, startFileTemporal, type KillableTemporal } fr
 const USAGE = `Usage: npm run test:chaos -- [options]
 
   --minutes N            how long jobs are started and disturbed, default 2; with --writes as long as it takes
-  --seed N               the same seed plans the same jobs, faults and strikes; default: a random one
+  --seed N               the same seed plans the same jobs and faults; default: a random one
   --jobs N               starts at most so many
   --concurrency N        jobs under way at once, default 100
   --workers N            worker processes, default 3
   --faults PERCENT       chance of each kind of upstream fault, default 1; with --writes of all together
-  --disturb-every SECS   mean pause between strikes at whole processes, default 10; 0 for none
-  --strike-within N      each worker process is struck from within at one of its first N writes, default 60
+  --disturb-every SECS   mean pause between faults of whole processes, default 10; 0 for none
+  --strike-within N      a fault in each worker process at one of its first N writes, default 60
   --writes N             faults only: about so many writes, all under policy ask, nobody is killed
   --client               with --writes: through the upstream client alone, without Temporal
   --pieces FILE          with --client: goes on where the pieces in FILE end, adds one under the next seed, and shows their sum
@@ -64,12 +64,12 @@ function chaosOptions(
   return {
     seed,
     loadMs: Number(values.minutes ?? (isWritesOnly ? 24 * 60 : 2)) * 60_000,
-    mostJobs: isWritesOnly ? Math.ceil(Number(values.writes) / WRITES_PER_JOB) : toNumber(values.jobs),
+    maxJobs: isWritesOnly ? Math.ceil(Number(values.writes) / WRITES_PER_JOB) : toNumber(values.jobs),
     concurrency: Number(values.concurrency),
     workers: Number(values.workers),
     faults: (isWritesOnly ? faultsSpreadOverMoments : everyFault)(seed, Number(values.faults)),
     disturbEveryMs: isWritesOnly || disturbEveryMs === 0 ? null : disturbEveryMs,
-    sabotageWithin: isWritesOnly || disturbEveryMs === 0 ? null : Number(values['strike-within']),
+    workerFaultWithin: isWritesOnly || disturbEveryMs === 0 ? null : Number(values['strike-within']),
     suspends: true,
     writesPerJob: isWritesOnly ? WRITES_PER_JOB : undefined,
     upstreamTimeout: '5 seconds',

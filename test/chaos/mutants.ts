@@ -19,11 +19,11 @@ export const MUTANTS: Mutant[] = [
     file: 'src/activities/agent-job/write-fence.ts',
     find: '    await markSent(context);\n',
     replace: '    void [markSent, context];\n',
-    test: 'test/chaos/strikes.test.ts',
+    test: 'test/chaos/kill-moments.test.ts',
     title: 'killed after the answer',
   },
   {
-    name: 'no fence, seen by the audit of the books',
+    name: 'no fence, seen by the audit of the journal',
     file: 'src/activities/agent-job/write-fence.ts',
     find: '    await markSent(context);\n',
     replace: '    void [markSent, context];\n',
@@ -36,7 +36,7 @@ export const MUTANTS: Mutant[] = [
     find: '    return await send({ beforeLastByte: createFence() });\n',
     replace:
       '    const fence = createFence();\n    const outcome = await send({});\n    await fence();\n    return outcome;\n',
-    test: 'test/chaos/strikes.test.ts',
+    test: 'test/chaos/kill-moments.test.ts',
     title: 'killed after the answer',
   },
   {
@@ -61,7 +61,7 @@ export const MUTANTS: Mutant[] = [
     file: 'src/activities/agent-job/write-fence.ts',
     find: '  if (mayBeMarked(activityInfo().heartbeatDetails)) {',
     replace: '  if (mayBeMarked(activityInfo().heartbeatDetails) && confirmedInRun) {',
-    test: 'test/chaos/strikes.test.ts',
+    test: 'test/chaos/kill-moments.test.ts',
     title: 'killed after the answer',
   },
   {
@@ -69,7 +69,7 @@ export const MUTANTS: Mutant[] = [
     file: 'src/activities/agent-job/write-fence.ts',
     find: 'return () => elapsed() < LATEST_SEND_MS;',
     replace: 'return () => elapsed() >= 0 || LATEST_SEND_MS > 0;',
-    test: 'test/chaos/strikes.test.ts',
+    test: 'test/chaos/kill-moments.test.ts',
     title: 'asleep behind the fence until it was given up',
   },
   {
@@ -77,7 +77,7 @@ export const MUTANTS: Mutant[] = [
     file: 'src/activities/agent-job/write-fence.ts',
     find: 'return [performance.now(), uptime() * 1_000, Date.now()];',
     replace: 'return [performance.now(), uptime() * 0, Date.now() * 0];',
-    test: 'test/chaos/strikes.test.ts',
+    test: 'test/chaos/kill-moments.test.ts',
     title: 'suspended behind the fence, its monotonic clock held',
   },
   {
@@ -141,7 +141,7 @@ export const MUTANTS: Mutant[] = [
     file: 'src/activities/agent-job/agent-job.ts',
     find: '      takeMarkBack();\n',
     replace: '      void takeMarkBack;\n',
-    test: 'test/chaos/strikes.test.ts',
+    test: 'test/chaos/kill-moments.test.ts',
     title: 'cut off from the answer to its fence',
   },
   {

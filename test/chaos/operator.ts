@@ -1,12 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentJobs, AttentionItem, ResolveUnknownInput, InDoubtWrite } from '../../src/starter.js';
-import type { Books } from './books.js';
+import type { UpstreamJournal } from './upstream-journal.js';
 import { Draw } from './draw.js';
 
-/** A request that was given up a moment ago may still be on its way to the upstream's books. */
+/** A request that was given up a moment ago may still be on its way to the upstream's journal. */
 const LOOK_AFTER_MS = 3_000;
 /** Where nothing says when a look can be trusted. */
-const LONGEST_LOOK_AFTER_MS = 120_000;
+const MAX_LOOK_AFTER_MS = 120_000;
 const BETWEEN_ROUNDS_MS = 1_000;
 
 /** An unknown write as the list of what needs attention showed it. */
@@ -18,7 +18,7 @@ export interface ShownUnknown {
 
 export interface OperatorOptions {
   jobs: AgentJobs;
-  books: Books;
+  journal: UpstreamJournal;
   /** Prompt of a create by workflow id, and of a follow-up by its id. */
   promptOf: (workflowId: string, followUpId: string | undefined) => string;
   /** Throws where the upstream is down. */
@@ -28,7 +28,7 @@ export interface OperatorOptions {
   waitsToLook: boolean;
 }
 
-/** A person who settles every unknown write of this run truthfully, after a look into the upstream's books. */
+/** A person who settles every unknown write of this run truthfully, after a look into the upstream's journal. */
 export class Operator {
   readonly shown = new Map<string, ShownUnknown>();
   readonly #options: OperatorOptions;
@@ -70,13 +70,13 @@ export class Operator {
   #lookAfter({ since, lookAfter }: InDoubtWrite & { lookAfter?: string }): number {
     const soon = Date.parse(since) + LOOK_AFTER_MS;
     if (!this.#options.waitsToLook) return soon;
-    return lookAfter === undefined ? Date.parse(since) + LONGEST_LOOK_AFTER_MS : Math.max(soon, Date.parse(lookAfter));
+    return lookAfter === undefined ? Date.parse(since) + MAX_LOOK_AFTER_MS : Math.max(soon, Date.parse(lookAfter));
   }
 
   async #settle({ workflowId, jobId, unknown }: AttentionItem): Promise<void> {
     if (!unknown) return;
     await this.#options.isUpstreamUp();
-    this.#options.books.refresh();
+    this.#options.journal.refresh();
     const decision = this.#decide(workflowId, jobId, unknown);
     const { since, followUpId = null } = unknown;
     this.shown.set(`${workflowId} ${since}`, { workflowId, unknown, action: decision.action });
@@ -85,15 +85,15 @@ export class Operator {
   }
 
   #decide(workflowId: string, jobId: string | null, { kind, followUpId, since }: InDoubtWrite): ResolveUnknownInput {
-    const { books, promptOf, seed } = this.#options;
+    const { journal, promptOf, seed } = this.#options;
     const draw = new Draw(seed, `operator ${workflowId} ${followUpId} ${since}`);
     const prompt = promptOf(workflowId, followUpId);
     if (draw.chance(0.04)) return { action: 'abandon' };
     if (kind === 'create') {
-      const [created] = books.jobsOfPrompt.get(prompt) ?? [];
+      const [created] = journal.jobsOfPrompt.get(prompt) ?? [];
       return created === undefined ? { action: 'retry' } : { action: 'adopt', jobId: created };
     }
-    const isDelivered = books.messagesOfJob.get(jobId ?? '')?.includes(prompt);
+    const isDelivered = journal.messagesOfJob.get(jobId ?? '')?.includes(prompt);
     return { action: isDelivered ? 'delivered' : 'retry' };
   }
 }

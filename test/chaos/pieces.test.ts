@@ -22,16 +22,16 @@ test('pieces of a run of client writes add up, each under a seed of its own', as
     addPiece(file, { ...(await runClientWrites(options)), seed });
   }
   const pieces = readPieces(file);
-  const [first, second] = pieces.map(({ writes, unknowns, struck, repeated }) => ({
+  const [first, second] = pieces.map(({ writes, inDoubt, injectedFaults, repeated }) => ({
     writes,
-    unknowns,
-    struck,
+    inDoubt,
+    injectedFaults,
     repeated,
   }));
   const sum = sumOfPieces(pieces);
   expect(sum).toMatchObject({ writes: first!.writes + second!.writes, doubled: [], lost: [] });
   expect(sum.writes).toBeGreaterThanOrEqual(120);
-  for (const kind of ['unknowns', 'struck', 'repeated'] as const) {
+  for (const kind of ['inDoubt', 'injectedFaults', 'repeated'] as const) {
     const count = (counts: ReadonlyMap<string, number>) => [...counts.values()].reduce((a, b) => a + b, 0);
     expect(count(sum[kind])).toBe(count(first![kind]) + count(second![kind]));
   }

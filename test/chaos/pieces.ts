@@ -30,9 +30,9 @@ export function sumOfPieces(pieces: readonly Piece[]): ClientWritesReport {
   return {
     writes: total(pieces.map(({ writes }) => writes)),
     repeated: merged(pieces.map(({ repeated }) => repeated)),
-    unknowns: merged(pieces.map(({ unknowns }) => unknowns)),
+    inDoubt: merged(pieces.map(({ inDoubt }) => inDoubt)),
     rejected: total(pieces.map(({ rejected }) => rejected)),
-    struck: merged(pieces.map(({ struck }) => struck)),
+    injectedFaults: merged(pieces.map(({ injectedFaults }) => injectedFaults)),
     doubled: pieces.flatMap(({ seed, doubled }) => doubled.map((prompt) => `seed ${seed}: ${prompt}`)),
     lost: pieces.flatMap(({ seed, lost }) => lost.map((prompt) => `seed ${seed}: ${prompt}`)),
     seconds: total(pieces.map(({ seconds }) => seconds)),

@@ -1,21 +1,21 @@
 import type { ChaosReport } from './chaos-run.js';
 import type { ClientWritesReport } from './client-writes.js';
 
-const MOST_SHOWN = 20;
+const MAX_SHOWN = 20;
 
-/** The run in tables: faults survived, ends, unknowns by cause, and what went wrong. */
+/** The run in tables: faults survived, ends, inDoubt by cause, and what went wrong. */
 export function formatReport(report: ChaosReport): string {
-  const { seed, jobs, writes, seconds, doubled, lost, asked, repeatedByPolicy, books, violations } = report;
-  const unknowns = [...report.unknowns.values()].reduce((a, b) => a + b, 0);
+  const { seed, jobs, writes, seconds, doubled, lost, asked, repeatedByPolicy, upstream, violations } = report;
+  const inDoubt = [...report.inDoubt.values()].reduce((a, b) => a + b, 0);
   return [
     '',
-    table('Faults survived', 'count', new Map([...report.disturbances, ...report.struck])),
+    table('Faults survived', 'count', new Map([...report.disturbances, ...report.injectedFaults])),
     table('How the callers saw their jobs end', 'jobs', report.endings),
     table('Errors after which callers said the same again', 'count', report.callerErrors),
-    table('Writes of unknown outcome, by cause', 'writes', report.unknowns),
+    table('Writes in doubt, by cause', 'writes', report.inDoubt),
     `seed ${seed}: ${jobs} jobs, ${writes} writes in ${seconds.toFixed(0)} s; ${report.workersStarted} worker processes`,
-    `upstream's books: ${books.jobs} jobs, ${books.messages} messages; repeated under policy retry: ${repeatedByPolicy.jobs} jobs, ${repeatedByPolicy.messages} messages`,
-    `unknown: ${unknowns}; put before a person: ${asked}, which is ${((asked / writes) * 1_000).toFixed(2)} per 1,000 writes`,
+    `upstream's journal: ${upstream.jobs} jobs, ${upstream.messages} messages; repeated under policy retry: ${repeatedByPolicy.jobs} jobs, ${repeatedByPolicy.messages} messages`,
+    `in doubt: ${inDoubt}; put before a person: ${asked}, which is ${((asked / writes) * 1_000).toFixed(2)} per 1,000 writes`,
     `doubled: ${doubled}, lost: ${lost}, violations: ${violations.length}`,
     ...(violations.length > 0 ? [formatViolations(report), `evidence: ${report.evidence}`] : []),
   ].join('\n');
@@ -24,20 +24,20 @@ export function formatReport(report: ChaosReport): string {
 /** The writes of the client alone in tables. */
 export function formatClientWrites(report: ClientWritesReport): string {
   const { writes, seconds, doubled, lost, rejected } = report;
-  const unknowns = sum(report.unknowns);
+  const inDoubt = sum(report.inDoubt);
   const ours = resetsLearntLate(report);
   const perThousand = (count: number) => `${count}, which is ${((count / writes) * 1_000).toFixed(2)} per 1,000 writes`;
   return [
     '',
-    table('Faults survived', 'count', report.struck),
+    table('Faults survived', 'count', report.injectedFaults),
     table('Sent again, since surely not taken', 'writes', report.repeated),
-    table('Writes of unknown outcome, by cause', 'writes', report.unknowns),
+    table('Writes in doubt, by cause', 'writes', report.inDoubt),
     `${writes} writes in ${seconds.toFixed(0)} s; refused for good: ${rejected}`,
-    `unknown, so a person is needed: ${perThousand(unknowns)}`,
-    `  since the upstream had the whole request and said nothing definite: ${perThousand(unknowns - ours)}`,
+    `in doubt, so a person is needed: ${perThousand(inDoubt)}`,
+    `  since the upstream had the whole request and said nothing definite: ${perThousand(inDoubt - ours)}`,
     `  since a reset before its end was learnt of too late: ${perThousand(ours)}`,
     `doubled: ${doubled.length}, lost: ${lost.length}`,
-    ...[...doubled, ...lost].slice(0, MOST_SHOWN),
+    ...[...doubled, ...lost].slice(0, MAX_SHOWN),
   ].join('\n');
 }
 
@@ -46,8 +46,8 @@ const BEFORE_ITS_END = /^(?:connection reset at connect|write reset at (?:header
 const LEARNT_IN_TIME = /^notDelivered: connection was (?:lost|reset)/;
 
 /** Requests that the upstream did not have whole when it reset them, and whose last byte had left before the client learnt of it. */
-function resetsLearntLate({ struck, repeated }: ClientWritesReport): number {
-  return sum(struck, (name) => BEFORE_ITS_END.test(name)) - sum(repeated, (name) => LEARNT_IN_TIME.test(name));
+function resetsLearntLate({ injectedFaults, repeated }: ClientWritesReport): number {
+  return sum(injectedFaults, (name) => BEFORE_ITS_END.test(name)) - sum(repeated, (name) => LEARNT_IN_TIME.test(name));
 }
 
 function sum(counts: ReadonlyMap<string, number>, isCounted: (name: string) => boolean = () => true): number {
@@ -55,13 +55,13 @@ function sum(counts: ReadonlyMap<string, number>, isCounted: (name: string) => b
 }
 
 /** Each violation with its seed, its workflow and what the workflow's history tells. */
-export function formatViolations({ seed, violations, stories }: ChaosReport): string {
+export function formatViolations({ seed, violations, summaries }: ChaosReport): string {
   const lines = violations
-    .slice(0, MOST_SHOWN)
+    .slice(0, MAX_SHOWN)
     .flatMap(({ workflowId, what }) => [
       `seed ${seed}: ${workflowId}: ${what}`,
-      ...stories
-        .filter((story) => story.workflowId === workflowId)
+      ...summaries
+        .filter((summary) => summary.workflowId === workflowId)
         .map(({ workflowId: _, runId, ...facts }) => `    run ${runId}: ${JSON.stringify(facts)}`),
     ]);
   return lines.join('\n');

@@ -1,4 +1,4 @@
-/** What was done to the processes of a run, and when. */
+/** A fault of the run, with its time. */
 export interface Moment {
   at: string;
   what: string;
@@ -6,16 +6,16 @@ export interface Moment {
 
 export class Timeline {
   readonly moments: Moment[] = [];
-  #strikes = 0;
+  #workerFaults = 0;
 
   note(what: string): void {
     this.moments.push({ at: new Date().toISOString(), what });
   }
 
-  /** Takes in strikes from within, all that there were so far; their time is that of the look. */
-  noteStrikes(strikes: readonly string[]): void {
-    for (const strike of strikes.slice(this.#strikes)) this.note(`worker struck from within: ${strike}`);
-    this.#strikes = strikes.length;
+  /** Adds the new ones of all faults injected within workers so far, under the time of this call. */
+  noteWorkerFaults(workerFaults: readonly string[]): void {
+    for (const fault of workerFaults.slice(this.#workerFaults)) this.note(`fault within a worker: ${fault}`);
+    this.#workerFaults = workerFaults.length;
   }
 
   /** The last moments before a time, each with how many seconds before. */

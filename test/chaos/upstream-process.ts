@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { startProcess, type ManagedProcess } from '../../src/local/child-process.js';
 import { freePort } from '../../src/local/free-ports.js';
 import { SandboxControl, type FaultRule } from '../../src/testing.js';
-import { sandboxProgram } from './sabotage.js';
+import { sandboxProgram } from './worker-fault.js';
 
 export interface UpstreamOptions {
   folder: string;
@@ -18,7 +18,7 @@ export class UpstreamProcess {
   readonly control: SandboxControl;
   readonly #options: UpstreamOptions;
   readonly #port: number;
-  readonly #struck = new Map<string, number>();
+  readonly #injectedFaults = new Map<string, number>();
   #process: ManagedProcess | undefined;
   #isCalm = false;
 
@@ -38,7 +38,7 @@ export class UpstreamProcess {
 
   /** Kills the process and starts it again after a pause. */
   async restart(pauseMs: number): Promise<void> {
-    await this.#countStrikes();
+    await this.#countInjectedFaults();
     process.kill(this.#process!.pid, 'SIGKILL');
     await this.#process!.stop(0);
     await pause(pauseMs);
@@ -48,13 +48,13 @@ export class UpstreamProcess {
   /** No more faults. */
   async calm(): Promise<void> {
     this.#isCalm = true;
-    await this.#countStrikes();
+    await this.#countInjectedFaults();
     await this.control.clearFaults();
   }
 
-  /** Faults that struck, by what they were; those between the last look and a kill are not counted. */
-  get struck(): ReadonlyMap<string, number> {
-    return this.#struck;
+  /** Injected faults by description; those between the last query and a kill are not counted. */
+  get injectedFaults(): ReadonlyMap<string, number> {
+    return this.#injectedFaults;
   }
 
   async close(): Promise<void> {
@@ -93,10 +93,10 @@ export class UpstreamProcess {
     }
   }
 
-  async #countStrikes(): Promise<void> {
+  async #countInjectedFaults(): Promise<void> {
     for (const { rule, injected } of await this.control.faults()) {
       const name = describeFault(rule);
-      this.#struck.set(name, (this.#struck.get(name) ?? 0) + injected);
+      this.#injectedFaults.set(name, (this.#injectedFaults.get(name) ?? 0) + injected);
     }
   }
 }

@@ -2,14 +2,14 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startProcess, type ManagedProcess } from '../../src/local/child-process.js';
-import { sabotageArguments, workerProgram, type Sabotage } from './sabotage.js';
+import { workerFaultArguments, workerProgram, type WorkerFault } from './worker-fault.js';
 
 export interface FleetOptions {
   workers: number;
   folder: string;
   env: Record<string, string>;
-  /** What strikes the nth process started; none once the fleet is calm. */
-  sabotage: ((turn: number) => Sabotage) | null;
+  /** The fault of the nth process started; none once the fleet is calm. */
+  workerFault: ((turn: number) => WorkerFault) | null;
 }
 
 /** The product's worker, several times; whoever dies is started again. */
@@ -29,9 +29,9 @@ export class WorkerFleet {
     for (let slot = 0; slot < options.workers; slot++) this.#keepers.push(this.#keep(slot));
   }
 
-  /** What struck from within, as `moment action`, one per strike. */
-  strikes(): string[] {
-    const file = this.#strikeFile;
+  /** The faults injected within workers, each as `moment action`. */
+  workerFaults(): string[] {
+    const file = this.#faultLog;
     return existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
   }
 
@@ -63,8 +63,8 @@ export class WorkerFleet {
     await Promise.all(this.#keepers);
   }
 
-  get #strikeFile(): string {
-    return join(this.#options.folder, 'strikes.log');
+  get #faultLog(): string {
+    return join(this.#options.folder, 'worker-faults.log');
   }
 
   async #keep(slot: number): Promise<void> {
@@ -80,12 +80,13 @@ export class WorkerFleet {
   }
 
   #start(slot: number): Promise<ManagedProcess> {
-    const { sabotage, folder, env } = this.#options;
-    const strike = sabotage && !this.#isCalm ? sabotageArguments(sabotage(this.#turn++), this.#strikeFile) : [];
+    const { workerFault, folder, env } = this.#options;
+    const faultArguments =
+      workerFault && !this.#isCalm ? workerFaultArguments(workerFault(this.#turn++), this.#faultLog) : [];
     this.started += 1;
     return startProcess({
       program: process.execPath,
-      args: [...strike, workerProgram],
+      args: [...faultArguments, workerProgram],
       env,
       logFile: join(folder, `worker-${slot}.log`),
     });

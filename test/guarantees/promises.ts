@@ -13,7 +13,7 @@ export type Fate = 'not sent' | 'not taken' | 'no key' | 'refused' | 'unknown' |
 export interface Fault {
   fault: string;
   moment: string;
-  /** The sandbox's rule, which strikes the first time only; null where Temporal was restored from a backup. */
+  /** The sandbox's rule, which injects its fault once; null where Temporal was restored from a backup. */
   rule: FaultRule | null;
   fate: Record<Write, Fate>;
   /** Whether the write took effect all the same. */

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { AgentJobs, type JobState } from '../../src/starter.js';
 import { SANDBOX_API_KEY } from '../../src/testing.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { Books } from './books.js';
+import { UpstreamJournal } from './upstream-journal.js';
 import { UpstreamProcess } from './upstream-process.js';
 import { WorkerFleet } from './worker-fleet.js';
 
@@ -15,9 +15,9 @@ interface Row {
   title: string;
   moment: string;
   action: string;
-  /** Jobs that the one create makes. */
+  /** Jobs that the create makes. */
   jobs: number;
-  /** Whether a person must say what became of it. */
+  /** Whether the create is in doubt afterwards. */
   isUnknown: boolean;
 }
 
@@ -29,13 +29,13 @@ const row = (title: string, moment: string, action: string, jobs: number, isUnkn
   isUnknown,
 });
 
-/** One worker each, struck at its first write; the one that follows is left alone. */
+/** A fault in one worker at its first write; the worker that replaces it has none. */
 const ROWS: Row[] = [
   row('killed before the fence: the next worker sends it', 'beforeFence', 'kill', 1, false),
   row('killed within the body, before the fence: the next worker sends it', 'bodyBegun', 'kill', 1, false),
-  row('cut off from the answer to its fence: it is sent anew', 'fenceAnswer', 'lose', 1, false),
+  row('cut off from the answer to its fence: it is sent anew', 'fenceResponse', 'lose', 1, false),
   row('killed between fence and last byte: nobody sends it, and it shows as unknown', 'afterFence', 'kill', 0, true),
-  row('killed after the answer: nobody sends it again, and it shows as unknown', 'answerRead', 'kill', 1, true),
+  row('killed after the answer: nobody sends it again, and it shows as unknown', 'responseRead', 'kill', 1, true),
   // The zombie: it wakes when the server has given its attempt up.
   row(
     'asleep before the fence until it was given up: only the next attempt sends',
@@ -100,22 +100,22 @@ beforeAll(async () => {
 
 afterAll(async () => {
   // Where no worker is left for them, jobs that still need a person hold up whoever asks this server for such.
-  const struck = workflowIds.map((id) => server.client.workflow.getHandle(id));
-  await Promise.all(struck.map((handle) => handle.terminate().catch(() => {})));
+  const handles = workflowIds.map((id) => server.client.workflow.getHandle(id));
+  await Promise.all(handles.map((handle) => handle.terminate().catch(() => {})));
   await Promise.all(fleets.map((fleet) => fleet.close()));
   await upstream?.close();
   await server?.close();
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Starts one job whose create is struck, and waits until it has ended or needs a person. */
-async function strike({ moment, action }: Row): Promise<{ state: JobState; isStruck: boolean }> {
-  const name = `strike-${moment}-${action}`;
+/** Starts one job, injects the fault into its create, and waits until the job has ended or needs a person. */
+async function injectFault({ moment, action }: Row): Promise<{ state: JobState; isInjected: boolean }> {
+  const name = `fault-${moment}-${action}`;
   const own = join(folder, name);
   await mkdir(own);
   const taskQueue = `${server.taskQueue}-${name}`;
-  // A worker that ends before its first write, on a machine too busy to start it, leaves the strike to the next.
-  const isLeftAlone = () => existsSync(join(own, 'strikes.log'));
+  // A worker that ends before its first write, on a machine too busy to start it, leaves the fault to the next.
+  const isLeftAlone = () => existsSync(join(own, 'worker-faults.log'));
   const fleet = new WorkerFleet({
     workers: 1,
     folder: own,
@@ -128,7 +128,7 @@ async function strike({ moment, action }: Row): Promise<{ state: JobState; isStr
       ADMIN_API_KEY: SANDBOX_API_KEY,
       LOG_LEVEL: 'error',
     },
-    sabotage: () => (isLeftAlone() ? { moment: 'none', action: 'kill', nth: 1 } : { moment, action, nth: 1 }),
+    workerFault: () => (isLeftAlone() ? { moment: 'none', action: 'kill', nth: 1 } : { moment, action, nth: 1 }),
   });
   fleets.push(fleet);
   const jobs = new AgentJobs({ client: server.client, taskQueue });
@@ -138,11 +138,11 @@ async function strike({ moment, action }: Row): Promise<{ state: JobState; isStr
   for (;;) {
     const state = await job.state().catch(() => null);
     const isOver = state?.phase === 'done' || state?.phase === 'needsAttention';
-    const isStruck = fleet.strikes().length === 1;
+    const isInjected = fleet.workerFaults().length === 1;
     if (state && (isOver || Date.now() > until)) {
       // A zombie that still meant to send has done so by the time the same worker has done another job.
       await (await jobs.start({ key: `${taskQueue}-next`, projectId: 'p1', prompt: 'Next' })).result();
-      return { state, isStruck };
+      return { state, isInjected };
     }
     await pause(1_000);
   }
@@ -153,16 +153,16 @@ function promptOf({ moment, action }: Pick<Row, 'moment' | 'action'>): string {
 }
 
 describe('a create whose worker is', { concurrent: true }, () => {
-  for (const struck of ROWS) {
-    test(`${struck.title}`, { timeout: SETTLED_WITHIN_MS + 60_000 }, async ({ expect }) => {
-      const { state, isStruck } = await strike(struck);
-      expect(isStruck).toBe(true);
+  for (const each of ROWS) {
+    test(`${each.title}`, { timeout: SETTLED_WITHIN_MS + 60_000 }, async ({ expect }) => {
+      const { state, isInjected } = await injectFault(each);
+      expect(isInjected).toBe(true);
       expect(state).toMatchObject(
-        struck.isUnknown ? { phase: 'needsAttention', unknown: { kind: 'create' } } : { phase: 'done', unknown: null },
+        each.isUnknown ? { phase: 'needsAttention', unknown: { kind: 'create' } } : { phase: 'done', unknown: null },
       );
-      const books = new Books(upstream.journal);
-      books.refresh();
-      expect(books.jobsOfPrompt.get(promptOf(struck)) ?? []).toHaveLength(struck.jobs);
+      const journal = new UpstreamJournal(upstream.journal);
+      journal.refresh();
+      expect(journal.jobsOfPrompt.get(promptOf(each)) ?? []).toHaveLength(each.jobs);
     });
   }
 });

@@ -1,8 +1,9 @@
 /** What one closed or running run of a job tells of itself, read from its history alone. */
+import { setTimeout as pause } from 'node:timers/promises';
 import { QueryNotRegisteredError, type Client } from '@temporalio/client';
 import type { AgentJobResult, FollowUpStatus, JobState } from '../../src/contract.js';
 
-export interface RunStory {
+export interface RunSummary {
   workflowId: string;
   runId: string;
   startedAt: number;
@@ -12,12 +13,12 @@ export interface RunStory {
   ending: string | null;
   jobId: string | null;
   followUps: FollowUpStatus[];
-  /** Reasons of the writes of this run whose outcome was unknown. */
-  unknowns: string[];
+  /** Reasons of the writes in doubt of this run. */
+  inDoubt: string[];
   /** How often it went into `needsAttention`, as its search attribute shows. */
   shown: number;
   /** The write that was still unknown when the run ended without a result. */
-  unknownAtEnd: string | null;
+  inDoubtAtEnd: string | null;
   /** Activities that were to write, repeats included. */
   sends: number;
   /** Workflow tasks that failed, by cause. */
@@ -36,32 +37,32 @@ const CLOSED = {
 
 type Event = NonNullable<NonNullable<Awaited<ReturnType<typeof fetchEvents>>>>[number];
 
-export async function readStory(
+export async function summarizeRun(
   client: Client,
   run: { workflowId: string; runId: string; startedAt: number },
-): Promise<RunStory> {
+): Promise<RunSummary> {
   const events = await fetchEvents(client, run);
-  const story: RunStory = {
+  const summary: RunSummary = {
     ...run,
     status: 'RUNNING',
     ending: null,
     jobId: null,
     followUps: [],
-    unknowns: [],
+    inDoubt: [],
     shown: 0,
-    unknownAtEnd: null,
+    inDoubtAtEnd: null,
     sends: 0,
     failedTasks: [],
     events: events.length,
   };
   const writes = new Set<string>();
   for (const event of events) {
-    readActivity(story, writes, event);
-    readSigns(story, event);
-    readEnding(story, event);
+    readActivity(summary, writes, event);
+    readSigns(summary, event);
+    readEnding(summary, event);
   }
-  if (story.status === 'CANCELLED' || story.status === 'FAILED') await readClosedState(client, story);
-  return story;
+  if (summary.status === 'CANCELLED' || summary.status === 'FAILED') await readClosedState(client, summary);
+  return summary;
 }
 
 async function fetchEvents(client: Client, { workflowId, runId }: { workflowId: string; runId: string }) {
@@ -69,63 +70,63 @@ async function fetchEvents(client: Client, { workflowId, runId }: { workflowId: 
   return events ?? [];
 }
 
-function readActivity(story: RunStory, writes: Set<string>, event: Event): void {
+function readActivity(summary: RunSummary, writes: Set<string>, event: Event): void {
   const scheduled = event.activityTaskScheduledEventAttributes;
   if (scheduled && ['createJob', 'sendMessage'].includes(scheduled.activityType?.name ?? '')) {
     writes.add(String(event.eventId));
-    story.sends += 1;
+    summary.sends += 1;
   }
   const completed = event.activityTaskCompletedEventAttributes;
   if (completed && writes.has(String(completed.scheduledEventId))) {
     const result = decode(completed.result) as { kind: string; reason: string };
-    if (result.kind === 'inDoubt') story.unknowns.push(result.reason);
+    if (result.kind === 'inDoubt') summary.inDoubt.push(result.reason);
   }
   const failed = event.activityTaskTimedOutEventAttributes ?? event.activityTaskFailedEventAttributes;
   if (failed && writes.has(String(failed.scheduledEventId))) {
-    story.unknowns.push(`the activity failed: ${failed.failure?.message ?? ''}`);
+    summary.inDoubt.push(`the activity failed: ${failed.failure?.message ?? ''}`);
   }
 }
 
-function readSigns(story: RunStory, event: Event): void {
+function readSigns(summary: RunSummary, event: Event): void {
   const fields = event.upsertWorkflowSearchAttributesEventAttributes?.searchAttributes?.indexedFields;
   const phase = fields?.['AgentJobPhase'];
-  if (phase && String(decode({ payloads: [phase] })).includes('needsAttention')) story.shown += 1;
+  if (phase && String(decode({ payloads: [phase] })).includes('needsAttention')) summary.shown += 1;
   const jobId = event.workflowPropertiesModifiedEventAttributes?.upsertedMemo?.fields?.['jobId'];
-  if (jobId) story.jobId = (decode({ payloads: [jobId] }) as string | null) ?? story.jobId;
+  if (jobId) summary.jobId = (decode({ payloads: [jobId] }) as string | null) ?? summary.jobId;
   const failed = event.workflowTaskFailedEventAttributes;
-  if (failed) story.failedTasks.push(`${failed.cause}: ${failed.failure?.message ?? ''}`.slice(0, 200));
+  if (failed) summary.failedTasks.push(`${failed.cause}: ${failed.failure?.message ?? ''}`.slice(0, 200));
 }
 
-function readEnding(story: RunStory, event: Event): void {
+function readEnding(summary: RunSummary, event: Event): void {
   // The list lags behind a server that was killed; the history does not.
   for (const [attributes, status] of Object.entries(CLOSED))
-    if (event[attributes as keyof Event]) story.status = status;
+    if (event[attributes as keyof Event]) summary.status = status;
   const completed = event.workflowExecutionCompletedEventAttributes;
   if (completed) {
     const result = decode(completed.result) as AgentJobResult;
-    story.ending = result.outcome;
-    story.jobId = result.jobId;
-    story.followUps = result.followUps;
+    summary.ending = result.outcome;
+    summary.jobId = result.jobId;
+    summary.followUps = result.followUps;
   }
   const failure = event.workflowExecutionFailedEventAttributes?.failure;
-  if (failure) story.ending = failure.applicationFailureInfo?.type ?? failure.message ?? 'failed';
-  if (event.workflowExecutionCanceledEventAttributes) story.ending = 'Canceled';
+  if (failure) summary.ending = failure.applicationFailureInfo?.type ?? failure.message ?? 'failed';
+  if (event.workflowExecutionCanceledEventAttributes) summary.ending = 'Canceled';
 }
 
 /** Runs that end without a result still answer the query. */
-async function readClosedState(client: Client, story: RunStory): Promise<void> {
-  const handle = client.workflow.getHandle(story.workflowId, story.runId);
+async function readClosedState(client: Client, summary: RunSummary): Promise<void> {
+  const handle = client.workflow.getHandle(summary.workflowId, summary.runId);
   const query = client.withDeadline(Date.now() + 30_000, () => handle.query<JobState>('jobState'));
   const state = await query.catch((error: unknown) => {
     // The worker answers by replaying the run: one that it can't replay is a failed task, only later.
     if (!(error instanceof QueryNotRegisteredError)) throw error;
-    story.failedTasks.push(`query of the closed run: ${error.message}`.slice(0, 200));
+    summary.failedTasks.push(`query of the closed run: ${error.message}`.slice(0, 200));
     return null;
   });
   if (state === null) return;
-  story.jobId = state.jobId;
-  story.followUps = state.followUps;
-  story.unknownAtEnd = state.unknown?.reason ?? null;
+  summary.jobId = state.jobId;
+  summary.followUps = state.followUps;
+  summary.inDoubtAtEnd = state.unknown?.reason ?? null;
 }
 
 interface PayloadList {
@@ -135,4 +136,31 @@ interface PayloadList {
 function decode(list: PayloadList | null | undefined): unknown {
   const data = list?.payloads?.[0]?.data;
   return data ? (JSON.parse(Buffer.from(data).toString('utf8')) as unknown) : null;
+}
+
+const LISTED_WITHIN_MS = 60_000;
+const READERS = 8;
+
+/** The summaries of all runs on a task queue, in no order. */
+export async function summarizeRuns(client: Client, taskQueue: string): Promise<RunSummary[]> {
+  await untilListed(client, taskQueue);
+  const runs = [];
+  for await (const { workflowId, runId, startTime } of client.workflow.list({ query: `TaskQueue = '${taskQueue}'` })) {
+    runs.push({ workflowId, runId, startedAt: startTime.getTime() });
+  }
+  const summaries: RunSummary[] = [];
+  const next = runs.values();
+  const reader = async () => {
+    for (const run of next) summaries.push(await summarizeRun(client, run));
+  };
+  await Promise.all(Array.from({ length: READERS }, reader));
+  return summaries;
+}
+
+/** The list of a busy server lags behind: a run that it still shows as open may have ended, or begun another. */
+async function untilListed(client: Client, taskQueue: string): Promise<void> {
+  const query = `TaskQueue = '${taskQueue}' AND ExecutionStatus = 'Running'`;
+  for (const until = Date.now() + LISTED_WITHIN_MS; Date.now() < until; await pause(1_000)) {
+    if ((await client.workflow.count(query)).count === 0) return;
+  }
 }

@@ -44,7 +44,7 @@ AsyncCompletionClient.prototype.heartbeat = async function (...args) {
   const answer = await heartbeat.apply(this, args);
   reached('afterFence');
   // The server has the mark, but its answer never arrives.
-  if (reached('fenceAnswer')) throw Object.assign(new Error('14 UNAVAILABLE: connection dropped'), { code: 14 });
+  if (reached('fenceResponse')) throw Object.assign(new Error('14 UNAVAILABLE: connection dropped'), { code: 14 });
   return answer;
 };
 
@@ -58,5 +58,5 @@ atRequest('client:sendHeaders', 'headersSent');
 // All but the last byte.
 atRequest('request:bodyChunkSent', 'bodyBegun');
 atRequest('request:bodySent', 'bodySent');
-atRequest('request:headers', 'answerBegun');
-atRequest('request:trailers', 'answerRead');
+atRequest('request:headers', 'responseBegun');
+atRequest('request:trailers', 'responseRead');

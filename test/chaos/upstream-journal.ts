@@ -1,7 +1,7 @@
 import { closeSync, existsSync, openSync, readSync } from 'node:fs';
 
 /** What the upstream did, read from its own journal: each prompt's jobs, and each job's messages in order. */
-export class Books {
+export class UpstreamJournal {
   readonly jobsOfPrompt = new Map<string, string[]>();
   readonly messagesOfJob = new Map<string, string[]>();
   messages = 0;
