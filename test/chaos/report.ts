@@ -3,7 +3,7 @@ import type { ClientWritesReport } from './client-writes.js';
 
 const MAX_SHOWN = 20;
 
-/** The run in tables: faults survived, ends, inDoubt by cause, and what went wrong. */
+/** The run in tables: faults survived, ends, writes in doubt by cause, and what went wrong. */
 export function formatReport(report: ChaosReport): string {
   const { seed, jobs, writes, seconds, doubled, lost, asked, repeatedByPolicy, upstream, violations } = report;
   const inDoubt = [...report.inDoubt.values()].reduce((a, b) => a + b, 0);
