@@ -58,6 +58,7 @@ export interface ClientConfig {
   temporal: TemporalSettings;
 }
 
+/** How to reach the upstream, and with which keys. */
 export interface UpstreamConfig {
   baseUrl: string;
   /** At least one is set; the file wins over `adminApiKey`. */
@@ -69,12 +70,14 @@ export interface UpstreamConfig {
   proxy: { httpProxy?: string; httpsProxy?: string; noProxy?: string };
 }
 
+/** Where the snapshots lie. */
 export interface SnapshotsConfig {
   /** `file:///dir` or `s3://bucket/prefix`, without a trailing slash. */
   url: string;
   forcePathStyle: boolean;
 }
 
+/** The settings of the production worker. */
 export interface WorkerConfig extends ClientConfig {
   roles: readonly field.WorkerRole[];
   upstream: UpstreamConfig;

@@ -5,6 +5,7 @@ import { inDoubtFields, resolveCommands } from './resolution.js';
 import { print, printJson, printToStderr, withSession, type GlobalOptions } from './session.js';
 import { fields } from './text.js';
 
+/** Adds `attention`, which lists the jobs that need a person. */
 export function addAttention(program: Command): void {
   const command = program
     .command('attention')

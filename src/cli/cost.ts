@@ -8,6 +8,7 @@ import { fields } from './text.js';
 const HISTORIES_MS = 60_000;
 const SOURCE = 'https://docs.temporal.io/cloud/actions';
 
+/** Adds `cost`, which shows what a job has cost on Temporal. */
 export function addCost(program: Command): void {
   const command = program
     .command('cost')

@@ -11,6 +11,7 @@ Exit code: 0 completed or archived, 3 failed, 4 timedOut, 5 lost, 6 abandoned,
 7 no job was made (InvalidInput, CreateRejected), 8 UnknownOutcome, 9 canceled or terminated,
 1 any other error, 2 wrong usage, 130 interrupted (the job goes on)`;
 
+/** Adds `state` and `wait`. */
 export function addInspect(program: Command): void {
   const state = program
     .command('state')

@@ -33,6 +33,7 @@ export interface PendingActivity {
   attempt: number;
 }
 
+/** What the cost is estimated from. */
 export interface CostInput {
   runs: readonly CostedRun[];
   pending: readonly PendingActivity[];
@@ -55,6 +56,7 @@ interface ActionCounts {
   memoUpserts: number;
 }
 
+/** What a job has cost so far. */
 export interface JobCost {
   runs: number;
   historyEvents: number;
@@ -71,8 +73,8 @@ const WRITES: readonly string[] = ['createJob', 'sendMessage'];
 const AWAIT_TURN = 'awaitTurn';
 
 /**
- * Events and bytes are exact. Actions are an estimate: what leaves no trace in history is left out, namely queries, rejected
- * updates, and the heartbeats by which the attempts of a watch tell each other something.
+ * Estimates a job's cost. Events and bytes are exact. Actions leave out what has no trace in history: queries, rejected
+ * updates, and the heartbeats by which a poll loop passes its state to its next attempt.
  */
 export function estimateCost({ runs, pending, polls }: CostInput): JobCost {
   const events = runs.flatMap((run) => run.events);

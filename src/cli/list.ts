@@ -15,6 +15,7 @@ interface ListFlags {
   json?: boolean;
 }
 
+/** Adds `list`, which lists jobs. */
 export function addList(program: Command): void {
   const command = program
     .command('list')

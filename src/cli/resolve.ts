@@ -24,6 +24,7 @@ interface ResolveFlags {
   json?: boolean;
 }
 
+/** Adds `resolve`, which settles writes in doubt, one or many. */
 export function addResolve(program: Command): void {
   const command = program
     .command('resolve')

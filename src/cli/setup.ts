@@ -7,6 +7,7 @@ import { print, printToStderr, withSession } from './session.js';
 const SHORTEST_RETENTION_DAYS = 30;
 const DAY_SECONDS = 86_400;
 
+/** Adds `setup`, which prepares a namespace. */
 export function addSetup(program: Command): void {
   const command = program
     .command('setup')

@@ -21,6 +21,7 @@ const REMEDY: Partial<Record<FollowUpState, string>> = {
   abandoned: 'the job ended first, or its queue was full; the same --id may be sent again',
 };
 
+/** Adds `follow-up`. */
 export function addFollowUp(program: Command): void {
   const command = program
     .command('follow-up')
@@ -79,6 +80,7 @@ async function followUp(
   });
 }
 
+/** Adds `poll-now` and `cancel`. */
 export function addSignals(program: Command): void {
   const pollNow = program
     .command('poll-now')

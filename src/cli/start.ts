@@ -16,6 +16,7 @@ interface StartFlags extends JobFlags {
   json?: boolean;
 }
 
+/** Adds `start`, which starts a job or attaches to one. */
 export function addStart(program: Command): void {
   const command = program
     .command('start')

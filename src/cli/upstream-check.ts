@@ -6,6 +6,7 @@ import { createKeySource } from '../upstream/keys.js';
 /** Nobody's project and job: the question is only whether somebody answers, and takes the key. */
 const NOBODY = 'agent-jobs-setup';
 
+/** How the upstream answered, as printed. */
 export interface UpstreamVerdict {
   text: string;
   isWrong: boolean;

@@ -6,24 +6,9 @@ import {
   type Client,
 } from '@temporalio/client';
 import { NamespaceNotFoundError } from '@temporalio/common';
+import { GRPC_STATUS as GRPC } from '../temporal/grpc-status.js';
 import { TemporalCallError, TemporalUnavailableError } from './errors.js';
 
-/** The gRPC status codes that are told apart. */
-const GRPC = {
-  canceled: 1,
-  unknown: 2,
-  invalidArgument: 3,
-  deadlineExceeded: 4,
-  notFound: 5,
-  permissionDenied: 7,
-  resourceExhausted: 8,
-  failedPrecondition: 9,
-  aborted: 10,
-  unimplemented: 12,
-  internal: 13,
-  unavailable: 14,
-  unauthenticated: 16,
-};
 const UNREACHABLE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];
 /** Also sent by a server that has just begun, or whose database is away. */
 const OUTAGE = [...UNREACHABLE, GRPC.canceled, GRPC.unknown, GRPC.resourceExhausted, GRPC.aborted, GRPC.internal];

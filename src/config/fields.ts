@@ -1,3 +1,4 @@
+/** The fields of the schemas: each reads one setting, and says in an error what it should be. */
 import { readFileSync } from 'node:fs';
 import ms from 'ms';
 import type { StringValue } from 'ms';
@@ -138,6 +139,7 @@ export const rolesField = field(
 );
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const;
+/** From the most detailed level to errors alone. */
 export type LogLevel = (typeof LEVELS)[number];
 
 export const logLevelField = field(`one of ${LEVELS.join(', ')}`, (text) =>
@@ -145,6 +147,7 @@ export const logLevelField = field(`one of ${LEVELS.join(', ')}`, (text) =>
 );
 
 const FORMATS = ['json', 'text'] as const;
+/** JSON for machines, text for a terminal. */
 export type LogFormat = (typeof FORMATS)[number];
 
 export const logFormatField = field(`${FORMATS.join(' or ')}`, (text) =>

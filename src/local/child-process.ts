@@ -15,6 +15,7 @@ export interface ManagedProcess {
   stop(graceMs: number): Promise<void>;
 }
 
+/** What to start, and how. */
 export interface StartOptions {
   program: string;
   args: readonly string[];

@@ -22,6 +22,7 @@ const PROMPT = 'Add a page about pricing to the site';
 const FOLLOW_UP = { id: 'demo-follow-up', prompt: 'Mention the free plan, too' };
 const POLL_INTERVAL_MS = 400;
 
+/** The demo job, started now or by an earlier start. */
 export interface DemoJob {
   job: JobHandle;
   /** An earlier start began it. */

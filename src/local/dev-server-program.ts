@@ -36,6 +36,7 @@ export class DevServerNotFoundError extends Error {
   override readonly name = 'DevServerNotFoundError';
 }
 
+/** Where to look for the program. */
 export interface FindDevServerOptions {
   env: Environment;
   onProgress?: OnProgress;

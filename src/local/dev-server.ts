@@ -5,6 +5,7 @@ import { channelArgsFor } from '../client/connection.js';
 import { startProcess, type ManagedProcess } from './child-process.js';
 import { freePort } from './free-ports.js';
 
+/** How to start the dev server. */
 export interface DevServerOptions {
   /** Path of the Temporal CLI. */
   program: string;

@@ -17,6 +17,7 @@ import type { ProcessIdentity } from './process-identity.js';
 import { earlierDataFolders, stateFolder } from './user-folders.js';
 import { WorkerProcess } from './worker-process.js';
 
+/** What the local system is composed of. */
 export interface LocalSystemOptions {
   env: Environment;
   output: Output;

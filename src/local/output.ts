@@ -30,6 +30,7 @@ export class Output {
   }
 }
 
+/** What the commands to try next depend on. */
 export interface NextStepsOptions {
   address: string;
   taskQueue: string;

@@ -4,6 +4,7 @@ import type { Environment } from '../config.js';
 import { startProcess, type ManagedProcess } from './child-process.js';
 import { freePort } from './free-ports.js';
 
+/** How to run the worker. */
 export interface WorkerProcessOptions {
   /** Everything the worker gets, but its health address. */
   env: Environment;

@@ -1,9 +1,9 @@
 import { SEARCH_ATTRIBUTE } from '../contract.js';
+import { hasGrpcStatus } from './grpc-status.js';
 
 /** `INDEXED_VALUE_TYPE_KEYWORD` of Temporal's API. */
 const KEYWORD = 2;
 const NAMES: readonly string[] = Object.values(SEARCH_ATTRIBUTE);
-const GRPC_ALREADY_EXISTS = 6;
 
 /** What a Connection of the client or of the worker offers. */
 interface Connected {
@@ -44,7 +44,7 @@ async function add({ operatorService }: Connected, namespace: string, names: str
     await operatorService.addSearchAttributes({ namespace, searchAttributes });
   } catch (error) {
     // Somebody else registered them in between.
-    if ((error as { code?: unknown }).code !== GRPC_ALREADY_EXISTS) throw error;
+    if (!hasGrpcStatus(error, 'alreadyExists')) throw error;
   }
 }
 

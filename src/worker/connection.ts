@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isGrpcServiceError } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import type { TemporalSettings } from '../config.js';
+import { GRPC_STATUS, grpcStatusOf } from '../temporal/grpc-status.js';
 import type { Logger } from './logging.js';
 
 const MIN_WAIT_MS = 500;
@@ -62,20 +62,15 @@ async function withinLimit(connecting: Promise<NativeConnection>): Promise<Nativ
   throw new Error(`no answer within ${ATTEMPT_LIMIT_MS / 1_000} seconds`);
 }
 
-const NOT_FOUND = 5;
-const INVALID_ARGUMENT = 3;
-const PERMISSION_DENIED = 7;
-const UNAUTHENTICATED = 16;
-
 /** Errors that no retry mends. The native client shows gRPC codes and TLS alerts in its message alone, in these words. */
 const REFUSALS: { codes: readonly number[]; words: RegExp; remedy: string }[] = [
   {
-    codes: [UNAUTHENTICATED],
+    codes: [GRPC_STATUS.unauthenticated],
     words: /does not have valid authentication credentials/,
     remedy: 'the credentials are refused: check TEMPORAL_API_KEY or the client certificate',
   },
   {
-    codes: [PERMISSION_DENIED],
+    codes: [GRPC_STATUS.permissionDenied],
     words: /does not have permission to execute/,
     remedy:
       'the credentials have no rights here: ' +
@@ -91,13 +86,13 @@ const REFUSALS: { codes: readonly number[]; words: RegExp; remedy: string }[] = 
     words: /InvalidCertificate\(/,
     remedy: "the server's certificate is not trusted: check TEMPORAL_TLS_SERVER_CA_CERT_* and TEMPORAL_TLS_SERVER_NAME",
   },
-  { codes: [INVALID_ARGUMENT], words: /ParseError/, remedy: 'check the TEMPORAL_* settings' },
+  { codes: [GRPC_STATUS.invalidArgument], words: /ParseError/, remedy: 'check the TEMPORAL_* settings' },
 ];
 
 /** What to do where no retry will help; undefined where one may. */
 function remedyFor(error: unknown, elapsedMs: number): string | undefined {
-  const code = isGrpcServiceError(error) ? error.code : undefined;
-  if (code === NOT_FOUND && elapsedMs > NAMESPACE_GRACE_MS) return 'check TEMPORAL_NAMESPACE';
+  const code = grpcStatusOf(error);
+  if (code === GRPC_STATUS.notFound && elapsedMs > NAMESPACE_GRACE_MS) return 'check TEMPORAL_NAMESPACE';
   if (error instanceof TypeError) return 'check the TEMPORAL_* settings';
   const reason = code === undefined ? messageOf(error) : '';
   return REFUSALS.find(({ codes, words }) => codes.includes(code ?? -1) || words.test(reason))?.remedy;

@@ -2,6 +2,7 @@
 import type { NativeConnection } from '@temporalio/worker';
 import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../contract.js';
 import type { Metrics } from '../activities/metrics.js';
+import { hasGrpcStatus } from '../temporal/grpc-status.js';
 import type { Logger } from './logging.js';
 
 const CALL_LIMIT_MS = 10_000;
@@ -41,14 +42,12 @@ async function madeFor(
   const described = await withLimit(connection, () =>
     connection.workflowService.describeSchedule({ namespace, scheduleId }),
   ).catch((error: unknown) => {
-    if ((error as { code?: unknown }).code === NOT_FOUND) return null;
+    if (hasGrpcStatus(error, 'notFound')) return null;
     throw error;
   });
   if (described?.schedule?.action?.startWorkflow?.taskQueue?.name !== taskQueue) return null;
   return Number(described.info?.createTime?.seconds ?? 0) * 1_000;
 }
-
-const NOT_FOUND = 5;
 
 /** Counts, once a minute, the workers that ask for exports, for the metric; returns what stops it. */
 export function countExportPollers(

@@ -1,9 +1,9 @@
 import type { NativeConnection } from '@temporalio/worker';
 import { SEARCH_ATTRIBUTE } from '../contract.js';
+import { hasGrpcStatus } from '../temporal/grpc-status.js';
 import type { Logger } from './logging.js';
 
 const CALL_LIMIT_MS = 10_000;
-const INVALID_ARGUMENT = 3;
 
 /** The search attributes that the namespace does not know: a workflow that sets one makes no progress. */
 async function missingSearchAttributes(connection: NativeConnection, namespace: string): Promise<string[]> {
@@ -40,7 +40,7 @@ async function isKnown(connection: NativeConnection, namespace: string, name: st
 
 /** True where a query names a search attribute that the namespace does not know. */
 export function isUnknownAttribute(error: unknown): boolean {
-  return (error as { code?: unknown }).code === INVALID_ARGUMENT;
+  return hasGrpcStatus(error, 'invalidArgument');
 }
 
 /** How many workflows a query finds. */

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   ConfigError,
   hasTemporalProfile,
@@ -35,7 +35,7 @@ function problemsOf(env: Environment, read: (env: Environment) => unknown = read
 }
 
 describe('readWorkerConfig', () => {
-  it('needs nothing but the upstream and its key', () => {
+  test('needs nothing but the upstream and its key', () => {
     expect(readWorkerConfig(minimal)).toMatchObject({
       taskQueue: 'agent-jobs',
       roles: ['jobs'],
@@ -48,7 +48,7 @@ describe('readWorkerConfig', () => {
     });
   });
 
-  it('reads every setting', () => {
+  test('reads every setting', () => {
     const config = readWorkerConfig({
       ...minimal,
       AGENT_JOBS_TASK_QUEUE: 'my-jobs',
@@ -96,7 +96,7 @@ describe('readWorkerConfig', () => {
     });
   });
 
-  it('names every missing and every wrong variable in one report, and no value', () => {
+  test('names every missing and every wrong variable in one report, and no value', () => {
     const wrong = {
       ADMIN_API_KEY: 'a secret\u00a0key',
       ADMIN_API_KEY_FILE: join(folder, 'missing'),
@@ -126,13 +126,13 @@ describe('readWorkerConfig', () => {
     expect(report).not.toContain('secret');
   });
 
-  it('refuses a key for Temporal that no header can hold, and does not show it', () => {
+  test('refuses a key for Temporal that no header can hold, and does not show it', () => {
     const report = String(catchError(() => readWorkerConfig({ ...minimal, TEMPORAL_API_KEY: 'secret\nkey' })));
     expect(report).toContain('TEMPORAL_API_KEY holds a character');
     expect(report).not.toContain('secret');
   });
 
-  it('knows a Temporal profile of the user from none', () => {
+  test('knows a Temporal profile of the user from none', () => {
     const home = join(folder, 'home');
     expect(hasTemporalProfile({ HOME: home, TEMPORAL_ADDRESS: 'temporal.example.com:7233' })).toBe(false);
     mkdirSync(join(home, '.config', 'temporalio'), { recursive: true });
@@ -140,7 +140,7 @@ describe('readWorkerConfig', () => {
     expect(hasTemporalProfile({ HOME: home, XDG_CONFIG_HOME: join(home, '.config') })).toBe(true);
   });
 
-  it('treats an empty variable as unset', () => {
+  test('treats an empty variable as unset', () => {
     const config = readWorkerConfig({
       ...minimal,
       LOG_LEVEL: '',
@@ -156,7 +156,7 @@ describe('readWorkerConfig', () => {
     expect(problemsOf({ ...minimal, ADMIN_API_KEY: '' })).toHaveProperty('ADMIN_API_KEY');
   });
 
-  it('serves the jobs alone without SNAPSHOTS_URL, unless WORKER_ROLES names exports', () => {
+  test('serves the jobs alone without SNAPSHOTS_URL, unless WORKER_ROLES names exports', () => {
     expect(readWorkerConfig(minimal).roles).toEqual(['jobs']);
     expect(readWorkerConfig({ ...minimal, SNAPSHOTS_URL: 'file:///data' }).roles).toEqual(['jobs', 'exports']);
     expect(readWorkerConfig({ ...minimal, SNAPSHOTS_URL: 'file:///data', WORKER_ROLES: 'exports' }).roles).toEqual([
@@ -165,7 +165,7 @@ describe('readWorkerConfig', () => {
     expect(problemsOf({ ...minimal, WORKER_ROLES: 'exports' })).toHaveProperty('SNAPSHOTS_URL');
   });
 
-  it('takes a key from a file or a key per project in place of ADMIN_API_KEY, and the file before the variable', () => {
+  test('takes a key from a file or a key per project in place of ADMIN_API_KEY, and the file before the variable', () => {
     const { UPSTREAM_BASE_URL } = minimal;
     const adminApiKeyFile = file('key', 'k\n');
     const projectKeysFile = file('project-keys.json', '{}');
@@ -177,16 +177,16 @@ describe('readWorkerConfig', () => {
     });
   });
 
-  it.each(['user:pass@host', 'ftp://host', 'https://u:p@host', 'https://host/?q', 'https://host/#f'])(
+  test.each(['user:pass@host', 'ftp://host', 'https://u:p@host', 'https://host/?q', 'https://host/#f'])(
     'refuses %s as the upstream',
     (url) => expect(problemsOf({ ...minimal, UPSTREAM_BASE_URL: url })).toHaveProperty('UPSTREAM_BASE_URL'),
   );
 
-  it.each(['0', '-1 second', '20001', 'soon', '0.5 hours'])('refuses %s as the time-out', (text) =>
+  test.each(['0', '-1 second', '20001', 'soon', '0.5 hours'])('refuses %s as the time-out', (text) =>
     expect(problemsOf({ ...minimal, UPSTREAM_TIMEOUT: text })).toHaveProperty('UPSTREAM_TIMEOUT'),
   );
 
-  it.each([
+  test.each([
     ['file:///data/', 'file:///data'],
     ['file:///', 'file:///'],
     ['s3://bucket', 's3://bucket'],
@@ -194,23 +194,23 @@ describe('readWorkerConfig', () => {
     expect(readSnapshotsConfig({ SNAPSHOTS_URL: text })).toEqual({ url, forcePathStyle: false }),
   );
 
-  it.each(['file:/data', 'data', 's3:///prefix', 'https://bucket', 's3://key:secret@bucket'])(
+  test.each(['file:/data', 'data', 's3:///prefix', 'https://bucket', 's3://key:secret@bucket'])(
     'refuses %s as the place of the snapshots',
     (text) => expect(problemsOf({ SNAPSHOTS_URL: text }, readSnapshotsConfig)).toHaveProperty('SNAPSHOTS_URL'),
   );
 
-  it('cannot be changed once read', () => {
+  test('cannot be changed once read', () => {
     const config = readWorkerConfig(minimal);
     expect(() => Object.assign(config.upstream.keys, { adminApiKey: 'other' })).toThrow(TypeError);
   });
 });
 
 describe('readClientConfig', () => {
-  it('needs no upstream', () => {
+  test('needs no upstream', () => {
     expect(readClientConfig({})).toMatchObject({ taskQueue: 'agent-jobs', temporal: { namespace: 'default' } });
   });
 
-  it('reads a profile of a configuration file, and the environment before it', () => {
+  test('reads a profile of a configuration file, and the environment before it', () => {
     const path = file(
       'temporal.toml',
       '[profile.prod]\naddress = "prod:7233"\nnamespace = "jobs"\napi_key = "secret"\n',
@@ -223,7 +223,7 @@ describe('readClientConfig', () => {
     });
   });
 
-  it('reports a configuration file that is missing or broken, without its content', () => {
+  test('reports a configuration file that is missing or broken, without its content', () => {
     const broken = file('broken.toml', '[profile.default]\napi_key = "toml-secret\n');
     expect(problemsOf({ TEMPORAL_CONFIG_FILE: broken }, readClientConfig)['TEMPORAL_*']).not.toContain('toml-secret');
     expect(problemsOf({ TEMPORAL_CONFIG_FILE: join(folder, 'no.toml') }, readClientConfig)).toHaveProperty(

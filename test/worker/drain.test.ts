@@ -1,7 +1,7 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, jobStateQuery } from '../../src/contract.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { freePort } from '../../src/local/free-ports.js';
@@ -57,7 +57,7 @@ async function requestsOf(projectId: string, operation: 'create' | 'get'): Promi
 }
 
 describe('SIGTERM', { timeout: 180_000 }, () => {
-  it('lets a create in flight finish, and the next worker goes on with that one job', async () => {
+  test('lets a create in flight finish, and the next worker goes on with that one job', async () => {
     const projectId = 'drained-create';
     await sandbox.addFault({ kind: 'delay', operation: 'create', projectId, delayMs: 4_000, effect: 'after' });
     const first = start();
@@ -74,7 +74,7 @@ describe('SIGTERM', { timeout: 180_000 }, () => {
     await handle.terminate();
   });
 
-  it('does not wait for a poll that hangs', async () => {
+  test('does not wait for a poll that hangs', async () => {
     const projectId = 'hanging-poll';
     await sandbox.addFault({ kind: 'hang', operation: 'get', projectId, count: 100 });
     const worker = start({ UPSTREAM_TIMEOUT: '20 seconds' });
@@ -92,7 +92,7 @@ describe('a bug in workflow code', { timeout: 240_000 }, () => {
   beforeAll(() => (brokenDist = brokenBuild()));
   afterAll(() => rmSync(dirname(brokenDist), { recursive: true }));
 
-  it('shows in log and metric, leaves the job alone, and a mended worker resumes it', async () => {
+  test('shows in log and metric, leaves the job alone, and a mended worker resumes it', async () => {
     const projectId = 'workflow-bug';
     const healthPort = await freePort();
     const metricsPort = await freePort(undefined, [healthPort]);

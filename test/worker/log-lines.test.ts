@@ -1,6 +1,6 @@
 import { tmpdir } from 'node:os';
 import { pathToFileURL } from 'node:url';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, followUpSignal, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
@@ -55,7 +55,7 @@ function linesOf(workflowId: string, msg: string): Line[] {
     .filter((line) => line.workflowId === workflowId && line.msg.startsWith(msg));
 }
 
-it(
+test(
   'one line tells of each write in doubt, refused or held up, and of each end, with all ids and no prompt',
   { timeout: 240_000 },
   async () => {
@@ -104,7 +104,7 @@ it(
   },
 );
 
-it('a worker of both roles and a normal job leave no warning', { timeout: 120_000 }, async () => {
+test('a worker of both roles and a normal job leave no warning', { timeout: 120_000 }, async () => {
   startWorker({ SNAPSHOTS_URL: pathToFileURL(tmpdir()).href });
   const job = await startJob('normal');
   await job.signal(followUpSignal, { prompt: PROMPT, id: 'one' });

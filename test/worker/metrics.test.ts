@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
 import { freePort } from '../../src/local/free-ports.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
@@ -69,7 +69,7 @@ async function figure(name: string, isRight: (value: number) => boolean): Promis
 }
 
 describe('the figures of a worker', { timeout: 240_000 }, () => {
-  it('are all there before anything happens, the counters at 0: no first increase is missed', async () => {
+  test('are all there before anything happens, the counters at 0: no first increase is missed', async () => {
     await startWorker();
     const atFirst = await figures();
     for (const operation of ['create', 'message']) {
@@ -102,7 +102,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await figure('agent_jobs_last_count_timestamp_seconds', (at) => Math.abs(at - Date.now() / 1_000) < 120);
   });
 
-  it('tell what the upstream answered and took, how jobs ended, and how late an end was seen at most', async () => {
+  test('tell what the upstream answered and took, how jobs ended, and how late an end was seen at most', async () => {
     await startWorker();
     for (const [projectId, status] of [
       ['refused', 401],
@@ -134,7 +134,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await refused.terminate().catch(() => {});
   });
 
-  it('count the running jobs by phase, and tell the age of the oldest write in doubt and of the oldest create', async () => {
+  test('count the running jobs by phase, and tell the age of the oldest write in doubt and of the oldest create', async () => {
     sandbox = await startSandbox({ script: { activeMs: 3_600_000 } });
     const { url, apiKey } = sandbox;
     port = await freePort();

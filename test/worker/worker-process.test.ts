@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { freePort } from '../../src/local/free-ports.js';
 import { LOCALHOST, startRefusingServer } from '../support/refusing-temporal.js';
 import { connectDevServer, startPrivateDevServer } from '../support/dev-server.js';
@@ -55,13 +55,13 @@ async function get(port: number, path: string): Promise<{ status: number; body: 
 const isReady = (port: number) => async () => (await get(port, '/readyz')).status === 200;
 
 describe('a worker process that cannot go on', () => {
-  it('reports all wrong settings at once and ends with 1', async () => {
+  test('reports all wrong settings at once and ends with 1', async () => {
     const worker = start({ UPSTREAM_BASE_URL: '', LOG_LEVEL: 'loud', ADMIN_API_KEY: `${KEY} \u00e9` });
     expect(await worker.ended).toBe(1);
     expect(worker.output()).toContain('The worker cannot start: 3 settings are wrong');
   });
 
-  it.each(['HEALTH_ADDRESS', 'METRICS_ADDRESS'])('names %s where its port is taken', async (variable) => {
+  test.each(['HEALTH_ADDRESS', 'METRICS_ADDRESS'])('names %s where its port is taken', async (variable) => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const worker = start({ [variable]: `127.0.0.1:${(other.address() as AddressInfo).port}` });
@@ -71,13 +71,13 @@ describe('a worker process that cannot go on', () => {
   });
 
   // The worker grants a new namespace some seconds to be seen everywhere.
-  it('ends where Temporal does not know the namespace', { timeout: 120_000 }, async () => {
+  test('ends where Temporal does not know the namespace', { timeout: 120_000 }, async () => {
     const worker = start({ TEMPORAL_NAMESPACE: 'nowhere' });
     expect(await worker.ended).toBe(1);
     expect(worker.output()).toContain('namespace nowhere');
   });
 
-  it('ends where a certificate is none', async () => {
+  test('ends where a certificate is none', async () => {
     const worker = start({ TEMPORAL_TLS_SERVER_CA_CERT_DATA: 'garbage' });
     expect(await worker.ended).toBe(1);
     expect(worker.output()).toContain('TEMPORAL_TLS');
@@ -88,7 +88,7 @@ const UNAUTHENTICATED = 16;
 const PERMISSION_DENIED = 7;
 
 describe('a worker process that Temporal refuses', () => {
-  it.each([
+  test.each([
     { status: UNAUTHENTICATED, says: 'check TEMPORAL_API_KEY or the client certificate' },
     { status: PERMISSION_DENIED, says: 'check TEMPORAL_NAMESPACE' },
   ])('ends and says what to check where its credentials are answered with status $status', async ({ status, says }) => {
@@ -105,7 +105,7 @@ describe('a worker process that Temporal refuses', () => {
     refusing.close();
   });
 
-  it('ends and names the client certificate where the server wants another', async () => {
+  test('ends and names the client certificate where the server wants another', async () => {
     const refusing = await startRefusingServer(0, LOCALHOST);
     const worker = start({
       TEMPORAL_ADDRESS: `localhost:${refusing.port}`,
@@ -116,7 +116,7 @@ describe('a worker process that Temporal refuses', () => {
     refusing.close();
   });
 
-  it('ends and names the authority where it does not trust the server', async () => {
+  test('ends and names the authority where it does not trust the server', async () => {
     const refusing = await startRefusingServer(0, LOCALHOST);
     const worker = start({ TEMPORAL_ADDRESS: `localhost:${refusing.port}`, TEMPORAL_TLS: 'true' });
     expect(await worker.ended).toBe(1);
@@ -124,7 +124,7 @@ describe('a worker process that Temporal refuses', () => {
     refusing.close();
   });
 
-  it('waits where the server is only not available', async () => {
+  test('waits where the server is only not available', async () => {
     const UNAVAILABLE = 14;
     const away = await startRefusingServer(UNAVAILABLE);
     const worker = start({ TEMPORAL_ADDRESS: `127.0.0.1:${away.port}` });
@@ -136,7 +136,7 @@ describe('a worker process that Temporal refuses', () => {
 });
 
 describe('a worker process and its server', () => {
-  it(
+  test(
     'waits for a server that comes later, loses readiness with it, and gets it back',
     { timeout: 240_000 },
     async () => {
@@ -167,7 +167,7 @@ describe('a worker process and its server', () => {
     },
   );
 
-  it('says from the start that writes of before a restore ask, in its log and under /readyz', async () => {
+  test('says from the start that writes of before a restore ask, in its log and under /readyz', async () => {
     const healthPort = await freePort();
     const CONFIRM_WRITES_BEFORE = '2026-01-01T13:00:00+01:00';
     const worker = start({ CONFIRM_WRITES_BEFORE, HEALTH_ADDRESS: `127.0.0.1:${healthPort}` });
@@ -182,7 +182,7 @@ describe('a worker process and its server', () => {
     expect((await get(healthPort, '/readyz')).body).toContain('"confirmWritesBefore":"2026-01-01T12:00:00.000Z"');
   });
 
-  it('serves its figures from the start, while it waits for the server', async () => {
+  test('serves its figures from the start, while it waits for the server', async () => {
     const temporalPort = await freePort();
     const metricsPort = await freePort(undefined, [temporalPort]);
     const worker = start({
@@ -193,14 +193,14 @@ describe('a worker process and its server', () => {
     expect(await get(metricsPort, '/metrics')).toMatchObject({ status: 200 });
   });
 
-  it('ends at once on SIGTERM while it waits for the server', async () => {
+  test('ends at once on SIGTERM while it waits for the server', async () => {
     const worker = start({ TEMPORAL_ADDRESS: `127.0.0.1:${await freePort()}` });
     await worker.wrote('Temporal is not there yet');
     worker.signal('SIGTERM');
     expect(await worker.ended).toBe(0);
   });
 
-  it(
+  test(
     'serves the SDK figures and ours at one address, and answers nothing but what it has',
     { timeout: 120_000 },
     async () => {
