@@ -122,7 +122,7 @@ export class AgentJobs {
     return listStuck(this.client, options);
   }
 
-  /** Starts the export of a window into a snapshot, or joins the one that is running. Throws InvalidInputError. */
+  /** Starts the export of a date range into a snapshot, or joins the one that is running. Throws InvalidInputError. */
   exportVisitors(range: VisitorExportRange, options: CallOptions = {}): Promise<VisitorExportHandle> {
     const start = () => startVisitorExport(this.client, this.taskQueue, range);
     return temporalCall(this.client, startLimits(options), start);

@@ -1,4 +1,4 @@
-/** One window of rows out of the paged endpoint: ours against a plain loop, and dlt where Python has it. */
+/** One date range of rows out of the paged endpoint: ours against a plain loop, and dlt where Python has it. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -12,9 +12,9 @@ import { cpuMs, ownCpuMs, watchMemory, watchTreeMemory } from '../processes.js';
 const FETCH_LOOP = fileURLToPath(new URL('../export/fetch-loop.mjs', import.meta.url));
 const DLT = fileURLToPath(new URL('../export/dlt-export.py', import.meta.url));
 /** Long over, so that nothing arrives any more. */
-const WINDOW = { dateFrom: '2026-01-01', dateTo: '2026-01-02' };
+const DATES = { dateFrom: '2026-01-01', dateTo: '2026-01-02' };
 
-/** The window of one project, as our worker exports it. */
+/** The date range of one project, as our worker exports it. */
 export async function exportWithOurs(
   bench: Bench,
   worker: ManagedProcess,
@@ -25,7 +25,7 @@ export async function exportWithOurs(
   const peak = watchMemory(pids, 200);
   const cpu = { worker: cpuMs(pids), server: cpuMs(bench.temporal.pids), caller: ownCpuMs() };
   const startedAt = Date.now();
-  const handle = await oursClient(bench).exportVisitors({ projectId, ...WINDOW });
+  const handle = await oursClient(bench).exportVisitors({ projectId, ...DATES });
   const { snapshots } = await handle.result();
   const wallMs = Date.now() - startedAt;
   const server = cpuMs(bench.temporal.pids) - cpu.server;

@@ -12,7 +12,9 @@ interface CleanFlags extends SnapshotsFlags {
 export function addExportClean(group: Command): void {
   const command = group
     .command('clean')
-    .description('remove work in progress of windows that no run is writing, and what was replaced over 30 days ago')
+    .description(
+      'remove work in progress of date ranges that no run is writing, and what was replaced over 30 days ago',
+    )
     .option('--dry-run', 'show what would be removed, and remove nothing')
     .option('--json', 'print one folder a line');
   addSnapshotsOption(command).action((flags: CleanFlags) => clean(command, flags));
@@ -20,7 +22,7 @@ export function addExportClean(group: Command): void {
 
 async function clean(command: Command, flags: CleanFlags): Promise<void> {
   const { finishPublication } = await import('../snapshots/publish.js');
-  const { stagedWindows, sweepStaging } = await import('../snapshots/cleanup.js');
+  const { stagedRanges, sweepStaging } = await import('../snapshots/cleanup.js');
   const { stagingFolder } = await import('../snapshots/layout.js');
   const { removeExpired } = await import('../snapshots/superseded.js');
   const store = await openSnapshots(flags);
@@ -32,9 +34,9 @@ async function clean(command: Command, flags: CleanFlags): Promise<void> {
       if (flags.json) printJson({ folder });
       else print(printable(folder));
     };
-    for (const range of await stagedWindows(store)) {
+    for (const range of await stagedRanges(store)) {
       if (await isBeingWritten(session, range)) {
-        printToStderr(`agent-jobs: ${printable(stagingFolder(range))} stays: a run is writing this window`);
+        tell(`agent-jobs: ${printable(stagingFolder(range))} stays: a run is writing this date range`);
         continue;
       }
       if (!dryRun) {
@@ -48,7 +50,7 @@ async function clean(command: Command, flags: CleanFlags): Promise<void> {
   });
 }
 
-/** Whether the window's one writer runs; what lies in staging is then its own. */
+/** Whether the date range's one writer runs; what lies in staging is then its own. */
 async function isBeingWritten({ jobs, signal }: Session, range: VisitorExportRange): Promise<boolean> {
   const { temporalCall } = await import('../client/temporal-call.js');
   const { visitorExportWorkflowId } = await import('../contract.js');

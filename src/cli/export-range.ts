@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { isDate, plusDays, type Window } from '../visitor-export/date-range.js';
-import { UsageError } from './exit.js';
+import { isDate, plusDays, type DateRange } from '../visitor-export/date-range.js';
+import { UsageError } from './usage-error.js';
 
 export interface RangeFlags {
   day?: string;
@@ -17,7 +17,7 @@ export function addRangeOptions(command: Command): Command {
 }
 
 /** The days that the options name, those that are left out by `preset`; throws a UsageError. */
-export function toRange({ day, from, to }: RangeFlags, preset: Window): Window {
+export function toRange({ day, from, to }: RangeFlags, preset: DateRange): DateRange {
   if (day !== undefined && (from ?? to) !== undefined) throw new UsageError('give --day, or --from and --to');
   for (const [name, date] of Object.entries({ day, from, to })) {
     if (date !== undefined && !isDate(date)) throw new UsageError(`--${name} must be a date, YYYY-MM-DD`);
@@ -31,7 +31,7 @@ export function toRange({ day, from, to }: RangeFlags, preset: Window): Window {
 }
 
 /** Yesterday by UTC. */
-export function yesterday(): Window {
+export function yesterday(): DateRange {
   const dateTo = new Date().toISOString().slice(0, 10);
   return { dateFrom: plusDays(dateTo, -1), dateTo };
 }

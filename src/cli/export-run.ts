@@ -14,7 +14,7 @@ interface RunFlags extends RangeFlags {
 export function addExportRun(group: Command): void {
   const command = group
     .command('run')
-    .description('export one window now, or join the run that is at it (default: yesterday by UTC)')
+    .description('export one date range now, or join the run that is at it (default: yesterday by UTC)')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--json', 'print the result as JSON');
   addRangeOptions(command).action(async (flags: RunFlags) => {
@@ -27,7 +27,7 @@ export function addExportRun(group: Command): void {
   });
 }
 
-/** Exports one window and waits for it, its progress on stderr where asked for. */
+/** Exports one date range and waits for it, its progress on stderr where asked for. */
 export async function runExport({ jobs, signal }: Session, range: VisitorExportRange, shows: boolean) {
   const handle = await jobs.exportVisitors(range, { signal });
   const stop = shows ? await showProgress(handle, signal) : () => {};
@@ -43,7 +43,7 @@ export function describeReceipt(receipt: SnapshotReceipt): string {
   const { totals, drift, consistent } = receipt;
   return fields([
     ['Snapshot', receipt.location],
-    ['Window', `${receipt.dateFrom}..${receipt.dateTo}`],
+    ['Dates', `${receipt.dateFrom}..${receipt.dateTo}`],
     ['Rows', String(receipt.rows)],
     ['Visitors', `${totals.total} (human ${totals.human}, AI ${totals.ai})`],
     ['Consistent', consistent ? 'yes' : 'no, see drift'],

@@ -17,32 +17,32 @@ export interface FoundSnapshot {
 }
 
 const MANIFEST = 'manifest.json';
-const WINDOW = /^visitors\/projectId=([^/]+)\/dateFrom=([^/]+)\/dateTo=([^/]+)\//;
+const RANGE_FOLDER = /^visitors\/projectId=([^/]+)\/dateFrom=([^/]+)\/dateTo=([^/]+)\//;
 const READS_AT_ONCE = 8;
 
-/** The folders of a project's windows, or of all projects, in order of project and dates. */
+/** The folders of a project's date ranges, or of all projects, in order of project and dates. */
 export async function* findSnapshots(store: SnapshotStore, projectId?: string): AsyncGenerator<FoundSnapshot> {
   let found: FoundSnapshot | null = null;
   for await (const key of store.list(projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId))) {
-    const window = toWindow(key);
-    if (!window) continue; // whoever put it there
-    if (found?.folder !== window.folder) {
+    const range = rangeFolderOf(key);
+    if (!range) continue; // not put there by an export
+    if (found?.folder !== range.folder) {
       if (found) yield found;
-      found = { ...window, keys: [] };
+      found = { ...range, keys: [] };
     }
     found.keys.push(key);
   }
   if (found) yield found;
 }
 
-/** Keys below `visitors/`, of a project or of all, that a glob for Parquet reads and that no window holds. */
+/** Keys below `visitors/`, of a project or of all, that a glob for Parquet reads and that no date range holds. */
 export async function* findStray(store: SnapshotStore, projectId?: string): AsyncGenerator<string> {
   for await (const key of store.list(projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId))) {
-    if (key.endsWith('.parquet') && !toWindow(key)) yield key;
+    if (key.endsWith('.parquet') && !rangeFolderOf(key)) yield key;
   }
 }
 
-/** Manifests of the project's windows of the same length that begin at most so many lengths before or after. */
+/** Manifests of the project's date ranges of the same length that begin at most so many lengths before or after. */
 export async function neighboursOf(
   store: SnapshotStore,
   range: VisitorExportRange,
@@ -70,7 +70,7 @@ export async function* listManifests(store: SnapshotStore, projectId?: string): 
   }
 }
 
-/** The manifest in a folder; null where there is none, or none that can be read, or one of another window or project. */
+/** The manifest in a folder; null where there is none, or none that can be read, or one of another date range or project. */
 export async function readFoundManifest(store: SnapshotStore, found: FoundSnapshot): Promise<SnapshotManifest | null> {
   const key = `${found.folder}/${MANIFEST}`;
   if (!found.keys.includes(key)) return null;
@@ -79,9 +79,9 @@ export async function readFoundManifest(store: SnapshotStore, found: FoundSnapsh
   return manifest && isOf(manifest, found) ? manifest : null;
 }
 
-/** The window that a key belongs to, in whatever folder of it; null where it lies in none that an export would make. */
-export function toWindow(key: string): Omit<FoundSnapshot, 'keys'> | null {
-  const [folder, encoded = '', dateFrom = '', dateTo = ''] = WINDOW.exec(key) ?? [];
+/** The date range that a key belongs to, in whatever folder of it; null where it lies in none that an export would make. */
+export function rangeFolderOf(key: string): Omit<FoundSnapshot, 'keys'> | null {
+  const [folder, encoded = '', dateFrom = '', dateTo = ''] = RANGE_FOLDER.exec(key) ?? [];
   if (folder === undefined || !isDate(dateFrom) || !isDate(dateTo) || dateTo <= dateFrom) return null;
   const projectId = decoded(encoded);
   if (projectId === null || encodeId(projectId) !== encoded) return null;

@@ -25,7 +25,7 @@ export function mayHaveBegun({ dateFrom }: Pick<SnapshotManifest, 'dateFrom'>, t
   return dateFrom <= plusDays(today, 1);
 }
 
-/** Every day from `dateFrom` to before `dateTo`, in order. Snapshots of other windows are ignored. */
+/** Every day from `dateFrom` to before `dateTo`, in order. Snapshots of other date ranges are ignored. */
 export function daysOf(manifests: readonly SnapshotManifest[], dateFrom: string, dateTo: string): Day[] {
   const byDate = new Map(manifests.filter(isOneDay).map((manifest) => [manifest.dateFrom, manifest]));
   const days: Day[] = [];

@@ -53,7 +53,7 @@ export class FileStore implements SnapshotStore {
       await rename(part, this.#path(key));
       await syncFolder(dirname(this.#path(key)));
     } catch (error) {
-      await rm(part, { force: true }).catch(() => {}); // the window's next run sweeps it
+      await rm(part, { force: true }).catch(() => {}); // the date range's next run sweeps it
       if (input.failure) throw input.failure.error;
       throw new SnapshotStoreError('write', key, error);
     }
@@ -120,7 +120,7 @@ export class FileStore implements SnapshotStore {
         await this.#makeFolder(dirname(path));
         return await open(path, 'w');
       } catch (error) {
-        // Another writer, or another window's sweep, may just have removed the folder while it was empty.
+        // Another writer, or another date range's sweep, may just have removed the folder while it was empty.
         if (!isMissing(error) || tries === CREATE_TRIES) throw error;
       }
     }

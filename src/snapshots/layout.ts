@@ -10,7 +10,7 @@ export function projectFolder(projectId: string): string {
   return `${SNAPSHOTS_FOLDER}/projectId=${encodeId(projectId)}`;
 }
 
-/** The folder of one window's snapshot: what lies here is published. */
+/** The folder of one date range's snapshot: what lies here is published. */
 export function snapshotFolder({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
   return `${projectFolder(projectId)}/dateFrom=${dateFrom}/dateTo=${dateTo}`;
 }
@@ -28,7 +28,7 @@ export function supersededProjectFolder(projectId: string): string {
   return projectFolder(projectId).replace(SNAPSHOTS_FOLDER, SUPERSEDED_FOLDER);
 }
 
-/** The folder of what was replaced in a window, or of one snapshot of it. */
+/** The folder of what was replaced in a date range, or of one snapshot of it. */
 export function supersededFolder(range: VisitorExportRange, snapshotId?: string): string {
   const folder = snapshotFolder(range).replace(SNAPSHOTS_FOLDER, SUPERSEDED_FOLDER);
   return snapshotId === undefined ? folder : `${folder}/snapshotId=${snapshotId}`;
@@ -44,7 +44,7 @@ export function reportKey(projectId: string): string {
   return `${reportFolder(projectId)}/index.html`;
 }
 
-/** The folder of a window's work in progress, of every run. */
+/** The folder of a date range's work in progress, of every run. */
 export function stagingFolder(range: VisitorExportRange): string {
   return stagingKey(snapshotFolder(range));
 }

@@ -60,7 +60,7 @@ function isFile(value: Partial<SnapshotManifest['files'][number]> | null): boole
   return isPlainName(value?.name) && isCount(value?.rows) && isCount(value?.bytes) && typeof value?.sha256 === 'string';
 }
 
-/** The manifest of a window's snapshot; null where there is no snapshot. Throws where another project's lies in its place. */
+/** The manifest of a date range's snapshot; null where there is no snapshot. Throws where another project's lies in its place. */
 export async function readManifest(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
   const bytes = await store.read(manifestKey(range));
   const manifest = bytes && parseManifest(bytes);
@@ -73,7 +73,7 @@ export async function readManifest(store: SnapshotStore, range: VisitorExportRan
   return isOf(manifest, range) ? manifest : null;
 }
 
-/** Whether the manifest is of this window, and no copy of another's. */
+/** Whether the manifest is of this date range, and no copy of another's. */
 export function isOf(manifest: SnapshotManifest, { projectId, dateFrom, dateTo }: VisitorExportRange): boolean {
   return manifest.projectId === projectId && manifest.dateFrom === dateFrom && manifest.dateTo === dateTo;
 }
@@ -98,7 +98,7 @@ export function checksumOf({ checksum: _, ...fields }: SnapshotManifest): string
   return sha256Hex(JSON.stringify(fields, sorted));
 }
 
-/** Names a window's content: rows (by their digest) and totals. */
+/** Names a date range's content: rows (by their digest) and totals. */
 export function snapshotId(range: VisitorExportRange, rows: number, content: string, totals: VisitorTotals): string {
   const { projectId, dateFrom, dateTo } = range;
   const { human, ai, total } = totals;

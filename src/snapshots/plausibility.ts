@@ -4,9 +4,9 @@ import { SECOND_LOOK_MS, type Doubt } from '../visitor-export/scan-checkpoint.js
 
 /** What a snapshot is held against. */
 export interface Surroundings {
-  /** The window's snapshot so far. */
+  /** The date range's snapshot so far. */
   kept: SnapshotManifest | null;
-  /** Snapshots of the project's nearest windows of the same length. */
+  /** Snapshots of the project's nearest date ranges of the same length. */
   neighbours: readonly SnapshotManifest[];
   doubt: Doubt | null;
 }

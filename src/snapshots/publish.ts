@@ -45,7 +45,7 @@ export function choosePublication(kept: SnapshotManifest | null, found: Snapshot
   return isConfirmed || isOnlyProvisional ? 'manifest' : 'keep';
 }
 
-/** Publishes what a pass found, where it says more than the kept snapshot, and sweeps the window's staging. */
+/** Publishes what a pass found, where it says more than the kept snapshot, and sweeps the date range's staging. */
 export async function publishPass(
   store: SnapshotStore,
   finished: FinishedPass,
@@ -118,7 +118,7 @@ function keptByNewer(store: SnapshotStore, kept: SnapshotManifest | null): Snaps
   return receiptOf(store, kept, true);
 }
 
-/** A writer that stalled may wake when the window's next run has long swept its rows. */
+/** A writer that stalled may wake when the date range's next run has long swept its rows. */
 async function assertStaged(store: SnapshotStore, { range, run, pass, checkpoint }: FinishedPass): Promise<void> {
   const size = await store.size(chunkKey(range, run, pass, Math.max(0, checkpoint.chunks - 1)));
   if (size === null) throw new StagingSpoiledError('The staged rows were swept by another run');
@@ -162,7 +162,7 @@ export async function finishPublication(
   return publication;
 }
 
-/** Rows to expect: those of the window's kept snapshot, else of the snapshot that ends where the window begins; null where neither is. */
+/** Rows to expect: those of the date range's kept snapshot, else of the snapshot that ends where the date range begins; null where neither is. */
 export async function expectedRows(store: SnapshotStore, range: VisitorExportRange): Promise<number | null> {
   const kept = await readManifest(store, range);
   if (kept) return kept.rows;

@@ -1,4 +1,4 @@
-/** One pass over the pages of a window: what is kept of them, and the verdict on whether the data moved meanwhile. No input or output of its own. */
+/** One pass over the pages of a date range: what is kept of them, and the verdict on whether the data moved meanwhile. No input or output of its own. */
 import type { Drift, DriftKind, VisitorTotals } from '../contract.js';
 import { isSameTotals, type PassCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import type { VisitorPage } from '../upstream/upstream.js';

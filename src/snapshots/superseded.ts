@@ -20,7 +20,7 @@ export async function keepSuperseded(
   await store.put(`${to}/manifest.json`, encodeManifest({ ...kept, supersededAt }));
 }
 
-/** Gives up copies that a killed writer of the window left half-done: the manifest of a copy is its last object. */
+/** Gives up copies that a killed writer of the date range left half-done: the manifest of a copy is its last object. */
 export async function sweepSupersededParts(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
   const folder = supersededFolder(range);
   const keys: string[] = [];

@@ -1,7 +1,7 @@
 /** Days of the calendar, and which of them a night's export is about. Pure and safe in workflow code. */
 
 /** `dateTo` is exclusive. */
-export interface Window {
+export interface DateRange {
   dateFrom: string;
   dateTo: string;
 }
@@ -41,8 +41,8 @@ export function localDate(time: number, timeZone: string): string {
   return `${parts.get('year')?.padStart(4, '0')}-${parts.get('month')}-${parts.get('day')}`;
 }
 
-/** The `days` whole local days before a moment, one window each, the earliest first. Whether a day has 23 or 25 hours changes nothing. */
-export function daysBefore(time: number, timeZone: string, days: number): Window[] {
+/** The `days` whole local days before a moment, one date range each, the earliest first. Whether a day has 23 or 25 hours changes nothing. */
+export function daysBefore(time: number, timeZone: string, days: number): DateRange[] {
   const today = localDate(time, timeZone);
   return Array.from({ length: days }, (_, i) => ({
     dateFrom: plusDays(today, i - days),
@@ -55,7 +55,7 @@ export function plusDays(date: string, days: number): string {
   return dateOf(Date.parse(`${date}T00:00:00Z`) + days * DAY_MS);
 }
 
-/** Whether a window that was read at a moment may not have been over everywhere. */
+/** Whether a date range that was read at a moment may not have been over everywhere. */
 export function isProvisional(time: number, dateTo: string): boolean {
   return time < finalAt(dateTo);
 }

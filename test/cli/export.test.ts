@@ -45,7 +45,7 @@ async function withDays(dates: [from: string, to: string][]): Promise<ExportSetU
 }
 
 test(
-  'run exports a window, tells how far it is on stderr and the snapshot on stdout',
+  'run exports a date range, tells how far it is on stderr and the snapshot on stdout',
   async () => {
     await withWorkers(setUp, async () => {
       const run = await cli('export', 'run', ...project(), '--day', '2026-02-01');
@@ -353,7 +353,7 @@ test(
 );
 
 test(
-  'clean removes what a window that never runs again left in staging, and leaves a running one alone',
+  'clean removes what a date range that never runs again left in staging, and leaves a running one alone',
   async () => {
     const own = await withDays([]);
     const stale = { ...rangeOf(own, '2026-05-11', '2026-05-12') };
@@ -371,7 +371,7 @@ test(
       expect(plan.stdout).toContain('1 folders would be removed');
       const run = await cli('export', 'clean');
       expect(run.stdout).toContain('dateFrom=2026-05-11');
-      expect(run.stderr).toMatch(/dateFrom=2026-05-13.*a run is writing this window/);
+      expect(run.stderr).toMatch(/dateFrom=2026-05-13.*a run is writing this date range/);
       expect(await own.store.size(chunkKey(stale, 'dead', 1, 0))).toBeNull();
       await running.cancel();
       await running.result().catch(() => {});

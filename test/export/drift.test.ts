@@ -117,7 +117,7 @@ test('counts that are not whole are rounded, and the manifest says so', async ()
   expect((await publishedRows(setUp, range)).some(({ human }) => human === 13)).toBe(true);
 });
 
-test('a window that is not over everywhere is provisional, until a later pass clears it', async () => {
+test('a date range that is not over everywhere is provisional, until a later pass clears it', async () => {
   const today = new Date().toISOString().slice(0, 10);
   const tomorrow = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
   const range = rangeOf(setUp, today, tomorrow);

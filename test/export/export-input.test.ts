@@ -3,12 +3,12 @@ import { parseExportInput } from '../../src/visitor-export/input.js';
 import { daysBefore, isDate, isTimeZone } from '../../src/visitor-export/date-range.js';
 import { Undecodable } from '../../src/contract/input-checks.js';
 
-const window = { dateFrom: '2026-01-01', dateTo: '2026-01-03' };
+const range = { dateFrom: '2026-01-01', dateTo: '2026-01-03' };
 
 test('a range and a Schedule are told apart, unknown fields ignored, null meaning absent', () => {
-  expect(parseExportInput({ projectId: 'p', ...window, timeZone: null, more: 1 })).toEqual({
+  expect(parseExportInput({ projectId: 'p', ...range, timeZone: null, more: 1 })).toEqual({
     kind: 'range',
-    range: { projectId: 'p', ...window },
+    range: { projectId: 'p', ...range },
   });
   const nights = { kind: 'nights', projectId: 'p', timeZone: 'Europe/Paris' };
   expect(parseExportInput({ projectId: 'p', timeZone: 'Europe/Paris' })).toEqual({ ...nights, days: 1 });
@@ -23,12 +23,12 @@ test.each<[string, unknown]>([
   ['input', 'text'],
   ['input', [{}]],
   ['input', new Undecodable()],
-  ['projectId', { ...window }],
-  ['projectId', { ...window, projectId: 7 }],
-  ['projectId', { ...window, projectId: '' }],
-  ['projectId', { ...window, projectId: '..' }],
-  ['projectId', { ...window, projectId: 'a\u0000' }],
-  ['projectId', { ...window, projectId: '日'.repeat(30) }],
+  ['projectId', { ...range }],
+  ['projectId', { ...range, projectId: 7 }],
+  ['projectId', { ...range, projectId: '' }],
+  ['projectId', { ...range, projectId: '..' }],
+  ['projectId', { ...range, projectId: 'a\u0000' }],
+  ['projectId', { ...range, projectId: '日'.repeat(30) }],
   ['dateFrom', { projectId: 'p' }],
   ['dateFrom', { projectId: 'p', dateTo: '2026-01-01' }],
   ['dateTo', { projectId: 'p', dateFrom: '2026-01-01' }],
@@ -39,7 +39,7 @@ test.each<[string, unknown]>([
   ['dateTo', { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-13-01' }],
   ['dateTo', { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-01' }],
   ['dateTo', { projectId: 'p', dateFrom: '2026-01-02', dateTo: '2026-01-01' }],
-  ['timeZone', { projectId: 'p', ...window, timeZone: 'UTC' }],
+  ['timeZone', { projectId: 'p', ...range, timeZone: 'UTC' }],
   ['timeZone', { projectId: 'p', timeZone: 'Mars/Olympus' }],
   ['timeZone', { projectId: 'p', timeZone: '+01:00' }],
   ['timeZone', { projectId: 'p', timeZone: 1 }],

@@ -115,7 +115,7 @@ export function rangeOf(
   return { projectId, dateFrom, dateTo };
 }
 
-/** Starts an export; under the window's own id unless told otherwise. */
+/** Starts an export; under the date range's own id unless told otherwise. */
 export async function startExport({ server }: ExportSetUp, input: VisitorExportInput, workflowId = idOf(input)) {
   return server.client.workflow.start<(input: VisitorExportInput) => Promise<VisitorExportResult>>(
     VISITOR_EXPORT_WORKFLOW,

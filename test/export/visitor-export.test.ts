@@ -85,7 +85,7 @@ test('100,000 rows take at most 50 history events, and no row is among them', as
   expect(JSON.stringify(history).length).toBeLessThan(100_000);
 });
 
-test('a run under any other id writes through the window’s own workflow', async () => {
+test('a run under any other id writes through the date range’s own workflow', async () => {
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range, `mine-${randomUUID()}`));
   expect(snapshots[0]).toMatchObject({ rows: 2_600, unchanged: false });
@@ -93,7 +93,7 @@ test('a run under any other id writes through the window’s own workflow', asyn
   expect((await writer.describe()).status.name).toBe('COMPLETED');
 });
 
-test('of two runs of one window the second waits its turn, and both end well', async () => {
+test('of two runs of one date range the second waits its turn, and both end well', async () => {
   await setUp.sandbox.addFault({ kind: 'delay', delayMs: 1_500, operation: 'visitors', nth: 3 });
   const range = rangeOf(setUp);
   const results = await withWorkers(setUp, () =>
@@ -169,7 +169,7 @@ test('an export that is cancelled within a chunk sweeps only when the chunk has 
     const end = event.activityTaskCompletedEventAttributes ?? event.activityTaskCanceledEventAttributes;
     return String(end?.scheduledEventId) === String(scheduled('readChunk'));
   });
-  expect(Number(ended?.eventId)).toBeLessThan(Number(scheduled('sweepWindow')));
+  expect(Number(ended?.eventId)).toBeLessThan(Number(scheduled('cleanUpExport')));
   expect(await topFolders(setUp)).toEqual([]);
 });
 

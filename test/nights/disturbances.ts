@@ -2,7 +2,7 @@
 import { pathHash } from '../../src/snapshots/content-digest.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
 
-/** What others put beside the snapshots; `FOLDER` is a window's. */
+/** What others put beside the snapshots; `FOLDER` is a date range's. */
 export const FOREIGN = [
   'visitors/readme.txt',
   'visitors/projectId=%ZZ/dateFrom=soon/dateTo=later/manifest.json',

@@ -148,10 +148,10 @@ class World {
       this.#time.now = Math.max(this.#time.now, nominal + this.#random() * 10 * 60_000);
       // Somebody else of the organization has asked before us.
       if (this.#random() < 0.3) this.#upstream.useUp(Math.floor(this.#random() * REQUESTS_AN_HOUR));
-      for (const window of daysBefore(nominal, this.#scheduleZone, DAYS)) {
+      for (const dates of daysBefore(nominal, this.#scheduleZone, DAYS)) {
         // The days before the first night and after the last one are not played.
-        if (window.dateFrom < this.#firstDay || window.dateFrom >= plusDays(this.#firstDay, nights)) continue;
-        await this.#export(this.#dayOf(window.dateFrom));
+        if (dates.dateFrom < this.#firstDay || dates.dateFrom >= plusDays(this.#firstDay, nights)) continue;
+        await this.#export(this.#dayOf(dates.dateFrom));
       }
       for (const day of backfill) await this.#export(day);
     }

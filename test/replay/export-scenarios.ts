@@ -14,7 +14,7 @@ export interface ExportScenario {
   visitors?: SandboxOptions['visitors'];
   /** Prepares upstream and store before the start. */
   prepare?: (setUp: ExportSetUp) => Promise<unknown>;
-  /** Starts the runs, and does meanwhile what others would; the recorder waits for their ends. The window's own run unless told otherwise. */
+  /** Starts the runs, and does meanwhile what others would; the recorder waits for their ends. The date range's own run unless told otherwise. */
   start?: (setUp: ExportSetUp) => Promise<ExportHandle[]>;
 }
 
@@ -23,7 +23,7 @@ const REJECTED = { kind: 'status', status: 404, operation: 'visitors' } as const
 const BUSY = { kind: 'status', status: 429, operation: 'visitors' } as const;
 const AGAIN_AND_AGAIN = 1_000;
 
-/** A run under an id of its own, which writes through the window's. */
+/** A run under an id of its own, which writes through the date range's. */
 const startAside = (setUp: ExportSetUp) => startExport(setUp, rangeOf(setUp), `export-${randomUUID()}`);
 
 export const EXPORT_SCENARIOS: Record<string, ExportScenario> = {

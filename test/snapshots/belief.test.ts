@@ -39,7 +39,7 @@ async function nights(...told: (Telling & { count: number })[]): Promise<Snapsho
   return receipts;
 }
 
-/** The project's days around the window. */
+/** The project's days around the date range. */
 async function days(
   count: number,
   telling: (i: number) => { count: number; totals?: Telling['totals'] },

@@ -69,7 +69,7 @@ test.each([
   expect((await everything()).filter((path) => path.includes('planted'))).toEqual([]);
 });
 
-test('a copy that a killed run left without its manifest is removed with the window’s next run', async () => {
+test('a copy that a killed run left without its manifest is removed with the date range’s next run', async () => {
   await exportRows(store, () => rows(50), { exportedAt: FIRST });
   const half = `${supersededFolder(RANGE, 'a'.repeat(64))}/visitors.parquet`;
   await store.put(half, Buffer.from('half'));

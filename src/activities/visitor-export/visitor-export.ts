@@ -70,8 +70,8 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
   const { store } = dependencies;
   const memory: ChunkMemory = { pathSets: new PathSets(), encoders: [] };
   return {
-    /** Finishes what an earlier run of the window left, sweeps its staging, and tells how many rows to expect. */
-    prepareWindow: ({ range }: { range: VisitorExportRange }): Promise<{ expectedRows: number | null }> =>
+    /** Finishes what an earlier run of the date range left, sweeps its staging, and tells how many rows to expect. */
+    prepareExport: ({ range }: { range: VisitorExportRange }): Promise<{ expectedRows: number | null }> =>
       reported(async () => {
         await finishPublication(store, range);
         await sweepStaging(store, range);
@@ -97,8 +97,8 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
       return beating(() => writeReport(store, projectId, new Date().toISOString()));
     },
 
-    /** Finishes a publication that the run left half-done, and removes the window's work in progress; one that can't be finished stays for the window's next run. */
-    sweepWindow: ({ range }: { range: VisitorExportRange }): Promise<void> =>
+    /** Finishes a publication that the run left half-done, and removes the date range's work in progress; one that can't be finished stays for the date range's next run. */
+    cleanUpExport: ({ range }: { range: VisitorExportRange }): Promise<void> =>
       reported(() =>
         beating(async () => {
           await finishPublication(store, range);

@@ -18,7 +18,7 @@ type Handle = WorkflowHandleWithStartDetails<(input: VisitorExportRange) => Prom
 /** A query that takes longer has no worker to answer it. */
 const QUERY_MS = 5_000;
 
-/** The export of one window that runs, by this start or an earlier one. */
+/** The export of one date range that runs, by this start or an earlier one. */
 export class VisitorExportHandle {
   readonly workflowId: string;
   readonly runId: string;
@@ -75,7 +75,7 @@ function messageOf(cause: Error | undefined): string | undefined {
   return `${cause.message}: ${words}`;
 }
 
-/** Starts the export of a window, or joins the one that is running. Throws InvalidInputError before anything is sent. */
+/** Starts the export of a date range, or joins the one that is running. Throws InvalidInputError before anything is sent. */
 export async function startVisitorExport(
   client: Client,
   taskQueue: string,

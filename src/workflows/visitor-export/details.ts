@@ -1,6 +1,6 @@
 import type { VisitorExportRange } from '../../contract.js';
-import { plainMarkdown } from '../../agent-job/markdown.js';
-import type { WindowRun } from './range-run.js';
+import { plainMarkdown } from '../../temporal/markdown.js';
+import type { RangeState } from './range-run.js';
 
 const PAGE_ROWS = 249; // 250, one of which is the page's before
 const HOUR_MS = 3_600_000;
@@ -8,16 +8,16 @@ const HOUR_MS = 3_600_000;
 const PROJECT_BYTES = 150;
 
 /** One line that names an export wherever Temporal lists it, as Markdown. */
-export function windowTitle({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
+export function rangeTitle({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
   return `Visitors of ${plainMarkdown(projectId, PROJECT_BYTES)}, ${dateFrom}..${dateTo}`;
 }
 
 /** Markdown for an export's page in the web UI: how far it is, and what it waits for. */
-export function windowDetails(range: VisitorExportRange, run: WindowRun, now: number): string {
+export function rangeDetails(range: VisitorExportRange, run: RangeState, now: number): string {
   const { pass, checkpoint, trouble, expectedRows } = run;
   const about = expectedRows === null ? '' : ` of about ${grouped(Math.max(expectedRows, checkpoint.rows))}`;
   const lines = [
-    `**${windowTitle(range)}**`,
+    `**${rangeTitle(range)}**`,
     `**Pass ${pass}**: ${grouped(checkpoint.pages)} pages, ${grouped(checkpoint.rows)} rows${about}`,
     ...paceLine(run),
     ...(run.before ? [`**Repeated**: ${run.before.drift?.kind} at row ${run.before.drift?.offset}`] : []),
@@ -27,7 +27,7 @@ export function windowDetails(range: VisitorExportRange, run: WindowRun, now: nu
   return lines.join('\n\n');
 }
 
-function paceLine({ requestsPerHour, expectedRows, checkpoint }: WindowRun): string[] {
+function paceLine({ requestsPerHour, expectedRows, checkpoint }: RangeState): string[] {
   if (requestsPerHour === null) return [];
   const pace = `**Pace**: ${grouped(requestsPerHour)} requests an hour`;
   if (expectedRows === null || checkpoint.stage === 'ended') return [pace];

@@ -1,4 +1,4 @@
-/** The export of one window by its one writer: passes until one is consistent, at most three, then the publication. */
+/** The export of one date range by its one writer: passes until one is consistent, at most three, then the publication. */
 import {
   CancellationScope,
   ContinueAsNew,
@@ -20,14 +20,14 @@ import {
 } from '../../contract.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
 import { driftOf, NEW_PASS, SECOND_LOOK_MS } from '../../visitor-export/scan-checkpoint.js';
-import { throttledWaitMs } from '../../agent-job/poll-plan.js';
-import { windowDetails } from './details.js';
+import { notTakenWaitMs } from '../../agent-job/poll-plan.js';
+import { rangeDetails } from './details.js';
 import { exportActivities, lastActivities, MOST_ATTEMPTS } from './activities.js';
 import { failureOf } from './failure.js';
 import { patiently, storeFailure } from './patience.js';
-import { newWindowRun, type WindowRun } from './range-run.js';
+import { newRangeState, type RangeState } from './range-run.js';
 
-export interface WindowResult {
+export interface RangeResult {
   receipt: SnapshotReceipt;
   /** When the pace allows the next request of whoever goes on from here. */
   notBefore: number;
@@ -45,13 +45,13 @@ const UPSTREAM_PATIENCE_MS = 24 * 3_600_000;
 /** Continue-as-new well before the server's limit of 51,200 events, so that a replay stays short. */
 const MOST_EVENTS = 5_000;
 
-/** Exports one window; `carried` is what the run before continue-as-new handed on, `goOn` starts the next one. */
-export async function exportWindow(
+/** Exports one date range; `carried` is what the run before continue-as-new handed on, `goOn` starts the next one. */
+export async function exportRange(
   range: VisitorExportRange,
-  carried: WindowRun | null,
-  goOn: (data: WindowRun) => Promise<never>,
-): Promise<WindowResult> {
-  const writer = new WindowWriter(range, carried);
+  carried: RangeState | null,
+  goOn: (data: RangeState) => Promise<never>,
+): Promise<RangeResult> {
+  const writer = new RangeWriter(range, carried);
   setHandler(visitorExportProgressQuery, () => writer.progress());
   try {
     return await writer.run(goOn);
@@ -61,25 +61,25 @@ export async function exportWindow(
   }
 }
 
-class WindowWriter {
+class RangeWriter {
   readonly #range: VisitorExportRange;
   readonly #isNew: boolean;
-  readonly #data: WindowRun;
+  readonly #data: RangeState;
   readonly #activities = exportActivities();
 
-  constructor(range: VisitorExportRange, carried: WindowRun | null) {
+  constructor(range: VisitorExportRange, carried: RangeState | null) {
     this.#range = range;
     this.#isNew = carried === null;
-    this.#data = carried ?? newWindowRun(workflowInfo().firstExecutionRunId);
+    this.#data = carried ?? newRangeState(workflowInfo().firstExecutionRunId);
   }
 
-  async run(goOn: (data: WindowRun) => Promise<never>): Promise<WindowResult> {
+  async run(goOn: (data: RangeState) => Promise<never>): Promise<RangeResult> {
     const data = this.#data;
     if (this.#isNew) {
       // Without one the first activity waits for ever, and nothing else would say so.
       data.trouble = `no worker of the exports has begun yet (task queue ${exportTaskQueue(workflowInfo().taskQueue)})`;
       this.#show();
-      const { expectedRows } = await this.#patiently(() => this.#activities.prepareWindow({ range: this.#range }));
+      const { expectedRows } = await this.#patiently(() => this.#activities.prepareExport({ range: this.#range }));
       data.expectedRows = expectedRows;
       data.trouble = null;
     }
@@ -105,9 +105,11 @@ class WindowWriter {
     return { dateFrom, dateTo, pass, pages, rows, expectedRows, trouble, nextRequestAt };
   }
 
-  /** Best effort: what is left is swept by the window's next run. */
+  /** Best effort: what is left is swept by the date range's next run. */
   async sweep(): Promise<void> {
-    await CancellationScope.nonCancellable(() => lastActivities().sweepWindow({ range: this.#range })).catch(() => {});
+    await CancellationScope.nonCancellable(() => lastActivities().cleanUpExport({ range: this.#range })).catch(
+      () => {},
+    );
   }
 
   /** The next chunk; null where the pass had to begin anew. */
@@ -219,7 +221,7 @@ class WindowWriter {
   }
 
   #show(): void {
-    setCurrentDetails(windowDetails(this.#range, this.#data, Date.now()));
+    setCurrentDetails(rangeDetails(this.#range, this.#data, Date.now()));
   }
 }
 

@@ -1,7 +1,7 @@
 import { NEW_PASS, type Doubt, type PassCheckpoint } from '../../visitor-export/scan-checkpoint.js';
 
-/** The plain data of a window's export: continue-as-new hands it on as it is. Times in milliseconds. */
-export interface WindowRun {
+/** The plain data of a date range's export: continue-as-new hands it on as it is. Times in milliseconds. */
+export interface RangeState {
   /** The first run id of the chain: it names the staging. */
   run: string;
   pass: number;
@@ -30,8 +30,8 @@ export interface WindowRun {
 /** The upstream's requests are shared: two repeats a night, then what is there is published as it is. */
 const REPEATS = 2;
 
-/** A window's export at its beginning; `run` names its staging. */
-export function newWindowRun(run: string): WindowRun {
+/** A date range's export at its beginning; `run` names its staging. */
+export function newRangeState(run: string): RangeState {
   return {
     run,
     pass: 1,

@@ -25,12 +25,12 @@ import {
 } from '../../contract.js';
 import { parseExportInput, type ExportSpec } from '../../visitor-export/input.js';
 import { daysBefore } from '../../visitor-export/date-range.js';
-import { InvalidInputError } from '../../contract/input-checks.js';
-import { windowTitle } from './details.js';
+import { InvalidInputError } from '../../agent-job/input.js';
+import { rangeTitle } from './details.js';
 import { failureOf, nextRequestAfter } from './failure.js';
 import { writeNightlyReport } from './nightly-report.js';
-import { exportWindow, type WindowResult } from './range-export.js';
-import type { WindowRun } from './range-run.js';
+import { exportRange, type RangeResult } from './range-export.js';
+import type { RangeState } from './range-run.js';
 
 /** A day that could not be exported. */
 export interface FailedDay {
@@ -49,16 +49,16 @@ interface Continued {
   failed: FailedDay[];
   /** No request before this time. */
   notBefore: number;
-  window: WindowRun | null;
+  rangeState: RangeState | null;
 }
 
 const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
-/** How often a window is asked for that another run is writing. */
+/** How often a date range is asked for that another run is writing. */
 const TURN_WAIT_MS = { first: 1_000, longest: 5 * 60_000 };
 const MOST_EVENTS = 5_000;
 
 /**
- * Exports the visitors of a window, or of each of the days before a Schedule's time, into snapshots that say whether they can
+ * Exports the visitors of a date range, or of each of the days before a Schedule's time, into snapshots that say whether they can
  * be believed. Names, shapes and failures: docs/contract.md.
  */
 export async function visitorExport(input: VisitorExportInput): Promise<VisitorExportResult> {
@@ -66,7 +66,9 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
   for (; state.next < state.ranges.length; state.next++) {
     const range = state.ranges[state.next] as VisitorExportRange;
     try {
-      const { receipt, notBefore } = await exportOnce(range, state, (window) => goOn(input, { ...state, window }));
+      const { receipt, notBefore } = await exportOnce(range, state, (rangeState) =>
+        goOn(input, { ...state, rangeState }),
+      );
       state.snapshots.push(receipt);
       state.notBefore = notBefore;
     } catch (error) {
@@ -76,7 +78,7 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
       state.failed.push(failedDay(range, error));
       state.notBefore = Math.max(state.notBefore, nextRequestAfter(error));
     }
-    state.window = null;
+    state.rangeState = null;
   }
   if (spec.kind === 'nights' && state.snapshots.length > 0) await writeNightlyReport(spec.projectId);
   return conclude(state);
@@ -87,7 +89,7 @@ function open(input: VisitorExportInput): { spec: ExportSpec; state: Continued }
   const { continued } = input as { continued?: Continued };
   if (continued && workflowInfo().continuedFromExecutionRunId) return { spec, state: continued };
   const ranges = checked(() => rangesOf(spec));
-  return { spec, state: { ranges, next: 0, snapshots: [], failed: [], notBefore: 0, window: null } };
+  return { spec, state: { ranges, next: 0, snapshots: [], failed: [], notBefore: 0, rangeState: null } };
 }
 
 function checked<T>(check: () => T): T {
@@ -99,7 +101,7 @@ function checked<T>(check: () => T): T {
   }
 }
 
-/** A Schedule's windows come from its nominal time, so that a late run or a backfill exports the right days. */
+/** A Schedule's date ranges come from its nominal time, so that a late run or a backfill exports the right days. */
 function rangesOf(spec: ExportSpec): VisitorExportRange[] {
   if (spec.kind === 'range') return [spec.range];
   const { projectId, timeZone, days } = spec;
@@ -107,30 +109,30 @@ function rangesOf(spec: ExportSpec): VisitorExportRange[] {
   if (!scheduledAt) {
     throw new InvalidInputError('timeZone', 'is for runs of a Schedule; without one give dateFrom and dateTo');
   }
-  return daysBefore(scheduledAt.getTime(), timeZone, days).map((window) => ({ projectId, ...window }));
+  return daysBefore(scheduledAt.getTime(), timeZone, days).map((dates) => ({ projectId, ...dates }));
 }
 
-/** Exports one window, as its one writer or through it. */
+/** Exports one date range, as its one writer or through it. */
 async function exportOnce(
   range: VisitorExportRange,
   state: Continued,
-  next: (window: WindowRun | null) => Promise<never>,
-): Promise<WindowResult> {
-  if (workflowInfo().workflowId === writerId(range)) return exportWindow(range, state.window, next);
+  next: (rangeState: RangeState | null) => Promise<never>,
+): Promise<RangeResult> {
+  if (workflowInfo().workflowId === writerId(range)) return exportRange(range, state.rangeState, next);
   const waitMs = state.notBefore - Date.now();
   if (waitMs > 0) await sleep(waitMs);
   return throughWriter(range, () => next(null));
 }
 
-/** Starts the window's writer as a child; where one is running already, waits its turn. */
-async function throughWriter(range: VisitorExportRange, next: () => Promise<never>): Promise<WindowResult> {
+/** Starts the date range's writer as a child; where one is running already, waits its turn. */
+async function throughWriter(range: VisitorExportRange, next: () => Promise<never>): Promise<RangeResult> {
   for (let waitMs = TURN_WAIT_MS.first; ; waitMs = Math.min(2 * waitMs, TURN_WAIT_MS.longest)) {
-    setCurrentDetails(`**${windowTitle(range)}**`);
+    setCurrentDetails(`**${rangeTitle(range)}**`);
     try {
       const result = await executeChild(visitorExport, {
         workflowId: writerId(range),
         args: [range],
-        staticSummary: windowTitle(range),
+        staticSummary: rangeTitle(range),
         // The writer tidies up after itself when it is cancelled.
         parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
       });
@@ -139,7 +141,7 @@ async function throughWriter(range: VisitorExportRange, next: () => Promise<neve
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw failureOf(error) ?? error;
     }
-    setCurrentDetails(`**${windowTitle(range)}**\n\n**Waits** for another run that is writing this window`);
+    setCurrentDetails(`**${rangeTitle(range)}**\n\n**Waits** for another run that is writing this date range`);
     await sleep(waitMs);
     const { continueAsNewSuggested, historyLength } = workflowInfo();
     if (continueAsNewSuggested || historyLength > MOST_EVENTS) await next();
