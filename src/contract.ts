@@ -295,7 +295,7 @@ export interface VisitorTotals {
 export type DriftKind =
   'overlap' | 'totals' | 'repeatedPath' | 'firstPage' | 'noProgress' | 'order' | 'impossible' | 'shrunk';
 
-/** Where a pass over the pages saw the data move, or contradict themselves. */
+/** where a scan over the pages saw the data move, or contradict themselves. */
 export interface Drift {
   kind: DriftKind;
   offset: number;
@@ -329,8 +329,8 @@ export interface VisitorExportResult {
 export interface VisitorExportProgress {
   dateFrom: string;
   dateTo: string;
-  /** From 1; a pass that drifted is repeated. */
-  pass: number;
+  /** From 1; a scan that drifted is repeated. */
+  scan: number;
   pages: number;
   rows: number;
   /** As many as the snapshot before had; null where there is none. */

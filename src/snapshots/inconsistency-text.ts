@@ -8,10 +8,10 @@ const WORDS: Record<DriftKind, string> = {
   noProgress: 'a page brought nothing new and claimed that more follow',
   order: 'the rows changed places',
   impossible: 'rows and totals contradict each other',
-  shrunk: 'most of the rows were gone, and no later pass agreed',
+  shrunk: 'most of the rows were gone, and no later scan agreed',
 };
 
-/** What a pass saw, for a person. */
+/** What a scan saw, for a person. */
 export function driftWords({ kind, offset }: Drift): string {
   // A newer release may know more kinds.
   return `${WORDS[kind] ?? kind} (${kind}, row ${offset})`;

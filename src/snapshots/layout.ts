@@ -54,9 +54,9 @@ export function stagingKey(key: string): string {
   return key.startsWith(`${STAGING}/`) ? key : `${STAGING}/${key}`;
 }
 
-/** The rows of one chunk of a pass; the same name whoever reads the chunk again. */
-export function chunkKey(range: VisitorExportRange, run: string, pass: number, chunk: number): string {
-  return `${runFolder(range, run)}/pass-${pass}/${String(chunk).padStart(6, '0')}.rows`;
+/** The rows of one chunk of a scan; the same name whoever reads the chunk again. */
+export function chunkKey(range: VisitorExportRange, run: string, scan: number, chunk: number): string {
+  return `${runFolder(range, run)}/scan-${scan}/${String(chunk).padStart(6, '0')}.rows`;
 }
 
 /** The folder of one run's work: `run` is the first run id of its chain. */

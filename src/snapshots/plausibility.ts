@@ -1,4 +1,4 @@
-/** Whether a pass can be believed for what it says, beyond what it saw move: rows held against totals, and against what was there before. */
+/** Whether a scan can be believed for what it says, beyond what it saw move: rows held against totals, and against what was there before. */
 import type { Drift, SnapshotManifest, VisitorTotals } from '../contract.js';
 import { SECOND_LOOK_MS, type Doubt } from '../visitor-export/scan-checkpoint.js';
 
@@ -21,7 +21,7 @@ const MOST_DAYS_SHARE = 3 / 4;
 const SAME_RATIO = 1.25;
 /** A site with fewer pages a day varies by itself. */
 const FEWEST_USUAL_ROWS = 20;
-/** Two passes over a day agree on its rows up to this part. */
+/** Two scans over a day agree on its rows up to this part. */
 const AGREEMENT = 0.1;
 const COUNTS = ['human', 'ai', 'total'] as const;
 

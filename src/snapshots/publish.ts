@@ -5,32 +5,32 @@
 import { createHash } from 'node:crypto';
 import type { Drift, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
 import { isProvisional } from '../visitor-export/date-range.js';
-import type { Doubt, PassCheckpoint } from '../visitor-export/scan-checkpoint.js';
+import type { Doubt, ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import { PARQUET_NAME, chunkKey, manifestKey, parquetKey, publicationKey } from './layout.js';
 import { neighboursOf } from './catalog.js';
 import { encodeManifest, isAsWritten, parseManifest, readManifest, receiptOf, snapshotId } from './manifest.js';
 import { joinParquet } from './parquet.js';
 import { doubtsOf, hasLostMost } from './plausibility.js';
 import type { SnapshotStore } from './snapshot-store.js';
-import { StagingSpoiledError, stagedParquet, type StagedPass } from './staging.js';
+import { StagingSpoiledError, stagedParquet, type StagedScan } from './staging.js';
 import { keepSuperseded } from './superseded.js';
 import { sweepStaging } from './cleanup.js';
 import { isWhole } from './integrity.js';
 
-/** A finished pass, ready to be published. */
-export interface FinishedPass extends StagedPass {
-  checkpoint: PassCheckpoint;
+/** A finished scan, ready to be published. */
+export interface FinishedScan extends StagedScan {
+  checkpoint: ScanCheckpoint;
   drift: Drift | null;
-  /** When the pass began: what the upstream moved later is not in it. */
+  /** When the scan began: what the upstream moved later is not in it. */
   exportedAt: string;
-  /** The pass of this run that was doubted, where this one is the second look. */
+  /** The scan of this run that was doubted, where this one is the second look. */
   doubt?: Doubt | null;
 }
 
 /** Asked before each of the last writes; throws where this writer was given up and another one may be at work. */
 export type StillWriter = () => void;
 
-/** What becomes of a finished pass: the kept snapshot stays, gets a new manifest alone, or is replaced. */
+/** What becomes of a finished scan: the kept snapshot stays, gets a new manifest alone, or is replaced. */
 export type Publication = 'keep' | 'manifest' | 'replace';
 
 /** `kept` is null where there is none, or none that is whole. */
@@ -45,10 +45,10 @@ export function choosePublication(kept: SnapshotManifest | null, found: Snapshot
   return isConfirmed || isOnlyProvisional ? 'manifest' : 'keep';
 }
 
-/** Publishes what a pass found, where it says more than the kept snapshot, and sweeps the date range's staging. */
-export async function publishPass(
+/** Publishes what a scan found, where it says more than the kept snapshot, and sweeps the date range's staging. */
+export async function publishScan(
   store: SnapshotStore,
-  finished: FinishedPass,
+  finished: FinishedScan,
   stillWriter: StillWriter = () => {},
   now: () => number = () => Date.parse(finished.exportedAt),
 ): Promise<SnapshotReceipt> {
@@ -63,7 +63,7 @@ export async function publishPass(
 
 async function publish(
   store: SnapshotStore,
-  finished: FinishedPass,
+  finished: FinishedScan,
   stillWriter: StillWriter,
   now: () => number,
 ): Promise<SnapshotReceipt> {
@@ -94,10 +94,10 @@ async function publish(
   return receiptOf(store, manifest, false);
 }
 
-/** The manifest of a pass, in doubt where it says what can't be, or what is to be seen twice. */
+/** The manifest of a scan, in doubt where it says what can't be, or what is to be seen twice. */
 async function judged(
   store: SnapshotStore,
-  finished: FinishedPass,
+  finished: FinishedScan,
   kept: SnapshotManifest | null,
 ): Promise<SnapshotManifest> {
   const found = manifestOf(finished);
@@ -112,20 +112,20 @@ function isNewer(published: SnapshotManifest, found: Pick<SnapshotManifest, 'exp
   return Date.parse(published.exportedAt) > Date.parse(found.exportedAt);
 }
 
-/** What becomes of a pass that began before the published one. */
+/** What becomes of a scan that began before the published one. */
 function keptByNewer(store: SnapshotStore, kept: SnapshotManifest | null): SnapshotReceipt {
-  if (!kept) throw new StagingSpoiledError('A pass that began later was published, and is damaged');
+  if (!kept) throw new StagingSpoiledError('A scan that began later was published, and is damaged');
   return receiptOf(store, kept, true);
 }
 
 /** A writer that stalled may wake when the date range's next run has long swept its rows. */
-async function assertStaged(store: SnapshotStore, { range, run, pass, checkpoint }: FinishedPass): Promise<void> {
-  const size = await store.size(chunkKey(range, run, pass, Math.max(0, checkpoint.chunks - 1)));
+async function assertStaged(store: SnapshotStore, { range, run, scan, checkpoint }: FinishedScan): Promise<void> {
+  const size = await store.size(chunkKey(range, run, scan, Math.max(0, checkpoint.chunks - 1)));
   if (size === null) throw new StagingSpoiledError('The staged rows were swept by another run');
 }
 
 /** Or when that run has published: the older manifest must not take the newer one's place. */
-async function assertNoted(store: SnapshotStore, finished: FinishedPass): Promise<void> {
+async function assertNoted(store: SnapshotStore, finished: FinishedScan): Promise<void> {
   const note = await store.read(publicationKey(finished.range));
   if (!note || parsePublication(note)?.run !== finished.run) {
     throw new StagingSpoiledError('The note of the publication was swept by another run');
@@ -134,10 +134,10 @@ async function assertNoted(store: SnapshotStore, finished: FinishedPass): Promis
 }
 
 /** Or when its own run has looked again and published that. */
-async function assertNewest(store: SnapshotStore, { range, exportedAt }: FinishedPass): Promise<void> {
+async function assertNewest(store: SnapshotStore, { range, exportedAt }: FinishedScan): Promise<void> {
   const published = await readTrue(store, range);
   if (published && isNewer(published, { exportedAt })) {
-    throw new StagingSpoiledError('A pass that began later was published meanwhile');
+    throw new StagingSpoiledError('A scan that began later was published meanwhile');
   }
 }
 
@@ -172,7 +172,7 @@ export async function expectedRows(store: SnapshotStore, range: VisitorExportRan
   return before?.rows ?? null;
 }
 
-function manifestOf({ range, run, checkpoint, drift, exportedAt }: FinishedPass): SnapshotManifest {
+function manifestOf({ range, run, checkpoint, drift, exportedAt }: FinishedScan): SnapshotManifest {
   const { rows, content, totals, rounded, rowSums, rowMaxima } = checkpoint;
   return {
     snapshotId: snapshotId(range, rows, content, totals),
@@ -193,10 +193,10 @@ function manifestOf({ range, run, checkpoint, drift, exportedAt }: FinishedPass)
   };
 }
 
-/** Puts the pass's rows in the parquet's place; gives the manifest that goes with them. */
+/** Puts the scan's rows in the parquet's place; gives the manifest that goes with them. */
 async function replaceParquet(
   store: SnapshotStore,
-  finished: FinishedPass,
+  finished: FinishedScan,
   found: SnapshotManifest,
   noteDown: (manifest: SnapshotManifest) => Promise<void>,
 ): Promise<SnapshotManifest> {

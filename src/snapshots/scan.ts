@@ -1,23 +1,23 @@
-/** One pass over the pages of a date range: what is kept of them, and the verdict on whether the data moved meanwhile. No input or output of its own. */
+/** One scan over the pages of a date range: what is kept of them, and the verdict on whether the data moved meanwhile. No input or output of its own. */
 import type { Drift, DriftKind, VisitorTotals } from '../contract.js';
-import { isSameTotals, type PassCheckpoint } from '../visitor-export/scan-checkpoint.js';
+import { isSameTotals, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import type { VisitorPage } from '../upstream/upstream.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
 import type { PathHash, PathSet } from './path-set.js';
 
-/** Takes the rows that a pass keeps, in order. */
+/** Takes the rows that a scan keeps, in order. */
 export interface KeptRows {
   readonly length: number;
   add(row: VisitorRow, hash: PathHash): void;
 }
 
 /** Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the paths of all rows kept so far. */
-export class Pass {
-  readonly #state: PassCheckpoint;
+export class Scan {
+  readonly #state: ScanCheckpoint;
   readonly #paths: PathSet;
   readonly #digest: ContentDigest;
 
-  constructor(checkpoint: PassCheckpoint, paths: PathSet) {
+  constructor(checkpoint: ScanCheckpoint, paths: PathSet) {
     // The key lasts as long as there are hashes made with it: in staging, and in the sets of other workers.
     const { rowSums, rowMaxima } = checkpoint;
     this.#state = {
@@ -30,7 +30,7 @@ export class Pass {
     this.#digest = new ContentDigest(checkpoint.content, checkpoint.order);
   }
 
-  get stage(): PassCheckpoint['stage'] {
+  get stage(): ScanCheckpoint['stage'] {
     return this.#state.stage;
   }
 
@@ -51,7 +51,7 @@ export class Pass {
     return this.#state.stage === 'checking' ? 0 : this.#state.offset;
   }
 
-  checkpoint(): PassCheckpoint {
+  checkpoint(): ScanCheckpoint {
     const { rowSums, rowMaxima } = this.#state;
     const sums = { rowSums: { ...rowSums }, rowMaxima: { ...rowMaxima } };
     return { ...this.#state, ...sums, content: this.#digest.content, order: this.#digest.order };
@@ -70,7 +70,7 @@ export class Pass {
     this.#advance(page, kept.length - before);
   }
 
-  /** Ends the pass before its last page: it drifted and will be repeated. */
+  /** Ends the scan before its last page: it drifted and will be repeated. */
   giveUp(): void {
     this.#state.stage = 'ended';
   }
@@ -129,7 +129,7 @@ export class Pass {
     state.rows += kept;
     if (!page.hasMore) {
       state.complete = true;
-      // A pass that drifted has nothing left to prove: the request is saved.
+      // A scan that drifted has nothing left to prove: the request is saved.
       state.stage = state.drift ? 'ended' : 'checking';
     } else if (kept === 0 || next <= state.offset) {
       // Pages without an end must not keep us for ever.

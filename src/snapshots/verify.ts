@@ -75,7 +75,7 @@ function compareVerdict(manifest: SnapshotManifest, problems: string[]): void {
   else if (!isAsWritten(manifest)) problems.push('the manifest is not the one that was written: its checksum differs');
   if (consistent !== (drift === undefined)) problems.push(`consistent is ${consistent}, which its drift contradicts`);
   if (Date.parse(exportedAt) > Date.now() + DAY_MS) {
-    problems.push(`exportedAt is ${exportedAt}, in the future: no later pass replaces this snapshot until then`);
+    problems.push(`exportedAt is ${exportedAt}, in the future: no later scan replaces this snapshot until then`);
   }
   if (provisional !== isProvisional(Date.parse(exportedAt), dateTo)) {
     problems.push(`provisional is ${provisional}, which exportedAt contradicts`);
@@ -114,7 +114,7 @@ class Content {
   readonly #paths = new PathSet();
   readonly #key = newPathKey();
 
-  /** As in the checkpoint of a pass: empty before its first row. */
+  /** As in the checkpoint of a scan: empty before its first row. */
   get digest(): string {
     return this.#digest.content;
   }

@@ -1,8 +1,8 @@
-/** What a pass over the pages of the visitor export remembers between two chunks. Pure and safe in workflow code. */
+/** What a scan over the pages of the visitor export remembers between two chunks. Pure and safe in workflow code. */
 import type { Drift, VisitorTotals } from '../contract.js';
 
-/** A pass between two chunks: all that it remembers but the rows and the set of their paths, in a few hundred bytes. */
-export interface PassCheckpoint {
+/** A scan between two chunks: all that it remembers but the rows and the set of their paths, in a few hundred bytes. */
+export interface ScanCheckpoint {
   /** `paging` until a page says that it is the last, then `checking` until the first page was read again, then `ended`. */
   stage: 'paging' | 'checking' | 'ended';
   /** Whether the last page was reached. */
@@ -28,17 +28,17 @@ export interface PassCheckpoint {
   drift: Drift | null;
 }
 
-/** A pass over a finished day that can't be believed, until a second look agrees. */
+/** A scan over a finished day that can't be believed, until a second look agrees. */
 export interface Doubt {
   rows: number;
-  /** When the pass began; ISO 8601. */
+  /** When the scan began; ISO 8601. */
   exportedAt: string;
 }
 
 /** How much later a second look must begin to be more than the same moment's answer. */
 export const SECOND_LOOK_MS = 3_600_000;
 
-export const NEW_PASS: Readonly<PassCheckpoint> = {
+export const NEW_SCAN: Readonly<ScanCheckpoint> = {
   stage: 'paging',
   complete: false,
   offset: 0,
@@ -58,12 +58,12 @@ export const NEW_PASS: Readonly<PassCheckpoint> = {
   drift: null,
 };
 
-/** What a pass saw move; `order` where it holds the same rows and totals as the one before it, in another order. */
-export function driftOf(pass: PassCheckpoint, before: PassCheckpoint | null): Drift | null {
-  if (!pass.drift || !before?.complete || !pass.complete) return pass.drift;
+/** What a scan saw move; `order` where it holds the same rows and totals as the one before it, in another order. */
+export function driftOf(scan: ScanCheckpoint, before: ScanCheckpoint | null): Drift | null {
+  if (!scan.drift || !before?.complete || !scan.complete) return scan.drift;
   const isSameContent =
-    pass.rows === before.rows && pass.content === before.content && isSameTotals(pass.totals, before.totals);
-  return isSameContent && pass.order !== before.order ? { ...pass.drift, kind: 'order' } : pass.drift;
+    scan.rows === before.rows && scan.content === before.content && isSameTotals(scan.totals, before.totals);
+  return isSameContent && scan.order !== before.order ? { ...scan.drift, kind: 'order' } : scan.drift;
 }
 
 /** Whether two totals are the same counts. */

@@ -381,7 +381,7 @@ export const MUTANTS: Mutant[] = [
     file: 'src/snapshots/scan.ts',
     find: "    if (!isOverlap) this.#drifted('overlap', offset);\n",
     replace: '',
-    test: 'test/snapshots/pass.test.ts',
+    test: 'test/snapshots/scan.test.ts',
     title: 'a row deleted behind the reader and one added at the end is drift',
   },
   {
@@ -390,7 +390,7 @@ export const MUTANTS: Mutant[] = [
     find: "  if (kept.consistent && !found.consistent && !isOnlyProvisional) return 'keep';\n",
     replace: '',
     test: 'test/snapshots/publish.test.ts',
-    title: 'an inconsistent pass never replaces a consistent snapshot',
+    title: 'an inconsistent scan never replaces a consistent snapshot',
   },
   {
     name: 'the manifest published before the parquet',
@@ -466,12 +466,12 @@ export const MUTANTS: Mutant[] = [
     title: 'a snapshot with one flipped byte is exported anew',
   },
   {
-    name: 'an older pass that replaces a newer snapshot',
+    name: 'an older scan that replaces a newer snapshot',
     file: 'src/snapshots/publish.ts',
     find: 'if (before && isNewer(before, found)) return keptByNewer',
     replace: 'if (before && isNewer(before, found) && found.rows < 0) return keptByNewer',
     test: 'test/snapshots/belief.test.ts',
-    title: 'a pass with rows that began before the published one replaces nothing',
+    title: 'a scan with rows that began before the published one replaces nothing',
   },
   {
     name: 'a replaced snapshot that is gone',

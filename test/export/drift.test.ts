@@ -26,7 +26,7 @@ beforeEach(async () => {
 afterEach(() => setUp.close());
 
 test.each(['swap', 'delete', 'insert', 'rotate', 'totals'] as const)(
-  'a pass that meets a %s once is repeated, and the next one is believed',
+  'a scan that meets a %s once is repeated, and the next one is believed',
   async (kind) => {
     await setUp.sandbox.setVisitors({ rows: ROWS, drift: [{ kind, atOffset: 500 }] });
     const range = rangeOf(setUp);
@@ -66,7 +66,7 @@ test('rows that change places with each request are never taken for consistent',
   expect(new Set(paths).size).toBe(paths.length);
 });
 
-test('a long pass that drifted early is given up after 100 pages, since it will be repeated', async () => {
+test('a long scan that drifted early is given up after 100 pages, since it will be repeated', async () => {
   await setUp.sandbox.setVisitors({ rows: 50_000, drift: [{ kind: 'swap' }] });
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
@@ -90,7 +90,7 @@ test('an upstream that gives short pages is read to its end', async () => {
   expect(snapshots[0]).toMatchObject({ rows: 300, consistent: true });
 });
 
-test('an empty page that claims more is drift, and the next pass is believed', async () => {
+test('an empty page that claims more is drift, and the next scan is believed', async () => {
   await setUp.sandbox.setVisitors({ rows: ROWS, emptyPage: { atOffset: 400, times: 1 } });
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
@@ -117,7 +117,7 @@ test('counts that are not whole are rounded, and the manifest says so', async ()
   expect((await publishedRows(setUp, range)).some(({ human }) => human === 13)).toBe(true);
 });
 
-test('a date range that is not over everywhere is provisional, until a later pass clears it', async () => {
+test('a date range that is not over everywhere is provisional, until a later scan clears it', async () => {
   const today = new Date().toISOString().slice(0, 10);
   const tomorrow = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
   const range = rangeOf(setUp, today, tomorrow);

@@ -3,16 +3,16 @@ import type { SnapshotReceipt, VisitorExportRange } from '../../src/contract.js'
 import { isProvisional } from '../../src/visitor-export/date-range.js';
 import {
   driftOf,
-  NEW_PASS,
+  NEW_SCAN,
   SECOND_LOOK_MS,
   type Doubt,
-  type PassCheckpoint,
+  type ScanCheckpoint,
 } from '../../src/visitor-export/scan-checkpoint.js';
 import { throttledWaitMs } from '../../src/agent-job/poll-plan.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
-import { Pass } from '../../src/snapshots/scan.js';
+import { Scan } from '../../src/snapshots/scan.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
-import { finishPublication, publishPass } from '../../src/snapshots/publish.js';
+import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
 import { sweepStaging } from '../../src/snapshots/cleanup.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
@@ -40,26 +40,26 @@ const REQUESTS_A_CHUNK = 3;
 const RESTART_MS = 20_000;
 const NEVER = new AbortController().signal;
 
-/** One run of a date range's writer, as the workflow drives it: the product's own passes, staging and publication, on simulated time. */
+/** One run of a date range's writer, as the workflow drives it: the product's own scans, staging and publication, on simulated time. */
 export async function runExport({ range, run, store, upstream, time }: ExportRun): Promise<SnapshotReceipt> {
   await untilDone(time, async () => {
     await finishPublication(store, range);
     await sweepStaging(store, range);
   });
-  let before: PassCheckpoint | null = null;
+  let before: ScanCheckpoint | null = null;
   let doubt: Doubt | null = null;
-  for (let [pass, repeatsLeft] = [1, REPEATS]; ; pass++) {
+  for (let [scan, repeatsLeft] = [1, REPEATS]; ; scan++) {
     const startedAt = time.now;
     const exportedAt = new Date(startedAt).toISOString();
     const willRepeat = repeatsLeft > 0;
-    const checkpoint = await readPass({ range, run, store, upstream, time }, pass, willRepeat);
+    const checkpoint = await readScan({ range, run, store, upstream, time }, scan, willRepeat);
     if (checkpoint.drift && willRepeat) {
       before = checkpoint;
       repeatsLeft -= 1;
       continue;
     }
-    const finished = { range, run, pass, checkpoint, drift: driftOf(checkpoint, before), exportedAt, doubt };
-    const receipt = await untilDone(time, () => publishPass(store, finished));
+    const finished = { range, run, scan, checkpoint, drift: driftOf(checkpoint, before), exportedAt, doubt };
+    const receipt = await untilDone(time, () => publishScan(store, finished));
     const isDoubted = receipt.drift?.kind === 'shrunk' || receipt.drift?.kind === 'impossible';
     if (!isDoubted || doubt || isProvisional(startedAt, range.dateTo)) return receipt;
     doubt = { rows: checkpoint.rows, exportedAt };
@@ -68,23 +68,23 @@ export async function runExport({ range, run, store, upstream, time }: ExportRun
   }
 }
 
-async function readPass(
+async function readScan(
   { range, run, store, upstream, time }: ExportRun,
-  pass: number,
+  scan: number,
   willRepeat: boolean,
-): Promise<PassCheckpoint> {
-  let checkpoint: PassCheckpoint = NEW_PASS;
+): Promise<ScanCheckpoint> {
+  let checkpoint: ScanCheckpoint = NEW_SCAN;
   for (let failures = 0; checkpoint.stage !== 'ended';) {
     const { next, isBusy } = await untilDone(time, async () => {
-      const staged = { range, run, pass };
+      const staged = { range, run, scan };
       const paths = checkpoint.chunks === 0 ? new PathSet() : await stagedPaths(store, staged, checkpoint);
-      const reading = new Pass(checkpoint, paths);
+      const reading = new Scan(checkpoint, paths);
       const limits = { requests: REQUESTS_A_CHUNK, duration: 60_000, willRepeat, isQuickToRetry: false };
       const kept = new ChunkEncoder();
       const { obstacle } = await readPages(
         upstream as Upstream,
         range,
-        { pass: reading, kept },
+        { scan: reading, kept },
         {
           ...limits,
           stop: NEVER,

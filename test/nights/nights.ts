@@ -221,8 +221,8 @@ class World {
   }
 
   /**
-   * What moves while the day is read tonight. In its last night at most two passes see it: where every pass sees new
-   * data, the snapshot of the night before stays, and nobody comes to read the day again.
+   * What moves while the day is read tonight. In its last night at most two scans see it: where every scan sees new data, the
+   * snapshot of the night before stays, and nobody comes to read the day again.
    */
   #move({ range, settings, nights }: SimulatedDay): void {
     const isLast = nights >= DAYS;

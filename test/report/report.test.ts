@@ -225,5 +225,5 @@ test('the verdict on a day in doubt is said in words', async () => {
   await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 1)], drift: { kind: 'shrunk', offset: 1 } });
   const text = await textOf();
   expect(text).toContain('rows and totals contradict each other (impossible, row 0)');
-  expect(text).toContain('most of the rows were gone, and no later pass agreed (shrunk, row 1)');
+  expect(text).toContain('most of the rows were gone, and no later scan agreed (shrunk, row 1)');
 });

@@ -8,11 +8,11 @@ import { plusDays } from '../../src/visitor-export/date-range.js';
 import { manifestKey, parquetKey, publicationKey, supersededFolder } from '../../src/snapshots/layout.js';
 import { encodeManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
-import { finishPublication, publishPass } from '../../src/snapshots/publish.js';
+import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { StagingSpoiledError } from '../../src/snapshots/staging.js';
 import { removeExpired } from '../../src/snapshots/superseded.js';
-import { exportRows, RANGE, readPass, row, rows, type Telling } from './pages.js';
+import { exportRows, RANGE, readScan, row, rows, type Telling } from './pages.js';
 
 let root: string;
 let store: SnapshotStore;
@@ -119,7 +119,7 @@ test('an empty 200 over a final day of 20,000 rows replaces nothing', async () =
   expect(await readdir(root)).toEqual(['visitors']);
 });
 
-test('a day that lost most of its rows is believed when a pass at least an hour later agrees, and what it replaced is kept', async () => {
+test('a day that lost most of its rows is believed when a scan at least an hour later agrees, and what it replaced is kept', async () => {
   const [kept] = await nights({ count: 200 });
   const doubt = { rows: 40, exportedAt: at(3, '13:00') };
   const early = { exportedAt: at(3, '13:59'), run: 'run-2', doubt };
@@ -172,7 +172,7 @@ test('a snapshot with one flipped byte is exported anew, though the content is t
   expect(await readdir(root)).toEqual(['visitors']);
 });
 
-test('a damaged snapshot gives way even to a pass that is not consistent', async () => {
+test('a damaged snapshot gives way even to a scan that is not consistent', async () => {
   await nights({ count: 50 });
   await rm(inRoot(parquetKey(RANGE)));
   const moving = (request: number) => (request === 1 ? [row(5_000), ...rows(50)] : rows(50));
@@ -180,28 +180,28 @@ test('a damaged snapshot gives way even to a pass that is not consistent', async
   expect(again).toMatchObject({ consistent: false, unchanged: false });
 });
 
-test('a pass without rows that wakes after a newer one was published changes nothing', async () => {
-  const checkpoint = await readPass(store, () => [], { run: 'old' });
-  const old = { range: RANGE, run: 'old', pass: 1, checkpoint, drift: null, exportedAt: at(2) };
-  await publishPass(store, old);
+test('a scan without rows that wakes after a newer one was published changes nothing', async () => {
+  const checkpoint = await readScan(store, () => [], { run: 'old' });
+  const old = { range: RANGE, run: 'old', scan: 1, checkpoint, drift: null, exportedAt: at(2) };
+  await publishScan(store, old);
   await exportRows(store, () => rows(60), { exportedAt: at(3), run: 'new' });
-  expect(await publishPass(store, old)).toMatchObject({ rows: 60, unchanged: true });
+  expect(await publishScan(store, old)).toMatchObject({ rows: 60, unchanged: true });
   expect(await manifest()).toMatchObject({ rows: 60 });
 });
 
-test('a pass without rows whose staging was swept meanwhile is not published', async () => {
-  const checkpoint = await readPass(store, () => [], { run: 'old' });
+test('a scan without rows whose staging was swept meanwhile is not published', async () => {
+  const checkpoint = await readScan(store, () => [], { run: 'old' });
   await store.removeFolder('staging');
-  const old = { range: RANGE, run: 'old', pass: 1, checkpoint, drift: null, exportedAt: at(2) };
-  await expect(publishPass(store, old)).rejects.toBeInstanceOf(StagingSpoiledError);
+  const old = { range: RANGE, run: 'old', scan: 1, checkpoint, drift: null, exportedAt: at(2) };
+  await expect(publishScan(store, old)).rejects.toBeInstanceOf(StagingSpoiledError);
 });
 
-test('a pass with rows that began before the published one replaces nothing, even where its rows are still staged', async () => {
-  const checkpoint = await readPass(store, () => rows(40), { run: 'old' });
+test('a scan with rows that began before the published one replaces nothing, even where its rows are still staged', async () => {
+  const checkpoint = await readScan(store, () => rows(40), { run: 'old' });
   const kept = await exportRows(openStore(pathToFileURL(root).href), () => rows(60), { exportedAt: at(3), run: 'new' });
-  await readPass(store, () => rows(40), { run: 'old' });
-  const old = { range: RANGE, run: 'old', pass: 1, checkpoint, drift: null, exportedAt: at(2) };
-  expect(await publishPass(store, old)).toEqual({ ...kept, unchanged: true });
+  await readScan(store, () => rows(40), { run: 'old' });
+  const old = { range: RANGE, run: 'old', scan: 1, checkpoint, drift: null, exportedAt: at(2) };
+  expect(await publishScan(store, old)).toEqual({ ...kept, unchanged: true });
   expect(await manifest()).toMatchObject({ rows: 60 });
 });
 
@@ -217,14 +217,14 @@ test('an older publication that was left half-done does not take the place of a 
 });
 
 test('the retry of a publication whose answer was lost says that it changed the snapshot', async () => {
-  const checkpoint = await readPass(store, () => rows(40));
-  const finished = { range: RANGE, run: 'run-1', pass: 1, checkpoint, drift: null, exportedAt: at(2) };
-  const first = await publishPass(store, finished);
-  expect(await publishPass(store, finished)).toEqual(first);
+  const checkpoint = await readScan(store, () => rows(40));
+  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, drift: null, exportedAt: at(2) };
+  const first = await publishScan(store, finished);
+  expect(await publishScan(store, finished)).toEqual(first);
   expect(first.unchanged).toBe(false);
 });
 
-test('a provisional snapshot, however consistent, gives way to a pass over the finished day that is not', async () => {
+test('a provisional snapshot, however consistent, gives way to a scan over the finished day that is not', async () => {
   const moving = (request: number) => (request === 1 ? [row(5_000), ...rows(50)] : rows(50));
   await nights({ count: 45, exportedAt: at(2, '04:30') });
   const during = await exportRows(store, moving, { exportedAt: at(2, '05:30'), run: 'run-2' });

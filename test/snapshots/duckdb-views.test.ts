@@ -6,11 +6,11 @@ import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { VisitorExportRange } from '../../src/contract.js';
 import { openStore } from '../../src/snapshots/open-store.js';
-import { publishPass } from '../../src/snapshots/publish.js';
+import { publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
-import { NEW_PASS } from '../../src/visitor-export/scan-checkpoint.js';
+import { NEW_SCAN } from '../../src/visitor-export/scan-checkpoint.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
-import { Pass } from '../../src/snapshots/scan.js';
+import { Scan } from '../../src/snapshots/scan.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import { stageChunk } from '../../src/snapshots/staging.js';
 import { pageAt, rows } from './pages.js';
@@ -61,12 +61,12 @@ test('the documented view of daily totals knows each day, those without visitors
 });
 
 async function publishRows(store: SnapshotStore, range: VisitorExportRange, count: number): Promise<void> {
-  const staged = { range, run: 'run', pass: 1 };
-  const pass = new Pass(NEW_PASS, new PathSet());
+  const staged = { range, run: 'run', scan: 1 };
+  const scan = new Scan(NEW_SCAN, new PathSet());
   const kept = new ChunkEncoder();
   const page = pageAt(rows(count), 0, 250);
-  pass.take(page, kept);
-  pass.take(page, kept);
-  const checkpoint = { ...pass.checkpoint(), ...(await stageChunk(store, staged, NEW_PASS, kept)) };
-  await publishPass(store, { ...staged, checkpoint, drift: null, exportedAt: '2026-02-01T00:00:00.000Z' });
+  scan.take(page, kept);
+  scan.take(page, kept);
+  const checkpoint = { ...scan.checkpoint(), ...(await stageChunk(store, staged, NEW_SCAN, kept)) };
+  await publishScan(store, { ...staged, checkpoint, drift: null, exportedAt: '2026-02-01T00:00:00.000Z' });
 }

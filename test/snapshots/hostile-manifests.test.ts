@@ -9,11 +9,11 @@ import { daysOf, withDamage } from '../../src/snapshots/days.js';
 import { manifestKey, parquetKey, publicationKey, supersededFolder } from '../../src/snapshots/layout.js';
 import { encodeManifest, parseManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
-import { publishPass } from '../../src/snapshots/publish.js';
+import { publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { StagingSpoiledError } from '../../src/snapshots/staging.js';
 import { removeExpired } from '../../src/snapshots/superseded.js';
-import { exportRows, RANGE, readPass, rows } from './pages.js';
+import { exportRows, RANGE, readScan, rows } from './pages.js';
 
 let root: string;
 let store: SnapshotStore;
@@ -45,7 +45,7 @@ test('a manifest with one changed digit is a damaged day, which gaps tells and t
   expect(await manifest()).toMatchObject({ exportedAt: NEXT });
 });
 
-test('a verdict that was changed by hand keeps no pass out', async () => {
+test('a verdict that was changed by hand keeps no scan out', async () => {
   await exportRows(store, () => rows(50), { exportedAt: FIRST, totals: { human: 9_000, ai: 9, total: 9_000 } });
   const { drift: _, ...told } = await manifest();
   await writeFile(inRoot(manifestKey(RANGE)), JSON.stringify({ ...told, consistent: true }));
@@ -86,12 +86,12 @@ test('a foreign manifest beside the copies of what was replaced takes none of th
   expect(await readdir(inRoot(supersededFolder(RANGE)))).toHaveLength(1);
 });
 
-test('what a pass of weeks replaced is kept for thirty days from then on', async () => {
+test('what a scan of weeks replaced is kept for thirty days from then on', async () => {
   await exportRows(store, () => rows(50), { exportedAt: FIRST });
-  const checkpoint = await readPass(store, () => rows(60), { run: 'slow' });
-  const slow = { range: RANGE, run: 'slow', pass: 1, checkpoint, drift: null, exportedAt: NEXT };
+  const checkpoint = await readScan(store, () => rows(60), { run: 'slow' });
+  const slow = { range: RANGE, run: 'slow', scan: 1, checkpoint, drift: null, exportedAt: NEXT };
   const weeksLater = Date.parse('2026-02-05T00:00:00Z');
-  await publishPass(
+  await publishScan(
     store,
     slow,
     () => {},
@@ -102,22 +102,22 @@ test('what a pass of weeks replaced is kept for thirty days from then on', async
 });
 
 test('an attempt that wakes within its last writes when the same run’s second look was published changes nothing', async () => {
-  const first = { range: RANGE, run: 'run-1', pass: 1, drift: null, exportedAt: FIRST };
-  const checkpoint = await readPass(store, () => rows(60), { run: 'run-1' });
+  const first = { range: RANGE, run: 'run-1', scan: 1, drift: null, exportedAt: FIRST };
+  const checkpoint = await readScan(store, () => rows(60), { run: 'run-1' });
   const stalling = new Proxy(store, {
     get(target, name) {
       if (name !== 'put') return (target[name as keyof SnapshotStore] as () => unknown).bind?.(target);
       return async (key: string, source: Uint8Array) => {
         if (key === publicationKey(RANGE)) {
-          const pass = 2;
-          const second = await readPass(store, () => [...rows(60), ...rows(1, 900)], { run: 'run-1', pass });
-          await publishPass(store, { ...first, pass, checkpoint: second, exportedAt: '2026-01-02T15:00:00.000Z' });
+          const scan = 2;
+          const second = await readScan(store, () => [...rows(60), ...rows(1, 900)], { run: 'run-1', scan });
+          await publishScan(store, { ...first, scan, checkpoint: second, exportedAt: '2026-01-02T15:00:00.000Z' });
         }
         await target.put(key, source);
       };
     },
   });
-  await expect(publishPass(stalling, { ...first, checkpoint })).rejects.toBeInstanceOf(StagingSpoiledError);
+  await expect(publishScan(stalling, { ...first, checkpoint })).rejects.toBeInstanceOf(StagingSpoiledError);
   expect(await manifest()).toMatchObject({ rows: 61, exportedAt: '2026-01-02T15:00:00.000Z' });
 });
 

@@ -1,9 +1,9 @@
 import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
-import { NEW_PASS, type Doubt, type PassCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
-import { Pass, type KeptRows } from '../../src/snapshots/scan.js';
+import { NEW_SCAN, type Doubt, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
+import { Scan, type KeptRows } from '../../src/snapshots/scan.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
-import { publishPass } from '../../src/snapshots/publish.js';
+import { publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
@@ -57,21 +57,21 @@ export function pageAt(all: readonly Row[], offset: number, limit: number): Visi
 }
 
 /** Reads all pages into staging, in chunks; `rowsAt` gives the rows as the upstream holds them at each request. */
-export async function readPass(
+export async function readScan(
   store: SnapshotStore,
   rowsAt: (request: number) => readonly Row[],
-  { limit = 10, chunkPages = 3, run = 'run-1', pass: number = 1, range = RANGE } = {},
-): Promise<PassCheckpoint> {
-  const staged = { range, run, pass: number };
-  let checkpoint: PassCheckpoint = NEW_PASS;
+  { limit = 10, chunkPages = 3, run = 'run-1', scan: number = 1, range = RANGE } = {},
+): Promise<ScanCheckpoint> {
+  const staged = { range, run, scan: number };
+  let checkpoint: ScanCheckpoint = NEW_SCAN;
   for (let request = 0; checkpoint.stage !== 'ended';) {
     const paths = checkpoint.chunks === 0 ? new PathSet() : await stagedPaths(store, staged, checkpoint);
-    const pass = new Pass(checkpoint, paths);
+    const scan = new Scan(checkpoint, paths);
     const kept = new ChunkEncoder();
-    for (let i = 0; i < chunkPages && pass.stage !== 'ended'; i++) {
-      pass.take(pageAt(rowsAt(request++), pass.offset, limit), kept);
+    for (let i = 0; i < chunkPages && scan.stage !== 'ended'; i++) {
+      scan.take(pageAt(rowsAt(request++), scan.offset, limit), kept);
     }
-    checkpoint = { ...pass.checkpoint(), ...(await stageChunk(store, staged, checkpoint, kept)) };
+    checkpoint = { ...scan.checkpoint(), ...(await stageChunk(store, staged, checkpoint, kept)) };
   }
   return checkpoint;
 }
@@ -92,7 +92,7 @@ export async function exportRows(
   rowsAt: (request: number) => readonly Row[],
   { exportedAt = FINAL, run = 'run-1', limit = 10, range = RANGE, totals, doubt }: Telling = {},
 ) {
-  const read = await readPass(store, rowsAt, { run, limit, range });
+  const read = await readScan(store, rowsAt, { run, limit, range });
   const checkpoint = { ...read, ...(totals && { totals }) };
-  return publishPass(store, { range, run, pass: 1, checkpoint, drift: read.drift, exportedAt, doubt: doubt ?? null });
+  return publishScan(store, { range, run, scan: 1, checkpoint, drift: read.drift, exportedAt, doubt: doubt ?? null });
 }

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { NEW_PASS } from '../../src/visitor-export/scan-checkpoint.js';
+import { NEW_SCAN } from '../../src/visitor-export/scan-checkpoint.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
-import { Pass } from '../../src/snapshots/scan.js';
+import { Scan } from '../../src/snapshots/scan.js';
 import { pathHash } from '../../src/snapshots/content-digest.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 
@@ -75,12 +75,12 @@ test('whatever hashes come in whatever order, the set tells new from known as a 
 
 test('page paths that somebody chose by their hashes are read like any others, and each is known again', () => {
   const chosen = craftedPaths(600).map((path) => ({ path, human: 1, ai: 0, total: 1 }));
-  const pass = new Pass(NEW_PASS, new PathSet());
+  const scan = new Scan(NEW_SCAN, new PathSet());
   const kept = new ChunkEncoder();
-  pass.take({ totals: { human: 9, ai: 0, total: 9 }, visitors: chosen, hasMore: true }, kept);
-  expect([kept.length, pass.drift]).toEqual([chosen.length, null]);
-  pass.take({ totals: { human: 9, ai: 0, total: 9 }, visitors: chosen, hasMore: false }, kept);
-  expect([kept.length, pass.drift?.kind]).toEqual([chosen.length, 'overlap']);
+  scan.take({ totals: { human: 9, ai: 0, total: 9 }, visitors: chosen, hasMore: true }, kept);
+  expect([kept.length, scan.drift]).toEqual([chosen.length, null]);
+  scan.take({ totals: { human: 9, ai: 0, total: 9 }, visitors: chosen, hasMore: false }, kept);
+  expect([kept.length, scan.drift?.kind]).toEqual([chosen.length, 'overlap']);
 });
 
 test('paths chosen by their unkeyed hashes fall anywhere under a key', () => {
@@ -88,12 +88,12 @@ test('paths chosen by their unkeyed hashes fall anywhere under a key', () => {
   expect(Math.min(...highs)).toBeLessThan(2 ** 31);
 });
 
-test('each pass has a key of its own, which lasts while its rows do', () => {
-  const [one, two] = [new Pass(NEW_PASS, new PathSet()), new Pass(NEW_PASS, new PathSet())].map((pass) =>
-    pass.checkpoint(),
+test('each scan has a key of its own, which lasts while its rows do', () => {
+  const [one, two] = [new Scan(NEW_SCAN, new PathSet()), new Scan(NEW_SCAN, new PathSet())].map((scan) =>
+    scan.checkpoint(),
   );
   expect(one!.pathKey).toMatch(/^[0-9a-f]{32}$/);
   expect(two!.pathKey).not.toBe(one!.pathKey);
   const later = { ...one!, chunks: 1 };
-  expect(new Pass(later, new PathSet()).checkpoint().pathKey).toBe(one!.pathKey);
+  expect(new Scan(later, new PathSet()).checkpoint().pathKey).toBe(one!.pathKey);
 });

@@ -11,10 +11,10 @@ import { chunkKey, manifestKey, parquetKey } from '../../src/snapshots/layout.js
 import { findSnapshots } from '../../src/snapshots/catalog.js';
 import { verifySnapshot } from '../../src/snapshots/verify.js';
 import { openStore } from '../../src/snapshots/open-store.js';
-import { finishPublication, publishPass } from '../../src/snapshots/publish.js';
+import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { StagingSpoiledError } from '../../src/snapshots/staging.js';
-import { exportRows, RANGE, readPass, row, rows, type Row } from './pages.js';
+import { exportRows, RANGE, readScan, row, rows, type Row } from './pages.js';
 
 let root: string;
 let store: SnapshotStore;
@@ -118,10 +118,10 @@ test('the same content in another order touches no file', async () => {
 
 test('other totals are other content', async () => {
   const first = await exportRows(store, () => rows(5));
-  const checkpoint = await readPass(store, () => rows(5));
+  const checkpoint = await readScan(store, () => rows(5));
   const totals = { ...checkpoint.totals, ai: 8 };
-  const finished = { range: RANGE, run: 'run-1', pass: 1, drift: null, exportedAt: LATER };
-  const second = await publishPass(store, { ...finished, checkpoint: { ...checkpoint, totals } });
+  const finished = { range: RANGE, run: 'run-1', scan: 1, drift: null, exportedAt: LATER };
+  const second = await publishScan(store, { ...finished, checkpoint: { ...checkpoint, totals } });
   expect(second.snapshotId).not.toBe(first.snapshotId);
 });
 
@@ -133,7 +133,7 @@ test('changed content replaces the snapshot, and the glob gives the new rows alo
 
 const drifting = (all: readonly Row[]) => (request: number) => (request === 1 ? [row(5_000), ...all] : all);
 
-test('an inconsistent pass never replaces a consistent snapshot, and the result tells the drift', async () => {
+test('an inconsistent scan never replaces a consistent snapshot, and the result tells the drift', async () => {
   const kept = await exportRows(store, () => rows(50));
   const before = await stats();
   const receipt = await exportRows(store, drifting(rows(60)));
@@ -148,7 +148,7 @@ test('inconsistent replaces inconsistent, and consistent replaces it', async () 
   expect(await published()).not.toHaveProperty('drift');
 });
 
-test('a consistent pass that confirms an inconsistent snapshot writes the manifest alone', async () => {
+test('a consistent scan that confirms an inconsistent snapshot writes the manifest alone', async () => {
   const all = rows(25);
   const moved = [...all.slice(1, 10), row(0), ...all.slice(10)];
   const first = await exportRows(store, (request) => (request === 3 ? moved : all));
@@ -160,7 +160,7 @@ test('a consistent pass that confirms an inconsistent snapshot writes the manife
   expect((await published()).files[0]?.rows).toBe(25);
 });
 
-test('a snapshot read before noon UTC of dateTo is provisional, until a later pass clears it by the manifest alone', async () => {
+test('a snapshot read before noon UTC of dateTo is provisional, until a later scan clears it by the manifest alone', async () => {
   const first = await exportRows(store, () => rows(25), { exportedAt: DURING });
   expect(first.provisional).toBe(true);
   const bytes = await parquet();
@@ -188,10 +188,10 @@ test('a run that dies between parquet and manifest is finished by whoever comes 
 });
 
 test('the retry of an attempt that died between parquet and manifest tells what it changed', async () => {
-  const checkpoint = await readPass(store, () => rows(40));
-  const finished = { range: RANGE, run: 'run-1', pass: 1, checkpoint, drift: null, exportedAt: FINAL };
-  await dying(() => publishPass(failing(store, manifestKey(RANGE)), finished));
-  expect(await publishPass(store, finished)).toMatchObject({ rows: 40, unchanged: false, consistent: true });
+  const checkpoint = await readScan(store, () => rows(40));
+  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, drift: null, exportedAt: FINAL };
+  await dying(() => publishScan(failing(store, manifestKey(RANGE)), finished));
+  expect(await publishScan(store, finished)).toMatchObject({ rows: 40, unchanged: false, consistent: true });
 });
 
 test('a run that dies before the parquet is replaced leaves the snapshot as it was', async () => {
@@ -212,11 +212,11 @@ test('a writer that stalls before its manifest finds that a newer run has publis
 });
 
 test('a writer that stalls while it copies its rows finds that a newer run has swept them, and leaves it alone', async () => {
-  const checkpoint = await readPass(store, () => rows(40));
+  const checkpoint = await readScan(store, () => rows(40));
   const newer = () => exportRows(store, () => rows(60), { run: 'run-2' });
   const stalled = after(store, 'read', chunkKey(RANGE, 'run-1', 1, checkpoint.chunks - 1), newer);
-  const finished = { range: RANGE, run: 'run-1', pass: 1, checkpoint, drift: null, exportedAt: FINAL };
-  await expect(publishPass(stalled, finished)).rejects.toBeInstanceOf(StagingSpoiledError);
+  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, drift: null, exportedAt: FINAL };
+  await expect(publishScan(stalled, finished)).rejects.toBeInstanceOf(StagingSpoiledError);
   expect(await published()).toMatchObject({ rows: 60, consistent: true });
   expect(await globRows()).toEqual(rows(60));
   expect(await readdir(root)).toEqual(['visitors']);
@@ -238,18 +238,18 @@ test('a snapshot whose file is gone is published again', async () => {
 });
 
 test('rows that a given-up worker overwrote in staging are not published', async () => {
-  const checkpoint = await readPass(store, () => rows(100));
+  const checkpoint = await readScan(store, () => rows(100));
   const [one, two] = [chunkKey(RANGE, 'run-1', 1, 1), chunkKey(RANGE, 'run-1', 1, 2)].map(inRoot) as [string, string];
   await cp(one, two);
-  const finished = { range: RANGE, run: 'run-1', pass: 1, checkpoint, drift: null, exportedAt: FINAL };
-  await expect(publishPass(store, finished)).rejects.toBeInstanceOf(StagingSpoiledError);
+  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, drift: null, exportedAt: FINAL };
+  await expect(publishScan(store, finished)).rejects.toBeInstanceOf(StagingSpoiledError);
   expect(await store.size(parquetKey(RANGE))).toBeNull();
 });
 
 test('a project id with slashes and dots stays inside the folder', async () => {
   const range = { ...RANGE, projectId: '../x' };
-  const checkpoint = await readPass(store, () => [], { run: 'r', range });
-  const receipt = await publishPass(store, { range, run: 'r', pass: 1, checkpoint, drift: null, exportedAt: FINAL });
+  const checkpoint = await readScan(store, () => [], { run: 'r', range });
+  const receipt = await publishScan(store, { range, run: 'r', scan: 1, checkpoint, drift: null, exportedAt: FINAL });
   expect(await readdir(join(root, 'visitors'))).toEqual(['projectId=..%2Fx']);
   expect(receipt.location.startsWith(pathToFileURL(root).href)).toBe(true);
 });

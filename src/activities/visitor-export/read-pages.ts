@@ -1,7 +1,7 @@
 /** The pages of one chunk: read in order, each failed one asked for again at once a few times, the next one under way meanwhile. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { VisitorExportRange } from '../../contract.js';
-import type { Pass } from '../../snapshots/scan.js';
+import type { Scan } from '../../snapshots/scan.js';
 import type { ChunkEncoder } from '../../snapshots/chunk-encoder.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream, VisitorPage } from '../../upstream/upstream.js';
@@ -9,8 +9,8 @@ import type { Upstream, VisitorPage } from '../../upstream/upstream.js';
 const PAGE_ROWS = 250; // the most that the upstream gives
 /** A failed page is asked for again after these waits; then the workflow waits, which costs no worker slot. */
 const QUICK_WAITS_MS = [250, 1_000, 2_000];
-/** A drifted pass that will be repeated goes on for so many pages: only whole passes can show that the order alone moved. */
-const PAGES_OF_A_LOST_PASS = 100;
+/** A drifted scan that will be repeated goes on for so many pages: only whole scans can show that the order alone moved. */
+const MAX_PAGES_BEFORE_REPEAT = 100;
 /** A chunk is held in memory; paths may be long. */
 const MOST_BYTES = 16 << 20;
 const BUSY_STATUS = 429;
@@ -24,7 +24,7 @@ export interface Obstacle {
 
 export interface ChunkLimits {
   requests: number;
-  /** Whether a pass that drifted will be repeated, so that the rest of a long one need not be read. */
+  /** Whether a scan that drifted will be repeated, so that the rest of a long one need not be read. */
   willRepeat: boolean;
   /** Whether a failed page is asked for again at once; pointless where the upstream has been failing. */
   isQuickToRetry: boolean;
@@ -46,26 +46,26 @@ export interface ChunkEnd {
 
 type Answer = { page: VisitorPage } | { error: unknown };
 
-/** Reads pages into the pass, and its rows into `kept`, until it ends or a limit is met, or the upstream refuses. */
+/** Reads pages into the scan, and its rows into `kept`, until it ends or a limit is met, or the upstream refuses. */
 export async function readPages(
   upstream: Pick<Upstream, 'getVisitors'>,
   range: VisitorExportRange,
-  { pass, kept }: { pass: Pass; kept: ChunkEncoder },
+  { scan, kept }: { scan: Scan; kept: ChunkEncoder },
   limits: ChunkLimits,
 ): Promise<ChunkEnd> {
   const reader = new PageReader(upstream, range, limits, () => kept.bytes >= MOST_BYTES);
   let obstacle: Obstacle | null = null;
-  while (pass.stage !== 'ended' && !limits.stop.aborted && reader.mayRead()) {
-    const answer = await reader.read(pass.offset).catch(toRejection);
+  while (scan.stage !== 'ended' && !limits.stop.aborted && reader.mayRead()) {
+    const answer = await reader.read(scan.offset).catch(toRejection);
     limits.cancel.throwIfAborted();
     if ('rejection' in answer) return { requests: reader.requests, obstacle, rejection: answer.rejection };
     if ('obstacle' in answer) {
       obstacle = answer.obstacle;
       break;
     }
-    if (pass.stage === 'paging') reader.readAhead(answer.page, pass);
-    pass.take(answer.page, kept);
-    if (limits.willRepeat && pass.drift && pass.pages >= PAGES_OF_A_LOST_PASS) pass.giveUp();
+    if (scan.stage === 'paging') reader.readAhead(answer.page, scan);
+    scan.take(answer.page, kept);
+    if (limits.willRepeat && scan.drift && scan.pages >= MAX_PAGES_BEFORE_REPEAT) scan.giveUp();
   }
   return { requests: reader.requests, obstacle, rejection: null };
 }
@@ -121,9 +121,9 @@ class PageReader {
   }
 
   /** Asks for the page that surely follows, while this one is being worked on. */
-  readAhead(page: VisitorPage, pass: Pass): void {
-    const next = pass.offset + page.visitors.length - 1;
-    if (!page.hasMore || next <= pass.offset || !this.#mayAsk()) return;
+  readAhead(page: VisitorPage, scan: Scan): void {
+    const next = scan.offset + page.visitors.length - 1;
+    if (!page.hasMore || next <= scan.offset || !this.#mayAsk()) return;
     this.#ahead = { offset: next, answer: this.#ask(next) };
   }
 

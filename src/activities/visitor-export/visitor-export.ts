@@ -1,15 +1,15 @@
 /** The activities of `visitorExport`, on a task queue of their own. Rows go from the upstream to the store; the workflow sees counts and digests. */
 import { ApplicationFailure, Context, heartbeat } from '@temporalio/activity';
 import { FAILURE, type SnapshotReceipt, type VisitorExportRange } from '../../contract.js';
-import type { PassCheckpoint } from '../../visitor-export/scan-checkpoint.js';
+import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
 import { ChunkEncoder } from '../../snapshots/chunk-encoder.js';
 import { runFolder } from '../../snapshots/layout.js';
-import { Pass } from '../../snapshots/scan.js';
-import { expectedRows, finishPublication, publishPass, type FinishedPass } from '../../snapshots/publish.js';
+import { Scan } from '../../snapshots/scan.js';
+import { expectedRows, finishPublication, publishScan, type FinishedScan } from '../../snapshots/publish.js';
 import { SnapshotStoreError, type SnapshotStore } from '../../snapshots/snapshot-store.js';
 import { removeExpired } from '../../snapshots/superseded.js';
 import { sweepStaging } from '../../snapshots/cleanup.js';
-import { StagingSpoiledError, stageChunk, type StagedPass } from '../../snapshots/staging.js';
+import { StagingSpoiledError, stageChunk, type StagedScan } from '../../snapshots/staging.js';
 import type { RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import { PathSets } from './path-sets.js';
@@ -26,9 +26,9 @@ export interface ExportActivitiesDependencies {
   requestsPerHour?: number | undefined;
 }
 
-export interface ReadChunkInput extends StagedPass {
-  checkpoint: PassCheckpoint;
-  /** Whether a pass that drifted will be repeated, so that the rest of a long one need not be read. */
+export interface ReadChunkInput extends StagedScan {
+  checkpoint: ScanCheckpoint;
+  /** Whether a scan that drifted will be repeated, so that the rest of a long one need not be read. */
   willRepeat: boolean;
   /** Whether the last chunk got no page. */
   isUpstreamFailing: boolean;
@@ -37,7 +37,7 @@ export interface ReadChunkInput extends StagedPass {
 }
 
 export interface ReadChunkResult {
-  checkpoint: PassCheckpoint;
+  checkpoint: ScanCheckpoint;
   /** Pages taken, of the requests made. */
   pages: number;
   requests: number;
@@ -80,15 +80,15 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
         return { expectedRows: await expectedRows(store, range) };
       }),
 
-    /** Reads the next pages of a pass into staging. */
+    /** Reads the next pages of a scan into staging. */
     readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> => readChunk(dependencies, memory, input),
 
-    /** Publishes a finished pass where it says more than the kept snapshot. */
-    publishSnapshot: (finished: FinishedPass): Promise<SnapshotReceipt> =>
+    /** Publishes a finished scan where it says more than the kept snapshot. */
+    publishSnapshot: (finished: FinishedScan): Promise<SnapshotReceipt> =>
       reported(async () => {
         const { cancellationSignal } = Context.current();
         const now = startServerClock();
-        return beating(() => publishPass(store, finished, () => cancellationSignal.throwIfAborted(), now));
+        return beating(() => publishScan(store, finished, () => cancellationSignal.throwIfAborted(), now));
       }),
 
     /** Writes the project's report anew from its snapshots. Whatever goes wrong is tried again by Temporal: no run waits for a store to write a report. */
@@ -119,12 +119,12 @@ async function readChunk(
     // A worker before this one may have died of the store, or waiting for it.
     if (probeStore || Context.current().info.attempt > 1) await probe(store, staged);
     const paths = await pathSets.take(store, staged, checkpoint);
-    const pass = new Pass(checkpoint, paths);
+    const scan = new Scan(checkpoint, paths);
     const kept = encoders.pop() ?? new ChunkEncoder();
     const { obstacle, rejection } = await readPages(
       paced,
       range,
-      { pass, kept },
+      { scan, kept },
       {
         requests: requestsPerHour === undefined ? MOST_REQUESTS : pacedRequests(requestsPerHour),
         willRepeat,
@@ -135,12 +135,12 @@ async function readChunk(
       },
     );
     if (rejection) throw rejectedFailure(rejection, paced.nextRequestAt());
-    if (shutdownSignal.aborted && pass.pages === checkpoint.pages && !obstacle) {
+    if (shutdownSignal.aborted && scan.pages === checkpoint.pages && !obstacle) {
       // Nothing was learned of the upstream: another worker asks, and the workflow never hears of this one.
       throw ApplicationFailure.retryable('The worker stopped before a page came', 'WorkerStopped');
     }
     const written = await retryingStore(() => stageChunk(store, staged, checkpoint, kept));
-    const next = { ...pass.checkpoint(), ...written };
+    const next = { ...scan.checkpoint(), ...written };
     pathSets.keep(store, staged, next, paths);
     kept.clear();
     encoders.push(kept);
@@ -193,7 +193,7 @@ function pacedRequests(requestsPerHour: number): number {
 }
 
 /** Writes as much as a small chunk: a full disk has room for a byte. */
-async function probe(store: SnapshotStore, { range, run }: StagedPass): Promise<void> {
+async function probe(store: SnapshotStore, { range, run }: StagedScan): Promise<void> {
   const key = `${runFolder(range, run)}/probe`;
   await store.put(key, Buffer.alloc(PROBE_BYTES));
   await store.remove(key);

@@ -14,11 +14,11 @@ export function rangeTitle({ projectId, dateFrom, dateTo }: VisitorExportRange):
 
 /** Markdown for an export's page in the web UI: how far it is, and what it waits for. */
 export function rangeDetails(range: VisitorExportRange, run: RangeState, now: number): string {
-  const { pass, checkpoint, trouble, expectedRows } = run;
+  const { scan, checkpoint, trouble, expectedRows } = run;
   const about = expectedRows === null ? '' : ` of about ${grouped(Math.max(expectedRows, checkpoint.rows))}`;
   const lines = [
     `**${rangeTitle(range)}**`,
-    `**Pass ${pass}**: ${grouped(checkpoint.pages)} pages, ${grouped(checkpoint.rows)} rows${about}`,
+    `**Scan ${scan}**: ${grouped(checkpoint.pages)} pages, ${grouped(checkpoint.rows)} rows${about}`,
     ...paceLine(run),
     ...(run.before ? [`**Repeated**: ${run.before.drift?.kind} at row ${run.before.drift?.offset}`] : []),
     ...(trouble ? [`**Waits**: ${plainMarkdown(trouble)}`] : []),

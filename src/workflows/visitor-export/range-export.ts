@@ -1,4 +1,4 @@
-/** The export of one date range by its one writer: passes until one is consistent, at most three, then the publication. */
+/** The export of one date range by its one writer: scans until one is consistent, at most three, then the publication. */
 import {
   CancellationScope,
   ContinueAsNew,
@@ -19,7 +19,7 @@ import {
   type VisitorExportRange,
 } from '../../contract.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
-import { driftOf, NEW_PASS, SECOND_LOOK_MS } from '../../visitor-export/scan-checkpoint.js';
+import { driftOf, NEW_SCAN, SECOND_LOOK_MS } from '../../visitor-export/scan-checkpoint.js';
 import { notTakenWaitMs } from '../../agent-job/poll-plan.js';
 import { rangeDetails } from './details.js';
 import { exportActivities, lastActivities, MOST_ATTEMPTS } from './activities.js';
@@ -98,11 +98,11 @@ class RangeWriter {
   }
 
   progress(): VisitorExportProgress {
-    const { pass, checkpoint, expectedRows, trouble, notBefore } = this.#data;
+    const { scan, checkpoint, expectedRows, trouble, notBefore } = this.#data;
     const { dateFrom, dateTo } = this.#range;
     const nextRequestAt = notBefore > Date.now() ? new Date(notBefore).toISOString() : null;
     const { pages, rows } = checkpoint;
-    return { dateFrom, dateTo, pass, pages, rows, expectedRows, trouble, nextRequestAt };
+    return { dateFrom, dateTo, scan, pages, rows, expectedRows, trouble, nextRequestAt };
   }
 
   /** Best effort: what is left is swept by the date range's next run. */
@@ -112,26 +112,26 @@ class RangeWriter {
     );
   }
 
-  /** The next chunk; null where the pass had to begin anew. */
+  /** The next chunk; null where the scan had to begin anew. */
   async #readChunk(): Promise<ReadChunkResult | null> {
-    const { run, pass, checkpoint, repeatsLeft, failures } = this.#data;
+    const { run, scan, checkpoint, repeatsLeft, failures } = this.#data;
     const situation = { willRepeat: repeatsLeft > 0, isUpstreamFailing: failures > 0 };
-    const input = { range: this.#range, run, pass, checkpoint, ...situation };
+    const input = { range: this.#range, run, scan, checkpoint, ...situation };
     return this.#orAnew(() => this.#patiently((probeStore) => this.#activities.readChunk({ ...input, probeStore })));
   }
 
-  /** Publishes the pass; null where it had to begin anew. */
+  /** Publishes the scan; null where it had to begin anew. */
   async #publish(): Promise<SnapshotReceipt | null> {
-    const { run, pass, checkpoint, before, passStartedAt, doubt } = this.#data;
+    const { run, scan, checkpoint, before, scanStartedAt, doubt } = this.#data;
     const finished = {
       range: this.#range,
       run,
-      pass,
+      scan,
       checkpoint,
       drift: driftOf(checkpoint, before),
       doubt: doubt ?? null,
     };
-    const exportedAt = new Date(passStartedAt).toISOString();
+    const exportedAt = new Date(scanStartedAt).toISOString();
     return this.#orAnew(() => this.#patiently(() => this.#activities.publishSnapshot({ ...finished, exportedAt })));
   }
 
@@ -144,7 +144,7 @@ class RangeWriter {
     return patiently(work, { tell, unknownPaceMs: data.requestsPerHour === null ? 0 : UNKNOWN_PACE_MS });
   }
 
-  /** Begins the pass anew where its staged rows are lost or not the ones that were read. */
+  /** Begins the scan anew where its staged rows are lost or not the ones that were read. */
   async #orAnew<T>(work: () => Promise<T>): Promise<T | null> {
     try {
       return await work();
@@ -154,7 +154,7 @@ class RangeWriter {
       if (++this.#data.spoiled > MOST_SPOILED) {
         throw storeFailure(failure.message, { operation: 'read', error: failure.message });
       }
-      this.#beginPass();
+      this.#beginScan();
       return null;
     }
   }
@@ -181,13 +181,13 @@ class RangeWriter {
     }
   }
 
-  /** A drifted pass is repeated while the night allows it. */
+  /** A drifted scan is repeated while the night allows it. */
   #repeat(): boolean {
     const data = this.#data;
     if (!data.checkpoint.drift || data.repeatsLeft === 0) return false;
     data.repeatsLeft -= 1;
     const before = data.checkpoint;
-    this.#beginPass();
+    this.#beginScan();
     data.before = before;
     return true;
   }
@@ -195,22 +195,22 @@ class RangeWriter {
   /** A finished day that says what can't be, or lost most of its rows, is read once more an hour later. */
   #lookAgain({ drift, dateTo }: SnapshotReceipt): boolean {
     const data = this.#data;
-    const { passStartedAt, checkpoint } = data;
+    const { scanStartedAt, checkpoint } = data;
     const words = drift && DOUBTS[drift.kind];
-    if (data.doubt || words === undefined || isProvisional(passStartedAt, dateTo)) return false;
-    data.doubt = { rows: checkpoint.rows, exportedAt: new Date(passStartedAt).toISOString() };
+    if (data.doubt || words === undefined || isProvisional(scanStartedAt, dateTo)) return false;
+    data.doubt = { rows: checkpoint.rows, exportedAt: new Date(scanStartedAt).toISOString() };
     data.trouble = words;
     data.notBefore = Math.max(data.notBefore, Date.now() + SECOND_LOOK_MS);
-    this.#beginPass();
+    this.#beginScan();
     data.before = null;
     return true;
   }
 
-  #beginPass(): void {
+  #beginScan(): void {
     const data = this.#data;
-    data.pass += 1;
-    data.passStartedAt = Math.max(Date.now(), data.notBefore);
-    data.checkpoint = NEW_PASS;
+    data.scan += 1;
+    data.scanStartedAt = Math.max(Date.now(), data.notBefore);
+    data.checkpoint = NEW_SCAN;
   }
 
   async #waitTurn(): Promise<void> {

@@ -1,19 +1,19 @@
-import { NEW_PASS, type Doubt, type PassCheckpoint } from '../../visitor-export/scan-checkpoint.js';
+import { NEW_SCAN, type Doubt, type ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
 
 /** The plain data of a date range's export: continue-as-new hands it on as it is. Times in milliseconds. */
 export interface RangeState {
   /** The first run id of the chain: it names the staging. */
   run: string;
-  pass: number;
-  /** Passes that the night still allows after this one. */
+  scan: number;
+  /** Scans that the night still allows after this one. */
   repeatsLeft: number;
-  /** Passes begun anew because their staging was lost. */
+  /** Scans begun anew because their staging was lost. */
   spoiled: number;
-  passStartedAt: number;
-  checkpoint: PassCheckpoint;
-  /** The pass before this one. */
-  before: PassCheckpoint | null;
-  /** The pass whose rows or totals can't be believed, where this one is the second look at the day. */
+  scanStartedAt: number;
+  checkpoint: ScanCheckpoint;
+  /** The scan before this one. */
+  before: ScanCheckpoint | null;
+  /** The scan whose rows or totals can't be believed, where this one is the second look at the day. */
   doubt?: Doubt | null;
   expectedRows: number | null;
   /** Chunks in a row that ended at an obstacle without a page. */
@@ -34,11 +34,11 @@ const REPEATS = 2;
 export function newRangeState(run: string): RangeState {
   return {
     run,
-    pass: 1,
+    scan: 1,
     repeatsLeft: REPEATS,
     spoiled: 0,
-    passStartedAt: Date.now(),
-    checkpoint: NEW_PASS,
+    scanStartedAt: Date.now(),
+    checkpoint: NEW_SCAN,
     before: null,
     expectedRows: null,
     failures: 0,

@@ -1,25 +1,25 @@
 import { expect, test } from 'vitest';
-import { driftOf, NEW_PASS, type PassCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
-import { Pass } from '../../src/snapshots/scan.js';
+import { driftOf, NEW_SCAN, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
+import { Scan } from '../../src/snapshots/scan.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
 import { pageAt, row, RowList, rows, type Row } from './pages.js';
 
 const LIMIT = 10;
 
-/** A pass over an upstream whose rows may differ at each request. */
-function read(rowsAt: (request: number) => readonly Row[], limit = LIMIT): PassCheckpoint & { paths: string[] } {
+/** A scan over an upstream whose rows may differ at each request. */
+function read(rowsAt: (request: number) => readonly Row[], limit = LIMIT): ScanCheckpoint & { paths: string[] } {
   return readPages((request, offset) => pageAt(rowsAt(request), offset, limit));
 }
 
-function readPages(answer: (request: number, offset: number) => VisitorPage): PassCheckpoint & { paths: string[] } {
-  const pass = new Pass(NEW_PASS, new PathSet());
+function readPages(answer: (request: number, offset: number) => VisitorPage): ScanCheckpoint & { paths: string[] } {
+  const scan = new Scan(NEW_SCAN, new PathSet());
   const kept = new RowList();
-  for (let request = 0; pass.stage !== 'ended'; request++) {
-    if (request > 1000) throw new Error('The pass has no end');
-    pass.take(answer(request, pass.offset), kept);
+  for (let request = 0; scan.stage !== 'ended'; request++) {
+    if (request > 1000) throw new Error('The scan has no end');
+    scan.take(answer(request, scan.offset), kept);
   }
-  return { ...pass.checkpoint(), paths: kept.rows.map(({ path }) => path) };
+  return { ...scan.checkpoint(), paths: kept.rows.map(({ path }) => path) };
 }
 
 test.each([0, 1, 9, 10, 11, 19, 20, 28, 100])('%i rows that stay put are read once each, without drift', (count) => {
@@ -110,7 +110,7 @@ test('an upstream that goes round in circles is left when a page brings nothing 
   expect([seen.rows, seen.complete, seen.drift?.kind]).toEqual([18, false, 'repeatedPath']);
 });
 
-test('two passes with the same rows in another order drifted in order only', () => {
+test('two scans with the same rows in another order drifted in order only', () => {
   const all = rows(30);
   const shuffled = [...all.slice(0, 3), row(4), row(3), ...all.slice(5)];
   const one = read((request) => (request > 3 ? shuffled : all));
@@ -125,19 +125,19 @@ test('two passes with the same rows in another order drifted in order only', () 
 
 test('counts that are not whole are rounded, and that is told', () => {
   const all = [{ path: '/a', human: 1.5, ai: 0.2, total: 1.7 }];
-  const pass = new Pass(NEW_PASS, new PathSet());
+  const scan = new Scan(NEW_SCAN, new PathSet());
   const page = { ...pageAt(all, 0, LIMIT), totals: { human: 1.6, ai: 0, total: 2 } };
   const kept = new RowList();
-  pass.take(page, kept);
+  scan.take(page, kept);
   expect(kept.rows).toEqual([{ path: '/a', human: 2, ai: 0, total: 2 }]);
-  expect(pass.checkpoint()).toMatchObject({ rounded: true, totals: { human: 2, ai: 0, total: 2 } });
+  expect(scan.checkpoint()).toMatchObject({ rounded: true, totals: { human: 2, ai: 0, total: 2 } });
 });
 
 test('a hundred thousand paths are told apart, and each is known again', () => {
-  const pass = new Pass(NEW_PASS, new PathSet());
+  const scan = new Scan(NEW_SCAN, new PathSet());
   const kept = new RowList();
-  pass.take({ ...pageAt(rows(0), 0, 1), visitors: rows(100_000), hasMore: true }, kept);
+  scan.take({ ...pageAt(rows(0), 0, 1), visitors: rows(100_000), hasMore: true }, kept);
   expect(kept).toHaveLength(100_000);
-  pass.take({ ...pageAt(rows(0), 0, 1), visitors: rows(100_000).reverse(), hasMore: false }, kept);
+  scan.take({ ...pageAt(rows(0), 0, 1), visitors: rows(100_000).reverse(), hasMore: false }, kept);
   expect(kept).toHaveLength(100_000);
 });
