@@ -292,12 +292,12 @@ export interface VisitorTotals {
   total: number;
 }
 
-export type DriftKind =
+export type InconsistencyKind =
   'overlap' | 'totals' | 'repeatedPath' | 'firstPage' | 'noProgress' | 'order' | 'impossible' | 'shrunk';
 
 /** where a scan over the pages saw the data move, or contradict themselves. */
-export interface Drift {
-  kind: DriftKind;
+export interface Inconsistency {
+  kind: InconsistencyKind;
   offset: number;
 }
 
@@ -316,7 +316,7 @@ export interface SnapshotReceipt {
   consistent: boolean;
   provisional: boolean;
   unchanged: boolean;
-  drift?: Drift;
+  drift?: Inconsistency;
 }
 
 export interface VisitorExportResult {
@@ -329,7 +329,7 @@ export interface VisitorExportResult {
 export interface VisitorExportProgress {
   dateFrom: string;
   dateTo: string;
-  /** From 1; a scan that drifted is repeated. */
+  /** From 1; an inconsistent scan is repeated. */
   scan: number;
   pages: number;
   rows: number;
@@ -353,7 +353,7 @@ export interface SnapshotManifest {
   totals: VisitorTotals;
   consistent: boolean;
   provisional: boolean;
-  drift?: Drift;
+  drift?: Inconsistency;
   rounded?: boolean;
   exportedAt: string;
   files: { name: string; rows: number; bytes: number; sha256: string }[];

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
-import { driftWords } from '../snapshots/inconsistency-text.js';
+import { inconsistencyText } from '../snapshots/inconsistency-text.js';
 import type { Day } from '../snapshots/days.js';
 import { EXIT } from './exit.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
@@ -55,7 +55,7 @@ function rowOf(manifest: SnapshotManifest): string[] {
 /** How far a snapshot can be believed, in a few words. */
 export function markOf({ consistent, provisional, drift }: SnapshotManifest): string {
   const marks = [
-    ...(consistent ? [] : [`inconsistent${drift ? `: ${driftWords(drift)}` : ''}`]),
+    ...(consistent ? [] : [`inconsistent${drift ? `: ${inconsistencyText(drift)}` : ''}`]),
     ...(provisional ? ['provisional'] : []),
   ];
   return marks.length === 0 ? 'consistent' : marks.join(', ');

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { SnapshotReceipt, VisitorExportRange } from '../contract.js';
-import { driftWords } from '../snapshots/inconsistency-text.js';
+import { inconsistencyText } from '../snapshots/inconsistency-text.js';
 import { showProgress } from './export-progress.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
 import { print, printJson, withSession, type Session } from './session.js';
@@ -46,9 +46,9 @@ export function describeReceipt(receipt: SnapshotReceipt): string {
     ['Dates', `${receipt.dateFrom}..${receipt.dateTo}`],
     ['Rows', String(receipt.rows)],
     ['Visitors', `${totals.total} (human ${totals.human}, AI ${totals.ai})`],
-    ['Consistent', consistent ? 'yes' : 'no, see drift'],
+    ['Consistent', consistent ? 'yes' : 'no, see below'],
     ['Provisional', receipt.provisional ? 'yes: the day may not be over everywhere' : null],
-    ['Drift', drift && `${driftWords(drift)}${consistent ? '; the snapshot before was kept' : ''}`],
+    ['Inconsistency', drift && `${inconsistencyText(drift)}${consistent ? '; the snapshot before was kept' : ''}`],
     ['Content', receipt.unchanged ? 'unchanged' : 'new'],
   ]);
 }

@@ -1,7 +1,7 @@
 /** The report as one HTML page that needs nothing else. */
 import { plusDays } from '../visitor-export/date-range.js';
 import type { Day, DayState } from '../snapshots/days.js';
-import { driftWords } from '../snapshots/inconsistency-text.js';
+import { inconsistencyText } from '../snapshots/inconsistency-text.js';
 import { shareChart, sparkline, visitorsChart } from './charts.js';
 import { aiShare, PERIOD_DAYS, type Figures, type Period } from './figures.js';
 import { html, Html, visible } from './html.js';
@@ -193,13 +193,13 @@ function quality(days: readonly Day[], unreadable: readonly string[]): Html {
 
 function doubtTable(days: readonly Day[]): Html {
   const rows = days.map(({ date, state, manifest }) => {
-    const drift = manifest?.drift ? driftWords(manifest.drift) : '';
+    const inconsistency = manifest?.drift ? inconsistencyText(manifest.drift) : '';
     const also = manifest?.provisional && state !== 'provisional' ? 'provisional' : '';
     const read = manifest ? `read ${manifest.exportedAt.slice(0, 16).replace('T', ' ')} UTC` : '';
     return html`<tr>
       <td class="day">${date}</td>
       <td>${state}</td>
-      <td>${[drift, also, read].filter((text) => text !== '').join('; ')}</td>
+      <td>${[inconsistency, also, read].filter((text) => text !== '').join('; ')}</td>
     </tr>`;
   });
   return html`<table>

@@ -1,6 +1,6 @@
-import type { Drift, DriftKind } from '../contract.js';
+import type { Inconsistency, InconsistencyKind } from '../contract.js';
 
-const WORDS: Record<DriftKind, string> = {
+const WORDS: Record<InconsistencyKind, string> = {
   overlap: 'a page did not begin with the last row of the page before',
   totals: 'the totals changed while the pages were read',
   repeatedPath: 'a path came twice',
@@ -12,7 +12,7 @@ const WORDS: Record<DriftKind, string> = {
 };
 
 /** What a scan saw, for a person. */
-export function driftWords({ kind, offset }: Drift): string {
+export function inconsistencyText({ kind, offset }: Inconsistency): string {
   // A newer release may know more kinds.
   return `${WORDS[kind] ?? kind} (${kind}, row ${offset})`;
 }

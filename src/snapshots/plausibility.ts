@@ -1,5 +1,5 @@
 /** Whether a scan can be believed for what it says, beyond what it saw move: rows held against totals, and against what was there before. */
-import type { Drift, SnapshotManifest, VisitorTotals } from '../contract.js';
+import type { Inconsistency, SnapshotManifest, VisitorTotals } from '../contract.js';
 import { SECOND_LOOK_MS, type Doubt } from '../visitor-export/scan-checkpoint.js';
 
 /** What a snapshot is held against. */
@@ -26,7 +26,7 @@ const AGREEMENT = 0.1;
 const COUNTS = ['human', 'ai', 'total'] as const;
 
 /** The drift of rows and totals that contradict each other, or of a day that lost most of its rows; null where there is none. */
-export function doubtsOf(found: SnapshotManifest, surroundings: Surroundings): Drift | null {
+export function doubtsOf(found: SnapshotManifest, surroundings: Surroundings): Inconsistency | null {
   if (isImpossible(found, surroundings.neighbours)) return { kind: 'impossible', offset: found.rows };
   return hasShrunk(found, surroundings) ? { kind: 'shrunk', offset: found.rows } : null;
 }

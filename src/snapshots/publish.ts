@@ -3,7 +3,7 @@
  * staging, so that whoever comes after a death between the two can finish it.
  */
 import { createHash } from 'node:crypto';
-import type { Drift, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
+import type { Inconsistency, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
 import { isProvisional } from '../visitor-export/date-range.js';
 import type { Doubt, ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import { PARQUET_NAME, chunkKey, manifestKey, parquetKey, publicationKey } from './layout.js';
@@ -20,7 +20,7 @@ import { isWhole } from './integrity.js';
 /** A finished scan, ready to be published. */
 export interface FinishedScan extends StagedScan {
   checkpoint: ScanCheckpoint;
-  drift: Drift | null;
+  inconsistency: Inconsistency | null;
   /** When the scan began: what the upstream moved later is not in it. */
   exportedAt: string;
   /** The scan of this run that was doubted, where this one is the second look. */
@@ -103,8 +103,8 @@ async function judged(
   const found = manifestOf(finished);
   if (found.drift) return found;
   const neighbours = await neighboursOf(store, finished.range);
-  const drift = doubtsOf(found, { kept, neighbours, doubt: finished.doubt ?? null });
-  return drift ? { ...found, consistent: false, drift } : found;
+  const inconsistency = doubtsOf(found, { kept, neighbours, doubt: finished.doubt ?? null });
+  return inconsistency ? { ...found, consistent: false, drift: inconsistency } : found;
 }
 
 /** Whether what is published was read later: a writer that stalled may wake when others have long gone on. */
@@ -172,7 +172,7 @@ export async function expectedRows(store: SnapshotStore, range: VisitorExportRan
   return before?.rows ?? null;
 }
 
-function manifestOf({ range, run, checkpoint, drift, exportedAt }: FinishedScan): SnapshotManifest {
+function manifestOf({ range, run, checkpoint, inconsistency, exportedAt }: FinishedScan): SnapshotManifest {
   const { rows, content, totals, rounded, rowSums, rowMaxima } = checkpoint;
   return {
     snapshotId: snapshotId(range, rows, content, totals),
@@ -181,9 +181,9 @@ function manifestOf({ range, run, checkpoint, drift, exportedAt }: FinishedScan)
     dateTo: range.dateTo,
     rows,
     totals,
-    consistent: drift === null,
+    consistent: inconsistency === null,
     provisional: isProvisional(Date.parse(exportedAt), range.dateTo),
-    ...(drift && { drift }),
+    ...(inconsistency && { drift: inconsistency }),
     ...(rounded && { rounded }),
     exportedAt,
     files: [],

@@ -1,5 +1,5 @@
 /** One scan over the pages of a date range: what is kept of them, and the verdict on whether the data moved meanwhile. No input or output of its own. */
-import type { Drift, DriftKind, VisitorTotals } from '../contract.js';
+import type { Inconsistency, InconsistencyKind, VisitorTotals } from '../contract.js';
 import { isSameTotals, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import type { VisitorPage } from '../upstream/upstream.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
@@ -34,8 +34,8 @@ export class Scan {
     return this.#state.stage;
   }
 
-  get drift(): Drift | null {
-    return this.#state.drift;
+  get inconsistency(): Inconsistency | null {
+    return this.#state.inconsistency;
   }
 
   get pages(): number {
@@ -70,7 +70,7 @@ export class Scan {
     this.#advance(page, kept.length - before);
   }
 
-  /** Ends the scan before its last page: it drifted and will be repeated. */
+  /** Ends the scan before its last page: it is inconsistent and will be repeated. */
   giveUp(): void {
     this.#state.stage = 'ended';
   }
@@ -99,11 +99,11 @@ export class Scan {
       this.#state.firstPage = pageDigest(page);
       return false;
     }
-    if (!isSameTotals(page.totals, totals)) this.#drifted('totals', offset);
+    if (!isSameTotals(page.totals, totals)) this.#recordInconsistency('totals', offset);
     if (lastRow === null) return false;
     const [first] = page.visitors;
     const isOverlap = first !== undefined && rowDigest(first) === lastRow;
-    if (!isOverlap) this.#drifted('overlap', offset);
+    if (!isOverlap) this.#recordInconsistency('overlap', offset);
     return isOverlap;
   }
 
@@ -116,7 +116,7 @@ export class Scan {
         addTo(this.#state, row);
         kept.add(row, hash);
       } else {
-        this.#drifted('repeatedPath', this.#state.offset + i);
+        this.#recordInconsistency('repeatedPath', this.#state.offset + i);
       }
     }
   }
@@ -129,11 +129,11 @@ export class Scan {
     state.rows += kept;
     if (!page.hasMore) {
       state.complete = true;
-      // A scan that drifted has nothing left to prove: the request is saved.
-      state.stage = state.drift ? 'ended' : 'checking';
+      // An inconsistent scan has nothing left to prove: the request is saved.
+      state.stage = state.inconsistency ? 'ended' : 'checking';
     } else if (kept === 0 || next <= state.offset) {
       // Pages without an end must not keep us for ever.
-      this.#drifted('noProgress', state.offset);
+      this.#recordInconsistency('noProgress', state.offset);
       state.stage = 'ended';
     } else {
       state.offset = next;
@@ -142,15 +142,15 @@ export class Scan {
   }
 
   #compareFirst(page: VisitorPage): void {
-    if (!isSameTotals(page.totals, this.#state.totals)) this.#drifted('totals', 0);
-    if (pageDigest(page) !== this.#state.firstPage) this.#drifted('firstPage', 0);
+    if (!isSameTotals(page.totals, this.#state.totals)) this.#recordInconsistency('totals', 0);
+    if (pageDigest(page) !== this.#state.firstPage) this.#recordInconsistency('firstPage', 0);
     this.#state.pages++;
     this.#state.stage = 'ended';
   }
 
   /** The first thing seen is what is told. */
-  #drifted(kind: DriftKind, offset: number): void {
-    this.#state.drift ??= { kind, offset };
+  #recordInconsistency(kind: InconsistencyKind, offset: number): void {
+    this.#state.inconsistency ??= { kind, offset };
   }
 }
 

@@ -1,5 +1,5 @@
 /** What a scan over the pages of the visitor export remembers between two chunks. Pure and safe in workflow code. */
-import type { Drift, VisitorTotals } from '../contract.js';
+import type { Inconsistency, VisitorTotals } from '../contract.js';
 
 /** A scan between two chunks: all that it remembers but the rows and the set of their paths, in a few hundred bytes. */
 export interface ScanCheckpoint {
@@ -25,7 +25,7 @@ export interface ScanCheckpoint {
   content: string;
   order: number;
   rounded: boolean;
-  drift: Drift | null;
+  inconsistency: Inconsistency | null;
 }
 
 /** A scan over a finished day that can't be believed, until a second look agrees. */
@@ -55,15 +55,15 @@ export const NEW_SCAN: Readonly<ScanCheckpoint> = {
   content: '',
   order: 0,
   rounded: false,
-  drift: null,
+  inconsistency: null,
 };
 
 /** What a scan saw move; `order` where it holds the same rows and totals as the one before it, in another order. */
-export function driftOf(scan: ScanCheckpoint, before: ScanCheckpoint | null): Drift | null {
-  if (!scan.drift || !before?.complete || !scan.complete) return scan.drift;
+export function inconsistencyOf(scan: ScanCheckpoint, before: ScanCheckpoint | null): Inconsistency | null {
+  if (!scan.inconsistency || !before?.complete || !scan.complete) return scan.inconsistency;
   const isSameContent =
     scan.rows === before.rows && scan.content === before.content && isSameTotals(scan.totals, before.totals);
-  return isSameContent && scan.order !== before.order ? { ...scan.drift, kind: 'order' } : scan.drift;
+  return isSameContent && scan.order !== before.order ? { ...scan.inconsistency, kind: 'order' } : scan.inconsistency;
 }
 
 /** Whether two totals are the same counts. */

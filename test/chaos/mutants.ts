@@ -379,10 +379,10 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'pages of an export that need not overlap',
     file: 'src/snapshots/scan.ts',
-    find: "    if (!isOverlap) this.#drifted('overlap', offset);\n",
+    find: "    if (!isOverlap) this.#recordInconsistency('overlap', offset);\n",
     replace: '',
     test: 'test/snapshots/scan.test.ts',
-    title: 'a row deleted behind the reader and one added at the end is drift',
+    title: 'a row deleted behind the reader and one added at the end is inconsistent',
   },
   {
     name: 'a snapshot in doubt that replaces a consistent one',

@@ -66,7 +66,7 @@ test('rows that change places with each request are never taken for consistent',
   expect(new Set(paths).size).toBe(paths.length);
 });
 
-test('a long scan that drifted early is given up after 100 pages, since it will be repeated', async () => {
+test('a long scan that was inconsistent early is given up after 100 pages, since it will be repeated', async () => {
   await setUp.sandbox.setVisitors({ rows: 50_000, drift: [{ kind: 'swap' }] });
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
@@ -90,7 +90,7 @@ test('an upstream that gives short pages is read to its end', async () => {
   expect(snapshots[0]).toMatchObject({ rows: 300, consistent: true });
 });
 
-test('an empty page that claims more is drift, and the next scan is believed', async () => {
+test('an empty page that claims more is inconsistent, and the next scan is believed', async () => {
   await setUp.sandbox.setVisitors({ rows: ROWS, emptyPage: { atOffset: 400, times: 1 } });
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));

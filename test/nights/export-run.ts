@@ -2,7 +2,7 @@ import { readPages } from '../../src/activities/visitor-export/read-pages.js';
 import type { SnapshotReceipt, VisitorExportRange } from '../../src/contract.js';
 import { isProvisional } from '../../src/visitor-export/date-range.js';
 import {
-  driftOf,
+  inconsistencyOf,
   NEW_SCAN,
   SECOND_LOOK_MS,
   type Doubt,
@@ -53,12 +53,12 @@ export async function runExport({ range, run, store, upstream, time }: ExportRun
     const exportedAt = new Date(startedAt).toISOString();
     const willRepeat = repeatsLeft > 0;
     const checkpoint = await readScan({ range, run, store, upstream, time }, scan, willRepeat);
-    if (checkpoint.drift && willRepeat) {
+    if (checkpoint.inconsistency && willRepeat) {
       before = checkpoint;
       repeatsLeft -= 1;
       continue;
     }
-    const finished = { range, run, scan, checkpoint, drift: driftOf(checkpoint, before), exportedAt, doubt };
+    const finished = { range, run, scan, checkpoint, inconsistency: inconsistencyOf(checkpoint, before), exportedAt, doubt };
     const receipt = await untilDone(time, () => publishScan(store, finished));
     const isDoubted = receipt.drift?.kind === 'shrunk' || receipt.drift?.kind === 'impossible';
     if (!isDoubted || doubt || isProvisional(startedAt, range.dateTo)) return receipt;

@@ -175,7 +175,7 @@ class World {
     if (settings.shuffleTies !== undefined) this.#figures.met.shuffledDays += 1;
     else if (this.#random() < 0.03) {
       this.#figures.met.chosenPaths += 1;
-      // Totals that fit the rows, those too that a drift adds.
+      // Totals that fit the rows, those too that a movement adds.
       const entries = CHOSEN.map((path) => ({ path, human: 30, ai: 10, total: 40 }));
       Object.assign(settings, { entries, totals: { human: 1_100, ai: 300, total: 1_300 }, lateMs: 0 });
     }
@@ -367,7 +367,7 @@ export function describeNights(figures: NightFigures): string {
   const share = settledDays === 0 ? 0 : (100 * stillMarked) / settledDays;
   return [
     `${nights} nights, ${days} days, ${met.kills} killed workers, ${met.endedRuns} ended runs, ${met.busy} answers of 429,`,
-    `${met.movingDays} readings of moving rows, ${met.shuffledDays} days that never keep an order, ${met.drifted} snapshots marked or kept for drift, ${met.provisional} provisional`,
+    `${met.movingDays} readings of moving rows, ${met.shuffledDays} days that never keep an order, ${met.drifted} snapshots marked or kept as inconsistent, ${met.provisional} provisional`,
     `${met.contradictions} nights with contradictions, ${met.lossesForAWhile} with rows gone for a while (${met.doubted} answers doubted to the end),`,
     `${met.damagedFiles} damaged files, ${met.foreignFiles} foreign files, ${met.chosenPaths} days of chosen paths`,
     `unmarked wrong days: ${unmarkedWrong.length}`,

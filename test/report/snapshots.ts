@@ -1,5 +1,5 @@
 import { ByteWriter } from 'hyparquet-writer';
-import type { Drift, SnapshotManifest, VisitorTotals } from '../../src/contract.js';
+import type { Inconsistency, SnapshotManifest, VisitorTotals } from '../../src/contract.js';
 import { plusDays } from '../../src/visitor-export/date-range.js';
 import { ContentDigest, pathHash, sha256Hex, type VisitorRow } from '../../src/snapshots/content-digest.js';
 import { manifestKey, PARQUET_NAME, parquetKey } from '../../src/snapshots/layout.js';
@@ -12,7 +12,7 @@ export interface MadeDay {
   date: string;
   rows: VisitorRow[];
   totals?: VisitorTotals;
-  drift?: Drift;
+  drift?: Inconsistency;
   provisional?: boolean;
   /** Exclusive end; default: the day after. */
   dateTo?: string;

@@ -182,7 +182,7 @@ test('a damaged snapshot gives way even to a scan that is not consistent', async
 
 test('a scan without rows that wakes after a newer one was published changes nothing', async () => {
   const checkpoint = await readScan(store, () => [], { run: 'old' });
-  const old = { range: RANGE, run: 'old', scan: 1, checkpoint, drift: null, exportedAt: at(2) };
+  const old = { range: RANGE, run: 'old', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
   await publishScan(store, old);
   await exportRows(store, () => rows(60), { exportedAt: at(3), run: 'new' });
   expect(await publishScan(store, old)).toMatchObject({ rows: 60, unchanged: true });
@@ -192,7 +192,7 @@ test('a scan without rows that wakes after a newer one was published changes not
 test('a scan without rows whose staging was swept meanwhile is not published', async () => {
   const checkpoint = await readScan(store, () => [], { run: 'old' });
   await store.removeFolder('staging');
-  const old = { range: RANGE, run: 'old', scan: 1, checkpoint, drift: null, exportedAt: at(2) };
+  const old = { range: RANGE, run: 'old', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
   await expect(publishScan(store, old)).rejects.toBeInstanceOf(StagingSpoiledError);
 });
 
@@ -200,7 +200,7 @@ test('a scan with rows that began before the published one replaces nothing, eve
   const checkpoint = await readScan(store, () => rows(40), { run: 'old' });
   const kept = await exportRows(openStore(pathToFileURL(root).href), () => rows(60), { exportedAt: at(3), run: 'new' });
   await readScan(store, () => rows(40), { run: 'old' });
-  const old = { range: RANGE, run: 'old', scan: 1, checkpoint, drift: null, exportedAt: at(2) };
+  const old = { range: RANGE, run: 'old', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
   expect(await publishScan(store, old)).toEqual({ ...kept, unchanged: true });
   expect(await manifest()).toMatchObject({ rows: 60 });
 });
@@ -218,7 +218,7 @@ test('an older publication that was left half-done does not take the place of a 
 
 test('the retry of a publication whose answer was lost says that it changed the snapshot', async () => {
   const checkpoint = await readScan(store, () => rows(40));
-  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, drift: null, exportedAt: at(2) };
+  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
   const first = await publishScan(store, finished);
   expect(await publishScan(store, finished)).toEqual(first);
   expect(first.unchanged).toBe(false);

@@ -68,5 +68,5 @@ async function publishRows(store: SnapshotStore, range: VisitorExportRange, coun
   scan.take(page, kept);
   scan.take(page, kept);
   const checkpoint = { ...scan.checkpoint(), ...(await stageChunk(store, staged, NEW_SCAN, kept)) };
-  await publishScan(store, { ...staged, checkpoint, drift: null, exportedAt: '2026-02-01T00:00:00.000Z' });
+  await publishScan(store, { ...staged, checkpoint, inconsistency: null, exportedAt: '2026-02-01T00:00:00.000Z' });
 }

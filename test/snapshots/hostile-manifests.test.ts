@@ -89,7 +89,7 @@ test('a foreign manifest beside the copies of what was replaced takes none of th
 test('what a scan of weeks replaced is kept for thirty days from then on', async () => {
   await exportRows(store, () => rows(50), { exportedAt: FIRST });
   const checkpoint = await readScan(store, () => rows(60), { run: 'slow' });
-  const slow = { range: RANGE, run: 'slow', scan: 1, checkpoint, drift: null, exportedAt: NEXT };
+  const slow = { range: RANGE, run: 'slow', scan: 1, checkpoint, inconsistency: null, exportedAt: NEXT };
   const weeksLater = Date.parse('2026-02-05T00:00:00Z');
   await publishScan(
     store,
@@ -102,7 +102,7 @@ test('what a scan of weeks replaced is kept for thirty days from then on', async
 });
 
 test('an attempt that wakes within its last writes when the same run’s second look was published changes nothing', async () => {
-  const first = { range: RANGE, run: 'run-1', scan: 1, drift: null, exportedAt: FIRST };
+  const first = { range: RANGE, run: 'run-1', scan: 1, inconsistency: null, exportedAt: FIRST };
   const checkpoint = await readScan(store, () => rows(60), { run: 'run-1' });
   const stalling = new Proxy(store, {
     get(target, name) {

@@ -94,5 +94,5 @@ export async function exportRows(
 ) {
   const read = await readScan(store, rowsAt, { run, limit, range });
   const checkpoint = { ...read, ...(totals && { totals }) };
-  return publishScan(store, { range, run, scan: 1, checkpoint, drift: read.drift, exportedAt, doubt: doubt ?? null });
+  return publishScan(store, { range, run, scan: 1, checkpoint, inconsistency: read.inconsistency, exportedAt, doubt: doubt ?? null });
 }

@@ -78,9 +78,9 @@ test('page paths that somebody chose by their hashes are read like any others, a
   const scan = new Scan(NEW_SCAN, new PathSet());
   const kept = new ChunkEncoder();
   scan.take({ totals: { human: 9, ai: 0, total: 9 }, visitors: chosen, hasMore: true }, kept);
-  expect([kept.length, scan.drift]).toEqual([chosen.length, null]);
+  expect([kept.length, scan.inconsistency]).toEqual([chosen.length, null]);
   scan.take({ totals: { human: 9, ai: 0, total: 9 }, visitors: chosen, hasMore: false }, kept);
-  expect([kept.length, scan.drift?.kind]).toEqual([chosen.length, 'overlap']);
+  expect([kept.length, scan.inconsistency?.kind]).toEqual([chosen.length, 'overlap']);
 });
 
 test('paths chosen by their unkeyed hashes fall anywhere under a key', () => {

@@ -120,7 +120,7 @@ test('other totals are other content', async () => {
   const first = await exportRows(store, () => rows(5));
   const checkpoint = await readScan(store, () => rows(5));
   const totals = { ...checkpoint.totals, ai: 8 };
-  const finished = { range: RANGE, run: 'run-1', scan: 1, drift: null, exportedAt: LATER };
+  const finished = { range: RANGE, run: 'run-1', scan: 1, inconsistency: null, exportedAt: LATER };
   const second = await publishScan(store, { ...finished, checkpoint: { ...checkpoint, totals } });
   expect(second.snapshotId).not.toBe(first.snapshotId);
 });
@@ -131,19 +131,19 @@ test('changed content replaces the snapshot, and the glob gives the new rows alo
   expect(await globRows()).toEqual(rows(30, 10));
 });
 
-const drifting = (all: readonly Row[]) => (request: number) => (request === 1 ? [row(5_000), ...all] : all);
+const moving = (all: readonly Row[]) => (request: number) => (request === 1 ? [row(5_000), ...all] : all);
 
-test('an inconsistent scan never replaces a consistent snapshot, and the result tells the drift', async () => {
+test('an inconsistent scan never replaces a consistent snapshot, and the result tells the inconsistency', async () => {
   const kept = await exportRows(store, () => rows(50));
   const before = await stats();
-  const receipt = await exportRows(store, drifting(rows(60)));
+  const receipt = await exportRows(store, moving(rows(60)));
   expect(receipt).toEqual({ ...kept, unchanged: true, drift: { kind: 'totals', offset: 9 } });
   expect(await stats()).toEqual(before);
 });
 
 test('inconsistent replaces inconsistent, and consistent replaces it', async () => {
-  expect(await exportRows(store, drifting(rows(50)))).toMatchObject({ consistent: false, unchanged: false });
-  expect(await exportRows(store, drifting(rows(60)))).toMatchObject({ consistent: false, unchanged: false });
+  expect(await exportRows(store, moving(rows(50)))).toMatchObject({ consistent: false, unchanged: false });
+  expect(await exportRows(store, moving(rows(60)))).toMatchObject({ consistent: false, unchanged: false });
   expect(await exportRows(store, () => rows(60))).toMatchObject({ consistent: true, unchanged: false });
   expect(await published()).not.toHaveProperty('drift');
 });
@@ -189,7 +189,7 @@ test('a run that dies between parquet and manifest is finished by whoever comes 
 
 test('the retry of an attempt that died between parquet and manifest tells what it changed', async () => {
   const checkpoint = await readScan(store, () => rows(40));
-  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, drift: null, exportedAt: FINAL };
+  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
   await dying(() => publishScan(failing(store, manifestKey(RANGE)), finished));
   expect(await publishScan(store, finished)).toMatchObject({ rows: 40, unchanged: false, consistent: true });
 });
@@ -215,7 +215,7 @@ test('a writer that stalls while it copies its rows finds that a newer run has s
   const checkpoint = await readScan(store, () => rows(40));
   const newer = () => exportRows(store, () => rows(60), { run: 'run-2' });
   const stalled = after(store, 'read', chunkKey(RANGE, 'run-1', 1, checkpoint.chunks - 1), newer);
-  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, drift: null, exportedAt: FINAL };
+  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
   await expect(publishScan(stalled, finished)).rejects.toBeInstanceOf(StagingSpoiledError);
   expect(await published()).toMatchObject({ rows: 60, consistent: true });
   expect(await globRows()).toEqual(rows(60));
@@ -241,7 +241,7 @@ test('rows that a given-up worker overwrote in staging are not published', async
   const checkpoint = await readScan(store, () => rows(100));
   const [one, two] = [chunkKey(RANGE, 'run-1', 1, 1), chunkKey(RANGE, 'run-1', 1, 2)].map(inRoot) as [string, string];
   await cp(one, two);
-  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, drift: null, exportedAt: FINAL };
+  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
   await expect(publishScan(store, finished)).rejects.toBeInstanceOf(StagingSpoiledError);
   expect(await store.size(parquetKey(RANGE))).toBeNull();
 });
@@ -249,7 +249,7 @@ test('rows that a given-up worker overwrote in staging are not published', async
 test('a project id with slashes and dots stays inside the folder', async () => {
   const range = { ...RANGE, projectId: '../x' };
   const checkpoint = await readScan(store, () => [], { run: 'r', range });
-  const receipt = await publishScan(store, { range, run: 'r', scan: 1, checkpoint, drift: null, exportedAt: FINAL });
+  const receipt = await publishScan(store, { range, run: 'r', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL });
   expect(await readdir(join(root, 'visitors'))).toEqual(['projectId=..%2Fx']);
   expect(receipt.location.startsWith(pathToFileURL(root).href)).toBe(true);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { driftOf, NEW_SCAN, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
+import { inconsistencyOf, NEW_SCAN, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
 import { Scan } from '../../src/snapshots/scan.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
@@ -22,10 +22,10 @@ function readPages(answer: (request: number, offset: number) => VisitorPage): Sc
   return { ...scan.checkpoint(), paths: kept.rows.map(({ path }) => path) };
 }
 
-test.each([0, 1, 9, 10, 11, 19, 20, 28, 100])('%i rows that stay put are read once each, without drift', (count) => {
+test.each([0, 1, 9, 10, 11, 19, 20, 28, 100])('%i rows that stay put are read once each, without an inconsistency', (count) => {
   const all = rows(count);
-  const { drift, complete, paths, rows: kept } = read(() => all);
-  expect({ drift, complete, kept }).toEqual({ drift: null, complete: true, kept: count });
+  const { inconsistency, complete, paths, rows: kept } = read(() => all);
+  expect({ inconsistency, complete, kept }).toEqual({ inconsistency: null, complete: true, kept: count });
   expect(paths).toEqual(all.map(({ path }) => path));
 });
 
@@ -38,56 +38,56 @@ test('pages overlap by one row and the first page is read again at the end', () 
   expect(offsets).toEqual([0, 9, 18, 0]);
 });
 
-test('an exactly full last page that claims more is followed by its last row alone, without drift', () => {
+test('an exactly full last page that claims more is followed by its last row alone, without an inconsistency', () => {
   const all = rows(10);
   const seen = readPages((_, offset) => ({ ...pageAt(all, offset, LIMIT), hasMore: offset === 0 }));
-  expect([seen.drift, seen.rows]).toEqual([null, 10]);
+  expect([seen.inconsistency, seen.rows]).toEqual([null, 10]);
 });
 
 test('short pages are followed to the end', () => {
   const all = rows(50);
-  const { drift, rows: kept } = readPages((_, offset) => {
+  const { inconsistency, rows: kept } = readPages((_, offset) => {
     const visitors = all.slice(offset, offset + 4);
     return { ...pageAt(all, offset, LIMIT), visitors, hasMore: offset + 4 < all.length };
   });
-  expect([drift, kept]).toEqual([null, 50]);
+  expect([inconsistency, kept]).toEqual([null, 50]);
 });
 
-test('a row deleted behind the reader and one added at the end is drift, though totals and first page stay', () => {
+test('a row deleted behind the reader and one added at the end is inconsistent, though totals and first page stay', () => {
   const before = rows(30);
   const after = [...before.slice(0, 5), ...before.slice(6), row(99)];
-  const { drift } = read((request) => (request === 1 ? after : before));
-  expect(drift).toEqual({ kind: 'overlap', offset: 9 });
+  const { inconsistency } = read((request) => (request === 1 ? after : before));
+  expect(inconsistency).toEqual({ kind: 'overlap', offset: 9 });
 });
 
-test('totals that change are drift where they changed', () => {
-  const { drift } = readPages((request, offset) => {
+test('totals that change are inconsistent where they changed', () => {
+  const { inconsistency } = readPages((request, offset) => {
     const page = pageAt(rows(30), offset, LIMIT);
     return request === 2 ? { ...page, totals: { ...page.totals, ai: 8 } } : page;
   });
-  expect(drift).toEqual({ kind: 'totals', offset: 18 });
+  expect(inconsistency).toEqual({ kind: 'totals', offset: 18 });
 });
 
-test('a path that comes twice is kept once, its first row, and is drift', () => {
+test('a path that comes twice is kept once, its first row, and is inconsistent', () => {
   const all = [...rows(15), { ...row(3), human: 1_000 }, ...rows(5, 15)];
-  const { drift, rows: kept, paths } = read(() => all);
-  expect(drift).toEqual({ kind: 'repeatedPath', offset: 15 });
+  const { inconsistency, rows: kept, paths } = read(() => all);
+  expect(inconsistency).toEqual({ kind: 'repeatedPath', offset: 15 });
   expect(kept).toBe(20);
   expect(new Set(paths).size).toBe(20);
 });
 
-test('a first page that changed meanwhile is drift', () => {
+test('a first page that changed meanwhile is inconsistent', () => {
   const before = rows(30);
   const after = [row(77), ...before.slice(1)];
   const last = 4;
-  const { drift } = read((request) => (request === last ? after : before));
-  expect(drift).toEqual({ kind: 'firstPage', offset: 0 });
+  const { inconsistency } = read((request) => (request === last ? after : before));
+  expect(inconsistency).toEqual({ kind: 'firstPage', offset: 0 });
 });
 
-test('a count restated in the row that two pages share is drift', () => {
+test('a count restated in the row that two pages share is inconsistent', () => {
   const before = rows(30);
   const after = before.map((each) => ({ ...each, human: each.human + 1 }));
-  expect(read((request) => (request > 0 ? after : before)).drift).toEqual({ kind: 'overlap', offset: 9 });
+  expect(read((request) => (request > 0 ? after : before)).inconsistency).toEqual({ kind: 'overlap', offset: 9 });
 });
 
 test.each<[string, (offset: number) => VisitorPage]>([
@@ -96,7 +96,7 @@ test.each<[string, (offset: number) => VisitorPage]>([
   ['one row for ever', (offset) => ({ ...pageAt(rows(500), offset, 1), hasMore: true })],
 ])('an upstream that gives %s does not keep the reader', (_, answer) => {
   const seen = readPages((__, offset) => answer(offset));
-  expect(seen.drift).not.toBeNull();
+  expect(seen.inconsistency).not.toBeNull();
   expect(seen).toMatchObject({ complete: false, stage: 'ended' });
   expect(seen.pages).toBeLessThan(4);
 });
@@ -107,20 +107,20 @@ test('an upstream that goes round in circles is left when a page brings nothing 
     const visitors = Array.from({ length: LIMIT }, (__, i) => all[(offset + i) % all.length] as Row);
     return { ...pageAt(all, 0, LIMIT), visitors, hasMore: true };
   });
-  expect([seen.rows, seen.complete, seen.drift?.kind]).toEqual([18, false, 'repeatedPath']);
+  expect([seen.rows, seen.complete, seen.inconsistency?.kind]).toEqual([18, false, 'repeatedPath']);
 });
 
-test('two scans with the same rows in another order drifted in order only', () => {
+test('two scans with the same rows in another order are inconsistent in order only', () => {
   const all = rows(30);
   const shuffled = [...all.slice(0, 3), row(4), row(3), ...all.slice(5)];
   const one = read((request) => (request > 3 ? shuffled : all));
   const two = read((request) => (request > 3 ? all : shuffled));
   const three = read(() => all);
-  expect(one.drift).toEqual({ kind: 'firstPage', offset: 0 });
+  expect(one.inconsistency).toEqual({ kind: 'firstPage', offset: 0 });
   expect(two.content).toBe(one.content);
-  expect(driftOf(two, one)).toEqual({ kind: 'order', offset: 0 });
-  expect(driftOf(one, one)).toEqual({ kind: 'firstPage', offset: 0 });
-  expect(driftOf(three, one)).toBeNull();
+  expect(inconsistencyOf(two, one)).toEqual({ kind: 'order', offset: 0 });
+  expect(inconsistencyOf(one, one)).toEqual({ kind: 'firstPage', offset: 0 });
+  expect(inconsistencyOf(three, one)).toBeNull();
 });
 
 test('counts that are not whole are rounded, and that is told', () => {

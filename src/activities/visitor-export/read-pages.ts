@@ -9,7 +9,7 @@ import type { Upstream, VisitorPage } from '../../upstream/upstream.js';
 const PAGE_ROWS = 250; // the most that the upstream gives
 /** A failed page is asked for again after these waits; then the workflow waits, which costs no worker slot. */
 const QUICK_WAITS_MS = [250, 1_000, 2_000];
-/** A drifted scan that will be repeated goes on for so many pages: only whole scans can show that the order alone moved. */
+/** An inconsistent scan that will be repeated goes on for so many pages: only whole scans can show that the order alone moved. */
 const MAX_PAGES_BEFORE_REPEAT = 100;
 /** A chunk is held in memory; paths may be long. */
 const MOST_BYTES = 16 << 20;
@@ -24,7 +24,7 @@ export interface Obstacle {
 
 export interface ChunkLimits {
   requests: number;
-  /** Whether a scan that drifted will be repeated, so that the rest of a long one need not be read. */
+  /** Whether an inconsistent scan will be repeated, so that the rest of a long one need not be read. */
   willRepeat: boolean;
   /** Whether a failed page is asked for again at once; pointless where the upstream has been failing. */
   isQuickToRetry: boolean;
@@ -65,7 +65,7 @@ export async function readPages(
     }
     if (scan.stage === 'paging') reader.readAhead(answer.page, scan);
     scan.take(answer.page, kept);
-    if (limits.willRepeat && scan.drift && scan.pages >= MAX_PAGES_BEFORE_REPEAT) scan.giveUp();
+    if (limits.willRepeat && scan.inconsistency && scan.pages >= MAX_PAGES_BEFORE_REPEAT) scan.giveUp();
   }
   return { requests: reader.requests, obstacle, rejection: null };
 }

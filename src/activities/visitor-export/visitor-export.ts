@@ -28,7 +28,7 @@ export interface ExportActivitiesDependencies {
 
 export interface ReadChunkInput extends StagedScan {
   checkpoint: ScanCheckpoint;
-  /** Whether a scan that drifted will be repeated, so that the rest of a long one need not be read. */
+  /** Whether an inconsistent scan will be repeated, so that the rest of a long one need not be read. */
   willRepeat: boolean;
   /** Whether the last chunk got no page. */
   isUpstreamFailing: boolean;

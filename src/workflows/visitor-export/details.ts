@@ -20,7 +20,7 @@ export function rangeDetails(range: VisitorExportRange, run: RangeState, now: nu
     `**${rangeTitle(range)}**`,
     `**Scan ${scan}**: ${grouped(checkpoint.pages)} pages, ${grouped(checkpoint.rows)} rows${about}`,
     ...paceLine(run),
-    ...(run.before ? [`**Repeated**: ${run.before.drift?.kind} at row ${run.before.drift?.offset}`] : []),
+    ...(run.before ? [`**Repeated**: ${run.before.inconsistency?.kind} at row ${run.before.inconsistency?.offset}`] : []),
     ...(trouble ? [`**Waits**: ${plainMarkdown(trouble)}`] : []),
     ...(run.notBefore > now ? [`**Next request**: ${new Date(run.notBefore).toISOString()}`] : []),
   ];

@@ -13,13 +13,13 @@ import {
   exportTaskQueue,
   FAILURE,
   visitorExportProgressQuery,
-  type DriftKind,
+  type InconsistencyKind,
   type SnapshotReceipt,
   type VisitorExportProgress,
   type VisitorExportRange,
 } from '../../contract.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
-import { driftOf, NEW_SCAN, SECOND_LOOK_MS } from '../../visitor-export/scan-checkpoint.js';
+import { inconsistencyOf, NEW_SCAN, SECOND_LOOK_MS } from '../../visitor-export/scan-checkpoint.js';
 import { notTakenWaitMs } from '../../agent-job/poll-plan.js';
 import { rangeDetails } from './details.js';
 import { exportActivities, lastActivities, MOST_ATTEMPTS } from './activities.js';
@@ -35,7 +35,7 @@ export interface RangeResult {
 
 const MOST_SPOILED = 3;
 /** What a finished day is read once more for. */
-const DOUBTS: Partial<Record<DriftKind, string>> = {
+const DOUBTS: Partial<Record<InconsistencyKind, string>> = {
   impossible: 'rows and totals contradict each other; the day is read once more',
   shrunk: 'most of the rows are gone; the day is read once more',
 };
@@ -128,7 +128,7 @@ class RangeWriter {
       run,
       scan,
       checkpoint,
-      drift: driftOf(checkpoint, before),
+      inconsistency: inconsistencyOf(checkpoint, before),
       doubt: doubt ?? null,
     };
     const exportedAt = new Date(scanStartedAt).toISOString();
@@ -181,10 +181,10 @@ class RangeWriter {
     }
   }
 
-  /** A drifted scan is repeated while the night allows it. */
+  /** An inconsistent scan is repeated while the night allows it. */
   #repeat(): boolean {
     const data = this.#data;
-    if (!data.checkpoint.drift || data.repeatsLeft === 0) return false;
+    if (!data.checkpoint.inconsistency || data.repeatsLeft === 0) return false;
     data.repeatsLeft -= 1;
     const before = data.checkpoint;
     this.#beginScan();
