@@ -71,7 +71,7 @@ export class Scan {
   }
 
   /** Ends the scan before its last page: it is inconsistent and will be repeated. */
-  giveUp(): void {
+  abort(): void {
     this.#state.stage = 'ended';
   }
 

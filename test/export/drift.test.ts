@@ -66,7 +66,7 @@ test('rows that change places with each request are never taken for consistent',
   expect(new Set(paths).size).toBe(paths.length);
 });
 
-test('a long scan that was inconsistent early is given up after 100 pages, since it will be repeated', async () => {
+test('a long scan that was inconsistent early is aborted after 100 pages, since it will be repeated', async () => {
   await setUp.sandbox.setVisitors({ rows: 50_000, drift: [{ kind: 'swap' }] });
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));

@@ -65,7 +65,7 @@ export async function readPages(
     }
     if (scan.stage === 'paging') reader.readAhead(answer.page, scan);
     scan.take(answer.page, kept);
-    if (limits.willRepeat && scan.inconsistency && scan.pages >= MAX_PAGES_BEFORE_REPEAT) scan.giveUp();
+    if (limits.willRepeat && scan.inconsistency && scan.pages >= MAX_PAGES_BEFORE_REPEAT) scan.abort();
   }
   return { requests: reader.requests, obstacle, rejection: null };
 }
