@@ -22,7 +22,7 @@ export function addExportClean(group: Command): void {
 
 async function clean(command: Command, flags: CleanFlags): Promise<void> {
   const { finishPublication } = await import('../snapshots/publish.js');
-  const { stagedRanges, sweepStaging } = await import('../snapshots/cleanup.js');
+  const { stagedRanges, cleanUpStaging } = await import('../snapshots/staging.js');
   const { stagingFolder } = await import('../snapshots/layout.js');
   const { removeExpired } = await import('../snapshots/superseded.js');
   const store = await openSnapshots(flags);
@@ -41,7 +41,7 @@ async function clean(command: Command, flags: CleanFlags): Promise<void> {
       }
       if (!dryRun) {
         await finishPublication(store, range); // else its rows would lie beside the manifest of others
-        await sweepStaging(store, range);
+        await cleanUpStaging(store, range);
       }
       told(stagingFolder(range));
     }

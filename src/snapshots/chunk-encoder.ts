@@ -1,7 +1,7 @@
 import { ByteWriter } from 'hyparquet-writer';
 import type { VisitorRow } from './content-digest.js';
 import { writeParquet } from './parquet.js';
-import type { KeptRows } from './scan.js';
+import type { RowSink } from './scan.js';
 import type { PathHash } from './path-set.js';
 import { RowBatch } from './row-batch.js';
 
@@ -10,7 +10,7 @@ const HASH_BYTES = 8;
 const FIRST_BYTES = 1 << 20;
 
 /** The rows of one chunk on their way into staging: a Parquet file, path hashes, then the row count, in one object. Used for one chunk after the other. */
-export class ChunkEncoder implements KeptRows {
+export class ChunkEncoder implements RowSink {
   readonly #rows = new RowBatch();
   readonly #writer = new ByteWriter(FIRST_BYTES);
 

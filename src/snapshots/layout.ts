@@ -55,16 +55,16 @@ export function stagingKey(key: string): string {
 }
 
 /** The rows of one chunk of a scan; the same name whoever reads the chunk again. */
-export function chunkKey(range: VisitorExportRange, run: string, scan: number, chunk: number): string {
-  return `${runFolder(range, run)}/scan-${scan}/${String(chunk).padStart(6, '0')}.rows`;
+export function chunkKey(range: VisitorExportRange, runId: string, scan: number, chunk: number): string {
+  return `${runFolder(range, runId)}/scan-${scan}/${String(chunk).padStart(6, '0')}.rows`;
 }
 
-/** The folder of one run's work: `run` is the first run id of its chain. */
-export function runFolder(range: VisitorExportRange, run: string): string {
-  return `${stagingFolder(range)}/${run}`;
+/** The folder of one run's work: `runId` is the first run id of its chain. */
+export function runFolder(range: VisitorExportRange, runId: string): string {
+  return `${stagingFolder(range)}/${runId}`;
 }
 
 /** The manifest that is about to be published: what a run that died between the last two writes leaves for the next one. */
-export function publicationKey(range: VisitorExportRange): string {
+export function intentKey(range: VisitorExportRange): string {
   return `${stagingFolder(range)}/publication.json`;
 }

@@ -1,34 +1,35 @@
-/** Whether a scan can be believed for what it says, beyond what it saw move: rows held against totals, and against what was there before. */
+/** Whether a consistent scan is plausible: its rows compared with its totals, and with what was there before. */
 import type { Inconsistency, SnapshotManifest, VisitorTotals } from '../contract.js';
-import { SECOND_LOOK_MS, type Doubt } from '../visitor-export/scan-checkpoint.js';
+import { SECOND_SCAN_DELAY_MS, type SuspectScan } from '../visitor-export/scan-checkpoint.js';
 
-/** What a snapshot is held against. */
+/** What a candidate is compared with. */
 export interface Surroundings {
-  /** The date range's snapshot so far. */
-  kept: SnapshotManifest | null;
+  /** The date range's published snapshot. */
+  current: SnapshotManifest | null;
   /** Snapshots of the project's nearest date ranges of the same length. */
   neighbours: readonly SnapshotManifest[];
-  doubt: Doubt | null;
+  /** The suspect scan that the candidate is the second scan of. */
+  suspect: SuspectScan | null;
 }
 
-/** Counts are approximate: a tenth and two visitors explain nothing. */
+/** Counts are approximate: differences of up to a tenth and two visitors are ignored. */
 const TOLERANCE = { part: 0.1, visitors: 2 };
-/** Days that must agree before what they share is called usual. */
-const FEWEST_DAYS = 3;
-/** And so many of the days that tell. */
-const MOST_DAYS_SHARE = 3 / 4;
+/** Fewest days from which anything usual is derived. */
+const MIN_DAYS = 3;
+/** Part of those days that must agree: one wrong day must not keep all others suspect. */
+const MIN_AGREEING_PART = 3 / 4;
 /** Ratios of one way of counting differ by at most this factor. */
-const SAME_RATIO = 1.25;
+const MAX_RATIO_FACTOR = 1.25;
 /** A site with fewer pages a day varies by itself. */
-const FEWEST_USUAL_ROWS = 20;
-/** Two scans over a day agree on its rows up to this part. */
-const AGREEMENT = 0.1;
+const MIN_USUAL_ROWS = 20;
+/** Two scans of a day agree where their rows differ by at most this part. */
+const MAX_DIFFERENCE_PART = 0.1;
 const COUNTS = ['human', 'ai', 'total'] as const;
 
-/** The drift of rows and totals that contradict each other, or of a day that lost most of its rows; null where there is none. */
-export function doubtsOf(found: SnapshotManifest, surroundings: Surroundings): Inconsistency | null {
-  if (isImpossible(found, surroundings.neighbours)) return { kind: 'impossible', offset: found.rows };
-  return hasShrunk(found, surroundings) ? { kind: 'shrunk', offset: found.rows } : null;
+/** The inconsistency of rows that contradict totals, or of a day that lost most of its rows; null where there is none. */
+export function implausibilityOf(candidate: SnapshotManifest, surroundings: Surroundings): Inconsistency | null {
+  if (isImpossible(candidate, surroundings.neighbours)) return { kind: 'impossible', offset: candidate.rows };
+  return hasShrunk(candidate, surroundings) ? { kind: 'shrunk', offset: candidate.rows } : null;
 }
 
 /** Whether most of the rows are gone. */
@@ -36,16 +37,16 @@ export function hasLostMost(rows: number, before: number): boolean {
   return rows < before / 2;
 }
 
-function isImpossible(found: SnapshotManifest, neighbours: readonly SnapshotManifest[]): boolean {
-  if (found.rows === 0) return COUNTS.some((count) => found.totals[count] > 0);
-  return contradictions(found).some((ratio) => !isWayOfCounting(ratio, found, neighbours));
+function isImpossible(candidate: SnapshotManifest, neighbours: readonly SnapshotManifest[]): boolean {
+  if (candidate.rows === 0) return COUNTS.some((count) => candidate.totals[count] > 0);
+  return contradictions(candidate).some((ratio) => !isWayOfCounting(ratio, candidate, neighbours));
 }
 
 type Ratio = (manifest: SnapshotManifest) => number | null;
 
-/** The ratios that can't be. Whoever visits a site visits at least one page, and whoever visits a page visits the site. */
-function contradictions(found: SnapshotManifest): Ratio[] {
-  const { totals, rowSums, rowMaxima } = found;
+/** The impossible ratios: a visitor of a site visits at least one page, and a visitor of a page visits the site. */
+function contradictions(candidate: SnapshotManifest): Ratio[] {
+  const { totals, rowSums, rowMaxima } = candidate;
   if (!rowSums || !rowMaxima) return [];
   return COUNTS.flatMap((count) => [
     ...(isLess(rowSums[count], totals[count]) ? [ratioOf('rowSums', count)] : []),
@@ -58,20 +59,20 @@ function isLess(count: number, other: number): boolean {
 }
 
 function ratioOf(field: 'rowSums' | 'rowMaxima', count: keyof VisitorTotals): Ratio {
-  // Two days without a visitor are alike.
+  // The added 1 makes days without visitors comparable.
   return (manifest) => (manifest[field] ? (manifest[field][count] + 1) / (manifest.totals[count] + 1) : null);
 }
 
-/** A ratio that the days before share, or those after, tells how the upstream counts then, not what went wrong on one of them. */
-function isWayOfCounting(ratio: Ratio, found: SnapshotManifest, neighbours: readonly SnapshotManifest[]): boolean {
-  const own = ratio(found) ?? 0;
-  const told = neighbours.filter(
+/** Whether the days before share the ratio, or those after: then it is the upstream's way of counting, and no error. */
+function isWayOfCounting(ratio: Ratio, candidate: SnapshotManifest, neighbours: readonly SnapshotManifest[]): boolean {
+  const own = ratio(candidate) ?? 0;
+  const usable = neighbours.filter(
     ({ consistent, drift, provisional }) => !provisional && (consistent || drift?.kind === 'impossible'),
   );
   const sides = [
-    told,
-    told.filter(({ dateFrom }) => dateFrom < found.dateFrom),
-    told.filter(({ dateFrom }) => dateFrom > found.dateFrom),
+    usable,
+    usable.filter(({ dateFrom }) => dateFrom < candidate.dateFrom),
+    usable.filter(({ dateFrom }) => dateFrom > candidate.dateFrom),
   ];
   return sides.some((side) =>
     areShared(
@@ -81,33 +82,32 @@ function isWayOfCounting(ratio: Ratio, found: SnapshotManifest, neighbours: read
   );
 }
 
-/** By three of four days: one day that was really wrong must not keep all others in doubt. */
 function areShared(own: number, others: readonly number[]): boolean {
   const near = others.filter((other) => isNear(own, other)).length;
-  return near >= FEWEST_DAYS && near >= others.length * MOST_DAYS_SHARE;
+  return near >= MIN_DAYS && near >= others.length * MIN_AGREEING_PART;
 }
 
 function isNear(a: number, b: number): boolean {
-  return Math.max(a, b) <= SAME_RATIO * Math.min(a, b);
+  return Math.max(a, b) <= MAX_RATIO_FACTOR * Math.min(a, b);
 }
 
-function hasShrunk(found: SnapshotManifest, { kept, neighbours, doubt }: Surroundings): boolean {
-  if (found.provisional) return false;
-  const isSettled = kept?.consistent === true && !kept.provisional;
+function hasShrunk(candidate: SnapshotManifest, { current, neighbours, suspect }: Surroundings): boolean {
+  if (candidate.provisional) return false;
+  const isSettled = current?.consistent === true && !current.provisional;
   const usual = isSettled ? 0 : usualRows(neighbours);
-  if (!hasLostMost(found.rows, Math.max(kept?.rows ?? 0, usual))) return false;
-  return !doubt || !agrees(found, doubt);
+  if (!hasLostMost(candidate.rows, Math.max(current?.rows ?? 0, usual))) return false;
+  return !suspect || !agrees(candidate, suspect);
 }
 
-/** What three of four days have at least: weekends are quiet on many sites. 0 where too few days tell. */
+/** What three of four days have at least (weekends are quiet on many sites); 0 where too few days are known. */
 function usualRows(neighbours: readonly SnapshotManifest[]): number {
   const rows = neighbours.filter((one) => one.consistent && !one.provisional).map((one) => one.rows);
-  if (rows.length < FEWEST_DAYS) return 0;
+  if (rows.length < MIN_DAYS) return 0;
   const usual = rows.toSorted((a, b) => a - b)[Math.floor(rows.length / 4)] as number;
-  return usual < FEWEST_USUAL_ROWS ? 0 : usual;
+  return usual < MIN_USUAL_ROWS ? 0 : usual;
 }
 
-function agrees({ rows, exportedAt }: SnapshotManifest, doubt: Doubt): boolean {
-  if (Date.parse(exportedAt) - Date.parse(doubt.exportedAt) < SECOND_LOOK_MS) return false;
-  return Math.abs(rows - doubt.rows) <= AGREEMENT * Math.max(rows, doubt.rows);
+function agrees({ rows, exportedAt }: SnapshotManifest, suspect: SuspectScan): boolean {
+  if (Date.parse(exportedAt) - Date.parse(suspect.exportedAt) < SECOND_SCAN_DELAY_MS) return false;
+  return Math.abs(rows - suspect.rows) <= MAX_DIFFERENCE_PART * Math.max(rows, suspect.rows);
 }

@@ -1,17 +1,17 @@
-/** One scan over the pages of a date range: what is kept of them, and the verdict on whether the data moved meanwhile. No input or output of its own. */
+/** One scan over the pages of a date range: the rows that they add, and whether the data changed meanwhile. No input or output of its own. */
 import type { Inconsistency, InconsistencyKind, VisitorTotals } from '../contract.js';
 import { isSameTotals, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import type { VisitorPage } from '../upstream/upstream.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
 import type { PathHash, PathSet } from './path-set.js';
 
-/** Takes the rows that a scan keeps, in order. */
-export interface KeptRows {
+/** Takes the rows of a scan, in order. */
+export interface RowSink {
   readonly length: number;
   add(row: VisitorRow, hash: PathHash): void;
 }
 
-/** Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the paths of all rows kept so far. */
+/** Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the paths of all rows taken so far. */
 export class Scan {
   readonly #state: ScanCheckpoint;
   readonly #paths: PathSet;
@@ -57,17 +57,17 @@ export class Scan {
     return { ...this.#state, ...sums, content: this.#digest.content, order: this.#digest.order };
   }
 
-  /** Takes the page that begins at `offset` and adds the rows to keep to `kept`: no path twice, the first row wins. */
-  take(raw: VisitorPage, kept: KeptRows): void {
+  /** Takes the page that begins at `offset` and adds its rows to the sink: no path twice, the first row wins. */
+  take(raw: VisitorPage, sink: RowSink): void {
     const page = this.#whole(raw);
     if (this.#state.stage === 'checking') {
       this.#compareFirst(page);
       return;
     }
     const overlapped = this.#compare(page);
-    const before = kept.length;
-    this.#keepNew(page.visitors, overlapped ? 1 : 0, kept);
-    this.#advance(page, kept.length - before);
+    const before = sink.length;
+    this.#addNew(page.visitors, overlapped ? 1 : 0, sink);
+    this.#advance(page, sink.length - before);
   }
 
   /** Ends the scan before its last page: it is inconsistent and will be repeated. */
@@ -107,31 +107,31 @@ export class Scan {
     return isOverlap;
   }
 
-  #keepNew(rows: readonly VisitorRow[], from: number, kept: KeptRows): void {
+  #addNew(rows: readonly VisitorRow[], from: number, sink: RowSink): void {
     for (let i = from; i < rows.length; i++) {
       const row = rows[i] as VisitorRow;
       const hash = pathHash(this.#state.pathKey, row.path);
       if (this.#paths.add(hash)) {
         this.#digest.add(row);
         addTo(this.#state, row);
-        kept.add(row, hash);
+        sink.add(row, hash);
       } else {
         this.#recordInconsistency('repeatedPath', this.#state.offset + i);
       }
     }
   }
 
-  #advance(page: VisitorPage, kept: number): void {
+  #advance(page: VisitorPage, added: number): void {
     const state = this.#state;
     const last = page.visitors.at(-1);
     const next = state.offset + page.visitors.length - 1;
     state.pages++;
-    state.rows += kept;
+    state.rows += added;
     if (!page.hasMore) {
       state.complete = true;
       // An inconsistent scan has nothing left to prove: the request is saved.
       state.stage = state.inconsistency ? 'ended' : 'checking';
-    } else if (kept === 0 || next <= state.offset) {
+    } else if (added === 0 || next <= state.offset) {
       // Pages without an end must not keep us for ever.
       this.#recordInconsistency('noProgress', state.offset);
       state.stage = 'ended';

@@ -1,39 +1,44 @@
-/** Rows on their way into a snapshot: one object a chunk, in the store, so that any worker can go on. */
+/** Rows on their way into a snapshot: one object a chunk, in the store, so that any worker can continue. */
 import type { VisitorExportRange } from '../contract.js';
 import type { ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
+import { rangeFolderOf } from './catalog.js';
 import { chunkHashes, chunkParquet, type ChunkEncoder } from './chunk-encoder.js';
 import { sha256Hex } from './content-digest.js';
-import { chunkKey } from './layout.js';
+import { chunkKey, SNAPSHOTS_FOLDER, snapshotFolder, STAGING, stagingFolder, SUPERSEDED_FOLDER } from './layout.js';
 import { PathSet } from './path-set.js';
 import type { SnapshotStore } from './snapshot-store.js';
+import { cleanUpSuperseded } from './superseded.js';
 
-/** Where the chunks of one scan lie: `run` is the first run id of the workflow's chain, so that continue-as-new finds them again. */
+/** Names the chunks of one scan. `runId` is the first run id of the workflow's chain: continue-as-new keeps it. */
 export interface StagedScan {
   range: VisitorExportRange;
-  run: string;
+  runId: string;
   scan: number;
 }
 
-/** The chunks in the store are not the ones that the checkpoint speaks of: lost, or overwritten by a worker that was given up. */
-export class StagingSpoiledError extends Error {
-  override readonly name = 'StagingSpoiledError';
+/** The chunks in the store are not the checkpoint's: they were lost, or overwritten by an attempt that had timed out. */
+export class StaleStagingError extends Error {
+  override readonly name = 'StaleStagingError';
 }
 
-/** Writes the rows of the next chunk; gives the checkpoint's new `chunks` and `staged`. A chunk that is read again replaces the first. */
+/** Writes the next chunk; returns the checkpoint's new `chunks` and `staged`. A chunk that is read again is replaced. */
 export async function stageChunk(
   store: SnapshotStore,
-  { range, run, scan }: StagedScan,
+  { range, runId, scan }: StagedScan,
   { chunks, staged }: ScanCheckpoint,
   rows: ChunkEncoder,
 ): Promise<Pick<ScanCheckpoint, 'chunks' | 'staged'>> {
-  // The first chunk is staged even without rows: a writer of none must find out, too, that another run has swept it.
+  // The first chunk is staged even without rows: its absence tells a stalled writer that another run has cleaned up.
   if (rows.length === 0 && chunks > 0) return { chunks, staged };
   const bytes = rows.finish();
-  await store.put(chunkKey(range, run, scan, chunks), bytes);
+  await store.put(chunkKey(range, runId, scan, chunks), bytes);
   return { chunks: chunks + 1, staged: chained(staged, bytes) };
 }
 
-/** The Parquet files of a scan's chunks, in order, each good until the next; throws a StagingSpoiledError, at the latest after the last one, where they are not the checkpoint's. */
+/**
+ * The Parquet files of a scan's chunks, in order, each valid until the next is asked for. Throws a StaleStagingError, at
+ * the latest after the last one, where they are not the checkpoint's.
+ */
 export async function* stagedParquet(
   store: SnapshotStore,
   staged: StagedScan,
@@ -45,7 +50,7 @@ export async function* stagedParquet(
   }
 }
 
-/** The paths of all rows that a scan has kept so far. */
+/** The paths of all rows that a scan has staged so far. */
 export async function stagedPaths(
   store: SnapshotStore,
   staged: StagedScan,
@@ -60,24 +65,44 @@ export async function stagedPaths(
 
 async function* stagedChunks(
   store: SnapshotStore,
-  { range, run, scan }: StagedScan,
+  { range, runId, scan }: StagedScan,
   checkpoint: ScanCheckpoint,
 ): AsyncGenerator<Buffer> {
   let chain = '';
-  let largest: Buffer | undefined; // read into again and again
+  let largest: Buffer | undefined; // reused for the next chunk
   for (let chunk = 0; chunk < checkpoint.chunks; chunk++) {
-    const key = chunkKey(range, run, scan, chunk);
+    const key = chunkKey(range, runId, scan, chunk);
     const bytes = await store.read(key, largest);
-    if (!bytes) throw new StagingSpoiledError(`The staged rows ${key} are gone`);
+    if (!bytes) throw new StaleStagingError(`The staged rows ${key} are gone`);
     if (bytes.length > (largest?.length ?? 0)) largest = bytes;
     chain = chained(chain, bytes);
     yield bytes;
   }
   if (chain !== checkpoint.staged) {
-    throw new StagingSpoiledError(`The staged rows of scan ${scan} are not the ones that were read`);
+    throw new StaleStagingError(`The staged rows of scan ${scan} are not the ones that were read`);
   }
 }
 
 function chained(chain: string, bytes: Uint8Array): string {
   return sha256Hex(chain + sha256Hex(bytes));
+}
+
+/** Removes a date range's work in progress, of every run. */
+export async function cleanUpStaging(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
+  await store.removeFolder(stagingFolder(range));
+  await cleanUpSuperseded(store, range);
+  // Best effort: not every account may list uploads, and unfinished ones are never visible.
+  await store.removeUnfinished(snapshotFolder(range)).catch(() => {});
+}
+
+/** The date ranges that have work in progress, of any run. */
+export async function stagedRanges(store: SnapshotStore): Promise<VisitorExportRange[]> {
+  const ranges = new Map<string, VisitorExportRange>();
+  for await (const key of store.list(STAGING)) {
+    // Copies of snapshots that are about to be replaced are written there, too.
+    const published = key.slice(STAGING.length + 1).replace(`${SUPERSEDED_FOLDER}/`, `${SNAPSHOTS_FOLDER}/`);
+    const range = rangeFolderOf(published);
+    if (range) ranges.set(range.folder, range);
+  }
+  return [...ranges.values()].map(({ projectId, dateFrom, dateTo }) => ({ projectId, dateFrom, dateTo }));
 }

@@ -1,27 +1,27 @@
-/** What was replaced, kept for thirty days outside `visitors/`. */
+/** Replaced snapshots, retained for thirty days outside `visitors/`. */
 import type { SnapshotManifest, VisitorExportRange } from '../contract.js';
 import { SUPERSEDED_FOLDER, snapshotFolder, stagingKey, supersededFolder, supersededProjectFolder } from './layout.js';
 import { encodeManifest } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
-/** How long a replaced snapshot is kept. */
-export const KEPT_MS = 30 * 24 * 3_600_000;
+/** How long a replaced snapshot is retained. */
+export const RETENTION_MS = 30 * 24 * 3_600_000;
 /** The manifest of a copy. */
 const COPY = /\/snapshotId=[^/]+\/manifest\.json$/;
 
 /** Copies a snapshot that is about to be replaced, its manifest last. `supersededAt` is ISO 8601. */
 export async function keepSuperseded(
   store: SnapshotStore,
-  kept: SnapshotManifest,
+  current: SnapshotManifest,
   supersededAt: string,
 ): Promise<void> {
-  const [from, to] = [snapshotFolder(kept), supersededFolder(kept, kept.snapshotId)];
-  for (const { name } of kept.files) await store.put(`${to}/${name}`, store.stream(`${from}/${name}`));
-  await store.put(`${to}/manifest.json`, encodeManifest({ ...kept, supersededAt }));
+  const [from, to] = [snapshotFolder(current), supersededFolder(current, current.snapshotId)];
+  for (const { name } of current.files) await store.put(`${to}/${name}`, store.stream(`${from}/${name}`));
+  await store.put(`${to}/manifest.json`, encodeManifest({ ...current, supersededAt }));
 }
 
-/** Gives up copies that a killed writer of the date range left half-done: the manifest of a copy is its last object. */
-export async function sweepSupersededParts(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
+/** Removes unfinished copies of killed writers of the date range: the manifest of a copy is its last object. */
+export async function cleanUpSuperseded(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
   const folder = supersededFolder(range);
   const keys: string[] = [];
   for await (const key of store.list(folder)) keys.push(key);
@@ -31,7 +31,7 @@ export async function sweepSupersededParts(store: SnapshotStore, range: VisitorE
   await store.removeUnfinished(folder).catch(() => {}); // never visible
 }
 
-/** Removes what a project, or any, has kept for longer than thirty days; gives the folders. */
+/** Removes what a project, or any, has retained for longer than thirty days; returns the folders. */
 export async function removeExpired(
   store: SnapshotStore,
   now: number,
@@ -39,11 +39,11 @@ export async function removeExpired(
   { dryRun = false } = {},
 ): Promise<string[]> {
   const expired: string[] = [];
-  const whose = projectId === undefined ? SUPERSEDED_FOLDER : supersededProjectFolder(projectId);
-  for await (const key of store.list(whose)) {
-    if (!COPY.test(key)) continue; // whoever put it there
+  const searched = projectId === undefined ? SUPERSEDED_FOLDER : supersededProjectFolder(projectId);
+  for await (const key of store.list(searched)) {
+    if (!COPY.test(key)) continue; // not written by an export
     const supersededAt = supersededAtOf(await store.read(key));
-    if (now - Date.parse(supersededAt) > KEPT_MS) expired.push(folderOf(key));
+    if (now - Date.parse(supersededAt) > RETENTION_MS) expired.push(folderOf(key));
   }
   if (!dryRun) for (const folder of expired) await store.removeFolder(folder);
   return expired;

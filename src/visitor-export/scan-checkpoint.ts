@@ -1,7 +1,15 @@
-/** What a scan over the pages of the visitor export remembers between two chunks. Pure and safe in workflow code. */
-import type { Inconsistency, VisitorTotals } from '../contract.js';
+/** What a scan of the visitor export's pages remembers between two chunks. Pure and safe in workflow code. */
+import type { Inconsistency, InconsistencyKind, VisitorTotals } from '../contract.js';
 
-/** A scan between two chunks: all that it remembers but the rows and the set of their paths, in a few hundred bytes. */
+/** Rows of a full page: the upstream's maximum for `limit`. */
+export const PAGE_ROWS = 250;
+/** Rows that a page adds to a scan: its first row repeats the last row of the page before. */
+export const NEW_ROWS_PER_PAGE = PAGE_ROWS - 1;
+
+/** How long after a suspect scan the second one begins: sooner, it would see the same disturbance. */
+export const SECOND_SCAN_DELAY_MS = 3_600_000;
+
+/** A scan between two chunks: all that it remembers but its rows and their paths, in a few hundred bytes. */
 export interface ScanCheckpoint {
   /** `paging` until a page says that it is the last, then `checking` until the first page was read again, then `ended`. */
   stage: 'paging' | 'checking' | 'ended';
@@ -14,10 +22,10 @@ export interface ScanCheckpoint {
   /** Chunks with rows in staging, and the chain of their SHA-256. */
   chunks: number;
   staged: string;
-  /** Random, so that nobody can choose paths whose hashes meet; the same from the first staged row to the last. */
+  /** Random key of the path hashes, so that nobody can choose paths that collide; constant once rows are staged. */
   pathKey: string;
   totals: VisitorTotals;
-  /** Of each count, the sum over the rows kept and the largest of them. */
+  /** Of each count, the sum over the staged rows and the largest of them. */
   rowSums: VisitorTotals;
   rowMaxima: VisitorTotals;
   lastRow: string | null;
@@ -28,16 +36,14 @@ export interface ScanCheckpoint {
   inconsistency: Inconsistency | null;
 }
 
-/** A scan over a finished day that can't be believed, until a second look agrees. */
-export interface Doubt {
+/** A scan of a finished day that is implausible until a second scan agrees. */
+export interface SuspectScan {
   rows: number;
   /** When the scan began; ISO 8601. */
   exportedAt: string;
 }
 
-/** How much later a second look must begin to be more than the same moment's answer. */
-export const SECOND_LOOK_MS = 3_600_000;
-
+/** The checkpoint of a scan before its first page. */
 export const NEW_SCAN: Readonly<ScanCheckpoint> = {
   stage: 'paging',
   complete: false,
@@ -58,7 +64,24 @@ export const NEW_SCAN: Readonly<ScanCheckpoint> = {
   inconsistency: null,
 };
 
-/** What a scan saw move; `order` where it holds the same rows and totals as the one before it, in another order. */
+const DESCRIPTIONS: Record<InconsistencyKind, string> = {
+  overlap: 'a page did not begin with the last row of the page before',
+  totals: 'the totals changed while the pages were read',
+  repeatedPath: 'a path came twice',
+  firstPage: 'the first page was another when it was read again',
+  noProgress: 'a page brought nothing new and claimed that more follow',
+  order: 'the rows changed places',
+  impossible: 'rows and totals contradict each other',
+  shrunk: 'most of the rows were gone, and no later scan agreed',
+};
+
+/** An inconsistency in words, for a person. */
+export function inconsistencyText({ kind, offset }: Inconsistency): string {
+  // A newer release may know more kinds.
+  return `${DESCRIPTIONS[kind] ?? kind} (${kind}, row ${offset})`;
+}
+
+/** What a scan saw change; `order` where the scan before it holds the same rows and totals in another order. */
 export function inconsistencyOf(scan: ScanCheckpoint, before: ScanCheckpoint | null): Inconsistency | null {
   if (!scan.inconsistency || !before?.complete || !scan.complete) return scan.inconsistency;
   const isSameContent =

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
 import { encodeManifest } from '../../src/snapshots/manifest.js';
-import { chunkKey, manifestKey, parquetKey, publicationKey } from '../../src/snapshots/layout.js';
+import { chunkKey, manifestKey, parquetKey, intentKey } from '../../src/snapshots/layout.js';
 import {
   rangeOf,
   runExport,
@@ -389,8 +389,8 @@ test(
     const files = newer.files.map((file) => ({ ...file, sha256: 'of the rows before' }));
     const older = encodeManifest({ ...newer, files, exportedAt: '2026-05-16T13:00:00.000Z' });
     await own.store.put(manifestKey(range), older);
-    const note = { run: 'dead', manifest: newer };
-    await own.store.put(publicationKey(range), Buffer.from(JSON.stringify(note)));
+    const note = { runId: 'dead', manifest: newer };
+    await own.store.put(intentKey(range), Buffer.from(JSON.stringify(note)));
     const run = await cli('export', 'clean');
     expect(run.stdout).toContain('dateFrom=2026-05-15');
     const verify = await cli('export', 'verify', '--project', own.projectId);

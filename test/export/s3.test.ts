@@ -3,7 +3,7 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { parquetReadObjects } from 'hyparquet';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { VisitorExportRange } from '../../src/contract.js';
-import { parquetKey, publicationKey } from '../../src/snapshots/layout.js';
+import { parquetKey, intentKey } from '../../src/snapshots/layout.js';
 import { readManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { sha256Of } from '../../src/snapshots/integrity.js';
@@ -123,7 +123,7 @@ test('a run that is cancelled between parquet and manifest ends with a whole sna
   const manifest = await readManifest(store, range);
   expect(manifest).toMatchObject({ rows: MORE_ROWS, consistent: true });
   expect(manifest?.files[0]?.sha256).toBe(await sha256Of(store, parquetKey(range)));
-  expect(await store.read(publicationKey(range))).toBeNull();
+  expect(await store.read(intentKey(range))).toBeNull();
 });
 
 test('a run that is cancelled while its manifest is denied leaves it to the next run, and no inconsistent scan takes its place', async () => {

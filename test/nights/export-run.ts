@@ -4,8 +4,8 @@ import { isProvisional } from '../../src/visitor-export/date-range.js';
 import {
   inconsistencyOf,
   NEW_SCAN,
-  SECOND_LOOK_MS,
-  type Doubt,
+  SECOND_SCAN_DELAY_MS,
+  type SuspectScan,
   type ScanCheckpoint,
 } from '../../src/visitor-export/scan-checkpoint.js';
 import { throttledWaitMs } from '../../src/agent-job/poll-plan.js';
@@ -13,7 +13,7 @@ import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
 import { Scan } from '../../src/snapshots/scan.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
-import { sweepStaging } from '../../src/snapshots/cleanup.js';
+import { cleanUpStaging } from '../../src/snapshots/staging.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
@@ -28,7 +28,7 @@ export class RunEnded extends Error {}
 export interface ExportRun {
   range: VisitorExportRange;
   /** Names the run's staging. */
-  run: string;
+  runId: string;
   store: SnapshotStore;
   upstream: Pick<Upstream, 'getVisitors'>;
   time: SimulatedTime;
@@ -41,42 +41,42 @@ const RESTART_MS = 20_000;
 const NEVER = new AbortController().signal;
 
 /** One run of a date range's writer, as the workflow drives it: the product's own scans, staging and publication, on simulated time. */
-export async function runExport({ range, run, store, upstream, time }: ExportRun): Promise<SnapshotReceipt> {
+export async function runExport({ range, runId, store, upstream, time }: ExportRun): Promise<SnapshotReceipt> {
   await untilDone(time, async () => {
     await finishPublication(store, range);
-    await sweepStaging(store, range);
+    await cleanUpStaging(store, range);
   });
   let before: ScanCheckpoint | null = null;
-  let doubt: Doubt | null = null;
+  let suspect: SuspectScan | null = null;
   for (let [scan, repeatsLeft] = [1, REPEATS]; ; scan++) {
     const startedAt = time.now;
     const exportedAt = new Date(startedAt).toISOString();
     const willRepeat = repeatsLeft > 0;
-    const checkpoint = await readScan({ range, run, store, upstream, time }, scan, willRepeat);
+    const checkpoint = await readScan({ range, runId, store, upstream, time }, scan, willRepeat);
     if (checkpoint.inconsistency && willRepeat) {
       before = checkpoint;
       repeatsLeft -= 1;
       continue;
     }
-    const finished = { range, run, scan, checkpoint, inconsistency: inconsistencyOf(checkpoint, before), exportedAt, doubt };
+    const finished = { range, runId, scan, checkpoint, inconsistency: inconsistencyOf(checkpoint, before), exportedAt, suspect };
     const receipt = await untilDone(time, () => publishScan(store, finished));
-    const isDoubted = receipt.drift?.kind === 'shrunk' || receipt.drift?.kind === 'impossible';
-    if (!isDoubted || doubt || isProvisional(startedAt, range.dateTo)) return receipt;
-    doubt = { rows: checkpoint.rows, exportedAt };
+    const isSuspect = receipt.drift?.kind === 'shrunk' || receipt.drift?.kind === 'impossible';
+    if (!isSuspect || suspect || isProvisional(startedAt, range.dateTo)) return receipt;
+    suspect = { rows: checkpoint.rows, exportedAt };
     before = null;
-    time.now += SECOND_LOOK_MS;
+    time.now += SECOND_SCAN_DELAY_MS;
   }
 }
 
 async function readScan(
-  { range, run, store, upstream, time }: ExportRun,
+  { range, runId, store, upstream, time }: ExportRun,
   scan: number,
   willRepeat: boolean,
 ): Promise<ScanCheckpoint> {
   let checkpoint: ScanCheckpoint = NEW_SCAN;
   for (let failures = 0; checkpoint.stage !== 'ended';) {
     const { next, isBusy } = await untilDone(time, async () => {
-      const staged = { range, run, scan };
+      const staged = { range, runId, scan };
       const paths = checkpoint.chunks === 0 ? new PathSet() : await stagedPaths(store, staged, checkpoint);
       const reading = new Scan(checkpoint, paths);
       const limits = { requests: REQUESTS_A_CHUNK, duration: 60_000, willRepeat, isQuickToRetry: false };

@@ -199,7 +199,7 @@ class World {
     try {
       const receipt = await runExport({
         range,
-        run: `${visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo)} ${day.nights}`,
+        runId: `${visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo)} ${day.nights}`,
         store: this.#store,
         upstream: { getVisitors: async (page) => this.#answer(page) },
         time: this.#time,

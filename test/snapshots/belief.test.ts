@@ -5,12 +5,12 @@ import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest, SnapshotReceipt } from '../../src/contract.js';
 import { plusDays } from '../../src/visitor-export/date-range.js';
-import { manifestKey, parquetKey, publicationKey, supersededFolder } from '../../src/snapshots/layout.js';
+import { manifestKey, parquetKey, intentKey, supersededFolder } from '../../src/snapshots/layout.js';
 import { encodeManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
-import { StagingSpoiledError } from '../../src/snapshots/staging.js';
+import { StaleStagingError } from '../../src/snapshots/staging.js';
 import { removeExpired } from '../../src/snapshots/superseded.js';
 import { exportRows, RANGE, readScan, row, rows, type Telling } from './pages.js';
 
@@ -33,7 +33,7 @@ const manifest = async (range = RANGE) =>
 async function nights(...told: (Telling & { count: number })[]): Promise<SnapshotReceipt[]> {
   const receipts: SnapshotReceipt[] = [];
   for (const [i, { count, ...telling }] of told.entries()) {
-    const more = { run: `night-${i}`, exportedAt: at(2 + i), ...telling };
+    const more = { runId: `night-${i}`, exportedAt: at(2 + i), ...telling };
     receipts.push(await exportRows(store, () => rows(count), more));
   }
   return receipts;
@@ -114,19 +114,19 @@ test('no rows but visitors are never a way of counting', async () => {
 
 test('an empty 200 over a final day of 20,000 rows replaces nothing', async () => {
   const kept = await exportRows(store, () => rows(20_000), { limit: 250, exportedAt: at(2) });
-  const again = await exportRows(store, () => [], { totals: NONE, exportedAt: at(3), run: 'run-2' });
+  const again = await exportRows(store, () => [], { totals: NONE, exportedAt: at(3), runId: 'run-2' });
   expect(again).toEqual({ ...kept, unchanged: true, drift: { kind: 'shrunk', offset: 0 } });
   expect(await readdir(root)).toEqual(['visitors']);
 });
 
 test('a day that lost most of its rows is believed when a scan at least an hour later agrees, and what it replaced is kept', async () => {
   const [kept] = await nights({ count: 200 });
-  const doubt = { rows: 40, exportedAt: at(3, '13:00') };
-  const early = { exportedAt: at(3, '13:59'), run: 'run-2', doubt };
+  const suspect = { rows: 40, exportedAt: at(3, '13:00') };
+  const early = { exportedAt: at(3, '13:59'), runId: 'run-2', suspect };
   expect((await exportRows(store, () => rows(40), early)).drift).toEqual({ kind: 'shrunk', offset: 40 });
-  const otherwise = { exportedAt: at(3, '14:00'), run: 'run-3', doubt: { ...doubt, rows: 70 } };
+  const otherwise = { exportedAt: at(3, '14:00'), runId: 'run-3', suspect: { ...suspect, rows: 70 } };
   expect((await exportRows(store, () => rows(40), otherwise)).drift).toEqual({ kind: 'shrunk', offset: 40 });
-  const later = { exportedAt: at(3, '14:00'), run: 'run-4', doubt };
+  const later = { exportedAt: at(3, '14:00'), runId: 'run-4', suspect };
   expect(await exportRows(store, () => rows(40), later)).toMatchObject({
     rows: 40,
     consistent: true,
@@ -142,8 +142,8 @@ test('a day far below what the project’s days have is doubted, too, though not
   await days(8, (i) => ({ count: i % 7 === 2 ? 40 : 100 + i }));
   const doubtful = await exportRows(store, () => rows(12), { exportedAt: at(3) });
   expect(doubtful).toMatchObject({ consistent: false, drift: { kind: 'shrunk', offset: 12 }, unchanged: false });
-  const doubt = { rows: 12, exportedAt: at(3) };
-  const sure = await exportRows(store, () => rows(12), { exportedAt: at(3, '15:00'), run: 'run-2', doubt });
+  const suspect = { rows: 12, exportedAt: at(3) };
+  const sure = await exportRows(store, () => rows(12), { exportedAt: at(3, '15:00'), runId: 'run-2', suspect });
   expect(sure).toMatchObject({ consistent: true, unchanged: false });
   const range = { ...RANGE, projectId: 'quiet' };
   expect(await exportRows(store, () => rows(1), { range })).toMatchObject({ consistent: true });
@@ -166,7 +166,7 @@ test('a snapshot with one flipped byte is exported anew, though the content is t
   const flipped = Buffer.from(whole);
   flipped[100]! ^= 1;
   await writeFile(inRoot(parquetKey(RANGE)), flipped);
-  const again = await exportRows(store, () => rows(50), { exportedAt: at(3), run: 'run-2' });
+  const again = await exportRows(store, () => rows(50), { exportedAt: at(3), runId: 'run-2' });
   expect(again).toEqual({ ...kept, unchanged: false });
   expect((await readFile(inRoot(parquetKey(RANGE)))).equals(whole)).toBe(true);
   expect(await readdir(root)).toEqual(['visitors']);
@@ -176,49 +176,49 @@ test('a damaged snapshot gives way even to a scan that is not consistent', async
   await nights({ count: 50 });
   await rm(inRoot(parquetKey(RANGE)));
   const moving = (request: number) => (request === 1 ? [row(5_000), ...rows(50)] : rows(50));
-  const again = await exportRows(store, moving, { exportedAt: at(3), run: 'run-2' });
+  const again = await exportRows(store, moving, { exportedAt: at(3), runId: 'run-2' });
   expect(again).toMatchObject({ consistent: false, unchanged: false });
 });
 
 test('a scan without rows that wakes after a newer one was published changes nothing', async () => {
-  const checkpoint = await readScan(store, () => [], { run: 'old' });
-  const old = { range: RANGE, run: 'old', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
+  const checkpoint = await readScan(store, () => [], { runId: 'old' });
+  const old = { range: RANGE, runId: 'old', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
   await publishScan(store, old);
-  await exportRows(store, () => rows(60), { exportedAt: at(3), run: 'new' });
+  await exportRows(store, () => rows(60), { exportedAt: at(3), runId: 'new' });
   expect(await publishScan(store, old)).toMatchObject({ rows: 60, unchanged: true });
   expect(await manifest()).toMatchObject({ rows: 60 });
 });
 
 test('a scan without rows whose staging was swept meanwhile is not published', async () => {
-  const checkpoint = await readScan(store, () => [], { run: 'old' });
+  const checkpoint = await readScan(store, () => [], { runId: 'old' });
   await store.removeFolder('staging');
-  const old = { range: RANGE, run: 'old', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
-  await expect(publishScan(store, old)).rejects.toBeInstanceOf(StagingSpoiledError);
+  const old = { range: RANGE, runId: 'old', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
+  await expect(publishScan(store, old)).rejects.toBeInstanceOf(StaleStagingError);
 });
 
 test('a scan with rows that began before the published one replaces nothing, even where its rows are still staged', async () => {
-  const checkpoint = await readScan(store, () => rows(40), { run: 'old' });
-  const kept = await exportRows(openStore(pathToFileURL(root).href), () => rows(60), { exportedAt: at(3), run: 'new' });
-  await readScan(store, () => rows(40), { run: 'old' });
-  const old = { range: RANGE, run: 'old', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
+  const checkpoint = await readScan(store, () => rows(40), { runId: 'old' });
+  const kept = await exportRows(openStore(pathToFileURL(root).href), () => rows(60), { exportedAt: at(3), runId: 'new' });
+  await readScan(store, () => rows(40), { runId: 'old' });
+  const old = { range: RANGE, runId: 'old', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
   expect(await publishScan(store, old)).toEqual({ ...kept, unchanged: true });
   expect(await manifest()).toMatchObject({ rows: 60 });
 });
 
 test('an older publication that was left half-done does not take the place of a newer one', async () => {
-  await exportRows(store, () => [], { exportedAt: at(2), run: 'old' });
+  await exportRows(store, () => [], { exportedAt: at(2), runId: 'old' });
   const older = { ...(await manifest()), totals: NONE };
-  await exportRows(store, () => [], { exportedAt: at(4), run: 'new', totals: NONE });
+  await exportRows(store, () => [], { exportedAt: at(4), runId: 'new', totals: NONE });
   const newest = { ...(await manifest()), exportedAt: at(4) };
   await store.put(manifestKey(RANGE), encodeManifest(newest));
-  await store.put(publicationKey(RANGE), Buffer.from(JSON.stringify({ run: 'old', manifest: older })));
+  await store.put(intentKey(RANGE), Buffer.from(JSON.stringify({ runId: 'old', manifest: older })));
   expect(await finishPublication(store, RANGE)).toBeNull();
   expect(await manifest()).toMatchObject({ exportedAt: at(4) });
 });
 
 test('the retry of a publication whose answer was lost says that it changed the snapshot', async () => {
   const checkpoint = await readScan(store, () => rows(40));
-  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
+  const finished = { range: RANGE, runId: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
   const first = await publishScan(store, finished);
   expect(await publishScan(store, finished)).toEqual(first);
   expect(first.unchanged).toBe(false);
@@ -227,9 +227,9 @@ test('the retry of a publication whose answer was lost says that it changed the 
 test('a provisional snapshot, however consistent, gives way to a scan over the finished day that is not', async () => {
   const moving = (request: number) => (request === 1 ? [row(5_000), ...rows(50)] : rows(50));
   await nights({ count: 45, exportedAt: at(2, '04:30') });
-  const during = await exportRows(store, moving, { exportedAt: at(2, '05:30'), run: 'run-2' });
+  const during = await exportRows(store, moving, { exportedAt: at(2, '05:30'), runId: 'run-2' });
   expect(during).toMatchObject({ consistent: true, provisional: true, rows: 45, unchanged: true });
-  const final = await exportRows(store, moving, { exportedAt: at(3), run: 'run-3' });
+  const final = await exportRows(store, moving, { exportedAt: at(3), runId: 'run-3' });
   expect(final).toMatchObject({ consistent: false, provisional: false, unchanged: false });
   expect(await manifest()).toMatchObject({ consistent: false, provisional: false });
 });
@@ -238,7 +238,7 @@ test('what is not believed and has lost most of its rows replaces not even a pro
   const [kept] = await nights({ count: 100, exportedAt: at(2, '04:30') });
   const empty = await exportRows(store, () => [], {
     exportedAt: at(3),
-    run: 'run-2',
+    runId: 'run-2',
     totals: { human: 9, ai: 0, total: 9 },
   });
   expect(empty).toEqual({ ...kept, unchanged: true, drift: { kind: 'impossible', offset: 0 } });

@@ -61,7 +61,7 @@ test('the documented view of daily totals knows each day, those without visitors
 });
 
 async function publishRows(store: SnapshotStore, range: VisitorExportRange, count: number): Promise<void> {
-  const staged = { range, run: 'run', scan: 1 };
+  const staged = { range, runId: 'run', scan: 1 };
   const scan = new Scan(NEW_SCAN, new PathSet());
   const kept = new ChunkEncoder();
   const page = pageAt(rows(count), 0, 250);

@@ -6,12 +6,12 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
 import { findStray } from '../../src/snapshots/catalog.js';
 import { daysOf, withDamage } from '../../src/snapshots/days.js';
-import { manifestKey, parquetKey, publicationKey, supersededFolder } from '../../src/snapshots/layout.js';
+import { manifestKey, parquetKey, intentKey, supersededFolder } from '../../src/snapshots/layout.js';
 import { encodeManifest, parseManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
-import { StagingSpoiledError } from '../../src/snapshots/staging.js';
+import { StaleStagingError } from '../../src/snapshots/staging.js';
 import { removeExpired } from '../../src/snapshots/superseded.js';
 import { exportRows, RANGE, readScan, rows } from './pages.js';
 
@@ -40,7 +40,7 @@ test('a manifest with one changed digit is a damaged day, which gaps tells and t
   const changed = parseManifest(Buffer.from(text))!;
   const [day] = await withDamage(store, daysOf([changed], RANGE.dateFrom, RANGE.dateTo));
   expect(day?.state).toBe('damaged');
-  const again = await exportRows(store, () => rows(50), { exportedAt: NEXT, run: 'run-2' });
+  const again = await exportRows(store, () => rows(50), { exportedAt: NEXT, runId: 'run-2' });
   expect(again).toMatchObject({ consistent: true, unchanged: false, rows: 50 });
   expect(await manifest()).toMatchObject({ exportedAt: NEXT });
 });
@@ -50,7 +50,7 @@ test('a verdict that was changed by hand keeps no scan out', async () => {
   const { drift: _, ...told } = await manifest();
   await writeFile(inRoot(manifestKey(RANGE)), JSON.stringify({ ...told, consistent: true }));
   const totals = { human: 9_000, ai: 9, total: 9_001 };
-  const again = await exportRows(store, () => rows(50), { exportedAt: NEXT, run: 'run-2', totals });
+  const again = await exportRows(store, () => rows(50), { exportedAt: NEXT, runId: 'run-2', totals });
   expect(again).toMatchObject({ consistent: false, unchanged: false });
 });
 
@@ -64,7 +64,7 @@ test.each([
   await exportRows(store, () => rows(50), { exportedAt: FIRST });
   const kept = await manifest();
   await writeFile(inRoot(manifestKey(RANGE)), encodeManifest({ ...kept, ...fields }));
-  const again = await exportRows(store, () => rows(60), { exportedAt: NEXT, run: 'run-2' });
+  const again = await exportRows(store, () => rows(60), { exportedAt: NEXT, runId: 'run-2' });
   expect(again).toMatchObject({ rows: 60, unchanged: false });
   expect((await everything()).filter((path) => path.includes('planted'))).toEqual([]);
 });
@@ -73,13 +73,13 @@ test('a copy that a killed run left without its manifest is removed with the dat
   await exportRows(store, () => rows(50), { exportedAt: FIRST });
   const half = `${supersededFolder(RANGE, 'a'.repeat(64))}/visitors.parquet`;
   await store.put(half, Buffer.from('half'));
-  await exportRows(store, () => rows(50), { exportedAt: NEXT, run: 'run-2' });
+  await exportRows(store, () => rows(50), { exportedAt: NEXT, runId: 'run-2' });
   expect(await store.size(half)).toBeNull();
 });
 
 test('a foreign manifest beside the copies of what was replaced takes none of them along', async () => {
   await exportRows(store, () => rows(50), { exportedAt: FIRST });
-  await exportRows(store, () => rows(60), { exportedAt: NEXT, run: 'run-2' });
+  await exportRows(store, () => rows(60), { exportedAt: NEXT, runId: 'run-2' });
   const foreign = Buffer.from(JSON.stringify({ supersededAt: '2020-01-01T00:00:00.000Z' }));
   await store.put('superseded/projectId=p1/manifest.json', foreign);
   await removeExpired(store, Date.parse(NEXT), 'p1');
@@ -88,8 +88,8 @@ test('a foreign manifest beside the copies of what was replaced takes none of th
 
 test('what a scan of weeks replaced is kept for thirty days from then on', async () => {
   await exportRows(store, () => rows(50), { exportedAt: FIRST });
-  const checkpoint = await readScan(store, () => rows(60), { run: 'slow' });
-  const slow = { range: RANGE, run: 'slow', scan: 1, checkpoint, inconsistency: null, exportedAt: NEXT };
+  const checkpoint = await readScan(store, () => rows(60), { runId: 'slow' });
+  const slow = { range: RANGE, runId: 'slow', scan: 1, checkpoint, inconsistency: null, exportedAt: NEXT };
   const weeksLater = Date.parse('2026-02-05T00:00:00Z');
   await publishScan(
     store,
@@ -102,22 +102,22 @@ test('what a scan of weeks replaced is kept for thirty days from then on', async
 });
 
 test('an attempt that wakes within its last writes when the same run’s second look was published changes nothing', async () => {
-  const first = { range: RANGE, run: 'run-1', scan: 1, inconsistency: null, exportedAt: FIRST };
-  const checkpoint = await readScan(store, () => rows(60), { run: 'run-1' });
+  const first = { range: RANGE, runId: 'run-1', scan: 1, inconsistency: null, exportedAt: FIRST };
+  const checkpoint = await readScan(store, () => rows(60), { runId: 'run-1' });
   const stalling = new Proxy(store, {
     get(target, name) {
       if (name !== 'put') return (target[name as keyof SnapshotStore] as () => unknown).bind?.(target);
       return async (key: string, source: Uint8Array) => {
-        if (key === publicationKey(RANGE)) {
+        if (key === intentKey(RANGE)) {
           const scan = 2;
-          const second = await readScan(store, () => [...rows(60), ...rows(1, 900)], { run: 'run-1', scan });
+          const second = await readScan(store, () => [...rows(60), ...rows(1, 900)], { runId: 'run-1', scan });
           await publishScan(store, { ...first, scan, checkpoint: second, exportedAt: '2026-01-02T15:00:00.000Z' });
         }
         await target.put(key, source);
       };
     },
   });
-  await expect(publishScan(stalling, { ...first, checkpoint })).rejects.toBeInstanceOf(StagingSpoiledError);
+  await expect(publishScan(stalling, { ...first, checkpoint })).rejects.toBeInstanceOf(StaleStagingError);
   expect(await manifest()).toMatchObject({ rows: 61, exportedAt: '2026-01-02T15:00:00.000Z' });
 });
 

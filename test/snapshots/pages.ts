@@ -1,6 +1,6 @@
 import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
-import { NEW_SCAN, type Doubt, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
-import { Scan, type KeptRows } from '../../src/snapshots/scan.js';
+import { NEW_SCAN, type SuspectScan, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
+import { Scan, type RowSink } from '../../src/snapshots/scan.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import { publishScan } from '../../src/snapshots/publish.js';
@@ -16,7 +16,7 @@ export interface Row {
 }
 
 /** Keeps rows as they come. */
-export class RowList implements KeptRows {
+export class RowList implements RowSink {
   readonly rows: Row[] = [];
 
   get length(): number {
@@ -60,9 +60,9 @@ export function pageAt(all: readonly Row[], offset: number, limit: number): Visi
 export async function readScan(
   store: SnapshotStore,
   rowsAt: (request: number) => readonly Row[],
-  { limit = 10, chunkPages = 3, run = 'run-1', scan: number = 1, range = RANGE } = {},
+  { limit = 10, chunkPages = 3, runId = 'run-1', scan: number = 1, range = RANGE } = {},
 ): Promise<ScanCheckpoint> {
-  const staged = { range, run, scan: number };
+  const staged = { range, runId, scan: number };
   let checkpoint: ScanCheckpoint = NEW_SCAN;
   for (let request = 0; checkpoint.stage !== 'ended';) {
     const paths = checkpoint.chunks === 0 ? new PathSet() : await stagedPaths(store, staged, checkpoint);
@@ -79,20 +79,20 @@ export async function readScan(
 /** What an export of one moment may say beside its rows. */
 export interface Telling {
   exportedAt?: string;
-  run?: string;
+  runId?: string;
   limit?: number;
   range?: VisitorExportRange;
   totals?: VisitorTotals;
-  doubt?: Doubt;
+  suspect?: SuspectScan;
 }
 
 /** Reads and publishes, as one run of the export would. */
 export async function exportRows(
   store: SnapshotStore,
   rowsAt: (request: number) => readonly Row[],
-  { exportedAt = FINAL, run = 'run-1', limit = 10, range = RANGE, totals, doubt }: Telling = {},
+  { exportedAt = FINAL, runId = 'run-1', limit = 10, range = RANGE, totals, suspect }: Telling = {},
 ) {
-  const read = await readScan(store, rowsAt, { run, limit, range });
+  const read = await readScan(store, rowsAt, { runId, limit, range });
   const checkpoint = { ...read, ...(totals && { totals }) };
-  return publishScan(store, { range, run, scan: 1, checkpoint, inconsistency: read.inconsistency, exportedAt, doubt: doubt ?? null });
+  return publishScan(store, { range, runId, scan: 1, checkpoint, inconsistency: read.inconsistency, exportedAt, suspect: suspect ?? null });
 }

@@ -13,7 +13,7 @@ import { verifySnapshot } from '../../src/snapshots/verify.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
-import { StagingSpoiledError } from '../../src/snapshots/staging.js';
+import { StaleStagingError } from '../../src/snapshots/staging.js';
 import { exportRows, RANGE, readScan, row, rows, type Row } from './pages.js';
 
 let root: string;
@@ -111,7 +111,7 @@ test('half a surrogate pair, which no file can hold, becomes the replacement cha
 test('the same content in another order touches no file', async () => {
   const first = await exportRows(store, () => rows(50));
   const before = await stats();
-  const again = await exportRows(store, () => rows(50).reverse(), { run: 'run-2' });
+  const again = await exportRows(store, () => rows(50).reverse(), { runId: 'run-2' });
   expect(again).toEqual({ ...first, unchanged: true });
   expect(await stats()).toEqual(before);
 });
@@ -120,7 +120,7 @@ test('other totals are other content', async () => {
   const first = await exportRows(store, () => rows(5));
   const checkpoint = await readScan(store, () => rows(5));
   const totals = { ...checkpoint.totals, ai: 8 };
-  const finished = { range: RANGE, run: 'run-1', scan: 1, inconsistency: null, exportedAt: LATER };
+  const finished = { range: RANGE, runId: 'run-1', scan: 1, inconsistency: null, exportedAt: LATER };
   const second = await publishScan(store, { ...finished, checkpoint: { ...checkpoint, totals } });
   expect(second.snapshotId).not.toBe(first.snapshotId);
 });
@@ -171,16 +171,16 @@ test('a snapshot read before noon UTC of dateTo is provisional, until a later sc
 
 test('0 rows are a snapshot without a parquet, and remove the provisional one before', async () => {
   await exportRows(store, () => rows(25), { exportedAt: '2026-01-02T11:00:00.000Z' });
-  const receipt = await exportRows(store, () => [], { exportedAt: DURING, run: 'run-2' });
+  const receipt = await exportRows(store, () => [], { exportedAt: DURING, runId: 'run-2' });
   expect(receipt).toMatchObject({ rows: 0, files: 0, consistent: true, unchanged: false });
   expect(await readdir(join(inRoot(parquetKey(RANGE)), '..'))).toEqual(['manifest.json']);
-  expect(await exportRows(store, () => [], { run: 'run-3' })).toMatchObject({ files: 0, unchanged: false });
-  expect(await exportRows(store, () => [], { run: 'run-4' })).toMatchObject({ files: 0, unchanged: true });
+  expect(await exportRows(store, () => [], { runId: 'run-3' })).toMatchObject({ files: 0, unchanged: false });
+  expect(await exportRows(store, () => [], { runId: 'run-4' })).toMatchObject({ files: 0, unchanged: true });
 });
 
 test('a run that dies between parquet and manifest is finished by whoever comes next', async () => {
   await exportRows(store, () => rows(25));
-  const saved = await dying(() => exportRows(failing(store, manifestKey(RANGE)), () => rows(40), { run: 'run-2' }));
+  const saved = await dying(() => exportRows(failing(store, manifestKey(RANGE)), () => rows(40), { runId: 'run-2' }));
   expect(saved.rows).toBe(25);
   await finishPublication(store, RANGE);
   expect(await published()).toMatchObject({ rows: 40, consistent: true });
@@ -189,23 +189,23 @@ test('a run that dies between parquet and manifest is finished by whoever comes 
 
 test('the retry of an attempt that died between parquet and manifest tells what it changed', async () => {
   const checkpoint = await readScan(store, () => rows(40));
-  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
+  const finished = { range: RANGE, runId: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
   await dying(() => publishScan(failing(store, manifestKey(RANGE)), finished));
   expect(await publishScan(store, finished)).toMatchObject({ rows: 40, unchanged: false, consistent: true });
 });
 
 test('a run that dies before the parquet is replaced leaves the snapshot as it was', async () => {
   await exportRows(store, () => rows(25));
-  await dying(() => exportRows(failing(store, parquetKey(RANGE)), () => rows(40), { run: 'run-2' }));
+  await dying(() => exportRows(failing(store, parquetKey(RANGE)), () => rows(40), { runId: 'run-2' }));
   expect(await finishPublication(store, RANGE)).toBeNull();
   expect(await published()).toMatchObject({ rows: 25 });
   expect(await globRows()).toEqual(rows(25));
 });
 
 test('a writer that stalls before its manifest finds that a newer run has published, and leaves it alone', async () => {
-  const newer = () => exportRows(store, () => rows(60), { run: 'run-2' });
+  const newer = () => exportRows(store, () => rows(60), { runId: 'run-2' });
   const stalled = after(store, 'put', parquetKey(RANGE), newer);
-  await expect(exportRows(stalled, () => rows(40))).rejects.toBeInstanceOf(StagingSpoiledError);
+  await expect(exportRows(stalled, () => rows(40))).rejects.toBeInstanceOf(StaleStagingError);
   expect(await published()).toMatchObject({ rows: 60, consistent: true });
   expect(await globRows()).toEqual(rows(60));
   expect(await readdir(root)).not.toContain('staging');
@@ -213,10 +213,10 @@ test('a writer that stalls before its manifest finds that a newer run has publis
 
 test('a writer that stalls while it copies its rows finds that a newer run has swept them, and leaves it alone', async () => {
   const checkpoint = await readScan(store, () => rows(40));
-  const newer = () => exportRows(store, () => rows(60), { run: 'run-2' });
+  const newer = () => exportRows(store, () => rows(60), { runId: 'run-2' });
   const stalled = after(store, 'read', chunkKey(RANGE, 'run-1', 1, checkpoint.chunks - 1), newer);
-  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
-  await expect(publishScan(stalled, finished)).rejects.toBeInstanceOf(StagingSpoiledError);
+  const finished = { range: RANGE, runId: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
+  await expect(publishScan(stalled, finished)).rejects.toBeInstanceOf(StaleStagingError);
   expect(await published()).toMatchObject({ rows: 60, consistent: true });
   expect(await globRows()).toEqual(rows(60));
   expect(await readdir(root)).toEqual(['visitors']);
@@ -225,8 +225,8 @@ test('a writer that stalls while it copies its rows finds that a newer run has s
 test('a run that dies before it writes the manifest alone is finished by whoever comes next', async () => {
   await exportRows(store, () => rows(25), { exportedAt: DURING });
   const isManifest = failing(store, manifestKey(RANGE));
-  await dying(() => exportRows(isManifest, () => rows(25), { run: 'run-2', exportedAt: FINAL }));
-  expect(await finishPublication(store, RANGE)).toMatchObject({ run: 'run-2', manifest: { provisional: false } });
+  await dying(() => exportRows(isManifest, () => rows(25), { runId: 'run-2', exportedAt: FINAL }));
+  expect(await finishPublication(store, RANGE)).toMatchObject({ runId: 'run-2', manifest: { provisional: false } });
   expect(await published()).toMatchObject({ rows: 25, provisional: false });
 });
 
@@ -241,15 +241,15 @@ test('rows that a given-up worker overwrote in staging are not published', async
   const checkpoint = await readScan(store, () => rows(100));
   const [one, two] = [chunkKey(RANGE, 'run-1', 1, 1), chunkKey(RANGE, 'run-1', 1, 2)].map(inRoot) as [string, string];
   await cp(one, two);
-  const finished = { range: RANGE, run: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
-  await expect(publishScan(store, finished)).rejects.toBeInstanceOf(StagingSpoiledError);
+  const finished = { range: RANGE, runId: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
+  await expect(publishScan(store, finished)).rejects.toBeInstanceOf(StaleStagingError);
   expect(await store.size(parquetKey(RANGE))).toBeNull();
 });
 
 test('a project id with slashes and dots stays inside the folder', async () => {
   const range = { ...RANGE, projectId: '../x' };
-  const checkpoint = await readScan(store, () => [], { run: 'r', range });
-  const receipt = await publishScan(store, { range, run: 'r', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL });
+  const checkpoint = await readScan(store, () => [], { runId: 'r', range });
+  const receipt = await publishScan(store, { range, runId: 'r', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL });
   expect(await readdir(join(root, 'visitors'))).toEqual(['projectId=..%2Fx']);
   expect(receipt.location.startsWith(pathToFileURL(root).href)).toBe(true);
 });

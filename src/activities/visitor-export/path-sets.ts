@@ -4,31 +4,32 @@ import { PathSet } from '../../snapshots/path-set.js';
 import type { SnapshotStore } from '../../snapshots/snapshot-store.js';
 import { stagedPaths, type StagedScan } from '../../snapshots/staging.js';
 
-const MOST_KEPT = 4;
+/** Bounds the memory of a worker: a set takes about 10 bytes a path. Evicted sets are rebuilt from staging. */
+const MAX_CACHED = 4;
 
-/** The path sets of the scans that this worker reads, so that they are rebuilt from staging only where another worker went before. */
+/** A cache of the path sets of the scans that this worker reads; a scan that another worker began is rebuilt. */
 export class PathSets {
-  readonly #kept = new Map<string, PathSet>();
+  readonly #cached = new Map<string, PathSet>();
 
-  /** The paths of a scan at a checkpoint. The caller owns the set: a chunk that fails half-way leaves none behind. */
+  /** The paths of a scan at a checkpoint. The caller owns the set: a chunk that fails leaves no changed set behind. */
   async take(store: SnapshotStore, staged: StagedScan, checkpoint: ScanCheckpoint): Promise<PathSet> {
     if (checkpoint.chunks === 0) return new PathSet();
     const name = nameOf(store, staged, checkpoint);
-    const kept = this.#kept.get(name);
-    this.#kept.delete(name);
-    return kept ?? (await stagedPaths(store, staged, checkpoint));
+    const cached = this.#cached.get(name);
+    this.#cached.delete(name);
+    return cached ?? (await stagedPaths(store, staged, checkpoint));
   }
 
-  /** Keeps a set for the next chunk of its scan. */
+  /** Caches a set for the next chunk of its scan. */
   keep(store: SnapshotStore, staged: StagedScan, checkpoint: ScanCheckpoint, paths: PathSet): void {
     if (checkpoint.stage === 'ended') return;
-    this.#kept.set(nameOf(store, staged, checkpoint), paths);
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size > MOST_KEPT && oldest !== undefined) this.#kept.delete(oldest);
+    this.#cached.set(nameOf(store, staged, checkpoint), paths);
+    const [oldest] = this.#cached.keys();
+    if (this.#cached.size > MAX_CACHED && oldest !== undefined) this.#cached.delete(oldest);
   }
 }
 
-// The chain of hashes names the very rows.
-function nameOf(store: SnapshotStore, { range, run, scan }: StagedScan, { chunks, staged }: ScanCheckpoint): string {
-  return `${store.url}|${chunkKey(range, run, scan, chunks)}|${staged}`;
+// The chain of hashes identifies the rows themselves.
+function nameOf(store: SnapshotStore, { range, runId, scan }: StagedScan, { chunks, staged }: ScanCheckpoint): string {
+  return `${store.url}|${chunkKey(range, runId, scan, chunks)}|${staged}`;
 }

@@ -8,8 +8,8 @@ import { Scan } from '../../snapshots/scan.js';
 import { expectedRows, finishPublication, publishScan, type FinishedScan } from '../../snapshots/publish.js';
 import { SnapshotStoreError, type SnapshotStore } from '../../snapshots/snapshot-store.js';
 import { removeExpired } from '../../snapshots/superseded.js';
-import { sweepStaging } from '../../snapshots/cleanup.js';
-import { StagingSpoiledError, stageChunk, type StagedScan } from '../../snapshots/staging.js';
+import { cleanUpStaging } from '../../snapshots/staging.js';
+import { StaleStagingError, stageChunk, type StagedScan } from '../../snapshots/staging.js';
 import type { RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import { PathSets } from './path-sets.js';
@@ -74,7 +74,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     prepareExport: ({ range }: { range: VisitorExportRange }): Promise<{ expectedRows: number | null }> =>
       reported(async () => {
         await finishPublication(store, range);
-        await sweepStaging(store, range);
+        await cleanUpStaging(store, range);
         // Tidiness fails no night.
         await removeExpired(store, startServerClock()(), range.projectId).catch(() => {});
         return { expectedRows: await expectedRows(store, range) };
@@ -102,7 +102,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
       reported(() =>
         beating(async () => {
           await finishPublication(store, range);
-          await sweepStaging(store, range);
+          await cleanUpStaging(store, range);
         }),
       ),
   };
@@ -236,7 +236,7 @@ async function reported<T>(work: () => Promise<T>, nextRequestAt?: () => string 
         details,
       });
     }
-    if (error instanceof StagingSpoiledError) throw ApplicationFailure.nonRetryable(error.message, 'StagingSpoiled');
+    if (error instanceof StaleStagingError) throw ApplicationFailure.nonRetryable(error.message, 'StaleStaging');
     if (error instanceof ApplicationFailure || Context.current().cancellationSignal.aborted) throw error;
     throw unforeseenFailure(error, nextRequestAt?.());
   }

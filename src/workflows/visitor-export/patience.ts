@@ -21,7 +21,7 @@ const FIRST_WAIT_MS = 1_000;
 const STORE: Patience = { type: FAILURE.snapshotStoreFailed, ms: 10 * 60_000, longestWaitMs: 60_000 };
 const UNFORESEEN: Patience = { type: FAILURE.exportFailed, ms: 24 * 3_600_000, longestWaitMs: 5 * 60_000 };
 /** What the callers decide by. */
-const DECIDED: readonly string[] = [FAILURE.exportRejected, 'StagingSpoiled'];
+const DECIDED: readonly string[] = [FAILURE.exportRejected, 'StaleStaging'];
 
 /** Lets a store that refuses recover for ten minutes, and whatever nobody foresaw for a day; `probe` is true where the store just refused. */
 export async function patiently<T>(

@@ -33,7 +33,7 @@ export interface RangeResult {
   notBefore: number;
 }
 
-const MOST_SPOILED = 3;
+const MAX_STALE_STAGINGS = 3;
 /** What a finished day is read once more for. */
 const DOUBTS: Partial<Record<InconsistencyKind, string>> = {
   impossible: 'rows and totals contradict each other; the day is read once more',
@@ -56,7 +56,7 @@ export async function exportRange(
   try {
     return await writer.run(goOn);
   } catch (error) {
-    if (!(error instanceof ContinueAsNew)) await writer.sweep();
+    if (!(error instanceof ContinueAsNew)) await writer.cleanUp();
     throw failureOf(error) ?? error;
   }
 }
@@ -106,7 +106,7 @@ class RangeWriter {
   }
 
   /** Best effort: what is left is swept by the date range's next run. */
-  async sweep(): Promise<void> {
+  async cleanUp(): Promise<void> {
     await CancellationScope.nonCancellable(() => lastActivities().cleanUpExport({ range: this.#range })).catch(
       () => {},
     );
@@ -150,8 +150,8 @@ class RangeWriter {
       return await work();
     } catch (error) {
       const failure = failureOf(error);
-      if (failure?.type !== 'StagingSpoiled') throw error;
-      if (++this.#data.spoiled > MOST_SPOILED) {
+      if (failure?.type !== 'StaleStaging') throw error;
+      if (++this.#data.staleStagings > MAX_STALE_STAGINGS) {
         throw storeFailure(failure.message, { operation: 'read', error: failure.message });
       }
       this.#beginScan();

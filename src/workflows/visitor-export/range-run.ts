@@ -8,7 +8,7 @@ export interface RangeState {
   /** Scans that the night still allows after this one. */
   repeatsLeft: number;
   /** Scans begun anew because their staging was lost. */
-  spoiled: number;
+  staleStagings: number;
   scanStartedAt: number;
   checkpoint: ScanCheckpoint;
   /** The scan before this one. */
@@ -36,7 +36,7 @@ export function newRangeState(run: string): RangeState {
     run,
     scan: 1,
     repeatsLeft: REPEATS,
-    spoiled: 0,
+    staleStagings: 0,
     scanStartedAt: Date.now(),
     checkpoint: NEW_SCAN,
     before: null,
