@@ -34,9 +34,9 @@ export interface ExportRun {
   time: SimulatedTime;
 }
 
-/** As in the workflow: two repeats a night. */
+/** As in the workflow: two repeats a run. */
 const REPEATS = 2;
-const REQUESTS_A_CHUNK = 3;
+const REQUESTS_PER_CHUNK = 3;
 const RESTART_MS = 20_000;
 const NEVER = new AbortController().signal;
 
@@ -58,7 +58,15 @@ export async function runExport({ range, runId, store, upstream, time }: ExportR
       repeatsLeft -= 1;
       continue;
     }
-    const finished = { range, runId, scan, checkpoint, inconsistency: inconsistencyOf(checkpoint, before), exportedAt, suspect };
+    const finished = {
+      range,
+      runId,
+      scan,
+      checkpoint,
+      inconsistency: inconsistencyOf(checkpoint, before),
+      exportedAt,
+      suspect,
+    };
     const receipt = await untilDone(time, () => publishScan(store, finished));
     const isSuspect = receipt.drift?.kind === 'shrunk' || receipt.drift?.kind === 'impossible';
     if (!isSuspect || suspect || isProvisional(startedAt, range.dateTo)) return receipt;
@@ -79,20 +87,12 @@ async function readScan(
       const staged = { range, runId, scan };
       const paths = checkpoint.chunks === 0 ? new PathSet() : await stagedPaths(store, staged, checkpoint);
       const reading = new Scan(checkpoint, paths);
-      const limits = { requests: REQUESTS_A_CHUNK, duration: 60_000, willRepeat, isQuickToRetry: false };
-      const kept = new ChunkEncoder();
-      const { obstacle } = await readPages(
-        upstream as Upstream,
-        range,
-        { scan: reading, kept },
-        {
-          ...limits,
-          stop: NEVER,
-          cancel: NEVER,
-        },
-      );
-      const written = await stageChunk(store, staged, checkpoint, kept);
-      return { next: { ...reading.checkpoint(), ...written }, isBusy: obstacle !== null };
+      const limits = { requests: REQUESTS_PER_CHUNK, duration: 60_000, willRepeat, retriesPages: false };
+      const rows = new ChunkEncoder();
+      const signals = { stop: NEVER, cancel: NEVER };
+      const { interruption } = await readPages(upstream, range, { scan: reading, rows }, { ...limits, ...signals });
+      const written = await stageChunk(store, staged, checkpoint, rows);
+      return { next: { ...reading.checkpoint(), ...written }, isBusy: interruption !== null };
     });
     checkpoint = next;
     failures = isBusy ? failures + 1 : 0;

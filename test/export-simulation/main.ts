@@ -1,12 +1,12 @@
 /**
- * `npm run test:export-simulation [count] [seed]`: many nights, and what became of their days. Exits with 1 where a
+ * `npm run test:export-simulation [count] [seed]`: many scheduled runs, and the fate of their days. Exits with 1 where a
  * published day is wrong and not marked.
  */
-import { describeNights, playNights } from './nights.js';
+import { figuresText, simulateRuns } from './simulation.js';
 
 const [count = '10000', seed = '1'] = process.argv.slice(2);
-const figures = await playNights(Number(seed), Number(count));
-console.log(describeNights(figures));
+const figures = await simulateRuns(Number(seed), Number(count));
+console.log(figuresText(figures));
 for (const day of figures.unmarkedWrong.slice(0, 20)) console.log(`wrong and not marked: ${day}`);
 for (const day of figures.worse.slice(0, 20)) console.log(`worse than before: ${day}`);
 if (figures.worse.length > 0 || figures.unmarkedWrong.length > 0 || figures.stillMarked > figures.settledDays / 100)

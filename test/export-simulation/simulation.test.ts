@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
-import { describeNights, playNights } from './nights.js';
+import { figuresText, simulateRuns } from './simulation.js';
 
-test('after 200 nights every published day is the upstream’s final truth, or is marked', async () => {
-  const figures = await playNights(1, 200);
-  console.log(describeNights(figures));
+test('after 200 scheduled runs every published day is the upstream’s final truth, or is marked', async () => {
+  const figures = await simulateRuns(1, 200);
+  console.log(figuresText(figures));
   expect(figures.unmarkedWrong).toEqual([]);
   expect(figures.worse).toEqual([]);
   expect(figures.days).toBeGreaterThanOrEqual(200);
   expect(figures.stillMarked).toBeLessThanOrEqual(figures.settledDays / 100);
-  // The nights were no quiet ones: a pager that trusts what it reads is wrong.
+  // The runs were disturbed: a pager that trusts what it reads is wrong.
   expect(figures.plainWrong).toBeGreaterThan(0);
   expect(Math.min(...Object.values(figures.met))).toBeGreaterThan(0);
 }, 300_000);

@@ -1,4 +1,4 @@
-/** What befalls a night's answers and the store's folders. */
+/** Disturbances of one run: of the upstream's answers, and of the store's folders. */
 import { pathHash } from '../../src/snapshots/content-digest.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
 

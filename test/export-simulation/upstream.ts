@@ -15,13 +15,13 @@ export interface SimulatedTime {
 
 type Page = Parameters<Upstream['getVisitors']>[0];
 
-export const REQUESTS_AN_HOUR = 100;
+export const REQUESTS_PER_HOUR = 100;
 
 /** The sandbox's visitors on simulated time: what a reader over HTTP would get, without the wire. */
-export class NightUpstream {
+export class SimulatedUpstream {
   readonly visitors: Visitors;
   readonly #time: SimulatedTime;
-  readonly #limiter = new RateLimiter({ visitors: REQUESTS_AN_HOUR });
+  readonly #limiter = new RateLimiter({ visitors: REQUESTS_PER_HOUR });
 
   constructor(time: SimulatedTime) {
     this.#time = time;

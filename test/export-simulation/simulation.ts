@@ -15,22 +15,19 @@ import type { VisitorPage } from '../../src/upstream/upstream.js';
 import { CHOSEN, CONTRADICTIONS, FOREIGN, shrunk } from './disturbances.js';
 import { runExport, RunEnded, WorkerKilled } from './export-run.js';
 import { MemoryStore } from './memory-store.js';
-import { NightUpstream, REQUESTS_AN_HOUR } from './upstream.js';
+import { SimulatedUpstream, REQUESTS_PER_HOUR } from './upstream.js';
 
-/** What became of the days of many nights. */
-export interface NightFigures {
-  nights: number;
-  /** Days whose nights are all over. */
+/** The fate of the days of many scheduled runs. */
+export interface SimulationFigures {
+  runs: number;
+  /** Days whose scheduled runs are all over. */
   days: number;
   /** Days that were not the upstream's final truth, though nothing said so. */
   unmarkedWrong: string[];
-  /**
-   * Days still marked as provisional, inconsistent or missing after their last night, where the upstream had settled
-   * before it.
-   */
+  /** Days still marked as provisional, inconsistent or missing after their last run, where the upstream had settled before it. */
   stillMarked: number;
   settledDays: number;
-  /** What the nights met. */
+  /** What the runs met. */
   met: {
     drifted: number;
     kills: number;
@@ -50,14 +47,14 @@ export interface NightFigures {
   };
   /** Nights after which a good snapshot was worse than before, with nothing in the upstream to explain it. */
   worse: string[];
-  /** Days that a plain pager has wrong, unmarked: reading each of the same nights again, and reading each day once. */
+  /** Days that a plain pager has wrong, unmarked: reading each day in the same runs, and reading each day once. */
   plainWrong: number;
   plainOnceWrong: number;
 }
 
 const HOUR_MS = 3_600_000;
 const DAYS = 3;
-const NIGHTS_A_WORLD = 10;
+const RUNS_PER_WORLD = 10;
 const UPSTREAM_ZONES = [
   'Etc/GMT+12',
   'Pacific/Pago_Pago',
@@ -76,10 +73,10 @@ const FIRST_DAYS = ['2026-03-05', '2026-03-26', '2026-04-02', '2026-09-30', '202
 const ROWS = [0, 1, 30, 249, 250, 251, 498, 700, 1_100];
 const KINDS: DriftEvent['kind'][] = ['swap', 'delete', 'insert', 'totals', 'rotate'];
 
-/** Plays so many nights; the same seed, the same nights. */
-export async function playNights(seed: number, nights: number): Promise<NightFigures> {
-  const figures: NightFigures = {
-    nights: 0,
+/** Simulates so many scheduled runs; the same seed gives the same runs. */
+export async function simulateRuns(seed: number, runs: number): Promise<SimulationFigures> {
+  const figures: SimulationFigures = {
+    runs: 0,
     days: 0,
     unmarkedWrong: [],
     stillMarked: 0,
@@ -103,33 +100,33 @@ export async function playNights(seed: number, nights: number): Promise<NightFig
     plainWrong: 0,
     plainOnceWrong: 0,
   };
-  for (let world = 0; figures.nights < nights; world++) {
-    const count = Math.min(NIGHTS_A_WORLD, nights - figures.nights);
+  for (let world = 0; figures.runs < runs; world++) {
+    const count = Math.min(RUNS_PER_WORLD, runs - figures.runs);
     await new World(seed, world, figures).play(count);
   }
   return figures;
 }
 
-/** Ten nights in a row of one upstream and one Schedule. */
+/** Ten scheduled runs in a row of one upstream and one Schedule. */
 class World {
   readonly #name: string;
   readonly #random: () => number;
-  readonly #figures: NightFigures;
+  readonly #figures: SimulationFigures;
   readonly #time = { now: 0 };
-  readonly #upstream = new NightUpstream(this.#time);
+  readonly #upstream = new SimulatedUpstream(this.#time);
   /** Sees the same days move by its own reading. */
-  readonly #plainUpstream = new NightUpstream(this.#time);
+  readonly #plainUpstream = new SimulatedUpstream(this.#time);
   readonly #store = new MemoryStore(() => this.#perhapsKilled(0.004));
   readonly #zone: string;
   readonly #scheduleZone: string;
   readonly #firstDay: string;
   readonly #days = new Map<string, SimulatedDay>();
-  /** Days whose last night failed: an operator exports them the night after. */
+  /** Days whose last run failed: an operator exports them a day later. */
   #backfill: SimulatedDay[] = [];
   #mayDie = false;
-  #lie: { until: number; tell: (page: VisitorPage) => VisitorPage } | null = null;
+  #distortion: { until: number; distort: (page: VisitorPage) => VisitorPage } | null = null;
 
-  constructor(seed: number, world: number, figures: NightFigures) {
+  constructor(seed: number, world: number, figures: SimulationFigures) {
     this.#name = `${seed}/${world}`;
     this.#random = mulberry(seed * 1_000_003 + world);
     this.#figures = figures;
@@ -138,24 +135,24 @@ class World {
     this.#firstDay = this.#pick(FIRST_DAYS);
   }
 
-  async play(nights: number): Promise<void> {
-    for (let night = 0; night < nights + DAYS; night++) {
+  async play(runs: number): Promise<void> {
+    for (let run = 0; run < runs + DAYS; run++) {
       const backfill = this.#backfill;
       this.#backfill = [];
-      const date = plusDays(this.#firstDay, night + 1);
+      const date = plusDays(this.#firstDay, run + 1);
       const nominal = parseZonedDate(date, this.#scheduleZone)! + 4.5 * HOUR_MS;
-      // A night that took longer than a day makes the next one wait.
+      // A run that took longer than a day makes the next one wait.
       this.#time.now = Math.max(this.#time.now, nominal + this.#random() * 10 * 60_000);
       // Somebody else of the organization has asked before us.
-      if (this.#random() < 0.3) this.#upstream.useUp(Math.floor(this.#random() * REQUESTS_AN_HOUR));
+      if (this.#random() < 0.3) this.#upstream.useUp(Math.floor(this.#random() * REQUESTS_PER_HOUR));
       for (const dates of daysBefore(nominal, this.#scheduleZone, DAYS)) {
-        // The days before the first night and after the last one are not played.
-        if (dates.dateFrom < this.#firstDay || dates.dateFrom >= plusDays(this.#firstDay, nights)) continue;
+        // The days before the first run and after the last one are left out.
+        if (dates.dateFrom < this.#firstDay || dates.dateFrom >= plusDays(this.#firstDay, runs)) continue;
         await this.#export(this.#dayOf(dates.dateFrom));
       }
       for (const day of backfill) await this.#export(day);
     }
-    this.#figures.nights += nights;
+    this.#figures.runs += runs;
   }
 
   #dayOf(date: string): SimulatedDay {
@@ -179,14 +176,14 @@ class World {
       const entries = CHOSEN.map((path) => ({ path, human: 30, ai: 10, total: 40 }));
       Object.assign(settings, { entries, totals: { human: 1_100, ai: 300, total: 1_300 }, lateMs: 0 });
     }
-    const day = { range, settings, nights: 0, wasSettled: false, plain: null, plainOnce: null };
+    const day = { range, settings, exports: 0, wasSettled: false, plain: null, plainOnce: null };
     this.#days.set(date, day);
     return day;
   }
 
   async #export(day: SimulatedDay): Promise<void> {
     const { range } = day;
-    day.nights += 1;
+    day.exports += 1;
     this.#move(day);
     day.wasSettled = day.settings.shuffleTies === undefined && this.#upstream.hasSettled(range);
     day.plain = this.#plainUpstream.plainly(range);
@@ -199,7 +196,7 @@ class World {
     try {
       const receipt = await runExport({
         range,
-        runId: `${visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo)} ${day.nights}`,
+        runId: `${visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo)} ${day.exports}`,
         store: this.#store,
         upstream: { getVisitors: async (page) => this.#answer(page) },
         time: this.#time,
@@ -207,25 +204,25 @@ class World {
       if (receipt.drift) this.#figures.met.drifted += 1;
       if (receipt.provisional) this.#figures.met.provisional += 1;
       if (receipt.drift?.kind === 'shrunk' || receipt.drift?.kind === 'impossible') this.#figures.met.doubted += 1;
-      await this.#lookForLoss(day, wasTrue && !isDamaged);
+      await this.#checkForLoss(day, wasTrue && !isDamaged);
     } catch (error) {
       if (!(error instanceof RunEnded)) throw error;
       this.#figures.met.endedRuns += 1;
-      if (day.nights >= DAYS) this.#backfill.push(day);
+      if (day.exports >= DAYS) this.#backfill.push(day);
       return;
     } finally {
       this.#mayDie = false;
-      this.#lie = null;
+      this.#distortion = null;
     }
-    if (day.nights >= DAYS) await this.#judge(day);
+    if (day.exports >= DAYS) await this.#judge(day);
   }
 
   /**
-   * What moves while the day is read tonight. In its last night at most two scans see it: where every scan sees new data, the
-   * snapshot of the night before stays, and nobody comes to read the day again.
+   * What moves while the day is read in this run. In its last run at most two scans see it: where every scan sees new data, the
+   * snapshot of the run before stays, and nobody comes to read the day again.
    */
-  #move({ range, settings, nights }: SimulatedDay): void {
-    const isLast = nights >= DAYS;
+  #move({ range, settings, exports }: SimulatedDay): void {
+    const isLast = exports >= DAYS;
     const drift: DriftEvent[] = [];
     while (drift.length < (isLast ? 2 : 4) && this.#random() < 0.35) {
       const atOffset = 1 + Math.floor(this.#random() * 700);
@@ -239,26 +236,23 @@ class World {
     this.#plainUpstream.set(range.projectId, { ...settings, drift });
   }
 
-  /**
-   * What befalls the upstream's answers tonight, for less than an hour, and the store before it; true where the day's
-   * file is damaged.
-   */
-  #disturb({ range, nights }: SimulatedDay, isTrue: boolean): boolean {
+  /** What befalls the upstream's answers in this run, for less than an hour, and the store before it; true where the day's file is damaged. */
+  #disturb({ range, exports }: SimulatedDay, isTrue: boolean): boolean {
     const { met } = this.#figures;
-    const lie = this.#random();
+    const distortion = this.#random();
     let isDamaged = false;
     const until = this.#time.now + this.#random() * 50 * 60_000;
-    if (lie < 0.04) {
+    if (distortion < 0.04) {
       met.contradictions += 1;
-      this.#lie = { until, tell: this.#pick(CONTRADICTIONS) };
-    } else if (lie < 0.08 && isTrue) {
+      this.#distortion = { until, distort: this.#pick(CONTRADICTIONS) };
+    } else if (distortion < 0.08 && isTrue) {
       // A loss over a day of which nothing true is known yet is what nobody can see.
       met.lossesForAWhile += 1;
       const left = this.#pick([0, 0, 0.1, 0.3]);
-      this.#lie = { until, tell: (page) => shrunk(page, left) };
+      this.#distortion = { until, distort: (page) => shrunk(page, left) };
     }
-    // What is damaged after the last night nobody reads again.
-    if (nights > 1 && this.#random() < 0.05) {
+    // What is damaged after the last run nobody reads again.
+    if (exports > 1 && this.#random() < 0.05) {
       const flipped = (bytes: Buffer) => {
         const copy = Buffer.from(bytes);
         copy[Math.floor(this.#random() * copy.length)]! ^= 1;
@@ -276,24 +270,24 @@ class World {
   }
 
   /** A good snapshot that held the truth must hold it still. */
-  async #lookForLoss({ range, nights }: SimulatedDay, wasTrue: boolean): Promise<void> {
+  async #checkForLoss({ range, exports }: SimulatedDay, wasTrue: boolean): Promise<void> {
     if (!wasTrue || !this.#upstream.hasSettled(range)) return;
     const manifest = await readManifest(this.#store, range);
     const isTrue =
       manifest?.consistent === true && this.#upstream.isTruth(range, await this.#rowsOf(range), manifest.totals);
-    // Rows that moved tonight are another truth.
+    // Rows that moved in this run are another truth.
     const moved = !isTrue && manifest?.consistent === true && manifest.rows > 0;
-    if (!isTrue && !moved) this.#figures.worse.push(`${range.projectId}, night ${nights}`);
+    if (!isTrue && !moved) this.#figures.worse.push(`${range.projectId}, export ${exports}`);
   }
 
-  async #answer(page: Parameters<NightUpstream['page']>[0]): Promise<VisitorPage> {
+  async #answer(request: Parameters<SimulatedUpstream['page']>[0]): Promise<VisitorPage> {
     this.#time.now += 100 + this.#random() * 2_000;
     this.#perhapsKilled(0.01);
     if (this.#random() < 0.01) throw new ReadFailedError('answered 503', 503);
     try {
-      const told = this.#upstream.page(page);
-      const lie = this.#lie;
-      return lie && this.#time.now < lie.until ? lie.tell(told) : told;
+      const page = this.#upstream.page(request);
+      const distortion = this.#distortion;
+      return distortion && this.#time.now < distortion.until ? distortion.distort(page) : page;
     } catch (error) {
       this.#figures.met.busy += 1;
       throw error;
@@ -307,7 +301,7 @@ class World {
     throw new WorkerKilled();
   }
 
-  /** Compares what is published, now that all its nights are over, with what the upstream ends up with. */
+  /** Compares what is published, now that all its runs are over, with what the upstream ends up with. */
   async #judge({ range, wasSettled, plain, plainOnce }: SimulatedDay): Promise<void> {
     const figures = this.#figures;
     figures.days += 1;
@@ -344,8 +338,8 @@ class World {
 interface SimulatedDay {
   range: VisitorExportRange;
   settings: VisitorSettings;
-  nights: number;
-  /** Whether the upstream had all of the day when its last night began, in one order. */
+  exports: number;
+  /** Whether the upstream had all of the day when its last run began, in one order. */
   wasSettled: boolean;
   plain: VisitorPage | null;
   plainOnce: VisitorPage | null;
@@ -362,18 +356,18 @@ function mulberry(seed: number): () => number {
 }
 
 /** A few lines for people. */
-export function describeNights(figures: NightFigures): string {
-  const { nights, days, unmarkedWrong, stillMarked, settledDays, met, plainWrong, plainOnceWrong } = figures;
+export function figuresText(figures: SimulationFigures): string {
+  const { runs, days, unmarkedWrong, stillMarked, settledDays, met, plainWrong, plainOnceWrong } = figures;
   const share = settledDays === 0 ? 0 : (100 * stillMarked) / settledDays;
   return [
-    `${nights} nights, ${days} days, ${met.kills} killed workers, ${met.endedRuns} ended runs, ${met.busy} answers of 429,`,
+    `${runs} scheduled runs, ${days} days, ${met.kills} killed workers, ${met.endedRuns} ended runs, ${met.busy} answers of 429,`,
     `${met.movingDays} readings of moving rows, ${met.shuffledDays} days that never keep an order, ${met.drifted} snapshots marked or kept as inconsistent, ${met.provisional} provisional`,
-    `${met.contradictions} nights with contradictions, ${met.lossesForAWhile} with rows gone for a while (${met.doubted} answers doubted to the end),`,
+    `${met.contradictions} readings with contradictions, ${met.lossesForAWhile} with rows gone for a while (${met.doubted} answers doubted to the end),`,
     `${met.damagedFiles} damaged files, ${met.foreignFiles} foreign files, ${met.chosenPaths} days of chosen paths`,
     `unmarked wrong days: ${unmarkedWrong.length}`,
     `good snapshots replaced by something worse: ${figures.worse.length}`,
     `still marked three days later, upstream settled: ${stillMarked} of ${settledDays} (${share.toFixed(2)} %)`,
-    `a plain pager that reads each day on the same three nights: ${plainWrong} wrong days, none marked`,
+    `a plain pager that reads each day in the same three runs: ${plainWrong} wrong days, none marked`,
     `a plain pager that reads each day once: ${plainOnceWrong} wrong days, none marked`,
   ].join('\n');
 }
