@@ -6,12 +6,20 @@ import {
   DEFAULT_TASK_QUEUE,
   type AgentJobInput,
   type AttachJobInput,
-  type VisitorExportRange,
+  type VisitorExportRangeInput,
 } from './contract.js';
 import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
 import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
 import { JobHandle } from './client/agent-job/handle.js';
-import { listJobs, type JobFilter, type JobSummary } from './client/agent-job/list.js';
+import {
+  listAttention,
+  listJobs,
+  type AttentionItem,
+  type JobFilter,
+  type JobSummary,
+} from './client/agent-job/list.js';
+import type { ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
+import { ensureExportSchedule } from './client/visitor-export/schedule.js';
 import { startJob } from './client/agent-job/start.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { connectClient } from './client/connection.js';
@@ -33,6 +41,16 @@ export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 export * from './client/visitor-export/schedule.js';
 export { InvalidInputError } from './contract/input-checks.js';
 export { ensureSearchAttributes, SearchAttributesRefusedError } from './temporal/search-attributes.js';
+export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './agent-job/start-options.js';
+export * from './client/errors.js';
+export * from './client/visitor-export/schedule.js';
+export { checkExportSchedule, type ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
+export type { FollowUpOptions } from './client/agent-job/follow-up.js';
+export { JobHandle, type WaitOptions } from './client/agent-job/handle.js';
+export type { AttentionItem, JobFilter, JobSummary } from './client/agent-job/list.js';
+export type { StuckJob } from './client/agent-job/stuck-jobs.js';
+export type { CallOptions } from './client/temporal-call.js';
+export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 
 /** A job to start; the same key and input again answer with the same job. */
 export type StartRequest = AgentJobInput & { key: string };
@@ -123,7 +141,7 @@ export class AgentJobs {
   }
 
   /** Starts the export of a date range into a snapshot, or joins the one that is running. Throws InvalidInputError. */
-  exportVisitors(range: VisitorExportRange, options: CallOptions = {}): Promise<VisitorExportHandle> {
+  exportVisitors(range: VisitorExportRangeInput, options: CallOptions = {}): Promise<VisitorExportHandle> {
     const start = () => startVisitorExport(this.client, this.taskQueue, range);
     return temporalCall(this.client, startLimits(options), start);
   }

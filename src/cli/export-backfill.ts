@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import type { SnapshotManifest } from '../contract.js';
+import type { SnapshotManifest, VisitorExportResult } from '../contract.js';
 import type { Day } from '../snapshots/days.js';
+import { MAX_SECOND_SCANS, NEW_ROWS_PER_PAGE } from '../visitor-export/scan-checkpoint.js';
 import { EXIT, UsageError } from './exit.js';
 import { runExport } from './export-run.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
@@ -15,9 +16,6 @@ interface BackfillFlags extends RangeFlags, SnapshotsFlags {
   dryRun?: boolean;
   json?: boolean;
 }
-
-/** The upstream gives so many rows a page; one of them overlaps. */
-const NEW_ROWS_A_PAGE = 249;
 
 export function addExportBackfill(group: Command): void {
   const command = group
@@ -35,15 +33,18 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
   const pauseMs = Number(flags.pause) * 1_000;
   if (!(pauseMs >= 0)) throw new UsageError('--pause must be a number of seconds');
   if (flags.from === undefined && flags.day === undefined) throw new UsageError('give --from, the first day, or --day');
-  // What is there tells what is left: a backfill that was interrupted goes on where it was.
+  // The days to export follow from the store, so an interrupted backfill continues where it was.
   const days = await daysToDo(flags);
   if (flags.dryRun) return showPlan(days, flags);
   await withSession(command, async (session) => {
     let failures = 0;
+    let secondScans = 0;
     for (const [i, { date }] of days.entries()) {
       if (i > 0) await delay(pauseMs, undefined, { signal: session.signal }).catch(() => {});
       session.signal.throwIfAborted();
-      if (!(await backfillDay(session, flags, date))) failures += 1;
+      const day = await backfillDay(session, flags, date, { secondScan: secondScans < MAX_SECOND_SCANS });
+      if (!day) failures += 1;
+      secondScans += day?.secondScans ?? 0;
     }
     if (!flags.json) print(`${days.length - failures} days exported, ${failures} failed`);
     if (failures > 0) process.exitCode = EXIT.error;
@@ -67,33 +68,38 @@ function showPlan(days: Day[], { json }: BackfillFlags): void {
     else print(`${date}  ${state}`);
   }
   const known = days.map(({ manifest }) => manifest?.rows).filter((rows) => rows !== undefined);
-  const pages = known.reduce((sum, rows) => sum + Math.ceil(rows / NEW_ROWS_A_PAGE) + 1, 0);
+  const pages = known.reduce((sum, rows) => sum + Math.ceil(rows / NEW_ROWS_PER_PAGE) + 1, 0);
   if (!json) print(`${days.length} days would be exported${pages > 0 ? `; at least ${pages} requests` : ''}`);
 }
 
-/** False where the day failed, which is told and does not stop the others. */
-async function backfillDay(session: Session, { project, json }: BackfillFlags, date: string): Promise<boolean> {
+/** Exports one day; null where it failed, which is reported and does not stop the others. */
+async function backfillDay(
+  session: Session,
+  { project, json }: BackfillFlags,
+  date: string,
+  { secondScan }: { secondScan: boolean },
+): Promise<VisitorExportResult | null> {
   const { plusDays } = await import('../visitor-export/date-range.js');
   const range = { projectId: project, dateFrom: date, dateTo: plusDays(date, 1) };
   try {
-    const { snapshots, nextRequestAt } = await runExport(session, range, json !== true);
-    for (const receipt of snapshots) {
+    const result = await runExport(session, { ...range, secondScan }, json !== true);
+    for (const receipt of result.snapshots) {
       if (json) printJson({ date, ...receipt });
       else print(`${date}  ${receipt.rows} rows, ${receipt.consistent ? 'consistent' : 'inconsistent'}`);
     }
-    await waitUntil(nextRequestAt, session.signal);
-    return true;
+    await waitUntil(result.nextRequestAt, session.signal);
+    return result;
   } catch (error) {
     session.signal.throwIfAborted();
     const { message, nextRequestAt } = error as Error & { nextRequestAt?: string };
     if (json) printJson({ date, error: message });
     else printToStderr(`${date}  ${message}`);
     await waitUntil(nextRequestAt, session.signal).catch(() => session.signal.throwIfAborted());
-    return false;
+    return null;
   }
 }
 
-/** The pace of the worker holds over the days, too. */
+/** Keeps the worker's pace between two days, too. */
 async function waitUntil(time: string | undefined, signal: AbortSignal): Promise<void> {
   const waitMs = time === undefined ? 0 : Date.parse(time) - Date.now();
   if (waitMs <= 0) return;

@@ -36,7 +36,7 @@ async function clean(command: Command, flags: CleanFlags): Promise<void> {
     };
     for (const range of await stagedRanges(store)) {
       if (await isBeingWritten(session, range)) {
-        tell(`agent-jobs: ${printable(stagingFolder(range))} stays: a run is writing this date range`);
+        printToStderr(`agent-jobs: ${printable(stagingFolder(range))} stays: a run is writing this date range`);
         continue;
       }
       if (!dryRun) {

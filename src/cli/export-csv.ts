@@ -17,7 +17,13 @@ interface CsvFlags extends RangeFlags, SnapshotsFlags {
 }
 
 const BOM = '\uFEFF';
+/** Bounds the text in memory. */
 const LINES_AT_ONCE = 2_000;
+/**
+ * Where a spreadsheet may see the beginning of a formula: also after a semicolon, tab or line end, since a spreadsheet that
+ * separates by these ignores commas and quotes.
+ */
+const FORMULA = /(^|[;\t\r\n])(?=[\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠])|^(?=[\t\r])/gu;
 
 export function addExportCsv(group: Command): void {
   const command = group
@@ -56,7 +62,6 @@ async function* dailyManifests(store: SnapshotStore, flags: CsvFlags): AsyncGene
 }
 
 async function* totalLines(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<string> {
-  const { csvLine } = await import('../snapshots/csv.js');
   yield csvLine(['date', 'human', 'ai', 'total', 'paths', 'consistent', 'provisional']);
   for await (const { dateFrom, totals, rows, consistent, provisional } of dailyManifests(store, flags)) {
     yield csvLine([dateFrom, totals.human, totals.ai, totals.total, rows, consistent, provisional]);
@@ -64,7 +69,6 @@ async function* totalLines(store: SnapshotStore, flags: CsvFlags): AsyncGenerato
 }
 
 async function* pageLines(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<string> {
-  const { csvLine } = await import('../snapshots/csv.js');
   const { readRows } = await import('../snapshots/read-rows.js');
   yield csvLine(['date', 'path', 'human', 'ai', 'total', 'consistent', 'provisional']);
   for await (const manifest of dailyManifests(store, flags)) {
@@ -99,4 +103,15 @@ async function readFile(store: SnapshotStore, manifest: SnapshotManifest, name: 
   );
   process.exitCode = EXIT.error;
   return null;
+}
+
+/** One line of CSV (RFC 4180). Numbers stay numbers; text that a spreadsheet would run begins with an apostrophe. */
+function csvLine(cells: readonly (string | number | boolean | bigint)[]): string {
+  return `${cells.map(csvCell).join(',')}\r\n`;
+}
+
+function csvCell(value: string | number | boolean | bigint): string {
+  if (typeof value !== 'string') return String(value);
+  const text = value.replaceAll(FORMULA, "$1'");
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

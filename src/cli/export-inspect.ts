@@ -24,7 +24,7 @@ export function addExportInspect(group: Command): void {
   const gaps = group
     .command('gaps')
     .description(
-      'list days that are missing, damaged, inconsistent or provisional; exit code 1 where a night has left one',
+      'list days that are missing, damaged, inconsistent or provisional; exit code 1 where a scheduled run has left one',
     )
     .option('--quick', 'compare the sizes of files alone')
     .requiredOption('--project <id>', 'the upstream project');
@@ -110,7 +110,7 @@ async function showGaps(flags: InspectFlags & { project: string; quick?: boolean
     const due = !gaps.includes(day);
     if (flags.json)
       printJson({ date, state, due, drift: manifest?.drift ?? null, exportedAt: manifest?.exportedAt ?? null });
-    else print(`${date}  ${gapWords(day)}${due ? ', the next night is still to come' : ''}`);
+    else print(`${date}  ${gapWords(day)}${due ? ', the next scheduled run is still to come' : ''}`);
   }
   if (!flags.json)
     print(`${range.dateFrom}..${range.dateTo}: ${gaps.length === 0 ? 'no gaps' : `${gaps.length} days`}`);

@@ -35,12 +35,12 @@ export async function showProgress(handle: VisitorExportHandle, signal: AbortSig
 
 /** One line for a person. */
 export function lineOf(progress: VisitorExportProgress, hasBar: boolean): string {
-  const { dateFrom, dateTo, scan, pages, rows, expectedRows, trouble, nextRequestAt } = progress;
+  const { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt } = progress;
   const share = expectedRows === null || expectedRows === 0 ? null : Math.min(1, rows / expectedRows);
   const bar = hasBar && share !== null ? ` ${barOf(share)} ${String(Math.floor(share * 100)).padStart(3)} %` : '';
   const about = expectedRows === null ? '' : ` of about ${Math.max(rows, expectedRows)}`;
   const waits = nextRequestAt === null ? '' : `, next request ${nextRequestAt.slice(11, 19)} UTC`;
-  const why = trouble === null ? '' : `, waits: ${printable(trouble)}`;
+  const why = waitReason === null ? '' : `, waits: ${printable(waitReason)}`;
   const again = scan > 1 ? `, scan ${scan}` : '';
   return `${dateFrom}..${dateTo}${bar}  ${pages} pages, ${rows} rows${about}${again}${waits}${why}`;
 }

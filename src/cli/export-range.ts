@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { isDate, plusDays, type DateRange } from '../visitor-export/date-range.js';
-import { UsageError } from './usage-error.js';
+import { UsageError } from './exit.js';
 
 export interface RangeFlags {
   day?: string;

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { SnapshotReceipt, VisitorExportRange } from '../contract.js';
+import type { SnapshotReceipt, VisitorExportRangeInput } from '../contract.js';
 import { inconsistencyText } from '../visitor-export/scan-checkpoint.js';
 import { showProgress } from './export-progress.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
@@ -14,7 +14,7 @@ interface RunFlags extends RangeFlags {
 export function addExportRun(group: Command): void {
   const command = group
     .command('run')
-    .description('export one date range now, or join the run that is at it (default: yesterday by UTC)')
+    .description('export one date range now, or join its running export (default: yesterday by UTC)')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--json', 'print the result as JSON');
   addRangeOptions(command).action(async (flags: RunFlags) => {
@@ -22,13 +22,13 @@ export function addExportRun(group: Command): void {
     await withSession(command, async (session) => {
       const result = await runExport(session, range, flags.json !== true);
       if (flags.json) printJson(result);
-      else for (const receipt of result.snapshots) print(describeReceipt(receipt));
+      else for (const receipt of result.snapshots) print(receiptText(receipt));
     });
   });
 }
 
-/** Exports one date range and waits for it, its progress on stderr where asked for. */
-export async function runExport({ jobs, signal }: Session, range: VisitorExportRange, shows: boolean) {
+/** Exports one date range and waits for it, with progress on stderr where `shows` is true. */
+export async function runExport({ jobs, signal }: Session, range: VisitorExportRangeInput, shows: boolean) {
   const handle = await jobs.exportVisitors(range, { signal });
   const stop = shows ? await showProgress(handle, signal) : () => {};
   try {
@@ -39,7 +39,7 @@ export async function runExport({ jobs, signal }: Session, range: VisitorExportR
 }
 
 /** What a run made, for a person. */
-export function describeReceipt(receipt: SnapshotReceipt): string {
+export function receiptText(receipt: SnapshotReceipt): string {
   const { totals, drift, consistent } = receipt;
   return fields([
     ['Snapshot', receipt.location],

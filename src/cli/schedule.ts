@@ -15,10 +15,10 @@ interface SetFlags {
   json?: boolean;
 }
 
-/** Clocks change at these hours of the night: a local time may come twice, or not at all. */
-const LAST_CHANGE_HOUR = 3;
+/** Clocks change up to this hour: a local time may come twice, or not at all. */
+const MAX_CHANGE_HOUR = 3;
 
-/** Each Schedule is asked for by itself. */
+/** One request for each Schedule takes its time. */
 const LIST_MS = 60_000;
 
 /** `agent-jobs schedule …`: the Schedules of nightly exports. */
@@ -39,20 +39,20 @@ function addSet(group: Command): void {
     .option('--time-zone <name>', 'IANA name; days and hour are local to it (new: UTC)')
     .option('--hour <number>', 'local hour (new: 4, with minute 30: such a time comes once each day everywhere)')
     .option('--minute <number>', 'and minute')
-    .option('--days <number>', 'how many days each night exports anew, for late data (new: 3)')
+    .option('--days <number>', 'how many days each run exports anew, for late data (new: 3)')
     .option('--jitter <duration>', 'start up to so much later, such as "10 minutes" (new: 10 minutes)')
-    .option('--paused', 'make it, but run no night yet')
-    .option('--no-paused', 'let it run')
+    .option('--paused', 'create it, but start no run yet')
+    .option('--no-paused', 'let it start runs')
     .option('--json', 'print the Schedule as JSON')
     .action(async (flags: SetFlags) => {
       const settings = toSettings(flags);
-      const { checkExportSchedule, describeExportSchedule } = await import('../client/visitor-export/schedule.js');
+      const { checkExportSchedule, describeExportSchedule } = await import('../starter.js');
       checkExportSchedule(settings);
       await withSession(command, async ({ jobs, signal }) => {
         const done = await jobs.ensureExportSchedule(settings, { signal });
         const schedule = await describeExportSchedule(jobs.client, flags.project);
         if (flags.json) return printJson(schedule);
-        print(`${done} ${schedule.scheduleId}\n${describe(schedule)}`);
+        print(`${done} ${schedule.scheduleId}\n${scheduleText(schedule)}`);
         warnOfClockChanges(schedule);
         warnOfNoWorker([schedule]);
       });
@@ -80,15 +80,17 @@ function toNumber(text: string | undefined, option: string): number | undefined 
 
 function warnOfClockChanges({ hour, timeZone }: ExportSchedule): void {
   const changes = !/^(UTC|Etc\/.*)$/.test(timeZone);
-  if (!changes || hour > LAST_CHANGE_HOUR) return;
-  printToStderr('agent-jobs: where the clocks change at this hour, one night a year may be skipped or come twice;');
-  printToStderr('  days are made up for by the next night where --days is above 1. From 4:00 on it can not happen.');
+  if (!changes || hour > MAX_CHANGE_HOUR) return;
+  printToStderr('agent-jobs: where the clocks change at this hour, one run a year may be skipped or come twice;');
+  printToStderr('  the next run exports those days again where --days is above 1. From 4:00 on it can not happen.');
 }
 
 function warnOfNoWorker(schedules: ExportSchedule[]): void {
   const idle = schedules.filter(({ exportWorkers }) => exportWorkers === 0).map(({ taskQueue }) => taskQueue);
   for (const taskQueue of new Set(idle)) {
-    printToStderr(`agent-jobs: no worker asks for exports of task queue ${taskQueue}, so nights would wait for ever;`);
+    printToStderr(
+      `agent-jobs: no worker asks for exports of task queue ${taskQueue}, so its runs would wait for ever;`,
+    );
     printToStderr('  run one with SNAPSHOTS_URL set and "exports" among its WORKER_ROLES.');
   }
 }
@@ -106,28 +108,28 @@ function addList(group: Command): void {
           listExportSchedules(jobs.client),
         );
         if (json) for (const schedule of schedules) printJson(schedule);
-        else print(schedules.length === 0 ? 'no schedules' : describeAll(schedules));
+        else print(schedules.length === 0 ? 'no schedules' : schedulesText(schedules));
         warnOfNoWorker(schedules);
       }),
     );
 }
 
 function addPause(group: Command): void {
-  addChange(group, 'pause', 'run no night until it is resumed; a running one goes on', async (...args) => {
+  addChange(group, 'pause', 'start no run until it is resumed; a running one goes on', async (...args) => {
     const { pauseExportSchedule } = await import('../starter.js');
     await pauseExportSchedule(...args);
   });
 }
 
 function addResume(group: Command): void {
-  addChange(group, 'resume', 'run nights again', async (...args) => {
+  addChange(group, 'resume', 'start runs again', async (...args) => {
     const { resumeExportSchedule } = await import('../starter.js');
     await resumeExportSchedule(...args);
   });
 }
 
 function addRemove(group: Command): void {
-  addChange(group, 'remove', 'remove it; snapshots stay, and a running night goes on', async (client, projectId) => {
+  addChange(group, 'remove', 'remove it; snapshots stay, and a running export goes on', async (client, projectId) => {
     const { removeExportSchedule } = await import('../starter.js');
     await removeExportSchedule(client, projectId);
   });
@@ -154,9 +156,9 @@ function addChange(
     );
 }
 
-function describe(schedule: ExportSchedule): string {
+function scheduleText(schedule: ExportSchedule): string {
   return fields([
-    ['Every night', `${timeOf(schedule)} ${schedule.timeZone}, up to ${schedule.jitterMs / 1_000} s later`],
+    ['Every day', `${timeOf(schedule)} ${schedule.timeZone}, up to ${schedule.jitterMs / 1_000} s later`],
     ['Exports', schedule.days === 1 ? 'the day before' : `the ${schedule.days} days before`],
     ['Task queue', schedule.taskQueue],
     ['Export workers', schedule.exportWorkers === null ? null : String(schedule.exportWorkers)],
@@ -164,7 +166,7 @@ function describe(schedule: ExportSchedule): string {
   ]);
 }
 
-function describeAll(schedules: ExportSchedule[]): string {
+function schedulesText(schedules: ExportSchedule[]): string {
   const headings = ['PROJECT', 'TIME', 'TIME ZONE', 'DAYS', 'NEXT', 'NOTE'];
   const rows = schedules.map((schedule) => {
     const next = schedule.paused ? 'paused' : nextOf(schedule);

@@ -22,11 +22,23 @@ export async function openSnapshots({ snapshots }: SnapshotsFlags): Promise<Snap
     throw new UsageError(
       'say where the snapshots are: --snapshots or SNAPSHOTS_URL, file:///dir or s3://bucket/prefix',
     );
-  const { url, forcePathStyle } = readSnapshotsConfig({ ...processEnvironment, SNAPSHOTS_URL: named });
-  return openStore(url, { forcePathStyle });
+  try {
+    const { url, forcePathStyle } = readSnapshotsConfig({ ...processEnvironment, SNAPSHOTS_URL: named });
+    return openStore(url, { forcePathStyle });
+  } catch (error) {
+    throw snapshots === undefined ? error : await blamedOnFlag(error);
+  }
 }
 
-/** Says that nothing was found, and fails: silence could pass for a good answer, and a mistyped name for a clean one. */
+/** A wrong value of the flag is a usage error that names the flag; other settings are told as they are. */
+async function blamedOnFlag(error: unknown): Promise<unknown> {
+  const { ConfigError } = await import('../config/config-error.js');
+  if (!(error instanceof ConfigError)) return error;
+  const wrong = error.problems.find(({ variable }) => variable === 'SNAPSHOTS_URL');
+  return wrong ? new UsageError(`--snapshots ${wrong.problem}`) : error;
+}
+
+/** Says that nothing was found, and fails: no output could pass for a good answer, and a mistyped name for a clean one. */
 export function tellNone(store: SnapshotStore, project: string | undefined): void {
   process.exitCode = EXIT.error;
   const whose = project === undefined ? '' : ` of project ${printable(project)}`;

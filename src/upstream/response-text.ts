@@ -24,7 +24,8 @@ function saidInJson(text: string): string | undefined {
   if (typeof error !== 'string') return undefined;
   const more: unknown[] = Array.isArray(details) ? details : [];
   const messages = more.map((detail) => (detail as { message?: unknown } | null)?.message);
-  return [error, ...messages.filter((message) => typeof message === 'string')].join('; ');
+  // Errors of one cause repeat its text in `details`.
+  return [...new Set([error, ...messages.filter((message) => typeof message === 'string')])].join('; ');
 }
 
 function parsed(text: string): { error?: unknown; details?: unknown } {

@@ -5,7 +5,7 @@ import {
   visitorExportWorkflowId,
   VISITOR_EXPORT_WORKFLOW,
   type VisitorExportProgress,
-  type VisitorExportRange,
+  type VisitorExportRangeInput,
   type VisitorExportResult,
 } from '../../contract.js';
 import { parseExportInput } from '../../visitor-export/input.js';
@@ -13,12 +13,12 @@ import { InvalidInputError } from '../../contract/input-checks.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
 import { longWait, temporalCall, type WaitOptions } from '../temporal-call.js';
 
-type Handle = WorkflowHandleWithStartDetails<(input: VisitorExportRange) => Promise<VisitorExportResult>>;
+type Handle = WorkflowHandleWithStartDetails<(input: VisitorExportRangeInput) => Promise<VisitorExportResult>>;
 
 /** A query that takes longer has no worker to answer it. */
 const QUERY_MS = 5_000;
 
-/** The export of one date range that runs, by this start or an earlier one. */
+/** A running export of one date range, started by this call or an earlier one. */
 export class VisitorExportHandle {
   readonly workflowId: string;
   readonly runId: string;
@@ -32,7 +32,7 @@ export class VisitorExportHandle {
     this.runId = handle.firstExecutionRunId;
   }
 
-  /** How far the export is, to the last chunk; null where no worker answers. */
+  /** The export's progress, to the last chunk; null where no worker answers. */
   async progress({ signal }: WaitOptions = {}): Promise<VisitorExportProgress | null> {
     try {
       return await temporalCall(this.#client, { signal, timeoutMs: QUERY_MS }, () =>
@@ -67,27 +67,29 @@ function detailsOf(cause: Error | undefined): { error?: unknown; nextRequestAt?:
   return details ?? {};
 }
 
-/** The failure's message, and the upstream's own words where it does not hold them. */
+/** The failure's message, with the upstream's text where it lacks it. */
 function messageOf(cause: Error | undefined): string | undefined {
   const { error } = detailsOf(cause);
-  const words = typeof error === 'string' ? error : '';
-  if (cause === undefined || words === '' || cause.message.includes(words)) return cause?.message;
-  return `${cause.message}: ${words}`;
+  const text = typeof error === 'string' ? error : '';
+  if (cause === undefined || text === '' || cause.message.includes(text)) return cause?.message;
+  return `${cause.message}: ${text}`;
 }
 
-/** Starts the export of a date range, or joins the one that is running. Throws InvalidInputError before anything is sent. */
+/**
+ * Starts the export of a date range, or joins the one that is running. Throws InvalidInputError before anything is sent.
+ */
 export async function startVisitorExport(
   client: Client,
   taskQueue: string,
-  input: VisitorExportRange,
+  input: VisitorExportRangeInput,
 ): Promise<VisitorExportHandle> {
   const spec = parseExportInput(input);
   if (spec.kind !== 'range') throw new InvalidInputError('dateFrom', 'must be given');
-  const { range } = spec;
+  const { range, secondScan } = spec;
   const handle: Handle = await client.workflow.start(VISITOR_EXPORT_WORKFLOW, {
     workflowId: visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo),
     taskQueue,
-    args: [range],
+    args: [secondScan ? range : { ...range, secondScan }],
     workflowIdConflictPolicy: 'USE_EXISTING',
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     staticSummary: `Visitors, ${range.dateFrom}..${range.dateTo}`,
