@@ -32,8 +32,14 @@ export interface VisitorExportRange {
   dateTo: string;
 }
 
-/** What a Schedule gives: export the `days` whole local days before the scheduled time. */
-export interface VisitorExportNights {
+/** What starts the export of an explicit range. */
+export interface VisitorExportRangeInput extends VisitorExportRange {
+  /** Whether a finished day whose scan is implausible is scanned again an hour later; default true. */
+  secondScan?: boolean | null;
+}
+
+/** What a Schedule gives: the `days` whole local days before the scheduled time. */
+export interface ScheduledExportInput {
   projectId: string;
   /** IANA time zone name. */
   timeZone: string;
@@ -41,8 +47,7 @@ export interface VisitorExportNights {
   days?: number | null;
 }
 
-/** The only argument of `visitorExport`. */
-export type VisitorExportInput = VisitorExportRange | VisitorExportNights;
+export type VisitorExportInput = VisitorExportRangeInput | ScheduledExportInput;
 
 /** Visitors of one path or of the whole site. */
 export interface VisitorTotals {
@@ -51,13 +56,12 @@ export interface VisitorTotals {
   total: number;
 }
 
-/** What the pages contradict; docs/contract.md says what each kind means. */
-export type DriftKind =
+export type InconsistencyKind =
   'overlap' | 'totals' | 'repeatedPath' | 'firstPage' | 'noProgress' | 'order' | 'impossible' | 'shrunk';
 
-/** Where a scan of the pages found them inconsistent. */
-export interface Drift {
-  kind: DriftKind;
+/** Where a scan of the pages saw the data change, or contradict itself. */
+export interface Inconsistency {
+  kind: InconsistencyKind;
   offset: number;
 }
 
@@ -80,7 +84,7 @@ export interface SnapshotReceipt {
   provisional: boolean;
   /** The snapshot was there before, and no file was touched. */
   unchanged: boolean;
-  drift?: Drift;
+  drift?: Inconsistency;
 }
 
 /** The result of `visitorExport`: one snapshot for an explicit range, one per day for a Schedule. */
@@ -88,25 +92,27 @@ export interface VisitorExportResult {
   snapshots: SnapshotReceipt[];
   /** ISO 8601: when the request budget allows the next request; absent where it need not wait. */
   nextRequestAt?: string;
+  /** Days that were scanned a second time, an hour later; absent where none was. */
+  secondScans?: number;
 }
 
 /** How far the export of a date range is, to its last chunk of pages. */
 export interface VisitorExportProgress {
   dateFrom: string;
   dateTo: string;
-  /** The number of the scan, from 1; an inconsistent one is repeated. */
-  pass: number;
+  /** From 1; an inconsistent scan is repeated. */
+  scan: number;
   pages: number;
   rows: number;
   /** The rows of the snapshot before; null where there is none. */
   expectedRows: number | null;
   /** Why it waits; null where it does not. */
-  trouble: string | null;
+  waitReason: string | null;
   /** ISO 8601; null where the next request need not wait. */
   nextRequestAt: string | null;
 }
 
-/** Answered by the workflow that writes a date range: `visitorExportWorkflowId`. */
+/** Of the workflow that writes a date range: `visitorExportWorkflowId`. */
 export const visitorExportProgressQuery = defineQuery<VisitorExportProgress>('exportProgress');
 
 /** `manifest.json` of a snapshot: the snapshot exists when its manifest does, and is then complete. */
@@ -119,11 +125,11 @@ export interface SnapshotManifest {
   totals: VisitorTotals;
   consistent: boolean;
   provisional: boolean;
-  drift?: Drift;
+  drift?: Inconsistency;
   rounded?: boolean;
   exportedAt: string;
   files: { name: string; rows: number; bytes: number; sha256: string }[];
-  /** Of each count, the sum over all rows and the largest of them: the totals are checked against these. */
+  /** Of each count, the sum over all rows and the largest of them: what the totals are compared with. */
   rowSums?: VisitorTotals;
   rowMaxima?: VisitorTotals;
   /** The first run id of the workflow that wrote the manifest. */

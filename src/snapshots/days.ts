@@ -36,7 +36,10 @@ export function daysOf(manifests: readonly SnapshotManifest[], dateFrom: string,
   return days;
 }
 
-/** A state that a coming night is still to mend: `now` in milliseconds since 1970. A day is read by the night after it, and once more by the next. */
+/**
+ * Whether a scheduled run to come still reads the day: the run after the day's end does, and the one after that. `now` in
+ * milliseconds since 1970.
+ */
 export function isStillDue({ date, state }: Day, now: number): boolean {
   const ended = Date.parse(`${plusDays(date, 1)}T00:00:00Z`);
   if (state === 'missing') return now < ended + DAY_MS;

@@ -5,7 +5,7 @@ import { encodeManifest } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** How long a replaced snapshot is retained. */
-export const RETENTION_MS = 30 * 24 * 3_600_000;
+const RETENTION_MS = 30 * 24 * 3_600_000;
 /** The manifest of a copy. */
 const COPY = /\/snapshotId=[^/]+\/manifest\.json$/;
 

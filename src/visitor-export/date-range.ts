@@ -1,4 +1,4 @@
-/** Days of the calendar, and which of them a night's export is about. Pure and safe in workflow code. */
+/** Days of the calendar, and which of them a scheduled run exports. Pure and safe in workflow code. */
 
 /** `dateTo` is exclusive. */
 export interface DateRange {

@@ -5,9 +5,11 @@ import { checkId, checkObject, checkString, InvalidInputError, isGiven } from '.
 
 /** A valid input of `visitorExport`, defaults filled in. */
 export type ExportSpec =
-  { kind: 'range'; range: VisitorExportRange } | { kind: 'nights'; projectId: string; timeZone: string; days: number };
+  | { kind: 'range'; range: VisitorExportRange; secondScan: boolean }
+  | { kind: 'scheduled'; projectId: string; timeZone: string; days: number };
 
-const MOST_DAYS = 366;
+/** A year of days: each is an export of its own in one workflow. */
+const MAX_DAYS = 366;
 
 /** Checks the input of `visitorExport`; unknown fields are ignored, null means absent. Throws InvalidInputError. */
 export function parseExportInput(input: unknown): ExportSpec {
@@ -19,14 +21,20 @@ export function parseExportInput(input: unknown): ExportSpec {
   }
   if (!isRange && isGiven(fields['timeZone'])) {
     const timeZone = checkTimeZone(fields['timeZone']);
-    return { kind: 'nights', projectId, timeZone, days: checkDays(fields['days'] ?? 1) };
+    return { kind: 'scheduled', projectId, timeZone, days: checkDays(fields['days'] ?? 1) };
   }
   const dateFrom = checkDate(fields['dateFrom'], 'dateFrom');
   const dateTo = checkDate(fields['dateTo'], 'dateTo');
   if (dateTo <= dateFrom) {
     throw new InvalidInputError('dateTo', `must be later than dateFrom (it is exclusive): ${dateFrom}..${dateTo}`);
   }
-  return { kind: 'range', range: { projectId, dateFrom, dateTo } };
+  const secondScan = checkSecondScan(fields['secondScan'] ?? true);
+  return { kind: 'range', range: { projectId, dateFrom, dateTo }, secondScan };
+}
+
+function checkSecondScan(value: unknown): boolean {
+  if (typeof value !== 'boolean') throw new InvalidInputError('secondScan', 'must be true or false');
+  return value;
 }
 
 function checkDate(value: unknown, field: string): string {
@@ -44,8 +52,8 @@ function checkTimeZone(value: unknown): string {
 }
 
 function checkDays(value: unknown): number {
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < 1 || value > MOST_DAYS) {
-    throw new InvalidInputError('days', `must be a whole number from 1 to ${MOST_DAYS}`);
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < 1 || value > MAX_DAYS) {
+    throw new InvalidInputError('days', `must be a whole number from 1 to ${MAX_DAYS}`);
   }
   return value;
 }

@@ -8,6 +8,8 @@ export const NEW_ROWS_PER_PAGE = PAGE_ROWS - 1;
 
 /** How long after a suspect scan the second one begins: sooner, it would see the same disturbance. */
 export const SECOND_SCAN_DELAY_MS = 3_600_000;
+/** Days of one scheduled run, or of one backfill, that get a second scan: so many hours is the most that they add. */
+export const MAX_SECOND_SCANS = 3;
 
 /** A scan between two chunks: all that it remembers but its rows and their paths, in a few hundred bytes. */
 export interface ScanCheckpoint {

@@ -3,8 +3,9 @@ import { appendFile, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
+import { plusDays } from '../../src/visitor-export/date-range.js';
 import { encodeManifest } from '../../src/snapshots/manifest.js';
-import { chunkKey, manifestKey, parquetKey, intentKey } from '../../src/snapshots/layout.js';
+import { chunkKey, intentKey, manifestKey, parquetKey } from '../../src/snapshots/layout.js';
 import {
   rangeOf,
   runExport,
@@ -72,6 +73,19 @@ test(
     const run = await withWorkers(setUp, () => cli('export', 'run', ...project(), '--day', '2026-02-03'));
     expect(run.stderr).toContain('ExportRejected');
     expect(run.stderr).toContain('no such project');
+    expect(run.code).toBe(1);
+  },
+  MINUTE,
+);
+
+test(
+  'run tells once why a key is refused',
+  async () => {
+    const error = 'Invalid or expired API key';
+    const body = { error, details: [{ message: error }] };
+    await setUp.sandbox.addFault({ kind: 'status', status: 401, body, operation: 'visitors' });
+    const run = await withWorkers(setUp, () => cli('export', 'run', ...project(), '--day', '2026-02-04'));
+    expect(run.stderr.split(error)).toHaveLength(2);
     expect(run.code).toBe(1);
   },
   MINUTE,
@@ -262,6 +276,21 @@ test(
 );
 
 test(
+  'a plain path is a wrong value of --snapshots, and the flag is named, not the variable',
+  async () => {
+    for (const command of [['report'], ['export', 'list']]) {
+      const run = await cli(...command, '--project', 'p', '--snapshots', '/var/snapshots');
+      expect(run.stderr).toMatch(/^agent-jobs: --snapshots /);
+      expect(run.stderr).not.toContain('SNAPSHOTS_URL ');
+      expect(run.code).toBe(2);
+    }
+    const set = await runCli(['export', 'list'], { env: { SNAPSHOTS_URL: '/var/snapshots' } });
+    expect(set.stderr).toContain('SNAPSHOTS_URL');
+  },
+  MINUTE,
+);
+
+test(
   'schedule makes, changes, lists, pauses and removes; without a subcommand it sets',
   async () => {
     const own = ['--project', `p-${randomUUID()}`];
@@ -336,18 +365,26 @@ test(
 );
 
 test(
-  'gaps are clean the night after a day was read too early to be final, and say that a night is still to come',
+  'gaps are clean the day after a day was read too early to be final, and say that a scheduled run is still to come',
   async () => {
-    const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
     const today = new Date().toISOString().slice(0, 10);
+    const day = plusDays(today, -1);
     const own = await withDays([[day, today]]);
-    const { code, stdout } = await cli('export', 'gaps', '--project', own.projectId);
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/no gaps/);
-    // Until noon by UTC the day is provisional, and after it final.
-    expect(stdout).toContain(
-      new Date().getUTCHours() < 12 ? 'provisional, the next night is still to come' : 'no gaps',
-    );
+    const key = manifestKey(rangeOf(own, day, today));
+    const exported = JSON.parse(String(await own.store.read(key))) as SnapshotManifest;
+    const gapsOfManifestReadAt = async (time: string, provisional: boolean) => {
+      const manifest = { ...exported, exportedAt: `${today}T${time}:00.000Z`, provisional };
+      await own.store.put(key, encodeManifest(manifest));
+      return cli('export', 'gaps', '--project', own.projectId);
+    };
+    const early = await gapsOfManifestReadAt('04:30', true);
+    expect([early.code, early.stdout]).toEqual([
+      0,
+      expect.stringMatching(/provisional, the next scheduled run is still to come[\s\S]*no gaps/),
+    ]);
+    const late = await gapsOfManifestReadAt('12:30', false);
+    expect([late.code, late.stdout]).toEqual([0, expect.stringMatching(/^\S+: no gaps$/m)]);
+    expect(late.stdout).not.toContain('provisional');
   },
   MINUTE,
 );

@@ -60,7 +60,7 @@ test(
 );
 
 test(
-  'an outage is caught up for a week, nights wait for each other, a failed one does not stop the next',
+  'an outage is caught up for a week, runs wait for each other, a failed one does not stop the next',
   async () => {
     const projectId = newProject();
     await jobs.ensureExportSchedule({ projectId, paused: true });
@@ -104,19 +104,19 @@ test.each([
   ['America/Los_Angeles', '2026-03-09', ['2026-03-07', '2026-03-08']],
   ['America/Los_Angeles', '2026-11-02', ['2026-10-31', '2026-11-01']],
 ])(
-  'the night of %s on %s exports the days before it by its nominal time, and writes the report',
+  'the scheduled run of %s on %s exports the days before it by its nominal time, and writes the report',
   async (timeZone, date, expected) => {
     const projectId = newProject();
     await jobs.ensureExportSchedule({ projectId, timeZone, days: 2, paused: true });
     const handle = server.client.schedule.getHandle(visitorExportScheduleId(projectId));
     await withWorkers(setUp, async () => {
-      // The night that begins within this day of UTC, wherever it is 4:30.
+      // The run that begins within this day of UTC, wherever it is 4:30.
       await handle.backfill({
         start: new Date(`${date}T00:00:00Z`),
         end: new Date(`${date}T23:59:59Z`),
         overlap: 'ALLOW_ALL',
       });
-      // The report is the last thing that a night writes.
+      // The report is the last thing that a run writes.
       await until(async () => (await setUp.store.size(reportKey(projectId))) !== null);
     });
     expect(await daysOf(projectId)).toEqual(expected);

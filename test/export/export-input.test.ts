@@ -9,11 +9,12 @@ test('a range and a Schedule are told apart, unknown fields ignored, null meanin
   expect(parseExportInput({ projectId: 'p', ...range, timeZone: null, more: 1 })).toEqual({
     kind: 'range',
     range: { projectId: 'p', ...range },
+    secondScan: true,
   });
-  const nights = { kind: 'nights', projectId: 'p', timeZone: 'Europe/Paris' };
-  expect(parseExportInput({ projectId: 'p', timeZone: 'Europe/Paris' })).toEqual({ ...nights, days: 1 });
+  const scheduled = { kind: 'scheduled', projectId: 'p', timeZone: 'Europe/Paris' };
+  expect(parseExportInput({ projectId: 'p', timeZone: 'Europe/Paris' })).toEqual({ ...scheduled, days: 1 });
   expect(parseExportInput({ projectId: 'p', timeZone: 'Europe/Paris', days: 366, dateFrom: null })).toEqual({
-    ...nights,
+    ...scheduled,
     days: 366,
   });
 });
@@ -39,6 +40,7 @@ test.each<[string, unknown]>([
   ['dateTo', { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-13-01' }],
   ['dateTo', { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-01' }],
   ['dateTo', { projectId: 'p', dateFrom: '2026-01-02', dateTo: '2026-01-01' }],
+  ['secondScan', { projectId: 'p', ...range, secondScan: 'no' }],
   ['timeZone', { projectId: 'p', ...range, timeZone: 'UTC' }],
   ['timeZone', { projectId: 'p', timeZone: 'Mars/Olympus' }],
   ['timeZone', { projectId: 'p', timeZone: '+01:00' }],

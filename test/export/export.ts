@@ -124,7 +124,10 @@ export async function startExport({ server }: ExportSetUp, input: VisitorExportI
 }
 
 /** A run as a Schedule starts it: of the days before 2026-03-10, 00:00 UTC. */
-export async function startNights({ server, projectId }: ExportSetUp, nights = { timeZone: 'Europe/Paris', days: 2 }) {
+export async function startScheduledRun(
+  { server, projectId }: ExportSetUp,
+  input = { timeZone: 'Europe/Paris', days: 2 },
+) {
   const scheduleId = `schedule-${projectId}`;
   const schedule = await server.client.schedule.create({
     scheduleId,
@@ -135,11 +138,11 @@ export async function startNights({ server, projectId }: ExportSetUp, nights = {
       workflowType: VISITOR_EXPORT_WORKFLOW,
       workflowId: scheduleId,
       taskQueue: server.taskQueue,
-      args: [{ projectId, ...nights }],
+      args: [{ projectId, ...input }],
     },
   });
-  const night = new Date('2026-03-10T00:00:00Z');
-  await schedule.backfill({ start: new Date(night.getTime() - 1_000), end: night, overlap: 'ALLOW_ALL' });
+  const scheduledAt = new Date('2026-03-10T00:00:00Z');
+  await schedule.backfill({ start: new Date(scheduledAt.getTime() - 1_000), end: scheduledAt, overlap: 'ALLOW_ALL' });
   const handle = server.client.workflow.getHandle<(input: VisitorExportInput) => Promise<VisitorExportResult>>(
     `${scheduleId}-2026-03-10T00:00:00Z`,
   );

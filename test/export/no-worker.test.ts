@@ -29,8 +29,8 @@ test('an export that no worker takes says so, with the name of the task queue', 
   const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
   await workflows.runUntil(async () => {
     const handle = await startExport(setUp, rangeOf(setUp));
-    const { trouble } = await handle.query(visitorExportProgressQuery);
-    expect(trouble).toBe(`no worker of the exports has begun yet (task queue ${taskQueue}-export)`);
+    const { waitReason } = await handle.query(visitorExportProgressQuery);
+    expect(waitReason).toBe(`no worker of the exports has begun yet (task queue ${taskQueue}-export)`);
     await handle.terminate();
   });
 });

@@ -13,7 +13,7 @@ import {
   runExport,
   setUpExport,
   startExport,
-  startNights,
+  startScheduledRun,
   topFolders,
   until,
   visitorRequests,
@@ -175,7 +175,7 @@ test('an export that is cancelled within a chunk sweeps only when the chunk has 
 
 test('a Schedule’s run exports each local day before its nominal time', async () => {
   const { snapshots } = await withWorkers(setUp, async () => {
-    const handle = await startNights(setUp, { timeZone: 'America/Los_Angeles', days: 3 });
+    const handle = await startScheduledRun(setUp, { timeZone: 'America/Los_Angeles', days: 3 });
     return handle.result();
   });
   // 00:00 UTC is the afternoon before in Los Angeles.
@@ -190,11 +190,11 @@ test('a Schedule’s run exports each local day before its nominal time', async 
 test('a day whose own run is cancelled fails alone, and the other days are exported', async () => {
   await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', retryAfter: 1_000 });
   const { type, details } = await withWorkers(setUp, async () => {
-    const night = await startNights(setUp);
+    const scheduled = await startScheduledRun(setUp);
     await until(async () => (await requests()) >= 1);
     const writerId = visitorExportWorkflowId(setUp.projectId, '2026-03-08', '2026-03-09');
     await server.client.workflow.getHandle(writerId).cancel();
-    return failureOfRun(night.result());
+    return failureOfRun(scheduled.result());
   });
   expect(type).toBe('CancelledFailure');
   expect(details).toMatchObject([
@@ -202,14 +202,14 @@ test('a day whose own run is cancelled fails alone, and the other days are expor
   ]);
 });
 
-test('nights that are cancelled end Canceled, and no further day is begun', async () => {
+test('a scheduled run that is cancelled ends Canceled, and no further day is begun', async () => {
   await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', retryAfter: 1_000 });
   await withWorkers(setUp, async () => {
-    const night = await startNights(setUp);
+    const scheduled = await startScheduledRun(setUp);
     await until(async () => (await requests()) >= 1);
-    await night.cancel();
-    await expect(night.result()).rejects.toThrow();
-    expect((await night.describe()).status.name).toBe('CANCELLED');
+    await scheduled.cancel();
+    await expect(scheduled.result()).rejects.toThrow();
+    expect((await scheduled.describe()).status.name).toBe('CANCELLED');
   });
   expect(await requests()).toBe(1);
 });
@@ -218,9 +218,9 @@ test('a store that refuses the report for a moment costs no report', async () =>
   const inTheWay = join(setUp.root, 'reports');
   await writeFile(inTheWay, 'in the way');
   await withWorkers(setUp, async () => {
-    const night = await startNights(setUp);
+    const scheduled = await startScheduledRun(setUp);
     await until(async () => {
-      const { pendingActivities } = (await night.describe()).raw;
+      const { pendingActivities } = (await scheduled.describe()).raw;
       return (
         pendingActivities?.some(
           ({ activityType, attempt }) => activityType?.name === 'writeReport' && attempt! >= 2,
@@ -228,7 +228,7 @@ test('a store that refuses the report for a moment costs no report', async () =>
       );
     });
     await rm(inTheWay);
-    expect((await night.result()).snapshots).toHaveLength(2);
+    expect((await scheduled.result()).snapshots).toHaveLength(2);
   });
   expect(String(await setUp.store.read(reportKey(setUp.projectId)))).toContain('2026-03-09');
 });
@@ -238,13 +238,13 @@ test('the pace holds over a day that fails: the next one waits for it', async ()
   await withWorkers(
     setUp,
     async () => {
-      const night = await startNights(setUp);
-      const { type, details } = await failureOfRun(night.result());
+      const scheduled = await startScheduledRun(setUp);
+      const { type, details } = await failureOfRun(scheduled.result());
       expect(type).toBe('ExportRejected');
       expect(details).toMatchObject([
         { failed: [{ details: { status: 404, nextRequestAt: expect.any(String) } }, {}] },
       ]);
-      const { events } = await night.fetchHistory();
+      const { events } = await scheduled.fetchHistory();
       expect(events?.filter((event) => event.timerStartedEventAttributes)).toHaveLength(1);
     },
     { requestsPerHour: 360 },

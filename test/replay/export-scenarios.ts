@@ -6,7 +6,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import type { VisitorExportInput } from '../../src/contract.js';
 import type { SandboxOptions } from '../../src/testing.js';
 import type { visitorExport } from '../../src/workflows/index.js';
-import { rangeOf, startExport, startNights, until, visitorRequests, type ExportSetUp } from '../export/export.js';
+import { rangeOf, startExport, startScheduledRun, until, visitorRequests, type ExportSetUp } from '../export/export.js';
 
 export type ExportHandle = WorkflowHandle<typeof visitorExport>;
 
@@ -46,16 +46,16 @@ export const EXPORT_SCENARIOS: Record<string, ExportScenario> = {
       return [writer, await startAside(setUp)];
     },
   },
-  'export-nights': { visitors: ROWS, start: async (setUp) => [await startNights(setUp)] },
-  'export-nights-one-rejected': {
+  'export-scheduled': { visitors: ROWS, start: async (setUp) => [await startScheduledRun(setUp)] },
+  'export-scheduled-one-rejected': {
     visitors: ROWS,
     prepare: ({ sandbox }) => sandbox.addFault(REJECTED),
-    start: async (setUp) => [await startNights(setUp)],
+    start: async (setUp) => [await startScheduledRun(setUp)],
   },
   'export-drift-and-repeat': { visitors: { ...ROWS, drift: [{ kind: 'swap', atOffset: 249 }] } },
   'export-inconsistent': { visitors: { ...ROWS, drift: [{ kind: 'swap', times: AGAIN_AND_AGAIN }] } },
   'export-invalid-input': { start: (setUp) => startWrong(setUp, { dateTo: '2026-01-01' }) },
-  'export-nights-without-schedule': { start: (setUp) => startWrong(setUp, { timeZone: 'UTC' }) },
+  'export-scheduled-without-schedule': { start: (setUp) => startWrong(setUp, { timeZone: 'UTC' }) },
   'export-rejected': {
     visitors: ROWS,
     prepare: ({ sandbox }) => sandbox.addFault({ ...REJECTED, nth: 2 }),

@@ -30,10 +30,10 @@ const manifest = async (range = RANGE) =>
   JSON.parse(await readFile(inRoot(manifestKey(range)), 'utf8')) as SnapshotManifest;
 
 /** One run a call, each a day after the one before. */
-async function nights(...told: (Telling & { count: number })[]): Promise<SnapshotReceipt[]> {
+async function dailyRuns(...told: (Telling & { count: number })[]): Promise<SnapshotReceipt[]> {
   const receipts: SnapshotReceipt[] = [];
   for (const [i, { count, ...telling }] of told.entries()) {
-    const more = { runId: `night-${i}`, exportedAt: at(2 + i), ...telling };
+    const more = { runId: `run-of-day-${i}`, exportedAt: at(2 + i), ...telling };
     receipts.push(await exportRows(store, () => rows(count), more));
   }
   return receipts;
@@ -61,7 +61,10 @@ test.each<[string, number, Telling['totals']]>([
     consistent: false,
     drift: { kind: 'impossible' },
   });
-  const [good, again] = await nights({ count: 200, exportedAt: at(4) }, { count, totals: totals!, exportedAt: at(5) });
+  const [good, again] = await dailyRuns(
+    { count: 200, exportedAt: at(4) },
+    { count, totals: totals!, exportedAt: at(5) },
+  );
   expect(good).toMatchObject({ consistent: true, rows: 200 });
   expect(again).toEqual({ ...good, unchanged: true, drift: { kind: 'impossible', offset: count } });
   expect(await manifest()).toMatchObject({ consistent: true, rows: 200 });
@@ -69,7 +72,7 @@ test.each<[string, number, Telling['totals']]>([
 
 test('what approximate counts can explain is no contradiction', async () => {
   const sum = rows(100).reduce((all, { total }) => all + total, 0);
-  const [nearly] = await nights({ count: 100, totals: { human: 900, ai: 300, total: Math.floor(sum * 1.08) } });
+  const [nearly] = await dailyRuns({ count: 100, totals: { human: 900, ai: 300, total: Math.floor(sum * 1.08) } });
   expect(nearly).toMatchObject({ consistent: true });
   const range = { ...RANGE, projectId: 'tiny' };
   const tiny = await exportRows(store, () => [{ path: '/', human: 4, ai: 0, total: 4 }], {
@@ -82,12 +85,12 @@ test('what approximate counts can explain is no contradiction', async () => {
 test('a ratio that all of the project’s days share is its upstream’s way of counting', async () => {
   const odd = (count: number) => ({ human: 40 * count, ai: 5 * count, total: 44 * count });
   await days(2, () => ({ count: 100, totals: odd(100) }));
-  const [first] = await nights({ count: 110, totals: odd(110) });
+  const [first] = await dailyRuns({ count: 110, totals: odd(110) });
   expect(first).toMatchObject({ consistent: false, drift: { kind: 'impossible' } });
   await days(3, () => ({ count: 100, totals: odd(100) }));
-  const [then] = await nights({ count: 110, totals: odd(110), exportedAt: at(3) });
+  const [then] = await dailyRuns({ count: 110, totals: odd(110), exportedAt: at(3) });
   expect(then).toMatchObject({ consistent: true });
-  const [other] = await nights({ count: 110, totals: odd(1_000), exportedAt: at(4) });
+  const [other] = await dailyRuns({ count: 110, totals: odd(1_000), exportedAt: at(4) });
   expect(other?.drift).toMatchObject({ kind: 'impossible' });
 });
 
@@ -100,15 +103,15 @@ test('a way of counting that began in the middle of the project’s days is know
     const totals = i === 3 ? odd(9_000) : odd(100);
     await exportRows(store, () => rows(100), { range, exportedAt: at(10), totals });
   }
-  const [first] = await nights({ count: 110, totals: odd(110), exportedAt: at(11) });
+  const [first] = await dailyRuns({ count: 110, totals: odd(110), exportedAt: at(11) });
   expect(first).toMatchObject({ consistent: true });
-  const [other] = await nights({ count: 110, totals: odd(1_000), exportedAt: at(12) });
+  const [other] = await dailyRuns({ count: 110, totals: odd(1_000), exportedAt: at(12) });
   expect(other?.drift).toMatchObject({ kind: 'impossible' });
 });
 
 test('no rows but visitors are never a way of counting', async () => {
   await days(5, () => ({ count: 0, totals: { human: 50, ai: 0, total: 50 } }));
-  const [empty] = await nights({ count: 0, totals: { human: 50, ai: 0, total: 50 } });
+  const [empty] = await dailyRuns({ count: 0, totals: { human: 50, ai: 0, total: 50 } });
   expect(empty).toMatchObject({ consistent: false, drift: { kind: 'impossible' } });
 });
 
@@ -120,7 +123,7 @@ test('an empty 200 over a final day of 20,000 rows replaces nothing', async () =
 });
 
 test('a day that lost most of its rows is believed when a scan at least an hour later agrees, and what it replaced is kept', async () => {
-  const [kept] = await nights({ count: 200 });
+  const [kept] = await dailyRuns({ count: 200 });
   const suspect = { rows: 40, exportedAt: at(3, '13:00') };
   const early = { exportedAt: at(3, '13:59'), runId: 'run-2', suspect };
   expect((await exportRows(store, () => rows(40), early)).drift).toEqual({ kind: 'shrunk', offset: 40 });
@@ -150,7 +153,7 @@ test('a day far below what the project’s days have is doubted, too, though not
 });
 
 test('what was replaced is removed after thirty days, and the newer stays', async () => {
-  await nights({ count: 100 }, { count: 110 }, { count: 120, exportedAt: at(20) });
+  await dailyRuns({ count: 100 }, { count: 110 }, { count: 120, exportedAt: at(20) });
   const listed = async () => (await readdir(inRoot(supersededFolder(RANGE)))).length;
   expect(await listed()).toBe(2);
   expect(await removeExpired(store, Date.parse('2026-02-02T13:00:00Z'), RANGE.projectId)).toEqual([]);
@@ -161,7 +164,7 @@ test('what was replaced is removed after thirty days, and the newer stays', asyn
 });
 
 test('a snapshot with one flipped byte is exported anew, though the content is the same', async () => {
-  const [kept] = await nights({ count: 50 });
+  const [kept] = await dailyRuns({ count: 50 });
   const whole = await readFile(inRoot(parquetKey(RANGE)));
   const flipped = Buffer.from(whole);
   flipped[100]! ^= 1;
@@ -173,7 +176,7 @@ test('a snapshot with one flipped byte is exported anew, though the content is t
 });
 
 test('a damaged snapshot gives way even to a scan that is not consistent', async () => {
-  await nights({ count: 50 });
+  await dailyRuns({ count: 50 });
   await rm(inRoot(parquetKey(RANGE)));
   const moving = (request: number) => (request === 1 ? [row(5_000), ...rows(50)] : rows(50));
   const again = await exportRows(store, moving, { exportedAt: at(3), runId: 'run-2' });
@@ -198,7 +201,10 @@ test('a scan without rows whose staging was swept meanwhile is not published', a
 
 test('a scan with rows that began before the published one replaces nothing, even where its rows are still staged', async () => {
   const checkpoint = await readScan(store, () => rows(40), { runId: 'old' });
-  const kept = await exportRows(openStore(pathToFileURL(root).href), () => rows(60), { exportedAt: at(3), runId: 'new' });
+  const kept = await exportRows(openStore(pathToFileURL(root).href), () => rows(60), {
+    exportedAt: at(3),
+    runId: 'new',
+  });
   await readScan(store, () => rows(40), { runId: 'old' });
   const old = { range: RANGE, runId: 'old', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
   expect(await publishScan(store, old)).toEqual({ ...kept, unchanged: true });
@@ -226,7 +232,7 @@ test('the retry of a publication whose answer was lost says that it changed the 
 
 test('a provisional snapshot, however consistent, gives way to a scan over the finished day that is not', async () => {
   const moving = (request: number) => (request === 1 ? [row(5_000), ...rows(50)] : rows(50));
-  await nights({ count: 45, exportedAt: at(2, '04:30') });
+  await dailyRuns({ count: 45, exportedAt: at(2, '04:30') });
   const during = await exportRows(store, moving, { exportedAt: at(2, '05:30'), runId: 'run-2' });
   expect(during).toMatchObject({ consistent: true, provisional: true, rows: 45, unchanged: true });
   const final = await exportRows(store, moving, { exportedAt: at(3), runId: 'run-3' });
@@ -235,7 +241,7 @@ test('a provisional snapshot, however consistent, gives way to a scan over the f
 });
 
 test('what is not believed and has lost most of its rows replaces not even a provisional snapshot', async () => {
-  const [kept] = await nights({ count: 100, exportedAt: at(2, '04:30') });
+  const [kept] = await dailyRuns({ count: 100, exportedAt: at(2, '04:30') });
   const empty = await exportRows(store, () => [], {
     exportedAt: at(3),
     runId: 'run-2',

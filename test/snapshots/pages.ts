@@ -94,5 +94,13 @@ export async function exportRows(
 ) {
   const read = await readScan(store, rowsAt, { runId, limit, range });
   const checkpoint = { ...read, ...(totals && { totals }) };
-  return publishScan(store, { range, runId, scan: 1, checkpoint, inconsistency: read.inconsistency, exportedAt, suspect: suspect ?? null });
+  return publishScan(store, {
+    range,
+    runId,
+    scan: 1,
+    checkpoint,
+    inconsistency: read.inconsistency,
+    exportedAt,
+    suspect: suspect ?? null,
+  });
 }

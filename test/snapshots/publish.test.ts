@@ -249,7 +249,14 @@ test('rows that a given-up worker overwrote in staging are not published', async
 test('a project id with slashes and dots stays inside the folder', async () => {
   const range = { ...RANGE, projectId: '../x' };
   const checkpoint = await readScan(store, () => [], { runId: 'r', range });
-  const receipt = await publishScan(store, { range, runId: 'r', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL });
+  const receipt = await publishScan(store, {
+    range,
+    runId: 'r',
+    scan: 1,
+    checkpoint,
+    inconsistency: null,
+    exportedAt: FINAL,
+  });
   expect(await readdir(join(root, 'visitors'))).toEqual(['projectId=..%2Fx']);
   expect(receipt.location.startsWith(pathToFileURL(root).href)).toBe(true);
 });

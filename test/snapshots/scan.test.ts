@@ -22,12 +22,15 @@ function readPages(answer: (request: number, offset: number) => VisitorPage): Sc
   return { ...scan.checkpoint(), paths: kept.rows.map(({ path }) => path) };
 }
 
-test.each([0, 1, 9, 10, 11, 19, 20, 28, 100])('%i rows that stay put are read once each, without an inconsistency', (count) => {
-  const all = rows(count);
-  const { inconsistency, complete, paths, rows: kept } = read(() => all);
-  expect({ inconsistency, complete, kept }).toEqual({ inconsistency: null, complete: true, kept: count });
-  expect(paths).toEqual(all.map(({ path }) => path));
-});
+test.each([0, 1, 9, 10, 11, 19, 20, 28, 100])(
+  '%i rows that stay put are read once each, without an inconsistency',
+  (count) => {
+    const all = rows(count);
+    const { inconsistency, complete, paths, rows: kept } = read(() => all);
+    expect({ inconsistency, complete, kept }).toEqual({ inconsistency: null, complete: true, kept: count });
+    expect(paths).toEqual(all.map(({ path }) => path));
+  },
+);
 
 test('pages overlap by one row and the first page is read again at the end', () => {
   const offsets: number[] = [];

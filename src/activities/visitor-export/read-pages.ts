@@ -1,84 +1,83 @@
-/** The pages of one chunk: read in order, each failed one asked for again at once a few times, the next one under way meanwhile. */
+/**
+ * The pages of one chunk, read in order, the next page requested ahead. Owns the retries that take seconds; a chunk that a
+ * failure or a 429 interrupts goes back to the workflow, whose waits hold no worker slot.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { VisitorExportRange } from '../../contract.js';
-import type { Scan } from '../../snapshots/scan.js';
 import type { ChunkEncoder } from '../../snapshots/chunk-encoder.js';
+import type { Scan } from '../../snapshots/scan.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream, VisitorPage } from '../../upstream/upstream.js';
+import { PAGE_ROWS } from '../../visitor-export/scan-checkpoint.js';
 
-const PAGE_ROWS = 250; // the most that the upstream gives
-/** A failed page is asked for again after these waits; then the workflow waits, which costs no worker slot. */
-const QUICK_WAITS_MS = [250, 1_000, 2_000];
-/** An inconsistent scan that will be repeated goes on for so many pages: only whole scans can show that the order alone moved. */
+/** Waits before a failed page is requested again; after the last one the workflow decides. */
+const RETRY_WAITS_MS = [250, 1_000, 2_000];
+/** An inconsistent scan that will be repeated ends here. Shorter ones are read whole, to tell a mere change of order. */
 const MAX_PAGES_BEFORE_REPEAT = 100;
-/** A chunk is held in memory; paths may be long. */
-const MOST_BYTES = 16 << 20;
-const BUSY_STATUS = 429;
+/** Bounds a worker's memory: a chunk is held in memory, and paths may be long. */
+const MAX_CHUNK_BYTES = 16 << 20;
+const TOO_MANY_REQUESTS = 429;
 
 /** Why a chunk ended early: `busy` is a 429. */
-export interface Obstacle {
+export interface Interruption {
   kind: 'busy' | 'failed';
   reason: string;
   retryAfterMs: number | null;
 }
 
+/** When a chunk ends, though its scan goes on. */
 export interface ChunkLimits {
   requests: number;
   /** Whether an inconsistent scan will be repeated, so that the rest of a long one need not be read. */
   willRepeat: boolean;
-  /** Whether a failed page is asked for again at once; pointless where the upstream has been failing. */
-  isQuickToRetry: boolean;
-  /** In milliseconds; looked at between pages. */
+  /** Whether a failed page is retried within seconds; useless where the upstream has failed for longer. */
+  retriesPages: boolean;
+  /** In milliseconds; checked between pages. */
   duration: number;
-  /** Ends the chunk after the page at hand; what was read is kept. */
+  /** Ends the chunk after the current page; the pages before are used. */
   stop: AbortSignal;
   /** Ends the chunk at once; rejects with the signal's reason. */
   cancel: AbortSignal;
 }
 
+/** How a chunk ended. */
 export interface ChunkEnd {
-  /** Requests made, failed ones included. */
-  requests: number;
-  obstacle: Obstacle | null;
-  /** The upstream refuses, and would refuse again. */
+  interruption: Interruption | null;
+  /** Set where the upstream refuses the request, and would refuse it again. */
   rejection: RejectedError | null;
 }
 
-type Answer = { page: VisitorPage } | { error: unknown };
+type PageResult = { page: VisitorPage } | { error: unknown };
 
-/** Reads pages into the scan, and its rows into `kept`, until it ends or a limit is met, or the upstream refuses. */
+/** Reads pages into the scan, and their rows into `rows`, until the scan ends, a limit is met or the upstream refuses. */
 export async function readPages(
   upstream: Pick<Upstream, 'getVisitors'>,
   range: VisitorExportRange,
-  { scan, kept }: { scan: Scan; kept: ChunkEncoder },
+  { scan, rows }: { scan: Scan; rows: ChunkEncoder },
   limits: ChunkLimits,
 ): Promise<ChunkEnd> {
-  const reader = new PageReader(upstream, range, limits, () => kept.bytes >= MOST_BYTES);
-  let obstacle: Obstacle | null = null;
+  const reader = new PageReader(upstream, range, limits, () => rows.bytes >= MAX_CHUNK_BYTES);
   while (scan.stage !== 'ended' && !limits.stop.aborted && reader.mayRead()) {
-    const answer = await reader.read(scan.offset).catch(toRejection);
+    const result = await reader.read(scan.offset).catch(toRejection);
     limits.cancel.throwIfAborted();
-    if ('rejection' in answer) return { requests: reader.requests, obstacle, rejection: answer.rejection };
-    if ('obstacle' in answer) {
-      obstacle = answer.obstacle;
-      break;
-    }
-    if (scan.stage === 'paging') reader.readAhead(answer.page, scan);
-    scan.take(answer.page, kept);
+    if ('rejection' in result) return { interruption: null, rejection: result.rejection };
+    if ('interruption' in result) return { interruption: result.interruption, rejection: null };
+    if (scan.stage === 'paging') reader.readAhead(result.page, scan);
+    scan.take(result.page, rows);
     if (limits.willRepeat && scan.inconsistency && scan.pages >= MAX_PAGES_BEFORE_REPEAT) scan.abort();
   }
-  return { requests: reader.requests, obstacle, rejection: null };
+  return { interruption: null, rejection: null };
 }
 
 class PageReader {
-  requests = 0;
+  #requests = 0;
   readonly #startedAt = performance.now();
   readonly #upstream: Pick<Upstream, 'getVisitors'>;
   readonly #range: VisitorExportRange;
   readonly #limits: ChunkLimits;
   readonly #isFull: () => boolean;
   readonly #signal: AbortSignal;
-  #ahead: { offset: number; answer: Promise<Answer> } | null = null;
+  #ahead: { offset: number; result: Promise<PageResult> } | null = null;
 
   constructor(
     upstream: Pick<Upstream, 'getVisitors'>,
@@ -93,42 +92,45 @@ class PageReader {
     this.#signal = AbortSignal.any([limits.stop, limits.cancel]);
   }
 
-  /** Whether another page fits into the chunk, or was asked for already. */
+  /** Whether another page fits into the chunk, or was requested already. */
   mayRead(): boolean {
-    return this.#ahead !== null || this.#mayAsk();
+    return this.#ahead !== null || this.#mayRequest();
   }
 
-  #mayAsk(): boolean {
+  #mayRequest(): boolean {
     if (this.#isFull()) return false;
-    return this.requests < this.#limits.requests && performance.now() - this.#startedAt < this.#limits.duration;
+    return this.#requests < this.#limits.requests && performance.now() - this.#startedAt < this.#limits.duration;
   }
 
-  /** Reads the page at an offset; null as obstacle where the chunk was told to stop. */
-  async read(offset: number): Promise<{ page: VisitorPage } | { obstacle: Obstacle | null }> {
-    for (let tries = 0; ; tries++) {
+  /** Reads the page at an offset; the interruption is null where the chunk was told to stop. */
+  async read(offset: number): Promise<{ page: VisitorPage } | { interruption: Interruption | null }> {
+    for (let retries = 0; ; retries++) {
       const ahead = this.#ahead;
       this.#ahead = null;
-      const answer = await (ahead?.offset === offset ? ahead.answer : this.#ask(offset));
-      if ('page' in answer) return answer;
-      if (this.#signal.aborted) return { obstacle: null };
-      const obstacle = obstacleOf(answer.error);
-      const waitMs = QUICK_WAITS_MS[tries];
-      const isRetried = this.#limits.isQuickToRetry && obstacle.kind === 'failed' && obstacle.retryAfterMs === null;
-      if (!isRetried || waitMs === undefined || !this.#mayAsk()) return { obstacle };
+      const result = await (ahead?.offset === offset ? ahead.result : this.#request(offset));
+      if ('page' in result) return result;
+      if (this.#signal.aborted) return { interruption: null };
+      const interruption = interruptionBy(result.error);
+      const waitMs = RETRY_WAITS_MS[retries];
+      if (waitMs === undefined || !this.#mayRetry(interruption)) return { interruption };
       await delay(waitMs, undefined, { signal: this.#signal }).catch(() => {});
-      if (this.#signal.aborted) return { obstacle: null };
+      if (this.#signal.aborted) return { interruption: null };
     }
   }
 
-  /** Asks for the page that surely follows, while this one is being worked on. */
-  readAhead(page: VisitorPage, scan: Scan): void {
-    const next = scan.offset + page.visitors.length - 1;
-    if (!page.hasMore || next <= scan.offset || !this.#mayAsk()) return;
-    this.#ahead = { offset: next, answer: this.#ask(next) };
+  #mayRetry({ kind, retryAfterMs }: Interruption): boolean {
+    return this.#limits.retriesPages && kind === 'failed' && retryAfterMs === null && this.#mayRequest();
   }
 
-  #ask(offset: number): Promise<Answer> {
-    this.requests++;
+  /** Requests the page that surely follows, while this one is processed. */
+  readAhead(page: VisitorPage, scan: Scan): void {
+    const next = scan.offset + page.visitors.length - 1;
+    if (!page.hasMore || next <= scan.offset || !this.#mayRequest()) return;
+    this.#ahead = { offset: next, result: this.#request(next) };
+  }
+
+  #request(offset: number): Promise<PageResult> {
+    this.#requests++;
     const request = { ...this.#range, limit: PAGE_ROWS, offset };
     return this.#upstream.getVisitors(request, { signal: this.#signal }).then(
       (page) => ({ page }),
@@ -142,12 +144,12 @@ function toRejection(error: unknown): { rejection: RejectedError } {
   throw error;
 }
 
-function obstacleOf(error: unknown): Obstacle {
+function interruptionBy(error: unknown): Interruption {
   if (error instanceof ReadFailedError) {
-    const kind = error.status === BUSY_STATUS ? 'busy' : 'failed';
+    const kind = error.status === TOO_MANY_REQUESTS ? 'busy' : 'failed';
     return { kind, reason: error.message, retryAfterMs: error.retryAfterMs ?? null };
   }
-  // A redirect is never followed; whoever put it there may take it away again.
+  // Redirects are never followed; a redirect may be temporary.
   if (error instanceof RejectedError && error.status < 400) {
     return { kind: 'failed', reason: error.message, retryAfterMs: null };
   }

@@ -1,23 +1,27 @@
-import { ActivityCancellationType, proxyActivities, workflowInfo } from '@temporalio/workflow';
+/** The export activities as the workflow calls them, with their time limits. */
+import {
+  ActivityCancellationType,
+  isCancellation,
+  log,
+  proxyActivities,
+  workflowInfo,
+  type ActivityOptions,
+} from '@temporalio/workflow';
 import type { ExportActivities } from '../../activities/visitor-export/visitor-export.js';
 import { exportTaskQueue } from '../../contract.js';
 
-/** Tries of an activity before its failure reaches the workflow. */
-export const MOST_ATTEMPTS = 3;
-
-/** What a date range's writer asks of the export workers. */
+/** The activities of a date range's one writer. */
 export function exportActivities(): Pick<ExportActivities, 'prepareExport' | 'readChunk' | 'publishSnapshot'> {
-  const taskQueue = exportTaskQueue(workflowInfo().taskQueue);
-  const shared = {
-    taskQueue,
+  const shared: ActivityOptions = {
+    taskQueue: exportTaskQueue(workflowInfo().taskQueue),
     heartbeatTimeout: '20 seconds',
-    // A run that ends while its activity still writes would leave rows behind its sweep, and meet the date range's next writer.
+    // A run that ended earlier than its activity would leave rows behind its clean-up, and meet the next writer.
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    // For workers that stop or die; all else the workflow decides, within the pace.
-    retry: { maximumInterval: '1 minute', maximumAttempts: MOST_ATTEMPTS },
-  } as const;
-  // A chunk reads for a minute; its last page and its writing take a little longer, up to four minutes where the store is silent.
-  const short = { ...shared, startToCloseTimeout: '6 minutes' } as const;
+    // `withRetries` owns the retries: a worker that dies may have used up requests, and only the workflow keeps the pace.
+    retry: { maximumAttempts: 1 },
+  };
+  // A chunk reads for at most a minute. Its last page and its write take up to four minutes where the store is silent.
+  const short: ActivityOptions = { ...shared, startToCloseTimeout: '6 minutes' };
   const { prepareExport } = proxyActivities<ExportActivities>({
     ...short,
     heartbeatTimeout: '5 minutes',
@@ -26,14 +30,14 @@ export function exportActivities(): Pick<ExportActivities, 'prepareExport' | 're
   const { readChunk } = proxyActivities<ExportActivities>({ ...short, summary: 'Read pages' });
   const { publishSnapshot } = proxyActivities<ExportActivities>({
     ...shared,
-    startToCloseTimeout: '1 hour', // copies the rows once, however many
+    startToCloseTimeout: '1 hour', // copies all rows once
     summary: 'Publish the snapshot',
   });
   return { prepareExport, readChunk, publishSnapshot };
 }
 
-/** A run that ends does not wait long for tidiness, but a publication that it left half-done is read whole. */
-export function lastActivities(): Pick<ExportActivities, 'cleanUpExport'> {
+/** The last activity of a run. It is best effort, so it is short; a half-done publication is still read whole. */
+export function cleanUpActivities(): Pick<ExportActivities, 'cleanUpExport'> {
   return proxyActivities<ExportActivities>({
     taskQueue: exportTaskQueue(workflowInfo().taskQueue),
     scheduleToStartTimeout: '1 minute',
@@ -42,4 +46,22 @@ export function lastActivities(): Pick<ExportActivities, 'cleanUpExport'> {
     retry: { maximumAttempts: 2 },
     summary: 'Remove what is left',
   });
+}
+
+/** Writes the project's report anew. A failure is logged: it fails no run whose snapshots are published. */
+export async function writeProjectReport(projectId: string): Promise<void> {
+  const { writeReport } = proxyActivities<Pick<ExportActivities, 'writeReport'>>({
+    taskQueue: exportTaskQueue(workflowInfo().taskQueue),
+    startToCloseTimeout: '15 minutes', // reads up to 90 days of snapshots
+    scheduleToCloseTimeout: '1 hour',
+    heartbeatTimeout: '1 minute',
+    retry: { initialInterval: '5 seconds', maximumAttempts: 5 }, // over a minute for a store that refuses
+    summary: 'Write the report',
+  });
+  try {
+    await writeReport({ projectId });
+  } catch (error) {
+    if (isCancellation(error)) throw error;
+    log.warn('The report could not be written', { projectId, error });
+  }
 }

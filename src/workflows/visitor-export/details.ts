@@ -1,28 +1,29 @@
 import type { VisitorExportRange } from '../../contract.js';
-import { plainMarkdown } from '../../temporal/markdown.js';
-import type { RangeState } from './range-run.js';
+import { plainMarkdown } from '../../agent-job/markdown.js';
+import { NEW_ROWS_PER_PAGE } from '../../visitor-export/scan-checkpoint.js';
+import type { RangeState } from './range-state.js';
 
-const PAGE_ROWS = 249; // 250, one of which is the page's before
 const HOUR_MS = 3_600_000;
-/** A summary holds 200 bytes. */
-const PROJECT_BYTES = 150;
+/** A summary holds 200 bytes; the dates and the words around the project's id take the rest. */
+const MAX_PROJECT_BYTES = 150;
 
 /** One line that names an export wherever Temporal lists it, as Markdown. */
 export function rangeTitle({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
-  return `Visitors of ${plainMarkdown(projectId, PROJECT_BYTES)}, ${dateFrom}..${dateTo}`;
+  return `Visitors of ${plainMarkdown(projectId, MAX_PROJECT_BYTES)}, ${dateFrom}..${dateTo}`;
 }
 
-/** Markdown for an export's page in the web UI: how far it is, and what it waits for. */
-export function rangeDetails(range: VisitorExportRange, run: RangeState, now: number): string {
-  const { scan, checkpoint, trouble, expectedRows } = run;
+/** Markdown for an export's page in the web UI: its progress, and what it waits for. */
+export function rangeDetails(range: VisitorExportRange, state: RangeState, now: number): string {
+  const { scan, checkpoint, before, waitReason, expectedRows, notBefore } = state;
   const about = expectedRows === null ? '' : ` of about ${grouped(Math.max(expectedRows, checkpoint.rows))}`;
+  const seen = before?.inconsistency;
   const lines = [
     `**${rangeTitle(range)}**`,
     `**Scan ${scan}**: ${grouped(checkpoint.pages)} pages, ${grouped(checkpoint.rows)} rows${about}`,
-    ...paceLine(run),
-    ...(run.before ? [`**Repeated**: ${run.before.inconsistency?.kind} at row ${run.before.inconsistency?.offset}`] : []),
-    ...(trouble ? [`**Waits**: ${plainMarkdown(trouble)}`] : []),
-    ...(run.notBefore > now ? [`**Next request**: ${new Date(run.notBefore).toISOString()}`] : []),
+    ...paceLine(state),
+    ...(seen ? [`**Repeated**: ${seen.kind} at row ${seen.offset}`] : []),
+    ...(waitReason ? [`**Waits**: ${plainMarkdown(waitReason)}`] : []),
+    ...(notBefore > now ? [`**Next request**: ${new Date(notBefore).toISOString()}`] : []),
   ];
   return lines.join('\n\n');
 }
@@ -31,8 +32,9 @@ function paceLine({ requestsPerHour, expectedRows, checkpoint }: RangeState): st
   if (requestsPerHour === null) return [];
   const pace = `**Pace**: ${grouped(requestsPerHour)} requests an hour`;
   if (expectedRows === null || checkpoint.stage === 'ended') return [pace];
-  const pagesLeft = Math.max(0, Math.ceil((expectedRows - checkpoint.rows) / PAGE_ROWS)) + 1; // and the first one again
-  return [`${pace}, about ${hours((pagesLeft / requestsPerHour) * HOUR_MS)} left`];
+  const rowsLeft = Math.max(0, expectedRows - checkpoint.rows);
+  const requestsLeft = Math.ceil(rowsLeft / NEW_ROWS_PER_PAGE) + 1; // the first page is read again at the end
+  return [`${pace}, about ${hours((requestsLeft / requestsPerHour) * HOUR_MS)} left`];
 }
 
 function hours(ms: number): string {

@@ -19,42 +19,50 @@ import {
   type VisitorExportRange,
 } from '../../contract.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
-import { inconsistencyOf, NEW_SCAN, SECOND_LOOK_MS } from '../../visitor-export/scan-checkpoint.js';
+import { inconsistencyOf, NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
 import { notTakenWaitMs } from '../../agent-job/poll-plan.js';
+import { cleanUpActivities, exportActivities } from './activities.js';
 import { rangeDetails } from './details.js';
-import { exportActivities, lastActivities, MOST_ATTEMPTS } from './activities.js';
-import { failureOf } from './failure.js';
-import { patiently, storeFailure } from './patience.js';
-import { newRangeState, type RangeState } from './range-run.js';
+import { newRangeState, type RangeState } from './range-state.js';
+import { failureOf, storeFailure, withRetries } from './retries.js';
 
+/** How the export of a date range ended. */
 export interface RangeResult {
   receipt: SnapshotReceipt;
-  /** When the pace allows the next request of whoever goes on from here. */
+  /** When the pace allows the next request of the export that follows. */
   notBefore: number;
+  /** Whether the day was scanned a second time, an hour later. */
+  isSecondScan: boolean;
+}
+
+/** How a date range is exported. */
+export interface RangeOptions {
+  /** Whether a suspect final day is scanned a second time. */
+  secondScan: boolean;
+  /** What the run before continue-as-new passed on. */
+  carried: RangeState | null;
+  /** Continues as new. */
+  next: (state: RangeState) => Promise<never>;
 }
 
 const MAX_STALE_STAGINGS = 3;
-/** What a finished day is read once more for. */
-const DOUBTS: Partial<Record<InconsistencyKind, string>> = {
+/** Inconsistencies of a finished day that a second scan may refute. */
+const SUSPICIONS: Partial<Record<InconsistencyKind, string>> = {
   impossible: 'rows and totals contradict each other; the day is read once more',
   shrunk: 'most of the rows are gone; the day is read once more',
 };
-/** A paced chunk is five minutes' worth of requests; attempts that end with their worker may have made them all. */
-const UNKNOWN_PACE_MS = MOST_ATTEMPTS * 5 * 60_000;
-const UPSTREAM_PATIENCE_MS = 24 * 3_600_000;
-/** Continue-as-new well before the server's limit of 51,200 events, so that a replay stays short. */
-const MOST_EVENTS = 5_000;
+/** A paced chunk is five minutes' worth of requests; an attempt that died with its worker may have made them all. */
+const UNREPORTED_PACE_MS = 5 * 60_000;
+const MAX_UPSTREAM_OUTAGE_MS = 24 * 3_600_000;
+/** Continue-as-new well below the server's limit of 51,200 events keeps replays short. */
+export const MAX_EVENTS = 5_000;
 
-/** Exports one date range; `carried` is what the run before continue-as-new handed on, `goOn` starts the next one. */
-export async function exportRange(
-  range: VisitorExportRange,
-  carried: RangeState | null,
-  goOn: (data: RangeState) => Promise<never>,
-): Promise<RangeResult> {
-  const writer = new RangeWriter(range, carried);
+/** Exports one date range as its one writer. */
+export async function exportRange(range: VisitorExportRange, options: RangeOptions): Promise<RangeResult> {
+  const writer = new RangeWriter(range, options);
   setHandler(visitorExportProgressQuery, () => writer.progress());
   try {
-    return await writer.run(goOn);
+    return await writer.export();
   } catch (error) {
     if (!(error instanceof ContinueAsNew)) await writer.cleanUp();
     throw failureOf(error) ?? error;
@@ -63,95 +71,105 @@ export async function exportRange(
 
 class RangeWriter {
   readonly #range: VisitorExportRange;
-  readonly #isNew: boolean;
-  readonly #data: RangeState;
+  readonly #options: RangeOptions;
+  readonly #state: RangeState;
   readonly #activities = exportActivities();
 
-  constructor(range: VisitorExportRange, carried: RangeState | null) {
+  constructor(range: VisitorExportRange, options: RangeOptions) {
     this.#range = range;
-    this.#isNew = carried === null;
-    this.#data = carried ?? newRangeState(workflowInfo().firstExecutionRunId);
+    this.#options = options;
+    this.#state = options.carried ?? newRangeState(workflowInfo().firstExecutionRunId);
   }
 
-  async run(goOn: (data: RangeState) => Promise<never>): Promise<RangeResult> {
-    const data = this.#data;
-    if (this.#isNew) {
-      // Without one the first activity waits for ever, and nothing else would say so.
-      data.trouble = `no worker of the exports has begun yet (task queue ${exportTaskQueue(workflowInfo().taskQueue)})`;
-      this.#show();
-      const { expectedRows } = await this.#patiently(() => this.#activities.prepareExport({ range: this.#range }));
-      data.expectedRows = expectedRows;
-      data.trouble = null;
-    }
+  async export(): Promise<RangeResult> {
+    const state = this.#state;
+    if (!this.#options.carried) await this.#prepare();
     for (;;) {
-      await this.#waitTurn();
+      await this.#waitForPace();
       const result = await this.#readChunk();
-      if (result) this.#learn(result);
+      if (result) this.#apply(result);
       this.#show();
-      if (data.checkpoint.stage === 'ended' && !this.#repeat()) {
+      if (state.checkpoint.stage === 'ended' && !this.#repeatScan()) {
         const receipt = await this.#publish();
-        if (receipt && !this.#lookAgain(receipt)) return { receipt, notBefore: data.notBefore };
+        if (receipt && !this.#scanAgainLater(receipt)) {
+          return { receipt, notBefore: state.notBefore, isSecondScan: state.suspect != null };
+        }
       }
       const { continueAsNewSuggested, historyLength } = workflowInfo();
-      if (continueAsNewSuggested || historyLength > MOST_EVENTS) await goOn(data);
+      if (continueAsNewSuggested || historyLength > MAX_EVENTS) await this.#options.next(state);
     }
   }
 
   progress(): VisitorExportProgress {
-    const { scan, checkpoint, expectedRows, trouble, notBefore } = this.#data;
+    const { scan, checkpoint, expectedRows, waitReason, notBefore } = this.#state;
     const { dateFrom, dateTo } = this.#range;
     const nextRequestAt = notBefore > Date.now() ? new Date(notBefore).toISOString() : null;
     const { pages, rows } = checkpoint;
-    return { dateFrom, dateTo, scan, pages, rows, expectedRows, trouble, nextRequestAt };
+    return { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt };
   }
 
-  /** Best effort: what is left is swept by the date range's next run. */
+  /** Best effort: the date range's next run cleans up what is left. */
   async cleanUp(): Promise<void> {
-    await CancellationScope.nonCancellable(() => lastActivities().cleanUpExport({ range: this.#range })).catch(
-      () => {},
-    );
+    const { cleanUpExport } = cleanUpActivities();
+    await CancellationScope.nonCancellable(() => cleanUpExport({ range: this.#range })).catch(() => {});
   }
 
-  /** The next chunk; null where the scan had to begin anew. */
+  async #prepare(): Promise<void> {
+    const state = this.#state;
+    // Without a worker the first activity waits for ever, and nothing else would tell why.
+    const taskQueue = exportTaskQueue(workflowInfo().taskQueue);
+    state.waitReason = `no worker of the exports has begun yet (task queue ${taskQueue})`;
+    this.#show();
+    const { expectedRows } = await this.#withRetries(() => this.#activities.prepareExport({ range: this.#range }));
+    state.expectedRows = expectedRows;
+    state.waitReason = null;
+  }
+
+  /** Reads the next chunk; null where the scan had to begin anew. */
   async #readChunk(): Promise<ReadChunkResult | null> {
-    const { run, scan, checkpoint, repeatsLeft, failures } = this.#data;
+    const { runId, scan, checkpoint, repeatsLeft, failures } = this.#state;
     const situation = { willRepeat: repeatsLeft > 0, isUpstreamFailing: failures > 0 };
-    const input = { range: this.#range, run, scan, checkpoint, ...situation };
-    return this.#orAnew(() => this.#patiently((probeStore) => this.#activities.readChunk({ ...input, probeStore })));
+    const input = { range: this.#range, runId, scan, checkpoint, ...situation };
+    return this.#orNewScan(() =>
+      this.#withRetries((probeStore) => this.#activities.readChunk({ ...input, probeStore })),
+    );
   }
 
   /** Publishes the scan; null where it had to begin anew. */
   async #publish(): Promise<SnapshotReceipt | null> {
-    const { run, scan, checkpoint, before, scanStartedAt, doubt } = this.#data;
+    const { runId, scan, checkpoint, before, scanStartedAt, suspect = null } = this.#state;
     const finished = {
       range: this.#range,
-      run,
+      runId,
       scan,
       checkpoint,
       inconsistency: inconsistencyOf(checkpoint, before),
-      doubt: doubt ?? null,
+      suspect,
+      exportedAt: new Date(scanStartedAt).toISOString(),
     };
-    const exportedAt = new Date(scanStartedAt).toISOString();
-    return this.#orAnew(() => this.#patiently(() => this.#activities.publishSnapshot({ ...finished, exportedAt })));
+    return this.#orNewScan(() => this.#withRetries(() => this.#activities.publishSnapshot(finished)));
   }
 
-  #patiently<T>(work: (probe: boolean) => Promise<T>): Promise<T> {
-    const data = this.#data;
-    const tell = (trouble: string) => {
-      data.trouble = trouble;
+  #withRetries<T>(work: (probe: boolean) => Promise<T>): Promise<T> {
+    const state = this.#state;
+    const onWait = (reason: string) => {
+      state.waitReason = reason;
       this.#show();
     };
-    return patiently(work, { tell, unknownPaceMs: data.requestsPerHour === null ? 0 : UNKNOWN_PACE_MS });
+    return withRetries(work, {
+      onWait,
+      unreportedPaceMs: state.requestsPerHour === null ? 0 : UNREPORTED_PACE_MS,
+    });
   }
 
-  /** Begins the scan anew where its staged rows are lost or not the ones that were read. */
-  async #orAnew<T>(work: () => Promise<T>): Promise<T | null> {
+  /** Begins the scan anew where its staged rows are lost or are not the ones that were read. */
+  async #orNewScan<T>(work: () => Promise<T>): Promise<T | null> {
     try {
       return await work();
     } catch (error) {
       const failure = failureOf(error);
       if (failure?.type !== 'StaleStaging') throw error;
-      if (++this.#data.staleStagings > MAX_STALE_STAGINGS) {
+      if (++this.#state.staleStagings > MAX_STALE_STAGINGS) {
         throw storeFailure(failure.message, { operation: 'read', error: failure.message });
       }
       this.#beginScan();
@@ -159,74 +177,82 @@ class RangeWriter {
     }
   }
 
-  #learn({ checkpoint, pages, obstacle, paceMs, requestsPerHour }: ReadChunkResult): void {
-    const data = this.#data;
+  #apply({ checkpoint, pages, interruption, paceMs, requestsPerHour }: ReadChunkResult): void {
+    const state = this.#state;
     const now = Date.now();
-    data.checkpoint = checkpoint;
-    data.requestsPerHour = requestsPerHour;
-    data.notBefore = now + paceMs;
-    data.trouble = obstacle?.reason ?? null;
-    if (pages > 0 || !obstacle) {
-      data.failures = 0;
-      data.failingSince = null;
+    state.checkpoint = checkpoint;
+    state.requestsPerHour = requestsPerHour;
+    state.notBefore = now + paceMs;
+    state.waitReason = interruption?.reason ?? null;
+    if (pages > 0 || !interruption) {
+      state.failures = 0;
+      state.failingSince = null;
     }
-    if (!obstacle) return;
-    data.failures += 1;
-    data.failingSince ??= now;
-    data.notBefore = Math.max(data.notBefore, now + obstacleWaitMs(data.failures, obstacle));
-    if (now - data.failingSince >= UPSTREAM_PATIENCE_MS) {
-      const message = `The upstream gave no page for 24 hours: ${obstacle.reason}`;
-      const details = [{ error: obstacle.reason, nextRequestAt: new Date(data.notBefore).toISOString() }];
-      throw ApplicationFailure.create({ type: FAILURE.upstreamUnavailable, message, nonRetryable: true, details });
-    }
+    if (!interruption) return;
+    state.failures += 1;
+    state.failingSince ??= now;
+    state.notBefore = Math.max(state.notBefore, now + interruptionWaitMs(state.failures, interruption));
+    if (now - state.failingSince >= MAX_UPSTREAM_OUTAGE_MS) throw outageFailure(interruption, state.notBefore);
   }
 
-  /** An inconsistent scan is repeated while the night allows it. */
-  #repeat(): boolean {
-    const data = this.#data;
-    if (!data.checkpoint.inconsistency || data.repeatsLeft === 0) return false;
-    data.repeatsLeft -= 1;
-    const before = data.checkpoint;
+  /** Repeats an inconsistent scan where the run still allows it. */
+  #repeatScan(): boolean {
+    const state = this.#state;
+    if (!state.checkpoint.inconsistency || state.repeatsLeft === 0) return false;
+    state.repeatsLeft -= 1;
+    const before = state.checkpoint;
     this.#beginScan();
-    data.before = before;
+    state.before = before;
     return true;
   }
 
-  /** A finished day that says what can't be, or lost most of its rows, is read once more an hour later. */
-  #lookAgain({ drift, dateTo }: SnapshotReceipt): boolean {
-    const data = this.#data;
-    const { scanStartedAt, checkpoint } = data;
-    const words = drift && DOUBTS[drift.kind];
-    if (data.doubt || words === undefined || isProvisional(scanStartedAt, dateTo)) return false;
-    data.doubt = { rows: checkpoint.rows, exportedAt: new Date(scanStartedAt).toISOString() };
-    data.trouble = words;
-    data.notBefore = Math.max(data.notBefore, Date.now() + SECOND_LOOK_MS);
+  /** Scans a finished day a second time, an hour later, where its scan is implausible. */
+  #scanAgainLater({ drift, dateTo }: SnapshotReceipt): boolean {
+    const state = this.#state;
+    const { scanStartedAt, checkpoint } = state;
+    const reason = drift && SUSPICIONS[drift.kind];
+    if (!this.#options.secondScan || state.suspect || reason === undefined) return false;
+    if (isProvisional(scanStartedAt, dateTo)) return false;
+    state.suspect = { rows: checkpoint.rows, exportedAt: new Date(scanStartedAt).toISOString() };
+    state.waitReason = reason;
+    state.notBefore = Math.max(state.notBefore, Date.now() + SECOND_SCAN_DELAY_MS);
     this.#beginScan();
-    data.before = null;
+    state.before = null;
     return true;
   }
 
   #beginScan(): void {
-    const data = this.#data;
-    data.scan += 1;
-    data.scanStartedAt = Math.max(Date.now(), data.notBefore);
-    data.checkpoint = NEW_SCAN;
+    const state = this.#state;
+    state.scan += 1;
+    state.scanStartedAt = Math.max(Date.now(), state.notBefore);
+    state.checkpoint = NEW_SCAN;
   }
 
-  async #waitTurn(): Promise<void> {
-    const waitMs = this.#data.notBefore - Date.now();
+  async #waitForPace(): Promise<void> {
+    const waitMs = this.#state.notBefore - Date.now();
     if (waitMs <= 0) return;
     this.#show();
     await sleep(waitMs);
   }
 
   #show(): void {
-    setCurrentDetails(rangeDetails(this.#range, this.#data, Date.now()));
+    setCurrentDetails(rangeDetails(this.#range, this.#state, Date.now()));
   }
 }
 
-function obstacleWaitMs(failures: number, { kind, retryAfterMs }: NonNullable<ReadChunkResult['obstacle']>): number {
-  const asked = retryAfterMs === null ? 0 : throttledWaitMs(failures, retryAfterMs);
-  const ownMs = throttledWaitMs(failures, undefined);
-  return kind === 'busy' && retryAfterMs !== null ? asked : Math.max(asked, ownMs);
+type Interruption = NonNullable<ReadChunkResult['interruption']>;
+
+function interruptionWaitMs(failures: number, { kind, retryAfterMs }: Interruption): number {
+  const requestedMs = retryAfterMs === null ? 0 : notTakenWaitMs(failures, retryAfterMs);
+  const ownMs = notTakenWaitMs(failures, undefined);
+  return kind === 'busy' && retryAfterMs !== null ? requestedMs : Math.max(requestedMs, ownMs);
+}
+
+function outageFailure({ reason }: Interruption, notBefore: number): ApplicationFailure {
+  return ApplicationFailure.create({
+    type: FAILURE.upstreamUnavailable,
+    message: `The upstream gave no page for 24 hours: ${reason}`,
+    nonRetryable: true,
+    details: [{ error: reason, nextRequestAt: new Date(notBefore).toISOString() }],
+  });
 }

@@ -25,12 +25,13 @@ import {
 } from '../../contract.js';
 import { parseExportInput, type ExportSpec } from '../../visitor-export/input.js';
 import { daysBefore } from '../../visitor-export/date-range.js';
-import { InvalidInputError } from '../../agent-job/input.js';
+import { MAX_SECOND_SCANS } from '../../visitor-export/scan-checkpoint.js';
+import { InvalidInputError } from '../../contract/input-checks.js';
+import { writeProjectReport } from './activities.js';
 import { rangeTitle } from './details.js';
-import { failureOf, nextRequestAfter } from './failure.js';
-import { writeNightlyReport } from './nightly-report.js';
-import { exportRange, type RangeResult } from './range-export.js';
-import type { RangeState } from './range-run.js';
+import { exportRange, MAX_EVENTS, type RangeResult } from './range-export.js';
+import type { RangeState } from './range-state.js';
+import { failureOf, nextRequestAfter } from './retries.js';
 
 /** A day that could not be exported. */
 export interface FailedDay {
@@ -41,46 +42,47 @@ export interface FailedDay {
   details: unknown;
 }
 
-/** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
+/** What continue-as-new passes on, inside the input; ignored in a run that does not continue another. */
 interface Continued {
   ranges: VisitorExportRange[];
   next: number;
   snapshots: SnapshotReceipt[];
   failed: FailedDay[];
-  /** No request before this time. */
+  /** The pace allows no request before this time. */
   notBefore: number;
+  /** Days that were scanned a second time. */
+  secondScans: number;
   rangeState: RangeState | null;
 }
 
 const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
-/** How often a date range is asked for that another run is writing. */
-const TURN_WAIT_MS = { first: 1_000, longest: 5 * 60_000 };
-const MOST_EVENTS = 5_000;
+/** How often a run tries to write a date range that another run is writing. */
+const WRITER_WAIT_MS = { first: 1_000, max: 5 * 60_000 };
 
 /**
- * Exports the visitors of a date range, or of each of the days before a Schedule's time, into snapshots that say whether they can
- * be believed. Names, shapes and failures: docs/contract.md.
+ * Exports the visitors of a date range, or of each of the days before a Schedule's time, into snapshots that say whether
+ * they can be relied on. Names, shapes and failures: docs/contract.md.
  */
 export async function visitorExport(input: VisitorExportInput): Promise<VisitorExportResult> {
   const { spec, state } = open(input);
   for (; state.next < state.ranges.length; state.next++) {
     const range = state.ranges[state.next] as VisitorExportRange;
     try {
-      const { receipt, notBefore } = await exportOnce(range, state, (rangeState) =>
-        goOn(input, { ...state, rangeState }),
-      );
+      const next = (rangeState: RangeState | null) => continueRun(input, { ...state, rangeState });
+      const { receipt, notBefore, isSecondScan } = await exportOnce(range, spec, state, next);
       state.snapshots.push(receipt);
       state.notBefore = notBefore;
+      if (isSecondScan) state.secondScans += 1;
     } catch (error) {
-      // A day's own run that was cancelled is a failed day; this run may have been, too, and then it ends.
+      // A cancelled child is a failed day. A cancellation of this run ends it.
       const isCancelled = isCancellation(error) && CancellationScope.current().consideredCancelled;
-      if (spec.kind !== 'nights' || isCancelled || error instanceof ContinueAsNew) throw error;
+      if (spec.kind !== 'scheduled' || isCancelled || error instanceof ContinueAsNew) throw error;
       state.failed.push(failedDay(range, error));
       state.notBefore = Math.max(state.notBefore, nextRequestAfter(error));
     }
     state.rangeState = null;
   }
-  if (spec.kind === 'nights' && state.snapshots.length > 0) await writeNightlyReport(spec.projectId);
+  if (spec.kind === 'scheduled' && state.snapshots.length > 0) await writeProjectReport(spec.projectId);
   return conclude(state);
 }
 
@@ -89,7 +91,8 @@ function open(input: VisitorExportInput): { spec: ExportSpec; state: Continued }
   const { continued } = input as { continued?: Continued };
   if (continued && workflowInfo().continuedFromExecutionRunId) return { spec, state: continued };
   const ranges = checked(() => rangesOf(spec));
-  return { spec, state: { ranges, next: 0, snapshots: [], failed: [], notBefore: 0, rangeState: null } };
+  const state = { ranges, next: 0, snapshots: [], failed: [], notBefore: 0, secondScans: 0, rangeState: null };
+  return { spec, state };
 }
 
 function checked<T>(check: () => T): T {
@@ -101,7 +104,7 @@ function checked<T>(check: () => T): T {
   }
 }
 
-/** A Schedule's date ranges come from its nominal time, so that a late run or a backfill exports the right days. */
+/** The days of a scheduled run follow from its nominal time, so that a late run or a backfill exports the right ones. */
 function rangesOf(spec: ExportSpec): VisitorExportRange[] {
   if (spec.kind === 'range') return [spec.range];
   const { projectId, timeZone, days } = spec;
@@ -115,44 +118,56 @@ function rangesOf(spec: ExportSpec): VisitorExportRange[] {
 /** Exports one date range, as its one writer or through it. */
 async function exportOnce(
   range: VisitorExportRange,
-  state: Continued,
+  spec: ExportSpec,
+  { notBefore, secondScans, rangeState }: Continued,
   next: (rangeState: RangeState | null) => Promise<never>,
 ): Promise<RangeResult> {
-  if (workflowInfo().workflowId === writerId(range)) return exportRange(range, state.rangeState, next);
-  const waitMs = state.notBefore - Date.now();
+  const secondScan = spec.kind === 'range' ? spec.secondScan : secondScans < MAX_SECOND_SCANS;
+  if (workflowInfo().workflowId === writerId(range)) {
+    return exportRange(range, { secondScan, carried: rangeState, next });
+  }
+  const waitMs = notBefore - Date.now();
   if (waitMs > 0) await sleep(waitMs);
-  return throughWriter(range, () => next(null));
+  return throughWriter(range, secondScan, () => next(null));
 }
 
-/** Starts the date range's writer as a child; where one is running already, waits its turn. */
-async function throughWriter(range: VisitorExportRange, next: () => Promise<never>): Promise<RangeResult> {
-  for (let waitMs = TURN_WAIT_MS.first; ; waitMs = Math.min(2 * waitMs, TURN_WAIT_MS.longest)) {
+/** Starts the date range's writer as a child; waits where another run's writer is at work. */
+async function throughWriter(
+  range: VisitorExportRange,
+  secondScan: boolean,
+  next: () => Promise<never>,
+): Promise<RangeResult> {
+  for (let waitMs = WRITER_WAIT_MS.first; ; waitMs = Math.min(2 * waitMs, WRITER_WAIT_MS.max)) {
     setCurrentDetails(`**${rangeTitle(range)}**`);
     try {
       const result = await executeChild(visitorExport, {
         workflowId: writerId(range),
-        args: [range],
+        args: [secondScan ? range : { ...range, secondScan }],
         staticSummary: rangeTitle(range),
-        // The writer tidies up after itself when it is cancelled.
+        // A cancelled writer cleans up after itself.
         parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
       });
-      const [receipt] = result.snapshots as [SnapshotReceipt];
-      return { receipt, notBefore: result.nextRequestAt ? Date.parse(result.nextRequestAt) : 0 };
+      return toRangeResult(result);
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw failureOf(error) ?? error;
     }
     setCurrentDetails(`**${rangeTitle(range)}**\n\n**Waits** for another run that is writing this date range`);
     await sleep(waitMs);
     const { continueAsNewSuggested, historyLength } = workflowInfo();
-    if (continueAsNewSuggested || historyLength > MOST_EVENTS) await next();
+    if (continueAsNewSuggested || historyLength > MAX_EVENTS) await next();
   }
+}
+
+function toRangeResult({ snapshots, nextRequestAt, secondScans = 0 }: VisitorExportResult): RangeResult {
+  const [receipt] = snapshots as [SnapshotReceipt];
+  return { receipt, notBefore: nextRequestAt ? Date.parse(nextRequestAt) : 0, isSecondScan: secondScans > 0 };
 }
 
 function writerId({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
   return visitorExportWorkflowId(projectId, dateFrom, dateTo);
 }
 
-function goOn(input: VisitorExportInput, continued: Continued): Promise<never> {
+function continueRun(input: VisitorExportInput, continued: Continued): Promise<never> {
   const nextInput: VisitorExportInput & { continued: Continued } = { ...input, continued };
   return continueAsNew<typeof visitorExport>(nextInput);
 }
@@ -163,14 +178,14 @@ function failedDay({ dateFrom, dateTo }: VisitorExportRange, error: unknown): Fa
   return { dateFrom, dateTo, type: failure?.type ?? kindOf(error), message, details: failure?.details?.[0] ?? null };
 }
 
-/** A child that was cancelled or terminated, or timed out, tells in its cause. */
+/** The kind of a child that was cancelled, was terminated or timed out: its cause tells. */
 function kindOf(error: unknown): string {
   const { cause } = error as { cause?: unknown };
   return cause instanceof Error ? cause.name : 'Error';
 }
 
 /** The result; where days failed, the failure of the first of them. */
-function conclude({ snapshots, failed, notBefore }: Continued): VisitorExportResult {
+function conclude({ snapshots, failed, notBefore, secondScans }: Continued): VisitorExportResult {
   const [first] = failed;
   if (first) {
     const days = failed.map(({ dateFrom }) => dateFrom).join(', ');
@@ -182,5 +197,6 @@ function conclude({ snapshots, failed, notBefore }: Continued): VisitorExportRes
       details: [{ snapshots, failed }],
     });
   }
-  return { snapshots, ...(notBefore > Date.now() && { nextRequestAt: new Date(notBefore).toISOString() }) };
+  const nextRequestAt = notBefore > Date.now() ? new Date(notBefore).toISOString() : undefined;
+  return { snapshots, ...(nextRequestAt && { nextRequestAt }), ...(secondScans > 0 && { secondScans }) };
 }

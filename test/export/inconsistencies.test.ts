@@ -46,7 +46,7 @@ test('data that never stop moving are read three times, then published as incons
   expect(await visitorRequests(setUp)).toBe(3 * pages);
 });
 
-test('a consistent snapshot outlives a night in which the data never stop moving', async () => {
+test('a consistent snapshot outlives a run in which the data never stop moving', async () => {
   const range = rangeOf(setUp);
   await withWorkers(setUp, async () => {
     const [kept] = (await runExport(setUp, range)).snapshots;

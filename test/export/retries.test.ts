@@ -5,7 +5,13 @@ import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export/visitor-export.js';
-import { exportTaskQueue } from '../../src/contract.js';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import {
+  exportTaskQueue,
+  VISITOR_EXPORT_WORKFLOW,
+  type VisitorExportInput,
+  type VisitorExportResult,
+} from '../../src/contract.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
 import { createTestWorker } from '../support/worker.js';
 import {
@@ -24,11 +30,18 @@ import {
 
 let environment: TestWorkflowEnvironment;
 let setUp: ExportSetUp;
+const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
+const DATETIME = 6; // temporal.api.enums.v1.IndexedValueType
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
 beforeAll(async () => {
   environment = await startTimeSkipping();
+  // This server has no Schedules, so it does not know their attribute.
+  await environment.connection.operatorService.addSearchAttributes({
+    namespace: environment.namespace ?? 'default',
+    searchAttributes: { TemporalScheduledStartTime: DATETIME },
+  });
 });
 afterAll(() => environment.teardown());
 beforeEach(async () => {
@@ -200,6 +213,37 @@ test('a day whose rows and totals contradict each other twice is kept as it was,
   expect(snapshots[0]).toMatchObject({ rows: 2_600, unchanged: true, drift: { kind: 'impossible', offset: 0 } });
   expect(await durationOf(setUp, range)).toBeGreaterThanOrEqual(HOUR_MS);
   expect(await visitorRequests(setUp)).toBe(12 + 2 + 2);
+});
+
+test('at most three days of a scheduled run are read a second time, and the others are marked at once', async () => {
+  await setUp.sandbox.setVisitors({ rows: 0, totals: { human: 900_000, ai: 7, total: 900_007 } });
+  const { projectId, server } = setUp;
+  const result = await withWorkers(setUp, () =>
+    server.client.workflow.execute<(input: VisitorExportInput) => Promise<VisitorExportResult>>(
+      VISITOR_EXPORT_WORKFLOW,
+      {
+        taskQueue: server.taskQueue,
+        workflowId: `scheduled-${projectId}`,
+        args: [{ projectId, timeZone: 'UTC', days: 5 }],
+        typedSearchAttributes: [{ key: SCHEDULED_AT, value: new Date('2026-01-10T04:30:00Z') }],
+      },
+    ),
+  );
+  expect(result.snapshots).toHaveLength(5);
+  expect(result.snapshots.map(({ drift }) => drift?.kind)).toEqual(Array(5).fill('impossible'));
+  expect(result.secondScans).toBe(3);
+  expect(await visitorRequests(setUp)).toBe(3 * 4 + 2 * 2);
+  const { startTime, closeTime } = await server.client.workflow.getHandle(`scheduled-${projectId}`).describe();
+  const ms = closeTime!.getTime() - startTime.getTime();
+  expect(ms).toBeGreaterThanOrEqual(3 * HOUR_MS);
+  expect(ms).toBeLessThan(4 * HOUR_MS);
+});
+
+test('an export that asks for no second scan publishes an implausible day at once, marked', async () => {
+  await setUp.sandbox.setVisitors({ rows: 0, totals: { human: 900_000, ai: 7, total: 900_007 } });
+  const result = await withWorkers(setUp, () => runExport(setUp, { ...rangeOf(setUp), secondScan: false }));
+  expect(result.snapshots[0]).toMatchObject({ consistent: false, drift: { kind: 'impossible' } });
+  expect(await visitorRequests(setUp)).toBe(2);
 });
 
 test('an export of weeks goes on over continue-as-new, row for row', async () => {
