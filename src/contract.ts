@@ -2,7 +2,14 @@
  * The public vocabulary: every name and JSON shape that callers in any language rely on.
  * Safe to import anywhere, workflow code included. See docs/contract.md.
  */
-export { DEFAULT_TASK_QUEUE, encodeId, exportTaskQueue, FAILURE, type DurationInput } from './contract/shared.js';
+export {
+  DEFAULT_TASK_QUEUE,
+  encodeId,
+  exportTaskQueue,
+  FAILURE,
+  LIMIT,
+  type DurationInput,
+} from './contract/shared.js';
 export {
   AGENT_JOB_WORKFLOW,
   agentJobWorkflowId,
@@ -10,7 +17,6 @@ export {
   followUpSignal,
   isTerminalStatus,
   jobStateQuery,
-  LIMIT,
   MEMO,
   PHASES,
   pollNowSignal,

@@ -11,21 +11,14 @@ import {
 import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
 import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
 import { JobHandle } from './client/agent-job/handle.js';
-import {
-  listAttention,
-  listJobs,
-  type AttentionItem,
-  type JobFilter,
-  type JobSummary,
-} from './client/agent-job/list.js';
-import type { ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
-import { ensureExportSchedule } from './client/visitor-export/schedule.js';
+import { listJobs, type JobFilter, type JobSummary } from './client/agent-job/list.js';
 import { startJob } from './client/agent-job/start.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { connectClient } from './client/connection.js';
 import { START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
 import { startVisitorExport, type VisitorExportHandle } from './client/visitor-export/handle.js';
-import { ensureExportSchedule, type ExportScheduleSettings } from './client/visitor-export/schedule.js';
+import type { ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
+import { ensureExportSchedule } from './client/visitor-export/schedule.js';
 
 export * from './contract.js';
 export { inputHash } from './agent-job/input-hash.js';
@@ -39,18 +32,9 @@ export * from './client/errors.js';
 export type { CallOptions, WaitOptions } from './client/temporal-call.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 export * from './client/visitor-export/schedule.js';
+export { checkExportSchedule, type ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
 export { InvalidInputError } from './contract/input-checks.js';
 export { ensureSearchAttributes, SearchAttributesRefusedError } from './temporal/search-attributes.js';
-export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './agent-job/start-options.js';
-export * from './client/errors.js';
-export * from './client/visitor-export/schedule.js';
-export { checkExportSchedule, type ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
-export type { FollowUpOptions } from './client/agent-job/follow-up.js';
-export { JobHandle, type WaitOptions } from './client/agent-job/handle.js';
-export type { AttentionItem, JobFilter, JobSummary } from './client/agent-job/list.js';
-export type { StuckJob } from './client/agent-job/stuck-jobs.js';
-export type { CallOptions } from './client/temporal-call.js';
-export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 
 /** A job to start; the same key and input again answer with the same job. */
 export type StartRequest = AgentJobInput & { key: string };

@@ -32,7 +32,7 @@ export async function openSnapshots({ snapshots }: SnapshotsFlags): Promise<Snap
 
 /** A wrong value of the flag is a usage error that names the flag; other settings are told as they are. */
 async function blamedOnFlag(error: unknown): Promise<unknown> {
-  const { ConfigError } = await import('../config/config-error.js');
+  const { ConfigError } = await import('../config.js');
   if (!(error instanceof ConfigError)) return error;
   const wrong = error.problems.find(({ variable }) => variable === 'SNAPSHOTS_URL');
   return wrong ? new UsageError(`--snapshots ${wrong.problem}`) : error;

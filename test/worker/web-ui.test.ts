@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, pollNowSignal, type AgentJobInput } from '../../src/contract.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
-import { RejectedError, UnknownOutcomeError } from '../../src/upstream/errors.js';
 import { rangeDetails, rangeTitle } from '../../src/workflows/visitor-export/details.js';
 import { newRangeState } from '../../src/workflows/visitor-export/range-state.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';

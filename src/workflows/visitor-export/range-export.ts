@@ -20,7 +20,7 @@ import {
 } from '../../contract.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
 import { inconsistencyOf, NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
-import { notTakenWaitMs } from '../../agent-job/poll-plan.js';
+import { throttledWaitMs } from '../../agent-job/poll-plan.js';
 import { cleanUpActivities, exportActivities } from './activities.js';
 import { rangeDetails } from './details.js';
 import { newRangeState, type RangeState } from './range-state.js';
@@ -243,8 +243,8 @@ class RangeWriter {
 type Interruption = NonNullable<ReadChunkResult['interruption']>;
 
 function interruptionWaitMs(failures: number, { kind, retryAfterMs }: Interruption): number {
-  const requestedMs = retryAfterMs === null ? 0 : notTakenWaitMs(failures, retryAfterMs);
-  const ownMs = notTakenWaitMs(failures, undefined);
+  const requestedMs = retryAfterMs === null ? 0 : throttledWaitMs(failures, retryAfterMs);
+  const ownMs = throttledWaitMs(failures, undefined);
   return kind === 'busy' && retryAfterMs !== null ? requestedMs : Math.max(requestedMs, ownMs);
 }
 
