@@ -9,8 +9,8 @@ export interface HashedInput {
 }
 
 /**
- * The memo `inputHash`: lower-case hex SHA-256 of the UTF-8 bytes of projectId, NUL, `prompt` or `jobId`, NUL, and its value.
- * A project id has no control characters, so no two inputs share these bytes. Runs in workflow code too.
+ * The memo `inputHash`: lower-case hex SHA-256 of the UTF-8 bytes of projectId, NUL, `prompt` or `jobId`, NUL, and its
+ * value. A project id has no control characters, so no two inputs share these bytes. Safe in workflow code.
  */
 export function inputHash(input: HashedInput): string {
   const [field, value] = typeof input.prompt === 'string' ? ['prompt', input.prompt] : ['jobId', input.jobId ?? ''];

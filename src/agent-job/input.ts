@@ -1,6 +1,6 @@
 /**
- * Checks what callers of `agentJob` send: the input, follow-ups and decisions. Pure and safe in workflow code; used by the workflow,
- * which trusts no caller, and by our own client.
+ * Checks what callers of `agentJob` send: the input, follow-ups and decisions. The workflow, which trusts no caller,
+ * and our own client use it. Pure and safe in workflow code.
  */
 import ms from 'ms';
 import { LIMIT, type ResolveUnknownInput, type UnknownOutcomePolicy } from '../contract.js';

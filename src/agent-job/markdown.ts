@@ -1,6 +1,6 @@
 /**
- * Text from outside, for the places that Temporal's web UI renders as Markdown: summaries and details. Its renderer takes HTML,
- * links of any scheme and bare addresses as they come. Pure and safe in workflow code.
+ * Text from outside, for the places that Temporal's web UI renders as Markdown: summaries and details. Its renderer
+ * takes HTML, links of any scheme and bare addresses as they come. Pure and safe in workflow code.
  */
 import { utf8Bytes } from '../contract/input-checks.js';
 
@@ -13,8 +13,13 @@ const DIRECTION = /[\u202a-\u202e\u2066-\u2069]/g;
  * What acts as Markdown, each with its place: the rest stays as it is, so that people can read it unrendered, too.
  * First what acts at a line's start; `1/2`, `--` and `(c)` would become other characters.
  */
-const ACTIVE =
-  /(^[#+\-:>]|^\d+[.)](?=\s|$)|[\\`*{}[<|~$]|&(?=#?\w+;)|:(?=\S)|(?<=www)\.|(?<=\d)\/(?=\d)|-(?=-)|(?<=-)-|\((?=\w{1,2}\))|(?<![^\W_])_|_(?![^\W_]))|[^]/giu;
+const ACTIVE_PARTS = [
+  /^[#+\-:>]|^\d+[.)](?=\s|$)/iu,
+  /[\\`*{}[<|~$]|&(?=#?\w+;)|:(?=\S)/iu,
+  /(?<=www)\.|(?<=\d)\/(?=\d)|-(?=-)|(?<=-)-|\((?=\w{1,2}\))/iu,
+  /(?<![^\W_])_|_(?![^\W_])/iu,
+];
+const ACTIVE = new RegExp(`(${ACTIVE_PARTS.map(({ source }) => source).join('|')})|[^]`, 'giu');
 
 /** One line that reads as the text and acts as nothing; shortened to so many bytes of UTF-8. */
 export function plainMarkdown(text: string, mostBytes = Infinity): string {

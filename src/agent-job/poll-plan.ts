@@ -1,6 +1,6 @@
 /**
- * When to read, and when to send, again: the one place where waits come from. Pure, used by workflow and activities
- * alike; randomness is an argument. All times in milliseconds.
+ * When to poll again, and when to send again: all waits come from here. Pure, for workflow and activities alike;
+ * randomness is an argument. Times in milliseconds.
  */
 import type { JobRecord } from '../contract.js';
 
@@ -11,13 +11,13 @@ export interface PollPlan {
   ratio: number;
 }
 
-/** Jitter, so that a thousand jobs don't beat in step. */
+/** Jitter of ±10 %: jobs that started together are not polled together. */
 const JITTER = 0.1;
-/** A failing upstream is asked ever more rarely, up to this wait. */
+/** Waits after failures double up to this bound. */
 export const MAX_FAILING_WAIT_MS = 5 * 60_000;
-/** `Retry-After` is obeyed for at most this long at a time. */
+/** Bounds one `Retry-After`, so that a wrong one does not stop a job for ever. */
 export const MAX_RETRY_AFTER_MS = 60 * 60_000;
-/** A job is lost after this many 404 in a row, over this time. */
+/** A job is gone after so many answers 404 in a row, over this time. */
 export const GONE_AFTER = { count: 5, ms: 60_000 } as const;
 /** No call follows a 429 sooner. */
 const MIN_AFTER_429_MS = 1_000;
@@ -57,17 +57,23 @@ export function throttledWaitMs(tries: number, retryAfterMs: number | undefined)
   return Math.max(told, Math.min(doubled(told, tries), MAX_FAILING_WAIT_MS));
 }
 
-/** The wait before a write whose key was refused again, though a worker took it for accepted; `tries` counts the refusals in a row, from 1. */
+/**
+ * The wait before a write whose key was refused again, though a worker took it for accepted. `tries` counts the
+ * refusals in a row, from 1.
+ */
 export function keyWaitMs(tries: number): number {
   return Math.min(doubled(FIRST_WAIT_THROTTLED_MS, tries), MAX_KEY_WAIT_MS);
 }
 
-/** A wait that many may have begun at once, ended by each a little later than by others: by at most a tenth, and half a minute. */
+/** Adds jitter to a wait that many jobs may have begun at once: at most a tenth, and half a minute. */
 export function spreadWaitMs(waitMs: number, random: number): number {
   return waitMs + Math.round(Math.min(waitMs * JITTER, MAX_SPREAD_MS) * random);
 }
 
-/** The wait before a write that surely never left, or whose outcome is unknown under policy `retry`, is sent again; `tries` from 1. */
+/**
+ * The wait before a write is sent again that was not delivered, or that is in doubt under policy `retry`; `tries` from
+ * 1.
+ */
 export function resendWaitMs(tries: number): number {
   return Math.min(doubled(FIRST_WAIT_NOT_DELIVERED_MS, tries), MAX_FAILING_WAIT_MS);
 }

@@ -77,7 +77,8 @@ function checkLength(workflowId: string, field: string, remedy = ''): string {
   const bytes = utf8Bytes(workflowId);
   const { workflowIdCharacters, workflowIdBytes } = LIMIT;
   if (characters >= 1 && characters <= workflowIdCharacters && bytes <= workflowIdBytes) return workflowId;
-  const limit = `must make a workflow id of 1 to ${workflowIdCharacters} characters and ${workflowIdBytes} bytes, the most that every Temporal server keeps`;
+  const most = `1 to ${workflowIdCharacters} characters and ${workflowIdBytes} bytes`;
+  const limit = `must make a workflow id of ${most}, the most that every Temporal server keeps`;
   const size = `"${cut(workflowId)}" has ${characters} characters and ${bytes} bytes`;
   throw new InvalidInputError(field, `${limit}; ${size}${remedy}`);
 }

@@ -1,6 +1,6 @@
 /**
- * Checks that the inputs of all workflows share: a wrong value is an InvalidInputError that names the field and what it
- * should be. Pure and safe in workflow code.
+ * Checks that the inputs of all workflows share. A wrong value is an InvalidInputError, which names the field and what
+ * it should be. Pure and safe in workflow code.
  */
 import ms from 'ms';
 import { encodeId, LIMIT } from '../contract.js';

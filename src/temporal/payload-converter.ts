@@ -1,6 +1,7 @@
 /**
- * The default payload converter, except that a payload which can't be decoded becomes a marker that validation refuses:
- * an exception here would fail the workflow task, and repeat for ever.
+ * A payload that can't be decoded fails the SDK's workflow task, which the server repeats for ever:
+ * temporalio/sdk-typescript#1139. This converter returns a marker instead, which the checks of inputs refuse. It can go
+ * when such a payload fails the message alone.
  */
 import { defaultPayloadConverter, type PayloadConverter } from '@temporalio/common';
 import { Undecodable } from '../contract/input-checks.js';

@@ -1,17 +1,22 @@
+/**
+ * The SDK's retries of requests go on after `Connection.close()`. A retry on a closed channel throws from a timer,
+ * where nobody can catch it, and ends the process. This can go when closing a connection clears the timers of its
+ * retries.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
 import { defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 
-/**
- * How requests to Temporal are sent again: as the SDK does it, until they are ended. The SDK would go on when the connection is
- * closed, and its timer would then throw where nobody can catch it, which ends the process.
- */
+/** Sends requests to Temporal again, as the SDK does it, until `end`. */
 export class RequestRetries {
   #hasEnded = false;
   #latestAt = 0;
   /** For the connection. */
   readonly interceptor: ReturnType<typeof makeGrpcRetryInterceptor> = makeGrpcRetryInterceptor(this.#options());
 
-  /** No request is sent again from now on; resolves, within seconds, when none is about to be: the connection may be closed. */
+  /**
+   * No request is sent again from now on. Resolves within seconds, when no retry is due any more: then the connection
+   * may be closed.
+   */
   async end(): Promise<void> {
     this.#hasEnded = true;
     const left = this.#latestAt - performance.now();

@@ -1,3 +1,7 @@
+/**
+ * The SDK's start options have no request id, which makes a repeated start idempotent. It is set through an internal
+ * symbol of the client. This can go when the public options take a request id.
+ */
 import {
   InternalWorkflowStartOptionsSymbol,
   type InternalWorkflowStartOptions,
@@ -16,9 +20,8 @@ export function endedRunIdsOf(requestIds: string[]): string[] {
 }
 
 /**
- * Makes a start after a closed run a compare-and-set: all who saw that run as the last one send the same request id, and
+ * Makes a start after a closed run a compare-and-set. All who saw that run as the last one send the same request id.
  * Temporal answers each repetition with the run that the first one made, even when that has closed in the meantime.
- * The public options have no request id.
  */
 export function withRestartRequestId(
   endedRunId: string,

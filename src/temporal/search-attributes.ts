@@ -1,3 +1,7 @@
+/**
+ * Temporal fails a workflow task that sets a search attribute which its namespace does not know, and repeats it for
+ * ever. So a worker registers them before it starts. This stays: the SDK does not register any.
+ */
 import { SEARCH_ATTRIBUTE } from '../contract.js';
 import { hasGrpcStatus } from './grpc-status.js';
 

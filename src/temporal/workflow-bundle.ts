@@ -1,3 +1,4 @@
+/** The SDK's worker takes a bundle, and the payload converter, as paths of compiled files. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 

@@ -76,8 +76,8 @@ async function problemWith(input: ReadJobInput, isMoot: () => boolean): Promise<
     case 'notFound':
       return { text: `must name a job of project ${input.projectId}: the upstream answered 404`, isFinal: true };
     default: {
-      const text = `could not be read (${result.reason}); nothing was settled: try again, or adopt it unread with force`;
-      return { text, isFinal: false };
+      const remedy = 'nothing was settled: try again, or adopt it unread with force';
+      return { text: `could not be read (${result.reason}); ${remedy}`, isFinal: false };
     }
   }
 }

@@ -49,7 +49,10 @@ async function lifecycle(run: JobRun, waitPoint: WaitPoint): Promise<void> {
   await Promise.all([sendFollowUps(run, waitPoint, jobId), pollLoop(run, waitPoint, jobId)]);
 }
 
-/** Returns when nothing is left to do: with no await between the last check and the end, so that no message falls in between. */
+/**
+ * Returns when nothing is left to do. No await may stand between its last check and the end of the run: a message could
+ * arrive in between, and be lost.
+ */
 async function untilOver(run: JobRun, waitPoint: WaitPoint): Promise<void> {
   for (;;) {
     const { isLingering } = run;

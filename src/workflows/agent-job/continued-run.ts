@@ -1,4 +1,6 @@
-/** How a run of `agentJob` begins: from a caller's input, or from what the run before it handed on by continue-as-new. */
+/**
+ * How a run of `agentJob` begins: with a caller's input, or with what the run before it handed on by continue-as-new.
+ */
 import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workflow';
 import { FAILURE, jobStateQuery, type AgentJobInput } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
@@ -60,8 +62,8 @@ export function continuedInput(input: AgentJobInput, run: JobRun, hash: string):
 }
 
 /**
- * Whether the server made this run out of one that had ended: by a retry policy, or by a cron schedule. What the run before wrote is
- * unknown here, and so is what it did after it had continued as new: its input is that of an earlier moment.
+ * Whether the server made this run out of one that had ended, by a retry policy or a cron schedule. Its input is that
+ * of an earlier moment: what the run before wrote after that moment is not known here.
  */
 function isRepeatedRun(continued: Continued | undefined): boolean {
   const { attempt, cronSchedule, continuedFromExecutionRunId } = workflowInfo();
@@ -70,13 +72,14 @@ function isRepeatedRun(continued: Continued | undefined): boolean {
   return continuedFromExecutionRunId !== undefined && (continued === undefined || cronSchedule !== undefined);
 }
 
-/** A worker of another release must not guess: the workflow task fails, and a worker of the right release takes it up. */
+/**
+ * A worker of another release must not guess. The workflow task fails, and a worker of the right release takes it up.
+ */
 function checkVersion({ version }: Continued): void {
   if (version === CONTINUED_VERSION) return;
   const age = version > CONTINUED_VERSION ? 'a newer' : 'an older';
-  throw new Error(
-    `${age} release continued this workflow (state version ${version}; this worker knows ${CONTINUED_VERSION}): run it with that release`,
-  );
+  const versions = `state version ${version}; this worker knows ${CONTINUED_VERSION}`;
+  throw new Error(`${age} release continued this workflow (${versions}): run it with that release`);
 }
 
 function parse(input: unknown): JobSpec {

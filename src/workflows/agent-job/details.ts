@@ -12,11 +12,12 @@ const MAX_LISTED = 20;
 export function currentDetails(run: JobRun): string {
   const { jobId, phase, polls, write } = run;
   const { job, lastError } = polls.known;
+  const status = job ? `, upstream status **${plainMarkdown(shownStatus(job.status))}**` : '';
   return [
     `**${plainMarkdown(run.title)}**`,
     '',
     `- phase: **${phase}**`,
-    `- job: ${jobId === null ? 'not created yet' : plainMarkdown(jobId)}${job ? `, upstream status **${plainMarkdown(shownStatus(job.status))}**` : ''}`,
+    `- job: ${jobId === null ? 'not created yet' : plainMarkdown(jobId)}${status}`,
     `- pull request: ${job?.prLink ? linkMarkdown(job.prLink) : 'none'}`,
     `- last change: ${new Date(polls.known.lastChangeAt).toISOString()}`,
     ...waitingLine(waitingNow(run)),
@@ -30,9 +31,8 @@ export function currentDetails(run: JobRun): string {
 function waitingLine(waiting: Waiting | null): string[] {
   if (!waiting || waiting.for === 'poll' || waiting.for === 'person') return [];
   const { for: what, since, until, reason } = waiting;
-  return [
-    `- waits for: **${what}** since ${since}${until ? `, until ${until}` : ''}${reason ? ` (${plainMarkdown(reason)})` : ''}`,
-  ];
+  const times = `since ${since}${until ? `, until ${until}` : ''}`;
+  return [`- waits for: **${what}** ${times}${reason ? ` (${plainMarkdown(reason)})` : ''}`];
 }
 
 function attention({ inDoubt, jobId, spec }: JobRun): string[] {
@@ -42,10 +42,11 @@ function attention({ inDoubt, jobId, spec }: JobRun): string[] {
     inDoubt.kind === 'create'
       ? `look in project ${plainMarkdown(spec.projectId)} upstream for a job with this prompt, created about then`
       : `look at job ${plainMarkdown(jobId ?? '')} upstream for this message`;
+  const reason = plainMarkdown(inDoubt.reason);
   const choices = inDoubt.kind === 'create' ? '`adopt` (with its `--job-id`)' : '`delivered`';
   return [
     '',
-    `**Needs attention** since ${inDoubt.since}: nobody knows whether ${what} arrived (${plainMarkdown(inDoubt.reason)}).`,
+    `**Needs attention** since ${inDoubt.since}: nobody knows whether ${what} arrived (${reason}).`,
     `Look from ${inDoubt.lookAfter} on: before, it may still be on its way.`,
     `To check: ${check}. It is there: ${choices}; it is not: \`retry\`; give up: \`abandon\`. For example:`,
     '',

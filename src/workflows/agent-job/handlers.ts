@@ -1,4 +1,7 @@
-/** Signals, updates and the query of `agentJob`. Handlers queue and decide synchronously; only updates wait, for their answer. */
+/**
+ * Signals, updates and the query of `agentJob`. Handlers queue and decide synchronously; only updates wait, for their
+ * reply.
+ */
 import {
   ApplicationFailure,
   CancellationScope,

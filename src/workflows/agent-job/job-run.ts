@@ -1,6 +1,7 @@
 /**
- * All that one run of `agentJob` knows: its clock, the write under way, what the polls showed, the follow-ups that wait. Nothing here
- * waits: the lifecycle (agent-job.ts), the writes (writes.ts) and the polls (polling.ts) do, and ask `ending()` whether it is over.
+ * All that one run of `agentJob` knows: its clock, the pending write, what the polls showed, and the queue of
+ * follow-ups. Nothing here waits. The lifecycle (agent-job.ts), the writes (writes.ts) and the polls (polling.ts) do,
+ * and ask `ending()` whether it is over.
  */
 import type { JobRecord, Phase, ResolveUnknownInput, InDoubtWrite } from '../../contract.js';
 import type { WatchJobInput, WatchJobResult } from '../../activities/index.js';
@@ -13,7 +14,9 @@ import type { RunData, RunEnding } from './run-data.js';
 
 /** Where nobody said how long a write in doubt may still be on its way. */
 const MAY_BE_UNDER_WAY_MS = 120_000;
-/** A worker counts from when its attempt was scheduled: how long that then waited in the queue shows here alone. */
+/**
+ * A worker counts from when its attempt was scheduled. This covers the time that the attempt then waited in the queue.
+ */
 const MIN_LOOK_AFTER_MS = 30_000;
 
 export class JobRun {

@@ -1,6 +1,6 @@
 /**
- * What operators are told of a job as it happens: one log line for each thing that matters, and the count of ends. Nothing of it is
- * replayed; Temporal adds the ids of workflow and run.
+ * What operators are told of a job: one log line for each send and for the end, and the count of ends. A replay repeats
+ * nothing of it. Temporal adds the ids of workflow and run.
  */
 import { log, metricMeter } from '@temporalio/workflow';
 import type { WriteResult } from '../../activities/index.js';
@@ -11,7 +11,7 @@ import type { PendingWrite } from './pending-write.js';
 import type { RunEnding } from './run-data.js';
 import type { Interruption } from './waiting.js';
 
-/** Tells what became of a send, once it is applied; a write that waits is told of when its reason is another than before. */
+/** Logs the result of a send, once it is applied. A write that waits is logged when its reason changes. */
 export function logWrite(run: JobRun, write: PendingWrite, result: WriteResult, before: Interruption | null): void {
   const { kind, followUpId } = write.identity;
   const ids = {

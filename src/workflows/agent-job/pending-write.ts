@@ -1,5 +1,5 @@
 /**
- * One write to the upstream, from its beginning until its outcome is settled. It owns its state: no other file assigns a field of it.
+ * One write to the upstream, from its beginning until its outcome is settled. No other file changes its state.
  *
  *     ready ─▶ sending ─▶ settled
  *               │  ▲
@@ -25,7 +25,7 @@ type WriteState =
   | { kind: 'ready' }
   /** Its activity runs. `interruption` is what the send before met. */
   | { kind: 'sending'; interruption: Interruption | null; permitUntil: number | null }
-  /** `isResend`: policy `retry` sends again what may have arrived. `permitUntil`: until when it may be sent past others that wait. */
+  /** `isResend`: policy `retry` sends again what may have arrived. `permitUntil`: until when a worker permits it. */
   | { kind: 'waiting'; interruption: Interruption; notBefore: number; isResend: boolean; permitUntil: number | null }
   /** It may or may not have arrived: a person decides, by `decideBy` where that is given. */
   | { kind: 'inDoubt'; inDoubt: InDoubtWrite; decideBy: number | null }
@@ -138,7 +138,7 @@ export class PendingWrite {
     return state.kind === 'waiting' && !state.isResend;
   }
 
-  /** Between the sends of policy `retry`, and before the one that a person wants, the write counts as in flight. While it is held up it does not. */
+  /** Between the sends of policy `retry` and before a confirmed one, it counts as in flight unless it is held up. */
   get countsAsInFlight(): boolean {
     return this.mayHaveArrived && !this.isHeldUp;
   }

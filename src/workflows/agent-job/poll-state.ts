@@ -168,7 +168,10 @@ export class PollState {
     if (isTerminalStatus(job.status)) this.#data.endedAt = this.#now();
   }
 
-  /** A follow-up was accepted, or given up: from now on, and for `settleMs`, an older terminal status counts for nothing. */
+  /**
+   * A follow-up was accepted, or given up: from now on, and for `settleMs`, an older terminal status counts for
+   * nothing.
+   */
   followUpAccepted(job: JobRecord | null, settleMs: number): void {
     const data = this.#data;
     if (job) data.job = job;

@@ -1,4 +1,8 @@
-/** The poll loop: bounded batches of polls, and durable timers between them that a follow-up or `pollNow` ends. */
+/**
+ * The poll loop: bounded batches of polls, and durable timers between them that a follow-up or `pollNow` ends. A batch
+ * is one activity: it extends the polling of samples-typescript/polling/infrequent, where a BENIGN failure with
+ * `nextRetryDelay` keeps the wait.
+ */
 import {
   ActivityCancellationType,
   ActivityFailure,
@@ -16,7 +20,10 @@ import type { PollState } from './poll-state.js';
 import type { WaitPoint } from './wait-point.js';
 import { isResetRun } from './writes.js';
 
-/** An attempt reads for up to 25 s and its last request takes at most 20 s; a worker that dies with it is noticed at this time. */
+/**
+ * Bounds how late the death of a worker is noticed. An attempt polls for up to 25 s; its last request takes at most 20
+ * s.
+ */
 const MAX_ATTEMPT_MS = 50_000;
 /** A batch that has not ended so long after it had to will never end. */
 const BACKSTOP_MS = 24 * 3_600_000;
@@ -40,7 +47,7 @@ const POLLS_PER_BATCH = 60;
 
 /** Polls the job by the plan for as long as the run lasts. */
 export async function pollLoop(run: JobRun, waitPoint: WaitPoint, jobId: string): Promise<never> {
-  // A follow-up that leaves at once goes first: the batch would begin anew after it. Those behind it keep nobody waiting.
+  // A follow-up that leaves at once goes first: the batch would begin anew after it. Those behind it delay no poll.
   const { next: first } = run.followUps;
   await waitPoint.waitUntil(() => !run.isSendingNow || run.followUps.next !== first || run.polls.requestedAt !== null);
   for (let dueAt = 0; ; dueAt = Date.now() + nextWaitMs(run)) {

@@ -1,4 +1,4 @@
-/** How the parts of a run wait: the dashboard is brought up to date first, and whoever waits yields when the run is over. */
+/** How the parts of a run wait: first the dashboard is brought up to date. They yield when the run is over. */
 import { condition, workflowInfo } from '@temporalio/workflow';
 import { jsonBytes } from '../../contract/input-checks.js';
 import type { Dashboard } from './dashboard.js';

@@ -1,4 +1,4 @@
-/** The create and the follow-ups: each is sent, waited for and asked about until it is settled. pending-write.ts owns its state. */
+/** Sends the create and the follow-ups, step by step, until each is settled. pending-write.ts owns their state. */
 import {
   ActivityCancellationType,
   ActivityFailure,
@@ -17,11 +17,14 @@ import { applyResult, failAsUnknownOutcome, type SendResult } from './write-resu
 import type { WaitPoint } from './wait-point.js';
 
 /**
- * The server takes the fence within 30 s of the attempt's start alone, and the last byte leaves at most 10 s later: in time before the
- * attempt's end, however long its worker stood still. From the fence on, 30 s hold one exchange (at most 20 s) and some slack.
+ * The server accepts the fence only within 30 s of the attempt's start, and the last byte leaves at most 10 s later. So
+ * it leaves before the attempt ends, even if the worker stood still. After the fence, 30 s hold one exchange (at most
+ * 20 s).
  */
 const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45 seconds' } as const;
-/** Where the upstream's rate is limited, a write goes before the thousands of reads (by default 3) that wait in the same queue. */
+/**
+ * Where the upstream's rate is limited, a write goes before the polls (priority 3) that wait in the same task queue.
+ */
 const BEFORE_READS = { priorityKey: 1 } as const;
 /** A new attempt only ever follows a worker that died, or a fence that could not be raised. */
 const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
@@ -128,7 +131,10 @@ async function waitToSend(run: JobRun, waitPoint: WaitPoint, write: PendingWrite
   if (Date.now() > endsAt || (Date.now() === endsAt && notBefore > endsAt)) expire(run, write);
 }
 
-/** When a write that is not in flight is given up here. The deadline ends the wait of a create; the polls see to it for a follow-up. `decideWithin` ends that of a write in doubt. */
+/**
+ * When a write that waits is given up. The deadline ends the wait of a create; for a follow-up, the poll loop checks
+ * the deadline. `decideWithin` ends the wait of a write in doubt.
+ */
 function expiresAt({ clock, spec }: JobRun, { identity, isHeldUp, inDoubtSince }: PendingWrite): number {
   // The next of a few sends of policy `retry` is near.
   if (!isHeldUp) return Infinity;
