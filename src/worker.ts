@@ -2,7 +2,7 @@
 import { Runtime } from '@temporalio/worker';
 import { createActivities, KeyHealth } from './activities/index.js';
 import { ASKS_PER_SECOND } from './activities/agent-job/circuit-breaker.js';
-import { LONGEST_STAY_MS } from './activities/agent-job/poll-job.js';
+import { MAX_POLLING_BUDGET_MS } from './activities/agent-job/poll-job.js';
 import { createExportActivities } from './activities/visitor-export/visitor-export.js';
 import { ConfigError, readWorkerConfig, upstreamWarnings } from './config.js';
 import type { WorkerConfig } from './config.js';
@@ -43,7 +43,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const connection = await connectTemporal(temporal, log);
   workflowIds.connect(connection, namespace);
   const keys = createKeySource(config.upstream.keys);
-  const upstream = createUpstream({ ...config.upstream, keys, onAnswer: metrics.upstreamAnswered });
+  const upstream = createUpstream({ ...config.upstream, keys, onResponse: metrics.upstreamResponded });
   const keyHealth = new KeyHealth({
     upstream: timedUpstream(upstream, metrics),
     metrics,
@@ -58,7 +58,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
       createActivities({
         ...dependencies,
         keyHealth,
-        stayMs: upstreamRequestsPerSecond ? 0 : LONGEST_STAY_MS,
+        pollingBudgetMs: upstreamRequestsPerSecond ? 0 : MAX_POLLING_BUDGET_MS,
         asksPerSecond: Math.min(ASKS_PER_SECOND, (upstreamRequestsPerSecond ?? Infinity) / 4),
       }),
     exports: () => createExportActivities({ ...dependencies, ...exportSettings(config, store) }),

@@ -3,8 +3,9 @@ export {
   createJobActivities as createActivities,
   type JobActivities,
   type JobActivitiesDependencies,
+  type ReadJobInput,
+  type ReadJobResult,
   type WriteResult,
 } from './agent-job/agent-job.js';
 export { KeyHealth } from './agent-job/key-health.js';
-export type { ReadJobInput, ReadJobResult } from './agent-job/read-job.js';
-export type { Reading, WatchJobInput, WatchJobResult } from './agent-job/poll-job.js';
+export type { Reading, PollJobInput, PollJobResult } from './agent-job/poll-job.js';

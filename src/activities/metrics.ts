@@ -14,7 +14,7 @@ export interface Metrics {
   /** Seconds from the moment a write was asked for until its outcome was known. */
   readonly writeSettled: (operation: WriteOperation, seconds: number) => void;
   /** The upstream answered an operation, or failed to: a class such as `2xx`, or what went wrong. */
-  readonly upstreamAnswered: (operation: string, answerClass: string) => void;
+  readonly upstreamResponded: (operation: string, responseClass: string) => void;
   /** The upstream refused the key of a request (401), or there was none to make it with. */
   readonly keyRefused: (operation: string) => void;
   /** How many projects' keys are refused or missing, as this worker's last requests showed. */
@@ -29,7 +29,10 @@ export interface Metrics {
   readonly openJobs: (phase: string, jobs: number) => void;
   /** How many running jobs wait for a reason. */
   readonly waitingJobs: (reason: string, jobs: number) => void;
-  /** How long the oldest job without an id has waited for it, and the oldest write in doubt for a decision; 0 where there is none. */
+  /**
+   * How long the oldest job without an id has waited for it, and the oldest write in doubt for a decision; 0 where
+   * there is none.
+   */
   readonly oldest: (what: 'create' | 'inDoubt', seconds: number) => void;
   /** The counts over the namespace were brought up to date. */
   readonly counted: () => void;
@@ -47,7 +50,7 @@ export interface Metrics {
 export const noMetrics: Metrics = {
   writeEnded: () => {},
   writeSettled: () => {},
-  upstreamAnswered: () => {},
+  upstreamResponded: () => {},
   keyRefused: () => {},
   refusedKeys: () => {},
   upstreamTook: () => {},

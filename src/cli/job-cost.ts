@@ -67,7 +67,7 @@ export interface JobCost {
   billableActions: number;
 }
 
-const WATCH = 'watchJob';
+const WATCH = 'pollJob';
 const WRITES: readonly string[] = ['createJob', 'sendMessage'];
 /** Each attempt after the first asks again whether a write that waits may be sent. */
 const AWAIT_TURN = 'awaitTurn';

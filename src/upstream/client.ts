@@ -1,16 +1,16 @@
 import { encodeId } from '../contract.js';
 import type { ProxySettings } from './connection.js';
-import { notBegun, type Ending } from './exchange.js';
+import { notStarted, type ExchangeResult } from './exchange.js';
 import { sendByKy } from './job-request.js';
 import { keyVersion, KeyUnavailableError, type KeySource } from './keys.js';
 import {
-  answerClass,
+  responseClass,
   createOutcome,
-  isRefusal,
+  isRejection,
   messageOutcome,
   readOutcome,
-  type AnswerClass,
-  type Asked,
+  type ResponseClass,
+  type CallContext,
 } from './outcome.js';
 import { readJobRecord, readVisitorPage } from './schema.js';
 import { TimeLimit } from './time-limit.js';
@@ -23,19 +23,19 @@ export interface UpstreamSettings {
   /** May have a path, to which the operations' paths are added. */
   baseUrl: string;
   keys: KeySource;
-  /** For one call from connect to the answer's last byte, a repeat with a new key included; 1 to 20,000. */
+  /** For one call from connect to the response's last byte, a repeat with a new key included; 1 to 20,000. */
   timeoutMs: number;
-  /** 5xx statuses that the operator vouches are answered before a write is taken. */
+  /** 5xx statuses that the operator vouches are answered before a write is accepted. */
   notTakenStatuses: readonly number[];
   /** As the variables of these names say: a proxy for https, one for http, hosts without one. */
   proxy?: ProxySettings;
   /** Told of each request once, when it has ended; see ANSWER_CLASSES. */
-  onAnswer?: (operation: UpstreamOperation, answerClass: AnswerClass) => void;
+  onResponse?: (operation: UpstreamOperation, responseClass: ResponseClass) => void;
 }
 
-/** Caps on the bytes of an answer: a record is at most 64 KiB as JSON, a page has at most 250 rows. */
-const MOST_BYTES = { job: 256 * 1024, page: 8 * 1024 * 1024 };
-const MOST_TIMEOUT_MS = 20_000;
+/** Caps on the bytes of a response: a record is at most 64 KiB as JSON, a page has at most 250 rows. */
+const MAX_RESPONSE_BYTES = { job: 256 * 1024, page: 8 * 1024 * 1024 };
+const MAX_TIMEOUT_MS = 20_000;
 
 interface Call {
   operation: UpstreamOperation;
@@ -45,7 +45,7 @@ interface Call {
   query?: Record<string, string | number>;
   /** Makes the call a write. */
   prompt?: string;
-  mostBytes: number;
+  maxBytes: number;
 }
 
 /** The upstream over HTTP; `close` waits for writes in flight, ends reads and closes all connections. */
@@ -55,25 +55,29 @@ export function createUpstream(settings: UpstreamSettings): Upstream & { close()
   return {
     createJob: ({ projectId, prompt }, options) =>
       caller.call(
-        { operation: 'create', projectId, prompt, path: jobPath(projectId), mostBytes: MOST_BYTES.job },
+        { operation: 'create', projectId, prompt, path: jobPath(projectId), maxBytes: MAX_RESPONSE_BYTES.job },
         options,
         {
-          judge: (ending, asked) => createOutcome(ending, asked, notTakenStatuses),
+          judge: (exchange, context) => createOutcome(exchange, context, notTakenStatuses),
           isReadable: ({ kind }) => kind === 'accepted',
         },
       ),
     sendMessage: ({ projectId, jobId, prompt }, options) => {
       const path = `${jobPath(projectId)}/${encodeId(jobId)}/message`;
-      return caller.call({ operation: 'message', projectId, jobId, prompt, path, mostBytes: MOST_BYTES.job }, options, {
-        judge: (ending, asked) => messageOutcome(ending, asked, { jobId, throttled: notTakenStatuses }),
-        isReadable: (outcome) => outcome.kind === 'accepted' && outcome.job !== null,
-      });
+      return caller.call(
+        { operation: 'message', projectId, jobId, prompt, path, maxBytes: MAX_RESPONSE_BYTES.job },
+        options,
+        {
+          judge: (exchange, context) => messageOutcome(exchange, context, { jobId, throttled: notTakenStatuses }),
+          isReadable: (outcome) => outcome.kind === 'accepted' && outcome.job !== null,
+        },
+      );
     },
     getJob: ({ projectId, jobId }, options) => {
       const path = `${jobPath(projectId)}/${encodeId(jobId)}`;
-      return caller.call({ operation: 'get', projectId, jobId, path, mostBytes: MOST_BYTES.job }, options, {
-        judge: (ending, asked) =>
-          readOutcome(ending, asked, {
+      return caller.call({ operation: 'get', projectId, jobId, path, maxBytes: MAX_RESPONSE_BYTES.job }, options, {
+        judge: (exchange, context) =>
+          readOutcome(exchange, context, {
             parse: (body) => readJobRecord(body, jobId),
             isRejection: (status) => status === 404,
           }),
@@ -81,13 +85,17 @@ export function createUpstream(settings: UpstreamSettings): Upstream & { close()
     },
     getVisitors: ({ projectId, ...query }, options) => {
       const path = `v1/analytics/${encodeId(projectId)}/visitors`;
-      return caller.call({ operation: 'visitors', projectId, path, query, mostBytes: MOST_BYTES.page }, options, {
-        judge: (ending, asked) =>
-          readOutcome(ending, asked, {
-            parse: readVisitorPage,
-            isRejection: (status) => status >= 400 && isRefusal(status),
-          }),
-      });
+      return caller.call(
+        { operation: 'visitors', projectId, path, query, maxBytes: MAX_RESPONSE_BYTES.page },
+        options,
+        {
+          judge: (exchange, context) =>
+            readOutcome(exchange, context, {
+              parse: readVisitorPage,
+              isRejection: (status) => status >= 400 && isRejection(status),
+            }),
+        },
+      );
     },
     keyVersion: (projectId) => keyVersion(settings.keys, projectId),
     close: () => caller.close(),
@@ -105,11 +113,11 @@ class Caller {
 
   constructor(settings: UpstreamSettings) {
     this.#settings = settings;
-    this.#timeoutMs = Math.min(settings.timeoutMs, MOST_TIMEOUT_MS);
+    this.#timeoutMs = Math.min(settings.timeoutMs, MAX_TIMEOUT_MS);
     this.#transport = new Transport(proxyFor(settings));
   }
 
-  /** Makes the call within its one time limit and lets `judge` decide what its ending means. */
+  /** Makes the call within its one time limit and lets `judge` decide what the exchange means. */
   async call<T>(call: Call, options: WriteOptions & ReadOptions = {}, meaning: Meaning<T>): Promise<T> {
     options.signal?.throwIfAborted();
     const limit = new TimeLimit(this.#timeoutMs, options.signal);
@@ -130,64 +138,75 @@ class Caller {
     options: WriteOptions & ReadOptions,
     meaning: Meaning<T>,
   ): Promise<T> {
-    const asked: Asked = { description: describe(call), key: undefined, prompt: call.prompt };
-    let ending: Ending;
+    const context: CallContext = { description: describeCall(call), key: undefined, prompt: call.prompt };
+    let exchange: ExchangeResult;
     try {
-      asked.key = await limit.race(this.#settings.keys.keyFor(call.projectId));
-      ending = await this.#send(limit, call, options, asked.key);
+      context.key = await limit.race(this.#settings.keys.keyFor(call.projectId));
+      exchange = await this.#send(limit, call, options, context.key);
     } catch (error) {
       if (!(error instanceof KeyUnavailableError)) throw error;
-      ending = notBegun({ kind: 'noKey', reason: error.message });
+      exchange = notStarted({ kind: 'noKey', reason: error.message });
     }
-    const newKey = await this.#newKey(limit, call, ending, asked.key);
+    const newKey = await this.#newKey(limit, call, exchange, context.key);
     if (newKey) {
-      this.#report(call, ending, false);
-      asked.key = newKey;
-      ending = await this.#send(limit, call, options, newKey);
+      this.#report(call, exchange, false);
+      context.key = newKey;
+      exchange = await this.#send(limit, call, options, newKey);
     }
-    return this.#judge(call, ending, asked, options, meaning);
+    return this.#judge(call, exchange, context, options, meaning);
   }
 
-  #judge<T>(call: Call, ending: Ending, asked: Asked, { signal }: ReadOptions, meaning: Meaning<T>): T {
+  #judge<T>(
+    call: Call,
+    exchange: ExchangeResult,
+    context: CallContext,
+    { signal }: ReadOptions,
+    meaning: Meaning<T>,
+  ): T {
     let isReadable = false;
     try {
-      if (ending.trouble?.kind === 'aborted') throw signal?.reason;
-      // Where an answer had begun, it says more.
-      if (ending.trouble?.cause !== undefined && ending.status === undefined) throw ending.trouble.cause;
-      const result = meaning.judge(ending, asked);
+      if (exchange.error?.kind === 'aborted') throw signal?.reason;
+      // Where a response had begun, it says more.
+      if (exchange.error?.cause !== undefined && exchange.status === undefined) throw exchange.error.cause;
+      const result = meaning.judge(exchange, context);
       isReadable = meaning.isReadable?.(result) ?? true;
       return result;
     } finally {
-      this.#report(call, ending, isReadable);
+      this.#report(call, exchange, isReadable);
     }
   }
 
-  #report(call: Call, ending: Ending, isReadable: boolean): void {
-    this.#settings.onAnswer?.(call.operation, answerClass(ending, isReadable));
+  #report(call: Call, exchange: ExchangeResult, isReadable: boolean): void {
+    this.#settings.onResponse?.(call.operation, responseClass(exchange, isReadable));
   }
 
-  /** A key that was rotated while the call was under way; the refused request was surely not taken. */
-  async #newKey(limit: TimeLimit, call: Call, { status }: Ending, key: string | undefined): Promise<string | null> {
+  /** A key that was rotated while the call was under way; the rejected request was surely not accepted. */
+  async #newKey(
+    limit: TimeLimit,
+    call: Call,
+    { status }: ExchangeResult,
+    key: string | undefined,
+  ): Promise<string | null> {
     if (key === undefined || (status !== 401 && status !== 403)) return null;
     return (await limit.race(this.#settings.keys.refresh(call.projectId, key))) ?? null;
   }
 
-  async #send(limit: TimeLimit, call: Call, options: WriteOptions, key: string | undefined): Promise<Ending> {
-    if (key === undefined) return notBegun(limit.troubleOfAbort('connecting'));
+  async #send(limit: TimeLimit, call: Call, options: WriteOptions, key: string | undefined): Promise<ExchangeResult> {
+    if (key === undefined) return notStarted(limit.errorOfAbort('connecting'));
     const headers = {
       accept: 'application/json',
-      'accept-encoding': 'identity', // What is compressed would not be read: a create so answered is unknown.
+      'accept-encoding': 'identity', // What is compressed would not be read: a create so answered is in doubt.
       authorization: `Bearer ${key}`,
       'user-agent': 'agent-jobs',
     };
     const url = this.#urlOf(call);
-    const { prompt, mostBytes } = call;
-    const { signal, troubleOfAbort } = limit;
+    const { prompt, maxBytes } = call;
+    const { signal, errorOfAbort } = limit;
     const { beforeLastByte } = options;
     const send = (request: UpstreamRequest) =>
-      this.#transport.send(request, { signal, troubleOfAbort, mostBytes, beforeLastByte });
-    // A page is read thousands of times in a row: a Request and its signals would cost as much as the exchange, and stay until a
-    // full collection.
+      this.#transport.send(request, { signal, errorOfAbort, maxBytes, beforeLastByte });
+    // A page is read thousands of times in a row: a Request and its signals would cost as much as the exchange, and
+    // stay until a full collection.
     return call.operation === 'visitors'
       ? send({ url, headers, body: null })
       : sendByKy({ url, headers, prompt }, send);
@@ -208,14 +227,14 @@ function proxyFor({ baseUrl, proxy = {} }: UpstreamSettings): ProxySettings {
   return httpsAlone;
 }
 
-/** What the ending of a call means to its caller. */
+/** What the exchange of a call means to its caller. */
 interface Meaning<T> {
-  judge: (ending: Ending, asked: Asked) => T;
+  judge: (exchange: ExchangeResult, context: CallContext) => T;
   /** Whether a 2xx so judged was of use; default: yes. */
   isReadable?: (result: T) => boolean;
 }
 
-function describe({ operation, projectId, jobId }: Call): string {
+function describeCall({ operation, projectId, jobId }: Call): string {
   return jobId === undefined
     ? `${operation}, project ${projectId}`
     : `${operation}, project ${projectId}, job ${jobId}`;

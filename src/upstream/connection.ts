@@ -1,7 +1,6 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { buildConnector, Client, EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici';
 import { InterimResponses } from './interim-responses.js';
-import { closeWhenDestroyed, neverShutDown, resetWhenDestroyed } from './reset.js';
 
 /** Proxies as the standard variables name them, given by the settings and never read from the environment here. */
 export interface ProxySettings {
@@ -20,14 +19,16 @@ export interface ConnectionOptions {
 const NO_TIMEOUT = { timeout: 0 };
 
 /**
- * One connection, through the proxy where there is one, for one request at a time. undici's own pool would connect again after an abort,
- * on behalf of the request that was aborted.
+ * One connection, through the proxy where there is one, for one request at a time. undici's own pool would connect
+ * again after an abort, on behalf of the request that was aborted.
  */
 export class Connection {
   readonly dispatcher: Dispatcher;
   /** The way to the upstream, TLS and tunnel included, once it stands. */
   socket: Socket | undefined;
-  /** The TCP sockets under it, each from its first moment, so that one that hangs while connecting can be closed too. */
+  /**
+   * The TCP sockets under it, each from its first moment, so that one that hangs while connecting can be closed too.
+   */
   readonly #opened = new Set<Socket>();
   readonly #isForWrite: boolean;
   readonly #connector = buildConnector(NO_TIMEOUT);
@@ -53,14 +54,16 @@ export class Connection {
     });
   }
 
-  /** A request begins: what it is answered with first may be interim. */
+  /** A request begins: its response may begin with an interim one. */
   expectResponse(): void {
     this.#interim?.expectResponse();
   }
 
-  /** Ends whatever is open or being opened: that of a write with a reset, which takes back what is not delivered yet. */
+  /**
+   * Ends whatever is open or being opened: that of a write with a reset, which takes back what is not delivered yet.
+   */
   destroy(): void {
-    // Without an error undici takes an answer of no declared length for complete, and throws where nobody can catch.
+    // Without an error undici takes a response of no declared length for complete, and throws where nobody can catch.
     for (const socket of this.#opened) socket.destroy(new Error('ended'));
     void this.dispatcher.destroy();
   }
@@ -104,4 +107,32 @@ export class Connection {
       });
     };
   }
+}
+
+/**
+ * Ends a TCP connection with a reset (RST), as `SO_LINGER` with 0 does: from now on whatever destroys the TCP socket,
+ * undici and TLS on top of it included, resets the connection. A closed socket leaves its send buffer to the kernel,
+ * which delivers it for up to two minutes, after the write was judged and even after this process has ended.
+ */
+function resetWhenDestroyed(socket: Socket): void {
+  neverShutDown(socket);
+  socket.destroy = (error) => {
+    // While connecting, nothing was sent.
+    if (!socket.destroyed && !socket.connecting) {
+      socket.destroy = () => socket; // It would destroy it without the error, or only once all is written.
+      socket.resetAndDestroy();
+    }
+    closeWhenDestroyed(socket);
+    return socket.destroy(error);
+  };
+}
+
+/** Takes `resetWhenDestroyed` back: the connection has done its work and may close. */
+function closeWhenDestroyed(socket: Socket): void {
+  Reflect.deleteProperty(socket, 'destroy');
+}
+
+/** Keeps a socket (TLS included) from sending FIN by a shutdown: libuv refuses a reset while one is under way. */
+function neverShutDown(socket: Socket): void {
+  socket._final = (done) => done();
 }

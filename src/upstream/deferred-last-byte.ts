@@ -1,20 +1,20 @@
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { setImmediate as otherEvents, setTimeout as pause } from 'node:timers/promises';
-import type { AnswerReader } from './response-reader.js';
-import type { Trouble } from './exchange.js';
+import type { ResponseReader } from './response-reader.js';
+import type { ExchangeError } from './exchange.js';
 
 /**
  * How long the last byte is held back: about a round trip, so that a connection that is refused, reset or answered with
- * an error at once is known as not sent. A write takes seconds upstream; this is nothing to it.
+ * an error at once is known as not delivered. A write takes seconds upstream; this is nothing to it.
  */
 const HOLD_MS = 20;
 
-const TOO_LATE: Trouble = { kind: 'withheld', reason: 'it was too late to send it' };
-const REFUSED: Trouble = { kind: 'withheld', reason: 'its last byte was not allowed to leave' };
+const TOO_LATE: ExchangeError = { kind: 'withheld', reason: 'it was too late to send it' };
+const NOT_ALLOWED: ExchangeError = { kind: 'withheld', reason: 'its last byte was not allowed to leave' };
 
-export interface PacedBodyOptions {
-  reader: AnswerReader;
+export interface DeferredLastByteOptions {
+  reader: ResponseReader;
   /** The connection, once there is one. */
   socketOf: () => Socket | undefined;
   /** See WriteOptions; a rejection ends the exchange. */
@@ -22,18 +22,20 @@ export interface PacedBodyOptions {
 }
 
 /**
- * The bytes of a write's body, the last one apart: it follows only when the socket has handed all others to the operating
- * system, nobody has refused them, and `beforeLastByte` allows it. Until then the upstream holds a request shorter than its declared
- * length and a JSON text without its closing brace: it can't have taken it.
+ * The bytes of a write's body, the last one apart: it follows only when the socket has handed all others to the
+ * operating system, nobody has rejected them, and `beforeLastByte` allows it. Until then the upstream holds a request
+ * shorter than its declared length and a JSON text without its closing brace: it can't have accepted it.
  */
-export function pacedBody(bytes: Uint8Array, options: PacedBodyOptions): Readable {
+export function deferredLastByteBody(bytes: Uint8Array, options: DeferredLastByteOptions): Readable {
   let isBegun = false;
   const body = new Readable({
     read() {
       if (isBegun) return;
       isBegun = true;
       body.push(bytes.subarray(0, -1));
-      finish(body, bytes.subarray(-1), options).catch((cause: unknown) => options.reader.end({ ...REFUSED, cause }));
+      finish(body, bytes.subarray(-1), options).catch((cause: unknown) =>
+        options.reader.end({ ...NOT_ALLOWED, cause }),
+      );
     },
   });
   body.on('error', () => {}); // The reader tells what went wrong.
@@ -43,17 +45,17 @@ export function pacedBody(bytes: Uint8Array, options: PacedBodyOptions): Readabl
 async function finish(
   body: Readable,
   lastByte: Uint8Array,
-  { reader, socketOf, beforeLastByte }: PacedBodyOptions,
+  { reader, socketOf, beforeLastByte }: DeferredLastByteOptions,
 ): Promise<void> {
-  const isAtAnEnd = () => reader.isOver || reader.isRefused;
+  const isOver = () => reader.isOver || reader.isRejected;
   do {
     await pause(HOLD_MS);
     await otherEvents(); // What a busy process has not looked at yet counts too.
-    if (isAtAnEnd()) return;
+    if (isOver()) return;
   } while (!body.readableFlowing || (socketOf()?.writableLength ?? 0) > 0);
   const mayFinish = await beforeLastByte();
   await otherEvents();
-  if (isAtAnEnd()) return;
+  if (isOver()) return;
   if (!mayFinish()) return reader.end(TOO_LATE);
   // Nothing else of this process runs between that question and the socket's write: the body is flowing and empty.
   reader.requestIsWhole = true;

@@ -3,14 +3,14 @@
 /** A piece of so many letters and digits is no chance. */
 const PIECE = 16;
 /** Of a shorter prompt all of it, down to this: less would be words that everybody uses. */
-const SHORTEST = 8;
+const MIN_PIECE = 8;
 
 /** The text with every piece of the prompt masked, however it was quoted, wrapped or capitalized. */
 export function withoutEcho(text: string, prompt: string): string {
   const said = lettersOf(text);
   const asked = lettersOf(prompt).letters;
   const size = Math.min(PIECE, asked.length);
-  if (size < SHORTEST) return text;
+  if (size < MIN_PIECE) return text;
   const pieces = new Map<string, number[]>();
   for (let i = 0; i + size <= said.letters.length; i++) {
     const piece = said.letters.slice(i, i + size);

@@ -1,6 +1,9 @@
-/** How a read fails, one class per decision of its caller; a write returns a WriteOutcome. Messages never hold a key or a header. */
+/**
+ * How a read fails, one class per decision of its caller; a write returns a WriteOutcome. Messages never hold a key or
+ * a header.
+ */
 export abstract class UpstreamError extends Error {
-  /** The cause alone, without operation and ids: for a reader who knows what was asked. */
+  /** The cause alone, without operation and ids: for a reader who knows the call. */
   readonly reason: string;
   constructor(message: string, reason: string = message) {
     super(message);
@@ -21,10 +24,10 @@ export class RejectedError extends UpstreamError {
   }
 }
 
-/** A read that gave no usable answer, whatever the reason; reading again later is harmless. */
+/** A read that gave no usable response, whatever the reason; reading again later is harmless. */
 export class ReadFailedError extends UpstreamError {
   override readonly name = 'ReadFailedError';
-  /** The HTTP status, where there was an answer. */
+  /** The HTTP status, where there was a response. */
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
   constructor(message: string, status?: number, retryAfterMs?: number, reason?: string) {

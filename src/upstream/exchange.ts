@@ -1,36 +1,38 @@
 /** One request on the wire and what became of it: facts only, judged in `outcome.ts`. */
 
 /** How an exchange broke off; `reason` is for people and names no host, key or body. */
-export interface Trouble {
+export interface ExchangeError {
   kind: 'noKey' | 'notConnected' | 'timeout' | 'aborted' | 'reset' | 'malformed' | 'withheld';
   reason: string;
   /** What the caller's own check threw; the call ends with it. */
   cause?: unknown;
 }
 
-export type Phase = 'connecting' | 'sending' | 'waiting' | 'answering';
+export type ExchangePhase = 'connecting' | 'sending' | 'waiting' | 'receiving';
 
-export interface Ending {
-  /** The status of the answer, where one began. */
+export interface ExchangeResult {
+  /** The status of the response, where one began. */
   status: number | undefined;
   retryAfter: string | null;
-  /** The answer's `Date`, by which one in `Retry-After` is read. */
+  /** The response's `Date`, by which one in `Retry-After` is read. */
   date: string | null;
-  /** The answer's body, as far as it came. */
+  /** The response's body, as far as it came. */
   body: Uint8Array;
-  /** Null where the answer is complete. */
-  trouble: Trouble | null;
-  /** Whether the last byte of the request was handed to a socket; while it was not, the upstream can't have the request. */
+  /** Null where the response is complete. */
+  error: ExchangeError | null;
+  /**
+   * Whether the last byte of the request was handed to a socket; while it was not, the upstream can't have the request.
+   */
   requestIsWhole: boolean;
 }
 
-/** The ending of a request that never began. */
-export function notBegun(trouble: Trouble): Ending {
-  return { status: undefined, retryAfter: null, date: null, body: new Uint8Array(), trouble, requestIsWhole: false };
+/** The result of a request that never began. */
+export function notStarted(error: ExchangeError): ExchangeResult {
+  return { status: undefined, retryAfter: null, date: null, body: new Uint8Array(), error, requestIsWhole: false };
 }
 
 /** The cause of a failed connection or socket, in a few words; error texts of the network stack may hold addresses. */
-export function troubleOf(error: unknown, isConnected: boolean): Trouble {
+export function exchangeErrorOf(error: unknown, isConnected: boolean): ExchangeError {
   const code = codeOf(error);
   if (isConnected) {
     return code.startsWith('HPE_') || MALFORMED_CODES.has(code)

@@ -1,14 +1,19 @@
-/** Interim responses (1xx): undici ends the connection of a request that is answered with `100 Continue` unasked, so its parser must not see them. */
+/**
+ * Interim responses (1xx): undici ends the connection of a request that is answered with `100 Continue` unasked, so its
+ * parser must not see them.
+ */
 import type { Socket } from 'node:net';
 
 /** 101 is none: what follows it is another protocol. */
 const INTERIM = /^HTTP\/1\.[01] 1(?!01)\d\d/;
-const LONGEST_START = 'HTTP/1.1 100';
+const STATUS_LINE_START = 'HTTP/1.1 100';
 const HEAD_END = '\r\n\r\n';
 /** An interim response whose head is longer than this is left to the parser. */
-const MOST_HEAD_BYTES = 16 * 1024;
+const MAX_HEAD_BYTES = 16 * 1024;
 
-/** Leaves the interim responses out of what is read from a socket; `expectResponse` says that another response begins. */
+/**
+ * Leaves the interim responses out of what is read from a socket; `expectResponse` says that another response begins.
+ */
 export class InterimResponses {
   /** What has come of a response that may yet be an interim one; null once it is the final one. */
   #start: Buffer | null = Buffer.alloc(0);
@@ -33,7 +38,7 @@ export class InterimResponses {
     let rest = bytes;
     while (mayBeInterim(rest)) {
       const end = rest.indexOf(HEAD_END);
-      if (end < 0 && rest.length <= MOST_HEAD_BYTES) {
+      if (end < 0 && rest.length <= MAX_HEAD_BYTES) {
         this.#start = rest;
         return Buffer.alloc(0);
       }
@@ -47,6 +52,6 @@ export class InterimResponses {
 
 /** Whether it is the start of an interim response, as far as it has come. */
 function mayBeInterim(bytes: Buffer): boolean {
-  const start = bytes.toString('latin1', 0, LONGEST_START.length);
-  return INTERIM.test(start + LONGEST_START.slice(start.length));
+  const start = bytes.toString('latin1', 0, STATUS_LINE_START.length);
+  return INTERIM.test(start + STATUS_LINE_START.slice(start.length));
 }

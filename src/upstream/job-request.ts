@@ -1,13 +1,16 @@
 import ky from 'ky';
-import type { Ending } from './exchange.js';
+import type { ExchangeResult } from './exchange.js';
 import type { UpstreamRequest } from './transport.js';
 
-/** Lets ky make the request of a job's call, and `send` carry it out: its ending tells how far the request got, which no Response can. */
+/**
+ * Lets ky make the request of a job's call, and `send` carry it out: its exchange tells how far the request got, which
+ * no Response can.
+ */
 export async function sendByKy(
   { url, headers, prompt }: Pick<UpstreamRequest, 'url' | 'headers'> & { prompt: string | undefined },
-  send: (request: UpstreamRequest) => Promise<Ending>,
-): Promise<Ending> {
-  let ending: Ending | undefined;
+  send: (request: UpstreamRequest) => Promise<ExchangeResult>,
+): Promise<ExchangeResult> {
+  let exchange: ExchangeResult | undefined;
   await ky(url, {
     method: prompt === undefined ? 'GET' : 'POST',
     headers,
@@ -17,11 +20,11 @@ export async function sendByKy(
     throwHttpErrors: false,
     timeout: false,
     fetch: async (input) => {
-      ending = await send(await toUpstreamRequest(input as Request));
+      exchange = await send(await toUpstreamRequest(input as Request));
       return new Response(null);
     },
   });
-  return ending!;
+  return exchange!;
 }
 
 async function toUpstreamRequest(request: Request): Promise<UpstreamRequest> {

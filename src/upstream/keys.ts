@@ -39,10 +39,10 @@ const CHECK_EVERY_MS = 1_000;
 export function createKeySource(settings: KeySettings, { checkEveryMs = CHECK_EVERY_MS } = {}): KeySource {
   const { adminApiKey, adminApiKeyFile, projectKeysFile } = settings;
   const adminFile = adminApiKeyFile
-    ? new WatchedFile('ADMIN_API_KEY_FILE', adminApiKeyFile, (text) => text.trim(), checkEveryMs)
+    ? new ReloadingFile('ADMIN_API_KEY_FILE', adminApiKeyFile, (text) => text.trim(), checkEveryMs)
     : undefined;
   const projectsFile = projectKeysFile
-    ? new WatchedFile('PROJECT_KEYS_FILE', projectKeysFile, parseProjectKeys, checkEveryMs)
+    ? new ReloadingFile('PROJECT_KEYS_FILE', projectKeysFile, parseProjectKeys, checkEveryMs)
     : undefined;
 
   async function keyFor(projectId: string): Promise<string> {
@@ -88,7 +88,7 @@ function parseProjectKeys(text: string): Map<string, string> {
 }
 
 /** A small file, parsed again when its time, size or inode changes. */
-class WatchedFile<T> {
+class ReloadingFile<T> {
   readonly #variable: string;
   readonly #path: string;
   readonly #parse: (text: string) => T;

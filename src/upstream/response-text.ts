@@ -2,21 +2,24 @@ import { cutToBytes } from '../contract/input-checks.js';
 import { withoutEcho } from './echo.js';
 
 /** Enough to tell why; whole error pages are of no use to a reader. */
-const MOST_TEXT_BYTES = 500;
+const MAX_TEXT_BYTES = 500;
 /** The prompt is searched for so much of it, which bounds the work. */
-const MOST_TEXT_LOOKED_AT = 2_000;
+const MAX_TEXT_SCANNED = 2_000;
 
-/** The upstream's own words about a refusal: its `error` and `details`, else a plain-text body; shortened, without control characters, the key or pieces of the prompt. */
-export function refusalText(
+/**
+ * The upstream's own words about a rejection: its `error` and `details`, else a plain-text body; shortened, without
+ * control characters, the key or pieces of the prompt.
+ */
+export function rejectionText(
   body: Uint8Array,
   { key, prompt }: { key: string | undefined; prompt?: string | undefined },
 ): string {
   const text = Buffer.from(body).toString('utf8');
   const said = saidInJson(text) ?? (isMarkup(text) ? '' : text);
   const masked = key ? said.replaceAll(key, '***') : said;
-  const plain = masked.slice(0, MOST_TEXT_LOOKED_AT);
+  const plain = masked.slice(0, MAX_TEXT_SCANNED);
   const own = prompt === undefined ? plain : withoutEcho(plain, prompt);
-  return cutToBytes(own.replace(/[\p{Cc}\p{Cf}\p{Surrogate}\s]+/gu, ' ').trim(), MOST_TEXT_BYTES);
+  return cutToBytes(own.replace(/[\p{Cc}\p{Cf}\p{Surrogate}\s]+/gu, ' ').trim(), MAX_TEXT_BYTES);
 }
 
 function saidInJson(text: string): string | undefined {

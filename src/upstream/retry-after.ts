@@ -1,13 +1,12 @@
-/** Longer waits are cut: after an hour the upstream is asked again, whatever it said. */
-export const MOST_RETRY_AFTER_MS = 3_600_000;
+import { MAX_RETRY_AFTER_MS } from '../agent-job/poll-plan.js';
 
 const DELTA_SECONDS = /^\d+$/;
 /** The three forms of RFC 9110 5.6.7, all of which begin with a day's name; `Date.parse` alone would take far more. */
 const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
 
 /**
- * What a `Retry-After` header asks for, in milliseconds, 0 to one hour; undefined where it says nothing usable. A date is counted from the
- * answer's own `Date`, by the clock that made both; from `now` where there is no valid one.
+ * What a `Retry-After` header asks for, in milliseconds, 0 to one hour; undefined where it says nothing usable. A date
+ * is counted from the response's own `Date`, by the clock that made both; from `now` where there is no valid one.
  */
 export function parseRetryAfter(
   header: string | null,
@@ -15,11 +14,11 @@ export function parseRetryAfter(
   now: number = Date.now(),
 ): number | undefined {
   const text = header?.trim() ?? '';
-  const answeredAt = parseDate(date?.trim() ?? '');
+  const respondedAt = parseDate(date?.trim() ?? '');
   const waitMs = DELTA_SECONDS.test(text)
     ? Number(text) * 1_000
-    : parseDate(text) - (Number.isNaN(answeredAt) ? now : answeredAt);
-  return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), MOST_RETRY_AFTER_MS);
+    : parseDate(text) - (Number.isNaN(respondedAt) ? now : respondedAt);
+  return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), MAX_RETRY_AFTER_MS);
 }
 
 function parseDate(text: string): number {

@@ -1,50 +1,50 @@
 /**
- * What the upstream's answers must hold to be believed. Checked by hand: a page has 250 rows, and a schema library
+ * What the upstream's responses must hold to be believed. Checked by hand: a page has 250 rows, and a schema library
  * costs more per row than parsing the JSON does.
  */
 import { isUtf8 } from 'node:buffer';
 import { encodeId, LIMIT, type JobRecord, type VisitorTotals } from '../contract.js';
 import type { VisitorPage } from './upstream.js';
 
-/** An answer that is not what the interface promises; the message says what is wrong, without quoting it. */
-export class MalformedAnswerError extends Error {
-  override readonly name = 'MalformedAnswerError';
+/** An response that is not what the interface promises; the message says what is wrong, without quoting it. */
+export class InvalidResponseError extends Error {
+  override readonly name = 'InvalidResponseError';
 }
 
-/** The record of the job asked for, with the contract's fields and no others; throws MalformedAnswerError. */
+/** The record of the job asked for, with the contract's fields and no others; throws InvalidResponseError. */
 export function readJobRecord(body: Uint8Array, jobId: string): JobRecord {
-  const answer = readObject(body, 'agent job');
-  const record = jobRecord(answer, vital(answer, 'status'));
+  const response = readObject(body, 'agent job');
+  const record = jobRecord(response, vital(response, 'status'));
   if (record.id !== jobId) throw malformed('agent job', 'it is that of another job');
   return record;
 }
 
-/** The job that a create made: only an id that further requests can name is vital; throws MalformedAnswerError. */
+/** The job that a create made: only an id that further requests can name is vital; throws InvalidResponseError. */
 export function readCreatedJob(body: Uint8Array): { id: string; job: JobRecord | null } {
-  const answer = readObject(body, 'agent job');
-  const id = vital(answer, 'id');
+  const response = readObject(body, 'agent job');
+  const id = vital(response, 'id');
   if (!isUsableId(id)) throw malformed('agent job', 'its id is not usable');
-  const { status } = answer;
+  const { status } = response;
   const hasStatus = typeof status === 'string' && status !== '';
-  const job = jobRecord(answer, hasStatus ? status : '');
+  const job = jobRecord(response, hasStatus ? status : '');
   return { id, job: hasStatus ? job : null };
 }
 
-function jobRecord(answer: Record<string, unknown>, status: string): JobRecord {
+function jobRecord(response: Record<string, unknown>, status: string): JobRecord {
   const record: JobRecord = {
-    id: vital(answer, 'id'),
+    id: vital(response, 'id'),
     status,
-    source: readSource(answer['source']),
-    model: textOrNull(answer['model']),
-    prLink: textOrNull(answer['prLink']),
-    createdAt: textOrNull(answer['createdAt']),
-    archivedAt: textOrNull(answer['archivedAt']),
+    source: readSource(response['source']),
+    model: textOrNull(response['model']),
+    prLink: textOrNull(response['prLink']),
+    createdAt: textOrNull(response['createdAt']),
+    archivedAt: textOrNull(response['archivedAt']),
   };
   if (Buffer.byteLength(JSON.stringify(record)) > LIMIT.recordBytes) throw malformed('agent job', 'it is over 64 KiB');
   return record;
 }
 
-/** A page of the visitor export; throws MalformedAnswerError. */
+/** A page of the visitor export; throws InvalidResponseError. */
 export function readVisitorPage(body: Uint8Array): VisitorPage {
   const page = readObject(body, 'visitor page');
   const { visitors, hasMore } = page;
@@ -77,8 +77,8 @@ function readSource(value: unknown): JobRecord['source'] {
   return { repository: textOrNull(value['repository']), ref: textOrNull(value['ref']) };
 }
 
-function vital(answer: Record<string, unknown>, field: string): string {
-  const value = answer[field];
+function vital(response: Record<string, unknown>, field: string): string {
+  const value = response[field];
   if (value === undefined || value === null) throw malformed('agent job', `${field} is missing`);
   if (typeof value !== 'string') throw malformed('agent job', `${field} is not a string`);
   if (value === '') throw malformed('agent job', `${field} is empty`);
@@ -119,6 +119,6 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function malformed(what: string, why: string): MalformedAnswerError {
-  return new MalformedAnswerError(`answer is not ${what === 'agent job' ? 'an' : 'a'} ${what}: ${why}`);
+function malformed(what: string, why: string): InvalidResponseError {
+  return new InvalidResponseError(`answer is not ${what === 'agent job' ? 'an' : 'a'} ${what}: ${why}`);
 }

@@ -1,4 +1,4 @@
-import type { Phase, Trouble } from './exchange.js';
+import type { ExchangePhase, ExchangeError } from './exchange.js';
 
 /** The one time limit over a whole call, its repeat included, joined with the caller's own signal. */
 export class TimeLimit {
@@ -20,7 +20,7 @@ export class TimeLimit {
   readonly #abort = () => this.#controller.abort();
 
   /** What the abort means for an exchange that had come this far. */
-  readonly troubleOfAbort = (phase: Phase): Trouble =>
+  readonly errorOfAbort = (phase: ExchangePhase): ExchangeError =>
     this.#caller?.aborted
       ? { kind: 'aborted', reason: 'the caller gave up' }
       : { kind: 'timeout', reason: `${MISSING[phase]} within ${this.#limitMs / 1_000} s` };
@@ -44,11 +44,11 @@ export class TimeLimit {
   }
 }
 
-const MISSING: Record<Phase, string> = {
+const MISSING: Record<ExchangePhase, string> = {
   connecting: 'no connection',
   sending: 'request not taken off the line',
   waiting: 'no answer',
-  answering: 'no complete answer',
+  receiving: 'no complete answer',
 };
 
 function withResolve<T>(): { promise: Promise<T>; resolve: (value: T) => void } {

@@ -1,13 +1,14 @@
 /**
- * The wire: undici's dispatchers. Not its `fetch`, which may send a request again by itself (421), and whose Request and signals cost
- * more than the exchange: they are found through weak references, so that only a full collection frees them.
+ * The wire: undici's dispatchers. Not its `fetch`, which may send a request again by itself (421), and whose Request
+ * and signals cost more than the exchange: they are found through weak references, so that only a full collection frees
+ * them.
  */
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { AnswerReader } from './response-reader.js';
+import { ResponseReader } from './response-reader.js';
 import { Connection, type ProxySettings } from './connection.js';
-import { notBegun, type Ending, type Phase, type Trouble } from './exchange.js';
-import { pacedBody } from './deferred-last-byte.js';
+import { notStarted, type ExchangeResult, type ExchangePhase, type ExchangeError } from './exchange.js';
+import { deferredLastByteBody } from './deferred-last-byte.js';
 
 /** A GET, or with a body a POST of JSON. */
 export interface UpstreamRequest {
@@ -19,22 +20,22 @@ export interface UpstreamRequest {
 export interface ExchangeOptions {
   /** Ends the exchange at once. */
   signal: AbortSignal;
-  /** The trouble that an aborted signal stands for. */
-  troubleOfAbort: (phase: Phase) => Trouble;
-  /** Cap on the answer's body. */
-  mostBytes: number;
+  /** The error that an aborted signal stands for. */
+  errorOfAbort: (phase: ExchangePhase) => ExchangeError;
+  /** Cap on the response's body. */
+  maxBytes: number;
   beforeLastByte?: (() => Promise<() => boolean>) | undefined;
 }
 
-const CLOSED: Trouble = { kind: 'notConnected', reason: 'the client is closed' };
+const CLOSED: ExchangeError = { kind: 'notConnected', reason: 'the client is closed' };
 /** More idle connections than this are not kept after a burst of reads. */
-const MOST_IDLE = 256;
+const MAX_IDLE_CONNECTIONS = 256;
 
 export class Transport {
   readonly #proxy: ProxySettings | undefined;
   /** Connections that reads left open; the last used is used first, so that the others can time out. */
   readonly #idle: Connection[] = [];
-  readonly #reading = new Set<AnswerReader>();
+  readonly #reading = new Set<ResponseReader>();
   readonly #writing = new Set<Promise<unknown>>();
   #isClosed = false;
 
@@ -43,9 +44,11 @@ export class Transport {
     this.#connect({ isForWrite: true }).destroy(); // Wrong proxy settings show here, not at the first request.
   }
 
-  /** Sends a request without a body over a kept connection, one with a body over a connection of its own. Never rejects. */
-  async send(request: UpstreamRequest, options: ExchangeOptions): Promise<Ending> {
-    if (this.#isClosed) return notBegun(CLOSED);
+  /**
+   * Sends a request without a body over a kept connection, one with a body over a connection of its own. Never rejects.
+   */
+  async send(request: UpstreamRequest, options: ExchangeOptions): Promise<ExchangeResult> {
+    if (this.#isClosed) return notStarted(CLOSED);
     if (request.body === null) return this.#read(request, options);
     const sent = this.#write(request, request.body, options);
     this.#writing.add(sent);
@@ -60,27 +63,28 @@ export class Transport {
     await Promise.all(this.#writing);
   }
 
-  async #read(request: UpstreamRequest, options: ExchangeOptions): Promise<Ending> {
+  async #read(request: UpstreamRequest, options: ExchangeOptions): Promise<ExchangeResult> {
     const kept = this.#idle.pop();
     const keptSocket = kept?.socket;
-    const ending = await this.#readOver(kept ?? this.#connect({ isForWrite: false }), request, options);
-    // Lost without an answer on the very socket of an earlier read: the upstream closed it meanwhile, and says nothing by it.
+    const exchange = await this.#readOver(kept ?? this.#connect({ isForWrite: false }), request, options);
+    // Lost without a response on the very socket of an earlier read: the upstream closed it meanwhile, and says nothing
+    // by it.
     const wasStale =
-      keptSocket && kept?.socket === keptSocket && ending.trouble?.kind === 'reset' && ending.status === undefined;
-    if (!wasStale || this.#isClosed) return ending;
+      keptSocket && kept?.socket === keptSocket && exchange.error?.kind === 'reset' && exchange.status === undefined;
+    if (!wasStale || this.#isClosed) return exchange;
     return this.#readOver(this.#connect({ isForWrite: false }), request, options);
   }
 
-  async #readOver(connection: Connection, request: UpstreamRequest, options: ExchangeOptions): Promise<Ending> {
-    const reader: AnswerReader = new AnswerReader({
-      mostBytes: options.mostBytes,
+  async #readOver(connection: Connection, request: UpstreamRequest, options: ExchangeOptions): Promise<ExchangeResult> {
+    const reader: ResponseReader = new ResponseReader({
+      maxBytes: options.maxBytes,
       onConnected: () => {
         connection.expectResponse();
         reader.requestIsWhole = true;
       },
-      onEnd: (trouble) => {
+      onEnd: (error) => {
         this.#reading.delete(reader);
-        if (trouble || this.#isClosed || this.#idle.length >= MOST_IDLE) connection.destroy();
+        if (error || this.#isClosed || this.#idle.length >= MAX_IDLE_CONNECTIONS) connection.destroy();
         else this.#idle.push(connection);
       },
     });
@@ -88,17 +92,17 @@ export class Transport {
     return run(connection.dispatcher, request, {}, reader, options);
   }
 
-  async #write(request: UpstreamRequest, body: Uint8Array, options: ExchangeOptions): Promise<Ending> {
+  async #write(request: UpstreamRequest, body: Uint8Array, options: ExchangeOptions): Promise<ExchangeResult> {
     const connection = this.#connect({ isForWrite: true });
-    const reader: AnswerReader = new AnswerReader({
-      mostBytes: options.mostBytes,
+    const reader: ResponseReader = new ResponseReader({
+      maxBytes: options.maxBytes,
       onConnected: () => connection.expectResponse(),
-      // A refusal may come while the kernel still holds the last byte: it must not arrive after the write was judged.
-      onEnd: (trouble) => (trouble || reader.isRefused ? connection.destroy() : connection.close()),
+      // A rejection may come while the kernel still holds the last byte: it must not arrive after the write was judged.
+      onEnd: (error) => (error || reader.isRejected ? connection.destroy() : connection.close()),
     });
     const { beforeLastByte = () => Promise.resolve(() => true) } = options;
-    const paced = pacedBody(body, { reader, socketOf: () => connection.socket, beforeLastByte });
-    return run(connection.dispatcher, request, declared(paced, body.length), reader, options);
+    const deferred = deferredLastByteBody(body, { reader, socketOf: () => connection.socket, beforeLastByte });
+    return run(connection.dispatcher, request, declared(deferred, body.length), reader, options);
   }
 
   #connect(options: { isForWrite: boolean }): Connection {
@@ -119,10 +123,10 @@ async function run(
   dispatcher: Dispatcher,
   { url, headers, body }: UpstreamRequest,
   extra: Partial<Dispatcher.DispatchOptions>,
-  reader: AnswerReader,
-  { signal, troubleOfAbort }: ExchangeOptions,
-): Promise<Ending> {
-  const onAbort = () => reader.end(troubleOfAbort(reader.phase));
+  reader: ResponseReader,
+  { signal, errorOfAbort }: ExchangeOptions,
+): Promise<ExchangeResult> {
+  const onAbort = () => reader.end(errorOfAbort(reader.phase));
   signal.addEventListener('abort', onAbort, { once: true });
   try {
     if (signal.aborted) onAbort();
@@ -132,7 +136,7 @@ async function run(
       const all = { ...headers, ...(extra.headers as Record<string, string>) };
       dispatcher.dispatch({ ...extra, origin: url.origin, path, method, headers: all }, reader);
     }
-    return await reader.ended;
+    return await reader.result;
   } finally {
     signal.removeEventListener('abort', onAbort);
   }

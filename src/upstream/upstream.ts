@@ -1,6 +1,9 @@
 import type { JobRecord, VisitorTotals } from '../contract.js';
 
-/** One page of the visitor export, numbers as the upstream sent them (whole or not), validated to be finite, >= 0 and <= 2^53 - 1. */
+/**
+ * One page of the visitor export, numbers as the upstream sent them (whole or not), validated to be finite, >= 0 and <=
+ * 2^53 - 1.
+ */
 export interface VisitorPage {
   totals: VisitorTotals;
   visitors: { path: string; human: number; ai: number; total: number }[];
@@ -9,8 +12,9 @@ export interface VisitorPage {
 
 export interface WriteOptions {
   /**
-   * Awaited once all but the last byte of a request have left, for each request of the call. What it resolves to is asked in the same
-   * synchronous step that writes that byte; false ends the call as not delivered. A rejection ends the call with its reason.
+   * Awaited once all but the last byte of a request have left, for each request of the call. What it resolves to is
+   * asked in the same synchronous step that writes that byte; false ends the call as not delivered. A rejection ends
+   * the call with its reason.
    */
   beforeLastByte?: () => Promise<() => boolean>;
 }
@@ -27,18 +31,22 @@ export type WriteOutcome =
   | { kind: 'rejected'; status: number; error: string }
   /** Surely not accepted for now (429, or a status the operator vouches for): send it again after `retryAfterMs`. */
   | { kind: 'throttled'; reason: string; retryAfterMs?: number }
-  /** Surely not accepted for want of a key: 401 with the newest one, or there is none. Pointless before the key changes. */
+  /**
+   * Surely not accepted for want of a key: 401 with the newest one, or there is none. Pointless before the key changes.
+   */
   | { kind: 'unauthorized'; reason: string }
   /** The request surely never reached the upstream whole: safe to send again. */
   | { kind: 'notDelivered'; reason: string }
-  /** May or may not have arrived: time-out, reset, 303, 408, 5xx, a response that can't be read. Never sent again without a decision. */
+  /**
+   * May or may not have arrived: time-out, reset, 303, 408, 5xx, a response that can't be read. Never sent again
+   * without a decision.
+   */
   | { kind: 'inDoubt'; reason: string };
 
 /**
- * The upstream's four operations. Plain HTTP: no retries (but of a read on a kept connection that the upstream had closed), no waiting,
- * one time limit over each whole exchange.
- * A write resolves to its outcome and rejects only with what `beforeLastByte` rejected with. A read rejects with one of `errors.ts` or
- * with the signal's AbortError.
+ * The upstream's four operations. Plain HTTP: no retries (but of a read on a kept connection that the upstream had
+ * closed), no waiting, one time limit over each whole exchange. A write resolves to its outcome and rejects only with
+ * what `beforeLastByte` rejected with. A read rejects with one of `errors.ts` or with the signal's AbortError.
  */
 export interface Upstream {
   createJob(request: { projectId: string; prompt: string }, options?: WriteOptions): Promise<WriteOutcome>;
@@ -47,12 +55,17 @@ export interface Upstream {
     request: { projectId: string; jobId: string; prompt: string },
     options?: WriteOptions,
   ): Promise<WriteOutcome>;
-  /** A 404 is a RejectedError with status 404; 401 and 403 and other 4xx are ReadFailedError: the watch outlives them. */
+  /**
+   * A 404 is a RejectedError with status 404; 401 and 403 and other 4xx are ReadFailedError: the watch outlives them.
+   */
   getJob(request: { projectId: string; jobId: string }, options?: ReadOptions): Promise<JobRecord>;
   getVisitors(
     request: { projectId: string; dateFrom: string; dateTo: string; limit: number; offset: number },
     options?: ReadOptions,
   ): Promise<VisitorPage>;
-  /** Another text whenever the project's key is another, never the key itself; null where no usable key exists. Asks no server. */
+  /**
+   * Another text whenever the project's key is another, never the key itself; null where no usable key exists. Asks no
+   * server.
+   */
   keyVersion(projectId: string): Promise<string | null>;
 }

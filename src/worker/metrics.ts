@@ -2,7 +2,7 @@ import type { MetricMeter } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW } from '../contract.js';
 import { JOB_ENDS, JOBS_ENDED_METRIC } from '../agent-job/outcomes.js';
 import { WRITE_OUTCOMES, type Metrics } from '../activities/metrics.js';
-import { ANSWER_CLASSES } from '../upstream/outcome.js';
+import { RESPONSE_CLASSES } from '../upstream/outcome.js';
 import type { Upstream } from '../upstream/upstream.js';
 
 const SETTLE_SECONDS = 'agent_jobs_write_settle_seconds';
@@ -53,12 +53,12 @@ export function createMetrics(meter: MetricMeter): Metrics {
   }
   for (const operation of OPERATIONS) {
     refused.add(0, { operation });
-    for (const answerClass of ANSWER_CLASSES) answers.add(0, { operation, class: answerClass });
+    for (const responseClass of RESPONSE_CLASSES) answers.add(0, { operation, class: responseClass });
   }
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
     writeSettled: (operation, value) => settle.record(Math.max(0, value), { operation }),
-    upstreamAnswered: (operation, answerClass) => answers.add(1, { operation, class: answerClass }),
+    upstreamResponded: (operation, responseClass) => answers.add(1, { operation, class: responseClass }),
     keyRefused: (operation) => refused.add(1, { operation }),
     refusedKeys: (projects) => refusedKeys.set(projects),
     upstreamTook: (operation, value) => took.record(value, { operation }),

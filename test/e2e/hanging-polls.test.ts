@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import type { WatchJobInput } from '../../src/activities/index.js';
+import type { PollJobInput } from '../../src/activities/index.js';
 import { AGENT_JOB_WORKFLOW, followUpSignal, type AgentJobInput } from '../../src/contract.js';
 import { jobOptions } from '../../src/worker/workers.js';
 import { createTestWorker } from '../support/worker.js';
@@ -86,7 +86,7 @@ async function whilePolling(work: () => Promise<void>): Promise<void> {
   });
 }
 
-function watchInput(jobId: string): WatchJobInput {
+function watchInput(jobId: string): PollJobInput {
   return {
     projectId: 'hanging',
     jobId,
@@ -97,7 +97,7 @@ function watchInput(jobId: string): WatchJobInput {
     settledAt: 0,
     endsAtTerminal: true,
     failures: 0,
-    missing: null,
+    notFound: null,
     maxReads: 1_000,
     afterReset: false,
   };

@@ -1,12 +1,12 @@
 import { proxyActivities } from '@temporalio/workflow';
-import type { JobActivities, WatchJobInput } from '../../src/activities/index.js';
+import type { JobActivities, PollJobInput } from '../../src/activities/index.js';
 
 /** Polls many jobs from one workflow, as `agentJob` polls its one, on the task queue of a production worker. */
-export async function watchMany(taskQueue: string, inputs: WatchJobInput[]): Promise<void> {
-  const { watchJob } = proxyActivities<JobActivities>({
+export async function watchMany(taskQueue: string, inputs: PollJobInput[]): Promise<void> {
+  const { pollJob } = proxyActivities<JobActivities>({
     taskQueue,
     startToCloseTimeout: '50 seconds',
     retry: { initialInterval: '1 second', backoffCoefficient: 1 },
   });
-  await Promise.all(inputs.map((input) => watchJob(input)));
+  await Promise.all(inputs.map((input) => pollJob(input)));
 }

@@ -72,8 +72,8 @@ function activitiesOf(server: () => RealServer, shutdownSignal: AbortSignal): ob
   const present = () => {
     const { upstream } = server();
     if (made?.upstream !== upstream) {
-      const laneClock = () => activityInfo().currentAttemptScheduledTimestampMs;
-      made = { upstream, activities: createActivities({ upstream, shutdownSignal, metrics: noMetrics, laneClock }) };
+      const breakerClock = () => activityInfo().currentAttemptScheduledTimestampMs;
+      made = { upstream, activities: createActivities({ upstream, shutdownSignal, metrics: noMetrics, breakerClock }) };
     }
     return made.activities;
   };
@@ -85,7 +85,7 @@ function activitiesOf(server: () => RealServer, shutdownSignal: AbortSignal): ob
   return {
     createJob: async (input: Parameters<Activities['createJob']>[0]) => told(await present().createJob(input)),
     sendMessage: async (input: Parameters<Activities['sendMessage']>[0]) => told(await present().sendMessage(input)),
-    watchJob: (input: Parameters<Activities['watchJob']>[0]) => present().watchJob(input),
+    pollJob: (input: Parameters<Activities['pollJob']>[0]) => present().pollJob(input),
     awaitTurn: (input: Parameters<Activities['awaitTurn']>[0]) => present().awaitTurn(input),
     readJob: async (input: Parameters<Activities['readJob']>[0]) => {
       const result = await present().readJob(input);

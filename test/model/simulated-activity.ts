@@ -52,7 +52,7 @@ export async function runAttempt(
     return { result: await attempts.run(attempt, () => environment.run(work as never, input)) };
   } catch (error) {
     const { type, nextRetryDelay } = error as { type?: string; nextRetryDelay?: number };
-    if (type !== 'StillWatching' && type !== 'StillWaiting' && type !== 'FenceRefused') throw error;
+    if (type !== 'StillPolling' && type !== 'StillWaiting' && type !== 'FenceRefused') throw error;
     return { retryMs: nextRetryDelay === undefined ? undefined : Number(nextRetryDelay) };
   }
 }

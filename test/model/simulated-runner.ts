@@ -115,7 +115,7 @@ class SimulatedRunner {
   }
 
   #activityEnded(name: string, result: WriteResult): void {
-    if (name === 'watchJob') this.#monitor.record(() => this.#monitor.model.readReached());
+    if (name === 'pollJob') this.#monitor.record(() => this.#monitor.model.readReached());
     else if (name === 'createJob' || name === 'sendMessage') this.#monitor.writeEnded(result);
   }
 
@@ -186,9 +186,9 @@ class SimulatedRunner {
   }
 }
 
-function activitiesOf(upstream: Upstream, laneClock: () => number): Record<string, never> {
+function activitiesOf(upstream: Upstream, breakerClock: () => number): Record<string, never> {
   const shutdownSignal = new AbortController().signal;
-  return createActivities({ upstream, shutdownSignal, metrics: noMetrics, laneClock }) as unknown as Record<
+  return createActivities({ upstream, shutdownSignal, metrics: noMetrics, breakerClock }) as unknown as Record<
     string,
     never
   >;

@@ -312,7 +312,7 @@ export class Simulation {
 }
 
 function cancelledActivity(): ActivityFailure {
-  return new ActivityFailure('cancelled', 'watchJob', '1', 'CANCEL_REQUESTED', 'w', new CancelledFailure('cancelled'));
+  return new ActivityFailure('cancelled', 'pollJob', '1', 'CANCEL_REQUESTED', 'w', new CancelledFailure('cancelled'));
 }
 
 /** Resolves when all promise callbacks have run. */

@@ -18,7 +18,7 @@ export interface JobBench {
 }
 
 export interface JobBenchOptions {
-  stayMs?: number;
+  pollingBudgetMs?: number;
   metrics?: Metrics;
   tryKeyEveryMs?: number;
   onKeyChange?: (projectId: string, reason: string | null) => void;
@@ -31,7 +31,7 @@ export async function startJobBench(
   { client, nativeConnection }: { client: Client; nativeConnection: NativeConnection },
   upstream: Upstream,
   {
-    stayMs = 0,
+    pollingBudgetMs = 0,
     metrics = noMetrics,
     tryKeyEveryMs = 1_000,
     onKeyChange = () => {},
@@ -45,10 +45,10 @@ export async function startJobBench(
     upstream,
     shutdownSignal: shutdown.signal,
     metrics,
-    stayMs,
+    pollingBudgetMs,
     confirmWritesBefore,
     // The server's time, which may be skipped.
-    laneClock: () => activityInfo().currentAttemptScheduledTimestampMs,
+    breakerClock: () => activityInfo().currentAttemptScheduledTimestampMs,
     keyHealth: new KeyHealth({ upstream, metrics, tryEveryMs: tryKeyEveryMs, onChange: onKeyChange }),
   });
   const worker: Worker = await createTestWorker({ ...options, connection: nativeConnection, taskQueue, activities });

@@ -101,7 +101,7 @@ describe('a 401 or 403', () => {
     const classes: string[] = [];
     const client = clientOf(raw.url, {
       keys: createKeySource({ adminApiKeyFile }, { checkEveryMs: 1e9 }),
-      onAnswer: (_, name) => classes.push(name),
+      onResponse: (_, name) => classes.push(name),
     });
     // The client has read the old key before it is replaced.
     await client.createJob({ projectId: 'p', prompt: 'x' });

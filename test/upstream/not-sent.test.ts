@@ -14,7 +14,7 @@ afterEach(async () => {
 
 function writer(baseUrl: string, settings: Partial<UpstreamSettings> = {}) {
   const classes: string[] = [];
-  const client = clientOf(baseUrl, { onAnswer: (_, name) => classes.push(name), ...settings });
+  const client = clientOf(baseUrl, { onResponse: (_, name) => classes.push(name), ...settings });
   closers.push(() => client.close());
   return {
     classes,

@@ -17,7 +17,7 @@ async function setUp(serve: Serve, settings: Partial<UpstreamSettings> = {}) {
   const raw = await RawUpstream.onRequest(serve);
   const classes: string[] = [];
   const client = clientOf(raw.url, {
-    onAnswer: (operation, name) => classes.push(`${operation} ${name}`),
+    onResponse: (operation, name) => classes.push(`${operation} ${name}`),
     ...settings,
   });
   closers.push(

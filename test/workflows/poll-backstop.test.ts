@@ -22,7 +22,7 @@ function stuck(type: string): Promise<never> {
 }
 
 test.each([
-  ['waits', 'StillWatching'],
+  ['waits', 'StillPolling'],
   ['fails', 'Bug'],
 ])('a poll that for ever %s is ended, and another one reads the job', async (_, type) => {
   const { client, nativeConnection: connection } = environment;
@@ -30,9 +30,9 @@ test.each([
   const { signal: shutdownSignal } = new AbortController();
   const real = createActivities({ upstream, shutdownSignal, metrics: noMetrics });
   let attempts = 0;
-  const watchJob: typeof real.watchJob = (input) => ((attempts += 1) <= 30 ? stuck(type) : real.watchJob(input));
+  const pollJob: typeof real.pollJob = (input) => ((attempts += 1) <= 30 ? stuck(type) : real.pollJob(input));
   const taskQueue = `test-${randomUUID()}`;
-  const worker = await createTestWorker({ connection, taskQueue, activities: { ...real, watchJob } });
+  const worker = await createTestWorker({ connection, taskQueue, activities: { ...real, pollJob } });
   await worker.runUntil(async () => {
     const handle = await client.workflow.start<typeof agentJob>('agentJob', {
       taskQueue,
@@ -42,7 +42,7 @@ test.each([
     });
     expect(await handle.result()).toMatchObject({ outcome: 'completed' });
     const { events } = await handle.fetchHistory();
-    const scheduled = events!.filter((e) => e.activityTaskScheduledEventAttributes?.activityType?.name === 'watchJob');
+    const scheduled = events!.filter((e) => e.activityTaskScheduledEventAttributes?.activityType?.name === 'pollJob');
     expect(scheduled.length).toBeGreaterThan(1);
     expect(upstream.reads).toBe(1);
   });

@@ -1,6 +1,6 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createWatchJob, type WatchJobInput, type WatchJobResult } from '../../src/activities/agent-job/poll-job.js';
+import { createPollJob, type PollJobInput, type PollJobResult } from '../../src/activities/agent-job/poll-job.js';
 import { followUpSignal, pollNowSignal } from '../../src/contract.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
@@ -9,24 +9,24 @@ import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
 
 /** What one attempt came to, and what it left for the next. */
 interface Attempt {
-  result?: WatchJobResult;
+  result?: PollJobResult;
   error?: { message: string; type?: string; name: string; nextRetryDelay?: number };
   kept: unknown;
 }
 
 const EVERY_20_MS = { minMs: 20, maxMs: 20, ratio: 0 };
 
-function watching(stayMs: number) {
+function watching(pollingBudgetMs: number) {
   const upstream = new ScriptedUpstream();
   upstream.show = () => ({ status: 'active' });
   const shutdown = new AbortController();
-  const watchJob = createWatchJob({ upstream, shutdownSignal: shutdown.signal, stayMs });
-  const attempt = async (input: Partial<WatchJobInput> = {}, info: object = {}): Promise<Attempt> => {
+  const pollJob = createPollJob({ upstream, shutdownSignal: shutdown.signal, pollingBudgetMs });
+  const attempt = async (input: Partial<PollJobInput> = {}, info: object = {}): Promise<Attempt> => {
     const environment = new MockActivityEnvironment({ attempt: 1, currentAttemptScheduledTimestampMs: 0, ...info });
     let kept: unknown = null;
     environment.on('heartbeat', (details) => (kept = details));
     const whole = { ...anyInput(), ...input };
-    return (environment.run(watchJob, whole) as Promise<WatchJobResult>).then(
+    return (environment.run(pollJob, whole) as Promise<PollJobResult>).then(
       (result) => ({ result, kept }),
       (error: NonNullable<Attempt['error']>) => ({ error, kept }),
     );
@@ -34,7 +34,7 @@ function watching(stayMs: number) {
   return { upstream, shutdown, attempt };
 }
 
-function anyInput(): WatchJobInput {
+function anyInput(): PollJobInput {
   return {
     projectId: 'p1',
     jobId: 'job-1',
@@ -45,7 +45,7 @@ function anyInput(): WatchJobInput {
     settledAt: 0,
     endsAtTerminal: true,
     failures: 0,
-    missing: null,
+    notFound: null,
     maxReads: 60,
     afterReset: false,
   };
@@ -63,7 +63,7 @@ describe('while waits are short', () => {
   test('an attempt hands over to the server when its time is over, and the next one counts on', async () => {
     const { upstream, attempt } = watching(1_000);
     const first = await attempt({ maxReads: 1_000 });
-    expect(first.error).toMatchObject({ type: 'StillWatching', message: 'active, next look in 1 s' });
+    expect(first.error).toMatchObject({ type: 'StillPolling', message: 'active, next poll in 1 s' });
     const reads = upstream.reads;
     expect(reads).toBeGreaterThan(1);
     upstream.show = () => ({ status: 'completed' });
@@ -89,7 +89,7 @@ describe('while waits are short', () => {
   test('a failed read goes back to the server, which shows why', async () => {
     const { upstream, attempt } = watching(10_000);
     upstream.readFaults.push(new ReadFailedError('the upstream answered 503', 503));
-    expect((await attempt()).error?.message).toMatch(/^the upstream answered 503, next look in/);
+    expect((await attempt()).error?.message).toMatch(/^the upstream answered 503, next poll in/);
     expect(upstream.reads).toBe(1);
   });
 
@@ -99,7 +99,7 @@ describe('while waits are short', () => {
     const attempted = attempt({ plan });
     await expect.poll(() => upstream.reads).toBe(1);
     shutdown.abort();
-    expect((await attempted).error).toMatchObject({ type: 'StillWatching', nextRetryDelay: 1 });
+    expect((await attempted).error).toMatchObject({ type: 'StillPolling', nextRetryDelay: 1 });
     expect(upstream.reads).toBe(1);
   });
 
@@ -111,7 +111,7 @@ describe('while waits are short', () => {
     await expect.poll(() => upstream.reads).toBe(2);
     const later = attempt({ plan, deadlineAt: 3_000 });
     expect((await earlier).error).toMatchObject({
-      type: 'StillWatching',
+      type: 'StillPolling',
       message: expect.stringMatching(/later watch/),
     });
     expect((await later).result?.reads).toBe(2);
@@ -122,7 +122,7 @@ describe('while waits are short', () => {
 test('a long wait is the server’s, and costs no heartbeat', async () => {
   const { upstream, attempt } = watching(100_000);
   const { error, kept } = await attempt({ plan: { minMs: 20_000, maxMs: 20_000, ratio: 0 } });
-  expect(error).toMatchObject({ type: 'StillWatching' });
+  expect(error).toMatchObject({ type: 'StillPolling' });
   expect(error?.nextRetryDelay).toBeGreaterThanOrEqual(18_000);
   expect(kept).toBeNull();
   expect(upstream.reads).toBe(1);
@@ -130,7 +130,7 @@ test('a long wait is the server’s, and costs no heartbeat', async () => {
 
 test('where requests are limited, each read is an attempt', async () => {
   const { upstream, attempt } = watching(0);
-  expect((await attempt()).error).toMatchObject({ type: 'StillWatching' });
+  expect((await attempt()).error).toMatchObject({ type: 'StillPolling' });
   expect(upstream.reads).toBe(1);
 });
 
@@ -143,7 +143,7 @@ describe('on a server', () => {
 
   async function withBench(work: (bench: JobBench, upstream: ScriptedUpstream) => Promise<void>) {
     const upstream = new ScriptedUpstream();
-    const bench = await startJobBench(server, upstream, { stayMs: 25_000 });
+    const bench = await startJobBench(server, upstream, { pollingBudgetMs: 25_000 });
     try {
       await work(bench, upstream);
     } finally {

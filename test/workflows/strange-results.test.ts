@@ -133,14 +133,14 @@ test.each([
   ['without a reading', json({ reads: 1, failures: 0, afterReset: false })],
   ['whose record is none', json({ reading: { kind: 'record', job: { id: 7 } }, reads: 1, failures: 0 })],
   ['whose counts are no numbers', json({ reading: { kind: 'unchanged' }, reads: 'many', failures: null })],
-  ['whose 404 are not counted', json({ reading: { kind: 'missing' }, reads: 1, failures: 1, afterReset: false })],
+  ['whose 404 are not counted', json({ reading: { kind: 'notFound' }, reads: 1, failures: 1, afterReset: false })],
   ['that nobody can decode', { metadata: { encoding: text('binary/encrypted') }, data: text('secret') }],
 ])('a poll with a result %s is a failed read, and the watch goes on', async (_, payload) => {
   const { upstream, bench } = tests;
   upstream.readGate = holdBack();
   const handle = await bench.start({ projectId: 'p1', jobId: 'job-1' });
   await expect.poll(() => upstream.reads).toBe(1);
-  await complete(handle, 'watchJob', payload);
+  await complete(handle, 'pollJob', payload);
   await expect.poll(() => upstream.reads).toBe(2);
   const { polls, phase } = await handle.query(jobStateQuery);
   expect({ polls, phase }).toEqual({ polls: 1, phase: 'watching' });

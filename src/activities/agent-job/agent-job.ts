@@ -4,20 +4,19 @@ import type { Metrics, WriteOperation } from '../metrics.js';
 import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstream.js';
 import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
 import { KeyHealth } from './key-health.js';
-import { createReadJob, type ReadJobInput, type ReadJobResult } from './read-job.js';
+import { RejectedError, UpstreamError } from '../../upstream/errors.js';
 import { startServerClock } from '../../temporal/server-clock.js';
-import { Turns } from './turns.js';
-import { createWatchJob, type WatchJobInput, type WatchJobResult } from './poll-job.js';
+import { Turns, type SendOutcome } from './turns.js';
+import { createPollJob, type PollJobInput, type PollJobResult } from './poll-job.js';
 import {
   createFence,
   isFenceRefused,
   requiresConfirmation,
-  questionOf,
-  takeMarkBack,
+  confirmationRequest,
+  clearSent,
   checkPriorAttempt,
   type FenceOptions,
 } from './write-fence.js';
-import { withLookAfter, type SendOutcome } from './write-outcome.js';
 
 interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'> {
   projectId: string;
@@ -32,7 +31,17 @@ export interface SendMessageInput extends WriteInput {
   jobId: string;
 }
 
-/** A write's outcome, whether a reset or a restore may have forgotten it, and what a person is asked about where one may have. */
+export interface ReadJobInput {
+  projectId: string;
+  jobId: string;
+}
+
+export type ReadJobResult = { kind: 'found' } | { kind: 'notFound' } | { kind: 'failed'; reason: string };
+
+/**
+ * A write's outcome, whether a reset or a restore may have forgotten it, and what a person is asked about where one may
+ * have.
+ */
 export type WriteResult = SendOutcome & { afterReset: boolean; confirmationRequestedIn?: string };
 
 export interface JobActivitiesDependencies {
@@ -40,12 +49,15 @@ export interface JobActivitiesDependencies {
   /** Aborted when the worker begins to shut down: reads stop at once, writes are finished. */
   shutdownSignal: AbortSignal;
   metrics: Metrics;
-  /** Writes asked for before this time (ISO 8601) ask a person: Temporal was restored, and may have forgotten that they were sent. */
+  /**
+   * Writes asked for before this time (ISO 8601) ask a person: Temporal was restored, and may have forgotten that they
+   * were sent.
+   */
   confirmWritesBefore?: string | undefined;
-  /** While waits are short, an attempt of `watchJob` reads for so long, in milliseconds; default 0: once. */
-  stayMs?: number;
-  /** The time by which a closed lane opens, in milliseconds; default `performance.now`. */
-  laneClock?: () => number;
+  /** While waits are short, an attempt of `pollJob` polls for so long, in milliseconds; default 0: once. */
+  pollingBudgetMs?: number;
+  /** The clock of the circuit breakers, in milliseconds; default `performance.now`. */
+  breakerClock?: () => number;
   /** What is known of the projects' keys; default: what these activities find out. */
   keyHealth?: KeyHealth;
   /** How many of the writes that wait may ask for a turn in a second. */
@@ -55,19 +67,19 @@ export interface JobActivitiesDependencies {
 export interface JobActivities {
   createJob(input: CreateJobInput): Promise<WriteResult>;
   sendMessage(input: SendMessageInput): Promise<WriteResult>;
-  watchJob(input: WatchJobInput): Promise<WatchJobResult>;
+  pollJob(input: PollJobInput): Promise<PollJobResult>;
   awaitTurn(input: AwaitTurnInput): Promise<void>;
   readJob(input: ReadJobInput): Promise<ReadJobResult>;
 }
 
-/** The activities of `agentJob`. They never fail for what the upstream does: its answers are their results. */
+/** The activities of `agentJob`. They never fail for what the upstream does: its responses are their results. */
 export function createJobActivities({
   upstream: given,
   shutdownSignal,
   metrics,
   confirmWritesBefore,
-  stayMs = 0,
-  laneClock: now,
+  pollingBudgetMs = 0,
+  breakerClock: now,
   keyHealth = new KeyHealth({ upstream: given, metrics, ...(now && { now }) }),
   asksPerSecond,
 }: JobActivitiesDependencies): JobActivities {
@@ -84,17 +96,18 @@ export function createJobActivities({
       ? withLookAfter(before, 'lostWorker', now())
       : withLookAfter(await turns.send(turn, now() < turnUntil, () => sendFenced(send)), 'ownEnd', now());
     if (!outcome.isHeld) metrics.writeEnded(operation, outcome.kind);
-    // The server's clock stands at the time when it scheduled the attempt; only this worker's knows how long that had to wait.
+    // The server's clock stands at the time when it scheduled the attempt; only this worker's knows how long that had
+    // to wait.
     const settledAt = Math.max(now(), Date.now());
     if (isSettled(outcome)) metrics.writeSettled(operation, (settledAt - input.askedAt) / 1_000);
     const afterReset = requiresConfirmation(asked);
-    return { ...outcome, afterReset, ...(afterReset && { confirmationRequestedIn: questionOf(asked) }) };
+    return { ...outcome, afterReset, ...(afterReset && { confirmationRequestedIn: confirmationRequest(asked) }) };
   }
 
   return {
     createJob: (input) => write('create', input, (options) => upstream.createJob(input, options)),
     sendMessage: (input) => write('message', input, (options) => upstream.sendMessage(input, options)),
-    watchJob: createWatchJob({ upstream, shutdownSignal, stayMs, metrics }),
+    pollJob: createPollJob({ upstream, shutdownSignal, pollingBudgetMs, metrics }),
     awaitTurn: createAwaitTurn(turns),
     readJob: createReadJob(upstream, shutdownSignal),
   };
@@ -107,7 +120,7 @@ async function sendFenced(send: Send): Promise<WriteOutcome> {
     return await send({ beforeLastByte: createFence() });
   } catch (error) {
     if (isFenceRefused(error)) {
-      takeMarkBack();
+      clearSent();
       throw error;
     }
     // The upstream client promises to throw nothing else: in doubt is the only safe guess about a write.
@@ -117,4 +130,38 @@ async function sendFenced(send: Send): Promise<WriteOutcome> {
 
 function isSettled({ kind }: WriteOutcome): boolean {
   return kind === 'accepted' || kind === 'rejected';
+}
+
+/**
+ * When a read of the upstream can be trusted, in milliseconds from the outcome; docs/guarantees.md says what each must
+ * outlast.
+ */
+const LOOK_AFTER_MS = {
+  /** This worker reset the connection, or had a response: what is in the network has arrived by then, or never will. */
+  ownEnd: 30_000,
+  /** The kernel of a worker that died goes on to deliver: Linux for up to 102 s. */
+  lostWorker: 120_000,
+};
+
+/** Adds to an outcome in doubt from when on a read of the upstream can be trusted. */
+function withLookAfter(outcome: SendOutcome, judgedBy: keyof typeof LOOK_AFTER_MS, now: number): SendOutcome {
+  return outcome.kind === 'inDoubt' ? { ...outcome, lookAfter: Math.ceil(now + LOOK_AFTER_MS[judgedBy]) } : outcome;
+}
+
+/** The activity `readJob`: reads a job once and says whether it exists. */
+function createReadJob(
+  upstream: Upstream,
+  shutdownSignal: AbortSignal,
+): (input: ReadJobInput) => Promise<ReadJobResult> {
+  return async (input) => {
+    try {
+      await upstream.getJob(input, { signal: shutdownSignal });
+      return { kind: 'found' };
+    } catch (error) {
+      if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
+      if (error instanceof UpstreamError) return { kind: 'failed', reason: error.reason };
+      // The worker shuts down: another one reads.
+      throw error;
+    }
+  };
 }

@@ -10,8 +10,8 @@ export interface AwaitTurnInput {
 }
 
 /**
- * The activity `awaitTurn`: returns when a write that was refused for now may be sent. It sends no write and knows no prompt, so it
- * may be cancelled at any moment; its waits are kept by the server and cost no history.
+ * The activity `awaitTurn`: returns when a write that was refused for now may be sent. It sends no write and knows no
+ * prompt, so it may be cancelled at any moment; its waits are kept by the server and cost no history.
  */
 export function createAwaitTurn(turns: Turns): (input: AwaitTurnInput) => Promise<void> {
   return async ({ projectId, operation, jobId }) => {

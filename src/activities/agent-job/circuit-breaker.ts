@@ -1,40 +1,42 @@
 /**
- * Lanes: after a 429 one kind of write of one project waits in this worker, all of its callers together, so that a thousand
- * waiting creates don't knock one by one. When the time is over one goes ahead, and each success lets one more be under way.
+ * A circuit breaker for each kind of write of each project. A 429 opens it: all writes of the kind wait in this worker,
+ * so that a thousand waiting creates don't try one by one. When the time is over it is half open with one permit; each
+ * success adds a permit.
  */
 import { NEXT_TURN_MS, throttledWaitMs, TURN_MS } from '../../agent-job/poll-plan.js';
 
-interface Lane {
-  closedUntil: number;
+interface Breaker {
+  openUntil: number;
   /** 429 in a row. */
-  refusals: number;
-  /** How many may be under way at once. */
-  width: number;
-  /** Who is. */
-  readonly underWay: Set<string>;
-  /** Who was told to go ahead and has not come yet, and until when they may. */
-  readonly turns: Map<string, number>;
+  throttles: number;
+  /** How many writes may be in flight at once while it is half open. */
+  permits: number;
+  /** Who is in flight. */
+  readonly inFlight: Set<string>;
+  /** Who holds a permit and has not sent yet, and until when they may. */
+  readonly reserved: Map<string, number>;
   usedAt: number;
 }
 
-export interface LanesOptions {
+export interface CircuitBreakerOptions {
   /** In milliseconds. */
   now?: () => number;
-  /** How many of those that wait may ask for a turn in a second, all lanes together. */
+  /** How many of those that wait may ask for a turn in a second, all breakers together. */
   asksPerSecond?: number;
   /** 0 to 1. */
   random?: () => number;
 }
 
-const OPEN_WIDTH = 1_024;
-/** What a 429 taught is forgotten after this time without a write. */
+/** With so many permits a breaker is closed. */
+const PERMITS_TO_CLOSE = 1_024;
+/** A breaker is forgotten after this time without a write. */
 const FORGET_AFTER_MS = 60 * 60_000;
 /** Somebody who does not ask again for this long after their time waits no more. */
 const GONE_AFTER_MS = 60_000;
 export const ASKS_PER_SECOND = 20;
 
-export class Lanes {
-  readonly #lanes = new Map<string, Lane>();
+export class CircuitBreakers {
+  readonly #breakers = new Map<string, Breaker>();
   /** Who waits, and when they are to ask again. */
   readonly #waiting = new Map<string, number>();
   readonly #now: () => number;
@@ -45,32 +47,32 @@ export class Lanes {
     now = () => performance.now(),
     asksPerSecond = ASKS_PER_SECOND,
     random = Math.random,
-  }: LanesOptions = {}) {
+  }: CircuitBreakerOptions = {}) {
     this.#now = now;
     this.#asksPerSecond = asksPerSecond;
     this.#random = random;
   }
 
-  /** How long a write has to wait, in milliseconds; 0 lets it pass, and `leave` or `close` must follow. */
-  enter(name: string, holder: string, hasTurn: boolean): number {
-    const lane = this.#find(name);
-    if (!lane) return 0;
-    // Whichever worker gave the turn: it is kept, unless a 429 came in between.
-    const waitMs = hasTurn ? lane.closedUntil - this.#now() : this.#waitMs(lane, holder);
+  /** How long a write has to wait, in milliseconds; 0 lets it pass, and `release`, `trip` or `halfOpen` must follow. */
+  acquire(name: string, holder: string, hasTurn: boolean): number {
+    const breaker = this.#find(name);
+    if (!breaker) return 0;
+    // A turn from any worker counts, unless a 429 came in between.
+    const waitMs = hasTurn ? breaker.openUntil - this.#now() : this.#waitMs(breaker, holder);
     if (waitMs > 0) return Math.ceil(waitMs);
-    lane.turns.delete(holder);
-    lane.underWay.add(holder);
+    breaker.reserved.delete(holder);
+    breaker.inFlight.add(holder);
     return 0;
   }
 
   /** How long one that waits for a turn has to wait before it asks again, in milliseconds; 0 gives it a turn. */
-  take(name: string, holder: string): number {
+  reserve(name: string, holder: string): number {
     // Somebody waits, so there was a 429, if only in another worker.
-    const lane = this.#find(name) ?? this.#open(name);
-    const waitMs = this.#waitMs(lane, holder);
+    const breaker = this.#find(name) ?? this.#create(name);
+    const waitMs = this.#waitMs(breaker, holder);
     if (waitMs > 0) return this.postpone(holder, waitMs);
     this.#waiting.delete(holder);
-    lane.turns.set(holder, this.#now() + TURN_MS);
+    breaker.reserved.set(holder, this.#now() + TURN_MS);
     return 0;
   }
 
@@ -94,64 +96,67 @@ export class Lanes {
     return count;
   }
 
-  /** Ends what `enter` let pass; only a success lets more follow. */
-  leave(name: string, holder: string, isSuccess: boolean): void {
-    const lane = this.#find(name);
-    if (!lane) return;
-    lane.underWay.delete(holder);
-    if (!isSuccess || lane.closedUntil > this.#now()) return;
-    lane.refusals = 0;
-    lane.width += 1;
-    if (lane.width >= OPEN_WIDTH) this.#lanes.delete(name);
+  /** Ends what `acquire` let pass; only a success adds a permit. */
+  release(name: string, holder: string, isSuccess: boolean): void {
+    const breaker = this.#find(name);
+    if (!breaker) return;
+    breaker.inFlight.delete(holder);
+    if (!isSuccess || breaker.openUntil > this.#now()) return;
+    breaker.throttles = 0;
+    breaker.permits += 1;
+    if (breaker.permits >= PERMITS_TO_CLOSE) this.#breakers.delete(name);
   }
 
-  /** Ends what `enter` let pass and was answered 429: the lane closes, for as long as `Retry-After` said or ever longer. */
-  close(name: string, holder: string, retryAfterMs: number | undefined): void {
-    const lane = this.narrow(name, holder);
-    // Those that were under way together are one refusal.
-    if (lane.closedUntil <= this.#now()) lane.refusals += 1;
-    lane.closedUntil = Math.max(lane.closedUntil, this.#now() + throttledWaitMs(lane.refusals, retryAfterMs));
+  /**
+   * Ends what `acquire` let pass and was answered 429: the breaker opens, for as long as `Retry-After` said or ever
+   * longer.
+   */
+  trip(name: string, holder: string, retryAfterMs: number | undefined): void {
+    const breaker = this.halfOpen(name, holder);
+    // Those that were in flight together count as one 429.
+    if (breaker.openUntil <= this.#now()) breaker.throttles += 1;
+    breaker.openUntil = Math.max(breaker.openUntil, this.#now() + throttledWaitMs(breaker.throttles, retryAfterMs));
   }
 
-  /** Ends what `enter` let pass and was refused: those that follow go one by one. */
-  narrow(name: string, holder: string): Lane {
-    const lane = this.#find(name) ?? this.#open(name);
-    lane.underWay.delete(holder);
-    lane.width = 1;
-    lane.turns.clear();
-    return lane;
+  /** Ends what `acquire` let pass and was refused for want of a key: those that follow go one by one. */
+  halfOpen(name: string, holder: string): Breaker {
+    const breaker = this.#find(name) ?? this.#create(name);
+    breaker.inFlight.delete(holder);
+    breaker.permits = 1;
+    breaker.reserved.clear();
+    return breaker;
   }
 
-  #open(name: string): Lane {
-    const lane = {
-      closedUntil: 0,
-      refusals: 0,
-      width: 1,
-      underWay: new Set<string>(),
-      turns: new Map<string, number>(),
+  #create(name: string): Breaker {
+    const breaker = {
+      openUntil: 0,
+      throttles: 0,
+      permits: 1,
+      inFlight: new Set<string>(),
+      reserved: new Map<string, number>(),
       usedAt: this.#now(),
     };
-    this.#lanes.set(name, lane);
-    return lane;
+    this.#breakers.set(name, breaker);
+    return breaker;
   }
 
-  #find(name: string): Lane | undefined {
-    const lane = this.#lanes.get(name);
-    if (!lane) return undefined;
-    const isForgotten = this.#now() - Math.max(lane.usedAt, lane.closedUntil) > FORGET_AFTER_MS;
-    if (isForgotten && lane.underWay.size === 0) {
-      this.#lanes.delete(name);
+  #find(name: string): Breaker | undefined {
+    const breaker = this.#breakers.get(name);
+    if (!breaker) return undefined;
+    const isForgotten = this.#now() - Math.max(breaker.usedAt, breaker.openUntil) > FORGET_AFTER_MS;
+    if (isForgotten && breaker.inFlight.size === 0) {
+      this.#breakers.delete(name);
       return undefined;
     }
-    lane.usedAt = this.#now();
-    return lane;
+    breaker.usedAt = this.#now();
+    return breaker;
   }
 
-  #waitMs(lane: Lane, holder: string): number {
-    const closedFor = lane.closedUntil - this.#now();
-    if (closedFor > 0) return closedFor;
-    for (const [other, until] of lane.turns) if (until <= this.#now()) lane.turns.delete(other);
-    if (lane.turns.has(holder) || lane.underWay.size + lane.turns.size < lane.width) return 0;
+  #waitMs(breaker: Breaker, holder: string): number {
+    const openFor = breaker.openUntil - this.#now();
+    if (openFor > 0) return openFor;
+    for (const [other, until] of breaker.reserved) if (until <= this.#now()) breaker.reserved.delete(other);
+    if (breaker.reserved.has(holder) || breaker.inFlight.size + breaker.reserved.size < breaker.permits) return 0;
     return NEXT_TURN_MS;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Which projects' keys the upstream refuses, or have none: as this worker's own requests show, reads and writes alike. A refused
- * key is tried again by a read, once a minute or when it changes, however many jobs wait for it.
+ * Which projects' keys the upstream refuses, or have none: as this worker's own requests show, reads and writes alike.
+ * A refused key is tried again by a read, once a minute or when it changes, however many jobs wait for it.
  */
 import type { Metrics } from '../metrics.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
@@ -28,7 +28,9 @@ export interface KeyHealthOptions {
 }
 
 const TRY_EVERY_MS = 60_000;
-/** Reads that are answered for so many times as long clear a key, whose last write was refused and followed by no other. */
+/**
+ * Reads that are answered for so many times as long clear a key, whose last write was refused and followed by no other.
+ */
 const BELIEVE_READS_AFTER = 10;
 /** No job has this id: an answer that there is none shows that the key was accepted. */
 const NO_JOB = 'agent-jobs-key-check';
@@ -135,7 +137,8 @@ export class KeyHealth {
     const version = await this.#version(projectId);
     const before = this.#refusals.get(projectId);
     this.#options.metrics.keyRefused(operation);
-    // Another part of the upstream said so, which may be of another mind for ever: a read of a job tells, and is not put off.
+    // Another part of the upstream said so, which may be of another mind for ever: a read of a job tells, and is not
+    // put off.
     const isHearsay = operation === 'visitors';
     if (isHearsay && before) return;
     const refusal = before ?? { isTrying: false, byWrite };

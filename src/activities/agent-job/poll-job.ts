@@ -1,6 +1,7 @@
 /**
- * The poll: GETs, at no cost in history. While waits are short, one attempt makes several; else the Temporal server keeps
- * the waits between attempts.
+ * A poll batch: GETs at no cost in history, by the BENIGN-failure retry of samples-typescript/polling/infrequent. While
+ * waits are short, one attempt polls several times; else the Temporal server keeps the waits between attempts. Temporal
+ * retries for minutes, the activity for seconds, and nobody else retries a read.
  */
 import { activityInfo, ApplicationFailure } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
@@ -8,29 +9,29 @@ import { noMetrics, type Metrics } from '../metrics.js';
 import { isSameRecord, GONE_AFTER, pollWaitMs, type PollPlan } from '../../agent-job/poll-plan.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
-import { ReadStarts } from './poll-pacing.js';
+import { PollPacing } from './poll-pacing.js';
 import { startServerClock } from '../../temporal/server-clock.js';
-import { Stays, type Stay } from './polling-slots.js';
-import { WatchMemory } from './poll-progress.js';
+import { PollingSlots, type PollingSlot } from './polling-slots.js';
+import { PollProgress } from './poll-progress.js';
 
-export interface WatchJobInput {
+export interface PollJobInput {
   projectId: string;
   jobId: string;
   plan: PollPlan;
-  /** The record that the workflow knows; the watch ends when the upstream shows another. */
+  /** The record that the workflow knows; the poll loop ends when the upstream shows another. */
   known: JobRecord | null;
   lastChangeAt: number;
-  /** The watch ends at this time; null where no clock runs. */
+  /** The poll loop ends at this time; null where no clock runs. */
   deadlineAt: number | null;
   /** A terminal status read before this time is read again after it. */
   settledAt: number;
-  /** Whether a terminal status that the workflow knows already ends the watch. */
+  /** Whether a terminal status that the workflow knows already ends the poll loop. */
   endsAtTerminal: boolean;
-  /** Failed reads in a row before this watch. */
+  /** Failed reads in a row before this batch. */
   failures: number;
-  /** How many 404 came in a row before this watch, and since when; null where the last answer was another. */
-  missing: { count: number; since: number } | null;
-  /** The watch's share of reads. */
+  /** How many 404 came in a row before this batch, and since when; null where the last response was another. */
+  notFound: { count: number; since: number } | null;
+  /** How many polls the batch may make. */
   maxReads: number;
   afterReset: boolean;
 }
@@ -41,10 +42,10 @@ export type Reading =
   /** A terminal status, read too soon after a follow-up to count. */
   | { kind: 'settling'; job: JobRecord }
   /** The upstream answered 404, `count` times in a row. */
-  | { kind: 'missing'; count: number }
+  | { kind: 'notFound'; count: number }
   | { kind: 'failed'; reason: string; retryAfterMs?: number; waitsFor?: 'rateLimit' | 'key' | 'upstream' };
 
-export interface WatchJobResult {
+export interface PollJobResult {
   reading: Reading;
   reads: number;
   failures: number;
@@ -52,106 +53,118 @@ export interface WatchJobResult {
 }
 
 /** A shorter `Retry-After` is no longer than the pause between any two reads; and nobody reads sooner after a 429. */
-const SHORT_RETRY_AFTER_MS = 1_000;
+const MIN_RETRY_AFTER_MS = 1_000;
 
-/** How many reads may be under way in one worker: beyond it they wait, so that a hanging upstream leaves room for writes. */
-const MOST_READS_UNDER_WAY = 4_000;
+/**
+ * How many reads may be under way in one worker: beyond it they wait, so that a hanging upstream leaves room for
+ * writes.
+ */
+const MAX_CONCURRENT_READS = 4_000;
 
 /** Longer waits are kept by the server, where they cost nothing and outlive any worker. */
-const SHORT_WAIT_MS = 10_000;
+const MAX_IN_ACTIVITY_WAIT_MS = 10_000;
 
-/** For how long one attempt may go on to read: with the last read's 20 seconds, a worker that died is noticed within a minute. */
-export const LONGEST_STAY_MS = 25_000;
+/**
+ * For how long one attempt may go on to read: with the last read's 20 seconds, a worker that died is noticed within a
+ * minute.
+ */
+export const MAX_POLLING_BUDGET_MS = 25_000;
 
-export interface WatchJobOptions {
+export interface PollJobOptions {
   upstream: Upstream;
   /** Aborted when the worker begins to shut down. */
   shutdownSignal: AbortSignal;
-  /** While waits are short, an attempt reads for so long; 0: once. */
-  stayMs: number;
+  /** While waits are short, an attempt polls for so long, in milliseconds; 0: once. */
+  pollingBudgetMs: number;
   metrics?: Pick<Metrics, 'endSeen'>;
 }
 
-/** The activity `watchJob`: returns when something changed or ended, else fails retryably with the wait until the next read. */
-export function createWatchJob({
+/**
+ * The activity `pollJob`: returns when something changed or ended, else fails retryably with the wait until the next
+ * read.
+ */
+export function createPollJob({
   upstream,
   shutdownSignal,
-  stayMs,
+  pollingBudgetMs,
   metrics = noMetrics,
-}: WatchJobOptions): (input: WatchJobInput) => Promise<WatchJobResult> {
-  const stays = new Stays(shutdownSignal);
-  const starts = new ReadStarts();
-  let underWay = 0;
+}: PollJobOptions): (input: PollJobInput) => Promise<PollJobResult> {
+  const slots = new PollingSlots(shutdownSignal);
+  const pacing = new PollPacing();
+  let inFlight = 0;
 
   /** Returns when a read may begin; throws where it must wait for a later attempt. */
-  async function turnToRead(stay: Stay): Promise<void> {
-    if (shutdownSignal.aborted) throw lookAgain('the worker is shutting down', 1);
-    if (underWay >= MOST_READS_UNDER_WAY) throw lookAgain('this worker has too many reads under way', 2_000);
-    const { kind, ms } = starts.reserve();
-    if (kind === 'later') throw lookAgain('many reads are due at once', ms);
-    if (ms > 0) await stays.pause(stay, ms);
-    if (shutdownSignal.aborted) throw lookAgain('the worker is shutting down', 1);
-    if (stay.isOver) throw lookAgain('a later watch of this job has begun', 1);
+  async function waitToPoll(slot: PollingSlot): Promise<void> {
+    if (shutdownSignal.aborted) throw pollAgain('the worker is shutting down', 1);
+    if (inFlight >= MAX_CONCURRENT_READS) throw pollAgain('this worker has too many reads under way', 2_000);
+    const { kind, ms } = pacing.reserve();
+    if (kind === 'later') throw pollAgain('many reads are due at once', ms);
+    if (ms > 0) await slots.pause(slot, ms);
+    if (shutdownSignal.aborted) throw pollAgain('the worker is shutting down', 1);
+    if (slot.isSuperseded) throw pollAgain('a later poll of this job has begun', 1);
   }
 
-  async function readOnce(input: WatchJobInput): Promise<Answer> {
-    underWay += 1;
+  async function readOnce(input: PollJobInput): Promise<JobResponse> {
+    inFlight += 1;
     try {
       return await read(upstream, input, shutdownSignal);
     } finally {
-      underWay -= 1;
+      inFlight -= 1;
     }
   }
 
-  async function readUntilEnd(input: WatchJobInput, stay: Stay): Promise<WatchJobResult> {
+  async function pollUntilResult(input: PollJobInput, slot: PollingSlot): Promise<PollJobResult> {
     const now = startServerClock();
     const startedAt = now();
-    const memory = new WatchMemory(input);
+    const progress = new PollProgress(input);
     let lastWaitMs: number | undefined;
     for (;;) {
-      await turnToRead(stay).catch((error: unknown) => {
-        memory.skip();
-        memory.keep();
+      await waitToPoll(slot).catch((error: unknown) => {
+        progress.skip();
+        progress.save();
         throw error;
       });
-      const answer = await readOnce(input).catch((error: unknown) => {
-        memory.keep();
+      const response = await readOnce(input).catch((error: unknown) => {
+        progress.save();
         throw error;
       });
-      memory.add(answer.kind);
-      const reading = endOfWatch(input, answer, memory, now());
+      progress.add(response.kind);
+      const reading = resultOf(input, response, progress, now());
       if (reading && isEnd(reading)) metrics.endSeen((lastWaitMs ?? plannedWaitMs(input, now())) / 1_000);
-      if (reading) return { reading, reads: memory.reads, failures: memory.failures, afterReset: input.afterReset };
-      const wait = waitMs(input, answer, memory.failures, now());
-      const mayStay =
-        answer.kind === 'record' && wait < SHORT_WAIT_MS && now() + wait - startedAt <= stayMs && stays.hasRoom;
+      if (reading) return { reading, reads: progress.reads, failures: progress.failures, afterReset: input.afterReset };
+      const wait = waitMs(input, response, progress.failures, now());
+      const staysInActivity =
+        response.kind === 'record' &&
+        wait < MAX_IN_ACTIVITY_WAIT_MS &&
+        now() + wait - startedAt <= pollingBudgetMs &&
+        slots.hasRoom;
       lastWaitMs = wait;
-      if (mayStay) await stays.pause(stay, wait);
-      if (stay.isOver) throw lookAgain('a later watch of this job has begun', wait);
-      if (mayStay && !shutdownSignal.aborted) continue;
-      memory.keep();
-      throw lookAgain(describe(answer, memory.failures), mayStay ? 1 : wait);
+      if (staysInActivity) await slots.pause(slot, wait);
+      if (slot.isSuperseded) throw pollAgain('a later poll of this job has begun', wait);
+      if (staysInActivity && !shutdownSignal.aborted) continue;
+      progress.save();
+      throw pollAgain(describeResponse(response, progress.failures), staysInActivity ? 1 : wait);
     }
   }
 
   return async (input) => {
     const name = [activityInfo().workflowExecution?.workflowId, input.projectId, input.jobId].join(' ');
-    const stay = stays.begin(name);
+    const slot = slots.begin(name);
     try {
-      return await readUntilEnd(input, stay);
+      return await pollUntilResult(input, slot);
     } finally {
-      stays.end(name, stay);
+      slots.end(name, slot);
     }
   };
 }
 
-type Answer = Exclude<Reading, { kind: 'unchanged' | 'settling' | 'missing' }> | { kind: 'notFound' };
+type JobResponse = Exclude<Reading, { kind: 'unchanged' | 'settling' | 'notFound' }> | { kind: 'notFound' };
 
-async function read(upstream: Upstream, input: WatchJobInput, signal: AbortSignal): Promise<Answer> {
+async function read(upstream: Upstream, input: PollJobInput, signal: AbortSignal): Promise<JobResponse> {
   try {
     return { kind: 'record', job: await upstream.getJob(input, { signal }) };
   } catch (error) {
-    if (signal.aborted) throw lookAgain('the worker is shutting down', 1);
+    if (signal.aborted) throw pollAgain('the worker is shutting down', 1);
     if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
     if (error instanceof ReadFailedError || error instanceof RejectedError) {
       const retryAfterMs = error instanceof ReadFailedError ? pauseAfter(error) : undefined;
@@ -168,45 +181,45 @@ async function read(upstream: Upstream, input: WatchJobInput, signal: AbortSigna
 }
 
 function pauseAfter({ status, retryAfterMs }: ReadFailedError): number | undefined {
-  return status === 429 ? Math.max(SHORT_RETRY_AFTER_MS, retryAfterMs ?? 0) : retryAfterMs;
+  return status === 429 ? Math.max(MIN_RETRY_AFTER_MS, retryAfterMs ?? 0) : retryAfterMs;
 }
 
-/** How the watch ends with this answer; null where the upstream is to be asked again. */
-function endOfWatch(
-  input: WatchJobInput,
-  answer: Answer,
-  { missing, reads }: WatchMemory,
+/** What the batch ends with after this response; null where the upstream is to be asked again. */
+function resultOf(
+  input: PollJobInput,
+  response: JobResponse,
+  { notFound, reads }: PollProgress,
   now: number,
 ): Reading | null {
-  const isLastLook = reads >= input.maxReads || (input.deadlineAt !== null && now >= input.deadlineAt);
-  switch (answer.kind) {
+  const isLastPoll = reads >= input.maxReads || (input.deadlineAt !== null && now >= input.deadlineAt);
+  switch (response.kind) {
     case 'notFound': {
-      // Each of those that it takes is told at once: a watch that is cut short must not forget them.
-      const isOneOfThose = missing <= GONE_AFTER.count;
-      const isLost = input.missing !== null && now - input.missing.since >= GONE_AFTER.ms;
-      return isLastLook || isOneOfThose || isLost ? { kind: 'missing', count: missing } : null;
+      // Each of those that it takes is told at once: a batch that is cancelled must not forget them.
+      const isOneOfThose = notFound <= GONE_AFTER.count;
+      const isLost = input.notFound !== null && now - input.notFound.since >= GONE_AFTER.ms;
+      return isLastPoll || isOneOfThose || isLost ? { kind: 'notFound', count: notFound } : null;
     }
     case 'failed': {
-      const mustWait = (answer.retryAfterMs ?? 0) > SHORT_RETRY_AFTER_MS;
-      return isLastLook || mustWait || input.missing !== null ? answer : null;
+      const mustWait = (response.retryAfterMs ?? 0) > MIN_RETRY_AFTER_MS;
+      return isLastPoll || mustWait || input.notFound !== null ? response : null;
     }
     case 'record': {
-      const ends = input.endsAtTerminal && isTerminalStatus(answer.job.status);
-      if (ends && now < input.settledAt) return isLastLook ? { kind: 'settling', job: answer.job } : null;
-      if (ends || input.missing !== null || !isSameRecord(answer.job, input.known)) return answer;
-      return isLastLook ? { kind: 'unchanged' } : null;
+      const ends = input.endsAtTerminal && isTerminalStatus(response.job.status);
+      if (ends && now < input.settledAt) return isLastPoll ? { kind: 'settling', job: response.job } : null;
+      if (ends || input.notFound !== null || !isSameRecord(response.job, input.known)) return response;
+      return isLastPoll ? { kind: 'unchanged' } : null;
     }
   }
 }
 
-function waitMs(input: WatchJobInput, answer: Answer, failures: number, now: number): number {
+function waitMs(input: PollJobInput, response: JobResponse, failures: number, now: number): number {
   const planned = pollWaitMs(input.plan, {
     sinceChangeMs: now - input.lastChangeAt,
     failures,
-    retryAfterMs: answer.kind === 'failed' ? answer.retryAfterMs : undefined,
+    retryAfterMs: response.kind === 'failed' ? response.retryAfterMs : undefined,
     random: Math.random(),
   });
-  const isSettling = answer.kind === 'record' && isTerminalStatus(answer.job.status) && now < input.settledAt;
+  const isSettling = response.kind === 'record' && isTerminalStatus(response.job.status) && now < input.settledAt;
   const wanted = isSettling && input.endsAtTerminal ? input.settledAt - now : planned;
   return Math.min(wanted, input.deadlineAt === null ? Infinity : input.deadlineAt - now);
 }
@@ -216,22 +229,25 @@ function isEnd(reading: Reading): boolean {
 }
 
 /** The wait before an attempt's first read, by the plan: the server kept it. */
-function plannedWaitMs({ plan, lastChangeAt, failures }: WatchJobInput, now: number): number {
+function plannedWaitMs({ plan, lastChangeAt, failures }: PollJobInput, now: number): number {
   return pollWaitMs(plan, { sinceChangeMs: now - lastChangeAt, failures, random: 0.5 });
 }
 
-function describe(answer: Answer, failures: number): string {
-  if (answer.kind === 'record') return shownStatus(answer.job.status);
-  const what = answer.kind === 'notFound' ? 'upstream answered 404' : answer.reason;
+function describeResponse(response: JobResponse, failures: number): string {
+  if (response.kind === 'record') return shownStatus(response.job.status);
+  const what = response.kind === 'notFound' ? 'upstream answered 404' : response.reason;
   return failures > 1 ? `${what}, ${failures} times in a row` : what;
 }
 
-/** The failure that makes the server try the attempt again after a wait; its message is what the web UI shows meanwhile (no stack: nothing is wrong). */
-function lookAgain(why: string, delayMs: number): ApplicationFailure {
+/**
+ * The failure that makes the server try the attempt again after a wait; its message is what the web UI shows meanwhile
+ * (no stack: nothing is wrong).
+ */
+function pollAgain(why: string, delayMs: number): ApplicationFailure {
   const delay = Math.max(1, Math.round(delayMs));
   const failure = ApplicationFailure.create({
-    message: `${why}, next look in ${Math.max(1, Math.round(delay / 1_000))} s`,
-    type: 'StillWatching',
+    message: `${why}, next poll in ${Math.max(1, Math.round(delay / 1_000))} s`,
+    type: 'StillPolling',
     category: 'BENIGN',
     nextRetryDelay: delay,
   });

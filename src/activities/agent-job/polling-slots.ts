@@ -1,57 +1,57 @@
-/** Attempts that wait in the worker between two reads: while waits are short, one attempt reads several times. */
+/** In-activity polling: attempts that wait in the worker between two polls, while waits are short. */
 
 /** Each one that waits holds a slot of the worker: beyond so many the server keeps the waits. */
-const MOST_STAYING = 2_000;
+const MAX_WAITING = 2_000;
 
-export interface Stay {
-  /** A later watch of the same job has begun in this worker: nobody waits for this one any more. */
-  isOver: boolean;
+export interface PollingSlot {
+  /** A later poll batch of the same job has begun in this worker: nobody waits for this one any more. */
+  isSuperseded: boolean;
   wake: (() => void) | null;
 }
 
-export class Stays {
-  readonly #stays = new Map<string, Stay>();
+export class PollingSlots {
+  readonly #slots = new Map<string, PollingSlot>();
   readonly #shutdownSignal: AbortSignal;
-  #staying = 0;
+  #waiting = 0;
 
   constructor(shutdownSignal: AbortSignal) {
     this.#shutdownSignal = shutdownSignal;
     shutdownSignal.addEventListener('abort', () => {
-      for (const { wake } of this.#stays.values()) wake?.();
+      for (const { wake } of this.#slots.values()) wake?.();
     });
   }
 
-  /** Ends the stay that has the same name. */
-  begin(name: string): Stay {
-    const earlier = this.#stays.get(name);
-    if (earlier) earlier.isOver = true;
+  /** Gives a slot, and ends the one of the same name. */
+  begin(name: string): PollingSlot {
+    const earlier = this.#slots.get(name);
+    if (earlier) earlier.isSuperseded = true;
     earlier?.wake?.();
-    const stay: Stay = { isOver: false, wake: null };
-    this.#stays.set(name, stay);
-    return stay;
+    const slot: PollingSlot = { isSuperseded: false, wake: null };
+    this.#slots.set(name, slot);
+    return slot;
   }
 
-  end(name: string, stay: Stay): void {
-    if (this.#stays.get(name) === stay) this.#stays.delete(name);
+  end(name: string, slot: PollingSlot): void {
+    if (this.#slots.get(name) === slot) this.#slots.delete(name);
   }
 
   get hasRoom(): boolean {
-    return this.#staying < MOST_STAYING;
+    return this.#waiting < MAX_WAITING;
   }
 
-  /** Waits, unless the stay is over or the worker shuts down. */
-  async pause(stay: Stay, ms: number): Promise<void> {
-    if (stay.isOver || this.#shutdownSignal.aborted) return;
-    this.#staying += 1;
+  /** Waits, unless the slot is superseded or the worker shuts down. */
+  async pause(slot: PollingSlot, ms: number): Promise<void> {
+    if (slot.isSuperseded || this.#shutdownSignal.aborted) return;
+    this.#waiting += 1;
     await new Promise<void>((resolve) => {
-      // A timer may fire a moment early, and a last look must not come before its deadline.
+      // A timer may fire a moment early, and a last poll must not come before its deadline.
       const timer = setTimeout(resolve, Math.ceil(ms) + 1);
-      stay.wake = () => {
+      slot.wake = () => {
         clearTimeout(timer);
         resolve();
       };
     });
-    stay.wake = null;
-    this.#staying -= 1;
+    slot.wake = null;
+    this.#waiting -= 1;
   }
 }

@@ -1,9 +1,19 @@
 /** When a write may be sent: the one place where a worker holds writes back, for a 429 or for want of a key. */
 import type { WriteOperation } from '../metrics.js';
 import type { KeyHealth } from './key-health.js';
-import { Lanes, type LanesOptions } from './circuit-breaker.js';
+import { CircuitBreakers, type CircuitBreakerOptions } from './circuit-breaker.js';
 import type { WriteOutcome } from '../../upstream/upstream.js';
-import type { SendOutcome } from './write-outcome.js';
+
+/** What became of one send, as far as this worker can tell. */
+export type SendOutcome = WriteOutcome & {
+  /** It was not even sent: others had just been asked to wait, or the key is known to be refused. */
+  isHeld?: true;
+  /**
+   * Of a write in doubt: from this time of the server's clock on, in milliseconds, a read of the upstream tells whether
+   * it arrived.
+   */
+  lookAfter?: number;
+};
 
 export interface Turn {
   operation: WriteOperation;
@@ -12,16 +22,16 @@ export interface Turn {
   holder: string;
 }
 
-/** Whoever waits for a key looks this often whether there is another. */
+/** Whoever waits for a key asks this often whether there is another. */
 const NEXT_KEY_MS = 5_000;
 
 export class Turns {
-  readonly #lanes: Lanes;
+  readonly #breakers: CircuitBreakers;
   readonly #keys: KeyHealth;
 
-  constructor(keys: KeyHealth, options: LanesOptions = {}) {
+  constructor(keys: KeyHealth, options: CircuitBreakerOptions = {}) {
     this.#keys = keys;
-    this.#lanes = new Lanes(options);
+    this.#breakers = new CircuitBreakers(options);
   }
 
   /** Sends a write, or holds it back: then nothing was sent. */
@@ -40,8 +50,8 @@ export class Turns {
   /** Gives a turn (null), or says why not and when to ask again. */
   async take(turn: Turn, jobId: string | null): Promise<{ reason: string; waitMs: number } | null> {
     const refusal = await this.#keys.refusalNow(turn.projectId, jobId);
-    if (refusal !== null) return { reason: refusal, waitMs: this.#lanes.postpone(turn.holder, NEXT_KEY_MS) };
-    const waitMs = this.#lanes.take(nameOf(turn), turn.holder);
+    if (refusal !== null) return { reason: refusal, waitMs: this.#breakers.postpone(turn.holder, NEXT_KEY_MS) };
+    const waitMs = this.#breakers.reserve(nameOf(turn), turn.holder);
     return waitMs > 0 ? { reason: ASKED_TO_WAIT, waitMs } : null;
   }
 
@@ -49,15 +59,15 @@ export class Turns {
     // The worker that gave the turn may know of a newer key.
     const refusal = hasTurn ? null : this.#keys.refusalOf(turn.projectId);
     if (refusal !== null) return { kind: 'unauthorized', reason: refusal, isHeld: true };
-    const waitMs = this.#lanes.enter(nameOf(turn), turn.holder, hasTurn);
+    const waitMs = this.#breakers.acquire(nameOf(turn), turn.holder, hasTurn);
     return waitMs > 0 ? { kind: 'throttled', reason: ASKED_TO_WAIT, retryAfterMs: waitMs, isHeld: true } : null;
   }
 
   #ended(turn: Turn, outcome: WriteOutcome | null): void {
     const name = nameOf(turn);
-    if (outcome?.kind === 'throttled') this.#lanes.close(name, turn.holder, outcome.retryAfterMs);
-    else if (outcome?.kind === 'unauthorized') this.#lanes.narrow(name, turn.holder);
-    else this.#lanes.leave(name, turn.holder, outcome?.kind === 'accepted');
+    if (outcome?.kind === 'throttled') this.#breakers.trip(name, turn.holder, outcome.retryAfterMs);
+    else if (outcome?.kind === 'unauthorized') this.#breakers.halfOpen(name, turn.holder);
+    else this.#breakers.release(name, turn.holder, outcome?.kind === 'accepted');
   }
 }
 

@@ -1,16 +1,20 @@
 /**
  * The write fence: a write is sent at most once, whoever dies in between.
  *
- * When all but the last byte of the request have left, an *awaited* heartbeat through the Temporal server marks the attempt as "sent".
- * The task token holds the attempt, so the call is a compare-and-set: a stale attempt is refused, and a later attempt that finds the
- * mark does not send again. What stays between mark and last byte is told in docs/guarantees.md.
+ * When all but the last byte of the request have left, an *awaited* heartbeat through the Temporal server marks the
+ * attempt as "sent". The task token holds the attempt, so the call is a compare-and-set: a stale attempt is refused,
+ * and a later attempt that finds the mark does not send again. What stays between mark and last byte is told in
+ * docs/guarantees.md.
  */
-import { uptime } from 'node:os';
 import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
+import { startStopwatch } from '../../temporal/elapsed-time.js';
 import type { WriteOutcome } from '../../upstream/upstream.js';
 
-/** From before the attempt's first mark to the last byte; later, the server may have given the attempt up and told the workflow so. */
-const LATEST_SEND_MS = 10_000;
+/**
+ * From before the attempt's first mark to the last byte; later, the server may have given the attempt up and told the
+ * workflow so.
+ */
+const MAX_SEND_DELAY_MS = 10_000;
 /** One call to the server, its own retries included. */
 const MARK_TIMEOUT_MS = 5_000;
 const FENCE_REFUSED = 'FenceRefused';
@@ -22,19 +26,30 @@ interface Mark {
 export interface FenceOptions {
   /** The workflow was reset by an operator: the run before may have done this write. */
   afterReset: boolean;
-  /** Temporal itself started the workflow again, by a retry policy or a cron schedule; `afterReset` is true then too. */
+  /**
+   * Temporal itself started the workflow again, by a retry policy or a cron schedule; `afterReset` is true then too.
+   */
   repeatedRun?: boolean;
-  /** What a person was asked about, and said to send: a `questionOf`; a further reset or restore repeats the decision, not the question. */
+  /**
+   * What a person was asked about, and said to send: a `confirmationRequest`; a further reset or restore repeats the
+   * decision, not the question.
+   */
   confirmedInRun?: string | null;
   /** When the write was asked for, in milliseconds of the server's clock. */
   askedAt: number;
   /** The time of the setting `CONFIRM_WRITES_BEFORE`. */
   confirmWritesBefore?: string | undefined;
-  /** The workflow run that asked for this write: a reset hands what was pending then to a run of another id, without its mark. */
+  /**
+   * The workflow run that asked for this write: a reset hands what was pending then to a run of another id, without its
+   * mark.
+   */
   runId?: string;
 }
 
-/** What is known before anything is sent: an unknown outcome where an earlier attempt, or an earlier run, may have sent this write; else null. */
+/**
+ * What is known before anything is sent: an outcome in doubt where an earlier attempt, or an earlier run, may have sent
+ * this write; else null.
+ */
 export function checkPriorAttempt({ confirmedInRun, ...asked }: FenceOptions): WriteOutcome | null {
   const [confirmedRun, confirmedTime] = confirmedInRun?.split(' ') ?? [];
   if (isOfLostTime(asked) && confirmedTime !== asked.confirmWritesBefore) {
@@ -47,18 +62,21 @@ export function checkPriorAttempt({ confirmedInRun, ...asked }: FenceOptions): W
     const what = asked.repeatedRun === true ? 'Temporal started this run again' : 'the workflow was reset';
     return { kind: 'inDoubt', reason: `${what}: the run before may have sent this already` };
   }
-  if (mayBeMarked(activityInfo().heartbeatDetails)) {
+  if (mayBeSent(activityInfo().heartbeatDetails)) {
     return { kind: 'inDoubt', reason: 'the worker that was about to send this died or lost its connection' };
   }
   return null;
 }
 
 /** Details that this release can't read may be the mark of another release. */
-function mayBeMarked(details: unknown): boolean {
+function mayBeSent(details: unknown): boolean {
   return details !== undefined && (details as Partial<Mark> | null)?.sent !== false;
 }
 
-/** Whether this write may have been sent by what Temporal forgot when it was restored; it is where nobody knows when it was asked for. */
+/**
+ * Whether this write may have been sent by what Temporal forgot when it was restored; it is where nobody knows when it
+ * was asked for.
+ */
 function isOfLostTime({
   askedAt,
   confirmWritesBefore,
@@ -66,13 +84,16 @@ function isOfLostTime({
   return confirmWritesBefore !== undefined && !(askedAt >= Date.parse(confirmWritesBefore));
 }
 
-/** Whether a person must be asked about this write, whatever the policy: a reset or a restore may have forgotten that it was sent. */
+/**
+ * Whether a person must be asked about this write, whatever the policy: a reset or a restore may have forgotten that it
+ * was sent.
+ */
 export function requiresConfirmation(asked: FenceOptions): boolean {
   return asked.afterReset || isFromAnotherRun(asked) || isOfLostTime(asked);
 }
 
 /** What a person who is asked now is asked about: this run, and the restore where there was one. */
-export function questionOf({ confirmWritesBefore }: FenceOptions): string {
+export function confirmationRequest({ confirmWritesBefore }: FenceOptions): string {
   const runId = activityInfo().workflowExecution?.runId ?? '';
   return confirmWritesBefore === undefined ? runId : `${runId} ${confirmWritesBefore}`;
 }
@@ -83,8 +104,9 @@ export function isFromAnotherRun({ runId }: Pick<FenceOptions, 'runId'>): boolea
 }
 
 /**
- * The fence of this attempt, to be raised before the last byte of each of its requests: from then on no other attempt sends. Answers with
- * the question to ask right before that byte leaves; false means that it is too late for this attempt to send anything.
+ * The fence of this attempt, a fencing token as Kleppmann describes it: called before the last byte of each of its
+ * requests, it marks the attempt as sent, and from then on no other attempt sends. It resolves to the question to ask
+ * right before that byte leaves; false means that it is too late for this attempt to send anything.
  */
 export function createFence(): () => Promise<() => boolean> {
   const context = Context.current();
@@ -92,7 +114,7 @@ export function createFence(): () => Promise<() => boolean> {
   return async () => {
     const elapsed = (sinceFirstMark ??= startStopwatch());
     await markSent(context);
-    return () => elapsed() < LATEST_SEND_MS;
+    return () => elapsed() < MAX_SEND_DELAY_MS;
   };
 }
 
@@ -101,8 +123,11 @@ export function isFenceRefused(error: unknown): boolean {
   return error instanceof ApplicationFailure && error.type === FENCE_REFUSED;
 }
 
-/** Nothing was sent, though the server may hold the mark (its answer was lost, or it asks this attempt to pause); only while the activity runs. */
-export function takeMarkBack(): void {
+/**
+ * Nothing was sent, though the server may hold the mark (its answer was lost, or it asks this attempt to pause); only
+ * while the activity runs.
+ */
+export function clearSent(): void {
   Context.current().heartbeat({ sent: false } satisfies Mark);
 }
 
@@ -119,15 +144,4 @@ async function markSent({ client, info }: Context): Promise<void> {
       ...(error instanceof Error ? { cause: error } : {}),
     });
   }
-}
-
-/** Milliseconds passed, by whichever clock went furthest: the monotonic one stands still while the machine is suspended, any other may be set back. */
-function startStopwatch(): () => number {
-  const startedAt = clocks();
-  return () => Math.max(...clocks().map((now, i) => now - startedAt[i]!));
-}
-
-function clocks(): number[] {
-  // The boot clock is told in steps of 10 ms on Linux.
-  return [performance.now(), uptime() * 1_000, Date.now()];
 }

@@ -9,7 +9,7 @@ import {
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
 import { withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { FollowUpUnconfirmedError } from '../errors.js';
-import { startStopwatch } from '../stopwatch.js';
+import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { listEarlierRuns } from './earlier-runs.js';
 import { readEndedJob, type EndedJob } from './ended-job.js';
 import { restartAfter } from './restart.js';

@@ -6,7 +6,7 @@ import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
 import { withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { KeyConflictError } from '../errors.js';
-import { startStopwatch } from '../stopwatch.js';
+import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { inBatches, START_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
 import { listEarlierRuns, type EarlierRuns } from './earlier-runs.js';
 import { JobHandle } from './handle.js';

@@ -2,7 +2,7 @@
  * What an activity returned, checked before it is believed: a newer worker of a roll-out, or an operator's
  * `temporal activity complete`, may have made it. What this release does not know proves nothing.
  */
-import type { Reading, WatchJobResult, WriteResult } from '../../activities/index.js';
+import type { Reading, PollJobResult, WriteResult } from '../../activities/index.js';
 import type { JobRecord } from '../../contract.js';
 import { checkId } from '../../contract/input-checks.js';
 
@@ -31,7 +31,7 @@ const READING_KINDS: Record<Reading['kind'], (reading: Fields) => boolean> = {
   record: ({ job }) => isRecord(job),
   unchanged: () => true,
   settling: ({ job }) => isRecord(job),
-  missing: ({ count }) => isNumber(count),
+  notFound: ({ count }) => isNumber(count),
   failed: ({ reason, retryAfterMs }) => typeof reason === 'string' && isOptionalNumber(retryAfterMs),
 };
 
@@ -44,9 +44,9 @@ export function readWriteResult(value: unknown): WriteResult | null {
 }
 
 /** The result of a poll; null where it tells nothing that this release knows. */
-export function readWatchResult(value: unknown): WatchJobResult | null {
+export function readWatchResult(value: unknown): PollJobResult | null {
   const { reading, reads, failures } = fieldsOf(value);
-  return isKnown(READING_KINDS, reading) && isNumber(reads) && isNumber(failures) ? (value as WatchJobResult) : null;
+  return isKnown(READING_KINDS, reading) && isNumber(reads) && isNumber(failures) ? (value as PollJobResult) : null;
 }
 
 function isKnown(kinds: Record<string, (fields: Fields) => boolean>, value: unknown): boolean {

@@ -4,7 +4,7 @@
  * and ask `ending()` whether it is over.
  */
 import type { JobRecord, Phase, ResolveUnknownInput, InDoubtWrite } from '../../contract.js';
-import type { WatchJobInput, WatchJobResult } from '../../activities/index.js';
+import type { PollJobInput, PollJobResult } from '../../activities/index.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { JobClock } from './job-clock.js';
@@ -219,7 +219,7 @@ export class JobRun {
   }
 
   /** Takes in what a batch of polls brought. */
-  observe(result: WatchJobResult, asked: WatchJobInput): void {
+  observe(result: PollJobResult, asked: PollJobInput): void {
     const hadEnded = this.polls.known.endedAt !== null;
     this.polls.observe(result, asked);
     if (hadEnded && this.polls.known.endedAt === null) this.clock.restart();

@@ -1,6 +1,6 @@
 /** What the polls of a job have shown, and when the next one is wanted. Pure: no Temporal. Times in milliseconds. */
 import { isTerminalStatus, type JobRecord } from '../../contract.js';
-import type { WatchJobInput, WatchJobResult } from '../../activities/index.js';
+import type { PollJobInput, PollJobResult } from '../../activities/index.js';
 import {
   isSameRecord,
   MAX_RETRY_AFTER_MS,
@@ -105,7 +105,7 @@ export class PollState {
     this.#nextPollAt = at;
   }
 
-  beginBatch({ maxReads, lastChangeAt }: WatchJobInput): void {
+  beginBatch({ maxReads, lastChangeAt }: PollJobInput): void {
     const now = this.#now();
     this.#requestedAt = null;
     this.#isPollNow = false;
@@ -128,7 +128,7 @@ export class PollState {
   }
 
   /** Takes in what a batch brought; what it read before a follow-up was accepted ends nothing. */
-  observe({ reading, reads, failures }: WatchJobResult, asked: WatchJobInput): void {
+  observe({ reading, reads, failures }: PollJobResult, asked: PollJobInput): void {
     const data = this.#data;
     const now = this.#now();
     const isStale = asked.settledAt !== data.settledAt;
@@ -138,12 +138,12 @@ export class PollState {
     this.#hasResult = false;
     data.pollRequested = this.#isPollNow;
     data.lastError =
-      reading.kind === 'failed' ? reading.reason : reading.kind === 'missing' ? 'upstream answered 404' : null;
+      reading.kind === 'failed' ? reading.reason : reading.kind === 'notFound' ? 'upstream answered 404' : null;
     data.interruption = interruptionOf(reading, data.interruption, now);
     if (reading.kind === 'record') this.#read(reading.job, asked.endsAtTerminal && !isStale);
     if (reading.kind === 'settling') this.#read(reading.job, false);
     if (reading.kind === 'failed') data.notBefore = now + Math.min(reading.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
-    const isNotFound = reading.kind === 'missing' && !isStale;
+    const isNotFound = reading.kind === 'notFound' && !isStale;
     const notFound = isNotFound ? { count: reading.count, since: data.notFound?.since ?? now } : null;
     data.notFound = notFound;
     // Whatever else comes in between, a job is found again: the run may not have ended yet.

@@ -12,7 +12,7 @@ import {
   isCancellation,
   proxyActivities,
 } from '@temporalio/workflow';
-import type { JobActivities, WatchJobInput, WatchJobResult } from '../../activities/index.js';
+import type { JobActivities, PollJobInput, PollJobResult } from '../../activities/index.js';
 import { pollWaitMs, MAX_FAILING_WAIT_MS } from '../../agent-job/poll-plan.js';
 import { readWatchResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
@@ -40,7 +40,7 @@ const POLL = {
 } as const;
 
 /** The type of the failures with which a poll waits for its next attempt. */
-const STILL_WATCHING = 'StillWatching';
+const STILL_WATCHING = 'StillPolling';
 
 /** Polls of one batch: few enough to show progress in history, many enough to cost nothing. */
 const POLLS_PER_BATCH = 60;
@@ -83,21 +83,21 @@ async function untilPollDue(run: JobRun, waitPoint: WaitPoint, dueAt: number): P
 }
 
 /** One activity that polls until something changed; a requested poll, or an accepted follow-up, cuts it short. */
-async function pollBatch(run: JobRun, waitPoint: WaitPoint, input: WatchJobInput): Promise<void> {
+async function pollBatch(run: JobRun, waitPoint: WaitPoint, input: PollJobInput): Promise<void> {
   run.polls.beginBatch(input);
   const result = await waitPoint.perform(() => untilPollRequested(run, input));
   if (result) run.observe(result, input);
   else run.polls.cancelBatch();
 }
 
-async function untilPollRequested({ polls }: JobRun, input: WatchJobInput): Promise<WatchJobResult | null> {
+async function untilPollRequested({ polls }: JobRun, input: PollJobInput): Promise<PollJobResult | null> {
   const scope = new CancellationScope();
-  const { watchJob } = proxyActivities<JobActivities>({ ...POLL, scheduleToCloseTimeout: maxBatchMs(input) });
+  const { pollJob } = proxyActivities<JobActivities>({ ...POLL, scheduleToCloseTimeout: maxBatchMs(input) });
   // A single poll is never cut short: a stream of `pollNow` would starve it.
   const isCut = () => polls.requestedAt !== null && input.maxReads > 1;
   try {
     const result: unknown = await scope.run(async () => {
-      const batch = watchJob(input);
+      const batch = pollJob(input);
       batch.then(
         () => polls.resultArrived(),
         () => {},
@@ -121,18 +121,18 @@ async function untilPollRequested({ polls }: JobRun, input: WatchJobInput): Prom
 }
 
 /** What the batch's own limits allow, and a good deal more: a batch that ends here is one that would never end. */
-function maxBatchMs({ plan, maxReads, deadlineAt, settledAt }: WatchJobInput): number {
+function maxBatchMs({ plan, maxReads, deadlineAt, settledAt }: PollJobInput): number {
   const maxWaitMs = Math.max(plan.maxMs, MAX_FAILING_WAIT_MS, settledAt - Date.now());
   const byPolls = 2 * maxReads * (maxWaitMs + MAX_ATTEMPT_MS);
   const byDeadline = deadlineAt === null ? Infinity : Math.max(0, deadlineAt - Date.now());
   return Math.min(Math.min(byPolls, byDeadline) + BACKSTOP_MS, MAX_BATCH_MS);
 }
 
-function failedPoll({ known }: PollState, reason: string): WatchJobResult {
+function failedPoll({ known }: PollState, reason: string): PollJobResult {
   return { reading: { kind: 'failed', reason }, reads: 1, failures: known.failures + 1, afterReset: false };
 }
 
-function pollInput(run: JobRun, jobId: string): WatchJobInput {
+function pollInput(run: JobRun, jobId: string): PollJobInput {
   const { spec, polls } = run;
   const { job, lastChangeAt, settledAt, failures, notFound } = polls.known;
   return {
@@ -145,7 +145,7 @@ function pollInput(run: JobRun, jobId: string): WatchJobInput {
     settledAt,
     endsAtTerminal: run.endsAtTerminal,
     failures,
-    missing: notFound,
+    notFound,
     maxReads: run.isLingering || polls.isPollNow ? 1 : POLLS_PER_BATCH,
     afterReset: isResetRun(),
   };

@@ -1,6 +1,6 @@
 /** A thousand creates against an upstream that takes a hundred an hour, with the real lanes on a clock that jumps. */
 import { describe, expect, test } from 'vitest';
-import { Lanes } from '../../src/activities/agent-job/circuit-breaker.js';
+import { CircuitBreakers } from '../../src/activities/agent-job/circuit-breaker.js';
 import { throttledWaitMs, spreadWaitMs, TURN_MS } from '../../src/agent-job/poll-plan.js';
 import { seededRandom } from '../../src/sandbox/random.js';
 
@@ -31,7 +31,7 @@ interface Figures {
 class Simulation {
   readonly #rules: Rules;
   readonly #random = seededRandom(7);
-  readonly #lanes: Lanes[];
+  readonly #lanes: CircuitBreakers[];
   readonly #events: { at: number; happen: () => void }[] = [];
   readonly #refusedAt: number[] = [];
   readonly #askedAt: number[] = [];
@@ -45,7 +45,7 @@ class Simulation {
     this.#rules = rules;
     this.#sends = Array.from({ length: rules.jobs }, () => 0);
     const options = { now: () => this.#now, random: () => this.#random() };
-    this.#lanes = Array.from({ length: rules.workers }, () => new Lanes(options));
+    this.#lanes = Array.from({ length: rules.workers }, () => new CircuitBreakers(options));
   }
 
   run(): Figures {
@@ -69,7 +69,7 @@ class Simulation {
   #send(job: number, refusals: number, turnUntil: number): void {
     const lane = this.#anyWorker();
     const holder = `job ${job}`;
-    if (lane.enter(LANE, holder, this.#now < turnUntil) > 0) {
+    if (lane.acquire(LANE, holder, this.#now < turnUntil) > 0) {
       this.#heldSends += 1;
       return this.#in(10, () => this.#ask(job, refusals));
     }
@@ -79,14 +79,14 @@ class Simulation {
     if (used < this.#rules.quota) {
       this.#usedInHour.set(hour, used + 1);
       return this.#in(1_000, () => {
-        lane.leave(LANE, holder, true);
+        lane.release(LANE, holder, true);
         this.#accepted += 1;
       });
     }
     this.#in(200, () => {
       this.#refusedAt.push(this.#now);
       const retryAfterMs = this.#rules.retryAfterMs(this.#now);
-      lane.close(LANE, holder, retryAfterMs);
+      lane.trip(LANE, holder, retryAfterMs);
       const waitMs = spreadWaitMs(throttledWaitMs(refusals + 1, retryAfterMs), this.#random());
       this.#in(waitMs, () => this.#ask(job, refusals + 1));
     });
@@ -94,7 +94,7 @@ class Simulation {
 
   #ask(job: number, refusals: number): void {
     this.#askedAt.push(this.#now);
-    const waitMs = this.#anyWorker().take(LANE, `job ${job}`);
+    const waitMs = this.#anyWorker().reserve(LANE, `job ${job}`);
     if (waitMs > 0) this.#in(waitMs, () => this.#ask(job, refusals));
     else {
       const turnUntil = this.#now + TURN_MS;
@@ -102,7 +102,7 @@ class Simulation {
     }
   }
 
-  #anyWorker(): Lanes {
+  #anyWorker(): CircuitBreakers {
     return this.#lanes[Math.floor(this.#random() * this.#lanes.length)]!;
   }
 
@@ -148,20 +148,20 @@ describe('a thousand creates against a hundred an hour', () => {
 describe('a lane that a 429 has closed', () => {
   function setUp() {
     const clock = { now: 0 };
-    const lanes = new Lanes({ now: () => clock.now, random: () => 0 });
+    const lanes = new CircuitBreakers({ now: () => clock.now, random: () => 0 });
     const take = (count: number) =>
-      Array.from({ length: count }, (_, i) => `job ${i}`).filter((holder) => lanes.take(LANE, holder) === 0);
-    lanes.enter(LANE, 'first', false);
-    lanes.close(LANE, 'first', 3_000);
+      Array.from({ length: count }, (_, i) => `job ${i}`).filter((holder) => lanes.reserve(LANE, holder) === 0);
+    lanes.acquire(LANE, 'first', false);
+    lanes.trip(LANE, 'first', 3_000);
     return { clock, lanes, take };
   }
 
   test('lets nobody pass before its time, and then one, whether at their first send or after a wait', () => {
     const { clock, lanes, take } = setUp();
-    expect([lanes.enter(LANE, 'new', false), take(5)]).toEqual([3_000, []]);
+    expect([lanes.acquire(LANE, 'new', false), take(5)]).toEqual([3_000, []]);
     clock.now = 3_000;
     expect(take(5)).toEqual(['job 0']);
-    expect(lanes.enter(LANE, 'new', false)).toBeGreaterThan(0);
+    expect(lanes.acquire(LANE, 'new', false)).toBeGreaterThan(0);
   });
 
   test('lets one more be under way for each success, and for nothing else', () => {
@@ -170,21 +170,21 @@ describe('a lane that a 429 has closed', () => {
     for (let successes = 0; successes < 20; successes++) {
       const turns = take(100);
       expect(turns).toHaveLength(successes + 1);
-      for (const holder of turns) expect(lanes.enter(LANE, holder, true)).toBe(0);
+      for (const holder of turns) expect(lanes.acquire(LANE, holder, true)).toBe(0);
       expect(take(100)).toEqual(turns.slice(0, 0));
-      turns.forEach((holder, i) => lanes.leave(LANE, holder, i === 0));
+      turns.forEach((holder, i) => lanes.release(LANE, holder, i === 0));
     }
   });
 
   test('closes for longer with each 429 in a row, and those under way together are one', () => {
     const { clock, lanes, take } = setUp();
     for (const waitMs of [3_000, 6_000, 12_000]) {
-      expect(lanes.enter(LANE, 'new', false)).toBe(waitMs);
+      expect(lanes.acquire(LANE, 'new', false)).toBe(waitMs);
       clock.now += waitMs;
       const [holder] = take(1);
-      lanes.enter(LANE, holder!, true);
-      lanes.close(LANE, holder!, 3_000);
-      lanes.close(LANE, 'another', 3_000);
+      lanes.acquire(LANE, holder!, true);
+      lanes.trip(LANE, holder!, 3_000);
+      lanes.trip(LANE, 'another', 3_000);
     }
   });
 
@@ -193,19 +193,19 @@ describe('a lane that a 429 has closed', () => {
     clock.now = 3_000;
     expect(take(2)).toEqual(['job 0']);
     clock.now += TURN_MS;
-    expect(lanes.take(LANE, 'job 1')).toBe(0);
-    expect(lanes.enter(LANE, 'elsewhere', true)).toBe(0);
-    expect(lanes.enter(LANE, 'elsewhere', false)).toBeGreaterThan(0);
+    expect(lanes.reserve(LANE, 'job 1')).toBe(0);
+    expect(lanes.acquire(LANE, 'elsewhere', true)).toBe(0);
+    expect(lanes.acquire(LANE, 'elsewhere', false)).toBeGreaterThan(0);
   });
 
   test('is open after an hour in which nobody wrote', () => {
     const { clock, lanes } = setUp();
     clock.now = 2 * HOUR;
-    expect(['a', 'b', 'c'].map((holder) => lanes.enter(LANE, holder, false))).toEqual([0, 0, 0]);
+    expect(['a', 'b', 'c'].map((holder) => lanes.acquire(LANE, holder, false))).toEqual([0, 0, 0]);
   });
 });
 
 test('in a worker that knows of no 429 those who wait go one by one all the same', () => {
-  const lanes = new Lanes({ now: () => 0, random: () => 0 });
-  expect(['a', 'b', 'c'].filter((holder) => lanes.take(LANE, holder) === 0)).toEqual(['a']);
+  const lanes = new CircuitBreakers({ now: () => 0, random: () => 0 });
+  expect(['a', 'b', 'c'].filter((holder) => lanes.reserve(LANE, holder) === 0)).toEqual(['a']);
 });

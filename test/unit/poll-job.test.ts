@@ -1,9 +1,9 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { expect, test, vi } from 'vitest';
-import { createWatchJob, type WatchJobInput, type WatchJobResult } from '../../src/activities/agent-job/poll-job.js';
+import { createPollJob, type PollJobInput, type PollJobResult } from '../../src/activities/agent-job/poll-job.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
-const INPUT: WatchJobInput = {
+const INPUT: PollJobInput = {
   projectId: 'p1',
   jobId: 'job-1',
   plan: { minMs: 60_000, maxMs: 60_000, ratio: 0 },
@@ -13,12 +13,12 @@ const INPUT: WatchJobInput = {
   settledAt: 0,
   endsAtTerminal: true,
   failures: 0,
-  missing: null,
+  notFound: null,
   maxReads: 60,
   afterReset: false,
 };
 
-type Watch = (input: WatchJobInput) => Promise<WatchJobResult>;
+type Watch = (input: PollJobInput) => Promise<PollJobResult>;
 
 /** One attempt: its result, or the failure with which it waits, and the last details that it kept. */
 async function attempt(watch: Watch, number: number, kept: unknown, workflowId = 'w') {
@@ -39,13 +39,13 @@ async function attempt(watch: Watch, number: number, kept: unknown, workflowId =
 test('an attempt that ends before its read is counted as none', async () => {
   const upstream = new ScriptedUpstream();
   const shutdown = new AbortController();
-  const leaving = createWatchJob({ upstream, shutdownSignal: shutdown.signal, stayMs: 0 });
+  const leaving = createPollJob({ upstream, shutdownSignal: shutdown.signal, pollingBudgetMs: 0 });
   shutdown.abort();
   const first = await attempt(leaving, 1, undefined);
   const second = await attempt(leaving, 2, first.details);
-  expect(second.failure).toMatchObject({ type: 'StillWatching', message: expect.stringContaining('shutting down') });
+  expect(second.failure).toMatchObject({ type: 'StillPolling', message: expect.stringContaining('shutting down') });
   expect(upstream.reads).toBe(0);
-  const staying = createWatchJob({ upstream, shutdownSignal: new AbortController().signal, stayMs: 0 });
+  const staying = createPollJob({ upstream, shutdownSignal: new AbortController().signal, pollingBudgetMs: 0 });
   const third = await attempt(staying, 3, second.details);
   expect(third.result).toMatchObject({ reading: { kind: 'record' }, reads: 1 });
   expect(upstream.reads).toBe(1);
@@ -54,10 +54,10 @@ test('an attempt that ends before its read is counted as none', async () => {
 test.each(['text', null, { failures: 'many', missing: null, further: {} }, [1]])(
   'details that another release kept (%j) spoil no figure',
   async (kept) => {
-    const watch = createWatchJob({
+    const watch = createPollJob({
       upstream: new ScriptedUpstream(),
       shutdownSignal: new AbortController().signal,
-      stayMs: 0,
+      pollingBudgetMs: 0,
     });
     expect((await attempt(watch, 2, kept)).result).toMatchObject({ reads: 2, failures: 0 });
   },
@@ -65,7 +65,7 @@ test.each(['text', null, { failures: 'many', missing: null, further: {} }, [1]])
 
 test('of polls that are due in the same second some are handed back, each with a time of its own', async () => {
   const upstream = new ScriptedUpstream();
-  const watch = createWatchJob({ upstream, shutdownSignal: new AbortController().signal, stayMs: 0 });
+  const watch = createPollJob({ upstream, shutdownSignal: new AbortController().signal, pollingBudgetMs: 0 });
   const clock = vi.spyOn(performance, 'now').mockReturnValue(0);
   const attempts = Array.from({ length: 6_000 }, (_, i) => attempt(watch, 1, undefined, `w${i}`));
   const outcomes = await Promise.all(attempts);
