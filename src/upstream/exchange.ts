@@ -31,6 +31,11 @@ export function notStarted(error: ExchangeError): ExchangeResult {
   return { status: undefined, retryAfter: null, date: null, body: new Uint8Array(), error, requestIsWhole: false };
 }
 
+/** Whether a status is a 2xx. */
+export function isOk(status: number | undefined): boolean {
+  return status !== undefined && status >= 200 && status <= 299;
+}
+
 /** The cause of a failed connection or socket, in a few words; error texts of the network stack may hold addresses. */
 export function exchangeErrorOf(error: unknown, isConnected: boolean): ExchangeError {
   const code = codeOf(error);

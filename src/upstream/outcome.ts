@@ -2,7 +2,7 @@
 import type { JobRecord } from '../contract.js';
 import { rejectionText } from './response-text.js';
 import { ReadFailedError, RejectedError } from './errors.js';
-import type { ExchangeResult } from './exchange.js';
+import { isOk, type ExchangeResult } from './exchange.js';
 import { parseRetryAfter } from './retry-after.js';
 import { InvalidResponseError, readCreatedJob, readJobRecord } from './schema.js';
 import type { WriteOutcome } from './upstream.js';
@@ -145,8 +145,4 @@ function message(reason: string, context: CallContext): string {
 function reasonOf(error: unknown): string {
   if (error instanceof InvalidResponseError) return error.message;
   throw error;
-}
-
-export function isOk(status: number | undefined): boolean {
-  return status !== undefined && status >= 200 && status <= 299;
 }
