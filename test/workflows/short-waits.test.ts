@@ -103,7 +103,7 @@ describe('while waits are short', () => {
     expect(upstream.reads).toBe(1);
   });
 
-  test('a later watch of the same job ends the earlier one, and none of another job', async () => {
+  test('a later poll of the same job ends the earlier one, and none of another job', async () => {
     const { upstream, attempt } = watching(10_000);
     const plan = { minMs: 9_000, maxMs: 9_000, ratio: 0 };
     const earlier = attempt({ plan });
@@ -112,7 +112,7 @@ describe('while waits are short', () => {
     const later = attempt({ plan, deadlineAt: 3_000 });
     expect((await earlier).error).toMatchObject({
       type: 'StillPolling',
-      message: expect.stringMatching(/later watch/),
+      message: expect.stringMatching(/later poll/),
     });
     expect((await later).result?.reads).toBe(2);
     expect((await other).result?.reads).toBe(2);
