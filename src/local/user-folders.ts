@@ -11,11 +11,6 @@ class ForeignFolderError extends Error {
   override readonly name = 'ForeignFolderError';
 }
 
-/** There is no folder that would keep real jobs. */
-class NoStateFolderError extends Error {
-  override readonly name = 'NoStateFolderError';
-}
-
 /** The private folder for what can be fetched again; a temporary one where there is no usable home. */
 export function cacheFolder(env: Environment): string {
   return firstUsable(cacheFolders(env), 'XDG_CACHE_HOME') ?? temporaryFolder('XDG_CACHE_HOME');
@@ -29,7 +24,7 @@ export function stateFolder(env: Environment, isReal: boolean): string {
   const found = firstUsable([absolute(env['XDG_STATE_HOME']), platformStateFolder(env)], 'XDG_STATE_HOME');
   if (found !== undefined) return found;
   if (!isReal) return temporaryFolder('XDG_STATE_HOME');
-  throw new NoStateFolderError(
+  throw new Error(
     'No folder would keep the state of real jobs: there is no home folder that can be written. ' +
       'Set XDG_STATE_HOME to the path of a folder on a local disk.',
   );

@@ -1,33 +1,18 @@
 import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { ListenAddress } from '../config.js';
 import type { ReadyState } from './readiness.js';
 
-/** A running health server. */
-export interface HealthServer {
-  /** The real port, where 0 was asked for. */
-  port: number;
-  close(): void;
-}
-
 /** Serves `/healthz` (200) and `/readyz` (200, or 503 with a reason); rejects where it can't listen. */
-export async function startHealthServer(address: ListenAddress, readyState: () => ReadyState): Promise<HealthServer> {
-  const server = createServer((request, response) => answer(request, response, readyState));
+export async function startHealthServer(address: ListenAddress, readyState: () => ReadyState): Promise<void> {
+  const server = createServer((request, response) => respond(request, response, readyState));
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(new Error(`HEALTH_ADDRESS cannot be used: ${error.message}`)));
     server.listen(address.port, address.host, resolve);
   });
-  return {
-    port: (server.address() as AddressInfo).port,
-    close: () => {
-      server.close();
-      server.closeAllConnections();
-    },
-  };
 }
 
-function answer(request: IncomingMessage, response: ServerResponse, readyState: () => ReadyState): void {
+function respond(request: IncomingMessage, response: ServerResponse, readyState: () => ReadyState): void {
   request.resume();
   if (request.method !== 'GET' && request.method !== 'HEAD') return send(response, 405, { error: 'only GET and HEAD' });
   const path = request.url?.split('?', 1)[0];

@@ -44,7 +44,7 @@ export function createMetrics(meter: MetricMeter): Metrics {
     'Since the end of the last day with a consistent export',
     's',
   );
-  const gaps = gauge('agent_jobs_export_gap_days', 'Days of the last 28 that no night has exported well', 'd');
+  const gaps = gauge('agent_jobs_export_gap_days', 'Days of the last 28 without a good export', 'd');
   const pollers = gauge('agent_jobs_export_pollers', 'Workers that ask for exports');
 
   // Started at 0: a series that begins at 1 shows no increase.
