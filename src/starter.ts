@@ -1,8 +1,8 @@
 /** What services import: start or attach a job, steer it, and wait for its end. No side effect on import. */
 import type { Client, ConnectionOptions } from '@temporalio/client';
 import {
-  attachedJobWorkflowId,
   agentJobWorkflowId,
+  attachedJobWorkflowId,
   DEFAULT_TASK_QUEUE,
   type AgentJobInput,
   type AttachJobInput,

@@ -2,7 +2,7 @@ import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
 import { RequestRetries } from '../temporal/request-retries.js';
 import { toConnectError } from './temporal-errors.js';
 
-/** A dead server should be told within seconds. */
+/** A caller learns within seconds that the server is not reachable. */
 const CONNECT_TIMEOUT = '4 seconds';
 
 /** How to reach Temporal, and where the workers of the jobs listen. */
@@ -15,9 +15,11 @@ export interface ConnectionSettings {
   connectionOptions: Omit<ConnectionOptions, 'address' | 'interceptors' | 'connectTimeout'>;
 }
 
+/** A client over a connection of its own. */
 export interface ConnectedClient {
   client: Client;
   taskQueue: string;
+  /** Waits, for seconds at most, until no request is about to be sent again; then closes the connection. */
   close: () => Promise<void>;
 }
 

@@ -22,9 +22,11 @@ const BETWEEN_ROUNDS_MS = 200;
 const DELIVERY_TIMEOUT_MS = 60_000;
 const STATE_TIMEOUT_MS = 3_000;
 
+/** How a follow-up is sent. */
 export interface FollowUpOptions {
   /** Makes a repetition harmless: the same id is sent at most once over the job's life. Default: a new one. */
   id?: string | undefined;
+  /** Ends the call with the signal's reason; the follow-up may have been queued by then. */
   signal?: AbortSignal | undefined;
   /** Milliseconds; default 30 seconds for `followUp`, a minute for `sendFollowUp`. `Infinity` is none. */
   timeoutMs?: number | undefined;
@@ -45,8 +47,8 @@ export async function queueFollowUp(
     const queued = await unlessEnded(() => handle.signal(followUpSignal, followUp).then(() => true));
     if (queued) return { id: followUp.id };
     const attached = await reAttach(client, workflowId, followUp, endedJobs);
-    const isTaken = attached.kind === 'accepted' || attached.kind === 'answered';
-    return isTaken ? { id: followUp.id } : undefined;
+    const isAccepted = attached.kind === 'accepted' || attached.kind === 'answered';
+    return isAccepted ? { id: followUp.id } : undefined;
   });
 }
 
@@ -71,15 +73,15 @@ export async function deliverFollowUp(
   } catch (error) {
     const isUnanswered = error instanceof FollowUpUnconfirmedError && isNoAnswer(error.cause);
     if (!isUnanswered || options.signal?.aborted) throw error;
-    return await presentFate(client, workflowId, followUp, options.signal);
+    return await readFate(client, workflowId, followUp, options.signal);
   }
 }
 
 /**
- * What the job itself tells of a follow-up for which nobody waits any longer; throws with the reason where it tells
- * nothing.
+ * Asks the job for the state of a follow-up whose update took too long; throws FollowUpUnconfirmedError with the
+ * reason.
  */
-async function presentFate(
+async function readFate(
   client: Client,
   workflowId: string,
   { id }: IdentifiedFollowUp,
@@ -122,7 +124,7 @@ function identify(prompt: string, id: string | undefined): IdentifiedFollowUp {
   return { prompt: checked.prompt, id: checked.id ?? randomUUID() };
 }
 
-/** Undefined where the workflow has ended, or is about to: the message was surely not taken. */
+/** Undefined where the workflow has ended, or is about to: the message was surely not accepted. */
 async function unlessEnded<T>(send: () => Promise<T>): Promise<T | undefined> {
   try {
     return await send();
@@ -132,19 +134,23 @@ async function unlessEnded<T>(send: () => Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** The workflow refuses new messages while it gives its last answers. */
+/** The workflow refuses new messages while it answers those that wait, right before its end. */
 function isEnding(error: unknown): boolean {
   if (!(error instanceof WorkflowUpdateFailedError) || !(error.cause instanceof ApplicationFailure)) return false;
   const [details] = error.cause.details ?? [];
   return (details as { field?: unknown } | undefined)?.field === 'job';
 }
 
-/** The workflow had taken the update, and was terminated or timed out before it answered. */
+/** The workflow had accepted the update, and was terminated or timed out before it answered. */
 function isTerminatedUpdate(error: unknown): boolean {
   if (!(error instanceof WorkflowUpdateFailedError) || !(error.cause instanceof ApplicationFailure)) return false;
   return error.cause.type === 'AcceptedUpdateCompletedWorkflow';
 }
 
+/**
+ * Attempts until one is confirmed; throws FollowUpUnconfirmedError where nobody knows, MessageRefusedError where
+ * refused.
+ */
 async function confirmed<T>(
   client: Client,
   workflowId: string,
@@ -153,8 +159,8 @@ async function confirmed<T>(
   attempt: () => Promise<T | undefined>,
 ): Promise<T> {
   try {
-    const taken = await temporalCall(client, limits, () => inRounds(attempt));
-    if (taken !== undefined) return taken;
+    const confirmation = await temporalCall(client, limits, () => inRounds(attempt));
+    if (confirmation !== undefined) return confirmation;
   } catch (error) {
     if (isTerminatedUpdate(error)) {
       const text = 'the workflow was ended from outside while the follow-up was under way; it may have been sent';
@@ -174,8 +180,8 @@ async function confirmed<T>(
 async function inRounds<T>(attempt: () => Promise<T | undefined>): Promise<T | undefined> {
   for (let round = 1; round <= MAX_ROUNDS; round++) {
     if (round > 1) await delay(BETWEEN_ROUNDS_MS);
-    const taken = await attempt();
-    if (taken !== undefined) return taken;
+    const confirmation = await attempt();
+    if (confirmation !== undefined) return confirmation;
   }
   return undefined;
 }
