@@ -92,6 +92,13 @@ export const REACH_RULES: readonly ReachRule[] = [
     lazy: false,
     packages: 'node @noble/hashes @temporalio/client @temporalio/common @temporalio/workflow ms',
   },
+  // `AgentJobs.connect` loads the reader of the environment besides, and nothing else.
+  {
+    entry: 'starter.ts',
+    lazy: true,
+    packages:
+      'node @noble/hashes @temporalio/client @temporalio/common @temporalio/envconfig @temporalio/workflow ms zod',
+  },
   // `agent-jobs --help` answers at once: a command loads Temporal, Parquet or charts when it runs.
   { entry: 'cli/main.ts', lazy: false, packages: 'node commander' },
 ];

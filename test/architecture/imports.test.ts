@@ -54,7 +54,7 @@ describe('the files of src', () => {
     expect(circles(fileArrows(src))).toEqual([]);
   });
 
-  test.each(REACH_RULES)('$entry loads just the packages of its rule', (rule) => {
+  test.each(REACH_RULES)('$entry loads just the packages of its rule (lazy imports: $lazy)', (rule) => {
     expect(reachMistakes(src, rule)).toEqual([]);
   });
 
