@@ -6,7 +6,7 @@ import { toConnectError } from './temporal-errors.js';
 const CONNECT_TIMEOUT = '4 seconds';
 
 /** How to reach Temporal, and where the workers of the jobs listen. */
-export interface ConnectionSettings {
+interface ConnectionSettings {
   /** `host:port`. */
   address: string;
   namespace: string;
@@ -16,7 +16,7 @@ export interface ConnectionSettings {
 }
 
 /** A client over a connection of its own. */
-export interface ConnectedClient {
+interface ConnectedClient {
   client: Client;
   taskQueue: string;
   /** Waits, for seconds at most, until no request is about to be sent again; then closes the connection. */

@@ -17,7 +17,7 @@ const ATTACH_TIMEOUT_MS = 2_000;
 const MAX_ATTACHED_REQUEST_IDS = 20;
 
 /** What a restart rests on: the last run, those before it, and the time since the last one was read. */
-export interface RestartBasis {
+interface RestartBasis {
   last: RunRecord;
   /** Newest first. */
   earlierRunIds: string[];

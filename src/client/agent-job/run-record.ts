@@ -30,7 +30,7 @@ export interface RunRecord {
 }
 
 /** A closed run's result, or the type of the failure that it ended with; null where it has no type. */
-export type RunEnd = { result: AgentJobResult } | { failureType: string | null };
+type RunEnd = { result: AgentJobResult } | { failureType: string | null };
 
 /** A status that this release does not know counts as running: nothing goes on from such a run. */
 const CLOSED: readonly string[] = ['COMPLETED', 'FAILED', 'CANCELLED', 'TERMINATED', 'TIMED_OUT', 'CONTINUED_AS_NEW'];
