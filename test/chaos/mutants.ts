@@ -23,7 +23,7 @@ export const MUTANTS: Mutant[] = [
     title: 'killed after the answer',
   },
   {
-    name: 'no fence, seen by the audit of the journal',
+    name: 'no fence, checked by the audit of the journal',
     file: 'src/activities/agent-job/write-fence.ts',
     find: '    await markSent(context);\n',
     replace: '    void [markSent, context];\n',
@@ -31,7 +31,7 @@ export const MUTANTS: Mutant[] = [
     title: 'no job is made twice and no follow-up lost',
   },
   {
-    name: 'fence after the send',
+    name: 'the fence set after the send',
     file: 'src/activities/agent-job/agent-job.ts',
     find: '    return await send({ beforeLastByte: createFence() });\n',
     replace:
@@ -40,7 +40,7 @@ export const MUTANTS: Mutant[] = [
     title: 'killed after the answer',
   },
   {
-    name: 'fence before the connection',
+    name: 'the fence set before the connection',
     file: 'src/activities/agent-job/agent-job.ts',
     find: '    return await send({ beforeLastByte: createFence() });\n',
     replace:
@@ -49,7 +49,7 @@ export const MUTANTS: Mutant[] = [
     title: 'is raised once all but the last byte are with the upstream',
   },
   {
-    name: 'the last byte sent before the fence is up',
+    name: 'the last byte sent before the fence is set',
     file: 'src/upstream/deferred-last-byte.ts',
     find: '  const mayFinish = await beforeLastByte();\n',
     replace: '  void beforeLastByte();\n  const mayFinish = () => true;\n',
@@ -57,7 +57,7 @@ export const MUTANTS: Mutant[] = [
     title: 'waits for whoever must know of it first',
   },
   {
-    name: 'a mark that nobody reads',
+    name: 'a mark that the next attempt ignores',
     file: 'src/activities/agent-job/write-fence.ts',
     find: '  if (mayBeSent(activityInfo().heartbeatDetails)) {',
     replace: '  if (mayBeSent(activityInfo().heartbeatDetails) && confirmedInRun) {',
@@ -65,7 +65,7 @@ export const MUTANTS: Mutant[] = [
     title: 'killed after the answer',
   },
   {
-    name: 'a zombie that does not look at the time',
+    name: 'a stale attempt that does not check the time',
     file: 'src/activities/agent-job/write-fence.ts',
     find: 'return () => elapsed() < MAX_SEND_DELAY_MS;',
     replace: 'return () => elapsed() >= 0 || MAX_SEND_DELAY_MS > 0;',
@@ -73,7 +73,7 @@ export const MUTANTS: Mutant[] = [
     title: 'asleep behind the fence until it was given up',
   },
   {
-    name: 'a zombie that asks the monotonic clock alone',
+    name: 'a stale attempt that checks only the monotonic clock',
     file: 'src/temporal/elapsed-time.ts',
     find: 'return [performance.now(), uptime() * 1_000, Date.now()];',
     replace: 'return [performance.now(), uptime() * 0, Date.now() * 0];',
@@ -81,7 +81,7 @@ export const MUTANTS: Mutant[] = [
     title: 'suspended behind the fence, its monotonic clock held',
   },
   {
-    name: 'a repeat whose time is counted anew',
+    name: 'a repeat with a time limit of its own',
     file: 'src/activities/agent-job/write-fence.ts',
     find: 'const elapsed = (sinceFirstMark ??= startStopwatch());',
     replace: 'const elapsed = (sinceFirstMark = sinceFirstMark ? startStopwatch() : startStopwatch());',
@@ -89,7 +89,7 @@ export const MUTANTS: Mutant[] = [
     title: 'for the repeat with a newer key',
   },
   {
-    name: 'a troubled write that is closed, not reset',
+    name: 'a failed write whose connection is closed, not reset',
     file: 'src/upstream/connection.ts',
     find: '    if (this.#isForWrite) resetWhenDestroyed(socket);\n',
     replace: '    void resetWhenDestroyed;\n',
@@ -97,7 +97,7 @@ export const MUTANTS: Mutant[] = [
     title: 'that is given up while the upstream does not read',
   },
   {
-    name: 'an answer without an end that ends the worker',
+    name: 'an endless response that ends the worker',
     file: 'src/upstream/connection.ts',
     find: "socket.destroy(new Error('ended'))",
     replace: 'socket.destroy()',
@@ -105,7 +105,7 @@ export const MUTANTS: Mutant[] = [
     title: 'answers without a length or an end are given up',
   },
   {
-    name: 'a refused write that is closed, not reset',
+    name: 'a rejected write whose connection is closed, not reset',
     file: 'src/upstream/transport.ts',
     find: 'error || reader.isRejected ?',
     replace: 'error ?',
@@ -113,7 +113,7 @@ export const MUTANTS: Mutant[] = [
     title: 'before it was read to its end is reset',
   },
   {
-    name: 'a 2xx to half a message, believed',
+    name: 'a 2xx to half a message that counts as proof',
     file: 'src/upstream/outcome.ts',
     find: 'job === null && !exchange.requestIsWhole',
     replace: 'job === null && exchange.error === exchange.status',
@@ -121,7 +121,7 @@ export const MUTANTS: Mutant[] = [
     title: 'the rest of the message never followed',
   },
   {
-    name: 'a see-other taken for a refusal',
+    name: 'a 303 treated as a rejection',
     file: 'src/upstream/outcome.ts',
     find: ' && status !== 303',
     replace: '',
@@ -129,7 +129,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a redirect to what it made',
   },
   {
-    name: 'another job’s record believed',
+    name: 'another job’s record accepted',
     file: 'src/upstream/schema.ts',
     find: '  if (record.id !== jobId) throw',
     replace: "  if (record.id === '' && jobId === '') throw",
@@ -137,7 +137,7 @@ export const MUTANTS: Mutant[] = [
     title: 'the record of another job',
   },
   {
-    name: 'a mark whose answer was lost is not taken back',
+    name: 'a mark that stays after its response was lost',
     file: 'src/activities/agent-job/agent-job.ts',
     find: '      clearSent();\n',
     replace: '      void clearSent;\n',
@@ -153,7 +153,7 @@ export const MUTANTS: Mutant[] = [
     title: 'lets one more be under way for each success, and for nothing else',
   },
   {
-    name: 'a write that waits and is sent as if it were its turn',
+    name: 'a waiting write that is sent without permission',
     file: 'src/workflows/agent-job/writes.ts',
     find: 'else if (write.needsPermit(Date.now()))',
     replace: 'else if (write.needsPermit(Date.now()) && write.isSending)',
@@ -161,7 +161,7 @@ export const MUTANTS: Mutant[] = [
     title: 'jobs that wait for a 429 to end hold their prompt in history once for each request',
   },
   {
-    name: 'a refused key taken for a refused job',
+    name: 'a refused key treated as a rejected job',
     file: 'src/upstream/outcome.ts',
     find: "return { kind: 'unauthorized', reason };",
     replace: "return { kind: 'rejected', status: 401, error: reason };",
@@ -169,7 +169,7 @@ export const MUTANTS: Mutant[] = [
     title: 'jobs that were started with a wrong key are created once each when its file is replaced',
   },
   {
-    name: 'a refused export that puts off the try of a key',
+    name: 'a refused export that delays the check of a key',
     file: 'src/activities/agent-job/key-health.ts',
     find: "const isHearsay = operation === 'visitors';",
     replace: 'const isHearsay = false;',
@@ -177,7 +177,7 @@ export const MUTANTS: Mutant[] = [
     title: 'puts off no try of a key that a write showed as refused',
   },
   {
-    name: 'a time to look that forgets the wait in the queue',
+    name: 'a lookAfter that ignores the wait in the queue',
     file: 'src/workflows/agent-job/job-run.ts',
     find: 'Math.max(lookAfter ?? now + MAY_BE_UNDER_WAY_MS, now + MIN_LOOK_AFTER_MS)',
     replace: 'lookAfter ?? now + Math.max(MAY_BE_UNDER_WAY_MS, MIN_LOOK_AFTER_MS)',
@@ -185,7 +185,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a write that waited in the queue before it was sent',
   },
   {
-    name: 'an update answered early',
+    name: 'an update that responds too early',
     file: 'src/workflows/agent-job/handlers.ts',
     find: "const isAnswered = () => run.followUps.stateOf(id) !== 'queued' ||",
     replace: 'const isAnswered = () => true ||',
@@ -201,7 +201,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a follow-up that comes while its job ends',
   },
   {
-    name: 'settle ignored',
+    name: 'a settle time that is ignored',
     file: 'src/workflows/agent-job/poll-state.ts',
     find: 'data.settledAt = this.#now() + settleMs;',
     replace: 'data.settledAt = 0 * settleMs;',
@@ -209,7 +209,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a terminal status that was read before a follow-up was accepted',
   },
   {
-    name: 'used ids not carried to the next run',
+    name: 'used ids not passed on to the next run',
     file: 'src/workflows/agent-job/follow-up-queue.ts',
     find: '    this.#givenIds = new Set(givenIds);\n',
     replace: '    this.#givenIds = new Set(givenIds.slice(0, 0));\n',
@@ -217,7 +217,7 @@ export const MUTANTS: Mutant[] = [
     title: 'ids that an earlier run used up are not sent again',
   },
   {
-    name: 'key compare dropped',
+    name: 'a key whose input is not compared',
     file: 'src/client/agent-job/start.ts',
     find: 'const isSame = (await readInputHash(client, run)) === wanted;',
     replace: "const isSame = (await readInputHash(client, run)) === wanted || wanted !== '';",
@@ -225,7 +225,7 @@ export const MUTANTS: Mutant[] = [
     title: 'with another input is a conflict',
   },
   {
-    name: 'used ids forgotten when attaching anew',
+    name: 'used ids lost when attaching again',
     file: 'src/client/agent-job/re-attach.ts',
     find: '{ projectId, jobId, usedFollowUpIds, ...options },',
     replace: '{ projectId, jobId, usedFollowUpIds: usedFollowUpIds.slice(0, 0), ...options },',
@@ -233,7 +233,7 @@ export const MUTANTS: Mutant[] = [
     title: 'attaches a run to it that knows the used ids',
   },
   {
-    name: 'a follow-up’s late start that makes a run of its own',
+    name: 'a late start of a follow-up that creates another run',
     file: 'src/client/agent-job/re-attach.ts',
     find: 'earlierRunIds: earlier.all,',
     replace: 'earlierRunIds: earlier.all.slice(0, 0),',
@@ -241,7 +241,7 @@ export const MUTANTS: Mutant[] = [
     title: 'is answered with the newest run where its start arrives all the same',
   },
   {
-    name: 'a key’s late start that makes a run of its own',
+    name: 'a late start of a key that creates another run',
     file: 'src/client/agent-job/start.ts',
     find: 'earlierRunIds: earlier.all,',
     replace: 'earlierRunIds: earlier.all.slice(0, 0),',
@@ -249,7 +249,7 @@ export const MUTANTS: Mutant[] = [
     title: 'is answered with the newest run where it arrives all the same',
   },
   {
-    name: 'a caller that stood still and goes on',
+    name: 'a caller that stood still and uses old information',
     file: 'src/client/agent-job/restart.ts',
     find: 'const leftMs = START_WITHIN_MS - basis.elapsedMs();',
     replace: 'const leftMs = START_WITHIN_MS;',
@@ -257,7 +257,7 @@ export const MUTANTS: Mutant[] = [
     title: 'makes no run that has forgotten the ids of two others',
   },
   {
-    name: 'an id taken twice',
+    name: 'a follow-up id accepted twice',
     file: 'src/workflows/agent-job/follow-up-queue.ts',
     find: 'return this.#entries.has(id) || this.#givenIds.has(id);',
     replace: "return this.#givenIds.has(id) && id !== '';",
@@ -265,7 +265,7 @@ export const MUTANTS: Mutant[] = [
     title: 'the same id is sent once, whoever repeats it',
   },
   {
-    name: 'a write that a reset handed over is sent without asking',
+    name: 'a write passed on by a reset and sent without asking',
     file: 'src/activities/agent-job/write-fence.ts',
     find: 'isFromAnotherRun(asked) || (asked',
     replace: '(asked',
@@ -273,7 +273,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a write that was in flight at the reset point is not sent again without asking',
   },
   {
-    name: 'a person’s word of before a reset taken for the present one',
+    name: 'a decision from before a reset that is used after it',
     file: 'src/activities/agent-job/write-fence.ts',
     find: 'confirmedRun !== activityInfo().workflowExecution?.runId',
     replace: 'confirmedRun === undefined',
@@ -281,7 +281,7 @@ export const MUTANTS: Mutant[] = [
     title: 'asks again: the decision is repeated, the write is not',
   },
   {
-    name: 'a write that a restore may have forgotten sent unasked',
+    name: 'a write of the lost time that is sent without asking',
     file: 'src/activities/agent-job/write-fence.ts',
     find: 'return confirmWritesBefore !== undefined && !(askedAt',
     replace: "return confirmWritesBefore === '' && !(askedAt",
@@ -289,7 +289,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a create asked for before the time asks a person before it is sent',
   },
   {
-    name: 'a person’s word of before a restore still believed',
+    name: 'a decision from before a restore that is used after it',
     file: 'src/activities/agent-job/write-fence.ts',
     find: 'confirmedTime !== asked.confirmWritesBefore',
     replace: 'confirmedTime === undefined',
@@ -297,7 +297,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a retry that a person said before the restore counts for nothing after it',
   },
   {
-    name: 'a run that Temporal started again writes without asking',
+    name: 'a repeated run that writes without asking',
     file: 'src/workflows/agent-job/writes.ts',
     find: ' || isResetRun() || repeatedRun;',
     replace: ' || isResetRun();',
@@ -305,7 +305,7 @@ export const MUTANTS: Mutant[] = [
     title: 'asks before it creates, whatever the policy',
   },
   {
-    name: 'a repeated run that forgets it when it continues as new',
+    name: 'a repeated run that loses this fact at continue-as-new',
     file: 'src/workflows/agent-job/continued-run.ts',
     find: 'const known = isRepeated ? { ...data, isRepeated } : data;',
     replace: 'const known = { ...data, isRepeated };',
@@ -313,7 +313,7 @@ export const MUTANTS: Mutant[] = [
     title: 'asks before each write: what was sent meanwhile it does not know',
   },
   {
-    name: 'a strange result of a write that is believed',
+    name: 'an unreadable result of a write that is used',
     file: 'src/workflows/agent-job/writes.ts',
     find: 'return readWriteResult(result) ?? {',
     replace: 'return readWriteResult(result) ?? (result as SendResult | null) ?? {',
@@ -321,7 +321,7 @@ export const MUTANTS: Mutant[] = [
     title: 'is in doubt and is not sent again',
   },
   {
-    name: 'a strange result of a poll that is believed',
+    name: 'an unreadable result of a poll that is used',
     file: 'src/workflows/agent-job/polling.ts',
     find: 'return readWatchResult(result) ?? failedPoll(',
     replace: 'return readWatchResult(result) ?? (result as WatchJobResult | null) ?? failedPoll(',
@@ -329,7 +329,7 @@ export const MUTANTS: Mutant[] = [
     title: 'is a failed read, and the watch goes on',
   },
   {
-    name: 'a follow-up in doubt that is held up for ever',
+    name: 'an in-doubt follow-up that waits without a limit',
     file: 'src/workflows/agent-job/pending-write.ts',
     find: 'return this.mayHaveArrived && !this.isHeldUp;',
     replace: 'return this.mayHaveArrived;',
@@ -337,7 +337,7 @@ export const MUTANTS: Mutant[] = [
     title: 'ends with the run at the deadline, and stays unknown',
   },
   {
-    name: 'a person’s retry that the deadline overtakes',
+    name: 'a person’s retry that the deadline cancels',
     file: 'src/workflows/agent-job/pending-write.ts',
     find: 'return this.mayHaveArrived && !this.isHeldUp;',
     replace: 'return this.#data.counts.inDoubt > 0 && !this.isHeldUp;',
@@ -345,7 +345,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a retry that a person said at the deadline is carried out',
   },
   {
-    name: 'a create that its worker sends long after the deadline',
+    name: 'a create sent long after the deadline',
     file: 'src/workflows/agent-job/writes.ts',
     find: 'Date.now() > endsAt || (Date.now() === endsAt && notBefore > endsAt)',
     replace: 'Date.now() >= endsAt && notBefore > Date.now()',
@@ -353,7 +353,7 @@ export const MUTANTS: Mutant[] = [
     title: 'whose deadline passed while no worker ran',
   },
   {
-    name: 'a create in doubt that is held up for ever',
+    name: 'an in-doubt create that waits without a limit',
     file: 'src/workflows/agent-job/writes.ts',
     find: 'if (!isHeldUp) return Infinity;',
     replace: 'if (!isHeldUp || inDoubtSince !== null) return Infinity;',
@@ -361,7 +361,7 @@ export const MUTANTS: Mutant[] = [
     title: 'from then on ends at the deadline as UnknownOutcome',
   },
   {
-    name: 'a refusal after a person’s retry that counts as proof of no job',
+    name: 'a rejection after a retry that counts as proof of no job',
     file: 'src/workflows/agent-job/write-results.ts',
     find: '  if (write.mayHaveArrived) {\n',
     replace: '  if (write.inDoubtSince !== null) {\n',
@@ -369,7 +369,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a create that is refused after a person said retry is not called refused',
   },
   {
-    name: 'a typed id that is believed',
+    name: 'an adopted id that is not checked',
     file: 'src/workflows/agent-job/adopt.ts',
     find: "    if (problem && (problem.isFinal || resolution.force !== true)) throw new InvalidInputError('jobId', problem.text);\n",
     replace: "    if (resolution.force === true && !problem) throw new InvalidInputError('jobId', '');\n",
@@ -377,7 +377,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a job that does not exist is not adopted',
   },
   {
-    name: 'pages of an export that need not overlap',
+    name: 'pages of an export without an overlap',
     file: 'src/snapshots/scan.ts',
     find: "    if (!isOverlap) this.#recordInconsistency('overlap', offset);\n",
     replace: '',
@@ -385,7 +385,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a row deleted behind the reader and one added at the end is inconsistent',
   },
   {
-    name: 'a snapshot in doubt that replaces a consistent one',
+    name: 'an inconsistent snapshot that replaces a consistent one',
     file: 'src/snapshots/publish.ts',
     find: "  if (current.consistent && !candidate.consistent && !isOnlyProvisional) return 'keep';\n",
     replace: '',
@@ -393,7 +393,7 @@ export const MUTANTS: Mutant[] = [
     title: 'an inconsistent scan never replaces a consistent snapshot',
   },
   {
-    name: 'the manifest published before the parquet',
+    name: 'the manifest published before the Parquet file',
     file: 'src/snapshots/publish.ts',
     find: '  await store.put(parquetKey(range), source());\n',
     replace:
@@ -402,7 +402,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a run that dies before the parquet is replaced leaves the snapshot as it was',
   },
   {
-    name: 'a prompt that is HTML in the web UI',
+    name: 'a prompt that the web UI renders as HTML',
     file: 'src/agent-job/markdown.ts',
     find: '}[<|~$]|',
     replace: '}[|~$]|',
@@ -410,7 +410,7 @@ export const MUTANTS: Mutant[] = [
     title: 'acts as nothing in a job’s summary',
   },
   {
-    name: 'refused credentials taken for an outage',
+    name: 'refused credentials treated as an outage',
     file: 'src/worker/connection.ts',
     find: 'words: /does not have valid authentication credentials/,',
     replace: 'words: /Unauthenticated/,',
@@ -418,7 +418,7 @@ export const MUTANTS: Mutant[] = [
     title: 'where its credentials are answered with status',
   },
   {
-    name: 'figures that are gone while Temporal is away',
+    name: 'no metrics while Temporal is away',
     file: 'src/worker/runtime.ts',
     find: '.backRefs.add({});',
     replace: '.backRefs.size;',
@@ -426,7 +426,7 @@ export const MUTANTS: Mutant[] = [
     title: 'serves its figures from the start',
   },
   {
-    name: 'a counter of writes that is born at 1',
+    name: 'a counter of writes that begins at 1',
     file: 'src/worker/metrics.ts',
     find: 'writes.add(0, { operation, outcome });',
     replace: 'void outcome;',
@@ -442,7 +442,7 @@ export const MUTANTS: Mutant[] = [
     title: 'paths chosen by their unkeyed hashes',
   },
   {
-    name: 'totals that contradict the rows, believed',
+    name: 'totals that contradict the rows and count as consistent',
     file: 'src/snapshots/plausibility.ts',
     find: 'if (isImpossible(candidate, surroundings.neighbours)) return',
     replace: 'if (isImpossible(candidate, surroundings.neighbours) && candidate.rows < 0) return',
@@ -450,7 +450,7 @@ export const MUTANTS: Mutant[] = [
     title: 'are inconsistent as impossible, and replace no day that can be',
   },
   {
-    name: 'a day that lost most of its rows, believed at once',
+    name: 'a day that lost most of its rows and is published at once',
     file: 'src/snapshots/plausibility.ts',
     find: 'return hasShrunk(candidate, surroundings) ?',
     replace: 'return hasShrunk(candidate, surroundings) && candidate.rows < 0 ?',
@@ -458,7 +458,7 @@ export const MUTANTS: Mutant[] = [
     title: 'an empty 200 over a final day of 20,000 rows replaces nothing',
   },
   {
-    name: 'a damaged file called unchanged',
+    name: 'a damaged file reported as unchanged',
     file: 'src/snapshots/integrity.ts',
     find: '(await sha256Of(store, key)) !== sha256',
     replace: '(await sha256Of(store, key)).length !== sha256.length',
@@ -474,7 +474,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a scan with rows that began before the published one replaces nothing',
   },
   {
-    name: 'a replaced snapshot that is gone',
+    name: 'a replaced snapshot that is not kept',
     file: 'src/snapshots/publish.ts',
     find: 'if (current && replaces) await keepSuperseded',
     replace: 'if (current && replaces && current.rows < 0) await keepSuperseded',
@@ -482,7 +482,7 @@ export const MUTANTS: Mutant[] = [
     title: 'and what it replaced is kept',
   },
   {
-    name: 'a prompt that the upstream repeats, in the open',
+    name: 'an unmasked prompt in the upstream’s text',
     file: 'src/upstream/response-text.ts',
     find: 'withoutEcho(plain, prompt)',
     replace: 'plain',
@@ -490,7 +490,7 @@ export const MUTANTS: Mutant[] = [
     title: 'masks a prompt that the upstream repeats',
   },
   {
-    name: 'a write in doubt that no line tells of',
+    name: 'an in-doubt write without a log line',
     file: 'src/workflows/agent-job/writes.ts',
     find: '      logWrite(run, write, result, before);\n',
     replace: '      void [logWrite, before];\n',
