@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { shared } from './support/shared.js';
 
 /** The SDK alone takes 1.64 MB, source maps included; what comes on top is ours and two small packages. */
@@ -12,13 +12,13 @@ describe('the workflow bundle', () => {
     await shared('workflow-bundle');
   });
 
-  it('holds the packages that workflow code may use and no others', async () => {
+  test('holds the packages that workflow code may use and no others', async () => {
     const modules = await bundledModules();
     const packages = modules.flatMap((path) => /.*node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []);
     expect([...new Set(packages)].sort()).toEqual(PACKAGES);
   });
 
-  it('holds no activity, no HTTP client and nothing of the worker', async () => {
+  test('holds no activity, no HTTP client and nothing of the worker', async () => {
     const ours = (await bundledModules()).filter((path) => path.includes('src/'));
     expect(ours.length).toBeGreaterThan(0);
     expect(
@@ -26,7 +26,7 @@ describe('the workflow bundle', () => {
     ).toEqual([]);
   });
 
-  it('stays small', async () => {
+  test('stays small', async () => {
     expect(Buffer.byteLength(await bundleCode())).toBeLessThan(MAX_BYTES);
   });
 });

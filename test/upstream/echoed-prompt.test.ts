@@ -1,4 +1,4 @@
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { withoutEcho } from '../../src/upstream/echo.js';
@@ -18,11 +18,11 @@ async function refusalOf(body: unknown, prompt = PROMPT): Promise<string> {
   return (outcome as { error: string }).error;
 }
 
-it('masks a prompt that the upstream repeats, and keeps what it says about it', async () => {
+test('masks a prompt that the upstream repeats, and keeps what it says about it', async () => {
   expect(await refusalOf({ error: `Prompt "${PROMPT}" is not allowed` })).toBe('Prompt "***." is not allowed');
 });
 
-it.each([
+test.each([
   ['escaped once more', JSON.stringify(PROMPT)],
   ['with other white space', PROMPT.replace(/\s+/g, ' \u00a0 ')],
   ['in capitals', PROMPT.toUpperCase()],
@@ -35,12 +35,12 @@ it.each([
   expect(text.toLowerCase()).not.toMatch(/jane|4711|login page|tuesday/);
 });
 
-it('masks a short prompt as a whole, and leaves words that are no echo', () => {
+test('masks a short prompt as a whole, and leaves words that are no echo', () => {
   expect(withoutEcho('can not "Say  hello" today', 'Say hello')).toBe('can not "***" today');
   expect(withoutEcho('fix is not a prompt', 'fix')).toBe('fix is not a prompt');
   expect(withoutEcho('unknown project "acme"', PROMPT)).toBe('unknown project "acme"');
 });
 
-it('takes the longest prompt there is, however much it is like the text', () => {
+test('takes the longest prompt there is, however much it is like the text', () => {
   expect(withoutEcho(`${'a'.repeat(1_990)}b`, 'a'.repeat(512 * 1024))).toBe('***b');
 });
