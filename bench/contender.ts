@@ -1,4 +1,4 @@
-/** Who does the work: our worker, or the baseline. Both on the same server, against the same upstream. */
+/** The contenders: our worker and the baseline, on the same server and against the same upstream. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -6,7 +6,7 @@ import { startProcess, type ManagedProcess } from '../src/local/child-process.js
 import type { BenchTemporal } from './temporal.js';
 import type { BenchUpstream } from './upstream.js';
 
-/** What a contender works with. */
+/** The surroundings of a contender. */
 export interface Bench {
   folder: string;
   temporal: BenchTemporal;
@@ -38,13 +38,13 @@ export interface Contender {
 export interface WorkerProgram {
   program: string;
   env: Record<string, string>;
-  /** What it writes once it works. */
+  /** The text that it writes when it is ready. */
   readyText: string;
 }
 
 const READY_TIME_LIMIT_MS = 120_000;
 
-/** Starts a worker's program with these settings and no others, and waits until it works. */
+/** Starts a worker's program with these settings and no others, and waits until it is ready. */
 export async function startWorkerProgram(
   { folder, profiles }: Bench,
   name: string,

@@ -1,7 +1,7 @@
 /** Figures of a run: plain numbers by name; null where there is none. */
 export type Figures = Record<string, number | null>;
 
-/** What one contender did in one repetition of one scenario. */
+/** The figures of one contender in one repetition of one scenario. */
 export interface Measured {
   scenario: string;
   contender: string;
@@ -15,7 +15,7 @@ export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }
 
-/** 0 to 1; between two values the nearer. NaN of nothing. */
+/** The quantile of sorted values, nearest rank; NaN without values. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.round((sorted.length - 1) * share)] ?? NaN;

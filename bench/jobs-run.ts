@@ -1,4 +1,4 @@
-/** Runs a number of jobs at once and tells what they cost. */
+/** Runs a number of jobs at once and measures their cost. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ManagedProcess } from '../src/local/child-process.js';
 import type { Bench, Contender, Polling, RunningJob } from './contender.js';
@@ -21,7 +21,7 @@ const COUNTER_LAG_MS = 2_500;
 const IDLE_LOOK_MS = 2_000;
 const SAMPLED_HISTORIES = 50;
 
-/** CPU time used so far by who starts the jobs, the worker, and the server. */
+/** CPU time used so far by the caller, the worker and the server. */
 export interface CpuUse {
   caller: number;
   worker: number;
@@ -39,7 +39,7 @@ export function cpuBetween(before: CpuUse, after: CpuUse): CpuUse & { all: numbe
   return { caller, worker, server, all: caller + worker + server };
 }
 
-/** Starts the jobs, follows them up, awaits every result, and measures all of it. */
+/** Starts the jobs, sends their follow-ups, awaits every result, and measures. */
 export async function runJobs(
   bench: Bench,
   contender: Contender,

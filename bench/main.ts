@@ -43,7 +43,7 @@ async function usualJobs(options: Options, recorder: Recorder): Promise<void> {
       }),
     );
   });
-  // A given server is one for both.
+  // A given server serves both contenders.
   if (server) for (const run of runs) await run();
   else await Promise.all(runs.map((run) => run()));
 }

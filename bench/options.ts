@@ -72,7 +72,7 @@ const FLAGS = {
   help: { type: 'boolean' },
 } as const;
 
-/** What the command line asks for; null where it asks for help. Throws where it can't be understood. */
+/** Parses the command line; null where it asks for help. Throws for an unknown option or value. */
 export function readOptions(args: string[]): Options | null {
   const { values } = parseArgs({ args, options: FLAGS });
   if (values.help) return null;

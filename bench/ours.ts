@@ -7,7 +7,7 @@ const PROGRAM = fileURLToPath(new URL('../dist/worker.js', import.meta.url));
 const TASK_QUEUE = 'bench-ours';
 const PROJECT = 'bench';
 
-/** The way in that the worker below serves. */
+/** The task queue of the worker below. */
 export function oursClient({ temporal }: Bench): AgentJobs {
   return new AgentJobs({ client: temporal.client, taskQueue: TASK_QUEUE });
 }

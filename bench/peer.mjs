@@ -75,7 +75,7 @@ async function runExport(jobs, { rows, out }) {
   const handle = await jobs.exportVisitors({ projectId, ...WINDOW });
   const { snapshots } = await handle.result();
   const file = `${out}.jsonl`;
-  // The bench counts lines of JSON; writing them here is not our work, but its time counts as ours.
+  // The bench counts lines of JSON. Writing them here is not our work, but its time is counted as ours.
   const parquet = await readFile(join(fileURLToPath(snapshots[0].location), 'visitors.parquet'));
   await pipeline(Readable.from(jsonLines(parquet)), createWriteStream(file));
   const { historyLength, historySize } = await jobs.client.workflow.getHandle(handle.workflowId).describe();

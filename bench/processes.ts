@@ -41,9 +41,9 @@ function ownMemoryMiB(pid: number): number {
   return Number(kib ?? 0) / 1_024;
 }
 
-/** Samples the memory of processes that start no others, until stopped, and then tells the peak in MiB. */
+/** Samples the memory of processes that start no others, until stopped, and then returns the peak in MiB. */
 export function watchMemory(pids: readonly number[], everyMs: number): () => number {
-  // Looking for children means looking at every process there is: too dear to do while CPU is measured.
+  // A search for children reads every process of the machine, which costs too much while CPU is measured.
   return peakOf(() => sum(pids, ownMemoryMiB), everyMs);
 }
 
@@ -81,7 +81,7 @@ function sum(pids: readonly number[], figure: (pid: number) => number): number {
   return pids.reduce((total, pid) => total + whileItLives(() => figure(pid), 0), 0);
 }
 
-/** A process may end between two looks. */
+/** A process may end between two reads. */
 function whileItLives(look: () => number, otherwise: number): number {
   try {
     return look();

@@ -1,4 +1,4 @@
-/** Keeps what is measured, and writes it to a file each time, so that an interruption loses nothing. */
+/** Keeps all figures, and writes the file after each measurement, so that an interruption loses none. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
 import { dirname } from 'node:path';

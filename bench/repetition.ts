@@ -14,7 +14,7 @@ import { furtherPoll } from './scenarios/further-poll.js';
 import { steady } from './scenarios/steady.js';
 import { uniqueTag, withWorker } from './session.js';
 
-/** Both contenders, or the one asked for; the first one last in every second repetition. */
+/** Both contenders, or the requested one; every second repetition reverses their order. */
 export function turns({ only }: Options, repetition = 1): Contender[] {
   const both = repetition % 2 === 1 ? [ours, baseline] : [baseline, ours];
   return both.filter(({ name }) => only === undefined || only === name);
@@ -34,7 +34,7 @@ export async function repeat(bench: Bench, options: Options, repetition: number,
   await otherExports(bench, options, repetition, recorder);
 }
 
-/** Those that are asked for; what only counts events is done once. */
+/** The requested scenarios; those that only count events run once. */
 function jobScenarios(options: Options, repetition: number): [string, JobsWork][] {
   const { n, steady: few, steadyMs, followUps } = options;
   const works: [Scenario, string, JobsWork][] = [

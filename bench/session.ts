@@ -11,10 +11,10 @@ import { openTemporal } from './temporal.js';
 import { startUpstream } from './upstream.js';
 
 const STOP_GRACE_MS = 30_000;
-/** Makes compilers and connections warm. */
+/** Warms up compilers and connections. */
 const WARM_UP_JOBS = 10;
 
-/** Runs something in fresh surroundings, against the given server where there is one, and clears them away. */
+/** Runs a function with a fresh folder, upstream and server (or the given server), and removes them. */
 export async function withBench({ server, profiles }: Options, run: (bench: Bench) => Promise<void>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'agent-jobs-bench-'));
   const upstream = await startUpstream(folder);
@@ -31,7 +31,7 @@ export async function withBench({ server, profiles }: Options, run: (bench: Benc
   }
 }
 
-/** Runs something while a warm worker of the contender runs. */
+/** Runs a function while a warm worker of the contender runs. */
 export async function withWorker(
   bench: Bench,
   contender: Contender,
@@ -48,7 +48,7 @@ export async function withWorker(
 
 let tags = 0;
 
-/** Part of workflow ids that no other run uses. */
+/** A part of workflow ids that is unique to this run. */
 export function uniqueTag(name: string): string {
   return `${name}-${process.pid}-${Date.now()}-${++tags}`;
 }

@@ -1,4 +1,4 @@
-/** The figures that matter most, ours beside the baseline's, and what we want to reach. */
+/** The most important figures, ours beside the baseline's, with their targets. */
 import { baseline } from './baseline.js';
 import { median, type Measured } from './figures.js';
 import { ours } from './ours.js';

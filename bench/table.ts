@@ -1,4 +1,4 @@
-/** Markdown tables of what was measured: a table a scenario, a row a figure, a column a contender. */
+/** Markdown tables: one per scenario, a row per figure, a column per contender. */
 import { median, type Measured } from './figures.js';
 
 /** Median (least to most) of the repetitions, and ours as a multiple of the baseline where both have the figure. */
@@ -45,7 +45,7 @@ function ratio([first, second]: number[][]): string {
   return `${(median(first) / median(second)).toFixed(2)} ×`;
 }
 
-/** Three digits that count. */
+/** Three significant digits. */
 export function show(value: number): string {
   const size = Math.abs(value);
   if (size >= 100) return Math.round(value).toLocaleString('en');

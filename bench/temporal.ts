@@ -17,7 +17,7 @@ export interface BenchTemporal {
   stop(): Promise<void>;
 }
 
-/** A server that somebody else runs. */
+/** A server that runs already. */
 export interface GivenServer {
   address: string;
   namespace: string;

@@ -1,4 +1,4 @@
-/** The upstream of a run: the sandbox in a process of its own, so that its cost is nobody's. */
+/** The upstream of a run: the sandbox in a process of its own, so its CPU is not counted. */
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';

@@ -1,4 +1,4 @@
-// The same work as any Temporal tutorial would do it: an activity for each call, and a timer between two polls.
+// The same work as in Temporal's tutorials: an activity for each call, and a timer between two polls.
 import { defineSignal, proxyActivities, setHandler, sleep } from '@temporalio/workflow';
 
 const { createJob, getJob, sendMessage } = proxyActivities({ startToCloseTimeout: '1 minute' });

@@ -1,4 +1,4 @@
-/** Thousands of jobs open at once, mostly waiting: what they cost while nothing happens. */
+/** Thousands of jobs open at once, mostly waiting: their cost while nothing happens. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { availableParallelism } from 'node:os';
 import type { ManagedProcess } from '../../src/local/child-process.js';
@@ -24,7 +24,7 @@ const ACTIVE_MS = 24 * 3_600_000;
 const AT_ONCE = 50;
 /** The share of all cores up to which a server is comfortable. */
 const COMFORTABLE = 0.8;
-/** Between the last create and the first look. */
+/** Pause between the last create and the first measurement. */
 const CALM_MS = 15_000;
 const FITS = 'jobs open at 80 % of the CPU (computed)';
 
@@ -50,7 +50,7 @@ export async function runCrowd(crowd: Crowd): Promise<void> {
       fits = figures[FITS] ?? Infinity;
     }
   } finally {
-    // Our own dev server ends with all that it holds.
+    // Our own dev server is stopped with its jobs.
     if (options.server) await eachAtOnce(jobs, (job) => terminate(bench, job));
   }
 }

@@ -11,7 +11,7 @@ import { cpuMs, ownCpuMs, watchMemory, watchTreeMemory } from '../processes.js';
 
 const FETCH_LOOP = fileURLToPath(new URL('../export/fetch-loop.mjs', import.meta.url));
 const DLT = fileURLToPath(new URL('../export/dlt-export.py', import.meta.url));
-/** Long over, so that nothing arrives any more. */
+/** In the past, so that no more data arrive. */
 const DATES = { dateFrom: '2026-01-01', dateTo: '2026-01-02' };
 
 /** The date range of one project, as our worker exports it. */

@@ -1,6 +1,6 @@
 import type { JobsWork } from '../jobs-run.js';
 
-/** One poll, then a follow-up in the middle of the next wait, and done at the read after it. */
+/** One poll, then a follow-up in the middle of the next wait; the read after it shows the end. */
 export function followUpInWait(n: number, tag: string): JobsWork {
   return { tag, n, polling: { min: 10_000, max: 10_000, ratio: 0 }, activeMs: 1_500, followUpAfterMs: 3_000 };
 }

@@ -1,4 +1,4 @@
-/** What one more poll costs: steady less drain, by the difference in polls; CPU less what idles anyway. */
+/** The cost of a further poll: steady minus drain, per poll of difference; CPU without that of idle processes. */
 import type { Figures, Measured } from '../figures.js';
 
 /** Needs the drain and the steady scenario of the same contender and repetition. */
