@@ -1,4 +1,4 @@
-/** Compares what callers were told, what workflows say and what the upstream's journal hold. */
+/** Compares the callers' records, the workflows' histories and the upstream's journal. */
 import type { FollowUpState } from '../../src/contract.js';
 import type { UpstreamJournal } from './upstream-journal.js';
 import type { CallerRecord } from './caller.js';
@@ -11,7 +11,7 @@ export interface Violation {
 
 export interface AuditResult {
   violations: Violation[];
-  /** Allowed by policy `retry`, and told apart: prompts with more than one job, messages delivered more than once. */
+  /** Allowed by policy `retry`: further jobs of a prompt, further deliveries of a message. */
   repeatedByPolicy: { jobs: number; messages: number };
   doubled: number;
   lost: number;
@@ -161,7 +161,7 @@ function checkInDoubt({ caller, runs, fail }: View): void {
   if (caller.plan.policy !== 'ask') return;
   for (const { runId, inDoubt, shown, inDoubtAtEnd } of runs) {
     // A cancellation may come first; the closed run's state shows it then.
-    const told = shown + (inDoubtAtEnd === null ? 0 : 1);
-    if (told < inDoubt.length) fail(`run ${runId}: ${inDoubt.length} writes were in doubt, ${told} were shown`);
+    const visible = shown + (inDoubtAtEnd === null ? 0 : 1);
+    if (visible < inDoubt.length) fail(`run ${runId}: ${inDoubt.length} writes were in doubt, ${visible} were shown`);
   }
 }

@@ -22,7 +22,7 @@ export interface CallerError {
   chain: ErrorFacts[];
 }
 
-/** What a caller was told; the audit holds the system to it. */
+/** All responses that a caller got; the audit compares them with the upstream's journal. */
 export interface CallerRecord {
   plan: JobPlan;
   workflowId: string;

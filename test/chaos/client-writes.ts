@@ -1,4 +1,4 @@
-/** Writes through the upstream client alone, without Temporal: how faults are told apart, over as many writes as time allows. */
+/** Writes through the upstream client alone, without Temporal, as many as time allows: how it classifies faults. */
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -38,7 +38,7 @@ export async function keepEvidence(
       seed: source.seed,
       workflowId,
       what,
-      ...told(job, source.timeline),
+      ...factsOfJob(job, source.timeline),
     });
     await keepRuns(source, own, job);
   }
@@ -46,7 +46,7 @@ export async function keepEvidence(
 }
 
 /** The caller's side and the runs' summaries, each error with the faults before it. */
-function told(job: JobCase | undefined, timeline: Timeline): object {
+function factsOfJob(job: JobCase | undefined, timeline: Timeline): object {
   if (!job) return {};
   const { caller, runs } = job;
   const errors = caller.errors.map((error) => ({ ...error, faultsBefore: timeline.before(error.at) }));

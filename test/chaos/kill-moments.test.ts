@@ -99,7 +99,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  // Where no worker is left for them, jobs that still need a person hold up whoever asks this server for such.
+  // Jobs that still need a person, without a worker, would delay other tests that list such jobs.
   const handles = workflowIds.map((id) => server.client.workflow.getHandle(id));
   await Promise.all(handles.map((handle) => handle.terminate().catch(() => {})));
   await Promise.all(fleets.map((fleet) => fleet.close()));

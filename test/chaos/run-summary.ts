@@ -1,4 +1,4 @@
-/** What one closed or running run of a job tells of itself, read from its history alone. */
+/** Facts of one run of a job, closed or running, from its history alone. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { QueryNotRegisteredError, type Client } from '@temporalio/client';
 import type { AgentJobResult, FollowUpStatus, JobState } from '../../src/contract.js';

@@ -43,7 +43,7 @@ export async function startFileTemporal(program: string, folder: string): Promis
       await server.stop();
       await pause(pauseMs);
       server = await start(Number(address.split(':')[1]));
-      if (server.address !== address) throw new Error(`somebody took the port of ${address}`);
+      if (server.address !== address) throw new Error(`another process has the port of ${address}`);
     },
     close: () => server.stop(),
   };

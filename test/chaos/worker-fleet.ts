@@ -12,7 +12,7 @@ export interface FleetOptions {
   workerFault: ((turn: number) => WorkerFault) | null;
 }
 
-/** The product's worker, several times; whoever dies is started again. */
+/** Several processes of the product's worker; one that ends is started again. */
 export class WorkerFleet {
   readonly #options: FleetOptions;
   readonly #running: (ManagedProcess | undefined)[] = [];
@@ -51,7 +51,7 @@ export class WorkerFleet {
     return true;
   }
 
-  /** From now on new processes are left alone, and whoever is frozen goes on. */
+  /** No further faults: new processes get none, and frozen ones continue. */
   calm(): void {
     this.#isCalm = true;
     for (const slot of this.#frozen) this.#signal(slot, 'SIGCONT');
@@ -71,7 +71,7 @@ export class WorkerFleet {
     while (!this.#isClosing) {
       const worker = await this.#start(slot);
       this.#running[slot] = worker;
-      if (this.#isClosing) await worker.stop(0); // it began before, and nobody has stopped it yet
+      if (this.#isClosing) await worker.stop(0); // started before the close, which did not see it
       const ending = await worker.ended;
       this.#running[slot] = undefined;
       await worker.stop(0);

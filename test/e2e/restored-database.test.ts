@@ -188,7 +188,7 @@ test('after a restore nothing is sent twice, all that may have been sent asks a 
   await startWorker({ CONFIRM_WRITES_BEFORE: new Date(Date.now() + AN_HOUR_MS).toISOString() });
   await sayAllAgain();
   await start('new');
-  // Somebody who goes on where the backup left the job in doubt, without another look, is asked about the restore.
+  // A `retry` that was decided on the state of the backup needs another confirmation, because of the restore.
   await handleOf('doubtful').resolveUnknown({ action: 'retry' });
   await expect.poll(async () => (await handleOf('doubtful').state()).unknown?.reason).toContain('restored');
   expect(await settleTruthfully()).toEqual(IN_DOUBT.toSorted());

@@ -58,7 +58,7 @@ const FAULTS: Record<string, FaultRule[]> = {
 };
 const NEED_ATTENTION = ['unknown', 'unreadable'];
 
-/** Everything in a value that somebody could read, encoded payloads included. */
+/** All readable texts in a value, encoded payloads included. */
 function textIn(value: unknown): string {
   if (value instanceof Uint8Array) return Buffer.from(value).toString('utf8');
   if (typeof value !== 'object' || value === null) return String(value);

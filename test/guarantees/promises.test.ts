@@ -15,7 +15,7 @@ const PATIENCE = { timeout: 40_000, interval: 50 };
 let server: TestServer;
 let sandbox: Sandbox;
 let bench: JobBench;
-/** Of a worker that was told of a restore: all that is asked for here may have been sent before. */
+/** Jobs whose worker runs after a restore: writes requested before it may have been sent already. */
 let restoredBench: JobBench;
 let upstream: ReturnType<typeof createUpstream>;
 

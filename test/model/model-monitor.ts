@@ -6,7 +6,7 @@ import type { Decision, Scenario } from './scenario.js';
 
 export interface MonitorOptions {
   scenario: Scenario;
-  /** Milliseconds since 1970, on the clock of whoever runs the scenario. */
+  /** Milliseconds since 1970, on the clock of the scenario's runner. */
   now: () => number;
   startedAt: number;
   tolerance?: { slack: number; lateness: number };

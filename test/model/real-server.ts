@@ -77,14 +77,14 @@ function activitiesOf(server: () => RealServer, shutdownSignal: AbortSignal): ob
     }
     return made.activities;
   };
-  const told = (result: WriteResult) => {
+  const reported = (result: WriteResult) => {
     server().onWritten(result);
     return result;
   };
   type Activities = ReturnType<typeof createActivities>;
   return {
-    createJob: async (input: Parameters<Activities['createJob']>[0]) => told(await present().createJob(input)),
-    sendMessage: async (input: Parameters<Activities['sendMessage']>[0]) => told(await present().sendMessage(input)),
+    createJob: async (input: Parameters<Activities['createJob']>[0]) => reported(await present().createJob(input)),
+    sendMessage: async (input: Parameters<Activities['sendMessage']>[0]) => reported(await present().sendMessage(input)),
     pollJob: (input: Parameters<Activities['pollJob']>[0]) => present().pollJob(input),
     awaitTurn: (input: Parameters<Activities['awaitTurn']>[0]) => present().awaitTurn(input),
     readJob: async (input: Parameters<Activities['readJob']>[0]) => {

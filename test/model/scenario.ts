@@ -65,7 +65,7 @@ export interface Scenario {
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 
-/** When nobody has ended the job by then, the driver cancels it. */
+/** The runner cancels a job that has not ended by then. */
 export const HORIZON_MS = 12 * 60 * MINUTE;
 
 const ids = ['a', 'b', 'c', 'd', 'e'] as const;

@@ -87,7 +87,7 @@ class SimulatedRunner {
       case 'signal':
       case 'update': {
         const input = { id: action.id, prompt: monitor.nextPrompt(action.id) };
-        // An update may be answered before the model could be told of it afterwards.
+        // First the model: an update may be answered within the call.
         monitor.record(() => model.asked(this.#now, input.id, input.prompt));
         return action.kind === 'signal' ? this.simulation.signal('followUp', input) : this.#update(input);
       }

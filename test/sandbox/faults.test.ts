@@ -28,7 +28,7 @@ test.each([
   expect((await createJob(sandbox)).status).toBe(201);
 });
 
-test('a reset after the effect leaves the job that nobody was told of', async () => {
+test('a reset after the effect leaves a job whose response was lost', async () => {
   const sandbox = await sandboxForTest();
   await sandbox.addFault({ kind: 'reset', operation: 'create', effect: 'after' });
   expect(await createError(sandbox)).toBe('ECONNRESET');
@@ -179,7 +179,7 @@ test('an oversized answer goes on until its reader leaves', async () => {
   expect(bytes).toBeGreaterThanOrEqual(4_000_000);
 });
 
-test('a redirect leads into a trap that counts who follows it', async () => {
+test('a redirect leads by default to a target that counts its visits', async () => {
   const sandbox = await sandboxForTest();
   await sandbox.addFault({ kind: 'redirect', operation: 'create' });
   const reply = await createJob(sandbox, 'secret plan');
@@ -245,8 +245,8 @@ test('chaos strikes with every kind it is asked for', async () => {
   );
   agent.destroy();
   const { faults } = await sandbox.counts();
-  const struck = new Set(kinds.map((kind) => (kind === 'rateLimit' ? 'status' : kind)));
-  expect(new Set(Object.keys(faults))).toEqual(struck);
+  const injected = new Set(kinds.map((kind) => (kind === 'rateLimit' ? 'status' : kind)));
+  expect(new Set(Object.keys(faults))).toEqual(injected);
   await sandbox.clearFaults();
   expect((await getJob(sandbox, id)).status).toBe(200);
   await expect(sandbox.chaos({ seed: 1, percent: 1, kinds: ['flood'] })).rejects.toThrow('no chaos of kind "flood"');

@@ -123,7 +123,7 @@ test.each([
   expect((await sandbox.counts()).jobs).toBe(0);
 });
 
-test('the books tell prompts of creates and messages in order, long ones by their hash', async () => {
+test('creates and messages are recorded in order with their prompts, long ones by their hash', async () => {
   const sandbox = await sandboxForTest();
   const { id } = (await createJob(sandbox, 'first')).json;
   const long = 'y'.repeat(100_000);

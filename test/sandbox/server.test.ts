@@ -203,7 +203,7 @@ test('requests are counted by operation and answer, and the last ones shown with
   expect((await sandbox.counts()).operations.get.requests).toBe(0);
 });
 
-test('connections are told apart, and idle ones can be closed', async () => {
+test('connections are numbered, and idle ones can be closed', async () => {
   const sandbox = await sandboxForTest();
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const first = await createJob(sandbox, 'a', { agent });

@@ -25,7 +25,7 @@ async function readAll(sandbox: Sandbox, limit = 250): Promise<Row[]> {
 
 const withVisitors = (visitors: VisitorSettings) => sandboxForTest({ visitors });
 
-test('pages hold 50 rows unless told otherwise, and hasMore ends with the last row', async () => {
+test('pages hold 50 rows by default, and hasMore ends with the last row', async () => {
   const sandbox = await withVisitors({ rows: 100 });
   const first = (await getVisitors(sandbox, `?${DAY}`)).json;
   expect(first.visitors).toHaveLength(50);
@@ -57,7 +57,7 @@ test('without dates the last thirty days are meant, and ISO 8601 times are dates
   expect((await getVisitors(sandbox, iso)).json.visitors).toHaveLength(3);
 });
 
-test.each(['plain', 'unicode'] as const)('a pager reads the truth: every %s path once', async (paths) => {
+test.each(['plain', 'unicode'] as const)('a pager reads the expected snapshot: every %s path once', async (paths) => {
   const sandbox = await withVisitors({ rows: 777, paths });
   const rows = await readAll(sandbox);
   expect(new Set(rows.map(({ path }) => path)).size).toBe(777);
@@ -65,21 +65,21 @@ test.each(['plain', 'unicode'] as const)('a pager reads the truth: every %s path
     expect(total).toBeGreaterThanOrEqual(Math.max(human, ai));
     expect(total).toBeLessThanOrEqual(human + ai);
   }
-  const truth = await sandbox.expectedSnapshot(WINDOW);
-  expect(truth).toMatchObject({ rows: 777, settled: true, entries: rows });
+  const expected = await sandbox.expectedSnapshot(WINDOW);
+  expect(expected).toMatchObject({ rows: 777, settled: true, entries: rows });
   const lines = rows.map(({ path, human, ai, total }) => `${path}\t${human}\t${ai}\t${total}\n`).toSorted();
-  expect(truth.digest).toBe(createHash('sha256').update(lines.join('')).digest('hex'));
+  expect(expected.digest).toBe(createHash('sha256').update(lines.join('')).digest('hex'));
 });
 
 test('numbers are the same for the same seed, project and dates, and others otherwise', async () => {
   const [one, two] = await Promise.all([withVisitors({ rows: 20 }), withVisitors({ rows: 20 })]);
-  const truth = await one.expectedSnapshot(WINDOW);
-  expect(await two.expectedSnapshot(WINDOW)).toEqual(truth);
+  const expected = await one.expectedSnapshot(WINDOW);
+  expect(await two.expectedSnapshot(WINDOW)).toEqual(expected);
   for (const other of [{ projectId: 'b' }, { dateFrom: '2026-02-28' }, { dateTo: '2026-03-03' }]) {
-    expect((await one.expectedSnapshot({ ...WINDOW, ...other })).digest).not.toBe(truth.digest);
+    expect((await one.expectedSnapshot({ ...WINDOW, ...other })).digest).not.toBe(expected.digest);
   }
   await two.setVisitors({ rows: 20, seed: 2 });
-  expect((await two.expectedSnapshot(WINDOW)).digest).not.toBe(truth.digest);
+  expect((await two.expectedSnapshot(WINDOW)).digest).not.toBe(expected.digest);
 });
 
 test('a million rows are paged from any offset', async () => {
@@ -142,8 +142,8 @@ test('a day in any zone is still arriving until it is over there, and settles af
     startAt: Date.parse('2026-03-02T05:00:00Z'),
     visitors: { rows: 100, timeZone: 'America/Los_Angeles', lateMs: 2 * hour },
   });
-  const truth = await sandbox.expectedSnapshot(WINDOW);
-  expect(truth).toMatchObject({ rows: 100, settled: false, settlesAt: '2026-03-02T10:00:00.000Z' });
+  const expected = await sandbox.expectedSnapshot(WINDOW);
+  expect(expected).toMatchObject({ rows: 100, settled: false, settlesAt: '2026-03-02T10:00:00.000Z' });
   const early = (await getVisitors(sandbox, `?${DAY}&limit=250`)).json;
   expect(early.visitors.length).toBeLessThan(100);
   expect(early.visitors.length).toBeGreaterThan(0);
@@ -152,8 +152,8 @@ test('a day in any zone is still arriving until it is over there, and settles af
   expect(late.visitors.length).toBeGreaterThan(early.visitors.length);
   expect(late.visitors.length).toBeLessThan(100);
   await sandbox.advance(2 * hour);
-  expect(await readAll(sandbox)).toEqual(truth.entries);
-  expect((await getVisitors(sandbox, `?${DAY}`)).json.totals).toEqual(truth.totals);
+  expect(await readAll(sandbox)).toEqual(expected.entries);
+  expect((await getVisitors(sandbox, `?${DAY}`)).json.totals).toEqual(expected.totals);
   expect((await sandbox.expectedSnapshot(WINDOW)).settled).toBe(true);
 });
 
