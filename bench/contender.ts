@@ -35,7 +35,7 @@ export interface Contender {
   start(bench: Bench, key: string, polling: Polling): Promise<RunningJob>;
 }
 
-export interface WorkerProgram {
+interface WorkerProgram {
   program: string;
   env: Record<string, string>;
   /** The text that it writes when it is ready. */

@@ -22,7 +22,7 @@ const IDLE_LOOK_MS = 2_000;
 const SAMPLED_HISTORIES = 50;
 
 /** CPU time used so far by the caller, the worker and the server. */
-export interface CpuUse {
+interface CpuUse {
   caller: number;
   worker: number;
   server: number;

@@ -55,7 +55,7 @@ export async function runCrowd(crowd: Crowd): Promise<void> {
   }
 }
 
-export function crowdOf(size: number): string {
+function crowdOf(size: number): string {
   return `crowd of ${size.toLocaleString('en')} jobs`;
 }
 

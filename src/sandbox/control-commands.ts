@@ -64,7 +64,7 @@ export interface ControlCommands {
 }
 
 /** The parts of a sandbox that its control reaches. */
-export interface ControlledParts {
+interface ControlledParts {
   requestLog: RequestLog;
   clock: SandboxClock;
   connections: Connections;

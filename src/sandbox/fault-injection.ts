@@ -5,7 +5,7 @@ import type { Fault, FaultFacts } from './faults.js';
 import type { FaultRule } from './fault-rule.js';
 
 /** The request for which a fault is injected. */
-export interface InjectionContext {
+interface InjectionContext {
   serverResponse: ServerResponse;
   facts: FaultFacts;
   /** Where redirects lead by default. */

@@ -25,7 +25,7 @@ const match = {
 const effect = z.enum(['before', 'after']).optional();
 const status = z.int().min(200).max(599).optional();
 
-export const faultRuleSchema = z.discriminatedUnion('kind', [
+const faultRuleSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('reset'),
     ...match,

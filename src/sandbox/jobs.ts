@@ -19,7 +19,7 @@ export const scriptRuleSchema = z.strictObject({
 export type ScriptRule = z.input<typeof scriptRuleSchema>;
 
 /** A recorded prompt: whole up to 4096 characters, else its beginning with the hash of the whole. */
-export interface PromptRecord {
+interface PromptRecord {
   prompt: string;
   promptBytes: number;
   /** Hex, only where `prompt` is cut. */

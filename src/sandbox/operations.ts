@@ -8,7 +8,7 @@ import type { Route } from './route.js';
 import type { Visitors } from './visitors.js';
 
 /** A whole request of one of the four operations. */
-export interface OperationRequest {
+interface OperationRequest {
   route: Extract<Route, { kind: 'operation' }>;
   authorization: string | undefined;
   contentType: string | undefined;

@@ -4,7 +4,7 @@ const milliseconds = z.number().min(0);
 const position = z.int().min(0);
 const oddKind = z.enum(['null', 'negative', 'fraction', 'huge', 'text']);
 
-export const driftEventSchema = z.strictObject({
+const driftEventSchema = z.strictObject({
   /**
    * `swap`: a row is deleted, another is added at the end, the totals stay. `delete`: a row is deleted. `insert`: a row
    * is added at the front. `totals`: the totals grow. `rotate`: the first row becomes the last.

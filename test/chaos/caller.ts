@@ -15,7 +15,7 @@ import { agentJobWorkflowId } from '../../src/contract.js';
 import { factsOf, type ErrorFacts } from './error-facts.js';
 import type { FollowUpPlan, JobPlan } from './job-plan.js';
 
-export interface CallerError {
+interface CallerError {
   at: string;
   during: string;
   /** The error, then its causes. */

@@ -9,7 +9,7 @@ import type { Upstream, WriteOutcome } from '../../src/upstream/upstream.js';
 import { UpstreamJournal } from './upstream-journal.js';
 import { UpstreamProcess } from './upstream-process.js';
 
-export interface ClientWritesOptions {
+interface ClientWritesOptions {
   writes: number;
   writesPerJob: number;
   concurrency: number;

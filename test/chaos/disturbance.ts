@@ -5,7 +5,7 @@ import type { UpstreamProcess } from './upstream-process.js';
 import type { Timeline } from './timeline.js';
 import type { WorkerFleet } from './worker-fleet.js';
 
-export interface DisturbedParts {
+interface DisturbedParts {
   fleet: WorkerFleet;
   temporal: KillableTemporal;
   upstream: UpstreamProcess;

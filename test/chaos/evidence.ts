@@ -9,7 +9,7 @@ import type { Timeline } from './timeline.js';
 /** Worker log lines of so long before and after a failed task are kept, whatever job they are of. */
 const AROUND_MS = 5_000;
 
-export interface EvidenceSource {
+interface EvidenceSource {
   /** Of the run: its worker logs are there, and the evidence goes into a folder of it. */
   folder: string;
   seed: number;
@@ -82,7 +82,7 @@ interface JsonHistory {
 }
 
 /** A workflow task that ended without a result, with its full failure. */
-export interface FailedTask {
+interface FailedTask {
   runId: string;
   eventId: string;
   at: string;
@@ -95,7 +95,7 @@ export interface FailedTask {
   replayOfTheHistoryThen: string;
 }
 
-export async function readFailedTasks(
+async function readFailedTasks(
   { events }: JsonHistory,
   { workflowId, runId, timeline }: { workflowId: string; runId: string; timeline: Timeline },
 ): Promise<FailedTask[]> {

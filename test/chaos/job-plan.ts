@@ -28,7 +28,7 @@ export interface JobPlan {
   isShort: boolean;
 }
 
-export interface PlanOptions {
+interface PlanOptions {
   seed: number;
   /** Sets this run's jobs apart from those of others on the same server. */
   runName: string;

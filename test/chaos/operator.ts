@@ -10,13 +10,13 @@ const MAX_LOOK_AFTER_MS = 120_000;
 const BETWEEN_ROUNDS_MS = 1_000;
 
 /** An unknown write as the list of what needs attention showed it. */
-export interface ShownUnknown {
+interface ShownUnknown {
   workflowId: string;
   unknown: InDoubtWrite;
   action: string;
 }
 
-export interface OperatorOptions {
+interface OperatorOptions {
   jobs: AgentJobs;
   journal: UpstreamJournal;
   /** Prompt of a create by workflow id, and of a follow-up by its id. */

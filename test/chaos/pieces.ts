@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import type { ClientWritesReport } from './client-writes.js';
 
-export interface Piece extends ClientWritesReport {
+interface Piece extends ClientWritesReport {
   seed: number;
 }
 

@@ -49,7 +49,7 @@ export async function startFileTemporal(program: string, folder: string): Promis
   };
 }
 
-export interface CommandedTemporal {
+interface CommandedTemporal {
   address: string;
   namespace: string;
   /** Shell commands that kill the server and start it again on its data; without them it is left alone. */

@@ -1,5 +1,5 @@
 /** A fault of the run, with its time. */
-export interface Moment {
+interface Moment {
   at: string;
   what: string;
 }

@@ -5,7 +5,7 @@ import { freePort } from '../../src/local/free-ports.js';
 import { SandboxControl, type FaultRule } from '../../src/testing.js';
 import { sandboxProgram } from './worker-fault.js';
 
-export interface UpstreamOptions {
+interface UpstreamOptions {
   folder: string;
   activeMs: number;
   faults: readonly FaultRule[];

@@ -24,7 +24,7 @@ export interface WorkerFault {
   nth: number;
 }
 
-export interface WorkerFaultPlan {
+interface WorkerFaultPlan {
   seed: number;
   /** Each worker gets a fault at one of its first writes, up to this number; none where null. */
   workerFaultWithin: number | null;

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { startProcess, type ManagedProcess } from '../../src/local/child-process.js';
 import { workerFaultArguments, workerProgram, type WorkerFault } from './worker-fault.js';
 
-export interface FleetOptions {
+interface FleetOptions {
   workers: number;
   folder: string;
   env: Record<string, string>;

@@ -88,7 +88,7 @@ console.log(agentJobStartOptions({ projectId: 'a', prompt: 'b' }, { key: 'k' }).
 await sandbox.close();
 `;
     const types = `
-export type Promised = [JobHandle, AgentJobResult['outcome'], JobState['phase'], Sandbox];
+type Promised = [JobHandle, AgentJobResult['outcome'], JobState['phase'], Sandbox];
 `;
     await compile('entries.ts', program + uses + types);
     await writeFile(join(consumer, 'entries.js'), program.replace(/, type \w+/g, '') + uses);

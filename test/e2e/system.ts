@@ -8,7 +8,7 @@ import { connectDevServer, connectTo, startPrivateDevServer, type TestServer } f
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
 
 /** The servers and workers of one test file. */
-export class System {
+class System {
   server!: TestServer;
   sandbox!: Sandbox;
   readonly #workers: WorkerProcess[] = [];

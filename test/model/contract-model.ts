@@ -3,7 +3,7 @@
  * each step and at the end, what must and what may happen. It does not depend on the implementation. Times in
  * milliseconds.
  */
-export interface Terms {
+interface Terms {
   isAttached: boolean;
   usedFollowUpIds: string[];
   deadline: number;

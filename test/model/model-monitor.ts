@@ -4,7 +4,7 @@ import { BrokenPromise, ContractModel } from './contract-model.js';
 import type { UpstreamEvents } from './modelled-upstream.js';
 import type { Decision, Scenario } from './scenario.js';
 
-export interface MonitorOptions {
+interface MonitorOptions {
   scenario: Scenario;
   /** Milliseconds since 1970, on the clock of the scenario's runner. */
   now: () => number;

@@ -1,7 +1,7 @@
 import { inject } from 'vitest';
 
 /** How many runs to make: few in `npm test`, more in `npm run test:model`. */
-export interface ModelRuns {
+interface ModelRuns {
   /** Runs on the simulated server. */
   simulated: number;
   /** Scenarios on a real server. */

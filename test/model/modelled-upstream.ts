@@ -16,7 +16,7 @@ export interface UpstreamEvents {
 }
 
 /** What differs between the simulated and the real server. */
-export interface UpstreamHost extends UpstreamEvents {
+interface UpstreamHost extends UpstreamEvents {
   /** Awaited as soon as a call arrives. */
   arrive(): Promise<void>;
   wait(ms: number): Promise<void>;

@@ -84,7 +84,8 @@ function activitiesOf(server: () => RealServer, shutdownSignal: AbortSignal): ob
   type Activities = ReturnType<typeof createActivities>;
   return {
     createJob: async (input: Parameters<Activities['createJob']>[0]) => reported(await present().createJob(input)),
-    sendMessage: async (input: Parameters<Activities['sendMessage']>[0]) => reported(await present().sendMessage(input)),
+    sendMessage: async (input: Parameters<Activities['sendMessage']>[0]) =>
+      reported(await present().sendMessage(input)),
     pollJob: (input: Parameters<Activities['pollJob']>[0]) => present().pollJob(input),
     awaitTurn: (input: Parameters<Activities['awaitTurn']>[0]) => present().awaitTurn(input),
     readJob: async (input: Parameters<Activities['readJob']>[0]) => {

@@ -49,7 +49,7 @@ export class ContinueAsNew extends Error {
 
 export type End = { kind: 'completed'; result: unknown } | { kind: 'failed'; error: unknown } | { kind: 'canceled' };
 
-export interface SimulationOptions {
+interface SimulationOptions {
   workflow: Workflow;
   /** Workflow tasks of a run after which the server suggests to continue as new. */
   tasksPerRun: number;

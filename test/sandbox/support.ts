@@ -17,7 +17,7 @@ export async function sandboxForTest(options?: SandboxOptions): Promise<Sandbox>
   return sandbox;
 }
 
-export interface Reply {
+interface Reply {
   status: number;
   headers: IncomingHttpHeaders;
   text: string;

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 /** Not compressed, and of length 0. */
 const EMPTY_MESSAGE = Buffer.alloc(5);
 
-export interface RefusingServer {
+interface RefusingServer {
   port: number;
   calls: () => number;
   close: () => void;

@@ -2,7 +2,7 @@ import './quiet-runtime.js';
 import { Worker, type NativeConnection, type WorkerOptions } from '@temporalio/worker';
 import { shared } from './shared.js';
 
-export interface TestWorkerOptions extends Partial<WorkerOptions> {
+interface TestWorkerOptions extends Partial<WorkerOptions> {
   connection: NativeConnection;
   taskQueue: string;
   /** The activities' implementations, or stand-ins by the same names. */
