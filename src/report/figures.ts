@@ -4,7 +4,7 @@ import { plusDays } from '../visitor-export/date-range.js';
 import { daysOf, isOneDay, mayHaveBegun, type Day } from '../snapshots/days.js';
 
 /** Shown in charts and sparklines. */
-export const MOST_DAYS = 90;
+export const MAX_DAYS = 90;
 /** Compared with as many before them: whole weeks, so that weekends weigh the same. */
 export const PERIOD_DAYS = 28;
 
@@ -30,9 +30,9 @@ export function figuresOf(projectId: string, manifests: readonly SnapshotManifes
   const daily = manifests.filter((manifest) => isOneDay(manifest) && mayHaveBegun(manifest, today));
   const last = daily.at(-1)?.dateTo ?? '';
   // A project that ended long ago shows its last days, not an empty page.
-  const isOld = last !== '' && last <= plusDays(today, -MOST_DAYS);
+  const isOld = last !== '' && last <= plusDays(today, -MAX_DAYS);
   const dateTo = last > today || isOld ? last : today;
-  const earliest = plusDays(dateTo, -MOST_DAYS);
+  const earliest = plusDays(dateTo, -MAX_DAYS);
   const first = daily.find(({ dateFrom }) => dateFrom >= earliest)?.dateFrom ?? dateTo;
   const days = daysOf(daily, first, dateTo);
   const settled = days.some(({ state }) => isSettled(state));

@@ -22,11 +22,11 @@ function rendered(part: Part): string {
   return String(part).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
 }
 
-const MOST_CHARACTERS = 500;
+const MAX_CHARACTERS = 500;
 
 /** Text from outside with nothing in it that is invisible or turns the reading direction; the beginning of a long one. */
 export function visible(text: string): string {
-  const short = text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS).toWellFormed()}…` : text;
+  const short = text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS).toWellFormed()}…` : text;
   return short.replace(/[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });

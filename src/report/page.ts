@@ -8,7 +8,7 @@ import { html, Html, visible } from './html.js';
 import { STYLE } from './style.js';
 import type { PageTrend, TopPages } from './top-pages.js';
 
-const MOST_LISTED = 60;
+const MAX_LISTED = 60;
 const STATES: [state: DayState, meaning: string][] = [
   ['final', 'consistent and over'],
   ['inconsistent', 'the answers did not fit together'],
@@ -176,7 +176,7 @@ function pageRow({ path, totals, mean, meanBefore }: PageTrend): Html {
 
 function quality(days: readonly Day[], unreadable: readonly string[]): Html {
   const doubtful = days.filter(({ state }) => state !== 'final').toReversed();
-  const more = doubtful.length - MOST_LISTED;
+  const more = doubtful.length - MAX_LISTED;
   return html`<section>
     <h2>How far the days can be believed</h2>
     <ul class="strip" aria-label="State of each day">
@@ -185,7 +185,7 @@ function quality(days: readonly Day[], unreadable: readonly string[]): Html {
     <p class="key">
       ${STATES.map(([state, meaning]) => html`<span><i class="${state}"></i>${state}: ${meaning}</span>`)}
     </p>
-    ${doubtful.length === 0 ? html`<p>No day is missing or in doubt.</p>` : doubtTable(doubtful.slice(0, MOST_LISTED))}
+    ${doubtful.length === 0 ? html`<p>No day is missing or in doubt.</p>` : doubtTable(doubtful.slice(0, MAX_LISTED))}
     ${more > 0 ? html`<p class="muted">and ${more} earlier days</p>` : null}
     ${unreadable.length > 0 ? html`<p class="down">The rows of ${unreadable.join(', ')} could not be read; “agent-jobs export verify” tells more.</p>` : null}
   </section>`;

@@ -26,8 +26,8 @@ const SHOWN = 25;
 /** More than are shown: the first reading may forget the beginning of a late riser, the second one knows. */
 const CANDIDATES = 200;
 /** Paths remembered at once, and their characters; beyond, the ones with the fewest visitors are forgotten. */
-const MOST_PATHS = 400_000;
-const MOST_CHARACTERS = 64_000_000;
+const MAX_PATHS = 400_000;
+const MAX_CHARACTERS = 64_000_000;
 
 /** The pages with the most visitors a day, on average over the recent period. */
 export async function topPages(store: SnapshotStore, { days, recent, before }: Figures): Promise<TopPages> {
@@ -64,7 +64,7 @@ async function findCandidates(store: SnapshotStore, days: Day[], unreadable: Set
       const before = sums.get(path);
       if (before === undefined) characters += path.length;
       sums.set(path, (before ?? 0) + Number(rows.total[i]));
-      if (sums.size <= MOST_PATHS && characters <= MOST_CHARACTERS) return;
+      if (sums.size <= MAX_PATHS && characters <= MAX_CHARACTERS) return;
       sums = halved(sums);
       characters = [...sums.keys()].reduce((all, { length }) => all + length, 0);
     });
@@ -76,9 +76,9 @@ async function findCandidates(store: SnapshotStore, days: Day[], unreadable: Set
 function halved(sums: Map<string, number>): Map<string, number> {
   const kept = new Map<string, number>();
   let characters = 0;
-  for (const [path, sum] of highest(sums, MOST_PATHS / 2)) {
+  for (const [path, sum] of highest(sums, MAX_PATHS / 2)) {
     characters += path.length;
-    if (characters <= MOST_CHARACTERS / 2) kept.set(path, sum);
+    if (characters <= MAX_CHARACTERS / 2) kept.set(path, sum);
     else characters -= path.length; // a shorter one may still fit
   }
   return kept;

@@ -14,7 +14,7 @@ const SCHEMA: SchemaElement[] = [
 const MAGIC = Buffer.from('PAR1');
 const FOOTER_END_BYTES = 8; // the footer's length, and the magic again
 const CREATED_BY = 'agent-jobs';
-const MOST_INT32 = 2 ** 31 - 1;
+const MAX_INT32 = 2 ** 31 - 1;
 
 /** Writes a Parquet file of one row group; the writer must be empty. */
 export function writeParquet(writer: ByteWriter, rows: RowBatch): void {
@@ -66,7 +66,7 @@ function writeCounts(writer: ByteWriter, name: Count, rows: RowBatch): ColumnChu
     if (count > most) most = count;
   }
   const page = new ByteWriter(2 * rows.length);
-  deltaBinaryPack(page, most > MOST_INT32 ? BigInt64Array.from(counts, BigInt) : counts, 'INT64');
+  deltaBinaryPack(page, most > MAX_INT32 ? BigInt64Array.from(counts, BigInt) : counts, 'INT64');
   const column = { page: page.getBytes(), values: rows.length, encoding: 'DELTA_BINARY_PACKED' } as const;
   const chunk = writeColumn(writer, name, column);
   const statistics = { min_value: BigInt(least), max_value: BigInt(most), null_count: 0n };

@@ -7,9 +7,9 @@ export type Count = (typeof COUNTS)[number];
 const FIRST_ROWS = 1 << 13;
 const FIRST_BYTES = 1 << 18;
 const LENGTH_BYTES = 4;
-const MOST_BYTES_A_UNIT = 3; // of UTF-8, for one UTF-16 unit
+const MAX_BYTES_PER_UNIT = 3; // of UTF-8, for one UTF-16 unit
 
-/** Rows by column, as bytes that the next batch uses again: an object a row would be garbage that the collector finds late. */
+/** Rows by column, as bytes that the next batch uses again: one object per row would cause garbage collector pressure. */
 export class RowBatch {
   #length = 0;
   #pathBytes = 0;
@@ -57,7 +57,7 @@ export class RowBatch {
 
   #addPath(path: string): void {
     const at = this.#pathBytes;
-    const end = at + LENGTH_BYTES + MOST_BYTES_A_UNIT * path.length;
+    const end = at + LENGTH_BYTES + MAX_BYTES_PER_UNIT * path.length;
     if (end > this.#paths.length) {
       const grown = Buffer.allocUnsafeSlow(2 * end);
       this.#paths.copy(grown, 0, 0, at);

@@ -35,8 +35,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
 
   // What runs on a worker. Workflow code runs in a sandbox without Node, and knows activities by their types.
   activities: {
-    values: 'contract agent-job temporal upstream snapshots report',
-    types: 'visitor-export',
+    values: 'contract agent-job visitor-export temporal upstream snapshots report',
     packages: 'node @temporalio/activity',
   },
   workflows: {
