@@ -44,7 +44,7 @@ export function readWriteResult(value: unknown): WriteResult | null {
 }
 
 /** The result of a poll; null where it tells nothing that this release knows. */
-export function readWatchResult(value: unknown): PollJobResult | null {
+export function readPollResult(value: unknown): PollJobResult | null {
   const { reading, reads, failures } = fieldsOf(value);
   return isKnown(READING_KINDS, reading) && isNumber(reads) && isNumber(failures) ? (value as PollJobResult) : null;
 }

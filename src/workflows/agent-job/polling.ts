@@ -14,7 +14,7 @@ import {
 } from '@temporalio/workflow';
 import type { JobActivities, PollJobInput, PollJobResult } from '../../activities/index.js';
 import { pollWaitMs, MAX_FAILING_WAIT_MS } from '../../agent-job/poll-plan.js';
-import { readWatchResult, STRANGE_RESULT } from './activity-results.js';
+import { readPollResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
 import type { PollState } from './poll-state.js';
 import type { WaitPoint } from './wait-point.js';
@@ -36,11 +36,11 @@ const POLL = {
   retry: { initialInterval: '2 seconds', backoffCoefficient: 1 },
   // A waiting poll is dropped by the server itself, at once, whether a worker runs or not.
   cancellationType: ActivityCancellationType.TRY_CANCEL,
-  summary: 'Watch the job',
+  summary: 'Poll the job',
 } as const;
 
 /** The type of the failures with which a poll waits for its next attempt. */
-const STILL_WATCHING = 'StillPolling';
+const STILL_POLLING = 'StillPolling';
 
 /** Polls of one batch: few enough to show progress in history, many enough to cost nothing. */
 const POLLS_PER_BATCH = 60;
@@ -78,7 +78,7 @@ async function untilPollDue(run: JobRun, waitPoint: WaitPoint, dueAt: number): P
     if (waitMs <= 0) run.clock.expire();
     const isDifferent = () =>
       polls.requestedAt !== requestedAt || run.isLingering !== isLingering || run.pollDeadline !== pollDeadline;
-    await waitPoint.waitUntil(() => waitPoint.mustYield() || isDifferent(), waitMs, 'Next look');
+    await waitPoint.waitUntil(() => waitPoint.mustYield() || isDifferent(), waitMs, 'Next poll');
   }
 }
 
@@ -107,13 +107,13 @@ async function untilPollRequested({ polls }: JobRun, input: PollJobInput): Promi
       scope.cancel();
       return batch;
     });
-    return readWatchResult(result) ?? failedPoll(polls, STRANGE_RESULT);
+    return readPollResult(result) ?? failedPoll(polls, STRANGE_RESULT);
   } catch (error) {
     if (isCancellation(error)) return null;
     if (!(error instanceof ActivityFailure)) throw error;
     const { cause } = error;
     // Near its end the server keeps no further wait: nothing is wrong with the poll.
-    if (cause instanceof ApplicationFailure && cause.type === STILL_WATCHING) return null;
+    if (cause instanceof ApplicationFailure && cause.type === STILL_POLLING) return null;
     return { ...failedPoll(polls, cause?.message ?? error.message), reads: 0 };
   } finally {
     scope.cancel();
