@@ -324,7 +324,7 @@ export const MUTANTS: Mutant[] = [
     name: 'an unreadable result of a poll that is used',
     file: 'src/workflows/agent-job/polling.ts',
     find: 'return readPollResult(result) ?? failedPoll(',
-    replace: 'return readPollResult(result) ?? (result as WatchJobResult | null) ?? failedPoll(',
+    replace: 'return readPollResult(result) ?? (result as PollJobResult | null) ?? failedPoll(',
     test: 'test/workflows/strange-results.test.ts',
     title: 'is a failed read, and the watch goes on',
   },
