@@ -50,7 +50,7 @@ async function checkUnchanged(copy: string, mutants: readonly Mutant[]): Promise
   const files = new Set(mutants.map(({ test }) => test));
   const titles = new Set(mutants.map(({ title }) => title));
   const { stdout } = await run(copy, [...VITEST, ...files, '-t', [...titles].join('|')], MAX_TEST_MS * files.size);
-  const { testResults } = JSON.parse(stdout.slice(stdout.indexOf('{'))) as Report;
+  const { testResults } = JSON.parse(stdout.slice(stdout.indexOf('{"numTotalTestSuites"'))) as Report;
   for (const { test, title } of mutants) {
     const results = testResults.find(({ name }) => name.endsWith(test))?.assertionResults ?? [];
     const named = results.filter(({ fullName }) => new RegExp(title).test(fullName));
