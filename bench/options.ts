@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import type { GivenServer } from './temporal.js';
 
-export const SCENARIOS = ['drain', 'steady', 'burst', 'followUp', 'export', 'tenMinutes', 'crowd'] as const;
+const SCENARIOS = ['drain', 'steady', 'burst', 'followUp', 'export', 'tenMinutes', 'crowd'] as const;
 export type Scenario = (typeof SCENARIOS)[number];
 
 export const USAGE = `Usage: npm run bench -- [options]

@@ -2,7 +2,6 @@
 export {
   createJobActivities as createActivities,
   type JobActivities,
-  type JobActivitiesDependencies,
   type ReadJobInput,
   type ReadJobResult,
   type WriteResult,

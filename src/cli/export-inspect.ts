@@ -53,7 +53,7 @@ function rowOf(manifest: SnapshotManifest): string[] {
 }
 
 /** How far a snapshot can be believed, in a few words. */
-export function markOf({ consistent, provisional, drift }: SnapshotManifest): string {
+function markOf({ consistent, provisional, drift }: SnapshotManifest): string {
   const marks = [
     ...(consistent ? [] : [`inconsistent${drift ? `: ${inconsistencyText(drift)}` : ''}`]),
     ...(provisional ? ['provisional'] : []),

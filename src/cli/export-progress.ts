@@ -34,7 +34,7 @@ export async function showProgress(handle: VisitorExportHandle, signal: AbortSig
 }
 
 /** One line for a person. */
-export function lineOf(progress: VisitorExportProgress, hasBar: boolean): string {
+function lineOf(progress: VisitorExportProgress, hasBar: boolean): string {
   const { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt } = progress;
   const share = expectedRows === null || expectedRows === 0 ? null : Math.min(1, rows / expectedRows);
   const bar = hasBar && share !== null ? ` ${barOf(share)} ${String(Math.floor(share * 100)).padStart(3)} %` : '';

@@ -39,7 +39,7 @@ export async function runExport({ jobs, signal }: Session, range: VisitorExportR
 }
 
 /** What a run made, for a person. */
-export function receiptText(receipt: SnapshotReceipt): string {
+function receiptText(receipt: SnapshotReceipt): string {
   const { totals, drift, consistent } = receipt;
   return fields([
     ['Snapshot', receipt.location],

@@ -90,7 +90,7 @@ export function encodeManifest(manifest: SnapshotManifest): Buffer {
 }
 
 /** SHA-256 of all fields but the checksum, whatever their order. */
-export function checksumOf({ checksum: _, ...fields }: SnapshotManifest): string {
+function checksumOf({ checksum: _, ...fields }: SnapshotManifest): string {
   const sorted = (__: string, value: unknown) =>
     value !== null && typeof value === 'object' && !Array.isArray(value)
       ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))

@@ -30,10 +30,10 @@ export interface FinishedScan extends StagedScan {
 export type LeaseCheck = () => void;
 
 /** The fate of a finished scan: the current snapshot stays, gets a new manifest alone, or is replaced. */
-export type Publication = 'keep' | 'manifest' | 'replace';
+type Publication = 'keep' | 'manifest' | 'replace';
 
 /** Decides what replaces what; `current` is null where there is no snapshot, or none that is whole. */
-export function choosePublication(current: SnapshotManifest | null, candidate: SnapshotManifest): Publication {
+function choosePublication(current: SnapshotManifest | null, candidate: SnapshotManifest): Publication {
   if (!current) return 'replace';
   // A provisional snapshot, even a consistent one, gives way to what was read when the day was over.
   const isOnlyProvisional = current.provisional && !candidate.provisional;

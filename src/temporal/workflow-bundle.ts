@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 
 /** What `npm run build` makes of the workflows; the worker loads nothing else of them. */
 export const workflowBundlePath = built('workflow-bundle.js');
-export const payloadConverterPath = built('temporal/payload-converter.js');
+const payloadConverterPath = built('temporal/payload-converter.js');
 
 /** The worker's workflow options; throws where the bundle was not built. */
 export function loadWorkflowBundle(): {

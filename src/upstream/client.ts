@@ -17,7 +17,7 @@ import { TimeLimit } from './time-limit.js';
 import { Transport } from './transport.js';
 import type { ReadOptions, Upstream, WriteOptions } from './upstream.js';
 
-export type UpstreamOperation = 'create' | 'message' | 'get' | 'visitors';
+type UpstreamOperation = 'create' | 'message' | 'get' | 'visitors';
 
 export interface UpstreamSettings {
   /** May have a path, to which the operations' paths are added. */

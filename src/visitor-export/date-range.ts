@@ -28,7 +28,7 @@ export function isTimeZone(text: string): boolean {
 }
 
 /** The date on the calendars of a time zone at a moment, in milliseconds since 1970. */
-export function localDate(time: number, timeZone: string): string {
+function localDate(time: number, timeZone: string): string {
   const format = new Intl.DateTimeFormat('en-US', {
     timeZone,
     calendar: 'gregory',
@@ -61,7 +61,7 @@ export function isProvisional(time: number, dateTo: string): boolean {
 }
 
 /** When the last time zone's day ends, in milliseconds since 1970. */
-export function finalAt(dateTo: string): number {
+function finalAt(dateTo: string): number {
   return Date.parse(`${dateTo}T12:00:00.000Z`);
 }
 

@@ -182,7 +182,7 @@ export const MUTANTS: Mutant[] = [
     find: 'Math.max(lookAfter ?? now + MAY_BE_UNDER_WAY_MS, now + MIN_LOOK_AFTER_MS)',
     replace: 'lookAfter ?? now + Math.max(MAY_BE_UNDER_WAY_MS, MIN_LOOK_AFTER_MS)',
     test: 'test/workflows/look-after.test.ts',
-    title: 'a write that waited in the queue before it was sent',
+    title: 'a write that waited before it was sent',
   },
   {
     name: 'an update that responds too early',
@@ -310,7 +310,7 @@ export const MUTANTS: Mutant[] = [
     find: 'const known = isRepeated ? { ...data, isRepeated } : data;',
     replace: 'const known = { ...data, isRepeated };',
     test: 'test/workflows/continue-as-new.test.ts',
-    title: 'asks before each write: what was sent meanwhile it does not know',
+    title: 'retry policy started again asks before each write',
   },
   {
     name: 'an unreadable result of a write that is used',
@@ -366,7 +366,7 @@ export const MUTANTS: Mutant[] = [
     find: '  if (write.mayHaveArrived) {\n',
     replace: '  if (write.inDoubtSince !== null) {\n',
     test: 'test/workflows/unknown.test.ts',
-    title: 'a create that is refused after a person said retry is not called refused',
+    title: 'a create refused after a person said retry is not called refused',
   },
   {
     name: 'an adopted id that is not checked',

@@ -13,7 +13,7 @@ function start(prompt: string, key: string = randomUUID()) {
   return server.jobs.start({ projectId: server.projectId, key, prompt, ...QUICK });
 }
 
-test('many followers of an ended job, each repeating itself, deliver each message once and in one new run', async () => {
+test('many followers of an ended job, each repeating itself, deliver each message once, in one new run', async () => {
   const prompt = `prompt ${randomUUID()}`;
   const job = await start(prompt, 'shared');
   const { jobId } = await job.result();

@@ -98,7 +98,7 @@ test('the schema script tries again while the database is away, and says when it
   expect(words).toContain('gave up after 5 attempts');
 });
 
-test('a password that the Temporal server’s configuration can not take is refused before anything is made', async () => {
+test('a password that the Temporal server’s configuration can’t take is refused before anything is made', async () => {
   for (const password of ['', 'with"quote', 'with\\backslash', 'with space', 'with\ttab', 'ends with\n']) {
     const { code, calls, words } = await setUpSchema(password, 0);
     expect([code, calls], password).toEqual([1, []]);

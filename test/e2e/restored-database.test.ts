@@ -179,7 +179,7 @@ async function expectTimes(keys: readonly string[], times: number): Promise<void
   for (const key of keys) expect([key, (await jobsOf(key)).length]).toEqual([key, times]);
 }
 
-test('after a restore nothing is sent twice, all that may have been sent asks a person, and every job ends well', async () => {
+test('after a restore nothing is sent twice, what may have been sent asks a person, and every job ends', async () => {
   await liveUntilBackup();
   await server.backUp();
   await liveAfterBackup();

@@ -40,7 +40,7 @@ afterEach(async () => {
   await setUp.close();
 });
 
-test('a worker that is killed in the middle of a chunk costs that chunk again, and no row is missing or doubled', async () => {
+test('a worker that is killed in a chunk costs that chunk again, and no row is missing or doubled', async () => {
   const inSecondChunk = 140;
   await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors', nth: inSecondChunk });
   const { nativeConnection: connection, taskQueue, namespace } = setUp.server;

@@ -139,7 +139,7 @@ test('an upstream that gives a page now and then is ridden out for days', async 
   expect(result.snapshots[0]).toMatchObject({ rows: 1_000, consistent: true });
 });
 
-test('a store that refuses for ten minutes fails the run as SnapshotStoreFailed, without asking for a page', async () => {
+test('a store that refuses for ten minutes fails the run as SnapshotStoreFailed, without a page request', async () => {
   await writeFile(join(setUp.root, 'staging'), 'in the way');
   const range = rangeOf(setUp);
   const result = await withWorkers(setUp, () => failureOfRun(runExport(setUp, range)));
@@ -150,7 +150,7 @@ test('a store that refuses for ten minutes fails the run as SnapshotStoreFailed,
   expect(ms).toBeLessThan(15 * MINUTE_MS);
 });
 
-test('an error that nobody foresaw is tried again within the pace, and fails the run as ExportFailed after 24 hours', async () => {
+test('an unforeseen error is retried within the pace, and fails the run as ExportFailed after 24 hours', async () => {
   let requests = 0;
   const getVisitors = async () => {
     requests++;

@@ -6,11 +6,11 @@ import type { UnknownOutcomePolicy } from '../../src/contract.js';
 import type { FaultRule } from '../../src/testing.js';
 import { markdownTable } from './markdown-table.js';
 
-export type Write = 'create' | 'follow-up';
+type Write = 'create' | 'follow-up';
 /** What the fault does to the request, before the policy matters. */
-export type Fate = 'not sent' | 'not taken' | 'no key' | 'refused' | 'unknown' | 'taken' | 'forgotten';
+type Fate = 'not sent' | 'not taken' | 'no key' | 'refused' | 'unknown' | 'taken' | 'forgotten';
 
-export interface Fault {
+interface Fault {
   fault: string;
   moment: string;
   /** The sandbox's rule, which injects its fault once; null where Temporal was restored from a backup. */
@@ -47,7 +47,7 @@ const fault = (
 /** A spoilt answer to a taken write: proof enough for a message, not for a create. */
 const SPOILT: Record<Write, Fate> = { create: 'unknown', 'follow-up': 'taken' };
 
-export const FAULTS: Fault[] = [
+const FAULTS: Fault[] = [
   fault('connection reset', 'after the headers', { kind: 'reset', at: 'headers' }, 'not sent'),
   fault('connection reset', 'within the request body', { kind: 'reset', at: 'body' }, 'not sent'),
   fault(

@@ -34,7 +34,7 @@ function plant(): { temporary: string; hasRun: () => boolean } {
   return { temporary, hasRun: () => existsSync(mark) };
 }
 
-test('without a home a program that another user could have planted is not run, and the error says what to do', async () => {
+test('without a home a program that another user may have planted is not run; the error says what to do', async () => {
   const { temporary, hasRun } = plant();
   chmodSync(temporary, 0o777);
   for (const env of [{ PATH: '/nowhere' }, { PATH: '/nowhere', HOME: '/dev/null' }]) {

@@ -8,7 +8,7 @@ const PROJECT_FOLDER = new URL('../../', import.meta.url);
 /** Programs that come with Node or with the packages of this project; npm finds them on every system. */
 const PROGRAMS = ['knip', 'node', 'npm', 'oxlint', 'prettier', 'tsc', 'tsx', 'vitest'];
 
-test('every npm script is made of words that the shells of Windows and of Unix read alike, exec by exec.cmd', async () => {
+test('every npm script is made of words that the shells of Windows and Unix read alike, exec by exec.cmd', async () => {
   const { scripts } = JSON.parse(await readFile(new URL('package.json', PROJECT_FOLDER), 'utf8')) as {
     scripts: Record<string, string>;
   };

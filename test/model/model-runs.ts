@@ -18,7 +18,7 @@ declare module 'vitest' {
 
 const FEW: ModelRuns = { simulated: 200, realServer: 12, seed: 20_261_121 };
 
-export function modelRuns(): ModelRuns {
+function modelRuns(): ModelRuns {
   return inject('modelRuns') ?? FEW;
 }
 

@@ -39,7 +39,7 @@ export function row(i: number): Row {
   return { path: `/page/${i}`, human: 10 + (i % 2), ai: 4 + (i % 2), total: 13 + (i % 2) };
 }
 
-export function totalsOf(all: readonly Row[]): VisitorTotals {
+function totalsOf(all: readonly Row[]): VisitorTotals {
   const largest = (count: 'human' | 'ai' | 'total') => all.reduce((most, one) => Math.max(most, one[count]), 0);
   if (all.length === 0) return { human: 0, ai: 0, total: 0 };
   const { length } = all;

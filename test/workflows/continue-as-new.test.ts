@@ -203,7 +203,7 @@ test(
 );
 
 test(
-  'a continued run that Temporal’s retry policy started again asks before each write: what was sent meanwhile it does not know',
+  'a continued run that Temporal’s retry policy started again asks before each write',
   { timeout: 180_000 },
   async () => {
     upstream.show = () => ({ status: 'active' });

@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const bench of benches.splice(0)) await bench.stop();
 });
 
-test('a create that never left, and whose deadline passed while no worker ran, is not sent by the next one', async () => {
+test('a create that never left, whose deadline passed while no worker ran, is not sent by the next one', async () => {
   const { server, upstream } = tests;
   upstream.createFaults.push(...Array.from({ length: 4 }, () => notDelivered('connection refused')));
   const taskQueue = `test-${randomUUID()}`;

@@ -107,7 +107,7 @@ test('search attributes and memo tell the end, with one upsert per change', asyn
   expect(events!.filter((e) => e.upsertWorkflowSearchAttributesEventAttributes)).toHaveLength(3);
 });
 
-test('a pull request address over 255 characters is left out of the search attributes and kept in the memo', async () => {
+test('a pull request address over 255 characters is kept in the memo, not in the search attributes', async () => {
   const { upstream, bench } = tests;
   const prLink = `https://github.example/${'x'.repeat(300)}`;
   upstream.show = () => ({ status: 'completed', prLink });
@@ -131,7 +131,7 @@ test('a refused create fails as CreateRejected with the status and the upstreamâ
   expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'done', jobId: null });
 });
 
-test('a create that is answered 429 waits as long as it is told and hardly longer, else 5 seconds doubling to 5 minutes', async () => {
+test('a create that is answered 429 waits as long as it is told, else 5 seconds doubling to 5 minutes', async () => {
   const { upstream, bench } = tests;
   const told = [30_000, 0, 5 * 3_600_000];
   upstream.createFaults.push(

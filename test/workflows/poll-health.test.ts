@@ -120,7 +120,7 @@ test('while lingering only pollNow reads, and the run ends when its time is over
   expect(lasted).toBeLessThan(121 * MINUTE);
 });
 
-test('a job that is no longer over when pollNow reads it is watched again, the deadline counted from that read', async () => {
+test('a job that is no longer over when pollNow reads it is watched again, its deadline from that read', async () => {
   const { upstream, bench, environment } = tests;
   const handle = await bench.start({ ...input, linger: '5 hours', deadline: '1 hour' });
   await environment.sleep('3 hours');

@@ -62,7 +62,7 @@ test.each(['ask', 'fail', 'retry'])(
   },
 );
 
-test('follow-ups asked for before the time ask one after the other, and each goes out once a person said so', async () => {
+test('follow-ups asked for before the time ask one after the other; each goes out once a person said so', async () => {
   const handle = await start({ onUnknownOutcome: 'retry' }, 60_000);
   await handle.signal(followUpSignal, { prompt: 'one', id: 'a' });
   await handle.signal(followUpSignal, { prompt: 'two', id: 'b' });

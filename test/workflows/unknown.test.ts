@@ -238,7 +238,7 @@ test('policy retry does not call a create refused that an earlier send may have 
   expect((await causeOf(handle)).type).toBe('UnknownOutcome');
 });
 
-test('a create that is refused after a person said retry is not called refused: the first send may have made a job', async () => {
+test('a create refused after a person said retry is not called refused: the first send may have made a job', async () => {
   const handle = await startUnknownCreate();
   tests.upstream.createFaults.push(rejected(409, 'exists'));
   await resolve(handle, { action: 'retry' });
@@ -247,7 +247,7 @@ test('a create that is refused after a person said retry is not called refused: 
   expect(cause.details).toMatchObject([{ kind: 'create', reason: expect.stringContaining('409') }]);
 });
 
-test('a follow-up that is refused after a person said retry stays unknown: the first send may have arrived', async () => {
+test('a follow-up refused after a person said retry stays unknown: the first send may have arrived', async () => {
   const { upstream } = tests;
   const handle = await startUnknownFollowUp();
   upstream.messageFaults.push(rejected(409, 'archived'));
@@ -260,7 +260,7 @@ test('a follow-up that is refused after a person said retry stays unknown: the f
   });
 });
 
-test('a create that is throttled until the deadline after a person said retry ends as UnknownOutcome, not as if there were no job', async () => {
+test('a create throttled until the deadline after a person said retry ends as UnknownOutcome', async () => {
   const handle = await startUnknownCreate({ deadline: '1 hour' });
   tests.upstream.createFaults.push(...Array.from({ length: 9 }, () => throttled('429', 3_000_000)));
   await resolve(handle, { action: 'retry' });

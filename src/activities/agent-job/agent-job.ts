@@ -25,9 +25,9 @@ interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'> {
   turnUntil?: number | undefined;
 }
 
-export type CreateJobInput = WriteInput;
+type CreateJobInput = WriteInput;
 
-export interface SendMessageInput extends WriteInput {
+interface SendMessageInput extends WriteInput {
   jobId: string;
 }
 

@@ -99,7 +99,7 @@ export function confirmationRequest({ confirmWritesBefore }: FenceOptions): stri
 }
 
 /** Whether a reset handed this write, as the run before had asked for it, to the run that it made. */
-export function isFromAnotherRun({ runId }: Pick<FenceOptions, 'runId'>): boolean {
+function isFromAnotherRun({ runId }: Pick<FenceOptions, 'runId'>): boolean {
   return runId !== undefined && runId !== activityInfo().workflowExecution?.runId;
 }
 

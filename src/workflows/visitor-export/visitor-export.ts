@@ -34,7 +34,7 @@ import type { RangeState } from './range-state.js';
 import { failureOf, nextRequestAfter } from './retries.js';
 
 /** A day that could not be exported. */
-export interface FailedDay {
+interface FailedDay {
   dateFrom: string;
   dateTo: string;
   type: string;
