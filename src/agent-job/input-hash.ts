@@ -2,7 +2,7 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 
 /** What makes two starts the same job: the project, and its prompt or the job it attaches to; options do not count. */
-export interface HashedInput {
+interface HashedInput {
   projectId: string;
   prompt?: string | null | undefined;
   jobId?: string | null | undefined;

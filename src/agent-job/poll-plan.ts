@@ -30,7 +30,7 @@ export const TURN_MS = 10_000;
 /** Who waits for a turn asks again no sooner. */
 export const NEXT_TURN_MS = 1_000;
 
-export interface PollSituation {
+interface PollSituation {
   sinceChangeMs: number;
   /** Failed reads in a row so far. */
   failures: number;

@@ -2,7 +2,7 @@
 import { LIMIT, type FollowUpState, type FollowUpStatus } from '../../contract.js';
 import { cutToBytes, jsonBytes } from '../../contract/input-checks.js';
 
-export interface QueuedFollowUp {
+interface QueuedFollowUp {
   id: string;
   prompt: string;
   /** When it was queued, in milliseconds. */
