@@ -85,7 +85,9 @@ function logKeyChanges(log: Logger) {
   };
 }
 
-/** Reads the setting for the time after a restore; warns of a past time, which fits only a worker that was restarted. */
+/**
+ * Reads the setting for the time after a restore; warns of a past time, which fits only a worker that was restarted.
+ */
 function restoreMode({ confirmWritesBefore }: WorkerConfig, log: Logger): { confirmWritesBefore?: string } {
   if (confirmWritesBefore === undefined) return {};
   if (Date.parse(confirmWritesBefore) < Date.now())

@@ -20,8 +20,8 @@ const BOM = '\uFEFF';
 /** Bounds the text in memory. */
 const LINES_AT_ONCE = 2_000;
 /**
- * Where a spreadsheet may see the beginning of a formula: also after a semicolon, tab or line end, since a spreadsheet that
- * separates by these ignores commas and quotes.
+ * Where a spreadsheet may see the beginning of a formula: also after a semicolon, tab or line end, since a spreadsheet
+ * that separates by these ignores commas and quotes.
  */
 const FORMULA = /(^|[;\t\r\n])(?=[\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠])|^(?=[\t\r])/gu;
 

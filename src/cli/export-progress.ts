@@ -7,7 +7,10 @@ import { printable } from './text.js';
 const LOOK_MS = 1_000;
 const BAR_CHARS = 24;
 
-/** Shows how far an export is until it ends: a bar on a terminal, else a line for each change. On stderr, so that stdout stays the answer. */
+/**
+ * Shows how far an export is until it ends: a bar on a terminal, else a line for each change. On stderr, so that stdout
+ * stays the answer.
+ */
 export async function showProgress(handle: VisitorExportHandle, signal: AbortSignal): Promise<() => void> {
   const isTerminal = process.stderr.isTTY;
   let last = '';

@@ -46,7 +46,9 @@ async function readLine(line: string, number: number): Promise<ResolutionLine> {
   }
 }
 
-/** Warns of a `retry` while the first write may still arrive and would then be made twice; null where it no longer may. */
+/**
+ * Warns of a `retry` while the first write may still arrive and would then be made twice; null where it no longer may.
+ */
 export function earlyRetryWarning(
   { workflowId, action }: Resolution,
   inDoubt: InDoubtWrite,

@@ -38,7 +38,9 @@ async function blamedOnFlag(error: unknown): Promise<unknown> {
   return wrong ? new UsageError(`--snapshots ${wrong.problem}`) : error;
 }
 
-/** Says that nothing was found, and fails: no output could pass for a good answer, and a mistyped name for a clean one. */
+/**
+ * Says that nothing was found, and fails: no output could pass for a good answer, and a mistyped name for a clean one.
+ */
 export function tellNone(store: SnapshotStore, project: string | undefined): void {
   process.exitCode = EXIT.error;
   const whose = project === undefined ? '' : ` of project ${printable(project)}`;

@@ -46,7 +46,9 @@ const STOP_GRACE_MS = 5_000;
 const DURABLE = ['--sqlite-pragma', 'journal_mode=WAL', '--sqlite-pragma', 'synchronous=FULL'];
 const RETENTION_SECONDS = 3650 * 24 * 3600;
 
-/** Starts the dev server on free ports and waits until it answers; throws, with the end of its log, where it does not. */
+/**
+ * Starts the dev server on free ports and waits until it answers; throws, with the end of its log, where it does not.
+ */
 export async function startDevServer(options: DevServerOptions): Promise<DevServer> {
   for (let start = 1; ; start++) {
     const port = await freePort(options.preferredPort);

@@ -1,10 +1,13 @@
-/** What a report tells, worked out from daily snapshots. Unique visitors of several days can't be added up, so figures are averages of days. */
+/**
+ * What a report tells, worked out from daily snapshots. Unique visitors of several days can't be added up, so figures
+ * are averages of days.
+ */
 import type { SnapshotManifest, VisitorTotals } from '../contract.js';
 import { plusDays } from '../visitor-export/date-range.js';
 import { daysOf, isOneDay, mayHaveBegun, type Day } from '../snapshots/days.js';
 
 /** Shown in charts and sparklines. */
-export const MAX_DAYS = 90;
+const MAX_DAYS = 90;
 /** Compared with as many before them: whole weeks, so that weekends weigh the same. */
 export const PERIOD_DAYS = 28;
 
@@ -47,7 +50,10 @@ export function figuresOf(projectId: string, manifests: readonly SnapshotManifes
   };
 }
 
-/** Whether a day is over: an inconsistent one is, and is marked, but one that was read too early would pull every mean down. */
+/**
+ * Whether a day is over: an inconsistent one is, and is marked, but one that was read too early would pull every mean
+ * down.
+ */
 function isSettled(state: Day['state']): boolean {
   return state === 'final' || state === 'inconsistent';
 }

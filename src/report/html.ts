@@ -24,7 +24,9 @@ function rendered(part: Part): string {
 
 const MAX_CHARACTERS = 500;
 
-/** Text from outside with nothing in it that is invisible or turns the reading direction; the beginning of a long one. */
+/**
+ * Text from outside with nothing in it that is invisible or turns the reading direction; the beginning of a long one.
+ */
 export function visible(text: string): string {
   const short = text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS).toWellFormed()}…` : text;
   return short.replace(/[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, (character) => {

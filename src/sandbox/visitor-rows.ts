@@ -62,7 +62,9 @@ export function rowCount({ settings, arrived, edits }: RowView): number {
 /** Date ranges of at most this many rows compute their totals from the rows. */
 const FEW_ROWS = 64;
 
-/** The totals as JSON: plausible for a site whose visitors see several pages, and never in contradiction to the rows. */
+/**
+ * The totals as JSON: plausible for a site whose visitors see several pages, and never in contradiction to the rows.
+ */
 export function totalsJson(view: RowView): string {
   const { settings, arrived, edits } = view;
   if (settings.totals !== undefined) return JSON.stringify(settings.totals);

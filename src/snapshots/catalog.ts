@@ -62,7 +62,9 @@ function lengthOf({ dateFrom, dateTo }: Pick<VisitorExportRange, 'dateFrom' | 'd
   return Date.parse(dateTo) - Date.parse(dateFrom);
 }
 
-/** The manifests of a project's snapshots, or of all, in order of project and dates; folders without one are left out. */
+/**
+ * The manifests of a project's snapshots, or of all, in order of project and dates; folders without one are left out.
+ */
 export async function* listManifests(store: SnapshotStore, projectId?: string): AsyncGenerator<SnapshotManifest> {
   for await (const batch of batches(findSnapshots(store, projectId))) {
     const manifests = await Promise.all(batch.map((found) => readFoundManifest(store, found)));
@@ -70,7 +72,10 @@ export async function* listManifests(store: SnapshotStore, projectId?: string): 
   }
 }
 
-/** The manifest in a folder; null where there is none, or none that can be read, or one of another date range or project. */
+/**
+ * The manifest in a folder; null where there is none, or none that can be read, or one of another date range or
+ * project.
+ */
 export async function readFoundManifest(store: SnapshotStore, found: FoundSnapshot): Promise<SnapshotManifest | null> {
   const key = `${found.folder}/${MANIFEST}`;
   if (!found.keys.includes(key)) return null;
@@ -79,7 +84,9 @@ export async function readFoundManifest(store: SnapshotStore, found: FoundSnapsh
   return manifest && isOf(manifest, found) ? manifest : null;
 }
 
-/** The date range that a key belongs to, in whatever folder of it; null where it lies in none that an export would make. */
+/**
+ * The date range that a key belongs to, in whatever folder of it; null where it lies in none that an export would make.
+ */
 export function rangeFolderOf(key: string): Omit<FoundSnapshot, 'keys'> | null {
   const [folder, encoded = '', dateFrom = '', dateTo = ''] = RANGE_FOLDER.exec(key) ?? [];
   if (folder === undefined || !isDate(dateFrom) || !isDate(dateTo) || dateTo <= dateFrom) return null;

@@ -9,7 +9,10 @@ const COUNT_BYTES = 4;
 const HASH_BYTES = 8;
 const FIRST_BYTES = 1 << 20;
 
-/** The rows of one chunk on their way into staging: a Parquet file, path hashes, then the row count, in one object. Used for one chunk after the other. */
+/**
+ * The rows of one chunk on their way into staging: a Parquet file, path hashes, then the row count, in one object. Used
+ * for one chunk after the other.
+ */
 export class ChunkEncoder implements RowSink {
   readonly #rows = new RowBatch();
   readonly #writer = new ByteWriter(FIRST_BYTES);

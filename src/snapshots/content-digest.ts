@@ -23,7 +23,10 @@ export function addTo(figures: Record<'rowSums' | 'rowMaxima', VisitorTotals>, r
   }
 }
 
-/** A key for the hashes of one scan: whoever chooses paths can't choose where they fall, nor make two of them fall together. */
+/**
+ * A key for the hashes of one scan: whoever chooses paths can't choose where they fall, nor make two of them fall
+ * together.
+ */
 export function newPathKey(): string {
   return randomBytes(PATH_KEY_BYTES).toString('hex');
 }
@@ -35,8 +38,8 @@ export function pathHash(key: string, path: string): PathHash {
 }
 
 /**
- * A digest of rows that does not depend on their order (`content`: the sum of all row digests modulo 2^256), and beside it one
- * that does (`order`), to tell two scans apart that hold the same rows.
+ * A digest of rows that does not depend on their order (`content`: the sum of all row digests modulo 2^256), and beside
+ * it one that does (`order`), to tell two scans apart that hold the same rows.
  */
 export class ContentDigest {
   readonly #lanes = new Uint32Array(LANES);

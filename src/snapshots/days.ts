@@ -4,7 +4,10 @@ import { plusDays } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { isWhole } from './integrity.js';
 
-/** `missing` has no snapshot; `damaged` has not the files that its manifest names; `inconsistent` can't be believed; `provisional` may not have been over; `final` is neither. */
+/**
+ * `missing` has no snapshot; `damaged` has not the files that its manifest names; `inconsistent` can't be believed;
+ * `provisional` may not have been over; `final` is neither.
+ */
 export type DayState = 'final' | 'missing' | 'damaged' | 'inconsistent' | 'provisional';
 
 const DAY_MS = 86_400_000;
@@ -20,7 +23,10 @@ export function isOneDay({ dateFrom, dateTo }: Pick<SnapshotManifest, 'dateFrom'
   return plusDays(dateFrom, 1) === dateTo;
 }
 
-/** Whether the day may have begun somewhere: a snapshot of a later one, asked for by mistake, tells nothing. `today` is by UTC. */
+/**
+ * Whether the day may have begun somewhere: a snapshot of a later one, asked for by mistake, tells nothing. `today` is
+ * by UTC.
+ */
 export function mayHaveBegun({ dateFrom }: Pick<SnapshotManifest, 'dateFrom'>, today: string): boolean {
   return dateFrom <= plusDays(today, 1);
 }
@@ -37,8 +43,8 @@ export function daysOf(manifests: readonly SnapshotManifest[], dateFrom: string,
 }
 
 /**
- * Whether a scheduled run to come still reads the day: the run after the day's end does, and the one after that. `now` in
- * milliseconds since 1970.
+ * Whether a scheduled run to come still reads the day: the run after the day's end does, and the one after that. `now`
+ * in milliseconds since 1970.
  */
 export function isStillDue({ date, state }: Day, now: number): boolean {
   const ended = Date.parse(`${plusDays(date, 1)}T00:00:00Z`);

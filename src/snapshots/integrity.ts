@@ -5,7 +5,9 @@ import { PARQUET_NAME, parquetKey, snapshotFolder } from './layout.js';
 import { isAsWritten } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
-/** Compares sizes, and then, unless told that sizes will do, what the files hold; one without a file must not have one. */
+/**
+ * Compares sizes, and then, unless told that sizes will do, what the files hold; one without a file must not have one.
+ */
 export async function isWhole(
   store: SnapshotStore,
   manifest: SnapshotManifest,

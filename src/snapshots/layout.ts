@@ -64,7 +64,9 @@ export function runFolder(range: VisitorExportRange, runId: string): string {
   return `${stagingFolder(range)}/${runId}`;
 }
 
-/** The manifest that is about to be published: what a run that died between the last two writes leaves for the next one. */
+/**
+ * The manifest that is about to be published: what a run that died between the last two writes leaves for the next one.
+ */
 export function intentKey(range: VisitorExportRange): string {
   return `${stagingFolder(range)}/publication.json`;
 }

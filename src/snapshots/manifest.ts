@@ -60,7 +60,10 @@ function isFile(value: Partial<SnapshotManifest['files'][number]> | null): boole
   return isPlainName(value?.name) && isCount(value?.rows) && isCount(value?.bytes) && typeof value?.sha256 === 'string';
 }
 
-/** The manifest of a date range's snapshot; null where there is no snapshot. Throws where another project's lies in its place. */
+/**
+ * The manifest of a date range's snapshot; null where there is no snapshot. Throws where another project's lies in its
+ * place.
+ */
 export async function readManifest(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
   const bytes = await store.read(manifestKey(range));
   const manifest = bytes && parseManifest(bytes);

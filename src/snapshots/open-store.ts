@@ -2,7 +2,9 @@ import { FileStore } from './file-store.js';
 import { S3Store, type S3StoreOptions } from './s3-store.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
-/** Opens the store at `file:///dir` or `s3://bucket/prefix`; throws on any other URL. Nothing is read or written yet. */
+/**
+ * Opens the store at `file:///dir` or `s3://bucket/prefix`; throws on any other URL. Nothing is read or written yet.
+ */
 export function openStore(url: string, options: S3StoreOptions = {}): SnapshotStore {
   if (url.startsWith('file:')) return new FileStore(url);
   if (url.startsWith('s3:')) return new S3Store(url, options);

@@ -1,4 +1,7 @@
-/** Parquet files of visitor rows. The bytes of pages are put together here, without an object a row; their encodings, headers and footer are hyparquet-writer's. */
+/**
+ * Parquet files of visitor rows. The bytes of pages are put together here, without an object a row; their encodings,
+ * headers and footer are hyparquet-writer's.
+ */
 import { parquetMetadata, type ColumnChunk, type Encoding, type RowGroup, type SchemaElement } from 'hyparquet';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import { writePageHeader } from 'hyparquet-writer/src/datapage.js';
@@ -33,7 +36,10 @@ export function writeParquet(writer: ByteWriter, rows: RowBatch): void {
   void file.finish(); // the in-memory writer is synchronous
 }
 
-/** One Parquet file of the row groups of many, copied as they are; in memory is one of them at a time, and a piece is good until the next. */
+/**
+ * One Parquet file of the row groups of many, copied as they are; in memory is one of them at a time, and a piece is
+ * good until the next.
+ */
 export async function* joinParquet(files: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const writer = new ByteWriter();
   const joined = new ParquetWriter({ writer, schema: SCHEMA, createdBy: CREATED_BY });

@@ -13,11 +13,12 @@ const GROWTH = 1 / 8;
 const HASHES = 2 ** 32;
 
 /**
- * Which paths a scan has seen, in about 10 bytes a path outside the JavaScript heap. Two paths of one hash (1 in 37 million for
- * a million paths) would count as a repeated path, so an error can only make a snapshot look worse than it is.
+ * Which paths a scan has seen, in about 10 bytes a path outside the JavaScript heap. Two paths of one hash (1 in 37
+ * million for a million paths) would count as a repeated path, so an error can only make a snapshot look worse than it
+ * is.
  *
- * A hash table with linear probing whose slots are in the order of the hashes: it grows in place, block by block, and leaves no
- * garbage behind. An empty slot is 0, 0.
+ * A hash table with linear probing whose slots are in the order of the hashes: it grows in place, block by block, and
+ * leaves no garbage behind. An empty slot is 0, 0.
  */
 export class PathSet {
   readonly #blocks = [new Uint32Array(2 * BLOCK_SLOTS)];

@@ -26,7 +26,9 @@ const MIN_USUAL_ROWS = 20;
 const MAX_DIFFERENCE_PART = 0.1;
 const COUNTS = ['human', 'ai', 'total'] as const;
 
-/** The inconsistency of rows that contradict totals, or of a day that lost most of its rows; null where there is none. */
+/**
+ * The inconsistency of rows that contradict totals, or of a day that lost most of its rows; null where there is none.
+ */
 export function implausibilityOf(candidate: SnapshotManifest, surroundings: Surroundings): Inconsistency | null {
   if (isImpossible(candidate, surroundings.neighbours)) return { kind: 'impossible', offset: candidate.rows };
   return hasShrunk(candidate, surroundings) ? { kind: 'shrunk', offset: candidate.rows } : null;

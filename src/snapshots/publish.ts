@@ -1,6 +1,7 @@
 /**
- * The publication of a snapshot: the parquet is replaced first, the manifest last. An intent record in staging names the
- * manifest before either is written, so that a later run can finish a publication whose writer died (write-ahead intent).
+ * The publication of a snapshot: the parquet is replaced first, the manifest last. An intent record in staging names
+ * the manifest before either is written, so that a later run can finish a publication whose writer died (write-ahead
+ * intent).
  */
 import { createHash } from 'node:crypto';
 import type { Inconsistency, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
@@ -156,7 +157,9 @@ async function readTrusted(store: SnapshotStore, range: VisitorExportRange): Pro
   return manifest && isAsWritten(manifest) ? manifest : null;
 }
 
-/** Finishes what a run left between the last two writes; returns the intent record of the publication that is now whole. */
+/**
+ * Finishes what a run left between the last two writes; returns the intent record of the publication that is now whole.
+ */
 export async function finishPublication(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
   const intent = await readIntent(store, range);
   if (!intent || !(await isWhole(store, intent.manifest))) return null;

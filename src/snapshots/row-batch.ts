@@ -9,7 +9,9 @@ const FIRST_BYTES = 1 << 18;
 const LENGTH_BYTES = 4;
 const MAX_BYTES_PER_UNIT = 3; // of UTF-8, for one UTF-16 unit
 
-/** Rows by column, as bytes that the next batch uses again: one object per row would cause garbage collector pressure. */
+/**
+ * Rows by column, as bytes that the next batch uses again: one object per row would cause garbage collector pressure.
+ */
 export class RowBatch {
   #length = 0;
   #pathBytes = 0;

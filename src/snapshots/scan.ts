@@ -1,4 +1,7 @@
-/** One scan over the pages of a date range: the rows that they add, and whether the data changed meanwhile. No input or output of its own. */
+/**
+ * One scan over the pages of a date range: the rows that they add, and whether the data changed meanwhile. No input or
+ * output of its own.
+ */
 import type { Inconsistency, InconsistencyKind, VisitorTotals } from '../contract.js';
 import { isSameTotals, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import type { VisitorPage } from '../upstream/upstream.js';
@@ -80,7 +83,8 @@ export class Scan {
   }
 
   #wholeRow(row: VisitorRow): VisitorRow {
-    // Half a surrogate pair has no UTF-8, so a file can't hold it. Most rows are fine as they are, and a copy of each costs.
+    // Half a surrogate pair has no UTF-8, so a file can't hold it. Most rows are fine as they are, and a copy of each
+    // costs.
     if (isWhole(row) && row.path.isWellFormed()) return row;
     return { path: row.path.toWellFormed(), ...this.#wholeCounts(row) };
   }

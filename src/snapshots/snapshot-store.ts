@@ -1,4 +1,7 @@
-/** What a snapshot store must do, whatever lies behind it. Keys are relative, parts joined by `/`, and never come from outside unencoded. */
+/**
+ * What a snapshot store must do, whatever lies behind it. Keys are relative, parts joined by `/`, and never come from
+ * outside unencoded.
+ */
 export interface SnapshotStore {
   /** The store's own URL, without a trailing slash. */
   readonly url: string;
@@ -10,7 +13,10 @@ export interface SnapshotStore {
   stream(key: string): AsyncIterable<Uint8Array>;
   /** In bytes; null where there is no such object. */
   size(key: string): Promise<number | null>;
-  /** Writes or replaces the object in one step: readers see the old bytes or the new ones, and none of what failed half-way. Errors of the source pass through; a piece of it need not outlive the next. */
+  /**
+   * Writes or replaces the object in one step: readers see the old bytes or the new ones, and none of what failed
+   * half-way. Errors of the source pass through; a piece of it need not outlive the next.
+   */
   put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void>;
   /** Keys of all objects below a folder, sorted. */
   list(folder: string): AsyncIterable<string>;
@@ -18,11 +24,16 @@ export interface SnapshotStore {
   remove(key: string): Promise<void>;
   /** Removes all objects below a folder of work in progress. */
   removeFolder(folder: string): Promise<void>;
-  /** Gives up writes below a folder that a killed writer never finished; they were never visible, but may cost space. */
+  /**
+   * Gives up writes below a folder that a killed writer never finished; they were never visible, but may cost space.
+   */
   removeUnfinished(folder: string): Promise<void>;
 }
 
-/** The store refused or failed: a full disk, access denied, no connection. `operation` is `read`, `write`, `list` or `remove`. */
+/**
+ * The store refused or failed: a full disk, access denied, no connection. `operation` is `read`, `write`, `list` or
+ * `remove`.
+ */
 export class SnapshotStoreError extends Error {
   override readonly name = 'SnapshotStoreError';
   readonly operation: string;

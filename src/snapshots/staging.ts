@@ -16,12 +16,16 @@ export interface StagedScan {
   scan: number;
 }
 
-/** The chunks in the store are not the checkpoint's: they were lost, or overwritten by an attempt that had timed out. */
+/**
+ * The chunks in the store are not the checkpoint's: they were lost, or overwritten by an attempt that had timed out.
+ */
 export class StaleStagingError extends Error {
   override readonly name = 'StaleStagingError';
 }
 
-/** Writes the next chunk; returns the checkpoint's new `chunks` and `staged`. A chunk that is read again is replaced. */
+/**
+ * Writes the next chunk; returns the checkpoint's new `chunks` and `staged`. A chunk that is read again is replaced.
+ */
 export async function stageChunk(
   store: SnapshotStore,
   { range, runId, scan }: StagedScan,
@@ -36,8 +40,8 @@ export async function stageChunk(
 }
 
 /**
- * The Parquet files of a scan's chunks, in order, each valid until the next is asked for. Throws a StaleStagingError, at
- * the latest after the last one, where they are not the checkpoint's.
+ * The Parquet files of a scan's chunks, in order, each valid until the next is asked for. Throws a StaleStagingError,
+ * at the latest after the last one, where they are not the checkpoint's.
  */
 export async function* stagedParquet(
   store: SnapshotStore,

@@ -21,7 +21,10 @@ export interface Verification {
   problems: string[];
 }
 
-/** Reads a snapshot's files and compares bytes, hashes, rows and content with its manifest; one file in memory at a time. */
+/**
+ * Reads a snapshot's files and compares bytes, hashes, rows and content with its manifest; one file in memory at a
+ * time.
+ */
 export async function verifySnapshot(store: SnapshotStore, found: FoundSnapshot): Promise<Verification> {
   const { projectId, dateFrom, dateTo } = found;
   const problems: string[] = [];

@@ -41,7 +41,10 @@ function localDate(time: number, timeZone: string): string {
   return `${parts.get('year')?.padStart(4, '0')}-${parts.get('month')}-${parts.get('day')}`;
 }
 
-/** The `days` whole local days before a moment, one date range each, the earliest first. Whether a day has 23 or 25 hours changes nothing. */
+/**
+ * The `days` whole local days before a moment, one date range each, the earliest first. Whether a day has 23 or 25
+ * hours changes nothing.
+ */
 export function daysBefore(time: number, timeZone: string, days: number): DateRange[] {
   const today = localDate(time, timeZone);
   return Array.from({ length: days }, (_, i) => ({

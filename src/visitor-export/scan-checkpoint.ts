@@ -13,7 +13,9 @@ export const MAX_SECOND_SCANS = 3;
 
 /** A scan between two chunks: all that it remembers but its rows and their paths, in a few hundred bytes. */
 export interface ScanCheckpoint {
-  /** `paging` until a page says that it is the last, then `checking` until the first page was read again, then `ended`. */
+  /**
+   * `paging` until a page says that it is the last, then `checking` until the first page was read again, then `ended`.
+   */
   stage: 'paging' | 'checking' | 'ended';
   /** Whether the last page was reached. */
   complete: boolean;

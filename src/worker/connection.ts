@@ -62,7 +62,9 @@ async function withinLimit(connecting: Promise<NativeConnection>): Promise<Nativ
   throw new Error(`no answer within ${ATTEMPT_LIMIT_MS / 1_000} seconds`);
 }
 
-/** Errors that no retry mends. The native client shows gRPC codes and TLS alerts in its message alone, in these words. */
+/**
+ * Errors that no retry mends. The native client shows gRPC codes and TLS alerts in its message alone, in these words.
+ */
 const REFUSALS: { codes: readonly number[]; words: RegExp; remedy: string }[] = [
   {
     codes: [GRPC_STATUS.unauthenticated],

@@ -13,7 +13,9 @@ const GAP_DAYS = 28;
 
 /** The days of a project. */
 export interface ProjectDays {
-  /** The exclusive end (`YYYY-MM-DD`) of the last day with a consistent, complete snapshot; null where there is none. */
+  /**
+   * The exclusive end (`YYYY-MM-DD`) of the last day with a consistent, complete snapshot; null where there is none.
+   */
   lastEnd: string | null;
   /** Days of the last 28 that are missing, damaged, inconsistent or provisional though their export is over. */
   gaps: number;

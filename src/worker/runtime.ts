@@ -9,8 +9,8 @@ import type { Logger, WorkflowIds } from './logging.js';
 import { histogramBuckets } from './metrics.js';
 
 /**
- * Sets the Temporal SDK up, once per process: its logs join ours, its signal handlers are off, and its Prometheus exporter
- * serves its metrics and ours at one address. Throws where that address can't be used.
+ * Sets the Temporal SDK up, once per process: its logs join ours, its signal handlers are off, and its Prometheus
+ * exporter serves its metrics and ours at one address. Throws where that address can't be used.
  */
 export async function installRuntime(
   log: Logger,
@@ -32,8 +32,9 @@ export async function installRuntime(
 }
 
 /**
- * The SDK ends its runtime, exporter included, with the last native connection, and so after each failed try to connect.
- * It counts connections in a private field. An entry of our own keeps the exporter while the worker waits for Temporal.
+ * The SDK ends its runtime, exporter included, with the last native connection, and so after each failed try to
+ * connect. It counts connections in a private field. An entry of our own keeps the exporter while the worker waits for
+ * Temporal.
  */
 function keepAlive(runtime: Runtime): void {
   (runtime as unknown as { backRefs: Set<object> }).backRefs.add({});

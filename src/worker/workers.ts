@@ -63,7 +63,8 @@ const shutdownOptions: Partial<WorkerOptions> = { shutdownGraceTime: '22 seconds
 
 /**
  * The SDK interrupts an activation after 5 seconds of the clock, also in a process that was suspended or starved. The
- * interrupted cancellation scope stays current in its thread: later workflows there neither see nor replay a cancellation.
+ * interrupted cancellation scope stays current in its thread: later workflows there neither see nor replay a
+ * cancellation.
  */
 const isolateTimeout: { isolateExecutionTimeout: string } = { isolateExecutionTimeout: '1 day' };
 

@@ -18,8 +18,8 @@ export interface AuditResult {
 }
 
 /**
- * Temporal has a task done again where a message came in with the very task that ended the run (1, 31), or a worker or the server
- * left (13, 17, 18); any other cause is a bug in workflow code.
+ * Temporal has a task done again where a message came in with the very task that ended the run (1, 31), or a worker or
+ * the server left (13, 17, 18); any other cause is a bug in workflow code.
  */
 const BENIGN_TASK_FAILURE = /^(1|13|17|18|31):/;
 /** Ends at which follow-ups that still wait are given up. */

@@ -1,4 +1,7 @@
-/** One run of the crash suite: start everything, load it, disturb it, let it calm down, compare with the upstream's journal. */
+/**
+ * One run of the crash suite: start everything, load it, disturb it, let it calm down, compare with the upstream's
+ * journal.
+ */
 import { setMaxListeners } from 'node:events';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** What explains a violation, kept in files: histories, failed workflow tasks, callers' errors, injected faults by time, and worker logs. */
+/**
+ * What explains a violation, kept in files: histories, failed workflow tasks, callers' errors, injected faults by time,
+ * and worker logs.
+ */
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
@@ -91,7 +94,10 @@ interface FailedTask {
   /** The worker process that had it, as `pid@host`. */
   worker: string | undefined;
   faultsBefore: string[];
-  /** Whether the history up to that task replays from its start on the present code, as a worker without the run in its cache does. */
+  /**
+   * Whether the history up to that task replays from its start on the present code, as a worker without the run in its
+   * cache does.
+   */
   replayOfTheHistoryThen: string;
 }
 

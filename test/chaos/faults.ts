@@ -5,7 +5,9 @@ import { effectOf } from '../../src/sandbox/fault-rule.js';
 /** A job that a redirect refuses for good has nothing more to show; a few are enough. */
 const REDIRECT_SHARE = 0.2;
 
-/** Every kind of fault of the sandbox, on writes and reads alike, each with the same chance in per cent of the requests. */
+/**
+ * Every kind of fault of the sandbox, on writes and reads alike, each with the same chance in per cent of the requests.
+ */
 export function everyFault(seed: number, percentOfEach: number): FaultRule[] {
   const kinds = CHAOS_KINDS.filter((kind) => kind !== 'redirect');
   const operations = ['create', 'message', 'get'] as const;
@@ -20,7 +22,9 @@ export function everyFault(seed: number, percentOfEach: number): FaultRule[] {
 
 const MOMENTS = ['connect', 'headers', 'body', 'wait', 'answer'] as const;
 
-/** Faults for this share of the writes: a fifth of them at each moment of a write, evenly over the kinds of that moment. */
+/**
+ * Faults for this share of the writes: a fifth of them at each moment of a write, evenly over the kinds of that moment.
+ */
 export function faultsSpreadOverMoments(seed: number, percentOfWrites: number): FaultRule[] {
   const operations = ['create', 'message'] as const;
   const kinds = CHAOS_KINDS.filter((kind) => kind !== 'connect');

@@ -1,4 +1,6 @@
-/** Changes that break a promise, each with the test that must fail for it: `npm run test:mutation` shows that it does. */
+/**
+ * Changes that break a promise, each with the test that must fail for it: `npm run test:mutation` shows that it does.
+ */
 
 import { markdownTable } from '../guarantees/markdown-table.js';
 

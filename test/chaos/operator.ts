@@ -24,7 +24,10 @@ interface OperatorOptions {
   /** Throws where the upstream is down. */
   isUpstreamUp: () => Promise<unknown>;
   seed: number;
-  /** Whether to wait until a look upstream can be trusted: only a worker that was suspended can send later than the usual moment. */
+  /**
+   * Whether to wait until a look upstream can be trusted: only a worker that was suspended can send later than the
+   * usual moment.
+   */
   waitsToLook: boolean;
 }
 

@@ -1,4 +1,7 @@
-/** A run of client writes in pieces, for machines and sessions that end before a million: one line of JSON a piece, and their sum. */
+/**
+ * A run of client writes in pieces, for machines and sessions that end before a million: one line of JSON a piece, and
+ * their sum.
+ */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import type { ClientWritesReport } from './client-writes.js';
 

@@ -45,7 +45,10 @@ const BEFORE_ITS_END = /^(?:connection reset at connect|write reset at (?:header
 /** A request that a busy machine could not send in time was no reset. */
 const LEARNT_IN_TIME = /^notDelivered: connection was (?:lost|reset)/;
 
-/** Requests that the upstream did not have whole when it reset them, and whose last byte had left before the client learnt of it. */
+/**
+ * Requests that the upstream did not have whole when it reset them, and whose last byte had left before the client
+ * learnt of it.
+ */
 function resetsLearntLate({ injectedFaults, repeated }: ClientWritesReport): number {
   return sum(injectedFaults, (name) => BEFORE_ITS_END.test(name)) - sum(repeated, (name) => LEARNT_IN_TIME.test(name));
 }

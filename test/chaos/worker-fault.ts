@@ -12,8 +12,8 @@ const MOMENTS = [
   'responseRead',
 ] as const;
 /**
- * `kill`; `freeze`: SIGSTOP for so many seconds, within the time to send (10 s), past it, or past the attempt (30 s); `sleep` and
- * `suspend`: the same stop, during which the process's monotonic clock, or all of its clocks, stand still.
+ * `kill`; `freeze`: SIGSTOP for so many seconds, within the time to send (10 s), past it, or past the attempt (30 s);
+ * `sleep` and `suspend`: the same stop, during which the process's monotonic clock, or all of its clocks, stand still.
  */
 const ACTIONS = ['kill', 'freeze3', 'freeze12', 'freeze40', 'sleep40', 'suspend40'] as const;
 
@@ -31,7 +31,9 @@ interface WorkerFaultPlan {
   suspends: boolean;
 }
 
-/** The faults of the workers in turn: each moment with each action before any repeats, and the fence's lost response. */
+/**
+ * The faults of the workers in turn: each moment with each action before any repeats, and the fence's lost response.
+ */
 export function planWorkerFaults({
   seed,
   workerFaultWithin,

@@ -40,7 +40,10 @@ const REQUESTS_PER_CHUNK = 3;
 const RESTART_MS = 20_000;
 const NEVER = new AbortController().signal;
 
-/** One run of a date range's writer, as the workflow drives it: the product's own scans, staging and publication, on simulated time. */
+/**
+ * One run of a date range's writer, as the workflow drives it: the product's own scans, staging and publication, on
+ * simulated time.
+ */
 export async function runExport({ range, runId, store, upstream, time }: ExportRun): Promise<SnapshotReceipt> {
   await untilDone(time, async () => {
     await finishPublication(store, range);

@@ -1,6 +1,6 @@
 /**
- * `npm run test:export-simulation [count] [seed]`: many scheduled runs, and the fate of their days. Exits with 1 where a
- * published day is wrong and not marked.
+ * `npm run test:export-simulation [count] [seed]`: many scheduled runs, and the fate of their days. Exits with 1 where
+ * a published day is wrong and not marked.
  */
 import { figuresText, simulateRuns } from './simulation.js';
 

@@ -24,7 +24,10 @@ export interface SimulationFigures {
   days: number;
   /** Days that were not the upstream's final truth, though nothing said so. */
   unmarkedWrong: string[];
-  /** Days still marked as provisional, inconsistent or missing after their last run, where the upstream had settled before it. */
+  /**
+   * Days still marked as provisional, inconsistent or missing after their last run, where the upstream had settled
+   * before it.
+   */
   stillMarked: number;
   settledDays: number;
   /** What the runs met. */
@@ -218,8 +221,8 @@ class World {
   }
 
   /**
-   * What moves while the day is read in this run. In its last run at most two scans see it: where every scan sees new data, the
-   * snapshot of the run before stays, and nobody comes to read the day again.
+   * What moves while the day is read in this run. In its last run at most two scans see it: where every scan sees new
+   * data, the snapshot of the run before stays, and nobody comes to read the day again.
    */
   #move({ range, settings, exports }: SimulatedDay): void {
     const isLast = exports >= DAYS;
@@ -236,7 +239,10 @@ class World {
     this.#plainUpstream.set(range.projectId, { ...settings, drift });
   }
 
-  /** What befalls the upstream's answers in this run, for less than an hour, and the store before it; true where the day's file is damaged. */
+  /**
+   * What befalls the upstream's answers in this run, for less than an hour, and the store before it; true where the
+   * day's file is damaged.
+   */
   #disturb({ range, exports }: SimulatedDay, isTrue: boolean): boolean {
     const { met } = this.#figures;
     const distortion = this.#random();

@@ -33,7 +33,10 @@ import { createTestWorker } from '../support/worker.js';
 // Whole exports with real workers: a busy machine takes its time.
 vi.setConfig({ testTimeout: 120_000 });
 
-/** A sandbox upstream, a folder of snapshots, and a task queue that no other test uses: one that failed may still have its workers. */
+/**
+ * A sandbox upstream, a folder of snapshots, and a task queue that no other test uses: one that failed may still have
+ * its workers.
+ */
 export interface ExportSetUp {
   server: TestServer;
   sandbox: Sandbox;

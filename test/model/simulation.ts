@@ -1,6 +1,6 @@
 /**
- * A simulated Temporal server and worker: the workflow's code runs in this process, on a clock that jumps from event to event.
- * So a job of days takes milliseconds. Tests replace `@temporalio/workflow` by `simulatedWorkflow`.
+ * A simulated Temporal server and worker: the workflow's code runs in this process, on a clock that jumps from event to
+ * event. So a job of days takes milliseconds. Tests replace `@temporalio/workflow` by `simulatedWorkflow`.
  */
 import { ActivityFailure, ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { EventQueue } from './event-queue.js';

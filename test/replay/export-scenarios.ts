@@ -14,7 +14,10 @@ export interface ExportScenario {
   visitors?: SandboxOptions['visitors'];
   /** Prepares upstream and store before the start. */
   prepare?: (setUp: ExportSetUp) => Promise<unknown>;
-  /** Starts the runs, and does meanwhile what others would; the recorder waits for their ends. The date range's own run unless told otherwise. */
+  /**
+   * Starts the runs, and does meanwhile what others would; the recorder waits for their ends. The date range's own run
+   * unless told otherwise.
+   */
   start?: (setUp: ExportSetUp) => Promise<ExportHandle[]>;
 }
 

@@ -1,7 +1,7 @@
 /**
  * Records the histories of this version: `npm run test:record-histories`. It only adds: a history that a release has
- * recorded is what running jobs look like, and must replay for ever. 0.2.0 is the first release: 0.1.0 was never released,
- * and its histories are not kept.
+ * recorded is what running jobs look like, and must replay for ever. 0.2.0 is the first release: 0.1.0 was never
+ * released, and its histories are not kept.
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';

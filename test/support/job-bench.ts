@@ -1,4 +1,6 @@
-/** A worker with the real workflow and activities over an upstream, on a real Temporal server; for tests of `agentJob`. */
+/**
+ * A worker with the real workflow and activities over an upstream, on a real Temporal server; for tests of `agentJob`.
+ */
 import { randomUUID } from 'node:crypto';
 import { activityInfo } from '@temporalio/activity';
 import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';

@@ -46,8 +46,9 @@ function bothNotSent(reason: RegExp): unknown[] {
 }
 
 /**
- * The last byte of a write is held back for 20 ms, and the server that a test answers from shares this process: where the
- * process stalls for longer, nobody refuses in time, and the write is rightly unknown. It does not stall every time.
+ * The last byte of a write is held back for 20 ms, and the server that a test answers from shares this process: where
+ * the process stalls for longer, nobody refuses in time, and the write is rightly unknown. It does not stall every
+ * time.
  */
 const ANSWERED_IN_TIME = { retry: 3 };
 

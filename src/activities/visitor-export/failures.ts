@@ -1,4 +1,6 @@
-/** The failures by which the workflow decides. None is retried by Temporal: the workflow owns the retries, and the pace. */
+/**
+ * The failures by which the workflow decides. None is retried by Temporal: the workflow owns the retries, and the pace.
+ */
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { FAILURE } from '../../contract.js';
 import { SnapshotStoreError } from '../../snapshots/snapshot-store.js';

@@ -1,6 +1,6 @@
 /**
- * The pages of one chunk, read in order, the next page requested ahead. Owns the retries that take seconds; a chunk that a
- * failure or a 429 interrupts goes back to the workflow, whose waits hold no worker slot.
+ * The pages of one chunk, read in order, the next page requested ahead. Owns the retries that take seconds; a chunk
+ * that a failure or a 429 interrupts goes back to the workflow, whose waits hold no worker slot.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { VisitorExportRange } from '../../contract.js';
@@ -12,7 +12,9 @@ import { PAGE_ROWS } from '../../visitor-export/scan-checkpoint.js';
 
 /** Waits before a failed page is requested again; after the last one the workflow decides. */
 const RETRY_WAITS_MS = [250, 1_000, 2_000];
-/** An inconsistent scan that will be repeated ends here. Shorter ones are read whole, to tell a mere change of order. */
+/**
+ * An inconsistent scan that will be repeated ends here. Shorter ones are read whole, to tell a mere change of order.
+ */
 const MAX_PAGES_BEFORE_REPEAT = 100;
 /** Bounds a worker's memory: a chunk is held in memory, and paths may be long. */
 const MAX_CHUNK_BYTES = 16 << 20;
@@ -49,7 +51,9 @@ export interface ChunkEnd {
 
 type PageResult = { page: VisitorPage } | { error: unknown };
 
-/** Reads pages into the scan, and their rows into `rows`, until the scan ends, a limit is met or the upstream refuses. */
+/**
+ * Reads pages into the scan, and their rows into `rows`, until the scan ends, a limit is met or the upstream refuses.
+ */
 export async function readPages(
   upstream: Pick<Upstream, 'getVisitors'>,
   range: VisitorExportRange,

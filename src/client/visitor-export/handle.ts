@@ -76,7 +76,8 @@ function messageOf(cause: Error | undefined): string | undefined {
 }
 
 /**
- * Starts the export of a date range, or joins the one that is running. Throws InvalidInputError before anything is sent.
+ * Starts the export of a date range, or joins the one that is running. Throws InvalidInputError before anything is
+ * sent.
  */
 export async function startVisitorExport(
   client: Client,

@@ -100,7 +100,8 @@ export function toScheduleOptions(
       staticSummary: `Visitors of the last ${days} ${days === 1 ? 'day' : 'days'}`,
     },
     policies: {
-      // A run may take longer than a day where requests are few. The next one then follows it, and later ones are skipped.
+      // A run may take longer than a day where requests are few. The next one then follows it, and later ones are
+      // skipped.
       overlap: ScheduleOverlapPolicy.BUFFER_ONE,
       catchupWindow: CATCHUP_WINDOW,
       pauseOnFailure: false,

@@ -25,7 +25,10 @@ export interface ExportSchedule extends ExportScheduleSpec {
   paused: boolean;
   note: string | null;
   taskQueue: string;
-  /** Workers that poll for exports of that task queue; with 0 a run would wait for ever. Null where Temporal does not tell. */
+  /**
+   * Workers that poll for exports of that task queue; with 0 a run would wait for ever. Null where Temporal does not
+   * tell.
+   */
   exportWorkers: number | null;
   /** ISO 8601; null where there is none, as in a paused Schedule. */
   nextRunAt: string | null;
@@ -36,7 +39,10 @@ const LIST_MS = 60_000;
 const ID_START = visitorExportScheduleId('');
 const ACTIVITY_QUEUE = 2; // TASK_QUEUE_TYPE_ACTIVITY
 
-/** Creates the Schedule of a project's nightly exports, or changes what is given; a paused one stays paused. Throws InvalidInputError. */
+/**
+ * Creates the Schedule of a project's nightly exports, or changes what is given; a paused one stays paused. Throws
+ * InvalidInputError.
+ */
 export async function ensureExportSchedule(
   client: Client,
   taskQueue: string,

@@ -17,7 +17,8 @@ export function exportActivities(): Pick<ExportActivities, 'prepareExport' | 're
     heartbeatTimeout: '20 seconds',
     // A run that ended earlier than its activity would leave rows behind its clean-up, and meet the next writer.
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    // `withRetries` owns the retries: a worker that dies may have used up requests, and only the workflow keeps the pace.
+    // `withRetries` owns the retries: a worker that dies may have used up requests, and only the workflow keeps the
+    // pace.
     retry: { maximumAttempts: 1 },
   };
   // A chunk reads for at most a minute. Its last page and its write take up to four minutes where the store is silent.

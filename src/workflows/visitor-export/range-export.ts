@@ -1,4 +1,6 @@
-/** The export of one date range by its one writer: scans until one is consistent, at most three, then the publication. */
+/**
+ * The export of one date range by its one writer: scans until one is consistent, at most three, then the publication.
+ */
 import {
   CancellationScope,
   ContinueAsNew,

@@ -1,6 +1,6 @@
 /**
- * The retries of export activities that take minutes. The workflow owns them, and activities have one attempt each: only
- * the workflow knows the pace, and only it can tell whoever looks why the export waits.
+ * The retries of export activities that take minutes. The workflow owns them, and activities have one attempt each:
+ * only the workflow knows the pace, and only it can tell whoever looks why the export waits.
  */
 import { ActivityFailure, ApplicationFailure, ChildWorkflowFailure, isCancellation, sleep } from '@temporalio/workflow';
 import { FAILURE } from '../../contract.js';
@@ -28,8 +28,8 @@ const UNFORESEEN: RetryLimit = { type: FAILURE.exportFailed, maxMs: 24 * 3_600_0
 const NOT_RETRIED: readonly string[] = [FAILURE.exportRejected, 'StaleStaging'];
 
 /**
- * Retries work for ten minutes where the store refuses, and for a day where anything unforeseen fails. `probe` is true where
- * the attempt before failed because of the store or died without a word.
+ * Retries work for ten minutes where the store refuses, and for a day where anything unforeseen fails. `probe` is true
+ * where the attempt before failed because of the store or died without a word.
  */
 export async function withRetries<T>(
   work: (probe: boolean) => Promise<T>,

@@ -60,8 +60,8 @@ const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', Sear
 const WRITER_WAIT_MS = { first: 1_000, max: 5 * 60_000 };
 
 /**
- * Exports the visitors of a date range, or of each of the days before a Schedule's time, into snapshots that say whether
- * they can be relied on. Names, shapes and failures: docs/contract.md.
+ * Exports the visitors of a date range, or of each of the days before a Schedule's time, into snapshots that say
+ * whether they can be relied on. Names, shapes and failures: docs/contract.md.
  */
 export async function visitorExport(input: VisitorExportInput): Promise<VisitorExportResult> {
   const { spec, state } = open(input);
@@ -104,7 +104,9 @@ function checked<T>(check: () => T): T {
   }
 }
 
-/** The days of a scheduled run follow from its nominal time, so that a late run or a backfill exports the right ones. */
+/**
+ * The days of a scheduled run follow from its nominal time, so that a late run or a backfill exports the right ones.
+ */
 function rangesOf(spec: ExportSpec): VisitorExportRange[] {
   if (spec.kind === 'range') return [spec.range];
   const { projectId, timeZone, days } = spec;
