@@ -7,6 +7,8 @@ export {
   encodeId,
   exportTaskQueue,
   FAILURE,
+  JOB_ENDS,
+  JOBS_ENDED_METRIC,
   LIMIT,
   type DurationInput,
 } from './contract/shared.js';

@@ -21,7 +21,7 @@ import type { ExportScheduleSettings } from './client/visitor-export/schedule-sp
 import { ensureExportSchedule } from './client/visitor-export/schedule.js';
 
 export * from './contract.js';
-export { inputHash } from './agent-job/input-hash.js';
+export { inputHash } from './agent-job/input.js';
 export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './agent-job/start-options.js';
 export type { AttentionItem } from './client/agent-job/attention.js';
 export type { FollowUpOptions } from './client/agent-job/follow-up.js';

@@ -10,7 +10,7 @@ import {
   type AgentJobInput,
   type Phase,
 } from '../contract.js';
-import { inputHash } from './input-hash.js';
+import { inputHash } from './input.js';
 import { parseJobInput } from './input.js';
 import { checkString, InvalidInputError, utf8Bytes } from '../contract/input-checks.js';
 import { staticDetails, jobSummary } from './title.js';

@@ -4,7 +4,11 @@ import { Command, CommanderError } from 'commander';
 import { addAttention } from './attention.js';
 import { addCost } from './cost.js';
 import { EXIT, InterruptedError, UsageError } from './exit.js';
-import { addExport } from './export.js';
+import { addExportBackfill } from './export-backfill.js';
+import { addExportClean } from './export-clean.js';
+import { addExportCsv } from './export-csv.js';
+import { addExportInspect } from './export-inspect.js';
+import { addExportRun } from './export-run.js';
 import { addInspect } from './inspect.js';
 import { addList } from './list.js';
 import { addReport } from './report.js';
@@ -29,6 +33,16 @@ const COMMANDS = [
   addReport,
   addSchedule,
 ];
+
+/** `agent-jobs export …`: make snapshots of visitors, and tell what there is. */
+function addExport(program: Command): void {
+  const group = program.command('export').description('export visitors into snapshots, and check what there is');
+  addExportRun(group);
+  addExportBackfill(group);
+  addExportInspect(group);
+  addExportCsv(group);
+  addExportClean(group);
+}
 
 function createProgram(): Command {
   const program = new Command('agent-jobs')

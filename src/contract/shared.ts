@@ -47,3 +47,15 @@ export const FAILURE = {
 export function encodeId(id: string): string {
   return encodeURIComponent(id).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 }
+
+/** The counter that the workflows themselves keep. */
+export const JOBS_ENDED_METRIC = 'agent_jobs_ended_total';
+
+/**
+ * The label `outcome` of that counter: the outcomes of results, the types of failures, and Temporal's own word for a
+ * cancellation.
+ */
+export const JOB_ENDS = [
+  ...['completed', 'archived', 'failed', 'timedOut', 'lost', 'abandoned', 'Canceled'],
+  ...[FAILURE.invalidInput, FAILURE.createRejected, FAILURE.unknownOutcome],
+] as const;

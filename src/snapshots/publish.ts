@@ -1,7 +1,6 @@
 /**
- * The publication of a snapshot: the parquet is replaced first, the manifest last. An intent record in staging names
- * the manifest before either is written, so that a later run can finish a publication whose writer died (write-ahead
- * intent).
+ * The publication of a snapshot: the parquet first, the manifest last. An intent record in staging (write-ahead intent)
+ * names the manifest before either is written: a later run can finish a publication whose writer died.
  */
 import { createHash } from 'node:crypto';
 import type { Inconsistency, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';

@@ -7,8 +7,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { bundleWorkflowCode } from '@temporalio/worker';
-import { workflowBundlePath } from './workflow-bundle.js';
-import { workflowBundleOptions } from './workflow-bundle-options.js';
+import { workflowBundleOptions, workflowBundlePath } from './workflow-bundle.js';
 
 const distFolder = dirname(workflowBundlePath);
 const hashPath = `${workflowBundlePath}.hash`;

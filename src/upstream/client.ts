@@ -1,5 +1,5 @@
 import { encodeId } from '../contract.js';
-import type { ProxySettings } from './connection.js';
+import { proxyFor, type ProxySettings } from './connection.js';
 import { notStarted, type ExchangeResult } from './exchange.js';
 import { KyReads, HEADERS, type KyRead } from './ky-reads.js';
 import { keyVersion, KeyUnavailableError, type KeySource } from './keys.js';
@@ -9,8 +9,9 @@ import {
   isRejection,
   messageOutcome,
   readOutcome,
-  type ResponseClass,
   type CallContext,
+  type Meaning,
+  type ResponseClass,
 } from './outcome.js';
 import { readJobRecord, readVisitorPage } from './schema.js';
 import { TimeLimit } from './time-limit.js';
@@ -239,20 +240,6 @@ class Caller {
     for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value));
     return url;
   }
-}
-
-/** `HTTP_PROXY` is for http alone; undici would take it for https too. */
-function proxyFor({ baseUrl, proxy = {} }: UpstreamSettings): ProxySettings {
-  if (new URL(baseUrl).protocol !== 'https:') return proxy;
-  const { httpProxy: _, ...httpsAlone } = proxy;
-  return httpsAlone;
-}
-
-/** What the exchange of a call means to its caller. */
-interface Meaning<T> {
-  judge: (exchange: ExchangeResult, context: CallContext) => T;
-  /** Whether a 2xx so judged was of use; default: yes. */
-  isReadable?: (result: T) => boolean;
 }
 
 function describeCall({ operation, projectId, jobId }: Call): string {

@@ -9,6 +9,13 @@ export interface ProxySettings {
   noProxy?: string;
 }
 
+/** `HTTP_PROXY` is for http alone; undici would take it for https too. */
+export function proxyFor({ baseUrl, proxy = {} }: { baseUrl: string; proxy?: ProxySettings }): ProxySettings {
+  if (new URL(baseUrl).protocol !== 'https:') return proxy;
+  const { httpProxy: _, ...httpsAlone } = proxy;
+  return httpsAlone;
+}
+
 export interface ConnectionOptions {
   proxy: ProxySettings | undefined;
   /** For one write: no second connection is made, and the one is reset wherever it ends before `close`. */

@@ -7,7 +7,7 @@ import { parseRetryAfter } from './retry-after.js';
 import { InvalidResponseError, readCreatedJob, readJobRecord } from './schema.js';
 import type { WriteOutcome } from './upstream.js';
 
-/** What was context, for messages: no prompt. */
+/** What messages about a call may need; they show no prompt. */
 export interface CallContext {
   /** The operation and its ids. */
   description: string;
@@ -15,6 +15,13 @@ export interface CallContext {
   key: string | undefined;
   /** The prompt of a write, for the same reason. */
   prompt?: string | undefined;
+}
+
+/** What the exchange of a call means to its caller. */
+export interface Meaning<T> {
+  judge: (exchange: ExchangeResult, context: CallContext) => T;
+  /** Whether a 2xx so judged was of use; default: yes. */
+  isReadable?: (result: T) => boolean;
 }
 
 /** What became of a create. A 2xx without a usable job is in doubt: one may exist. */

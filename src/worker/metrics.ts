@@ -1,6 +1,5 @@
-import type { MetricMeter } from '@temporalio/common';
-import { AGENT_JOB_WORKFLOW } from '../contract.js';
-import { JOB_ENDS, JOBS_ENDED_METRIC } from '../agent-job/outcomes.js';
+import type { MetricCounter, MetricMeter } from '@temporalio/common';
+import { AGENT_JOB_WORKFLOW, JOB_ENDS, JOBS_ENDED_METRIC } from '../contract.js';
 import { WRITE_OUTCOMES, type Metrics } from '../activities/metrics.js';
 import { RESPONSE_CLASSES } from '../upstream/outcome.js';
 import type { Upstream } from '../upstream/upstream.js';
@@ -47,14 +46,7 @@ export function createMetrics(meter: MetricMeter): Metrics {
   const gaps = gauge('agent_jobs_export_gap_days', 'Days of the last 28 without a good export', 'd');
   const pollers = gauge('agent_jobs_export_pollers', 'Workers that ask for exports');
 
-  // Started at 0: a series that begins at 1 shows no increase.
-  for (const operation of ['create', 'message']) {
-    for (const outcome of WRITE_OUTCOMES) writes.add(0, { operation, outcome });
-  }
-  for (const operation of OPERATIONS) {
-    refused.add(0, { operation });
-    for (const responseClass of RESPONSE_CLASSES) answers.add(0, { operation, class: responseClass });
-  }
+  startCountersAtZero({ writes, refused, answers });
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
     writeSettled: (operation, value) => settle.record(Math.max(0, value), { operation }),
@@ -74,6 +66,17 @@ export function createMetrics(meter: MetricMeter): Metrics {
     exportsRemoved: (project) => [dayAge, gaps].forEach((gone) => gone.set(Number.NaN, { project })),
     exportPollers: (count) => pollers.set(count),
   };
+}
+
+/** A series that begins at 1 shows no increase. */
+function startCountersAtZero(counters: Record<'writes' | 'refused' | 'answers', MetricCounter>): void {
+  for (const operation of ['create', 'message']) {
+    for (const outcome of WRITE_OUTCOMES) counters.writes.add(0, { operation, outcome });
+  }
+  for (const operation of OPERATIONS) {
+    counters.refused.add(0, { operation });
+    for (const responseClass of RESPONSE_CLASSES) counters.answers.add(0, { operation, class: responseClass });
+  }
 }
 
 /** Starts the workflows' own counter of ended jobs at 0, with the labels that the SDK gives a workflow's metrics. */

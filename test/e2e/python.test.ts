@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import type { AgentJobResult } from '../../src/contract.js';
-import { inputHash } from '../../src/agent-job/input-hash.js';
+import { inputHash } from '../../src/agent-job/input.js';
 import { fetchPythonPackage } from '../support/python-packages.js';
 import { usePrivateSystem } from './system.js';
 

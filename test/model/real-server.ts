@@ -6,7 +6,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { bundleWorkflowCode } from '@temporalio/worker';
 import { createActivities, type ReadJobResult, type WriteResult } from '../../src/activities/index.js';
-import { workflowBundleOptions } from '../../src/temporal/workflow-bundle-options.js';
+import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { noMetrics } from '../../src/activities/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';

@@ -91,7 +91,7 @@ async function findTimeSkippingProgram(): Promise<string> {
 
 async function bundleWorkflows(folder: string): Promise<{ path: string }> {
   const { bundleWorkflowCode } = await import('@temporalio/worker');
-  const { workflowBundleOptions } = await import('../../src/temporal/workflow-bundle-options.js');
+  const { workflowBundleOptions } = await import('../../src/temporal/workflow-bundle.js');
   const source = fileURLToPath(new URL('../../src/', import.meta.url));
   const { code } = await bundleWorkflowCode(workflowBundleOptions(source, '.ts'));
   const path = join(folder, 'workflow-bundle.js');

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { MetricMeter } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { WORKER_VARIABLES } from '../../src/config.js';
-import { JOBS_ENDED_METRIC } from '../../src/agent-job/outcomes.js';
+import { JOBS_ENDED_METRIC } from '../../src/contract.js';
 import { createMetrics } from '../../src/worker/metrics.js';
 import { watchProcess } from '../../src/worker/process-figures.js';
 

@@ -9,7 +9,7 @@ import {
   sendFollowUpUpdate,
 } from '../../src/contract.js';
 import type { DevServer } from '../../src/local/dev-server.js';
-import { inputHash } from '../../src/agent-job/input-hash.js';
+import { inputHash } from '../../src/agent-job/input.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { inDoubt, throttled } from '../support/outcomes.js';

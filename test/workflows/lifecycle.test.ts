@@ -2,7 +2,7 @@ import { WorkflowFailedError } from '@temporalio/client';
 import { ApplicationFailure, defineSearchAttributeKey } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { jobStateQuery, SEARCH_ATTRIBUTE } from '../../src/contract.js';
-import { inputHash } from '../../src/agent-job/input-hash.js';
+import { inputHash } from '../../src/agent-job/input.js';
 import { notDelivered, rejected, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
 import { gaps, record } from '../support/observed-upstream.js';

@@ -5,7 +5,7 @@ import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstre
 import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
 import { KeyHealth } from './key-health.js';
 import { RejectedError, UpstreamError } from '../../upstream/errors.js';
-import { startServerClock } from '../../temporal/server-clock.js';
+import { startServerClock } from '../../temporal/activity-attempt.js';
 import { Turns, type SendOutcome } from './turns.js';
 import { createPollJob, type PollJobInput, type PollJobResult } from './poll-job.js';
 import {

@@ -1,4 +1,5 @@
-import { activityInfo, ApplicationFailure } from '@temporalio/activity';
+import { activityInfo } from '@temporalio/activity';
+import { tryLater } from '../../temporal/activity-attempt.js';
 import type { WriteOperation } from '../metrics.js';
 import type { Turns } from './turns.js';
 
@@ -17,18 +18,6 @@ export function createAwaitTurn(turns: Turns): (input: AwaitTurnInput) => Promis
   return async ({ projectId, operation, jobId }) => {
     const holder = activityInfo().workflowExecution?.workflowId ?? '';
     const wait = await turns.take({ operation, projectId, holder }, jobId);
-    if (wait) throw stillWaiting(wait.reason, wait.waitMs);
+    if (wait) throw tryLater('StillWaiting', wait.reason, 'asks again', wait.waitMs);
   };
-}
-
-/** What the web UI shows of a write that waits; no stack, for nothing is wrong. */
-function stillWaiting(reason: string, waitMs: number): ApplicationFailure {
-  const failure = ApplicationFailure.create({
-    message: `${reason}, asks again in ${Math.max(1, Math.round(waitMs / 1_000))} s`,
-    type: 'StillWaiting',
-    category: 'BENIGN',
-    nextRetryDelay: Math.max(1, Math.round(waitMs)),
-  });
-  failure.stack = '';
-  return failure;
 }

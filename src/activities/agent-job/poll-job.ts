@@ -3,14 +3,14 @@
  * waits are short, one attempt polls several times; else the Temporal server keeps the waits between attempts. Temporal
  * retries for minutes, the activity for seconds, and nobody else retries a read.
  */
-import { activityInfo, ApplicationFailure } from '@temporalio/activity';
+import { activityInfo, type ApplicationFailure } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
 import { noMetrics, type Metrics } from '../metrics.js';
 import { isSameRecord, GONE_AFTER, pollWaitMs, type PollPlan } from '../../agent-job/poll-plan.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import { PollPacing } from './poll-pacing.js';
-import { startServerClock } from '../../temporal/server-clock.js';
+import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import { PollingSlots, type PollingSlot } from './polling-slots.js';
 import { PollProgress } from './poll-progress.js';
 
@@ -239,18 +239,7 @@ function describeResponse(response: JobResponse, failures: number): string {
   return failures > 1 ? `${what}, ${failures} times in a row` : what;
 }
 
-/**
- * The failure that makes the server try the attempt again after a wait; its message is what the web UI shows meanwhile
- * (no stack: nothing is wrong).
- */
-function pollAgain(why: string, delayMs: number): ApplicationFailure {
-  const delay = Math.max(1, Math.round(delayMs));
-  const failure = ApplicationFailure.create({
-    message: `${why}, next poll in ${Math.max(1, Math.round(delay / 1_000))} s`,
-    type: 'StillPolling',
-    category: 'BENIGN',
-    nextRetryDelay: delay,
-  });
-  failure.stack = '';
-  return failure;
+/** The failure with which an attempt waits for the next one. */
+function pollAgain(why: string, waitMs: number): ApplicationFailure {
+  return tryLater('StillPolling', why, 'next poll', waitMs);
 }

@@ -1,4 +1,4 @@
-import { startServerClock } from '../../temporal/server-clock.js';
+import { startServerClock } from '../../temporal/activity-attempt.js';
 import type { Upstream } from '../../upstream/upstream.js';
 
 /** At full speed 100,000 rows are four chunks; the chunk of a killed worker is read again. */

@@ -13,7 +13,7 @@ import type { SnapshotStore } from '../../snapshots/snapshot-store.js';
 import { removeExpired } from '../../snapshots/superseded.js';
 import { cleanUpStaging, stageChunk, type StagedScan } from '../../snapshots/staging.js';
 import type { Upstream } from '../../upstream/upstream.js';
-import { startServerClock } from '../../temporal/server-clock.js';
+import { startServerClock } from '../../temporal/activity-attempt.js';
 import { rejectedFailure, reported, stoppedFailure } from './failures.js';
 import { PacedUpstream } from './paced-upstream.js';
 import { PathSets } from './path-sets.js';

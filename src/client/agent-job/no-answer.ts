@@ -1,6 +1,5 @@
 /** Why no worker responded: asked of Temporal after a call has timed out, so that the error names the cause. */
-import type { Client } from '@temporalio/client';
-import { readTaskFailure } from '../../temporal/task-failure.js';
+import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { NoWorkerError, WorkerBusyError, WorkflowTaskFailingError } from '../errors.js';
 import { temporalCall } from '../temporal-call.js';
 import { readDescription } from './run-record.js';
@@ -10,6 +9,10 @@ const EXAMINE_TIMEOUT_MS = 3_000;
 /** A worker that waits for work polls anew at least once a minute; the server lists it for five. */
 const POLLED_WITHIN_MS = 90_000;
 const WORKFLOW_QUEUE = 1; // temporal.api.enums.v1.TaskQueueType
+
+/** A failed workflow task is among the last events: its repetitions are not written. */
+const LAST_EVENTS = 5;
+const TEXT_CHARACTERS = 300;
 
 /** Answers with the error that names the cause: of Temporal's or the workflow's absence, or a NoWorkerError. */
 export async function whyNoAnswer(
@@ -60,4 +63,22 @@ async function lastPoller(client: Client, taskQueue: string): Promise<{ identity
   }));
   const last = polled.sort((a, b) => b.polledAt - a.polledAt)[0];
   return last !== undefined && Date.now() - last.polledAt < POLLED_WITHIN_MS ? last : null;
+}
+
+/**
+ * How the present workflow task failed before: Temporal's description counts its attempts and does not tell why; null where it is new, or only timed out as after the death of a worker.
+ */
+export async function readTaskFailure(client: Client, run: WorkflowExecutionDescription): Promise<string | null> {
+  const attempt = run.raw.pendingWorkflowTask?.attempt ?? 1;
+  if (attempt < 2) return null;
+  const { history } = await client.workflowService.getWorkflowExecutionHistoryReverse({
+    namespace: client.options.namespace,
+    execution: { workflowId: run.workflowId, runId: run.runId },
+    maximumPageSize: LAST_EVENTS,
+  });
+  const ends = (history?.events ?? []).filter(
+    (event) => event.workflowTaskFailedEventAttributes ?? event.workflowTaskTimedOutEventAttributes,
+  );
+  const failed = ends[0]?.workflowTaskFailedEventAttributes;
+  return failed ? (failed.failure?.message ?? 'no reason').slice(0, TEXT_CHARACTERS) : null;
 }

@@ -1,7 +1,7 @@
 /** What a job was started with, from its memo and the first event of its history. */
 import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
-import { inputHash } from '../../agent-job/input-hash.js';
+import { inputHash } from '../../agent-job/input.js';
 import type { AgentJobInput } from '../../contract.js';
 import { isNotFound } from '../temporal-errors.js';
 import type { RunRecord } from './run-record.js';

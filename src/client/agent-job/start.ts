@@ -1,7 +1,7 @@
 /** Starting a job, or joining the one that the same key and input already name. */
 import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
-import { inputHash } from '../../agent-job/input-hash.js';
+import { inputHash } from '../../agent-job/input.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
 import { withRestartRequestId } from '../../temporal/restart-request-id.js';

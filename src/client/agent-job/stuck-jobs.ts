@@ -2,7 +2,7 @@
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import type { Phase } from '../../contract.js';
-import { readTaskFailure } from '../../temporal/task-failure.js';
+import { readTaskFailure } from './no-answer.js';
 import { inBatches, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isInvalidArgument } from '../temporal-errors.js';
 import { listJobs, type JobSummary } from './list.js';

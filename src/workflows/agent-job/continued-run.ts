@@ -4,7 +4,7 @@
 import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workflow';
 import { FAILURE, jobStateQuery, type AgentJobInput } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
-import { inputHash } from '../../agent-job/input-hash.js';
+import { inputHash } from '../../agent-job/input.js';
 import { parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import type { CarriedFollowUps } from './follow-up-queue.js';
 import { JobRun } from './job-run.js';

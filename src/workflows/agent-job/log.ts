@@ -4,8 +4,7 @@
  */
 import { log, metricMeter } from '@temporalio/workflow';
 import type { WriteResult } from '../../activities/index.js';
-import { FAILURE } from '../../contract.js';
-import { JOBS_ENDED_METRIC } from '../../agent-job/outcomes.js';
+import { FAILURE, JOBS_ENDED_METRIC } from '../../contract.js';
 import type { JobRun } from './job-run.js';
 import type { PendingWrite } from './pending-write.js';
 import type { RunEnding } from './run-data.js';

@@ -9,11 +9,9 @@ import {
   sleep,
   workflowInfo,
 } from '@temporalio/workflow';
-import { ApplicationFailure } from '@temporalio/common';
 import type { ReadChunkResult } from '../../activities/visitor-export/visitor-export.js';
 import {
   exportTaskQueue,
-  FAILURE,
   visitorExportProgressQuery,
   type InconsistencyKind,
   type SnapshotReceipt,
@@ -22,11 +20,10 @@ import {
 } from '../../contract.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
 import { inconsistencyOf, NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
-import { throttledWaitMs } from '../../agent-job/poll-plan.js';
 import { cleanUpActivities, exportActivities } from './activities.js';
 import { rangeDetails } from './details.js';
 import { newRangeState, type RangeState } from './range-state.js';
-import { failureOf, storeFailure, withRetries } from './retries.js';
+import { failureOf, interruptionWaitMs, outageFailure, storeFailure, withRetries } from './retries.js';
 
 /** How the export of a date range ended. */
 export interface RangeResult {
@@ -240,21 +237,4 @@ class RangeWriter {
   #show(): void {
     setCurrentDetails(rangeDetails(this.#range, this.#state, Date.now()));
   }
-}
-
-type Interruption = NonNullable<ReadChunkResult['interruption']>;
-
-function interruptionWaitMs(failures: number, { kind, retryAfterMs }: Interruption): number {
-  const requestedMs = retryAfterMs === null ? 0 : throttledWaitMs(failures, retryAfterMs);
-  const ownMs = throttledWaitMs(failures, undefined);
-  return kind === 'busy' && retryAfterMs !== null ? requestedMs : Math.max(requestedMs, ownMs);
-}
-
-function outageFailure({ reason }: Interruption, notBefore: number): ApplicationFailure {
-  return ApplicationFailure.create({
-    type: FAILURE.upstreamUnavailable,
-    message: `The upstream gave no page for 24 hours: ${reason}`,
-    nonRetryable: true,
-    details: [{ error: reason, nextRequestAt: new Date(notBefore).toISOString() }],
-  });
 }

@@ -3,6 +3,8 @@
  * only the workflow knows the pace, and only it can tell whoever looks why the export waits.
  */
 import { ActivityFailure, ApplicationFailure, ChildWorkflowFailure, isCancellation, sleep } from '@temporalio/workflow';
+import type { ReadChunkResult } from '../../activities/visitor-export/visitor-export.js';
+import { throttledWaitMs } from '../../agent-job/poll-plan.js';
 import { FAILURE } from '../../contract.js';
 
 /** For how long a kind of failure is retried, with waits that double up to a maximum. */
@@ -100,4 +102,23 @@ function reasonOf(error: unknown): string {
   if (failure) return failure.message;
   const { cause, message } = error as Error;
   return `the worker died or fell silent (${cause instanceof Error ? cause.message : message})`;
+}
+
+type Interruption = NonNullable<ReadChunkResult['interruption']>;
+
+/** The wait after an interrupted chunk, in milliseconds. */
+export function interruptionWaitMs(failures: number, { kind, retryAfterMs }: Interruption): number {
+  const requestedMs = retryAfterMs === null ? 0 : throttledWaitMs(failures, retryAfterMs);
+  const ownMs = throttledWaitMs(failures, undefined);
+  return kind === 'busy' && retryAfterMs !== null ? requestedMs : Math.max(requestedMs, ownMs);
+}
+
+/** The failure of an export whose upstream gave no page for too long. */
+export function outageFailure({ reason }: Interruption, notBefore: number): ApplicationFailure {
+  return ApplicationFailure.create({
+    type: FAILURE.upstreamUnavailable,
+    message: `The upstream gave no page for 24 hours: ${reason}`,
+    nonRetryable: true,
+    details: [{ error: reason, nextRequestAt: new Date(notBefore).toISOString() }],
+  });
 }

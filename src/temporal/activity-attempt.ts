@@ -1,0 +1,32 @@
+/**
+ * Two things about an attempt of an activity that the SDK has no function for. The server's time: the SDK tells only
+ * when the attempt was scheduled. Another attempt at no cost in history: an attempt that ends with a BENIGN failure and
+ * its own delay (samples-typescript/polling/infrequent). This can go when the SDK offers them.
+ */
+import { activityInfo, ApplicationFailure } from '@temporalio/activity';
+
+/**
+ * The time of the Temporal server, inside an activity attempt: when the server scheduled the attempt, plus what has
+ * passed here since. Workflow times are the server's too, so a wrong clock of a worker changes nothing.
+ */
+export function startServerClock(): () => number {
+  const scheduledAt = activityInfo().currentAttemptScheduledTimestampMs;
+  const startedAt = performance.now();
+  return () => scheduledAt + (performance.now() - startedAt);
+}
+
+/**
+ * The failure that makes the server try the attempt again after a wait, in milliseconds. Its message is what the web UI
+ * shows meanwhile; `next` says what then happens, for example `next poll`. It has no stack: nothing is wrong.
+ */
+export function tryLater(type: string, why: string, next: string, waitMs: number): ApplicationFailure {
+  const delayMs = Math.max(1, Math.round(waitMs));
+  const failure = ApplicationFailure.create({
+    message: `${why}, ${next} in ${Math.max(1, Math.round(delayMs / 1_000))} s`,
+    type,
+    category: 'BENIGN',
+    nextRetryDelay: delayMs,
+  });
+  failure.stack = '';
+  return failure;
+}
