@@ -1,8 +1,9 @@
 /** The production worker, `npm run worker`: everything that it needs comes from the environment. */
-import { Runtime } from '@temporalio/worker';
+import { Runtime, type NativeConnection } from '@temporalio/worker';
 import { createActivities, KeyHealth } from './activities/index.js';
 import { ASKS_PER_SECOND } from './activities/agent-job/circuit-breaker.js';
 import { MAX_POLLING_BUDGET_MS } from './activities/agent-job/poll-job.js';
+import type { Metrics } from './activities/metrics.js';
 import { createExportActivities } from './activities/visitor-export/visitor-export.js';
 import { ConfigError, readWorkerConfig, upstreamWarnings } from './config.js';
 import type { WorkerConfig } from './config.js';
@@ -62,17 +63,32 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     exports: () => createExportActivities({ ...dependencies, ...exportSettings(config, store) }),
   });
   await warnOfMissingSearchAttributes(connection, namespace, log);
-  if (metricsAddress) shutdown.onBegin(watchOpenJobs(connection, namespace, metrics, log));
-  if (metricsAddress) shutdown.onBegin(countExportPollers(connection, namespace, taskQueue, metrics, log));
-  if (metricsAddress && store) {
-    const schedules = () => scheduledProjects(connection, namespace, taskQueue);
-    shutdown.onBegin(watchConsistentDays({ store, schedules, metrics, log }));
-  }
+  if (metricsAddress) watchFigures({ config, connection, metrics, store, log, shutdown });
   readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
   log.info({ address, namespace, taskQueue, roles, ...restored }, 'The worker runs');
   if (!roles.includes('exports')) log.info('Exports are off: SNAPSHOTS_URL or WORKER_ROLES leaves them out');
   await shutdown.runUntilEnd(workers);
   await connection.close();
+}
+
+interface FiguresOptions {
+  config: WorkerConfig;
+  connection: NativeConnection;
+  metrics: Metrics;
+  store: SnapshotStore | null;
+  log: Logger;
+  shutdown: Shutdown;
+}
+
+/** Counts what no call of an activity shows: open jobs, workers of the exports, days without a good export. */
+function watchFigures({ config, connection, metrics, store, log, shutdown }: FiguresOptions): void {
+  const { taskQueue, temporal } = config;
+  const { namespace } = temporal;
+  shutdown.onBegin(watchOpenJobs(connection, namespace, metrics, log));
+  shutdown.onBegin(countExportPollers(connection, namespace, taskQueue, metrics, log));
+  if (!store) return;
+  const schedules = () => scheduledProjects(connection, namespace, taskQueue);
+  shutdown.onBegin(watchConsistentDays({ store, schedules, metrics, log }));
 }
 
 /** One line for each change of a project's key, however many jobs wait for it. */

@@ -44,7 +44,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     packages: '@temporalio/common @temporalio/workflow',
   },
   worker: {
-    values: 'contract agent-job visitor-export temporal config upstream snapshots activities',
+    values: 'contract visitor-export temporal config upstream snapshots activities',
     types: '@temporalio/common',
     packages: 'node @temporalio/client @temporalio/worker pino',
   },

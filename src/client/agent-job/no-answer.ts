@@ -66,7 +66,8 @@ async function lastPoller(client: Client, taskQueue: string): Promise<{ identity
 }
 
 /**
- * How the present workflow task failed before: Temporal's description counts its attempts and does not tell why; null where it is new, or only timed out as after the death of a worker.
+ * How the present workflow task failed before. Temporal's description counts its attempts and does not tell why. Null
+ * where it is new, or only timed out as after the death of a worker.
  */
 export async function readTaskFailure(client: Client, run: WorkflowExecutionDescription): Promise<string | null> {
   const attempt = run.raw.pendingWorkflowTask?.attempt ?? 1;
