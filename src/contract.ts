@@ -10,6 +10,7 @@ export {
   JOB_ENDS,
   JOBS_ENDED_METRIC,
   LIMIT,
+  MAX_RETRY_AFTER_MS,
   type DurationInput,
 } from './contract/shared.js';
 export {

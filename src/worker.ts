@@ -4,7 +4,7 @@ import { createActivities, KeyHealth } from './activities/index.js';
 import { ASKS_PER_SECOND } from './activities/agent-job/circuit-breaker.js';
 import { MAX_POLLING_BUDGET_MS } from './activities/agent-job/poll-job.js';
 import type { Metrics } from './activities/metrics.js';
-import { createExportActivities } from './activities/visitor-export/visitor-export.js';
+import { createExportActivities } from './activities/visitor-export/export-activities.js';
 import { ConfigError, readWorkerConfig, upstreamWarnings } from './config.js';
 import type { WorkerConfig } from './config.js';
 import { openStore } from './snapshots/open-store.js';

@@ -5,6 +5,6 @@ export {
   type ReadJobInput,
   type ReadJobResult,
   type WriteResult,
-} from './agent-job/agent-job.js';
+} from './agent-job/job-activities.js';
 export { KeyHealth } from './agent-job/key-health.js';
 export type { Reading, PollJobInput, PollJobResult } from './agent-job/poll-job.js';

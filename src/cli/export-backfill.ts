@@ -68,11 +68,16 @@ function showPlan(days: Day[], { json }: BackfillFlags): void {
     else print(`${date}  ${state}`);
   }
   const known = days.map(({ manifest }) => manifest?.rows).filter((rows) => rows !== undefined);
-  const pages = known.reduce((sum, rows) => sum + Math.ceil(rows / NEW_ROWS_PER_PAGE) + 1, 0);
+  const pages = known.reduce((sum, rows) => sum + requestsFor(rows), 0);
   if (!json) print(`${days.length} days would be exported${pages > 0 ? `; at least ${pages} requests` : ''}`);
 }
 
-/** Exports one day; null where it failed, which is reported and does not stop the others. */
+/** The fewest requests of one scan: pages overlap by one row, and the first one is read again at the end. */
+function requestsFor(rows: number): number {
+  return Math.max(2, Math.ceil((rows - 1) / NEW_ROWS_PER_PAGE) + 1);
+}
+
+/** Exports one day; null where it failed, which is reported and does not stop the others. Ctrl-C is thrown. */
 async function backfillDay(
   session: Session,
   { project, json }: BackfillFlags,
@@ -99,7 +104,7 @@ async function backfillDay(
   }
 }
 
-/** Keeps the worker's pace between two days, too. */
+/** Keeps the worker's pace after a day, the last one included: another export may follow. */
 async function waitUntil(time: string | undefined, signal: AbortSignal): Promise<void> {
   const waitMs = time === undefined ? 0 : Date.parse(time) - Date.now();
   if (waitMs <= 0) return;

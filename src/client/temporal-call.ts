@@ -136,7 +136,7 @@ async function pauseUntilAborted(durationMs: number, signal: AbortSignal | undef
   stopListening();
 }
 
-/** Enough for hundreds of jobs after an outage, and gentle to one worker. */
+/** Hundreds of jobs take seconds, and a lone worker that answers the queries among the calls is not flooded. */
 const CONCURRENT_CALLS = 10;
 
 /** Does the same for each item, ten at a time, and yields the results in order; ends with the first error. */

@@ -29,6 +29,9 @@ export const LIMIT = {
   durationMs: 10 * 365.25 * 24 * 3_600_000,
 } as const;
 
+/** Bounds one `Retry-After`, in milliseconds, so that a wrong one does not stop a job for ever. */
+export const MAX_RETRY_AFTER_MS = 60 * 60_000;
+
 /** `type` of the ApplicationFailure with which a workflow fails. */
 export const FAILURE = {
   invalidInput: 'InvalidInput',

@@ -56,6 +56,10 @@ export interface VisitorTotals {
   total: number;
 }
 
+/**
+ * What a scan saw. The kinds are found in src/snapshots/scan.ts and plausibility.ts, and put into words in
+ * docs/snapshots.md and the report.
+ */
 export type InconsistencyKind =
   'overlap' | 'totals' | 'repeatedPath' | 'firstPage' | 'noProgress' | 'order' | 'impossible' | 'shrunk';
 

@@ -12,7 +12,7 @@ export const rateLimitsSchema = z.strictObject({
   visitors: count,
   /** Default: one hour. */
   windowMs: z.number().positive().optional(),
-  /** `sliding` (default) counts the last window; `fixed` counts since the last whole multiple of the window. */
+  /** `sliding` (default): the last `windowMs`. `fixed`: since the clock last passed a multiple of `windowMs`. */
   window: z.enum(['sliding', 'fixed']).optional(),
   /** Form of `Retry-After` on a 429; default: none, as the upstream promises none. */
   retryAfter: z.enum(['none', 'seconds', 'date']).optional(),

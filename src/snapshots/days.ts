@@ -2,7 +2,7 @@
 import type { SnapshotManifest } from '../contract.js';
 import { plusDays } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from './snapshot-store.js';
-import { isWhole } from './integrity.js';
+import { isWhole } from './file-integrity.js';
 
 /**
  * `missing` has no snapshot; `damaged` has not the files that its manifest names; `inconsistent` can't be believed;

@@ -14,7 +14,7 @@ export function parseManifest(bytes: Uint8Array): SnapshotManifest | null {
   }
 }
 
-// Whatever else lies there must not stop those who read many.
+// Whatever else lies there must not stop those who read many. A newer release may know more kinds (InconsistencyKind).
 function isManifest(value: Partial<SnapshotManifest> | null): value is SnapshotManifest {
   return (
     isPlainName(value?.snapshotId) &&

@@ -10,11 +10,12 @@ import { PARQUET_NAME, chunkKey, intentKey, manifestKey, parquetKey } from './la
 import { neighboursOf } from './catalog.js';
 import { encodeManifest, isAsWritten, parseManifest, readManifest, receiptOf, snapshotId } from './manifest.js';
 import { joinParquet } from './parquet.js';
-import { hasLostMost, implausibilityOf } from './plausibility.js';
+import { implausibilityOf } from './plausibility.js';
+import { choosePublication, isNewer } from './replacement.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { cleanUpStaging, StaleStagingError, stagedParquet, type StagedScan } from './staging.js';
 import { keepSuperseded } from './superseded.js';
-import { isWhole } from './integrity.js';
+import { isWhole } from './file-integrity.js';
 
 /** A finished scan, ready to be published. */
 export interface FinishedScan extends StagedScan {
@@ -29,22 +30,10 @@ export interface FinishedScan extends StagedScan {
 /** Called before each of the last writes; throws where this attempt is no longer the writer, as a lease check does. */
 export type LeaseCheck = () => void;
 
-/** The fate of a finished scan: the current snapshot stays, gets a new manifest alone, or is replaced. */
-type Publication = 'keep' | 'manifest' | 'replace';
-
-/** Decides what replaces what; `current` is null where there is no snapshot, or none that is whole. */
-function choosePublication(current: SnapshotManifest | null, candidate: SnapshotManifest): Publication {
-  if (!current) return 'replace';
-  // A provisional snapshot, even a consistent one, gives way to what was read when the day was over.
-  const isOnlyProvisional = current.provisional && !candidate.provisional;
-  if (current.consistent && !candidate.consistent && !isOnlyProvisional) return 'keep';
-  if (!candidate.consistent && hasLostMost(candidate.rows, current.rows)) return 'keep';
-  if (current.snapshotId !== candidate.snapshotId) return 'replace';
-  const isConfirmed = candidate.consistent && !current.consistent;
-  return isConfirmed || isOnlyProvisional ? 'manifest' : 'keep';
-}
-
-/** Publishes a scan where it says more than the current snapshot, and cleans up the date range's staging. */
+/**
+ * Publishes a scan unless the current snapshot is better, newer or the same (replacement.ts). Then removes the staging
+ * of all runs of the date range.
+ */
 export async function publishScan(
   store: SnapshotStore,
   finished: FinishedScan,
@@ -114,11 +103,6 @@ async function judged(
   const neighbours = await neighboursOf(store, finished.range);
   const drift = implausibilityOf(candidate, { current, neighbours, suspect: finished.suspect ?? null });
   return drift ? { ...candidate, consistent: false, drift } : candidate;
-}
-
-/** Whether the published scan began later: a stalled writer may wake after others have published. */
-function isNewer(published: SnapshotManifest, candidate: Pick<SnapshotManifest, 'exportedAt'>): boolean {
-  return Date.parse(published.exportedAt) > Date.parse(candidate.exportedAt);
 }
 
 /** The receipt of a scan that began before the published one. */

@@ -40,8 +40,8 @@ export async function stageChunk(
 }
 
 /**
- * The Parquet files of a scan's chunks, in order, each valid until the next is asked for. Throws a StaleStagingError,
- * at the latest after the last one, where they are not the checkpoint's.
+ * The Parquet files of a scan's chunks, in order, each valid until the next is asked for. Throws a StaleStagingError
+ * where they are not those that the checkpoint names. A changed chunk shows only after the last one.
  */
 export async function* stagedParquet(
   store: SnapshotStore,

@@ -1,11 +1,12 @@
-import { MAX_RETRY_AFTER_MS } from '../agent-job/poll-plan.js';
+import { MAX_RETRY_AFTER_MS } from '../contract.js';
 
 const DELTA_SECONDS = /^\d+$/;
 /** The three forms of RFC 9110 5.6.7, all of which begin with a day's name; `Date.parse` alone would take far more. */
 const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
 
 /**
- * What a `Retry-After` header asks for, in milliseconds, 0 to one hour; undefined where it says nothing usable. A date
+ * What a `Retry-After` header asks for, in milliseconds, 0 to one hour; undefined where it says nothing usable. The wait
+ * that follows is chosen in agent-job/waits.ts. A date
  * is counted from the response's own `Date`, by the clock that made both; from `now` where there is no valid one.
  */
 export function parseRetryAfter(

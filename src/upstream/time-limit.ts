@@ -1,6 +1,6 @@
 import type { ExchangePhase, ExchangeError } from './exchange.js';
 
-/** The one time limit over a whole call, its repeat included, joined with the caller's own signal. */
+/** The one time limit over a whole call, with its one repeat by a rotated key. The caller's own signal ends it too. */
 export class TimeLimit {
   readonly signal: AbortSignal;
   readonly #controller = new AbortController();

@@ -7,7 +7,7 @@ import os from 'node:os';
 import type { Client } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { createJobActivities, type WriteResult } from '../../src/activities/agent-job/agent-job.js';
+import { createJobActivities, type WriteResult } from '../../src/activities/agent-job/job-activities.js';
 import { noMetrics } from '../../src/activities/metrics.js';
 import { clientOf, http, RawUpstream, rejectionOf } from '../upstream/raw-upstream.js';
 

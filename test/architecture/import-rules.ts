@@ -25,7 +25,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     packages: 'node @temporalio/activity @temporalio/client @temporalio/common @temporalio/worker',
   },
   config: { values: 'contract', types: '@temporalio/worker', packages: 'node @temporalio/envconfig ms zod' },
-  upstream: { values: 'contract agent-job', packages: 'node ky undici' },
+  upstream: { values: 'contract', packages: 'node ky undici' },
   snapshots: {
     values: 'contract visitor-export',
     types: 'upstream',

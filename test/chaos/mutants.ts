@@ -34,7 +34,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'the fence set after the send',
-    file: 'src/activities/agent-job/agent-job.ts',
+    file: 'src/activities/agent-job/job-activities.ts',
     find: '    return await send({ beforeLastByte: createFence() });\n',
     replace:
       '    const fence = createFence();\n    const outcome = await send({});\n    await fence();\n    return outcome;\n',
@@ -43,7 +43,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'the fence set before the connection',
-    file: 'src/activities/agent-job/agent-job.ts',
+    file: 'src/activities/agent-job/job-activities.ts',
     find: '    return await send({ beforeLastByte: createFence() });\n',
     replace:
       '    const inTime = await createFence()();\n    return await send({ beforeLastByte: async () => inTime });\n',
@@ -140,7 +140,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a mark that stays after its response was lost',
-    file: 'src/activities/agent-job/agent-job.ts',
+    file: 'src/activities/agent-job/job-activities.ts',
     find: '      clearSent();\n',
     replace: '      void clearSent;\n',
     test: 'test/chaos/kill-moments.test.ts',
@@ -308,7 +308,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a repeated run that loses this fact at continue-as-new',
-    file: 'src/workflows/agent-job/continued-run.ts',
+    file: 'src/workflows/agent-job/continue-as-new.ts',
     find: 'const known = isRepeated ? { ...data, isRepeated } : data;',
     replace: 'const known = { ...data, isRepeated };',
     test: 'test/workflows/continue-as-new.test.ts',
@@ -388,7 +388,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'an inconsistent snapshot that replaces a consistent one',
-    file: 'src/snapshots/publish.ts',
+    file: 'src/snapshots/replacement.ts',
     find: "  if (current.consistent && !candidate.consistent && !isOnlyProvisional) return 'keep';\n",
     replace: '',
     test: 'test/snapshots/publish.test.ts',
@@ -461,7 +461,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a damaged file reported as unchanged',
-    file: 'src/snapshots/integrity.ts',
+    file: 'src/snapshots/file-integrity.ts',
     find: '(await sha256Of(store, key)) !== sha256',
     replace: '(await sha256Of(store, key)).length !== sha256.length',
     test: 'test/snapshots/belief.test.ts',

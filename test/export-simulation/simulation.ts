@@ -7,7 +7,7 @@ import { daysBefore, plusDays } from '../../src/visitor-export/date-range.js';
 import type { DriftEvent, VisitorSettings } from '../../src/sandbox/visitor-settings.js';
 import { parseZonedDate } from '../../src/sandbox/clock.js';
 import { parquetKey, snapshotFolder } from '../../src/snapshots/layout.js';
-import { isWhole } from '../../src/snapshots/integrity.js';
+import { isWhole } from '../../src/snapshots/file-integrity.js';
 import { readManifest } from '../../src/snapshots/manifest.js';
 import { readRows } from '../../src/snapshots/read-rows.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';

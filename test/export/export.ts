@@ -9,7 +9,7 @@ import { parquetReadObjects } from 'hyparquet';
 import {
   createExportActivities,
   type ExportActivitiesDependencies,
-} from '../../src/activities/visitor-export/visitor-export.js';
+} from '../../src/activities/visitor-export/export-activities.js';
 import {
   exportTaskQueue,
   VISITOR_EXPORT_WORKFLOW,

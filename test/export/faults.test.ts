@@ -3,7 +3,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { parquetKey } from '../../src/snapshots/layout.js';
-import { sha256Of } from '../../src/snapshots/integrity.js';
+import { sha256Of } from '../../src/snapshots/file-integrity.js';
 import type { FaultRule } from '../../src/testing.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';

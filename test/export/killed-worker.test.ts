@@ -5,7 +5,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { createExportActivities } from '../../src/activities/visitor-export/visitor-export.js';
+import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import { exportTaskQueue } from '../../src/contract.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { createExportActivities } from '../../src/activities/visitor-export/visitor-export.js';
+import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
   exportTaskQueue,

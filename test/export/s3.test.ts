@@ -6,7 +6,7 @@ import type { VisitorExportRange } from '../../src/contract.js';
 import { parquetKey, intentKey } from '../../src/snapshots/layout.js';
 import { readManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
-import { sha256Of } from '../../src/snapshots/integrity.js';
+import { sha256Of } from '../../src/snapshots/file-integrity.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startS3Server, type S3Server } from '../support/s3-server.js';

@@ -2,7 +2,7 @@
 import '../support/quiet-runtime.js';
 import { pathToFileURL } from 'node:url';
 import { NativeConnection, Worker } from '@temporalio/worker';
-import { createExportActivities } from '../../src/activities/visitor-export/visitor-export.js';
+import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';

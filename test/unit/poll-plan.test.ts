@@ -1,12 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import {
-  throttledWaitMs,
-  plannedPolls,
-  pollWaitMs,
-  resendWaitMs,
-  type PollPlan,
-} from '../../src/agent-job/poll-plan.js';
+import { throttledWaitMs, plannedPolls, pollWaitMs, resendWaitMs, type PollPlan } from '../../src/agent-job/waits.js';
 
 const HOUR = 3_600_000;
 const plans: fc.Arbitrary<PollPlan> = fc

@@ -6,7 +6,7 @@
 import { activityInfo, type ApplicationFailure } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
 import { noMetrics, type Metrics } from '../metrics.js';
-import { isSameRecord, GONE_AFTER, pollWaitMs, type PollPlan } from '../../agent-job/poll-plan.js';
+import { isSameRecord, GONE_AFTER, pollWaitMs, type PollPlan } from '../../agent-job/waits.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import { PollPacing } from './poll-pacing.js';

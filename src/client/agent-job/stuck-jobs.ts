@@ -11,7 +11,7 @@ import { listJobs, type JobSummary } from './list.js';
 const STUCK_ATTEMPTS = 3;
 /** Servers from 1.30 on mark workflows so, after 5 failures and not at once. */
 const IS_REPORTED = 'TemporalReportedProblems IS NOT NULL';
-/** So many of the other running jobs are described, newest first: the mark comes late, and not with every server. */
+/** So many of all running jobs are described, newest first: the mark comes late, and not with every server. */
 const MAX_DESCRIBED = 200;
 
 /**
@@ -30,7 +30,10 @@ export interface StuckJob {
   failure: string | null;
 }
 
-/** Lists running jobs whose workflow task keeps failing: all that the server marks, and of the others the newest. */
+/**
+ * Lists running jobs whose workflow task keeps failing. It examines those that the server marks, and the newest
+ * `maxDescribed` of all running jobs.
+ */
 export async function* listStuck(
   client: Client,
   options: CallOptions = {},

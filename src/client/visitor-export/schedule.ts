@@ -40,8 +40,8 @@ const ID_START = visitorExportScheduleId('');
 const ACTIVITY_QUEUE = 2; // TASK_QUEUE_TYPE_ACTIVITY
 
 /**
- * Creates the Schedule of a project's nightly exports, or changes what is given; a paused one stays paused. Throws
- * InvalidInputError.
+ * Creates the Schedule of a project's nightly exports, or changes only the settings that are given. Without `paused` it
+ * stays paused or active. Throws InvalidInputError.
  */
 export async function ensureExportSchedule(
   client: Client,

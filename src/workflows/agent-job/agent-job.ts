@@ -7,7 +7,7 @@ import {
   makeContinueAsNewFunc,
 } from '@temporalio/workflow';
 import type { AgentJobInput, AgentJobResult } from '../../contract.js';
-import { continuedInput, openRun } from './continued-run.js';
+import { continuedInput, openRun } from './continue-as-new.js';
 import { Dashboard } from './dashboard.js';
 import { handleMessages } from './handlers.js';
 import type { JobRun } from './job-run.js';

@@ -118,7 +118,7 @@ export class JobRun {
   /** Begins a write, or goes on with the one that an earlier run began. */
   beginWrite(identity: WriteIdentity): PendingWrite {
     if (this.write) return this.write;
-    // No clock ran while the job had ended: a follow-up to it has all of its time.
+    // While the job had ended, the deadline was not enforced and may have passed: a follow-up gets a full one.
     if (this.polls.known.endedAt !== null) this.clock.restart();
     this.#write = PendingWrite.begin(identity);
     return this.#write;

@@ -9,15 +9,8 @@
  *
  * Pure: no Temporal. Times in milliseconds.
  */
-import type { InDoubtWrite } from '../../contract.js';
-import {
-  keyWaitMs,
-  MAX_RETRY_AFTER_MS,
-  NEXT_TURN_MS,
-  throttledWaitMs,
-  resendWaitMs,
-  spreadWaitMs,
-} from '../../agent-job/poll-plan.js';
+import { MAX_RETRY_AFTER_MS, type InDoubtWrite } from '../../contract.js';
+import { keyWaitMs, NEXT_TURN_MS, throttledWaitMs, resendWaitMs, spreadWaitMs } from '../../agent-job/waits.js';
 import type { Interruption } from './waiting.js';
 
 type WriteState =

@@ -1,25 +1,22 @@
 /** How the parts of a run wait: first the dashboard is brought up to date. They yield when the run is over. */
-import { condition, workflowInfo } from '@temporalio/workflow';
-import { jsonBytes } from '../../contract/input-checks.js';
+import { condition } from '@temporalio/workflow';
+import { mustContinueAsNew } from './continue-as-new.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
-
-/** Continue-as-new input over 2 MiB fails the workflow task for ever; a history can grow a good deal longer instead. */
-const MAX_CARRIED_BYTES = 1_900_000;
 
 export class WaitPoint {
   readonly #run: JobRun;
   readonly #dashboard: Dashboard;
-  readonly #carry: () => unknown;
+  readonly #nextInput: () => unknown;
 
-  constructor(run: JobRun, dashboard: Dashboard, carry: () => unknown) {
+  constructor(run: JobRun, dashboard: Dashboard, nextInput: () => unknown) {
     this.#run = run;
     this.#dashboard = dashboard;
-    this.#carry = carry;
+    this.#nextInput = nextInput;
   }
 
   /** Whether the run ends, or goes on in a new one: nobody begins anything any more. */
-  readonly mustYield = (): boolean => this.#run.ending() !== null || this.#mustContinueAsNew();
+  readonly mustYield = (): boolean => this.#run.ending() !== null || mustContinueAsNew(this.#run, this.#nextInput);
 
   /** Waits until something is true, or a time has passed: then it answers false. */
   async waitUntil(isTrue: () => boolean, forMs = Infinity, summary?: string): Promise<boolean | void> {
@@ -35,14 +32,5 @@ export class WaitPoint {
   perform<T>(work: () => Promise<T>): Promise<T> {
     this.#dashboard.refresh();
     return work();
-  }
-
-  #mustContinueAsNew(): boolean {
-    return (
-      workflowInfo().continueAsNewSuggested &&
-      this.#run.write?.isSending !== true &&
-      !this.#run.polls.hasResult &&
-      jsonBytes(this.#carry()) < MAX_CARRIED_BYTES
-    );
   }
 }

@@ -7,7 +7,7 @@ import {
   workflowInfo,
   type ActivityOptions,
 } from '@temporalio/workflow';
-import type { ExportActivities } from '../../activities/visitor-export/visitor-export.js';
+import type { ExportActivities } from '../../activities/visitor-export/export-activities.js';
 import { exportTaskQueue } from '../../contract.js';
 
 /** The activities of a date range's one writer. */

@@ -9,7 +9,7 @@ import {
   sleep,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { ReadChunkResult } from '../../activities/visitor-export/visitor-export.js';
+import type { ReadChunkResult } from '../../activities/visitor-export/export-activities.js';
 import {
   exportTaskQueue,
   visitorExportProgressQuery,

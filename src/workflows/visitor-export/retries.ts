@@ -3,8 +3,8 @@
  * only the workflow knows the pace, and only it can tell whoever looks why the export waits.
  */
 import { ActivityFailure, ApplicationFailure, ChildWorkflowFailure, isCancellation, sleep } from '@temporalio/workflow';
-import type { ReadChunkResult } from '../../activities/visitor-export/visitor-export.js';
-import { throttledWaitMs } from '../../agent-job/poll-plan.js';
+import type { ReadChunkResult } from '../../activities/visitor-export/export-activities.js';
+import { throttledWaitMs } from '../../agent-job/waits.js';
 import { FAILURE } from '../../contract.js';
 
 /** For how long a kind of failure is retried, with waits that double up to a maximum. */

@@ -1,11 +1,11 @@
 /**
- * How a run of `agentJob` begins: with a caller's input, or with what the run before it handed on by continue-as-new.
+ * Continue-as-new: when a run must go on as a new one, what it hands on, and how a run begins, with a caller's input or
+ * with what the run before it handed on.
  */
 import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workflow';
 import { FAILURE, jobStateQuery, type AgentJobInput } from '../../contract.js';
-import { InvalidInputError } from '../../contract/input-checks.js';
-import { inputHash } from '../../agent-job/input.js';
-import { parseJobInput, type JobSpec } from '../../agent-job/input.js';
+import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
+import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import type { CarriedFollowUps } from './follow-up-queue.js';
 import { JobRun } from './job-run.js';
 import { refusedState } from './job-state.js';
@@ -24,6 +24,19 @@ interface Continued {
 
 /** Raised with every change of `Continued` that another release would misread. */
 const CONTINUED_VERSION = 2;
+
+/** Continue-as-new input over 2 MiB fails the workflow task for ever; a history can grow a good deal longer instead. */
+const MAX_CARRIED_BYTES = 1_900_000;
+
+/** Whether the server wants a new run, and nothing is under way that the next one could not know. */
+export function mustContinueAsNew(run: JobRun, nextInput: () => unknown): boolean {
+  return (
+    workflowInfo().continueAsNewSuggested &&
+    run.write?.isSending !== true &&
+    !run.polls.hasResult &&
+    jsonBytes(nextInput()) < MAX_CARRIED_BYTES
+  );
+}
 
 /** The run that an input asks for, and the hash by which a caller recognizes the input. */
 export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {

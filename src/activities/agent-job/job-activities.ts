@@ -2,11 +2,10 @@
 import { activityInfo } from '@temporalio/activity';
 import type { Metrics, WriteOperation } from '../metrics.js';
 import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstream.js';
-import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
 import { KeyHealth } from './key-health.js';
 import { RejectedError, UpstreamError } from '../../upstream/errors.js';
 import { startServerClock } from '../../temporal/activity-attempt.js';
-import { Turns, type SendOutcome } from './turns.js';
+import { createAwaitTurn, Turns, type AwaitTurnInput, type SendOutcome } from './turns.js';
 import { createPollJob, type PollJobInput, type PollJobResult } from './poll-job.js';
 import {
   createFence,

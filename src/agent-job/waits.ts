@@ -2,7 +2,7 @@
  * When to poll again, and when to send again: all waits come from here. Pure, for workflow and activities alike;
  * randomness is an argument. Times in milliseconds.
  */
-import type { JobRecord } from '../contract.js';
+import { MAX_RETRY_AFTER_MS, type JobRecord } from '../contract.js';
 
 export interface PollPlan {
   minMs: number;
@@ -15,8 +15,6 @@ export interface PollPlan {
 const JITTER = 0.1;
 /** Waits after failures double up to this bound. */
 export const MAX_FAILING_WAIT_MS = 5 * 60_000;
-/** Bounds one `Retry-After`, so that a wrong one does not stop a job for ever. */
-export const MAX_RETRY_AFTER_MS = 60 * 60_000;
 /** A job is gone after so many answers 404 in a row, over this time. */
 export const GONE_AFTER = { count: 5, ms: 60_000 } as const;
 /** No call follows a 429 sooner. */
