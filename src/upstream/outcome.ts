@@ -86,8 +86,8 @@ export function readOutcome<T>(
 }
 
 /**
- * A rejection: 3xx, which is never followed, or 4xx other than 408 (may have been accepted) and 429 (not for now). A 303
- * rejects a read alone: after a write it is in doubt.
+ * A rejection: 3xx, which is never followed, or 4xx other than 408 (may have been accepted) and 429 (not for now). A
+ * 303 rejects a read alone: after a write it is in doubt.
  */
 export function isRejection(status: number): boolean {
   return status >= 300 && status < 500 && status !== 408 && status !== 429;
