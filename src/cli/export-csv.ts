@@ -99,7 +99,8 @@ async function readFile(store: SnapshotStore, manifest: SnapshotManifest, name: 
   const { sha256Hex } = await import('../snapshots/content-digest.js');
   if (bytes && sha256Hex(bytes) === manifest.files.find((file) => file.name === name)?.sha256) return bytes;
   printToStderr(
-    `agent-jobs: ${store.urlOf(key)} is ${bytes ? 'damaged' : 'missing'}, its day is left out; "agent-jobs export verify" tells more`,
+    `agent-jobs: ${store.urlOf(key)} is ${bytes ? 'damaged' : 'missing'}, its day is left out; ` +
+      '"agent-jobs export verify" tells more',
   );
   process.exitCode = EXIT.error;
   return null;

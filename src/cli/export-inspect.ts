@@ -24,7 +24,8 @@ export function addExportInspect(group: Command): void {
   const gaps = group
     .command('gaps')
     .description(
-      'list days that are missing, damaged, inconsistent or provisional; exit code 1 where a scheduled run has left one',
+      'list days that are missing, damaged, inconsistent or provisional; ' +
+        'exit code 1 where a scheduled run has left one',
     )
     .option('--quick', 'compare the sizes of files alone')
     .requiredOption('--project <id>', 'the upstream project');

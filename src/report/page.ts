@@ -4,6 +4,7 @@ import type { Day, DayState } from '../snapshots/days.js';
 import { inconsistencyText } from '../visitor-export/scan-checkpoint.js';
 import { shareChart, sparkline, visitorsChart } from './charts.js';
 import { aiShare, PERIOD_DAYS, type Figures, type Period } from './figures.js';
+import { change, countOf, moment, number, percent } from './format.js';
 import { html, Html, visible } from './html.js';
 import { STYLE } from './style.js';
 import type { PageTrend, TopPages } from './top-pages.js';
@@ -21,6 +22,9 @@ export function reportPage(figures: Figures, top: TopPages): string {
   const { projectId, days } = figures;
   const hasData = days.some(({ manifest }) => manifest !== null);
   const title = `Visitors of ${visible(projectId)}`;
+  const content = hasData
+    ? [tiles(figures), charts(days), pagesTable(top.pages, figures.recent), quality(days, top.unreadable)]
+    : nothingYet();
   const page = html`<!doctype html>
     <html lang="en">
       <head>
@@ -38,9 +42,7 @@ export function reportPage(figures: Figures, top: TopPages): string {
           <h1>Visitors of <bdi>${visible(projectId)}</bdi></h1>
           ${spanOf(figures)}
         </header>
-        <main>
-          ${hasData ? [tiles(figures), charts(days), pagesTable(top.pages, figures.recent), quality(days, top.unreadable)] : nothingYet()}
-        </main>
+        <main>${content}</main>
         ${footer(figures)}
       </body>
     </html> `;
@@ -56,8 +58,7 @@ function spanOf({ days, generatedAt }: Figures): Html | null {
   if (!first || !last) return null;
   const span = first.date === last.date ? first.date : `${first.date} to ${last.date}`;
   const isOld = plusDays(last.date, 2) < generatedAt.slice(0, 10);
-  const count = days.length === 1 ? '1 day' : `${days.length} days`;
-  return html`<p class="muted">${span}, ${count}${isOld ? '; there is no later snapshot' : ''}</p>`;
+  return html`<p class="muted">${span}, ${countOf(days.length)}${isOld ? '; there is no later snapshot' : ''}</p>`;
 }
 
 function tiles({ days, recent, before }: Figures): Html {
@@ -65,16 +66,21 @@ function tiles({ days, recent, before }: Figures): Html {
   const then = before.mean;
   const counts = (state: DayState) => days.filter((day) => day.state === state).length;
   const doubts = STATES.slice(1).flatMap(([state]) => (counts(state) > 0 ? [`${counts(state)} ${state}`] : []));
+  const shareThen = then && aiShare(then);
+  const was = shareThen === null ? null : html`<span class="flat">was ${percent(shareThen)}</span>`;
+  const inDoubt = doubts.length === 0 ? null : html`<span class="down">${doubts.join(', ')}</span>`;
+  const against = then
+    ? `, against ${countOf(before.days.length)} in the ${PERIOD_DAYS} before`
+    : '; no days before to compare with';
   return html`<dl class="tiles">
       ${tile('Human visitors a day', mean && number(mean.human), change(mean?.human, then?.human))}
       ${tile('AI visitors a day', mean && number(mean.ai), change(mean?.ai, then?.ai))}
-      ${tile('AI share', mean && percent(aiShare(mean)), then && aiShare(then) !== null ? html`<span class="flat">was ${percent(aiShare(then))}</span>` : null)}
-      ${tile('Days to believe', `${counts('final')} of ${days.length}`, doubts.length === 0 ? null : html`<span class="down">${doubts.join(', ')}</span>`)}
+      ${tile('AI share', mean && percent(aiShare(mean)), was)}
+      ${tile('Days to believe', `${counts('final')} of ${days.length}`, inDoubt)}
     </dl>
     <p class="muted">
-      Means of ${countOf(recent.days.length)} in the last
-      ${PERIOD_DAYS}${before.mean ? `, against ${countOf(before.days.length)} in the ${PERIOD_DAYS} before` : '; no days before to compare with'}.
-      Unique visitors of different days or pages can’t be added up.
+      Means of ${countOf(recent.days.length)} in the last ${PERIOD_DAYS}${against}. Unique visitors of different days or
+      pages can’t be added up.
     </p>`;
 }
 
@@ -187,15 +193,21 @@ function quality(days: readonly Day[], unreadable: readonly string[]): Html {
     </p>
     ${doubtful.length === 0 ? html`<p>No day is missing or in doubt.</p>` : doubtTable(doubtful.slice(0, MAX_LISTED))}
     ${more > 0 ? html`<p class="muted">and ${more} earlier days</p>` : null}
-    ${unreadable.length > 0 ? html`<p class="down">The rows of ${unreadable.join(', ')} could not be read; “agent-jobs export verify” tells more.</p>` : null}
+    ${unreadable.length > 0 ? unreadableNote(unreadable) : null}
   </section>`;
+}
+
+function unreadableNote(unreadable: readonly string[]): Html {
+  return html`<p class="down">
+    The rows of ${unreadable.join(', ')} could not be read; “agent-jobs export verify” tells more.
+  </p>`;
 }
 
 function doubtTable(days: readonly Day[]): Html {
   const rows = days.map(({ date, state, manifest }) => {
     const inconsistency = manifest?.drift ? inconsistencyText(manifest.drift) : '';
     const also = manifest?.provisional && state !== 'provisional' ? 'provisional' : '';
-    const read = manifest ? `read ${manifest.exportedAt.slice(0, 16).replace('T', ' ')} UTC` : '';
+    const read = manifest ? `read ${moment(manifest.exportedAt)}` : '';
     return html`<tr>
       <td class="day">${date}</td>
       <td>${state}</td>
@@ -217,30 +229,5 @@ function doubtTable(days: readonly Day[]): Html {
 }
 
 function footer({ generatedAt }: Figures): Html {
-  return html`<footer>
-    Made ${generatedAt.slice(0, 16).replace('T', ' ')} UTC from snapshots of single days alone.
-  </footer>`;
-}
-
-/** How much more or less than before; null where there is nothing to compare. */
-function change(now: number | undefined, before: number | undefined): Html | null {
-  if (now === undefined || before === undefined) return null;
-  if (before === 0) return now === 0 ? html`<span class="flat">±0 %</span>` : html`<span class="up">new</span>`;
-  const part = Math.round((100 * (now - before)) / before);
-  if (part === 0) return html`<span class="flat">±0 %</span>`;
-  return part > 0
-    ? html`<span class="up">▲ ${part.toLocaleString('en-US')} %</span>`
-    : html`<span class="down">▼ ${-part} %</span>`;
-}
-
-function number(value: number): string {
-  return value.toLocaleString('en-US', { maximumFractionDigits: value < 10 ? 1 : 0 });
-}
-
-function percent(share: number | null): string {
-  return share === null ? '–' : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
-}
-
-function countOf(days: number): string {
-  return days === 1 ? '1 day' : `${days} days`;
+  return html`<footer>Made ${moment(generatedAt)} from snapshots of single days alone.</footer>`;
 }
