@@ -18,13 +18,17 @@ import { ScriptedUpstream } from '../support/scripted-upstream.js';
 import { openPage, type Page } from './chromium.js';
 
 const EVIL =
-  '<img src=http://127.0.0.1:9/x onerror=alert(1)><style>body{background:red}</style> https://evil.example [pay](javascript:alert(1)) **b**';
+  '<img src=http://127.0.0.1:9/x onerror=alert(1)><style>body{background:red}</style> ' +
+  'https://evil.example [pay](javascript:alert(1)) **b**';
 const PAGES = { timeline: '/timeline', history: '/history', metadata: '/user-metadata' };
 /** Elements of the rendered texts that none of ours are made of; the web UI's own lie outside of the frames. */
 const FOREIGN = `[...document.querySelectorAll('iframe')].flatMap((frame) =>
-  [...(frame.contentDocument?.querySelectorAll('main *') ?? [])].filter((e) => !/^(P|STRONG|UL|LI|CODE|PRE|BR)$/.test(e.tagName))
+  [...(frame.contentDocument?.querySelectorAll('main *') ?? [])]
+    .filter((e) => !/^(P|STRONG|UL|LI|CODE|PRE|BR)$/.test(e.tagName))
     .map((e) => e.outerHTML))`;
-const FRAMES = `[...document.querySelectorAll('iframe')].map((frame) => frame.contentDocument?.body.innerText ?? '').filter((text) => text.trim())`;
+const FRAMES = `[...document.querySelectorAll('iframe')]
+  .map((frame) => frame.contentDocument?.body.innerText ?? '')
+  .filter((text) => text.trim())`;
 
 const folder = process.argv[2] ?? 'browser';
 await mkdir(folder, { recursive: true });

@@ -255,7 +255,8 @@ class ChaosRun {
     const seconds = Math.round((Date.now() - this.#startedAt) / 1_000);
     const { jobs, messages } = this.#journal;
     this.#options.say(
-      `${seconds} s: ${this.#plans.size} jobs started, upstream has ${jobs} jobs and ${messages} messages, ${this.#operator.shown.size} writes in doubt shown, ${this.#fleet.started} worker processes`,
+      `${seconds} s: ${this.#plans.size} jobs started, upstream has ${jobs} jobs and ${messages} messages, ` +
+        `${this.#operator.shown.size} writes in doubt shown, ${this.#fleet.started} worker processes`,
     );
   }
 }

@@ -41,7 +41,7 @@ async function failOneTask(): Promise<{ workflowId: string; runId: string }> {
   return { workflowId, runId: handle.firstExecutionRunId };
 }
 
-test('a violation leaves its history, the whole failure of each failed task, the errors with their codes, and the log', async () => {
+test('a violation leaves its history, each failed task’s whole failure, the errors’ codes, and the log', async () => {
   const timeline = new Timeline();
   timeline.note('Temporal killed');
   const { workflowId, runId } = await failOneTask();

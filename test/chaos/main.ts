@@ -23,7 +23,8 @@ const USAGE = `Usage: npm run test:chaos -- [options]
   --strike-within N      a fault in each worker process at one of its first N writes, default 60
   --writes N             faults only: about so many writes, all under policy ask, nobody is killed
   --client               with --writes: through the upstream client alone, without Temporal
-  --pieces FILE          with --client: goes on where the pieces in FILE end, adds one under the next seed, and shows their sum
+  --pieces FILE          with --client: goes on where the pieces in FILE end, adds one under the next seed, \
+and shows their sum
   --pg                   a server that runs already, such as one on PostgreSQL:
   --temporal ADDRESS       its host:port
   --temporal-kill CMD      a shell command that kills it with SIGKILL

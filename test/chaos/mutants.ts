@@ -37,7 +37,8 @@ export const MUTANTS: Mutant[] = [
     file: 'src/activities/agent-job/job-activities.ts',
     find: '    return await send({ beforeLastByte: createFence() });\n',
     replace:
-      '    const fence = createFence();\n    const outcome = await send({});\n    await fence();\n    return outcome;\n',
+      '    const fence = createFence();\n    const outcome = await send({});\n' +
+      '    await fence();\n    return outcome;\n',
     test: 'test/chaos/kill-moments.test.ts',
     title: 'killed after the answer',
   },
@@ -373,7 +374,9 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'an adopted id that is not checked',
     file: 'src/workflows/agent-job/adopt.ts',
-    find: "    if (problem && (problem.isFinal || resolution.force !== true)) throw new InvalidInputError('jobId', problem.text);\n",
+    find:
+      '    if (problem && (problem.isFinal || resolution.force !== true)) ' +
+      "throw new InvalidInputError('jobId', problem.text);\n",
     replace: "    if (resolution.force === true && !problem) throw new InvalidInputError('jobId', '');\n",
     test: 'test/workflows/adopt.test.ts',
     title: 'a job that does not exist is not adopted',
@@ -399,7 +402,8 @@ export const MUTANTS: Mutant[] = [
     file: 'src/snapshots/publish.ts',
     find: '  await store.put(parquetKey(range), source());\n',
     replace:
-      '  await store.put(manifestKey(range), encodeManifest(candidate));\n  await store.put(parquetKey(range), source());\n',
+      '  await store.put(manifestKey(range), encodeManifest(candidate));\n' +
+      '  await store.put(parquetKey(range), source());\n',
     test: 'test/snapshots/publish.test.ts',
     title: 'a run that dies before the parquet is replaced leaves the snapshot as it was',
   },

@@ -13,9 +13,12 @@ export function formatReport(report: ChaosReport): string {
     table('How the callers saw their jobs end', 'jobs', report.endings),
     table('Errors after which callers said the same again', 'count', report.callerErrors),
     table('Writes in doubt, by cause', 'writes', report.inDoubt),
-    `seed ${seed}: ${jobs} jobs, ${writes} writes in ${seconds.toFixed(0)} s; ${report.workersStarted} worker processes`,
-    `upstream's journal: ${upstream.jobs} jobs, ${upstream.messages} messages; repeated under policy retry: ${repeatedByPolicy.jobs} jobs, ${repeatedByPolicy.messages} messages`,
-    `in doubt: ${inDoubt}; put before a person: ${asked}, which is ${((asked / writes) * 1_000).toFixed(2)} per 1,000 writes`,
+    `seed ${seed}: ${jobs} jobs, ${writes} writes in ${seconds.toFixed(0)} s; ` +
+      `${report.workersStarted} worker processes`,
+    `upstream's journal: ${upstream.jobs} jobs, ${upstream.messages} messages; ` +
+      `repeated under policy retry: ${repeatedByPolicy.jobs} jobs, ${repeatedByPolicy.messages} messages`,
+    `in doubt: ${inDoubt}; put before a person: ${asked}, ` +
+      `which is ${((asked / writes) * 1_000).toFixed(2)} per 1,000 writes`,
     `doubled: ${doubled}, lost: ${lost}, violations: ${violations.length}`,
     ...(violations.length > 0 ? [formatViolations(report), `evidence: ${report.evidence}`] : []),
   ].join('\n');

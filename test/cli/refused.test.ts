@@ -27,7 +27,8 @@ test(
     const env = { TEMPORAL_ADDRESS: address, TEMPORAL_API_KEY: 'a-secret-key', TEMPORAL_TLS: 'false' };
     const { code, stdout, stderr } = await runCli(['state', 'any'], { env });
     expect(stderr).toBe(
-      `agent-jobs: Temporal at ${address} refuses the credentials: Request unauthorized.; check TEMPORAL_API_KEY or the client certificate, and its rights in namespace "default"\n`,
+      `agent-jobs: Temporal at ${address} refuses the credentials: Request unauthorized.; ` +
+        'check TEMPORAL_API_KEY or the client certificate, and its rights in namespace "default"\n',
     );
     expect(stdout).toBe('');
     expect(code).toBe(1);

@@ -151,7 +151,13 @@ test(
 test(
   'an unknown follow-up is named by its id',
   async () => {
-    const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'long', linger: '1 minute', ...QUICK }); // prettier-ignore
+    const job = await server.jobs.start({
+      projectId: server.projectId,
+      key: randomUUID(),
+      prompt: 'long',
+      linger: '1 minute',
+      ...QUICK,
+    });
     await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: 'unheard' });
     expect(await job.sendFollowUp('unheard', { id: 'f1' })).toMatchObject({ state: 'unknown' });
     const line = await attentionOf(job);

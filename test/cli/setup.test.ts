@@ -33,7 +33,12 @@ async function createNamespace(retentionDays: number): Promise<string> {
     workflowExecutionRetentionPeriod: { seconds: retentionDays * DAY_SECONDS } as never,
   });
   // A server looks for new namespaces every few seconds.
-  const answers = () => server.client.workflowService.describeNamespace({ namespace }).then(() => true, () => false); // prettier-ignore
+  const describing = () => server.client.workflowService.describeNamespace({ namespace });
+  const answers = () =>
+    describing().then(
+      () => true,
+      () => false,
+    );
   await expect.poll(answers, { timeout: 30_000 }).toBe(true);
   return namespace;
 }

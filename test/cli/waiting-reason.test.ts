@@ -31,7 +31,10 @@ test(
     await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
     const job = await server.jobs.start({ key: randomUUID(), projectId: server.projectId, prompt, ...QUICK });
     expect(await firstNews(job)).toMatch(
-      /^agent-jobs: still waiting: the job waits for a person; "npx agent-jobs attention" shows what can be done \(.+\)$/,
+      new RegExp(
+        '^agent-jobs: still waiting: the job waits for a person; ' +
+          '"npx agent-jobs attention" shows what can be done \\(.+\\)$',
+      ),
     );
     await job.resolveUnknown({ action: 'abandon' });
   },

@@ -46,7 +46,7 @@ test('a follow-up without an id gets one', async () => {
   await job.cancel();
 });
 
-test('a follow-up to an ended job attaches a run to it that knows the used ids, the options and the first input’s hash', async () => {
+test('a follow-up to an ended job attaches a run to it that knows the used ids, options and input hash', async () => {
   const job = await ended({ deadline: '3 hours', linger: 300 });
   await job.followUp('one', { id: 'a' });
   await job.result();

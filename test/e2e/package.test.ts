@@ -77,14 +77,19 @@ test(
   async () => {
     const program = `
 import { AgentJobs, type JobHandle } from 'agent-jobs';
-import { agentJobWorkflowId, DEFAULT_TASK_QUEUE, jobStateQuery, type AgentJobResult, type JobState } from 'agent-jobs/contract';
+import {
+  agentJobWorkflowId, DEFAULT_TASK_QUEUE, jobStateQuery, type AgentJobResult, type JobState,
+} from 'agent-jobs/contract';
 import { agentJobStartOptions } from 'agent-jobs/start-options';
 import { startSandbox, type Sandbox } from 'agent-jobs/testing';
 `;
     const uses = `
 const sandbox = await startSandbox();
 console.log(typeof AgentJobs.connect, agentJobWorkflowId('a/b', 'k'), DEFAULT_TASK_QUEUE, jobStateQuery.name);
-console.log(agentJobStartOptions({ projectId: 'a', prompt: 'b' }, { key: 'k' }).workflowId, sandbox.url.startsWith('http'));
+console.log(
+  agentJobStartOptions({ projectId: 'a', prompt: 'b' }, { key: 'k' }).workflowId,
+  sandbox.url.startsWith('http'),
+);
 await sandbox.close();
 `;
     const types = `

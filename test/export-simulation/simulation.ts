@@ -366,9 +366,12 @@ export function figuresText(figures: SimulationFigures): string {
   const { runs, days, unmarkedWrong, stillMarked, settledDays, met, plainWrong, plainOnceWrong } = figures;
   const share = settledDays === 0 ? 0 : (100 * stillMarked) / settledDays;
   return [
-    `${runs} scheduled runs, ${days} days, ${met.kills} killed workers, ${met.endedRuns} ended runs, ${met.busy} answers of 429,`,
-    `${met.movingDays} readings of moving rows, ${met.shuffledDays} days that never keep an order, ${met.drifted} snapshots marked or kept as inconsistent, ${met.provisional} provisional`,
-    `${met.contradictions} readings with contradictions, ${met.lossesForAWhile} with rows gone for a while (${met.doubted} answers doubted to the end),`,
+    `${runs} scheduled runs, ${days} days, ${met.kills} killed workers, ${met.endedRuns} ended runs, ` +
+      `${met.busy} answers of 429,`,
+    `${met.movingDays} readings of moving rows, ${met.shuffledDays} days that never keep an order, ` +
+      `${met.drifted} snapshots marked or kept as inconsistent, ${met.provisional} provisional`,
+    `${met.contradictions} readings with contradictions, ${met.lossesForAWhile} with rows gone for a while ` +
+      `(${met.doubted} answers doubted to the end),`,
     `${met.damagedFiles} damaged files, ${met.foreignFiles} foreign files, ${met.chosenPaths} days of chosen paths`,
     `unmarked wrong days: ${unmarkedWrong.length}`,
     `good snapshots replaced by something worse: ${figures.worse.length}`,

@@ -45,7 +45,7 @@ test('workers that ask for exports are counted, none as 0', async () => {
   expect(counts).toEqual([0]);
 });
 
-test('a project with a Schedule has an age though it never had a consistent day, and loses it with its Schedule', async () => {
+test('a project with a Schedule has an age without a consistent day, and loses it with its Schedule', async () => {
   const { client, nativeConnection, namespace, taskQueue } = setUp.server;
   const { projectId, store } = setUp;
   const before = Date.now();

@@ -203,7 +203,7 @@ test('a final day that was empty for a moment stays as it was, and the run says 
   expect(again.snapshots).toEqual([{ ...kept.snapshots[0], unchanged: true }]);
 });
 
-test('a day whose rows and totals contradict each other twice is kept as it was, with the inconsistency in the result', async () => {
+test('a day whose rows and totals contradict each other twice is kept, the result has the inconsistency', async () => {
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, async () => {
     await runExport(setUp, range);

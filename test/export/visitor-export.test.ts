@@ -47,7 +47,7 @@ test('an explicit range becomes one snapshot that holds exactly the rows of the 
   expect(await topFolders(setUp)).toEqual(['visitors']);
 });
 
-test('the same content again is unchanged, and asks the upstream for each page once and the first one twice', async () => {
+test('the same content again is unchanged, and each page is asked for once, the first one twice', async () => {
   const range = rangeOf(setUp);
   await withWorkers(setUp, async () => {
     const [first] = (await runExport(setUp, range)).snapshots;
@@ -154,7 +154,7 @@ test('a cancelled export publishes nothing and leaves nothing', async () => {
   expect(await topFolders(setUp)).toEqual([]);
 });
 
-test('an export that is cancelled within a chunk sweeps only when the chunk has ended, so that no row is staged behind it', async () => {
+test('an export cancelled within a chunk sweeps only after the chunk, so that no row is staged behind it', async () => {
   await setUp.sandbox.addFault({ kind: 'delay', delayMs: 1_500, operation: 'visitors', nth: 5 });
   const { events } = await withWorkers(setUp, async () => {
     const handle = await startExport(setUp, rangeOf(setUp));

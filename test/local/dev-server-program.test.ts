@@ -94,7 +94,8 @@ if kind == 'wheel':
         for name, text in files.items(): wheel.writestr(name, text)
 else:
     path = folder + '/made-up-1.0.tar.gz'
-    files = {'setup.py': f'open({mark!r}, "w")\\nfrom setuptools import setup\\nsetup(name="made-up", version="1.0")\\n',
+    files = {'setup.py': f'open({mark!r}, "w")\\nfrom setuptools import setup\\n'
+                         'setup(name="made-up", version="1.0")\\n',
              'PKG-INFO': info}
     with tarfile.open(path, 'w:gz') as source:
         for name, text in files.items():

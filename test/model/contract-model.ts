@@ -390,7 +390,9 @@ export class ContractModel {
     if (this.#stop !== null) return `it had to end as ${this.#stop}`;
     const idle = this.#isIdle ? 'nothing waits' : 'writes wait';
     const notFound = this.#notFound ? `, ${this.#notFound.count} times 404` : '';
-    return `${idle}, may end as [${[...this.#mayEndAs].join()}], deadline ${this.#deadline.min}..${this.#deadline.max}${notFound}, unknown since ${this.#unknownSince}`;
+    const { min, max } = this.#deadline;
+    const mayEnd = `may end as [${[...this.#mayEndAs].join()}], deadline ${min}..${max}`;
+    return `${idle}, ${mayEnd}${notFound}, unknown since ${this.#unknownSince}`;
   }
 
   get #asks(): boolean {

@@ -46,7 +46,7 @@ test('one day is shown as it is, with nothing to compare', async () => {
   expect(text).toMatch(/AI share 22 %/);
 });
 
-test('the last 28 days are compared with the 28 before, days in doubt are shown and provisional ones not averaged', async () => {
+test('28 days are compared with the 28 before, days in doubt are shown and provisional ones not averaged', async () => {
   for (let back = 1; back <= 56; back++) {
     const human = back <= 28 ? 200 : 100;
     const rows = [page('/old', 10), page('/', human)];
@@ -83,7 +83,7 @@ test('a snapshot of a day that has not begun anywhere, asked for by mistake, is 
   expect(text).toContain('Human visitors a day 35');
 });
 
-test('a project whose last snapshot is weeks old says that no recent day has one, and not that no page had a visitor', async () => {
+test('a project whose last snapshot is weeks old says that no recent day has one, not that nobody came', async () => {
   await putDay(store, 'p', { date: plusDays(TODAY, -40), rows: [page('/', 7)] });
   const text = await textOf();
   expect(text).toContain('None of the last 28 days has a snapshot that is more than provisional');
@@ -196,7 +196,8 @@ test('a foreign folder and a broken manifest cost the others neither report nor 
   const broken = [
     '{',
     '[]',
-    '{"snapshotId":"x","rows":1,"totals":{"total":1},"consistent":true,"provisional":false,"exportedAt":"x","files":[]}',
+    '{"snapshotId":"x","rows":1,"totals":{"total":1},"consistent":true,' +
+      '"provisional":false,"exportedAt":"x","files":[]}',
   ];
   const folders = [
     'dateFrom=2026-03-09/dateTo=2026-03-10',

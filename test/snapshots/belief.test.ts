@@ -94,7 +94,7 @@ test('a ratio that all of the project’s days share is its upstream’s way of 
   expect(other?.drift).toMatchObject({ kind: 'impossible' });
 });
 
-test('a way of counting that began in the middle of the project’s days is known by the days after it, and one wrong day among them changes nothing', async () => {
+test('a new way of counting is known by the days after it, and one wrong day among them changes nothing', async () => {
   const odd = (count: number) => ({ human: 40 * count, ai: 5 * count, total: 44 * count });
   await days(10, () => ({ count: 100 }));
   const after = [1, 2, 3, 4, 5];
@@ -122,7 +122,7 @@ test('an empty 200 over a final day of 20,000 rows replaces nothing', async () =
   expect(await readdir(root)).toEqual(['visitors']);
 });
 
-test('a day that lost most of its rows is believed when a scan at least an hour later agrees, and what it replaced is kept', async () => {
+test('a day that lost most rows is believed if a scan an hour later agrees, and what it replaced is kept', async () => {
   const [kept] = await dailyRuns({ count: 200 });
   const suspect = { rows: 40, exportedAt: at(3, '13:00') };
   const early = { exportedAt: at(3, '13:59'), runId: 'run-2', suspect };
@@ -199,7 +199,7 @@ test('a scan without rows whose staging was swept meanwhile is not published', a
   await expect(publishScan(store, old)).rejects.toBeInstanceOf(StaleStagingError);
 });
 
-test('a scan with rows that began before the published one replaces nothing, even where its rows are still staged', async () => {
+test('a scan with rows that began before the published one replaces nothing, even with its rows staged', async () => {
   const checkpoint = await readScan(store, () => rows(40), { runId: 'old' });
   const kept = await exportRows(openStore(pathToFileURL(root).href), () => rows(60), {
     exportedAt: at(3),
@@ -250,7 +250,7 @@ test('what is not believed and has lost most of its rows replaces not even a pro
   expect(empty).toEqual({ ...kept, unchanged: true, drift: { kind: 'impossible', offset: 0 } });
 });
 
-test('on a disk that folds case, a project that differs in case alone is refused, and nothing of the other is touched', async () => {
+test('on a disk that folds case, a project that differs in case alone is refused and the other untouched', async () => {
   const folding = new Proxy(store, {
     get(target, name) {
       const value = target[name as keyof SnapshotStore] as unknown;

@@ -101,7 +101,7 @@ test('what a scan of weeks replaced is kept for thirty days from then on', async
   expect(await removeExpired(store, weeksLater + 31 * 86_400_000, 'p1')).toHaveLength(1);
 });
 
-test('an attempt that wakes within its last writes when the same run’s second look was published changes nothing', async () => {
+test('an attempt that wakes in its last writes after the run’s second look was published changes nothing', async () => {
   const first = { range: RANGE, runId: 'run-1', scan: 1, inconsistency: null, exportedAt: FIRST };
   const checkpoint = await readScan(store, () => rows(60), { runId: 'run-1' });
   const stalling = new Proxy(store, {

@@ -160,7 +160,7 @@ test('a consistent scan that confirms an inconsistent snapshot writes the manife
   expect((await published()).files[0]?.rows).toBe(25);
 });
 
-test('a snapshot read before noon UTC of dateTo is provisional, until a later scan clears it by the manifest alone', async () => {
+test('a snapshot read before noon UTC of dateTo is provisional till a later manifest alone clears it', async () => {
   const first = await exportRows(store, () => rows(25), { exportedAt: DURING });
   expect(first.provisional).toBe(true);
   const bytes = await parquet();
@@ -211,7 +211,7 @@ test('a writer that stalls before its manifest finds that a newer run has publis
   expect(await readdir(root)).not.toContain('staging');
 });
 
-test('a writer that stalls while it copies its rows finds that a newer run has swept them, and leaves it alone', async () => {
+test('a writer that stalls while it copies rows finds them swept by a newer run, and leaves that alone', async () => {
   const checkpoint = await readScan(store, () => rows(40));
   const newer = () => exportRows(store, () => rows(60), { runId: 'run-2' });
   const stalled = after(store, 'read', chunkKey(RANGE, 'run-1', 1, checkpoint.chunks - 1), newer);

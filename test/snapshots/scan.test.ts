@@ -56,7 +56,7 @@ test('short pages are followed to the end', () => {
   expect([inconsistency, kept]).toEqual([null, 50]);
 });
 
-test('a row deleted behind the reader and one added at the end is inconsistent, though totals and first page stay', () => {
+test('a row deleted behind the reader and one added at the end is inconsistent, though totals and page 1 stay', () => {
   const before = rows(30);
   const after = [...before.slice(0, 5), ...before.slice(6), row(99)];
   const { inconsistency } = read((request) => (request === 1 ? after : before));

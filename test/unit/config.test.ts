@@ -165,7 +165,7 @@ describe('readWorkerConfig', () => {
     expect(problemsOf({ ...minimal, WORKER_ROLES: 'exports' })).toHaveProperty('SNAPSHOTS_URL');
   });
 
-  test('takes a key from a file or a key per project in place of ADMIN_API_KEY, and the file before the variable', () => {
+  test('takes a key from a file or a key per project for ADMIN_API_KEY, and the file before the variable', () => {
     const { UPSTREAM_BASE_URL } = minimal;
     const adminApiKeyFile = file('key', 'k\n');
     const projectKeysFile = file('project-keys.json', '{}');

@@ -166,7 +166,7 @@ test('with deadline 0 a job that has ended still lingers for follow-ups', async 
   expect(upstream.messages).toEqual(['go']);
 });
 
-test('a terminal status at the deadline, too soon after a follow-up, is the last record of a timed-out job', async () => {
+test('at the deadline a terminal status too soon after a follow-up is the last record of a timed-out job', async () => {
   const { upstream, bench, environment } = tests;
   upstream.show = () => (upstream.messages.length > 0 ? { status: 'completed', prLink: 'https://pr' } : active());
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour', settle: '2 hours' });

@@ -238,7 +238,7 @@ test('policy retry does not call a create refused that an earlier send may have 
   expect((await causeOf(handle)).type).toBe('UnknownOutcome');
 });
 
-test('a create refused after a person said retry is not called refused: the first send may have made a job', async () => {
+test('a create refused after a person said retry is not called refused: the first send may have made one', async () => {
   const handle = await startUnknownCreate();
   tests.upstream.createFaults.push(rejected(409, 'exists'));
   await resolve(handle, { action: 'retry' });
