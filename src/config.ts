@@ -1,12 +1,12 @@
 /** The only reader of the environment: validates every setting at once. */
 import { z } from 'zod';
 import { DEFAULT_TASK_QUEUE } from './contract.js';
-import { ConfigError, type ConfigProblem } from './config/problems.js';
+import { ConfigError, type ConfigProblem } from './config/config-error.js';
 import * as field from './config/fields.js';
 import { isDefault, readTemporal } from './config/temporal.js';
 import type { TemporalSettings } from './config/temporal.js';
 
-export { ConfigError, upstreamWarnings } from './config/problems.js';
+export { ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/temporal.js';
 

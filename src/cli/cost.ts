@@ -1,6 +1,6 @@
 import type { Client, WorkflowExecutionDescription, WorkflowHandle } from '@temporalio/client';
 import type { Command } from 'commander';
-import { estimateCost, type CostedRun, type CostInput, type JobCost, type PendingActivity } from './job-cost.js';
+import { estimateCost, type CostedRun, type CostInput, type JobCost, type PendingActivity } from './cost-estimate.js';
 import { print, printJson, withSession, type Session } from './session.js';
 import { fields } from './text.js';
 

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { accessSync, constants } from 'node:fs';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import type { NativeConnectionOptions } from '@temporalio/worker';
-import type { ConfigProblem } from './problems.js';
+import type { ConfigProblem } from './config-error.js';
 
 /** How to reach Temporal; `connectionOptions` fit `Connection` and `NativeConnection` alike. */
 export interface TemporalSettings {
