@@ -1,6 +1,6 @@
 /**
- * When to poll again, and when to send again: all waits come from here. Pure, for workflow and activities alike;
- * randomness is an argument. Times in milliseconds.
+ * How long a job waits: between polls, after a 429, before a write is sent again. Pure, for workflow and activities
+ * alike; randomness is an argument. Times in milliseconds.
  */
 import { MAX_RETRY_AFTER_MS, type JobRecord } from '../contract.js';
 

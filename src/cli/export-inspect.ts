@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
-import { inconsistencyText } from '../visitor-export/scan-checkpoint.js';
+import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import type { Day } from '../snapshots/days.js';
 import { EXIT } from './exit.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';

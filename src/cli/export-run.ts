@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { SnapshotReceipt, VisitorExportRangeInput } from '../contract.js';
-import { inconsistencyText } from '../visitor-export/scan-checkpoint.js';
+import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import { showProgress } from './export-progress.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
 import { print, printJson, withSession, type Session } from './session.js';

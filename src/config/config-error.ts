@@ -1,3 +1,6 @@
+/**
+ * All wrong settings in one error, and warnings of settings that expose a key. The texts of single settings: fields.ts.
+ */
 import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
 

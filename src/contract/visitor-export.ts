@@ -57,8 +57,7 @@ export interface VisitorTotals {
 }
 
 /**
- * What a scan saw. The kinds are found in src/snapshots/scan.ts and plausibility.ts, and put into words in
- * docs/snapshots.md and the report.
+ * What a scan saw. The header of src/visitor-export/inconsistency.ts names all places of a new kind.
  */
 export type InconsistencyKind =
   'overlap' | 'totals' | 'repeatedPath' | 'firstPage' | 'noProgress' | 'order' | 'impossible' | 'shrunk';

@@ -1,3 +1,4 @@
+/** Each `npm start` gets a data folder of its own: the first that no living process has locked. */
 import { existsSync, mkdirSync, readdirSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { newLock, tryToLock, unlock, updateLock, type Lock } from './lock-file.js';

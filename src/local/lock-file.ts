@@ -1,3 +1,4 @@
+/** The lock file of a data folder: which process uses the folder, and which processes it has started. */
 import { randomBytes } from 'node:crypto';
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +7,7 @@ import { endAll, endsWithin, identify, isAlive, type ProcessIdentity } from './p
 /** What a lock file holds: who uses the folder, and the processes that work on it. */
 export interface Lock {
   owner: ProcessIdentity;
-  /** The owner ends soon after this process. */
+  /** The process that started the owner. Once this parent has ended, the owner ends soon, too. */
   parent?: ProcessIdentity | undefined;
   children: ProcessIdentity[];
 }

@@ -1,7 +1,7 @@
 /** The report as one HTML page that needs nothing else. */
 import { plusDays } from '../visitor-export/date-range.js';
 import type { Day, DayState } from '../snapshots/days.js';
-import { inconsistencyText } from '../visitor-export/scan-checkpoint.js';
+import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import { shareChart, sparkline, visitorsChart } from './charts.js';
 import { aiShare, PERIOD_DAYS, type Figures, type Period } from './figures.js';
 import { change, countOf, moment, number, percent } from './format.js';

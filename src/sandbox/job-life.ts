@@ -1,3 +1,4 @@
+/** In which step of its life a job is now. Which steps a life has: job-script.ts. */
 import type { JobStep } from './job-script.js';
 
 /** The current step of a job, computed from times on each read: a hundred thousand idle jobs need no timers. */

@@ -1,3 +1,4 @@
+/** Which steps a job's life has, and the record that a step shows. In which step a job is now: job-life.ts. */
 import * as z from 'zod';
 import type { JobRecord } from '../contract.js';
 
@@ -21,7 +22,7 @@ export const jobStepSchema = z.strictObject({
   padBytes: z.int().min(0).optional(),
 });
 
-/** One stage of a job's life, as its record shows it. */
+/** One step of a job's life, as its record shows it. */
 export type JobStep = z.input<typeof jobStepSchema>;
 
 export const jobScriptSchema = z.strictObject({

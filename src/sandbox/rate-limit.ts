@@ -1,3 +1,4 @@
+/** Rate limits of the sandbox: which requests get a 429, and with which `Retry-After`. */
 import * as z from 'zod';
 import type { Operation } from './route.js';
 

@@ -1,4 +1,4 @@
-/** Whether a snapshot is what was written: its manifest, and the files that it names. */
+/** Whether a snapshot is what was written: a quick yes or no, for the export itself. In words: verify.ts. */
 import { createHash } from 'node:crypto';
 import type { SnapshotManifest } from '../contract.js';
 import { PARQUET_NAME, parquetKey, snapshotFolder } from './layout.js';

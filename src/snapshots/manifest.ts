@@ -1,3 +1,4 @@
+/** `manifest.json` of a snapshot: parsing and checks, its checksum, `snapshotId`, and the receipt made from it. */
 import type { SnapshotManifest, SnapshotReceipt, VisitorExportRange, VisitorTotals } from '../contract.js';
 import { isDate } from '../visitor-export/date-range.js';
 import { sha256Hex } from './content-digest.js';
@@ -14,7 +15,8 @@ export function parseManifest(bytes: Uint8Array): SnapshotManifest | null {
   }
 }
 
-// Whatever else lies there must not stop those who read many. A newer release may know more kinds (InconsistencyKind).
+// A file that is no manifest must not stop a reader of many. A newer release may know more kinds of `drift`
+// (InconsistencyKind in contract/visitor-export.ts), so any text is a kind.
 function isManifest(value: Partial<SnapshotManifest> | null): value is SnapshotManifest {
   return (
     isPlainName(value?.snapshotId) &&

@@ -1,3 +1,4 @@
+/** The paths that a scan has seen, to notice one that comes twice; millions of them, in little memory. */
 /** The first 64 bits of a path's keyed SHA-256, as two halves. */
 export interface PathHash {
   high: number;
@@ -14,11 +15,12 @@ const HASHES = 2 ** 32;
 
 /**
  * Which paths a scan has seen, in about 10 bytes a path outside the JavaScript heap. Two paths of one hash (1 in 37
- * million for a million paths) would count as a repeated path, so an error can only make a snapshot look worse than it
- * is.
+ * million for a million paths) count as one path that comes twice. The second row is then dropped, and the snapshot is
+ * marked as inconsistent.
  *
  * A hash table with linear probing whose slots are in the order of the hashes: it grows in place, block by block, and
- * leaves no garbage behind. An empty slot is 0, 0.
+ * leaves no garbage behind. A hash's home is the slot that its value alone gives; where that is taken, the hash lies
+ * further on. An empty slot is 0, 0.
  */
 export class PathSet {
   readonly #blocks = [new Uint32Array(2 * BLOCK_SLOTS)];

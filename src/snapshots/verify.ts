@@ -1,4 +1,4 @@
-/** Whether a snapshot's files are what its manifest says. */
+/** What differs between a snapshot's files and its manifest: all differences in words, for `export verify`. */
 import type { SnapshotManifest } from '../contract.js';
 import { isProvisional } from '../visitor-export/date-range.js';
 import { isSameTotals } from '../visitor-export/scan-checkpoint.js';

@@ -1,6 +1,7 @@
 /**
- * The SDK's client fails a whole list when one memo of it can't be decoded (temporalio/sdk-typescript#1139 is about
- * workflows). This can go when the SDK hands out memos undecoded.
+ * The SDK's client fails a whole list when one memo of it can't be decoded. temporalio/sdk-typescript#1139 is about the
+ * same fault in workers: one payload that can't be decoded fails every workflow task of its workflow (see
+ * payload-converter.ts). This can go when the SDK hands out memos undecoded.
  */
 import { WorkflowClient, type Client } from '@temporalio/client';
 import type { PayloadCodec, PayloadConverter } from '@temporalio/common';

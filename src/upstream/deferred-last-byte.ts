@@ -1,3 +1,7 @@
+/**
+ * Holds back the last byte of a write's body until `beforeLastByte` allows it. A write that ends before is surely not
+ * delivered.
+ */
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { setImmediate as otherEvents, setTimeout as pause } from 'node:timers/promises';
@@ -5,8 +9,8 @@ import type { ResponseReader } from './response-reader.js';
 import type { ExchangeError } from './exchange.js';
 
 /**
- * How long the last byte is held back: about a round trip, so that a connection that is refused, reset or answered with
- * an error at once is known as not delivered. A write takes seconds upstream; this is nothing to it.
+ * At least how long the last byte is held back. An upstream that resets the connection or answers with an error within
+ * this time has not accepted the write. A write takes seconds, so the delay hardly counts.
  */
 const HOLD_MS = 20;
 

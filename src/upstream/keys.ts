@@ -1,3 +1,4 @@
+/** The API keys of the upstream: where they come from, and how a replaced key file is noticed. */
 import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 

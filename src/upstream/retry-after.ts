@@ -1,3 +1,4 @@
+/** The header `Retry-After` of a response. */
 import { MAX_RETRY_AFTER_MS } from '../contract.js';
 
 const DELTA_SECONDS = /^\d+$/;

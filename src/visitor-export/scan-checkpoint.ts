@@ -1,5 +1,5 @@
 /** What a scan of the visitor export's pages remembers between two chunks. Pure and safe in workflow code. */
-import type { Inconsistency, InconsistencyKind, VisitorTotals } from '../contract.js';
+import type { Inconsistency, VisitorTotals } from '../contract.js';
 
 /** Rows of a full page: the upstream's maximum for `limit`. */
 export const PAGE_ROWS = 250;
@@ -67,31 +67,6 @@ export const NEW_SCAN: Readonly<ScanCheckpoint> = {
   rounded: false,
   inconsistency: null,
 };
-
-const DESCRIPTIONS: Record<InconsistencyKind, string> = {
-  overlap: 'a page did not begin with the last row of the page before',
-  totals: 'the totals changed while the pages were read',
-  repeatedPath: 'a path came twice',
-  firstPage: 'the first page was another when it was read again',
-  noProgress: 'a page brought nothing new and claimed that more follow',
-  order: 'the rows changed places',
-  impossible: 'rows and totals contradict each other',
-  shrunk: 'most of the rows were gone, and no later scan agreed',
-};
-
-/** An inconsistency in words, for a person. */
-export function inconsistencyText({ kind, offset }: Inconsistency): string {
-  // A newer release may know more kinds.
-  return `${DESCRIPTIONS[kind] ?? kind} (${kind}, row ${offset})`;
-}
-
-/** What a scan saw change; `order` where the scan before it holds the same rows and totals in another order. */
-export function inconsistencyOf(scan: ScanCheckpoint, before: ScanCheckpoint | null): Inconsistency | null {
-  if (!scan.inconsistency || !before?.complete || !scan.complete) return scan.inconsistency;
-  const isSameContent =
-    scan.rows === before.rows && scan.content === before.content && isSameTotals(scan.totals, before.totals);
-  return isSameContent && scan.order !== before.order ? { ...scan.inconsistency, kind: 'order' } : scan.inconsistency;
-}
 
 /** Whether two totals are the same counts. */
 export function isSameTotals(a: VisitorTotals, b: VisitorTotals): boolean {

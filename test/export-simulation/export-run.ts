@@ -1,8 +1,8 @@
 import { readPages } from '../../src/activities/visitor-export/read-pages.js';
 import type { SnapshotReceipt, VisitorExportRange } from '../../src/contract.js';
 import { isProvisional } from '../../src/visitor-export/date-range.js';
+import { inconsistencyOf } from '../../src/visitor-export/inconsistency.js';
 import {
-  inconsistencyOf,
   NEW_SCAN,
   SECOND_SCAN_DELAY_MS,
   type SuspectScan,

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { inconsistencyOf, NEW_SCAN, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
+import { inconsistencyOf } from '../../src/visitor-export/inconsistency.js';
+import { NEW_SCAN, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
 import { Scan } from '../../src/snapshots/scan.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';

@@ -1,6 +1,9 @@
-/** In-activity polling: attempts that wait in the worker between two polls, while waits are short. */
+/**
+ * In-activity polling: attempts that wait in the worker between two polls, while waits are short. A PollingSlot is one
+ * such attempt, by the name of its job. It is not the worker's own activity slot, of which each attempt holds one.
+ */
 
-/** Each one that waits holds a slot of the worker: beyond so many the server keeps the waits. */
+/** Each attempt that waits holds an activity slot of the worker: beyond so many attempts the server keeps the waits. */
 const MAX_WAITING = 2_000;
 
 export interface PollingSlot {

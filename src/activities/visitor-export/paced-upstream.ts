@@ -1,3 +1,7 @@
+/**
+ * The request rate of one export: it counts a chunk's requests and says how long to wait after them. The wait itself is
+ * in the workflow: range-export.ts waits.
+ */
 import { startServerClock } from '../../temporal/activity-attempt.js';
 import type { Upstream } from '../../upstream/upstream.js';
 

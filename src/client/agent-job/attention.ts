@@ -1,4 +1,4 @@
-/** Jobs that wait for a person to settle a write in doubt. */
+/** Jobs that wait for a person to settle a write in doubt. Jobs whose workflow task fails: stuck-jobs.ts. */
 import type { Client } from '@temporalio/client';
 import type { InDoubtWrite } from '../../contract.js';
 import { inBatches, type CallOptions } from '../temporal-call.js';

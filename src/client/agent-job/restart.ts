@@ -1,6 +1,6 @@
 /**
- * Starts that go on from a closed run. They rest on what was read of that run, so they must not act on it when it is no
- * longer the last one.
+ * Starts that continue from a closed run. They use what was read of that run, so they must not be sent once another run
+ * has followed.
  */
 import type { Client } from '@temporalio/client';
 import { AGENT_JOB_WORKFLOW } from '../../contract.js';

@@ -1,11 +1,18 @@
 /**
- * One write to the upstream, from its beginning until its outcome is settled. No other file changes its state.
+ * One write to the upstream, from its beginning until its outcome is settled. No other file changes its state:
+ * job-run.ts (a person's decision, the end of the run), write-results.ts (the end of a send) and writes.ts call it.
+ * States are in brackets:
  *
- *     ready ─▶ sending ─▶ settled
- *               │  ▲
- *               │  ├── waiting      not sent for now, or sent in doubt under policy `retry`
- *               │  └── confirmed    a person said `retry`
- *               └────▶ inDoubt ─▶ confirmed or settled
+ *     [ready]     ── it is sent ──────────────────────────────▶ [sending]
+ *     [sending]   ── accepted or rejected ────────────────────▶ [settled]
+ *     [sending]   ── not sent, or in doubt, policy `retry` ───▶ [waiting]
+ *     [sending]   ── in doubt, policy `ask` ──────────────────▶ [inDoubt]
+ *     [waiting]   ── its time has come, it has its turn ──────▶ [sending]
+ *     [waiting]   ── the run ends ────────────────────────────▶ [settled]
+ *     [waiting]   ── cancelled, and it may have arrived ──────▶ [inDoubt]
+ *     [inDoubt]   ── a person says `retry` ───────────────────▶ [confirmed]
+ *     [inDoubt]   ── a person decides, or their time is over ─▶ [settled]
+ *     [confirmed] ── it is sent ──────────────────────────────▶ [sending]
  *
  * Pure: no Temporal. Times in milliseconds.
  */

@@ -1,4 +1,4 @@
-/** How the parts of a run wait: first the dashboard is brought up to date. They yield when the run is over. */
+/** How the parts of a run wait: first the dashboard is brought up to date. */
 import { condition } from '@temporalio/workflow';
 import { mustContinueAsNew } from './continue-as-new.js';
 import type { Dashboard } from './dashboard.js';
@@ -15,7 +15,7 @@ export class WaitPoint {
     this.#nextInput = nextInput;
   }
 
-  /** Whether the run ends, or goes on in a new one: nobody begins anything any more. */
+  /** Whoever waits begins nothing more once this is true: the run is over or continues as new. */
   readonly mustYield = (): boolean => this.#run.ending() !== null || mustContinueAsNew(this.#run, this.#nextInput);
 
   /** Waits until something is true, or a time has passed: then it answers false. */

@@ -19,7 +19,8 @@ import {
   type VisitorExportRange,
 } from '../../contract.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
-import { inconsistencyOf, NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
+import { inconsistencyOf } from '../../visitor-export/inconsistency.js';
+import { NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
 import { cleanUpActivities, exportActivities } from './activities.js';
 import { rangeDetails } from './details.js';
 import { newRangeState, type RangeState } from './range-state.js';
