@@ -4,7 +4,7 @@
  * States are in brackets:
  *
  *     [ready]     ── it is sent ──────────────────────────────▶ [sending]
- *     [sending]   ── accepted or rejected ────────────────────▶ [settled]
+ *     [sending]   ── accepted, rejected or given up ──────────▶ [settled]
  *     [sending]   ── not sent, or in doubt, policy `retry` ───▶ [waiting]
  *     [sending]   ── in doubt, a person is asked ─────────────▶ [inDoubt]
  *     [waiting]   ── its time has come, it has its turn ──────▶ [sending]
