@@ -1,8 +1,8 @@
 import { WorkflowFailedError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
-import { jobStateQuery } from '../../src/contract.js';
-import { inDoubt } from '../support/outcomes.js';
+import { jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
+import { inDoubt, rejected } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
@@ -42,3 +42,25 @@ test('a job cancelled between two sends of its create tells that the first may h
   const state = await handle.query(jobStateQuery);
   expect(state).toMatchObject({ phase: 'done', jobId: null, unknown: { kind: 'create', reason: 'no answer again' } });
 });
+
+test.each(['ask', 'retry'] as const)(
+  'under policy %s a create refused after a cancellation still tells that an earlier send may have made a job',
+  async (onUnknownOutcome) => {
+    const { upstream, bench } = tests;
+    const { opened, open } = gate();
+    upstream.createFaults.push(inDoubt('no answer'), rejected(409, 'exists'));
+    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome });
+    await expect.poll(() => upstream.created.length).toBe(1);
+    upstream.createGate = opened;
+    if (onUnknownOutcome === 'ask') {
+      await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
+      await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
+    }
+    await expect.poll(() => upstream.created.length).toBe(2);
+    await handle.cancel();
+    open();
+    expect(await cancellation(handle.result())).toBeInstanceOf(CancelledFailure);
+    const state = await handle.query(jobStateQuery);
+    expect(state).toMatchObject({ phase: 'done', jobId: null, unknown: { kind: 'create' } });
+  },
+);

@@ -61,9 +61,10 @@ function policyFor({ spec }: JobRun, { afterReset, isStrange }: SendResult): Unk
   return spec.onUnknownOutcome;
 }
 
-/** The run fails, for nobody knows what became of its write. */
+/** The run fails, for nobody knows what became of its write. A cancelled run shows its create in doubt instead. */
 export function failAsUnknownOutcome(run: JobRun, write: PendingWrite, reason: string): void {
   const { kind, followUpId = null } = write.identity;
+  if (run.isCancelRequested && kind === 'create' && !write.inDoubt) return run.becomeInDoubt(reason);
   const details: UnknownOutcomeDetails = { kind, jobId: run.jobId, followUpId, reason };
   const what = kind === 'create' ? 'create' : `follow-up ${followUpId}`;
   const message = `nobody knows whether the upstream took the ${what}: ${reason}`;
