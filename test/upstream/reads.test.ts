@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
@@ -63,6 +64,12 @@ describe('reading a job', () => {
     expect(raw.requests).toHaveLength(1);
   });
 
+  test.each([201, 205, 299])('a %i with a record is read', async (status) => {
+    const { getJob, classes } = await setUp(() => http(status, RECORD));
+    expect(await getJob()).toMatchObject(RECORD);
+    expect(classes).toEqual(['get 2xx']);
+  });
+
   const broken: [string, Serve, string][] = [
     ['no status', () => http(200, { id: 'j' }), 'answer is not an agent job: status is missing'],
     [
@@ -117,6 +124,19 @@ describe('reading a job', () => {
     expect((await rejectionOf(getJob(stop.signal))).name).toBe('AbortError');
     expect(classes).toEqual(['get aborted']);
     expect(raw.requests).toHaveLength(1);
+  });
+
+  test.each([401, 404, 500])("ends with the caller's own abort within the body of a %i", async (status) => {
+    const head = `HTTP/1.1 ${status} X\r\ncontent-length: 9\r\n\r\n`;
+    const stop = new AbortController();
+    const { getJob, classes } = await setUp((_, socket) => {
+      socket.write(head, async () => {
+        for (let polls = 0; polls < 10; polls++) await setImmediate(); // the client reads the head in one of them
+        stop.abort();
+      });
+    });
+    expect((await rejectionOf(getJob(stop.signal))).name).toBe('AbortError');
+    expect(classes).toEqual([`get ${{ 401: '401', 404: '4xx', 500: '5xx' }[status]}`]);
   });
 });
 
