@@ -130,10 +130,11 @@ describe('reading a job', () => {
     const head = `HTTP/1.1 ${status} X\r\ncontent-length: 9\r\n\r\n`;
     const stop = new AbortController();
     const { getJob, classes } = await setUp((_, socket) => {
-      socket.write(head, async () => {
+      const abortLater = async () => {
         for (let polls = 0; polls < 10; polls++) await setImmediate(); // the client reads the head in one of them
         stop.abort();
-      });
+      };
+      socket.write(head, () => void abortLater());
     });
     expect((await rejectionOf(getJob(stop.signal))).name).toBe('AbortError');
     expect(classes).toEqual([`get ${{ 401: '401', 404: '4xx', 500: '5xx' }[status]}`]);

@@ -1,4 +1,4 @@
-import { WorkflowFailedError } from '@temporalio/client';
+import { WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
@@ -43,6 +43,11 @@ test('a job cancelled between two sends of its create tells that the first may h
   expect(state).toMatchObject({ phase: 'done', jobId: null, unknown: { kind: 'create', reason: 'no answer again' } });
 });
 
+async function retryOnceAsked(handle: WorkflowHandle): Promise<void> {
+  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
+  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
+}
+
 test.each(['ask', 'retry'] as const)(
   'under policy %s a create refused after a cancellation still tells that an earlier send may have made a job',
   async (onUnknownOutcome) => {
@@ -52,10 +57,7 @@ test.each(['ask', 'retry'] as const)(
     const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome });
     await expect.poll(() => upstream.created.length).toBe(1);
     upstream.createGate = opened;
-    if (onUnknownOutcome === 'ask') {
-      await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
-      await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
-    }
+    if (onUnknownOutcome === 'ask') await retryOnceAsked(handle);
     await expect.poll(() => upstream.created.length).toBe(2);
     await handle.cancel();
     open();

@@ -11,7 +11,6 @@ import { JobRun } from './job-run.js';
 import { refusedState } from './job-state.js';
 import { logRefusal } from './log.js';
 import { firstRunData, type RunData } from './run-data.js';
-import { isResetRun } from './writes.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued {
@@ -72,6 +71,11 @@ export function continuedInput(input: AgentJobInput, run: JobRun, hash: string):
   };
   const { prompt: _, usedFollowUpIds: __, ...given } = input as { prompt?: unknown; usedFollowUpIds?: unknown };
   return { ...given, ...(jobId !== null && { jobId }), continued } as unknown as AgentJobInput;
+}
+
+/** Whether an operator reset the workflow into this run. Only an argument of an activity may depend on this: replay does not compare arguments. */
+export function isResetRun(): boolean {
+  return workflowInfo().runId !== workflowInfo().originalExecutionRunId;
 }
 
 /**

@@ -18,7 +18,7 @@ import { readPollResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
 import type { PollState } from './poll-state.js';
 import type { WaitPoint } from './wait-point.js';
-import { isResetRun } from './writes.js';
+import { isResetRun } from './continue-as-new.js';
 
 /**
  * Bounds how late the death of a worker is noticed. An attempt polls for up to 25 s; its last request takes at most 20

@@ -9,6 +9,7 @@ import {
 import type { JobActivities, WriteResult } from '../../activities/index.js';
 import { plainMarkdown } from '../../agent-job/markdown.js';
 import { NEXT_TURN_MS, TURN_MS } from '../../agent-job/waits.js';
+import { isResetRun } from './continue-as-new.js';
 import { readWriteResult, STRANGE_RESULT } from './activity-results.js';
 import { logWrite } from './log.js';
 import type { JobRun } from './job-run.js';
@@ -114,11 +115,6 @@ async function trySend(send: () => Promise<unknown>): Promise<SendResult> {
     const reason = `the activity failed: ${error.cause?.message ?? error.message}`;
     return { kind: 'inDoubt', reason, afterReset: false };
   }
-}
-
-/** Only an argument of an activity may depend on this: replay does not compare arguments. */
-export function isResetRun(): boolean {
-  return workflowInfo().runId !== workflowInfo().originalExecutionRunId;
 }
 
 /** A durable timer, which ends early where the write's time is over. */
