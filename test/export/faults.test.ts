@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { parquetKey } from '../../src/snapshots/layout.js';
 import { sha256Of } from '../../src/snapshots/file-integrity.js';
+import { SnapshotStoreError } from '../../src/snapshots/snapshot-store.js';
 import type { FaultRule } from '../../src/testing.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
@@ -27,6 +28,7 @@ import {
 let server: TestServer;
 let setUp: ExportSetUp;
 const ROWS = 2_000;
+const PAGES = 9; // each but the first begins with the last row of the one before
 
 beforeAll(async () => {
   server = await connectDevServer();
@@ -115,6 +117,19 @@ test('a folder that refuses holds the export up, and once it takes writes the ex
     await rm(staging);
     expect((await handle.result()).snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
   });
+});
+
+test('a chunk that the store refuses for a moment is written again, and no page is read twice', async () => {
+  const { store } = setUp;
+  const put = store.put.bind(store);
+  let refusals = 2;
+  store.put = async (key, body) => {
+    if (key.endsWith('.rows') && refusals-- > 0) throw new SnapshotStoreError('write', key, new Error('EIO'));
+    return put(key, body);
+  };
+  const { receipt } = await exportWhole();
+  expect(receipt).toMatchObject({ rows: ROWS, consistent: true });
+  expect(await visitorRequests(setUp)).toBe(PAGES + 1);
 });
 
 test.runIf(process.platform === 'linux')(

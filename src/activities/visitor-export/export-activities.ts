@@ -2,6 +2,7 @@
  * The activities of `visitorExport`, on a task queue of their own. Rows go from the upstream to the store; the workflow
  * sees counts and digests only.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { Context, heartbeat } from '@temporalio/activity';
 import type { SnapshotReceipt, VisitorExportRange } from '../../contract.js';
 import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
@@ -9,7 +10,7 @@ import { ChunkEncoder } from '../../snapshots/chunk-encoder.js';
 import { runFolder } from '../../snapshots/layout.js';
 import { Scan } from '../../snapshots/scan.js';
 import { expectedRows, finishPublication, publishScan, type FinishedScan } from '../../snapshots/publish.js';
-import type { SnapshotStore } from '../../snapshots/snapshot-store.js';
+import { SnapshotStoreError, type SnapshotStore } from '../../snapshots/snapshot-store.js';
 import { removeExpired } from '../../snapshots/superseded.js';
 import { cleanUpStaging, stageChunk, type StagedScan } from '../../snapshots/staging.js';
 import type { Upstream } from '../../upstream/upstream.js';
@@ -63,6 +64,8 @@ export type ExportActivities = ReturnType<typeof createExportActivities>;
 const MAX_CHUNK_MS = 60_000;
 const HEARTBEAT_MS = 2_000;
 const PROBE_BYTES = 1 << 20;
+/** Waits before a chunk that the store refused is staged again; after the last one the workflow decides. */
+const STAGING_WAITS_MS = [500, 2_000, 5_000];
 
 /** What the worker of the export task queue registers. */
 export function createExportActivities(dependencies: ExportActivitiesDependencies) {
@@ -141,13 +144,27 @@ async function readPacedChunk(
   if (shutdownSignal.aborted && scan.pages === checkpoint.pages && !interruption) {
     throw stoppedFailure(paced.nextRequestAt());
   }
-  const next = { ...scan.checkpoint(), ...(await stageChunk(store, staged, checkpoint, rows)) };
+  const written = await retryStaging(() => stageChunk(store, staged, checkpoint, rows));
+  const next = { ...scan.checkpoint(), ...written };
   pathSets.keep(store, staged, next, paths);
   rows.clear();
   encoders.push(rows);
   const pages = next.pages - checkpoint.pages;
   const { requests, paceMs } = paced;
   return { checkpoint: next, pages, requests, interruption, paceMs, requestsPerHour: requestsPerHour ?? null };
+}
+
+/** Retries the write of a chunk for seconds: the workflow can only read its pages again, which costs requests. */
+async function retryStaging<T>(write: () => Promise<T>): Promise<T> {
+  for (const waitMs of STAGING_WAITS_MS) {
+    try {
+      return await write();
+    } catch (error) {
+      if (!(error instanceof SnapshotStoreError)) throw error;
+      await delay(waitMs, undefined, { signal: Context.current().cancellationSignal });
+    }
+  }
+  return write();
 }
 
 /** Heartbeats while the work runs, so that a dead worker is noticed and a cancellation arrives. */
