@@ -5,7 +5,7 @@
  * ends with the headers. `Retry-After` is judged in `outcome.ts`, because the caller waits, not the client.
  */
 import ky, { HTTPError, type KyInstance } from 'ky';
-import { notStarted, type ExchangeResult } from './exchange.js';
+import { isOk, notStarted, type ExchangeResult } from './exchange.js';
 import type { KeySource } from './keys.js';
 import type { TimeLimit } from './time-limit.js';
 
@@ -34,23 +34,11 @@ export interface KyRead {
   key: string | undefined;
 }
 
-/** The exchange ended without a status, or with one that a Response cannot have. */
-class NoResponseError extends Error {
+/** The exchange ended without what a Response can hold. */
+class ExchangeFailedError extends Error {
   readonly exchange: ExchangeResult;
   constructor(exchange: ExchangeResult) {
     super(exchange.error?.reason ?? `upstream answered ${exchange.status}`);
-    this.exchange = exchange;
-  }
-}
-
-/**
- * The status of an exchange, by which ky decides. The rest stays in the exchange: a Response cannot tell that its body
- * broke off, and allows none with a 205.
- */
-class ExchangeResponse extends Response {
-  readonly exchange: ExchangeResult;
-  constructor(exchange: ExchangeResult, status: number) {
-    super(null, { status });
     this.exchange = exchange;
   }
 }
@@ -83,17 +71,17 @@ export class KyReads {
         context: { read },
         fetch: (request) => fetchOverWire(request as Request, read),
       });
-      return exchangeOf(response);
+      return await exchangeOf(response);
     } catch (error) {
       if (error instanceof HTTPError) return exchangeOf(error.response);
-      if (error instanceof NoResponseError) return error.exchange;
+      if (error instanceof ExchangeFailedError) return error.exchange;
       throw error;
     }
   }
 
   async #setKey(request: Request, read: KyRead): Promise<void> {
     read.key ??= await read.limit.race(this.#keys.keyFor(read.projectId));
-    if (read.key === undefined) throw new NoResponseError(notStarted(read.limit.errorOfAbort('connecting')));
+    if (read.key === undefined) throw new ExchangeFailedError(notStarted(read.limit.errorOfAbort('connecting')));
     request.headers.set('authorization', `Bearer ${read.key}`);
   }
 
@@ -103,7 +91,7 @@ export class KyReads {
     const read = readOf(error.options);
     const newKey = await read.limit.race(this.#keys.refresh(read.projectId, read.key ?? ''));
     if (!newKey) return false;
-    read.onRepeat(exchangeOf(error.response));
+    read.onRepeat(await exchangeOf(error.response));
     read.key = newKey;
     return true;
   }
@@ -115,11 +103,21 @@ function readOf({ context }: { context: Record<string, unknown> }): KyRead {
 
 async function fetchOverWire(request: Request, { send }: KyRead): Promise<Response> {
   const exchange = await send(new URL(request.url), Object.fromEntries(request.headers));
-  const { status } = exchange;
-  if (status === undefined || status > 599) throw new NoResponseError(exchange);
-  return new ExchangeResponse(exchange, status);
+  const { status, retryAfter, date, body, error } = exchange;
+  // A Response has no status above 599, and no body with a 205.
+  const isPossible = status !== undefined && status <= 599 && status !== 205;
+  const isUsable = !error || (!isOk(status) && error.kind !== 'aborted');
+  if (!isPossible || !isUsable) throw new ExchangeFailedError(exchange);
+  const headers = new Headers();
+  if (retryAfter !== null) headers.set('retry-after', retryAfter);
+  if (date !== null) headers.set('date', date);
+  // Of an error status the body is left out where it broke off: its end may hide half an echo of the key.
+  return new Response(error || body.length === 0 ? null : Buffer.from(body), { status, headers });
 }
 
-function exchangeOf(response: Response): ExchangeResult {
-  return (response as ExchangeResponse).exchange;
+async function exchangeOf(response: Response): Promise<ExchangeResult> {
+  const { status, headers } = response;
+  const body = new Uint8Array(await response.arrayBuffer());
+  const [retryAfter, date] = [headers.get('retry-after'), headers.get('date')];
+  return { status, retryAfter, date, body, error: null, requestIsWhole: true };
 }

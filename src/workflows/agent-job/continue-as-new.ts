@@ -73,7 +73,10 @@ export function continuedInput(input: AgentJobInput, run: JobRun, hash: string):
   return { ...given, ...(jobId !== null && { jobId }), continued } as unknown as AgentJobInput;
 }
 
-/** Whether an operator reset the workflow into this run. Only an argument of an activity may depend on this: replay does not compare arguments. */
+/**
+ * Whether an operator reset the workflow into this run. Only an argument of an activity may depend on this: replay does
+ * not compare arguments.
+ */
 export function isResetRun(): boolean {
   return workflowInfo().runId !== workflowInfo().originalExecutionRunId;
 }
