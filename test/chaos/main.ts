@@ -99,6 +99,10 @@ async function clientWrites(values: Values): Promise<void> {
     values.pieces === undefined ? undefined : nextSeed(pieces, toNumber(values.seed)),
   );
   const writes = Number(values.writes) - before;
+  if (writes <= 0) {
+    console.log(`All ${pieces.length} pieces:\n${formatClientWrites(sumOfPieces(pieces))}`);
+    return;
+  }
   options.say(`seed ${options.seed}, ${writes} writes after ${before} of ${pieces.length} pieces`);
   let report = await runClientWrites({ ...options, writes, writesPerJob: WRITES_PER_JOB });
   console.log(formatClientWrites(report));
