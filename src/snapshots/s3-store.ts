@@ -16,8 +16,8 @@ import { inStore, SnapshotStoreError, watched, type SnapshotStore } from './snap
 const PART_BYTES = 8 << 20; // S3 takes 10,000 parts of 5 MiB or more
 const REMOVE_AT_ONCE = 1_000; // S3's limit
 /**
- * A connection that is silent for so long is given up. The SDK tries three times, so a call of the store ends within a
- * minute, and a chunk's few calls within the attempt of `readChunk`.
+ * A connection that is silent for so long is given up. The SDK tries three times, and `readChunk` writes a chunk up to
+ * four times: three minutes, within its attempt.
  */
 const IDLE_MS = 15_000;
 

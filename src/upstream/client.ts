@@ -157,11 +157,10 @@ class Caller {
   }
 
   async #read(limit: TimeLimit, call: Call, context: CallContext): Promise<ExchangeResult> {
-    const { path, query, projectId, maxBytes } = call;
+    const { path, projectId, maxBytes } = call;
     const { signal, errorOfAbort } = limit;
     const read: KyRead = {
       path,
-      query,
       projectId,
       limit,
       send: (url, headers) => this.#transport.send({ url, headers, body: null }, { signal, errorOfAbort, maxBytes }),

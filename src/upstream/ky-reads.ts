@@ -23,7 +23,6 @@ export interface KyReadsOptions {
 /** One read: what it asks for, and what ky's hooks need to know of it. */
 export interface KyRead {
   path: string;
-  query?: Record<string, string | number> | undefined;
   projectId: string;
   limit: TimeLimit;
   /** Carries out one request on the wire. */
@@ -64,10 +63,8 @@ export class KyReads {
 
   /** The exchange of a read, its repeat with a newer key included; rejects with KeyUnavailableError alone. */
   async read(read: KyRead): Promise<ExchangeResult> {
-    const { path, query } = read;
     try {
-      const response = await this.#http(path, {
-        ...(query && { searchParams: query }),
+      const response = await this.#http(read.path, {
         context: { read },
         fetch: (request) => fetchOverWire(request as Request, read),
       });
