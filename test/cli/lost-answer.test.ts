@@ -7,6 +7,7 @@ import { startScriptedServer, type ScriptedServer } from '../client/scripted-ser
 import { envOf, jsonLines, runCli } from './run-cli.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
+const PATIENTLY = { timeout: 60_000 };
 
 let server: ScriptedServer;
 beforeAll(async () => {
@@ -77,14 +78,23 @@ test(
     const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });
     const message = `message ${randomUUID()}`;
     const { address, hasSwallowed, close } = await swallowAnswersAfter(message);
-    const lost = await runCli(['follow-up', job.workflowId, message], {
+    const usedIds = async () => (await job.state()).usedFollowUpIds;
+    const isTaken = async () => {
+      await hasSwallowed;
+      await expect.poll(usedIds, PATIENTLY).toHaveLength(1);
+    };
+    const args = ['follow-up', job.workflowId, message];
+    const lost = await runCli(args, {
       env: { ...envOf(server), TEMPORAL_ADDRESS: address },
-      interruptWhen: hasSwallowed,
+      interruptWhen: isTaken(),
     });
     close();
     expect(lost.code).toBe(130);
     const id = /--id ([0-9a-f-]{36})/.exec(lost.stderr)?.[1] ?? '';
-    await expect.poll(async () => (await job.state()).usedFollowUpIds).toEqual([id]);
+    expect(await usedIds()).toEqual([id]);
+    const again = await runCli([...args, '--id', id], { env: envOf(server) });
+    expect(again.code).toBe(0);
+    expect(await usedIds()).toEqual([id]);
     await job.cancel();
   },
   MOST_MS,
