@@ -12,7 +12,7 @@ import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
 import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
 import { JobHandle } from './client/agent-job/handle.js';
 import { listJobs, type JobFilter, type JobSummary } from './client/agent-job/list.js';
-import { startJob } from './client/agent-job/start.js';
+import { startJob } from './client/agent-job/start-or-join.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { connectClient } from './client/connection.js';
 import { START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';

@@ -7,7 +7,7 @@ export type { ConnectionCount } from './sandbox/connections.js';
 export type { Paging, SandboxCounts } from './sandbox/control-commands.js';
 export { SandboxControl } from './sandbox/control.js';
 export type { FaultEffect, FaultKind, FaultRule } from './sandbox/fault-rule.js';
-export type { FaultStatus } from './sandbox/faults.js';
+export type { FaultStatus } from './sandbox/armed-faults.js';
 export type { JobScript, JobStep } from './sandbox/job-script.js';
 export type { CreateRecord, MessageRecord, ScriptRule } from './sandbox/jobs.js';
 export type { RateLimits } from './sandbox/rate-limit.js';

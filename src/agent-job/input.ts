@@ -16,7 +16,7 @@ import {
   jsonBytes,
   utf8Bytes,
 } from '../contract/input-checks.js';
-import type { PollPlan } from './waits.js';
+import type { PollPlan } from './poll-plan.js';
 
 /** A valid input of `agentJob`, defaults filled in: for a job to be created, or for one that exists. */
 export type JobSpec = { projectId: string; usedFollowUpIds: string[] } & JobOptions &

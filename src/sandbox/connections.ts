@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { resetConnection } from './http.js';
-import type { Faults } from './faults.js';
+import type { Faults } from './armed-faults.js';
 
 export interface ConnectionCount {
   /** Connections of the upstream's callers since the start; those that only carry control requests do not count. */

@@ -8,7 +8,7 @@ import type { SandboxClock } from './clock.js';
 import type { ConnectionCount, Connections } from './connections.js';
 import { parseFaultRule } from './fault-rule.js';
 import type { FaultRule } from './fault-rule.js';
-import type { Faults, FaultStatus } from './faults.js';
+import type { Faults, FaultStatus } from './armed-faults.js';
 import type { JobScript, JobStep } from './job-script.js';
 import { jobScriptSchema, jobStepSchema } from './job-script.js';
 import type { CreateRecord, Jobs, MessageRecord, ScriptRule } from './jobs.js';

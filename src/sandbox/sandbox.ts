@@ -14,7 +14,7 @@ import type { ControlOptions } from './control-api.js';
 import type { ControlCommands } from './control-commands.js';
 import { controlCommands } from './control-commands.js';
 import { SandboxControl } from './control.js';
-import { Faults } from './faults.js';
+import { Faults } from './armed-faults.js';
 import { RequestHandler } from './handler.js';
 import type { JobScript } from './job-script.js';
 import { Jobs } from './jobs.js';

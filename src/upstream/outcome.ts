@@ -3,7 +3,7 @@ import type { JobRecord } from '../contract.js';
 import { rejectionText } from './response-text.js';
 import { ReadFailedError, RejectedError } from './errors.js';
 import { isOk, type ExchangeResult } from './exchange.js';
-import { parseRetryAfter } from './retry-after.js';
+import { parseRetryAfter } from './retry-after-header.js';
 import { InvalidResponseError, readCreatedJob, readJobRecord } from './schema.js';
 import type { WriteOutcome } from './upstream.js';
 

@@ -1,4 +1,7 @@
-/** Days of the calendar, and which of them a scheduled run exports. Pure and safe in workflow code. */
+/**
+ * Days of the calendar: which of them a scheduled run exports, and when a day is over everywhere. Pure and safe in
+ * workflow code.
+ */
 
 /** `dateTo` is exclusive. */
 export interface DateRange {

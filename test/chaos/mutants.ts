@@ -221,7 +221,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a key whose input is not compared',
-    file: 'src/client/agent-job/start.ts',
+    file: 'src/client/agent-job/start-or-join.ts',
     find: 'const isSame = (await readInputHash(client, run)) === wanted;',
     replace: "const isSame = (await readInputHash(client, run)) === wanted || wanted !== '';",
     test: 'test/client/start.test.ts',
@@ -229,7 +229,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'used ids lost when attaching again',
-    file: 'src/client/agent-job/re-attach.ts',
+    file: 'src/client/agent-job/follow-up-after-end.ts',
     find: '{ projectId, jobId, usedFollowUpIds, ...options },',
     replace: '{ projectId, jobId, usedFollowUpIds: usedFollowUpIds.slice(0, 0), ...options },',
     test: 'test/client/follow-up.test.ts',
@@ -237,7 +237,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a late start of a follow-up that creates another run',
-    file: 'src/client/agent-job/re-attach.ts',
+    file: 'src/client/agent-job/follow-up-after-end.ts',
     find: 'earlierRunIds: earlier.all,',
     replace: 'earlierRunIds: earlier.all.slice(0, 0),',
     test: 'test/client/late-starts.test.ts',
@@ -245,7 +245,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a late start of a key that creates another run',
-    file: 'src/client/agent-job/start.ts',
+    file: 'src/client/agent-job/start-or-join.ts',
     find: 'earlierRunIds: earlier.all,',
     replace: 'earlierRunIds: earlier.all.slice(0, 0),',
     test: 'test/client/late-starts.test.ts',

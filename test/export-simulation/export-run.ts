@@ -8,7 +8,7 @@ import {
   type SuspectScan,
   type ScanCheckpoint,
 } from '../../src/visitor-export/scan-checkpoint.js';
-import { throttledWaitMs } from '../../src/agent-job/waits.js';
+import { throttledWaitMs } from '../../src/agent-job/retry-waits.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
 import { Scan } from '../../src/snapshots/scan.js';
 import { PathSet } from '../../src/snapshots/path-set.js';

@@ -1,7 +1,7 @@
 /** A thousand creates against an upstream that takes a hundred an hour, with the real lanes on a clock that jumps. */
 import { describe, expect, test } from 'vitest';
 import { CircuitBreakers } from '../../src/activities/agent-job/circuit-breaker.js';
-import { throttledWaitMs, spreadWaitMs, TURN_MS } from '../../src/agent-job/waits.js';
+import { throttledWaitMs, spreadWaitMs, TURN_MS } from '../../src/agent-job/retry-waits.js';
 import { seededRandom } from '../../src/sandbox/random.js';
 
 const HOUR = 3_600_000;

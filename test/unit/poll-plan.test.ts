@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { throttledWaitMs, plannedPolls, pollWaitMs, resendWaitMs, type PollPlan } from '../../src/agent-job/waits.js';
+import { plannedPolls, pollWaitMs, type PollPlan } from '../../src/agent-job/poll-plan.js';
+import { throttledWaitMs, resendWaitMs } from '../../src/agent-job/retry-waits.js';
 
 const HOUR = 3_600_000;
 const plans: fc.Arbitrary<PollPlan> = fc

@@ -3,7 +3,7 @@
  * so that a thousand waiting creates don't try one by one. When the time is over it is half open with one permit; each
  * success adds a permit.
  */
-import { NEXT_TURN_MS, throttledWaitMs, TURN_MS } from '../../agent-job/waits.js';
+import { NEXT_TURN_MS, throttledWaitMs, TURN_MS } from '../../agent-job/retry-waits.js';
 
 interface Breaker {
   openUntil: number;

@@ -6,10 +6,11 @@
 import { activityInfo, type ApplicationFailure } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
 import { noMetrics, type Metrics } from '../metrics.js';
-import { isSameRecord, GONE_AFTER, pollWaitMs, type PollPlan } from '../../agent-job/waits.js';
+import { isSameRecord, GONE_AFTER, pollWaitMs, type PollPlan } from '../../agent-job/poll-plan.js';
+import { MIN_AFTER_429_MS } from '../../agent-job/retry-waits.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
-import { PollPacing } from './poll-pacing.js';
+import { ReadBurstLimit } from './read-burst-limit.js';
 import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import { PollingSlots, type PollingSlot } from './polling-slots.js';
 import { PollProgress } from './poll-progress.js';
@@ -52,9 +53,6 @@ export interface PollJobResult {
   afterReset: boolean;
 }
 
-/** A shorter `Retry-After` is no longer than the pause between any two reads; and nobody reads sooner after a 429. */
-const MIN_RETRY_AFTER_MS = 1_000;
-
 /**
  * How many reads may be under way in one worker: beyond it they wait, so that a hanging upstream leaves room for
  * writes.
@@ -90,18 +88,18 @@ export function createPollJob({
   metrics = noMetrics,
 }: PollJobOptions): (input: PollJobInput) => Promise<PollJobResult> {
   const slots = new PollingSlots(shutdownSignal);
-  const pacing = new PollPacing();
+  const pacing = new ReadBurstLimit();
   let inFlight = 0;
 
   /** Returns when a read may begin; throws where it must wait for a later attempt. */
   async function waitToPoll(slot: PollingSlot): Promise<void> {
-    if (shutdownSignal.aborted) throw pollAgain('the worker is shutting down', 1);
-    if (inFlight >= MAX_CONCURRENT_READS) throw pollAgain('this worker has too many reads under way', 2_000);
+    if (shutdownSignal.aborted) throw nextAttemptIn('the worker is shutting down', 1);
+    if (inFlight >= MAX_CONCURRENT_READS) throw nextAttemptIn('this worker has too many reads under way', 2_000);
     const { kind, ms } = pacing.reserve();
-    if (kind === 'later') throw pollAgain('many reads are due at once', ms);
+    if (kind === 'later') throw nextAttemptIn('many reads are due at once', ms);
     if (ms > 0) await slots.pause(slot, ms);
-    if (shutdownSignal.aborted) throw pollAgain('the worker is shutting down', 1);
-    if (slot.isSuperseded) throw pollAgain('a later poll of this job has begun', 1);
+    if (shutdownSignal.aborted) throw nextAttemptIn('the worker is shutting down', 1);
+    if (slot.isSuperseded) throw nextAttemptIn('a later poll of this job has begun', 1);
   }
 
   async function readOnce(input: PollJobInput): Promise<JobResponse> {
@@ -140,10 +138,10 @@ export function createPollJob({
         slots.hasRoom;
       lastWaitMs = wait;
       if (staysInActivity) await slots.pause(slot, wait);
-      if (slot.isSuperseded) throw pollAgain('a later poll of this job has begun', wait);
+      if (slot.isSuperseded) throw nextAttemptIn('a later poll of this job has begun', wait);
       if (staysInActivity && !shutdownSignal.aborted) continue;
       progress.save();
-      throw pollAgain(describeResponse(response, progress.failures), staysInActivity ? 1 : wait);
+      throw nextAttemptIn(describeResponse(response, progress.failures), staysInActivity ? 1 : wait);
     }
   }
 
@@ -164,7 +162,7 @@ async function read(upstream: Upstream, input: PollJobInput, signal: AbortSignal
   try {
     return { kind: 'record', job: await upstream.getJob(input, { signal }) };
   } catch (error) {
-    if (signal.aborted) throw pollAgain('the worker is shutting down', 1);
+    if (signal.aborted) throw nextAttemptIn('the worker is shutting down', 1);
     if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
     if (error instanceof ReadFailedError || error instanceof RejectedError) {
       const retryAfterMs = error instanceof ReadFailedError ? pauseAfter(error) : undefined;
@@ -181,7 +179,7 @@ async function read(upstream: Upstream, input: PollJobInput, signal: AbortSignal
 }
 
 function pauseAfter({ status, retryAfterMs }: ReadFailedError): number | undefined {
-  return status === 429 ? Math.max(MIN_RETRY_AFTER_MS, retryAfterMs ?? 0) : retryAfterMs;
+  return status === 429 ? Math.max(MIN_AFTER_429_MS, retryAfterMs ?? 0) : retryAfterMs;
 }
 
 /** What the batch ends with after this response; null where the upstream is to be asked again. */
@@ -200,7 +198,8 @@ function resultOf(
       return isLastPoll || isOneOfThose || isLost ? { kind: 'notFound', count: notFound } : null;
     }
     case 'failed': {
-      const mustWait = (response.retryAfterMs ?? 0) > MIN_RETRY_AFTER_MS;
+      // A shorter one is no longer than the pause between any two reads.
+      const mustWait = (response.retryAfterMs ?? 0) > MIN_AFTER_429_MS;
       return isLastPoll || mustWait || input.notFound !== null ? response : null;
     }
     case 'record': {
@@ -239,7 +238,7 @@ function describeResponse(response: JobResponse, failures: number): string {
   return failures > 1 ? `${what}, ${failures} times in a row` : what;
 }
 
-/** The failure with which an attempt waits for the next one. */
-function pollAgain(why: string, waitMs: number): ApplicationFailure {
+/** Ends this attempt by a retryable failure: it tells the server when the next one starts. */
+function nextAttemptIn(why: string, waitMs: number): ApplicationFailure {
   return tryLater('StillPolling', why, 'next poll', waitMs);
 }

@@ -5,11 +5,11 @@ import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
 import { isUnimplemented } from '../temporal-errors.js';
 import { readRun, type RunRecord } from './run-record.js';
 
-/** Runs of a workflow id before the one that was read last. */
+/** The closed runs of a workflow id before its newest run. */
 export interface EarlierRuns {
-  /** Newest first. */
+  /** Newest first, as far as the list shows them. */
   all: string[];
-  /** Those that the last run's starter did not surely know: what they left behind has to be read. */
+  /** Those that whoever started the newest run may not have seen: how they ended must be read. */
   unknownToLast: string[];
 }
 

@@ -8,7 +8,7 @@ import { AgentJobError, FollowUpUnconfirmedError, MessageRefusedError } from '..
 import { START_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer, isOutage } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
-import { reAttach, type EndedJobs, type IdentifiedFollowUp, type ReAttachment } from './re-attach.js';
+import { reAttach, type EndedJobs, type IdentifiedFollowUp, type ReAttachment } from './follow-up-after-end.js';
 
 /**
  * Each further round means that the workflow ended, or was attached anew, in between, or that a start came too late.

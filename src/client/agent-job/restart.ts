@@ -52,10 +52,10 @@ function isAnsweredWithClosedRun(error: unknown): boolean {
 }
 
 /**
- * Makes Temporal answer each late start after an earlier run with the run that was just started, even once that has
- * closed. The request ids of such starts are attached to the new run while it runs. Only a start after `last` knows all
- * that the earlier runs left behind. A server that can't attach them takes each for one more start of what runs
- * already.
+ * A start that goes on from an older run than `last` may reach the server late. It would make a run that does not know
+ * what the later runs did. So the request ids of such starts are attached to the new run while it is open: Temporal
+ * then answers them with this run, even after it has closed. A server that can't attach ids answers each with the open
+ * run, which harms nothing. See temporal/restart-request-id.ts.
  */
 async function attachEarlierRequestIds(client: Client, { last, earlierRunIds }: RestartBasis): Promise<void> {
   if (earlierRunIds.length === 0) return;

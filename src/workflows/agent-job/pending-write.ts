@@ -17,7 +17,7 @@
  * Pure: no Temporal. Times in milliseconds.
  */
 import { MAX_RETRY_AFTER_MS, type InDoubtWrite } from '../../contract.js';
-import { keyWaitMs, NEXT_TURN_MS, throttledWaitMs, resendWaitMs, spreadWaitMs } from '../../agent-job/waits.js';
+import { keyWaitMs, NEXT_TURN_MS, throttledWaitMs, resendWaitMs, spreadWaitMs } from '../../agent-job/retry-waits.js';
 import type { Interruption } from './waiting.js';
 
 type WriteState =

@@ -1,7 +1,7 @@
 /** What the polls of a job have shown, and when the next one is wanted. Pure: no Temporal. Times in milliseconds. */
 import { MAX_RETRY_AFTER_MS, isTerminalStatus, type JobRecord } from '../../contract.js';
 import type { PollJobInput, PollJobResult } from '../../activities/index.js';
-import { isSameRecord, GONE_AFTER, plannedPolls, type PollPlan } from '../../agent-job/waits.js';
+import { isSameRecord, GONE_AFTER, plannedPolls, type PollPlan } from '../../agent-job/poll-plan.js';
 import { interruptionOf, type Interruption } from './waiting.js';
 
 /** `pollNow` polls at most this often. */

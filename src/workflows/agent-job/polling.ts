@@ -13,7 +13,8 @@ import {
   proxyActivities,
 } from '@temporalio/workflow';
 import type { JobActivities, PollJobInput, PollJobResult } from '../../activities/index.js';
-import { pollWaitMs, MAX_FAILING_WAIT_MS } from '../../agent-job/waits.js';
+import { pollWaitMs } from '../../agent-job/poll-plan.js';
+import { MAX_FAILING_WAIT_MS } from '../../agent-job/retry-waits.js';
 import { readPollResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
 import type { PollState } from './poll-state.js';

@@ -37,7 +37,7 @@ export interface WaitingRun {
   };
 }
 
-/** Null where the next thing is done by this very workflow task. */
+/** For a run that is not over and has no write under way. Null where it acts within this very workflow task. */
 export function waitingOf(run: WaitingRun, now: number): Waiting | null {
   const { write } = run;
   if (!write) return run.jobId === null ? null : waitingToPoll(run, now);

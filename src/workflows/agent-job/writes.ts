@@ -8,7 +8,7 @@ import {
 } from '@temporalio/workflow';
 import type { JobActivities, WriteResult } from '../../activities/index.js';
 import { plainMarkdown } from '../../agent-job/markdown.js';
-import { NEXT_TURN_MS, TURN_MS } from '../../agent-job/waits.js';
+import { NEXT_TURN_MS, TURN_MS } from '../../agent-job/retry-waits.js';
 import { isResetRun } from './continue-as-new.js';
 import { readWriteResult, STRANGE_RESULT } from './activity-results.js';
 import { logWrite } from './log.js';

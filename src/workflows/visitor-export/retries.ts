@@ -4,7 +4,7 @@
  */
 import { ActivityFailure, ApplicationFailure, ChildWorkflowFailure, isCancellation, sleep } from '@temporalio/workflow';
 import type { ReadChunkResult } from '../../activities/visitor-export/export-activities.js';
-import { throttledWaitMs } from '../../agent-job/waits.js';
+import { throttledWaitMs } from '../../agent-job/retry-waits.js';
 import { FAILURE } from '../../contract.js';
 
 /** For how long a kind of failure is retried, with waits that double up to a maximum. */

@@ -11,9 +11,9 @@ const BURST_MS = 100;
 /** A longer wait is kept by the server: an attempt has time for its read, too. */
 const MAX_WAIT_HERE_MS = 2_000;
 
-export type PollStart = { kind: 'wait'; ms: number } | { kind: 'later'; ms: number };
+export type ReadStart = { kind: 'wait'; ms: number } | { kind: 'later'; ms: number };
 
-export class PollPacing {
+export class ReadBurstLimit {
   readonly #now: () => number;
   /** When the next one here, and the next one that is handed back, has its turn. */
   #nextAt = -Infinity;
@@ -24,7 +24,7 @@ export class PollPacing {
   }
 
   /** Says when one more read may begin: after a wait here (0: at once), or in a later attempt. */
-  reserve(): PollStart {
+  reserve(): ReadStart {
     const now = this.#now();
     const nextAt = Math.max(this.#nextAt, now - BURST_MS) + SPACING_MS;
     if (nextAt - now <= MAX_WAIT_HERE_MS) {

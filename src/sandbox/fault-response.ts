@@ -1,7 +1,8 @@
+/** Carries a fault out: what the sandbox does to the response of a request that got one. */
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorResponse, resetConnection, sendResponse, writeHead, type HttpResponse } from './http.js';
-import type { Fault, FaultFacts } from './faults.js';
+import type { Fault, FaultFacts } from './armed-faults.js';
 import type { FaultRule } from './fault-rule.js';
 
 /** The request for which a fault is injected. */

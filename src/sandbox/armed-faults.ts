@@ -1,3 +1,4 @@
+/** The faults that are armed, and which of them a request gets. */
 import type { FaultEffect, FaultKind, FaultMoment, FaultRule } from './fault-rule.js';
 import { effectOf, momentOf } from './fault-rule.js';
 import { seededRandom } from './random.js';

@@ -1,3 +1,4 @@
+/** A follow-up to a job whose workflow has ended: the same workflow id is started again, attached to the same job. */
 import { WithStartWorkflowOperation, type Client, type WorkflowUpdateHandle } from '@temporalio/client';
 import {
   AGENT_JOB_WORKFLOW,

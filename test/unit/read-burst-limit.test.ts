@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { PollPacing } from '../../src/activities/agent-job/poll-pacing.js';
+import { ReadBurstLimit } from '../../src/activities/agent-job/read-burst-limit.js';
 
 /** How many of these times fall into each second. */
 function perSecond(times: readonly number[]): number[] {
@@ -10,13 +10,13 @@ function perSecond(times: readonly number[]): number[] {
 
 test('reads that come now and then begin at once', () => {
   let now = 0;
-  const starts = new PollPacing(() => now);
+  const starts = new ReadBurstLimit(() => now);
   for (; now < 10_000; now += 5) expect(starts.reserve()).toEqual({ kind: 'wait', ms: 0 });
 });
 
 test('ten thousand reads that are due at once are spread over ten seconds, and each gets its turn', () => {
   let now = 0;
-  const starts = new PollPacing(() => now);
+  const starts = new ReadBurstLimit(() => now);
   const due = Array.from({ length: 10_000 }, () => 0);
   const begun: number[] = [];
   for (let rounds = 0; due.length > 0; rounds++) {

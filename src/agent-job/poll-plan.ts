@@ -1,0 +1,53 @@
+/**
+ * The polling plan: when a job is read next, and when it counts as gone. Pure, for workflow and activities alike;
+ * randomness is an argument. Times in milliseconds.
+ */
+import type { JobRecord } from '../contract.js';
+import { doubled, MAX_FAILING_WAIT_MS, obeyedRetryAfterMs } from './retry-waits.js';
+
+export interface PollPlan {
+  minMs: number;
+  maxMs: number;
+  /** Share of the time since the last change that detection may be late. */
+  ratio: number;
+}
+
+/** Jitter of ±10 %: jobs that started together are not polled together. */
+const JITTER = 0.1;
+/** A job is gone after so many answers 404 in a row, over this time. */
+export const GONE_AFTER = { count: 5, ms: 60_000 } as const;
+
+interface PollSituation {
+  sinceChangeMs: number;
+  /** Failed reads in a row so far. */
+  failures: number;
+  retryAfterMs?: number | undefined;
+  /** 0 to 1. */
+  random: number;
+}
+
+/** The wait before the next read. */
+export function pollWaitMs(plan: PollPlan, situation: PollSituation): number {
+  const planned = clamp(plan.ratio * situation.sinceChangeMs, plan.minMs, plan.maxMs);
+  const jittered = Math.min(planned * (1 - JITTER + 2 * JITTER * situation.random), plan.maxMs);
+  const slowed = Math.max(jittered, Math.min(doubled(jittered, situation.failures), MAX_FAILING_WAIT_MS));
+  return Math.round(Math.max(slowed, obeyedRetryAfterMs(situation.retryAfterMs)));
+}
+
+/** How many reads the plan makes within a time: an estimate for a poll that was cut short. At most `most`. */
+export function plannedPolls(plan: PollPlan, sinceChangeMs: number, durationMs: number, most: number): number {
+  let reads = 0;
+  for (let at = 0; at <= durationMs && reads < most; reads++) {
+    at += pollWaitMs(plan, { sinceChangeMs: sinceChangeMs + at, failures: 0, random: 0.5 });
+  }
+  return reads;
+}
+
+/** Whether two records tell a caller the same. */
+export function isSameRecord(a: JobRecord | null, b: JobRecord | null): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+function clamp(value: number, min: number, max: number): number {
+  return Math.min(Math.max(value, min), max);
+}

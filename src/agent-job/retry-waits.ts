@@ -1,0 +1,62 @@
+/**
+ * The waits before a call is made again that was refused or failed: after a 429 with or without `Retry-After`, for want
+ * of a key, after a delivery that failed. Pure; randomness is an argument. Times in milliseconds.
+ */
+import { MAX_RETRY_AFTER_MS } from '../contract.js';
+
+/** Waits after failures double up to this bound. */
+export const MAX_FAILING_WAIT_MS = 5 * 60_000;
+/** No call follows a 429 sooner. */
+export const MIN_AFTER_429_MS = 1_000;
+const FIRST_WAIT_THROTTLED_MS = 5_000;
+const FIRST_WAIT_NOT_DELIVERED_MS = 1_000;
+const MAX_SPREAD_MS = 30_000;
+const MAX_KEY_WAIT_MS = 60_000;
+/** A turn to send, once given, is good for so long: the way from a worker over the server to another one. */
+export const TURN_MS = 10_000;
+/** Who waits for a turn asks again no sooner. */
+export const NEXT_TURN_MS = 1_000;
+
+/** Jitter of a wait that many jobs may have begun at once. */
+const MAX_SPREAD_SHARE = 0.1;
+
+/**
+ * The wait before a write that was refused for now (429) is sent again; `tries` counts the refusals in a row, from 1.
+ * A short `Retry-After` that is given again and again is doubled each time.
+ */
+export function throttledWaitMs(tries: number, retryAfterMs: number | undefined): number {
+  if (retryAfterMs === undefined) return Math.min(doubled(FIRST_WAIT_THROTTLED_MS, tries), MAX_FAILING_WAIT_MS);
+  const told = Math.max(MIN_AFTER_429_MS, obeyedRetryAfterMs(retryAfterMs));
+  return Math.max(told, Math.min(doubled(told, tries), MAX_FAILING_WAIT_MS));
+}
+
+/**
+ * The wait before a write whose key was refused again, though a worker took it for accepted. `tries` counts the
+ * refusals in a row, from 1.
+ */
+export function keyWaitMs(tries: number): number {
+  return Math.min(doubled(FIRST_WAIT_THROTTLED_MS, tries), MAX_KEY_WAIT_MS);
+}
+
+/** Adds jitter to a wait that many jobs may have begun at once: at most a tenth, and half a minute. */
+export function spreadWaitMs(waitMs: number, random: number): number {
+  return waitMs + Math.round(Math.min(waitMs * MAX_SPREAD_SHARE, MAX_SPREAD_MS) * random);
+}
+
+/**
+ * The wait before a write is sent again that was not delivered, or that is in doubt under policy `retry`; `tries` from
+ * 1.
+ */
+export function resendWaitMs(tries: number): number {
+  return Math.min(doubled(FIRST_WAIT_NOT_DELIVERED_MS, tries), MAX_FAILING_WAIT_MS);
+}
+
+/** Doubles a first wait with each try, which counts from 1. */
+export function doubled(firstMs: number, tries: number): number {
+  return firstMs * 2 ** Math.min(Math.max(tries - 1, 0), 20);
+}
+
+/** What of a `Retry-After` is obeyed: at most an hour at a time. */
+export function obeyedRetryAfterMs(ms: number | undefined): number {
+  return Math.min(ms ?? 0, MAX_RETRY_AFTER_MS);
+}
