@@ -1,0 +1,138 @@
+/** What is told of a job: the upstream's record, the workflow's state and result. See docs/contract.md. */
+import { LIMIT } from './shared.js';
+
+/** The upstream's record of a job: the fields of its interface and no others, absent ones null. */
+export interface JobRecord {
+  id: string;
+  status: string;
+  source: { repository: string | null; ref: string | null } | null;
+  model: string | null;
+  prLink: string | null;
+  createdAt: string | null;
+  archivedAt: string | null;
+}
+
+/** The upstream's statuses that end a job. */
+export const TERMINAL_STATUSES = ['completed', 'archived', 'failed'] as const;
+export type TerminalStatus = (typeof TERMINAL_STATUSES)[number];
+
+/** Whether an upstream status ends a job; a status that this release does not know never does. */
+export function isTerminalStatus(status: string | undefined): status is TerminalStatus {
+  return (TERMINAL_STATUSES as readonly (string | undefined)[]).includes(status);
+}
+
+/** What a job's workflow is doing. */
+export const PHASES = ['creating', 'watching', 'sending', 'needsAttention', 'lingering', 'done'] as const;
+export type Phase = (typeof PHASES)[number];
+
+/** Docs/contract.md says what each means, and whether the follow-up's id is used up. */
+export type FollowUpState = 'queued' | 'sent' | 'rejected' | 'unknown' | 'abandoned';
+
+/** One follow-up as shown by state and result; never its prompt. */
+export interface FollowUpStatus {
+  id: string;
+  state: FollowUpState;
+  /** Up to 200 bytes of UTF-8. */
+  error?: string;
+}
+
+/** A write in doubt: nobody knows whether the upstream accepted it. Times are ISO 8601 UTC with milliseconds. */
+export interface InDoubtWrite {
+  kind: 'create' | 'followUp';
+  followUpId?: string;
+  reason: string;
+  /** When it came to be in doubt; names this write to `resolveUnknown`. */
+  since: string;
+  /** Before this time, whoever checks the upstream may miss a write that is still on its way. */
+  lookAfter: string;
+}
+
+/** What a job may wait for; docs/contract.md says what each means. */
+export const WAITING_FOR = ['turn', 'rateLimit', 'upstream', 'key', 'person', 'poll', 'settle', 'linger'] as const;
+
+/** Why no request is under way. Times are ISO 8601 UTC with milliseconds. */
+export interface Waiting {
+  for: (typeof WAITING_FOR)[number];
+  since: string;
+  /** When it ends at the latest, or is checked next; absent where nobody knows. */
+  until?: string;
+  /** In the queue of `turn`, from 1. */
+  position?: number;
+  reason?: string;
+}
+
+/** A job as the query `jobState` tells it. Times are ISO 8601 UTC with milliseconds. */
+export interface JobState {
+  phase: Phase;
+  projectId: string;
+  jobId: string | null;
+  job: JobRecord | null;
+  followUps: FollowUpStatus[];
+  usedFollowUpIds: string[];
+  /** The write in doubt; at most one at a time. */
+  unknown: InDoubtWrite | null;
+  /** Null only while a write is under way, or when the run is over. */
+  waiting: Waiting | null;
+  startedAt: string;
+  /** When the job's record changed, or a follow-up was accepted. */
+  lastChangeAt: string;
+  /** Reads so far; those of a poll that was cut short are estimated from the plan. */
+  polls: number;
+}
+
+/** How a job's workflow completed; a failure or a cancellation has no outcome. */
+export type Outcome = TerminalStatus | 'timedOut' | 'lost' | 'abandoned';
+
+interface ResultBase {
+  projectId: string;
+  followUps: FollowUpStatus[];
+  usedFollowUpIds: string[];
+  startedAt: string;
+  finishedAt: string;
+  polls: number;
+}
+
+/** The upstream ended the job; `job.prLink` is the pull request or null. */
+export interface EndedJobResult extends ResultBase {
+  outcome: TerminalStatus;
+  jobId: string;
+  job: JobRecord;
+}
+
+/** Polling ended without a terminal status; `job` is the last record read. */
+export interface UnfinishedJobResult extends ResultBase {
+  outcome: 'timedOut' | 'lost' | 'abandoned';
+  jobId: string | null;
+  job: JobRecord | null;
+}
+
+/** The result of `agentJob`. */
+export type AgentJobResult = EndedJobResult | UnfinishedJobResult;
+
+/** Details of the failure `CreateRejected`. */
+export interface CreateRejectedDetails {
+  /** The HTTP status. */
+  status: number;
+  /** The upstream's own text. */
+  error: string;
+}
+
+/** Details of the failure `UnknownOutcome`. */
+export interface UnknownOutcomeDetails {
+  kind: 'create' | 'followUp';
+  jobId: string | null;
+  followUpId: string | null;
+  reason: string;
+}
+
+/**
+ * The first 64 characters of the upstream's status, control characters replaced, as `AgentJobStatus` and messages show
+ * it.
+ */
+export function shownStatus(status: string): string {
+  const characters = Array.from(status.slice(0, 2 * LIMIT.statusAttributeChars)).slice(0, LIMIT.statusAttributeChars);
+  return characters
+    .join('')
+    .toWellFormed()
+    .replace(/\p{Cc}/gu, ' ');
+}

@@ -1,0 +1,112 @@
+/**
+ * The contract of the workflow `requestQueue`: who may send next, where the upstream takes only so many requests an
+ * hour. One queue for each project and kind of write, and one for all exports. See docs/contract.md.
+ */
+import { defineQuery, defineSignal } from '@temporalio/workflow';
+import type { Priority } from './agent-job.js';
+import { encodeId } from './shared.js';
+
+/** Workflow type. */
+export const REQUEST_QUEUE_WORKFLOW = 'requestQueue';
+
+/** Whose requests one queue orders. */
+export type QueueName =
+  { operation: 'create' | 'message'; projectId: string } | { operation: 'visitors'; projectId: null };
+
+/** The only argument of `requestQueue`; `continued` is what continue-as-new hands on. */
+export type RequestQueueInput = QueueName & { continued?: unknown };
+
+/** How a request ended, as far as the upstream's budget goes. Times in milliseconds of the worker's clock. */
+export interface RequestReport {
+  /** The turn that it had; null where it was sent without one. */
+  turn: string | null;
+  /** `unsent`: the turn was not used. `other`: it was sent, and whether it counts upstream is not known. */
+  outcome: 'accepted' | 'throttled' | 'unsent' | 'other';
+  at: number;
+  /** How many requests the turn was used for; default 1. */
+  requests?: number;
+  /** What the upstream asked for with a 429. */
+  retryAfterMs?: number;
+}
+
+/** What a worker knows of a budget, sent along with every message of the queue. */
+export interface BudgetFacts {
+  /** The budget that is set; null or absent where none is. */
+  perHour?: number | null;
+  /** Requests that the upstream accepted without a turn, as `[time, count]`; each is told once. */
+  accepted?: [number, number][];
+}
+
+/** A workflow asks for its turn; asked again, it keeps its place. */
+export interface JoinRequest extends BudgetFacts {
+  workflowId: string;
+  priority: Priority;
+  /** When it first wanted to send, in milliseconds: the order within a priority. */
+  askedAt: number;
+  /** How many requests the turn is for; default 1. */
+  requests?: number;
+  /** How the request ended that made it ask. */
+  report?: RequestReport;
+}
+
+/** A turn: that many requests may be sent before `until` (milliseconds of the server's clock). */
+export interface RequestTurn {
+  turn: string;
+  until: number;
+  requests: number;
+}
+
+/** Who waits. Times are ISO 8601 UTC with milliseconds. */
+export interface QueuedRequest {
+  workflowId: string;
+  priority: Priority;
+  since: string;
+  /** From 1. */
+  position: number;
+  /** When its turn is expected, as the budget is known now; absent where nobody knows. */
+  expectedAt?: string;
+}
+
+/** A queue as the query `requestQueueState` tells it. Times are ISO 8601 UTC with milliseconds. */
+export interface RequestQueueState {
+  operation: QueueName['operation'];
+  projectId: string | null;
+  /** The budget; null where none is set and none is learned. */
+  perHour: number | null;
+  /** Whether the budget was learned from answers 429. */
+  isLearned: boolean;
+  spentLastHour: number;
+  throttledLastHour: number;
+  /** Turns that were given and not yet reported. */
+  inFlight: number;
+  /** Nothing is sent before; null where nothing holds the queue back. */
+  notBefore: string | null;
+  /** When the next turn is given, as far as is known. */
+  nextTurnAt: string | null;
+  waitingCount: number;
+  /** The first hundred. */
+  waiting: QueuedRequest[];
+}
+
+/** One that waits: `for` tells whether the budget keeps it, or a time that the upstream named. */
+export interface QueuePlace {
+  for: 'turn' | 'rateLimit';
+  position: number;
+  expectedAt?: string;
+}
+
+/** Asks for a turn. Sent by activities, together with the start of the queue where there is none. */
+export const joinQueueSignal = defineSignal<[JoinRequest]>('joinQueue');
+/** Tells how a request ended. */
+export const reportRequestSignal = defineSignal<[RequestReport & BudgetFacts]>('reportRequest');
+/** Tells the state of the queue. */
+export const requestQueueStateQuery = defineQuery<RequestQueueState>('requestQueueState');
+/** Tells the place of a workflow; null where it does not wait. */
+export const queuePlaceQuery = defineQuery<QueuePlace | null, [string]>('queuePlace');
+/** Gives a waiting workflow its turn; the queue sends it. */
+export const requestTurnSignal = defineSignal<[RequestTurn]>('requestTurn');
+
+/** The workflow id of a queue. */
+export function requestQueueId({ operation, projectId }: QueueName): string {
+  return projectId === null ? `request-queue/${operation}` : `request-queue/${encodeId(projectId)}/${operation}`;
+}
