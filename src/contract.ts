@@ -57,6 +57,24 @@ export {
   type Waiting,
 } from './contract/job-state.js';
 export {
+  joinQueueSignal,
+  queuePlaceQuery,
+  reportRequestSignal,
+  REQUEST_QUEUE_WORKFLOW,
+  requestQueueId,
+  requestQueueStateQuery,
+  requestTurnSignal,
+  type BudgetFacts,
+  type JoinRequest,
+  type QueuedRequest,
+  type QueueName,
+  type QueuePlace,
+  type RequestQueueInput,
+  type RequestQueueState,
+  type RequestReport,
+  type RequestTurn,
+} from './contract/request-queue.js';
+export {
   scheduledProject,
   VISITOR_EXPORT_WORKFLOW,
   visitorExportProgressQuery,

@@ -23,7 +23,7 @@ export interface RequestReport {
   /** `unsent`: the turn was not used. `other`: it was sent, and whether it counts upstream is not known. */
   outcome: 'accepted' | 'throttled' | 'unsent' | 'other';
   at: number;
-  /** How many requests the turn was used for; default 1. */
+  /** How many requests were sent, the one that was answered 429 included; default 1. */
   requests?: number;
   /** What the upstream asked for with a 429. */
   retryAfterMs?: number;
@@ -31,7 +31,10 @@ export interface RequestReport {
 
 /** What a worker knows of a budget, sent along with every message of the queue. */
 export interface BudgetFacts {
-  /** The budget that is set; null or absent where none is. */
+  /**
+   * The budget that is set, 1 or more. The newest message with one wins. Null, where none is set, takes it back once
+   * nobody has named one for a quarter of an hour: while settings are rolled out, workers differ. Absent says nothing.
+   */
   perHour?: number | null;
   /** Requests that the upstream accepted without a turn, as `[time, count]`; each is told once. */
   accepted?: [number, number][];
@@ -49,8 +52,12 @@ export interface JoinRequest extends BudgetFacts {
   report?: RequestReport;
 }
 
-/** A turn: that many requests may be sent before `until` (milliseconds of the server's clock). */
+/**
+ * A turn: that many requests may be sent one after the other, all before `until` (milliseconds of the server's clock).
+ * There may be fewer than were asked for: then the workflow asks again. Every turn is reported, used or not.
+ */
 export interface RequestTurn {
+  /** Its name, at most 100 characters, for the report. */
   turn: string;
   until: number;
   requests: number;
