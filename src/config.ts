@@ -1,11 +1,13 @@
 /** The only reader of the environment: validates every setting at once. */
 import { z } from 'zod';
 import { DEFAULT_TASK_QUEUE } from './contract.js';
+import { budgetsSchema, toBudgets, type BudgetsConfig } from './config/budgets.js';
 import { ConfigError, type ConfigProblem } from './config/config-error.js';
 import * as field from './config/fields.js';
 import { isDefault, readTemporal } from './config/temporal.js';
 import type { TemporalSettings } from './config/temporal.js';
 
+export type { BudgetsConfig } from './config/budgets.js';
 export { ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/temporal.js';
@@ -39,6 +41,7 @@ const workerSchema = z.object({
   ...clientSchema.shape,
   ...upstreamSchema.shape,
   ...snapshotsSchema.shape,
+  ...budgetsSchema.shape,
   WORKER_ROLES: field.rolesField.optional(),
   UPSTREAM_REQUESTS_PER_SECOND: field.positiveNumberField.optional(),
   EXPORT_REQUESTS_PER_HOUR: field.positiveNumberField.optional(),
@@ -83,6 +86,7 @@ export interface WorkerConfig extends ClientConfig {
   upstream: UpstreamConfig;
   /** Over all workers, where set. */
   upstreamRequestsPerSecond: number | undefined;
+  budgets: BudgetsConfig;
   /** Set wherever `roles` has exports. */
   snapshots: SnapshotsConfig | undefined;
   /** Of each running export, where set. */
@@ -107,6 +111,7 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
     roles: values.WORKER_ROLES ?? (values.SNAPSHOTS_URL ? ['jobs', 'exports'] : ['jobs']),
     upstream: toUpstream(values),
     upstreamRequestsPerSecond: values.UPSTREAM_REQUESTS_PER_SECOND,
+    budgets: toBudgets(values),
     snapshots: toSnapshots(values),
     exportRequestsPerHour: values.EXPORT_REQUESTS_PER_HOUR,
     confirmWritesBefore: values.CONFIRM_WRITES_BEFORE,

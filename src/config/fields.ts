@@ -95,6 +95,10 @@ export const upstreamTimeoutField = field(
 );
 
 export const positiveNumberField = field('a number above 0', parsePositive);
+export const wholeNumberField = field('a whole number above 0', (text) => {
+  const value = parsePositive(text);
+  return Number.isSafeInteger(value) ? value : undefined;
+});
 
 const isoTime = z.iso.datetime({ offset: true });
 

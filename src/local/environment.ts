@@ -3,7 +3,7 @@ import type { DevServer } from './dev-server.js';
 
 const KEYS = /^(ADMIN_API_KEY|ADMIN_API_KEY_FILE|PROJECT_KEYS_FILE)$/;
 const TEMPORAL = /^TEMPORAL_(?!CLI_PATH$)/;
-const SANDBOX_REPLACES = /^(UPSTREAM_.*|SNAPSHOTS_URL|EXPORT_REQUESTS_PER_HOUR|CONFIRM_WRITES_BEFORE)$/;
+const SANDBOX_REPLACES = /^(UPSTREAM_.*|SNAPSHOTS_URL|\w+_PER_HOUR|PROJECT_BUDGETS_FILE|CONFIRM_WRITES_BEFORE)$/;
 /** `npm start` sets them for the worker, or they are of no use beside the local server. */
 const WORKER = /^(WORKER_ROLES|HEALTH_ADDRESS|METRICS_ADDRESS|LOG_FORMAT)$/;
 

@@ -1,6 +1,6 @@
 /** The API keys of the upstream: where they come from, and how a replaced key file is noticed. */
 import { createHash } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
+import { ReloadingFile } from './reloading-file.js';
 
 /** Where the keys come from; the file wins over `adminApiKey`, a project's own key over both. */
 export interface KeySettings {
@@ -33,17 +33,14 @@ export class KeyUnavailableError extends Error {
   override readonly name = 'KeyUnavailableError';
 }
 
-/** A rotated key is noticed within this time; a look at the file with each request would be waste. */
-const CHECK_EVERY_MS = 1_000;
-
 /** Keys that follow their files: they are read again when they change. */
-export function createKeySource(settings: KeySettings, { checkEveryMs = CHECK_EVERY_MS } = {}): KeySource {
+export function createKeySource(settings: KeySettings, { checkEveryMs }: { checkEveryMs?: number } = {}): KeySource {
   const { adminApiKey, adminApiKeyFile, projectKeysFile } = settings;
   const adminFile = adminApiKeyFile
-    ? new ReloadingFile('ADMIN_API_KEY_FILE', adminApiKeyFile, (text) => text.trim(), checkEveryMs)
+    ? new KeyFile('ADMIN_API_KEY_FILE', adminApiKeyFile, (text) => text.trim(), checkEveryMs)
     : undefined;
   const projectsFile = projectKeysFile
-    ? new ReloadingFile('PROJECT_KEYS_FILE', projectKeysFile, parseProjectKeys, checkEveryMs)
+    ? new KeyFile('PROJECT_KEYS_FILE', projectKeysFile, parseProjectKeys, checkEveryMs)
     : undefined;
 
   async function keyFor(projectId: string): Promise<string> {
@@ -88,54 +85,27 @@ function parseProjectKeys(text: string): Map<string, string> {
   return new Map(entries);
 }
 
-/** A small file, parsed again when its time, size or inode changes. */
-class ReloadingFile<T> {
-  readonly #variable: string;
-  readonly #path: string;
-  readonly #parse: (text: string) => T;
-  readonly #checkEveryMs: number;
-  #current: Promise<T> | undefined;
-  #seen = '';
-  #checkedAt = -Infinity;
+/** A file of keys; where it can't be read, the error names the variable and the file. */
+class KeyFile<T> {
+  readonly #name: string;
+  readonly #file: ReloadingFile<T>;
 
-  constructor(variable: string, path: string, parse: (text: string) => T, checkEveryMs: number) {
-    this.#variable = variable;
-    this.#path = path;
-    this.#parse = parse;
-    this.#checkEveryMs = checkEveryMs;
+  constructor(variable: string, path: string, parse: (text: string) => T, checkEveryMs: number | undefined) {
+    this.#name = `${variable} ${path}`;
+    this.#file = new ReloadingFile(path, parse, checkEveryMs);
   }
 
-  /** The file is read at the next call, changed or not. */
   forget(): void {
-    this.#seen = '';
-    this.#checkedAt = -Infinity;
+    this.#file.forget();
   }
 
   async read(): Promise<T> {
-    const now = performance.now();
-    if (this.#current === undefined || now - this.#checkedAt >= this.#checkEveryMs) {
-      this.#checkedAt = now;
-      this.#current = this.#readIfChanged(this.#current);
-      // A broken file is looked at again with the next request.
-      this.#current.catch(() => this.forget());
-    }
-    return this.#current;
-  }
-
-  async #readIfChanged(last: Promise<T> | undefined): Promise<T> {
     try {
-      const { mtimeMs, size, ino } = await stat(this.#path);
-      const seen = `${mtimeMs} ${size} ${ino}`;
-      if (last !== undefined && seen === this.#seen) return await last;
-      const value = this.#parse(await readFile(this.#path, 'utf8'));
-      this.#seen = seen;
-      return value;
+      return await this.#file.read();
     } catch (error) {
       // The parser's own message could quote a key.
-      const code = (error as NodeJS.ErrnoException).code;
-      throw new KeyUnavailableError(
-        `${this.#variable} ${this.#path} ${code ? `cannot be read (${code})` : 'is not valid'}`,
-      );
+      const { code } = error as NodeJS.ErrnoException;
+      throw new KeyUnavailableError(`${this.#name} ${code ? `cannot be read (${code})` : 'is not valid'}`);
     }
   }
 }

@@ -64,6 +64,9 @@ describe('readWorkerConfig', () => {
       HTTPS_PROXY: 'http://proxy.example.com:3128',
       no_proxy: 'localhost,.example.com',
       SNAPSHOTS_URL: 's3://bucket/prefix/',
+      CREATES_PER_HOUR: '100',
+      MESSAGES_PER_HOUR: '50',
+      PROJECT_BUDGETS_FILE: file('budgets.json', '{"p": {"createsPerHour": 5}}'),
       EXPORT_REQUESTS_PER_HOUR: '60',
       CONFIRM_WRITES_BEFORE: '2026-07-01T14:30:00+02:00',
       S3_FORCE_PATH_STYLE: 'true',
@@ -88,6 +91,7 @@ describe('readWorkerConfig', () => {
       },
       upstreamRequestsPerSecond: 2.5,
       snapshots: { url: 's3://bucket/prefix', forcePathStyle: true },
+      budgets: { createsPerHour: 100, messagesPerHour: 50, projectBudgetsFile: join(folder, 'budgets.json') },
       exportRequestsPerHour: 60,
       confirmWritesBefore: '2026-07-01T12:30:00.000Z',
       healthAddress: { host: '::1', port: 8081 },
@@ -109,6 +113,9 @@ describe('readWorkerConfig', () => {
       UPSTREAM_NOT_TAKEN_STATUSES: '429',
       HTTPS_PROXY: 'user:proxy-secret@proxy',
       SNAPSHOTS_URL: 'file://host/dir',
+      CREATES_PER_HOUR: '1.5',
+      MESSAGES_PER_HOUR: '0',
+      PROJECT_BUDGETS_FILE: file('wrong-budgets.json', '{"p": {"createsPerHour": "secret"}}'),
       EXPORT_REQUESTS_PER_HOUR: 'many',
       CONFIRM_WRITES_BEFORE: '2026-02-30T12:30:00Z',
       S3_FORCE_PATH_STYLE: 'maybe',
@@ -119,11 +126,30 @@ describe('readWorkerConfig', () => {
     };
     expect(Object.keys(problemsOf(wrong)).sort()).toEqual([...Object.keys(wrong), 'UPSTREAM_BASE_URL'].sort());
     const report = String(catchError(() => readWorkerConfig(wrong)));
-    expect(report).toContain('19 settings are wrong');
+    expect(report).toContain('22 settings are wrong');
     expect(report).toMatch(/UPSTREAM_BASE_URL +is missing; it should be the http or https address/);
     for (const value of [wrong.HTTPS_PROXY, wrong.ADMIN_API_KEY, wrong.UPSTREAM_TIMEOUT])
       expect(report).not.toContain(value);
     expect(report).not.toContain('secret');
+  });
+
+  test.each([
+    ['no JSON', '{"p": ', 'it is not valid JSON'],
+    ['no object', '[]', 'it should hold a JSON object of projectId to budgets'],
+    ['no budget', '{"p": 100}', 'project "p" should have an object with createsPerHour or messagesPerHour'],
+    [
+      'a field of another name',
+      '{"p": {"perHour": 100}}',
+      'project "p" has a field that is none of createsPerHour, messagesPerHour',
+    ],
+    [
+      'half a request',
+      '{"p": {"messagesPerHour": 0.5}}',
+      'project "p": messagesPerHour should be a whole number above 0',
+    ],
+  ])('says what is wrong with a file of budgets that has %s', (_, text, problem) => {
+    const path = file('budgets.json', text);
+    expect(problemsOf({ ...minimal, PROJECT_BUDGETS_FILE: path }).PROJECT_BUDGETS_FILE).toBe(`${path}: ${problem}`);
   });
 
   test('refuses a key for Temporal that no header can hold, and does not show it', () => {
