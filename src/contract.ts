@@ -17,6 +17,7 @@ export {
   AGENT_JOB_WORKFLOW,
   agentJobWorkflowId,
   attachedJobWorkflowId,
+  DEFAULT_PRIORITY,
   followUpSignal,
   jobStateQuery,
   MEMO,

@@ -19,7 +19,7 @@ if ! temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/de
 fi
 
 # It takes some seconds until every part of the server knows a new namespace, so the registration is retried.
-for name in AgentJobProject AgentJobPhase AgentJobStatus AgentJobPrLink; do
+for name in AgentJobProject AgentJobPhase AgentJobStatus AgentJobPrLink AgentJobWaitingFor AgentJobBatch; do
   attempts=0
   until temporal operator search-attribute list | grep -qw "$name"; do
     attempts=$((attempts + 1))

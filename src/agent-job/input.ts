@@ -5,12 +5,20 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import ms from 'ms';
-import { LIMIT, type ResolveUnknownInput, type UnknownOutcomePolicy } from '../contract.js';
+import {
+  DEFAULT_PRIORITY,
+  LIMIT,
+  type Priority,
+  type ResolveUnknownInput,
+  type UnknownOutcomePolicy,
+} from '../contract.js';
 import {
   checkDuration,
   checkId,
+  checkLabel,
   checkObject,
   checkString,
+  checkWholeNumber,
   InvalidInputError,
   isGiven,
   jsonBytes,
@@ -24,7 +32,12 @@ export type JobSpec = { projectId: string; usedFollowUpIds: string[] } & JobOpti
 
 /** Times in milliseconds. */
 interface JobOptions {
+  priority: Priority;
+  /** A label to find the job by. */
+  batch: string | null;
   deadlineMs: number;
+  /** Null: the create may wait for its first turn for ever. */
+  startWithinMs: number | null;
   polling: PollPlan;
   onUnknownOutcome: UnknownOutcomePolicy;
   /** Null: a person may take for ever. */
@@ -70,7 +83,10 @@ export function parseJobInput(input: unknown): JobSpec {
 
 function parseJobOptions(fields: Record<string, unknown>): JobOptions {
   return {
+    priority: checkPriority(fields.priority ?? DEFAULT_PRIORITY),
+    batch: isGiven(fields.batch) ? checkLabel(fields.batch, 'batch', LIMIT.batchBytes) : null,
     deadlineMs: checkDuration(fields.deadline ?? DEFAULT.deadline, 'deadline'),
+    startWithinMs: isGiven(fields.startWithin) ? checkDuration(fields.startWithin, 'startWithin') : null,
     polling: checkPolling(fields.polling),
     onUnknownOutcome: checkPolicy(fields.onUnknownOutcome ?? 'ask'),
     decideWithinMs: isGiven(fields.decideWithin) ? checkDuration(fields.decideWithin, 'decideWithin') : null,
@@ -79,12 +95,20 @@ function parseJobOptions(fields: Record<string, unknown>): JobOptions {
   };
 }
 
-/** Checks the argument of `followUp` and `sendFollowUp`; `id` is null where the caller gave none. */
-export function parseFollowUp(input: unknown): { prompt: string; id: string | null } {
+/** A follow-up as a caller gave it; `id` and `priority` are null where it has none. */
+export interface GivenFollowUp {
+  prompt: string;
+  id: string | null;
+  priority: Priority | null;
+}
+
+/** Checks the argument of `followUp` and `sendFollowUp`. */
+export function parseFollowUp(input: unknown): GivenFollowUp {
   const fields = checkObject(input, 'follow-up');
   return {
     prompt: checkPrompt(fields.prompt, 'prompt'),
     id: isGiven(fields.id) ? checkFollowUpId(fields.id, 'id') : null,
+    priority: isGiven(fields.priority) ? checkPriority(fields.priority) : null,
   };
 }
 
@@ -130,6 +154,10 @@ function checkPrompt(value: unknown, field: string): string {
     throw new InvalidInputError(field, `must be at most ${LIMIT.promptJsonBytes} bytes as JSON`);
   }
   return prompt;
+}
+
+function checkPriority(value: unknown): Priority {
+  return checkWholeNumber(value, 'priority', [1, 5]) as Priority;
 }
 
 function checkPolling(value: unknown): PollPlan {

@@ -1,5 +1,12 @@
 /** The options of a start call, the same for a Temporal client and for a parent workflow. Safe in workflow code. */
-import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex } from '@noble/hashes/utils.js';
+import {
+  defineSearchAttributeKey,
+  SearchAttributeType,
+  TypedSearchAttributes,
+  type Priority,
+} from '@temporalio/common';
 import {
   agentJobWorkflowId,
   attachedJobWorkflowId,
@@ -10,13 +17,13 @@ import {
   type AgentJobInput,
   type Phase,
 } from '../contract.js';
-import { inputHash } from './input.js';
-import { parseJobInput } from './input.js';
-import { checkString, InvalidInputError, utf8Bytes } from '../contract/input-checks.js';
+import { inputHash, parseJobInput } from './input.js';
+import { checkString, cutToBytes, InvalidInputError, utf8Bytes } from '../contract/input-checks.js';
 import { staticDetails, jobSummary } from './title.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
+const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeType.KEYWORD);
 
 export interface AgentJobPlace {
   /** The caller's name for the job, unique in its project; becomes the workflow id. */
@@ -38,6 +45,8 @@ export interface AgentJobStartOptions {
   typedSearchAttributes: TypedSearchAttributes;
   staticSummary: string;
   staticDetails: string;
+  /** Its activities and continue-as-new inherit it. */
+  priority: Priority;
   workflowIdReusePolicy: 'REJECT_DUPLICATE';
 }
 
@@ -46,7 +55,7 @@ export interface AgentJobStartOptions {
  * Throws InvalidInputError, which names the wrong field.
  */
 export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace): AgentJobStartOptions {
-  const { projectId, prompt, jobId } = parseJobInput(input);
+  const { projectId, prompt, jobId, priority, batch } = parseJobInput(input);
   const phase: Phase = jobId === null ? 'creating' : 'watching';
   const hash = place.inputHash ?? inputHash({ projectId, prompt, jobId });
   return {
@@ -57,11 +66,25 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
     typedSearchAttributes: new TypedSearchAttributes([
       { key: PROJECT, value: projectId },
       { key: PHASE, value: phase },
+      // A namespace that lacks this attribute still takes jobs without a batch.
+      ...(batch === null ? [] : [{ key: BATCH, value: batch }]),
     ]),
     staticSummary: jobSummary({ projectId, prompt, jobId }),
     staticDetails: staticDetails({ projectId, prompt, jobId }),
+    priority: { priorityKey: priority, fairnessKey: fairnessKey(projectId) },
     workflowIdReusePolicy: 'REJECT_DUPLICATE',
   };
+}
+
+/** Temporal's own limit. */
+const FAIRNESS_KEY_BYTES = 64;
+const HASH_DIGITS = 16;
+
+/** By which Temporal shares its workers among projects: the project's id, or its beginning and a hash of it. */
+function fairnessKey(projectId: string): string {
+  if (utf8Bytes(projectId) <= FAIRNESS_KEY_BYTES) return projectId;
+  const hash = bytesToHex(sha256(new TextEncoder().encode(projectId))).slice(0, HASH_DIGITS);
+  return `${cutToBytes(projectId, FAIRNESS_KEY_BYTES - HASH_DIGITS - 1)}~${hash}`;
 }
 
 function workflowIdFor(projectId: string, jobId: string | null, { key, workflowId }: AgentJobPlace): string {

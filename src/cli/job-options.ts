@@ -1,11 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
-import type { AgentJobOptions, UnknownOutcomePolicy } from '../contract.js';
+import type { AgentJobOptions, Priority, UnknownOutcomePolicy } from '../contract.js';
 import { UsageError } from './exit.js';
 
 /** The flags of `addJobOptions`, as typed. */
 export interface JobFlags {
+  priority?: string;
+  batch?: string;
   deadline?: string;
+  startWithin?: string;
   pollMin?: string;
   pollMax?: string;
   pollRatio?: string;
@@ -17,8 +20,10 @@ export interface JobFlags {
 
 /** Adds the options of a job to a command; a duration is a text such as "30 seconds", or milliseconds. */
 export function addJobOptions(command: Command): Command {
-  return command
+  return addPriorityOption(command, 'who goes first where creates wait for the project’s budget')
+    .option('--batch <label>', 'a label to find jobs by that were started together')
     .option('--deadline <duration>', 'give up watching after this long (default: 24 hours)')
+    .option('--start-within <duration>', 'give up where the create waits longer for its first turn (default: for ever)')
     .option('--poll-min <duration>', 'shortest wait between two reads (default: 2 seconds)')
     .option('--poll-max <duration>', 'longest wait between two reads (default: 60 seconds)')
     .option('--poll-ratio <number>', 'wait as a share of the time since the last change (default: 0.1)')
@@ -34,14 +39,28 @@ export function addJobOptions(command: Command): Command {
     .option('--linger <duration>', 'stay open for follow-ups this long after the end (default: 0)');
 }
 
+/** Adds `--priority`. */
+export function addPriorityOption(command: Command, effect: string, unless = '3'): Command {
+  return command.option('--priority <number>', `${effect}: 1 to 5, 1 first (default: ${unless})`);
+}
+
+/** A priority from a command line; its value is checked with the whole input. */
+export function toPriority(text: string | undefined): Priority | undefined {
+  return text === undefined ? undefined : (toNumber(text, '--priority') as Priority);
+}
+
 /** The options of the contract from a command's flags; their values are checked with the whole input. */
 export function toJobOptions(flags: JobFlags): AgentJobOptions {
-  const { deadline, onUnknownOutcome, decideWithin, settle, linger, pollMin, pollMax, pollRatio } = flags;
+  const { batch, deadline, startWithin, onUnknownOutcome, decideWithin, settle, linger, pollMin, pollMax, pollRatio } =
+    flags;
   const ratio = pollRatio === undefined ? null : toNumber(pollRatio, '--poll-ratio');
   const polling = { min: pollMin ?? null, max: pollMax ?? null, ratio };
   const isPolling = Object.values(polling).some((value) => value !== null);
   const options = {
+    priority: toPriority(flags.priority),
+    batch,
     deadline,
+    startWithin,
     onUnknownOutcome,
     decideWithin,
     settle,

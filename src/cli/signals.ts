@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import type { FollowUpState } from '../contract.js';
 import { EXIT } from './exit.js';
-import { readPrompt } from './job-options.js';
+import { addPriorityOption, readPrompt, toPriority } from './job-options.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, printable } from './text.js';
 
 interface FollowUpFlags {
   id?: string;
+  priority?: string;
   promptFile?: string;
   wait?: boolean;
   json?: boolean;
@@ -31,10 +32,11 @@ export function addFollowUp(program: Command): void {
     .option('--id <id>', 'sent at most once over the whole life of the job (default: a new one each time)')
     .option('--prompt-file <path>', 'read the prompt from a file')
     .option('--wait', 'wait, for at most a minute, until the upstream took it (exit 0; 10 where it is not sent)')
-    .option('--json', 'print JSON')
-    .action((workflowId: string, prompt: string | undefined, flags: FollowUpFlags) =>
+    .option('--json', 'print JSON');
+  addPriorityOption(command, 'who goes first where messages wait for the project’s budget', 'that of the job').action(
+    (workflowId: string, prompt: string | undefined, flags: FollowUpFlags) =>
       followUp(command, workflowId, prompt, flags),
-    );
+  );
 }
 
 /** Nobody else knows it; where the client fails by itself, its error tells the id. */
@@ -52,10 +54,11 @@ async function followUp(
 ): Promise<void> {
   const prompt = await readPrompt(argument, flags.promptFile);
   const { parseFollowUp } = await import('../agent-job/input.js');
-  parseFollowUp({ prompt, id: flags.id }); // Wrong values are told before anything is connected.
+  const priority = toPriority(flags.priority);
+  parseFollowUp({ prompt, id: flags.id, priority }); // Wrong values are told before anything is connected.
   await withSession(command, async ({ jobs, signal }) => {
     const job = jobs.handle(workflowId);
-    const options = { id: flags.id ?? randomUUID(), signal };
+    const options = { id: flags.id ?? randomUUID(), priority, signal };
     const sent: Promise<{ id: string; state?: FollowUpState }> = flags.wait
       ? job.sendFollowUp(prompt, options)
       : job.followUp(prompt, options);

@@ -22,6 +22,9 @@ export type UnknownOutcomePolicy = 'ask' | 'fail' | 'retry';
 /** Temporal's own scale: 1 goes first, 3 is the default. */
 export type Priority = 1 | 2 | 3 | 4 | 5;
 
+/** Where nobody gives a priority. */
+export const DEFAULT_PRIORITY: Priority = 3;
+
 /** What both kinds of job (created and attached) may set. */
 export interface AgentJobOptions {
   /**
@@ -112,6 +115,8 @@ export const SEARCH_ATTRIBUTE = {
   phase: 'AgentJobPhase',
   status: 'AgentJobStatus',
   prLink: 'AgentJobPrLink',
+  waitingFor: 'AgentJobWaitingFor',
+  batch: 'AgentJobBatch',
 } as const;
 
 /** Names of the memo's fields. */

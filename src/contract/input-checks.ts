@@ -74,6 +74,24 @@ export function checkDuration(value: unknown, field: string): number {
   return Math.round(millis);
 }
 
+/** Checks a whole number within bounds. */
+export function checkWholeNumber(value: unknown, field: string, [min, max]: readonly [number, number]): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
+  const given = typeof value === 'number' ? String(value) : kindOf(value);
+  throw new InvalidInputError(field, `must be a whole number from ${min} to ${max}; it is ${given}`);
+}
+
+/** Checks a text that a search attribute can hold: well-formed, without control characters, 1 byte to a limit. */
+export function checkLabel(value: unknown, field: string, maxBytes: number): string {
+  const label = checkString(value, field);
+  if (!label.isWellFormed() || /\p{Cc}/u.test(label)) {
+    throw new InvalidInputError(field, 'must be well-formed Unicode without control characters');
+  }
+  const bytes = utf8Bytes(label);
+  if (bytes >= 1 && bytes <= maxBytes) return label;
+  throw new InvalidInputError(field, `must be 1 to ${maxBytes} bytes of UTF-8; it is ${bytes}`);
+}
+
 /** Size of a text as UTF-8. */
 export function utf8Bytes(text: string): number {
   return new TextEncoder().encode(text).length;

@@ -19,6 +19,7 @@ export const LIMIT = {
   promptBytes: 512 * 1024,
   promptJsonBytes: 1024 * 1024,
   followUpIdBytes: 256,
+  batchBytes: 100,
   followUpsPerJob: 1_000,
   waitingPromptsJsonBytes: 1024 * 1024,
   listedOverflows: 20,

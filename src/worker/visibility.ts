@@ -22,7 +22,10 @@ export async function warnOfMissingSearchAttributes(
   try {
     const missing = await missingSearchAttributes(connection, namespace);
     if (missing.length === 0) return;
-    log.warn({ namespace, missing }, 'Search attributes are not registered, so no job can run: run "agent-jobs setup"');
+    log.warn(
+      { namespace, missing },
+      'Search attributes are not registered, and a job that sets one stands still: run "agent-jobs setup"',
+    );
   } catch (error) {
     log.warn({ namespace, error }, 'Could not check whether the search attributes are registered');
   }

@@ -3,6 +3,7 @@ import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
@@ -48,7 +49,7 @@ test(
   async () => {
     const namespace = await createNamespace(3);
     const first = await setup(namespace);
-    expect(first.stdout).toContain('registered AgentJobProject, AgentJobPhase, AgentJobStatus, AgentJobPrLink');
+    expect(first.stdout).toContain(`registered ${Object.values(SEARCH_ATTRIBUTE).join(', ')}`);
     expect(first.stdout).toContain('a key is remembered for 3 days after its job ended');
     expect(first.stderr).toContain('below 30 days');
     expect(first.stdout).toContain('not checked: UPSTREAM_BASE_URL is not set here');

@@ -49,6 +49,7 @@ test('a parent in another worker has a job done as its child, which says what it
     inputHash: inputHash({ projectId: server.projectId, prompt: 'Write the release notes' }),
   });
   expect(await run.staticSummary()).toBe(`${server.projectId}: Write the release notes`);
+  expect(run.priority).toMatchObject({ priorityKey: 3, fairnessKey: server.projectId });
 });
 
 test('a child that is abandoned outlives its parent, and our client finds it by its key', async () => {

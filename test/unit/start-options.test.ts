@@ -65,6 +65,28 @@ describe('a workflow id that no VARCHAR(255) holds is refused', () => {
   });
 });
 
+describe('Temporal’s own priority', () => {
+  const priorityOf = (input: AgentJobInput) => agentJobStartOptions(input, { key: 'k' }).priority;
+
+  test('is the job’s, and the project is the fairness key', () => {
+    expect(priorityOf(JOB)).toEqual({ priorityKey: 3, fairnessKey: 'p' });
+    expect(priorityOf({ ...JOB, priority: 1 })).toMatchObject({ priorityKey: 1 });
+    expect(priorityOf({ ...JOB, priority: null })).toMatchObject({ priorityKey: 3 });
+  });
+
+  test('has a fairness key of at most 64 bytes, which no two projects share', () => {
+    const keyOf = (projectId: string) => priorityOf({ ...JOB, projectId }).fairnessKey ?? '';
+    expect(keyOf('p'.repeat(64))).toBe('p'.repeat(64));
+    const keys = ['p'.repeat(65), 'p'.repeat(66), '€'.repeat(22), 'é'.repeat(33)].map(keyOf);
+    for (const key of keys) {
+      expect(Buffer.byteLength(key)).toBeLessThanOrEqual(64);
+      expect(key.isWellFormed()).toBe(true);
+    }
+    expect(new Set(keys).size).toBe(keys.length);
+    expect(keyOf('p'.repeat(65))).toBe(keys[0]);
+  });
+});
+
 test('every id of an export fits, whatever its project: its Schedule’s, a night’s and a window’s', () => {
   const projectId = '€'.repeat(LIMIT.idBytes / 9);
   const scheduleId = visitorExportScheduleId(projectId.concat('pp'));

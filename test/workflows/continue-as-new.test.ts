@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import {
@@ -7,9 +8,11 @@ import {
   resolveUnknownUpdate,
   SEARCH_ATTRIBUTE,
   sendFollowUpUpdate,
+  type AgentJobInput,
 } from '../../src/contract.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { inputHash } from '../../src/agent-job/input.js';
+import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { inDoubt, throttled } from '../support/outcomes.js';
@@ -93,7 +96,10 @@ test('follow-ups from all sides are each sent once, in order, over many runs', a
 test('memo, search attributes, start, ids and the deadline’s clock go on', async () => {
   const prLink = 'https://github.example/a/b/pull/1';
   upstream.show = () => ({ status: 'active', prLink });
-  const { handle } = await start({ prompt: 'Fix it', deadline: '25 seconds' });
+  const input = { projectId: 'p1', prompt: 'Fix it', deadline: '25 seconds', settle: 0, priority: 1, batch: 'monday' };
+  const options = agentJobStartOptions(input as AgentJobInput, { key: randomUUID(), taskQueue: bench.taskQueue });
+  const { workflowId } = await server.client.workflow.start('agentJob', options);
+  const handle = latest(workflowId);
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   await expect.poll(async () => (await stateOf(handle)).followUps[0]?.state).toBe('sent');
   const before = await stateOf(handle);
@@ -101,12 +107,13 @@ test('memo, search attributes, start, ids and the deadline’s clock go on', asy
   const after = await stateOf(handle);
   expect(after).toMatchObject({ ...before, waiting: { for: 'poll' }, polls: expect.any(Number) });
   expect(after.polls).toBeGreaterThanOrEqual(before.polls);
-  const { typedSearchAttributes, memo } = await handle.describe();
+  const { typedSearchAttributes, memo, priority } = await handle.describe();
+  expect(priority).toMatchObject({ priorityKey: 1, fairnessKey: 'p1' });
   expect(memo).toEqual({ jobId: 'job-1', prLink, inputHash: inputHash({ projectId: 'p1', prompt: 'Fix it' }) });
   const shown = Object.values(SEARCH_ATTRIBUTE).map((name) =>
     typedSearchAttributes.get(defineSearchAttributeKey(name, 'KEYWORD')),
   );
-  expect(shown).toEqual(['p1', 'watching', 'active', prLink]);
+  expect(shown).toEqual(['p1', 'watching', 'active', prLink, undefined, 'monday']);
   expect(await handle.query('__temporal_workflow_metadata')).toMatchObject({
     currentDetails: expect.stringContaining('Fix it'),
   });

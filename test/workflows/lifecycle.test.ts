@@ -97,7 +97,7 @@ test('search attributes and memo tell the end, with one upsert per change', asyn
   const shown = Object.values(SEARCH_ATTRIBUTE).map((name) =>
     typedSearchAttributes.get(defineSearchAttributeKey(name, 'KEYWORD')),
   );
-  expect(shown).toEqual(['p1', 'done', 'completed', PR]);
+  expect(shown).toEqual(['p1', 'done', 'completed', PR, undefined, undefined]);
   expect(memo).toEqual({
     jobId: 'job-1',
     prLink: PR,

@@ -123,7 +123,10 @@ function usedIdsUnknown({ workflowId, runId }: EndedRun, text: string, cause?: u
 }
 
 const OPTIONS = [
+  'priority',
+  'batch',
   'deadline',
+  'startWithin',
   'polling',
   'onUnknownOutcome',
   'decideWithin',

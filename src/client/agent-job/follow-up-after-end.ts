@@ -6,6 +6,7 @@ import {
   type AgentJobInput,
   type FollowUpAnswer,
   type FollowUpStatus,
+  type Priority,
 } from '../../contract.js';
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
 import { withRestartRequestId } from '../../temporal/restart-request-id.js';
@@ -19,6 +20,7 @@ import { readRun, type RunRecord } from './run-record.js';
 export interface IdentifiedFollowUp {
   prompt: string;
   id: string;
+  priority?: Priority;
 }
 
 /** What came of a follow-up to a workflow that had ended a moment ago; `running` and `tooLate` want another attempt. */

@@ -2,7 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowUpdateFailedError, type Client } from '@temporalio/client';
 import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
-import { followUpSignal, jobStateQuery, sendFollowUpUpdate, type FollowUpAnswer } from '../../contract.js';
+import {
+  followUpSignal,
+  jobStateQuery,
+  sendFollowUpUpdate,
+  type FollowUpAnswer,
+  type Priority,
+} from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
 import { AgentJobError, FollowUpUnconfirmedError, MessageRefusedError } from '../errors.js';
 import { START_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
@@ -26,6 +32,8 @@ const STATE_TIMEOUT_MS = 3_000;
 export interface FollowUpOptions {
   /** Makes a repetition harmless: the same id is sent at most once over the job's life. Default: a new one. */
   id?: string | undefined;
+  /** Who goes first where the project's messages wait for their turn, 1 to 5, 1 first. Default: that of the job. */
+  priority?: Priority | undefined;
   /** Ends the call with the signal's reason; the follow-up may have been queued by then. */
   signal?: AbortSignal | undefined;
   /** Milliseconds; default 30 seconds for `followUp`, a minute for `sendFollowUp`. `Infinity` is none. */
@@ -39,7 +47,7 @@ export async function queueFollowUp(
   prompt: string,
   options: FollowUpOptions,
 ): Promise<{ id: string }> {
-  const followUp = identify(prompt, options.id);
+  const followUp = identify(prompt, options);
   const endedJobs: EndedJobs = new Map();
   const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? START_TIMEOUT_MS };
   return confirmed(client, workflowId, followUp, limits, async () => {
@@ -59,7 +67,7 @@ export async function deliverFollowUp(
   prompt: string,
   options: FollowUpOptions,
 ): Promise<FollowUpAnswer> {
-  const followUp = identify(prompt, options.id);
+  const followUp = identify(prompt, options);
   const endedJobs: EndedJobs = new Map();
   const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? DELIVERY_TIMEOUT_MS };
   const send = async () => {
@@ -119,9 +127,9 @@ function answerOf(attached: ReAttachment): Promise<FollowUpAnswer | undefined> {
   }
 }
 
-function identify(prompt: string, id: string | undefined): IdentifiedFollowUp {
-  const checked = parseFollowUp({ prompt, id });
-  return { prompt: checked.prompt, id: checked.id ?? randomUUID() };
+function identify(given: string, options: FollowUpOptions): IdentifiedFollowUp {
+  const { prompt, id, priority } = parseFollowUp({ prompt: given, id: options.id, priority: options.priority });
+  return { prompt, id: id ?? randomUUID(), ...(priority !== null && { priority }) };
 }
 
 /** Undefined where the workflow has ended, or is about to: the message was surely not accepted. */

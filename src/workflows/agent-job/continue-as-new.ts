@@ -3,7 +3,7 @@
  * with what the run before it handed on.
  */
 import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workflow';
-import { FAILURE, jobStateQuery, type AgentJobInput } from '../../contract.js';
+import { DEFAULT_PRIORITY, FAILURE, jobStateQuery, type AgentJobInput } from '../../contract.js';
 import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
 import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import type { CarriedFollowUps } from './follow-up-queue.js';
@@ -15,11 +15,15 @@ import { firstRunData, type RunData } from './run-data.js';
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued {
   version: number;
-  spec: JobSpec;
+  /** What a release hands on that does not know the newer options lacks them. */
+  spec: Omit<JobSpec, keyof typeof NEWER_OPTIONS> & Partial<JobSpec>;
   data: RunData;
   followUps: CarriedFollowUps;
   inputHash: string;
 }
+
+/** As where the caller gave none: these options are newer than release 0.2.0. */
+const NEWER_OPTIONS = { priority: DEFAULT_PRIORITY, batch: null, startWithinMs: null };
 
 /** Raised with every change of `Continued` that another release would misread. */
 const CONTINUED_VERSION = 2;
@@ -43,7 +47,8 @@ export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {
   const isRepeated = isRepeatedRun(continued);
   if (continued && workflowInfo().continuedFromExecutionRunId !== undefined) {
     checkVersion(continued);
-    const { spec, data, followUps } = continued;
+    const { data, followUps } = continued;
+    const spec = { ...NEWER_OPTIONS, ...continued.spec } as JobSpec;
     const known = isRepeated ? { ...data, isRepeated } : data;
     return { run: new JobRun(spec, known, followUps, Date.now), hash: continued.inputHash };
   }

@@ -74,6 +74,8 @@ function attributesOf({ spec, phase, polls }: JobRun): Record<Attribute, string 
     phase,
     status: job ? shownStatus(job.status) : undefined,
     prLink: prLink !== undefined && isIndexable(prLink) ? prLink : undefined,
+    waitingFor: undefined,
+    batch: spec.batch ?? undefined,
   };
 }
 

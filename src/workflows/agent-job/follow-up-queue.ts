@@ -1,5 +1,5 @@
 /** The one queue of follow-ups, for signals and updates alike. Pure: no Temporal, no clock. */
-import { LIMIT, type FollowUpState, type FollowUpStatus } from '../../contract.js';
+import { LIMIT, type FollowUpState, type FollowUpStatus, type Priority } from '../../contract.js';
 import { cutToBytes, jsonBytes } from '../../contract/input-checks.js';
 
 interface QueuedFollowUp {
@@ -7,6 +7,8 @@ interface QueuedFollowUp {
   prompt: string;
   /** When it was queued, in milliseconds. */
   askedAt: number;
+  /** Its own; absent where the job's holds. */
+  priority?: Priority;
   /** It was queued in a run that an operator had reset: somebody must be asked before it is sent. */
   requiresConfirmation?: true;
 }

@@ -23,7 +23,7 @@ import {
   type JobState,
   type ResolveUnknownInput,
 } from '../../contract.js';
-import { checkFollowUpId, parseFollowUp, parseResolution } from '../../agent-job/input.js';
+import { checkFollowUpId, parseFollowUp, parseResolution, type GivenFollowUp } from '../../agent-job/input.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
 import { Adoptions, type Adoption } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
@@ -54,8 +54,8 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
 
 function takeSignal(run: JobRun, input: FollowUpInput): void {
   try {
-    const { prompt, id } = parseFollowUp(input);
-    queue(run, id ?? uuid4(), prompt);
+    const followUp = parseFollowUp(input);
+    queue(run, followUp.id ?? uuid4(), followUp);
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     log.warn('A followUp signal was ignored', { reason: error.message });
@@ -63,10 +63,11 @@ function takeSignal(run: JobRun, input: FollowUpInput): void {
 }
 
 /** Queues a follow-up, once. */
-function queue(run: JobRun, id: string, prompt: string): void {
+function queue(run: JobRun, id: string, { prompt, priority }: GivenFollowUp): void {
   if (run.followUps.isUsed(id)) return;
-  if (run.followUps.hasRoomFor(id, prompt)) run.followUps.add({ id, prompt, askedAt: Date.now() });
-  else run.followUps.overflow(id);
+  if (run.followUps.hasRoomFor(id, prompt)) {
+    run.followUps.add({ id, prompt, askedAt: Date.now(), ...(priority !== null && { priority }) });
+  } else run.followUps.overflow(id);
 }
 
 function checkUpdate(run: JobRun, input: FollowUpInput): void {
@@ -88,9 +89,9 @@ async function takeUpdate(
   updates: { waiting: number },
   input: FollowUpInput,
 ): Promise<FollowUpAnswer> {
-  const { prompt, id: givenId } = parseFollowUp(input);
-  const id = givenId ?? currentUpdateInfo()?.id ?? uuid4();
-  queue(run, id, prompt);
+  const followUp = parseFollowUp(input);
+  const id = followUp.id ?? currentUpdateInfo()?.id ?? uuid4();
+  queue(run, id, followUp);
   dashboard.refreshDetails();
   const { releases } = run;
   const isAnswered = () => run.followUps.stateOf(id) !== 'queued' || run.releases !== releases || run.isClosing;

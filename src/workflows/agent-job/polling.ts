@@ -40,6 +40,9 @@ const POLL = {
   summary: 'Poll the job',
 } as const;
 
+/** Polls have the job's own priority; but a write, whose priority is 1, goes before any poll. */
+const AFTER_WRITES = { priority: { priorityKey: 2 } } as const;
+
 /** The type of the failures with which a poll waits for its next attempt. */
 const STILL_POLLING = 'StillPolling';
 
@@ -91,9 +94,11 @@ async function pollBatch(run: JobRun, waitPoint: WaitPoint, input: PollJobInput)
   else run.polls.cancelBatch();
 }
 
-async function untilPollRequested({ polls }: JobRun, input: PollJobInput): Promise<PollJobResult | null> {
+async function untilPollRequested({ polls, spec }: JobRun, input: PollJobInput): Promise<PollJobResult | null> {
   const scope = new CancellationScope();
-  const { pollJob } = proxyActivities<JobActivities>({ ...POLL, scheduleToCloseTimeout: maxBatchMs(input) });
+  const priority = spec.priority === 1 ? AFTER_WRITES : {};
+  const scheduleToCloseTimeout = maxBatchMs(input);
+  const { pollJob } = proxyActivities<JobActivities>({ ...POLL, scheduleToCloseTimeout, ...priority });
   // A single poll is never cut short: a stream of `pollNow` would starve it.
   const isCut = () => polls.requestedAt !== null && input.maxReads > 1;
   try {

@@ -24,7 +24,8 @@ import type { WaitPoint } from './wait-point.js';
  */
 const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45 seconds' } as const;
 /**
- * Where the upstream's rate is limited, a write goes before the polls (priority 3) that wait in the same task queue.
+ * Where the upstream's rate is limited, a write goes before the polls (priority 2 to 5) that wait in the same task
+ * queue.
  */
 const BEFORE_READS = { priorityKey: 1 } as const;
 /** A new attempt only ever follows a worker that died, or a fence that could not be raised. */

@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto';
+import { defineSearchAttributeKey } from '@temporalio/common';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AgentJobs, agentJobStartOptions, SEARCH_ATTRIBUTE } from '../../src/starter.js';
+import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
+import { QUICK, startJobServer, type JobServer } from './job-server.js';
+
+const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, 'KEYWORD');
+const LABELS = { priority: 2, batch: "Monday's “night” run", startWithin: '1 hour' } as const;
+
+let server: JobServer;
+beforeAll(async () => {
+  server = await startJobServer();
+});
+afterAll(() => server.close());
+
+const describeRun = (workflowId: string) => server.client.workflow.getHandle(workflowId).describe();
+
+test('a job has its batch and priority from the start, and so has the run that a follow-up attaches later', async () => {
+  const job = await server.jobs.start({ projectId: server.projectId, key: 'k', prompt: 'x', ...QUICK, ...LABELS });
+  const expectLabels = async () => {
+    const run = await describeRun(job.workflowId);
+    expect(run.priority).toMatchObject({ priorityKey: 2, fairnessKey: server.projectId });
+    expect(run.typedSearchAttributes.get(BATCH)).toBe(LABELS.batch);
+    return run.runId;
+  };
+  const first = await expectLabels();
+  await job.result();
+  expect(await job.sendFollowUp('go on', { priority: 1 })).toMatchObject({ state: 'sent' });
+  expect(await expectLabels()).not.toBe(first);
+});
+
+test('a batch that a caller gave in the input alone becomes a search attribute too', async () => {
+  const { projectId, client, taskQueue } = server;
+  const args = [{ projectId, prompt: 'x', batch: 'night', ...QUICK }];
+  const handle = await client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, args });
+  await handle.result();
+  expect((await handle.describe()).typedSearchAttributes.get(BATCH)).toBe('night');
+});
+
+test('Temporal takes the fairness key of the longest project', async () => {
+  const input = { projectId: 'é'.repeat(33), prompt: 'x' };
+  const options = agentJobStartOptions(input, { key: randomUUID(), taskQueue: `nobody-${randomUUID()}` });
+  const handle = await server.client.workflow.start('agentJob', options);
+  expect((await handle.describe()).priority).toMatchObject(options.priority);
+  await handle.terminate();
+});
+
+test('a namespace without the attribute of batches takes jobs without one, and others are told of the setup', async () => {
+  const older = await startPrivateDevServer();
+  const { client, namespace, close } = await connectTo(older);
+  try {
+    const jobs = new AgentJobs({ client, taskQueue: 'nobody' });
+    // A server of its own: nobody else needs the attribute.
+    await client.connection.operatorService.removeSearchAttributes({
+      namespace,
+      searchAttributes: [SEARCH_ATTRIBUTE.batch],
+    });
+    const start = (batch?: string) =>
+      jobs.start({ projectId: 'p', key: `k ${batch}`, prompt: 'x', ...(batch && { batch }) });
+    await expect
+      .poll(() => start(randomUUID()).catch((error: Error) => error.message), { timeout: 90_000 })
+      .toMatch(/AgentJobBatch.*run "agent-jobs setup" once for namespace "default"/);
+    await start();
+  } finally {
+    await close();
+    await older.stop();
+  }
+}, 120_000);
