@@ -13,6 +13,7 @@ import { listAttention, type AttentionItem } from './client/agent-job/attention.
 import { JobHandle } from './client/agent-job/handle.js';
 import { listJobs, type JobFilter, type JobSummary } from './client/agent-job/list.js';
 import { startJob } from './client/agent-job/start-or-join.js';
+import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { connectClient } from './client/connection.js';
 import { START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
@@ -27,6 +28,7 @@ export type { AttentionItem } from './client/agent-job/attention.js';
 export type { FollowUpOptions } from './client/agent-job/follow-up.js';
 export { JobHandle } from './client/agent-job/handle.js';
 export type { JobFilter, JobSummary } from './client/agent-job/list.js';
+export type { QueueFilter, QueueReport } from './client/agent-job/queue.js';
 export type { StuckJob } from './client/agent-job/stuck-jobs.js';
 export * from './client/errors.js';
 export type { CallOptions, WaitOptions } from './client/temporal-call.js';
@@ -122,6 +124,14 @@ export class AgentJobs {
    */
   stuck(options: CallOptions = {}): AsyncIterable<StuckJob> {
     return listStuck(this.client, options);
+  }
+
+  /**
+   * Reads the queues in which writes wait for their turn: of one project, or all of the namespace, with that of the
+   * exports. None where the upstream holds nothing back and no budget is set. `timeoutMs` is for each request.
+   */
+  queues(filter: QueueFilter = {}, options: CallOptions = {}): AsyncIterable<QueueReport> {
+    return listQueues(this.client, filter, options);
   }
 
   /** Starts the export of a date range into a snapshot, or joins the one that is running. Throws InvalidInputError. */

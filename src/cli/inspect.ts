@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
-import type { JobState, Waiting } from '../contract.js';
+import type { JobState } from '../contract.js';
 import { waitAndPrint } from './job-end.js';
 import { resolveCommands } from './resolution.js';
 import { print, printJson, withSession, type GlobalOptions } from './session.js';
 import { fields, readableTime } from './text.js';
-import { remedyFor } from './waiting-reason.js';
+import { formatWaiting, remedyFor } from './waiting-reason.js';
 
 const WAIT_EXITS = `
 Exit code: 0 completed or archived, 3 failed, 4 timedOut, 5 lost, 6 abandoned,
@@ -41,9 +41,9 @@ function formatState(workflowId: string, state: JobState, globals: GlobalOptions
   return fields([
     ['Workflow', workflowId],
     ['Phase', state.phase],
-    ['Waits for', waitsFor(state.waiting)],
+    ['Waits for', formatWaiting(state.waiting)],
     // For a write in doubt the commands stand below.
-    ['What to do', unknown ? undefined : remedyFor(state.waiting)],
+    ['What to do', unknown ? undefined : remedyFor(state)],
     ['Project', state.projectId],
     ['Job', state.jobId],
     ['Upstream says', job?.status],
@@ -60,12 +60,4 @@ function formatState(workflowId: string, state: JobState, globals: GlobalOptions
     ['Look after', unknown?.lookAfter],
     ...resolveCommands(workflowId, unknown, globals),
   ]);
-}
-
-/** Undefined where nothing is waited for, or the worker is older than this field. */
-function waitsFor(waiting: Waiting | null | undefined): string | undefined {
-  if (!waiting) return undefined;
-  const { for: what, since, until, reason } = waiting;
-  const times = `since ${readableTime(since)}${until ? `, until ${readableTime(until)}` : ''}`;
-  return `${what} ${times}${reason ? `: ${reason}` : ''}`;
 }

@@ -11,6 +11,7 @@ import { addExportInspect } from './export-inspect.js';
 import { addExportRun } from './export-run.js';
 import { addInspect } from './inspect.js';
 import { addList } from './list.js';
+import { addQueue } from './queue.js';
 import { addReport } from './report.js';
 import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
@@ -27,6 +28,7 @@ const COMMANDS = [
   addList,
   addCost,
   addAttention,
+  addQueue,
   addResolve,
   addSignals,
   addExport,

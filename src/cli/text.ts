@@ -1,3 +1,7 @@
+import { shellWord } from '../agent-job/waiting-text.js';
+
+export { shellWord };
+
 /** Text without control characters: text from the upstream must not control the terminal. */
 export function printable(text: string): string {
   return text.replace(/\p{Cc}+/gu, ' ');
@@ -29,11 +33,6 @@ function columns(lines: readonly (readonly string[])[]): string {
 /** `2026-01-31 09:15:00 UTC`. */
 export function readableTime(iso: string): string {
   return `${iso.slice(0, 19).replace('T', ' ')} UTC`;
-}
-
-/** A word as a POSIX shell reads it. */
-export function shellWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
 /** A command to copy, with the connection options that this one was called with. */

@@ -1,52 +1,70 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Waiting } from '../contract.js';
+import type { JobState, Waiting } from '../contract.js';
 import type { JobHandle } from '../starter.js';
+import { lastingWait, waitRemedy, waitTimes } from '../agent-job/waiting-text.js';
 import { printToStderr } from './session.js';
-import { printable } from './text.js';
+import { printable, readableTime } from './text.js';
 
 /** A shorter wait is a job's normal life. */
 const FIRST_POLL_MS = 5_000;
 const POLL_INTERVAL_MS = 20_000;
 
-/** The reasons that may last until somebody acts, with what to do; the others are a job's normal life. */
-const LASTING_REASONS: Partial<Record<Waiting['for'], { for: string; remedy?: string }>> = {
-  key: {
-    for: 'its key',
-    remedy: 'give the worker a key that the upstream takes (ADMIN_API_KEY, ADMIN_API_KEY_FILE or PROJECT_KEYS_FILE)',
-  },
-  person: { for: 'a person', remedy: '"npx agent-jobs attention" shows what can be done' },
-  rateLimit: { for: 'the upstream’s rate limit, and goes on by itself' },
-  upstream: {
-    for: 'the upstream, which is tried again and again',
-    remedy: 'check UPSTREAM_BASE_URL of the worker where it should answer',
-  },
-};
 /** The errors that are printed as a reason. A busy worker answers later: its error is not. */
 const PRINTED_ERRORS: readonly string[] = ['NoWorkerError', 'WorkflowTaskFailingError', 'TemporalUnavailableError'];
 
+/** A reason to wait; of the same `topic` only what is news is printed. */
+interface Reason {
+  topic: string;
+  text: string;
+  /** In a queue. */
+  position?: number | undefined;
+}
+
 /** Prints what a job waits for, each reason once, until the signal: without it a stuck job looks like a working one. */
 export async function printWaitingReasons(job: JobHandle, signal: AbortSignal, onLine = printToStderr): Promise<void> {
-  let printed = '';
+  let printed: Reason | null = null;
   for (let pause = FIRST_POLL_MS; ; pause = POLL_INTERVAL_MS) {
     await delay(pause, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    const reason = await job.state({ signal }).then(
-      ({ waiting }) => formatWaiting(waiting),
-      (error: Error) => (PRINTED_ERRORS.includes(error.name) ? error.message : ''),
-    );
-    if (!signal.aborted && reason !== '' && reason !== printed) onLine(`agent-jobs: still waiting: ${reason}`);
-    printed = reason;
+    const reason = await job.state({ signal }).then(reasonOf, reasonOfError);
+    if (signal.aborted) return;
+    if (!reason) printed = null;
+    else if (isNews(reason, printed)) {
+      onLine(`agent-jobs: still waiting: ${reason.text}`);
+      printed = reason;
+    }
   }
 }
 
-/** What somebody may do about a wait; undefined where it needs nobody, or an older worker does not tell. */
-export function remedyFor(waiting: Waiting | null | undefined): string | undefined {
-  return waiting ? LASTING_REASONS[waiting.for]?.remedy : undefined;
+/** In a queue, half the way is news: a thousand places are some ten lines. */
+function isNews(reason: Reason, printed: Reason | null): boolean {
+  if (reason.topic !== printed?.topic) return true;
+  return (reason.position ?? Infinity) <= (printed.position ?? 0) / 2;
 }
 
-function formatWaiting(waiting: Waiting | null | undefined): string {
-  const lasting = waiting && LASTING_REASONS[waiting.for];
-  if (!lasting) return '';
-  const reason = waiting.reason === undefined ? '' : ` (${printable(waiting.reason)})`;
-  return `the job waits for ${[lasting.for, remedyFor(waiting)].filter(Boolean).join('; ')}${reason}`;
+/** Null where the wait is a job's normal life, or the worker is too old to tell it. */
+function reasonOf({ waiting, projectId }: Pick<JobState, 'waiting' | 'projectId'>): Reason | null {
+  const what = waiting && lastingWait(waiting);
+  if (!waiting || what === undefined) return null;
+  const { position, reason } = waiting;
+  const said = reason === undefined ? '' : ` (${printable(reason)})`;
+  const place = position === undefined ? '' : ` (${waitTimes(waiting, readableTime)})`;
+  const text = `the job waits for ${what}${place}; ${waitRemedy(waiting, projectId)}${said}`;
+  return { topic: `${waiting.for} ${said}`, text, position };
+}
+
+function reasonOfError({ name, message }: Error): Reason | null {
+  return PRINTED_ERRORS.includes(name) ? { topic: message, text: message } : null;
+}
+
+/** What a job waits for, since and until when, in a line. Undefined where it waits for nothing. */
+export function formatWaiting(waiting: Waiting | null | undefined): string | undefined {
+  if (!waiting) return undefined;
+  const { for: what, reason } = waiting;
+  return `${what} ${waitTimes(waiting, readableTime)}${reason === undefined ? '' : `: ${reason}`}`;
+}
+
+/** What somebody may do about a wait; undefined where it needs nobody. */
+export function remedyFor({ waiting, projectId }: Pick<JobState, 'waiting' | 'projectId'>): string | undefined {
+  return waiting ? waitRemedy(waiting, projectId) : undefined;
 }

@@ -15,6 +15,7 @@ import { CALL_TIMEOUT_MS, temporalCall, type CallOptions, type WaitOptions } fro
 import { isNoAnswer } from '../temporal-errors.js';
 import { deliverFollowUp, queueFollowUp, type FollowUpOptions } from './follow-up.js';
 import { whyNoAnswer } from './no-answer.js';
+import { withPresentWait } from './present-wait.js';
 import { readDescription } from './run-record.js';
 import { waitForResult } from './wait.js';
 
@@ -49,11 +50,15 @@ export class JobHandle {
   }
 
   /**
-   * Reads the job's present state, of a closed workflow too while a worker runs and its history is kept. Throws
-   * NoWorkerError, or one of its kinds, where no worker responds.
+   * Reads the job's present state, of a closed workflow too while a worker runs and its history is kept. Where the job
+   * waits for its turn, its queue is asked for the present place. Throws NoWorkerError, or one of its kinds, where no
+   * worker responds.
    */
-  state(options: CallOptions = {}): Promise<JobState> {
-    return this.#askWorker(options, (handle) => handle.query(jobStateQuery));
+  async state(options: CallOptions = {}): Promise<JobState> {
+    const startedAt = performance.now();
+    const state = await this.#askWorker(options, (handle) => handle.query(jobStateQuery));
+    const leftMs = (options.timeoutMs ?? CALL_TIMEOUT_MS) - (performance.now() - startedAt);
+    return withPresentWait(this.#client, this.workflowId, state, { signal: options.signal, timeoutMs: leftMs });
   }
 
   /** Reads the job at once, at most once a second and never against a `Retry-After`; throws JobEndedError. */

@@ -2,6 +2,7 @@
 import { workflowInfo } from '@temporalio/workflow';
 import { shownStatus, type FollowUpStatus, type Waiting } from '../../contract.js';
 import { codeBlock, linkMarkdown, plainMarkdown } from '../../agent-job/markdown.js';
+import { shellWord, waitRemedy, waitTimes } from '../../agent-job/waiting-text.js';
 import type { JobRun } from './job-run.js';
 import { waitingNow } from './job-state.js';
 
@@ -20,7 +21,7 @@ export function currentDetails(run: JobRun): string {
     `- job: ${jobId === null ? 'not created yet' : plainMarkdown(jobId)}${status}`,
     `- pull request: ${job?.prLink ? linkMarkdown(job.prLink) : 'none'}`,
     `- last change: ${new Date(polls.known.lastChangeAt).toISOString()}`,
-    ...waitingLine(waitingNow(run)),
+    ...waitingLines(waitingNow(run), run.spec.projectId),
     ...(lastError === null || write?.interruption ? [] : [`- last error: ${plainMarkdown(lastError)}`]),
     ...attention(run),
     ...followUpLines(run.followUps.statuses()),
@@ -28,11 +29,14 @@ export function currentDetails(run: JobRun): string {
 }
 
 /** What everybody waits for most of the time, and what is told below at length, needs no line. */
-function waitingLine(waiting: Waiting | null): string[] {
+function waitingLines(waiting: Waiting | null, projectId: string): string[] {
   if (!waiting || waiting.for === 'poll' || waiting.for === 'person') return [];
-  const { for: what, since, until, reason } = waiting;
-  const times = `since ${since}${until ? `, until ${until}` : ''}`;
-  return [`- waits for: **${what}** ${times}${reason ? ` (${plainMarkdown(reason)})` : ''}`];
+  const { for: what, reason } = waiting;
+  const remedy = waitRemedy(waiting, projectId);
+  return [
+    `- waits for: **${what}** ${waitTimes(waiting)}${reason ? ` (${plainMarkdown(reason)})` : ''}`,
+    ...(remedy === undefined ? [] : [`- what to do: ${plainMarkdown(remedy)}`]),
+  ];
 }
 
 function attention({ inDoubt, jobId, spec }: JobRun): string[] {
@@ -66,8 +70,4 @@ function followUpLines(followUps: FollowUpStatus[]): string[] {
       ({ id, state, error }) => `- ${plainMarkdown(id)}: ${state}${error ? ` (${plainMarkdown(error)})` : ''}`,
     ),
   ];
-}
-
-function shellWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,1 +1,2 @@
 export { agentJob } from './scripted-job.js';
+export { requestQueue } from './scripted-queue.js';

@@ -22,14 +22,15 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     if (id != null && !used().includes(id)) followUps.push({ id, state: 'sent' });
     return { id: id ?? '', state: 'sent' as const, job: null, prompt };
   };
+  const isQueued = input.prompt?.startsWith('stay queued') === true;
   setHandler(followUpSignal, (followUp) => void take(followUp));
   setHandler(sendFollowUpUpdate, (followUp) => take(followUp));
   setHandler(jobStateQuery, (): JobState => ({
     ...base,
-    phase: 'watching',
+    phase: isQueued ? 'sending' : 'watching',
     usedFollowUpIds: used(),
     unknown: null,
-    waiting: null,
+    waiting: isQueued ? { for: 'turn', since: startedAt, position: 7 } : null,
     lastChangeAt: startedAt,
   }));
   const prompt = input.prompt ?? 'linger';

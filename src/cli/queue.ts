@@ -1,0 +1,105 @@
+import type { Command } from 'commander';
+import type { QueuedRequest, RequestQueueState } from '../contract.js';
+import type { QueueReport } from '../starter.js';
+import { EXIT } from './exit.js';
+import { print, printJson, printToStderr, withSession } from './session.js';
+import { fields, readableTime, table } from './text.js';
+
+interface QueueFlags {
+  project?: string;
+  json?: boolean;
+}
+
+const NONE = {
+  create: 'no queue of creates: none is held back, each is sent at once',
+  message: 'no queue of messages: none is held back, each is sent at once',
+};
+
+/** Adds `queue`, which shows who waits for a turn to send. */
+export function addQueue(program: Command): void {
+  const command = program
+    .command('queue')
+    .description('show the queues in which creates, messages and exports wait for the upstream’s hourly budget')
+    .option('--project <id>', 'of one project (default: all queues, and that of the exports)')
+    .option('--json', 'print one line of JSON for each queue')
+    .action((flags: QueueFlags) =>
+      withSession(command, async ({ jobs, signal }) => {
+        const seen: QueueReport[] = [];
+        for await (const queue of jobs.queues({ projectId: flags.project }, { signal })) {
+          seen.push(queue);
+          printQueue(queue, flags.json ?? false);
+        }
+        if (!flags.json) printMissing(flags.project, seen);
+      }),
+    );
+}
+
+function printQueue(queue: QueueReport, isJson: boolean): void {
+  const { state, problem } = queue;
+  if (isJson && state) return printJson({ workflowId: queue.workflowId, ...state });
+  if (state) return print(`${formatQueue(queue, state, Date.now())}\n`);
+  printToStderr(`agent-jobs: ${queue.workflowId} could not be read: ${problem ?? 'no reason'}`);
+  process.exitCode = EXIT.error;
+}
+
+/** What it means that there is no queue. */
+function printMissing(projectId: string | undefined, seen: readonly QueueReport[]): void {
+  if (projectId === undefined) {
+    if (seen.length === 0) print('no queue: nothing is held back, each request is sent at once');
+    return;
+  }
+  for (const operation of ['create', 'message'] as const) {
+    if (!seen.some((queue) => queue.operation === operation)) print(NONE[operation]);
+  }
+}
+
+function formatQueue({ operation, projectId, workflowId }: QueueReport, state: RequestQueueState, now: number): string {
+  const { waiting, waitingCount } = state;
+  const head = fields([
+    ['Queue', operation === 'visitors' ? 'requests of all exports' : `${operation}s of ${projectId}`],
+    ['Workflow', workflowId],
+    ['Budget', budgetOf(state)],
+    ['Last hour', `${state.spentLastHour} spent, ${state.throttledLastHour} answered 429`],
+    ['In flight', `${state.inFlight} given a turn and not reported yet`],
+    ['Held back', state.notBefore && `nothing is sent before ${timeOf(state.notBefore, now)}`],
+    ['Next turn', nextTurnOf(state, now)],
+    ['Waiting', String(waitingCount)],
+  ]);
+  if (waiting.length === 0) return head;
+  const hidden = waitingCount - waiting.length;
+  const rows = waiting.map((request) => rowOf(request, now));
+  const rest = hidden > 0 ? `\n… and ${hidden} more, each of which tells its own place: agent-jobs state` : '';
+  return `${head}\n\n${table(['#', 'PRIORITY', 'SINCE', 'EXPECTED', 'WORKFLOW'], rows)}${rest}`;
+}
+
+function budgetOf({ perHour, isLearned }: RequestQueueState): string {
+  if (perHour === null) return 'unknown: none is set, and none is learned yet';
+  return `${perHour} an hour, ${isLearned ? 'learned from what was taken between answers 429' : 'as it is set'}`;
+}
+
+function nextTurnOf({ nextTurnAt, waitingCount }: RequestQueueState, now: number): string {
+  if (nextTurnAt !== null) return timeOf(nextTurnAt, now);
+  return waitingCount === 0 ? 'at once: nobody waits' : 'nobody knows yet';
+}
+
+function rowOf({ position, priority, since, expectedAt, workflowId }: QueuedRequest, now: number): string[] {
+  const expected = expectedAt === undefined ? 'unknown' : relativeTime(expectedAt, now);
+  return [String(position), String(priority), relativeTime(since, now), expected, workflowId];
+}
+
+/** `2026-01-31 09:15:00 UTC, in 5 min`. */
+function timeOf(iso: string, now: number): string {
+  return `${readableTime(iso)}, ${relativeTime(iso, now)}`;
+}
+
+function relativeTime(iso: string, now: number): string {
+  const ms = Date.parse(iso) - now;
+  const length = lengthOf(Math.abs(ms));
+  return ms >= 0 ? `in ${length}` : `${length} ago`;
+}
+
+function lengthOf(ms: number): string {
+  const minutes = ms / 60_000;
+  if (minutes < 1) return `${Math.round(ms / 1_000)} s`;
+  return minutes < 120 ? `${Math.round(minutes)} min` : `${(minutes / 60).toFixed(1)} h`;
+}

@@ -1,0 +1,96 @@
+/** The queues in which writes and exports wait for their turn, as their workflows tell. */
+import type { Client } from '@temporalio/client';
+import {
+  REQUEST_QUEUE_WORKFLOW,
+  requestQueueId,
+  requestQueueStateQuery,
+  type QueueName,
+  type RequestQueueState,
+} from '../../contract.js';
+import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
+import { JobNotFoundError } from '../errors.js';
+import { inBatches, temporalCall, type CallOptions } from '../temporal-call.js';
+import { isNoAnswer } from '../temporal-errors.js';
+import { whyNoAnswer } from './no-answer.js';
+import { readDescription } from './run-record.js';
+
+/** Which queues to read; what is left out does not restrict. */
+export interface QueueFilter {
+  projectId?: string | undefined;
+}
+
+/** A queue that runs: `state` is null, and `problem` says why, where it could not be read. */
+export type QueueReport = QueueName & {
+  workflowId: string;
+  state: RequestQueueState | null;
+  problem?: string;
+};
+
+const ID_PREFIX = requestQueueId({ operation: 'visitors', projectId: null }).replace(/visitors$/, '');
+
+/**
+ * Reads the queues that run: both of a project, or all of the namespace with that of the exports. A queue runs only
+ * while the upstream holds requests back, or a budget is set.
+ */
+export async function* listQueues(
+  client: Client,
+  { projectId }: QueueFilter = {},
+  options: CallOptions = {},
+): AsyncGenerator<QueueReport, void, undefined> {
+  const names = projectId === undefined ? runningQueues(client, options) : queuesOf(projectId);
+  for await (const report of inBatches(names, (name) => readQueue(client, name, options))) if (report) yield report;
+}
+
+function queuesOf(projectId: string): QueueName[] {
+  return [
+    { operation: 'create', projectId },
+    { operation: 'message', projectId },
+  ];
+}
+
+async function* runningQueues(client: Client, options: CallOptions): AsyncGenerator<QueueName, void, undefined> {
+  const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ExecutionStatus = 'Running'`;
+  const runs = lenientWorkflowClient(client).list({ query })[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await temporalCall(client, options, () => runs.next());
+    if (next.done) return;
+    const name = nameOf(next.value.workflowId);
+    if (name) yield name;
+  }
+}
+
+/** Null for an id that this release does not make. */
+function nameOf(workflowId: string): QueueName | null {
+  if (!workflowId.startsWith(ID_PREFIX)) return null;
+  const [first = '', operation, ...more] = workflowId.slice(ID_PREFIX.length).split('/');
+  if (operation === undefined) return first === 'visitors' ? { operation: first, projectId: null } : null;
+  if (more.length > 0 || (operation !== 'create' && operation !== 'message')) return null;
+  try {
+    return { operation, projectId: decodeURIComponent(first) };
+  } catch {
+    return null;
+  }
+}
+
+/** Null where the queue does not run. */
+async function readQueue(client: Client, name: QueueName, options: CallOptions): Promise<QueueReport | null> {
+  const workflowId = requestQueueId(name);
+  try {
+    if (!(await isRunning(client, workflowId, options))) return null;
+    const state = await temporalCall(client, options, () =>
+      client.workflow.getHandle(workflowId).query(requestQueueStateQuery),
+    );
+    return { ...name, workflowId, state };
+  } catch (error) {
+    options.signal?.throwIfAborted();
+    if (error instanceof JobNotFoundError) return null;
+    if (!isNoAnswer(error)) throw error;
+    const { message } = await whyNoAnswer(client, workflowId, options.signal, error);
+    return { ...name, workflowId, state: null, problem: message };
+  }
+}
+
+async function isRunning(client: Client, workflowId: string, options: CallOptions): Promise<boolean> {
+  const { status } = await temporalCall(client, options, () => readDescription(client, workflowId));
+  return status.name === 'RUNNING';
+}

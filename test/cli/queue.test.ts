@@ -1,0 +1,71 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { joinQueueSignal, requestQueueId, type QueueName } from '../../src/contract.js';
+import { startScriptedServer, type ScriptedServer } from '../client/scripted-server.js';
+import { envOf, jsonLines, runCli } from './run-cli.js';
+
+const MOST_MS = 120_000;
+let server: ScriptedServer;
+beforeAll(async () => {
+  server = await startScriptedServer();
+});
+afterAll(() => server.close());
+
+async function joined(name: QueueName, workflowIds: string[]) {
+  for (const workflowId of workflowIds)
+    await server.client.workflow.signalWithStart('requestQueue', {
+      taskQueue: server.taskQueue,
+      workflowId: requestQueueId(name),
+      args: [name],
+      signal: joinQueueSignal,
+      signalArgs: [{ workflowId, priority: workflowId === 'last' ? 5 : 2, askedAt: Date.now() - 180_000 }],
+    });
+  return server.client.workflow.getHandle(requestQueueId(name));
+}
+
+const cli = (...args: string[]) => runCli(['queue', ...args], { env: envOf(server) });
+
+test('a project without a queue is told what that means', { timeout: MOST_MS }, async () => {
+  const { code, stdout } = await cli('--project', randomUUID());
+  expect(stdout).toBe(
+    'no queue of creates: none is held back, each is sent at once\n' +
+      'no queue of messages: none is held back, each is sent at once\n',
+  );
+  expect(code).toBe(0);
+});
+
+test('a queue is shown with its budget, its next turn and who waits', { timeout: MOST_MS }, async () => {
+  const projectId = `shop-${randomUUID()}`;
+  const queue = await joined({ operation: 'create', projectId }, ['first\u001b[2J', 'last', 'behind']);
+  const { stdout } = await cli('--project', projectId);
+  const lines = stdout.split('\n');
+  const field = (label: string) =>
+    lines
+      .find((line) => line.startsWith(label))
+      ?.slice(label.length)
+      .trim();
+  expect(field('Queue')).toBe(`creates of ${projectId}`);
+  expect(field('Budget')).toBe('60 an hour, learned from what was taken between answers 429');
+  expect(field('Last hour')).toBe('60 spent, 1 answered 429');
+  expect(field('In flight')).toBe('2 given a turn and not reported yet');
+  expect(field('Next turn')).toMatch(/^2026-01-01 12:00:00 UTC, \d+\.\d h ago$/);
+  expect(field('Waiting')).toBe('3');
+  expect(stdout).toMatch(/# +PRIORITY +SINCE +EXPECTED +WORKFLOW\n1 +2 +3 min ago +[\d.]+ h ago +first \[2J\n/);
+  expect(stdout).toMatch(/\n2 +5 +3 min ago +unknown +last\n… and 1 more/);
+  expect(stdout).toContain('no queue of messages');
+  const [line, ...more] = jsonLines((await cli('--project', projectId, '--json')).stdout);
+  expect(more).toEqual([]);
+  expect(line).toMatchObject({ workflowId: queue.workflowId, operation: 'create', projectId, waitingCount: 3 });
+  await queue.terminate();
+});
+
+test('a queue that can not be read is an error, with the reason', { timeout: MOST_MS }, async () => {
+  const projectId = randomUUID();
+  const workflowId = requestQueueId({ operation: 'message', projectId });
+  const taskQueue = `nobody-${randomUUID()}`;
+  const queue = await server.client.workflow.start('requestQueue', { workflowId, taskQueue, args: [] });
+  const { code, stderr } = await cli('--project', projectId);
+  expect(stderr).toContain(`agent-jobs: ${workflowId} could not be read: no worker polls the task queue`);
+  expect(code).toBe(1);
+  await queue.terminate();
+});

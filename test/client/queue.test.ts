@@ -1,0 +1,116 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { joinQueueSignal, requestQueueId, type Priority, type QueueName } from '../../src/contract.js';
+import type { QueueReport } from '../../src/starter.js';
+import { startJobBench } from '../support/job-bench.js';
+import { gate, ObservedUpstream } from '../support/observed-upstream.js';
+import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+
+const MINUTE = 60_000;
+let server: ScriptedServer;
+beforeAll(async () => {
+  server = await startScriptedServer();
+});
+afterAll(() => server.close());
+
+/** Joins a queue as an activity does. */
+function join(name: QueueName, workflowId: string, priority: Priority = 3, taskQueue = server.taskQueue) {
+  return server.client.workflow.signalWithStart('requestQueue', {
+    taskQueue,
+    workflowId: requestQueueId(name),
+    args: [name],
+    signal: joinQueueSignal,
+    signalArgs: [{ workflowId, priority, askedAt: Date.parse('2026-01-01T11:00:00.000Z') }],
+  });
+}
+
+async function queuesOf(projectId?: string): Promise<QueueReport[]> {
+  const found: QueueReport[] = [];
+  for await (const queue of server.jobs.queues({ projectId })) found.push(queue);
+  return found;
+}
+
+test('a project without a queue has none, and one with a queue tells who waits', { timeout: MINUTE }, async () => {
+  const projectId = `shop ${randomUUID()}/1`;
+  expect(await queuesOf(projectId)).toEqual([]);
+  const queue = await join({ operation: 'message', projectId }, 'job-a', 1);
+  await join({ operation: 'message', projectId }, 'job-b');
+  const [found, ...more] = await queuesOf(projectId);
+  expect(more).toEqual([]);
+  expect(found).toMatchObject({ workflowId: queue.workflowId, operation: 'message', projectId });
+  expect(found?.state).toMatchObject({ perHour: 60, isLearned: true, waitingCount: 2 });
+  expect(found?.state?.waiting.map(({ workflowId, position }) => [workflowId, position])).toEqual([
+    ['job-a', 1],
+    ['job-b', 2],
+  ]);
+  await queue.terminate();
+  expect(await queuesOf(projectId)).toEqual([]);
+});
+
+test('all queues are found, the one of the exports too', { timeout: MINUTE }, async () => {
+  const names: QueueName[] = [
+    { operation: 'create', projectId: `p-${randomUUID()}` },
+    { operation: 'message', projectId: `p/${randomUUID()} ü` },
+    { operation: 'visitors', projectId: null },
+  ];
+  const queues = await Promise.all(names.map((name) => join(name, 'somebody')));
+  // Visibility lags behind.
+  await expect
+    .poll(async () => (await queuesOf()).map(({ operation, projectId }) => ({ operation, projectId })), {
+      timeout: MINUTE,
+    })
+    .toEqual(expect.arrayContaining(names));
+  await Promise.all(queues.map((queue) => queue.terminate()));
+});
+
+test('a queue that no worker serves is told with the reason', { timeout: MINUTE }, async () => {
+  const projectId = randomUUID();
+  const taskQueue = `nobody-${randomUUID()}`;
+  const queue = await join({ operation: 'create', projectId }, 'job-a', 3, taskQueue);
+  const [found] = await queuesOf(projectId);
+  expect(found).toMatchObject({ operation: 'create', projectId, state: null });
+  expect(found?.problem).toContain(`no worker polls the task queue "${taskQueue}"`);
+  await queue.terminate();
+});
+
+test('the state of a job tells its present place in the queue', { timeout: MINUTE }, async () => {
+  const { projectId, jobs } = server;
+  const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'stay queued' });
+  const { startedAt, waiting } = await job.state();
+  // Without a queue it has no place: its turn is on its way, or it will ask again.
+  expect(waiting).toEqual({ for: 'turn', since: startedAt, position: 7 });
+  const queue = await join({ operation: 'message', projectId }, 'another');
+  expect((await job.state()).waiting).toEqual({ for: 'turn', since: startedAt });
+  await join({ operation: 'message', projectId }, job.workflowId);
+  expect((await job.state()).waiting).toEqual({
+    for: 'turn',
+    since: startedAt,
+    position: 2,
+    until: '2026-01-01T12:01:00.000Z',
+  });
+  await queue.terminate();
+  await server.client.workflow.getHandle(job.workflowId).terminate();
+});
+
+test('a write that no worker has begun is told as a wait', { timeout: MINUTE }, async () => {
+  const upstream = new ObservedUpstream();
+  const { opened, open } = gate();
+  upstream.createGate = opened;
+  const bench = await startJobBench(server, upstream, { worker: { maxConcurrentActivityTaskExecutions: 1 } });
+  try {
+    const first = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+    await expect.poll(() => upstream.createTimes.length, { timeout: MINUTE }).toBe(1);
+    const second = await bench.start({ projectId: 'p1', prompt: 'Fix that' });
+    expect((await server.jobs.handle(second.workflowId).state()).waiting).toMatchObject({
+      for: 'turn',
+      reason: expect.stringMatching(/^no worker has begun it yet/) as string,
+    });
+    // A request is under way.
+    expect((await server.jobs.handle(first.workflowId).state()).waiting).toBeNull();
+    open();
+    await Promise.all([first.result(), second.result()]);
+  } finally {
+    open();
+    await bench.stop();
+  }
+});

@@ -1,0 +1,46 @@
+import { condition, setHandler } from '@temporalio/workflow';
+import {
+  joinQueueSignal,
+  queuePlaceQuery,
+  requestQueueStateQuery,
+  type JoinRequest,
+  type QueuedRequest,
+  type RequestQueueInput,
+  type RequestQueueState,
+} from '../../../src/contract.js';
+
+const FIRST_TURN = Date.parse('2026-01-01T12:00:00.000Z');
+
+/** A stand-in for `requestQueue` that gives no turn: whoever joins waits, one a minute is expected to go. */
+export async function requestQueue({ operation, projectId }: RequestQueueInput): Promise<void> {
+  const joined: JoinRequest[] = [];
+  const waiting = (): QueuedRequest[] =>
+    joined.map(({ workflowId, priority, askedAt }, i) => ({
+      workflowId,
+      priority,
+      since: new Date(askedAt).toISOString(),
+      position: i + 1,
+      ...(priority < 5 && { expectedAt: new Date(FIRST_TURN + i * 60_000).toISOString() }),
+    }));
+  setHandler(joinQueueSignal, (request) => void joined.push(request));
+  setHandler(queuePlaceQuery, (workflowId) => {
+    const place = waiting().find((request) => request.workflowId === workflowId);
+    if (!place) return null;
+    const { position, expectedAt } = place;
+    return { for: 'turn', position, ...(expectedAt !== undefined && { expectedAt }) };
+  });
+  setHandler(requestQueueStateQuery, (): RequestQueueState => ({
+    operation,
+    projectId,
+    perHour: joined.length === 0 ? null : 60,
+    isLearned: joined.length > 0,
+    spentLastHour: 60,
+    throttledLastHour: 1,
+    inFlight: 2,
+    notBefore: null,
+    nextTurnAt: joined.length === 0 ? null : new Date(FIRST_TURN).toISOString(),
+    waitingCount: joined.length,
+    waiting: waiting().slice(0, 2),
+  }));
+  await condition(() => false);
+}
