@@ -1,17 +1,11 @@
 /**
- * Checks what callers of `agentJob` send: the input, follow-ups and decisions. The workflow, which trusts no caller,
- * and our own client use it. Pure and safe in workflow code.
+ * Checks what callers of `agentJob` send: the input and follow-ups; decisions are checked in resolution.ts. The
+ * workflow, which trusts no caller, and our own client use it. Pure and safe in workflow code.
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import ms from 'ms';
-import {
-  DEFAULT_PRIORITY,
-  LIMIT,
-  type Priority,
-  type ResolveUnknownInput,
-  type UnknownOutcomePolicy,
-} from '../contract.js';
+import { DEFAULT_PRIORITY, LIMIT, type Priority, type UnknownOutcomePolicy } from '../contract.js';
 import {
   checkDuration,
   checkId,
@@ -110,34 +104,6 @@ export function parseFollowUp(input: unknown): GivenFollowUp {
     id: isGiven(fields.id) ? checkFollowUpId(fields.id, 'id') : null,
     priority: isGiven(fields.priority) ? checkPriority(fields.priority) : null,
   };
-}
-
-/** Checks the argument of `resolveUnknown`, not yet whether it fits the write in doubt. */
-export function parseResolution(input: unknown): ResolveUnknownInput {
-  const fields = checkObject(input, 'resolution');
-  const since = isGiven(fields.since) ? checkString(fields.since, 'since') : null;
-  const followUpId = isGiven(fields.followUpId) ? checkString(fields.followUpId, 'followUpId') : null;
-  switch (fields.action) {
-    case 'adopt':
-      return {
-        action: 'adopt',
-        jobId: checkId(fields.jobId, 'jobId'),
-        force: checkFlag(fields.force),
-        since,
-        followUpId,
-      };
-    case 'delivered':
-    case 'retry':
-    case 'abandon':
-      return { action: fields.action, since, followUpId };
-    default:
-      throw new InvalidInputError('action', 'must be one of adopt, delivered, retry, abandon');
-  }
-}
-
-function checkFlag(value: unknown): boolean {
-  if (isGiven(value) && typeof value !== 'boolean') throw new InvalidInputError('force', 'must be true or false');
-  return value === true;
 }
 
 /** Checks an instruction: well-formed, 1 byte to 512 KiB of UTF-8, at most 1 MiB as JSON. */

@@ -21,7 +21,7 @@ interface ResolutionFields {
 
 /** Checks a decision; throws InvalidInputError. */
 export async function readResolution({ workflowId, ...decision }: ResolutionFields): Promise<Resolution> {
-  const { parseResolution } = await import('../agent-job/input.js');
+  const { parseResolution } = await import('../agent-job/resolution.js');
   const { InvalidInputError } = await import('../contract/input-checks.js');
   if (typeof workflowId !== 'string' || workflowId === '') throw new InvalidInputError('workflowId', 'is missing');
   const resolution = parseResolution(decision);

@@ -1,6 +1,6 @@
 /** The contract of the workflow `agentJob`: its input, messages and names. See docs/contract.md. */
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
-import type { FollowUpState, JobRecord, JobState } from './job-state.js';
+import type { DecisionAction, FollowUpState, JobRecord, JobState } from './job-state.js';
 import { encodeId, type DurationInput } from './shared.js';
 
 /** Workflow type, for callers that start the workflow by name. */
@@ -87,21 +87,33 @@ export interface FollowUpAnswer {
   job: JobRecord | null;
 }
 
+/** Who decides, and why. */
+export interface Attribution {
+  /** 1 to 200 bytes, without control characters. */
+  by?: string | null;
+  /** 1 to 1,000 bytes; line breaks and tabs are its only control characters. */
+  note?: string | null;
+}
+
 /** How a person settles a write in doubt; `since` and `followUpId`, where given, must name the present one. */
 export type ResolveUnknownInput =
   /** `force` adopts a job that can't be read just now; a job that does not exist is never adopted. */
   (
     | { action: 'adopt'; jobId: string; force?: boolean | null }
-    | { action: 'delivered' | 'retry' | 'abandon'; jobId?: null }
-  ) & {
-    since?: string | null;
-    followUpId?: string | null;
-  };
+    | { action: Exclude<DecisionAction, 'adopt'>; jobId?: null }
+  ) &
+    Attribution & {
+      since?: string | null;
+      followUpId?: string | null;
+    };
 
 /** Queues a follow-up. */
 export const followUpSignal = defineSignal<[FollowUpInput]>('followUp');
-/** Reads the job at once, at most once a second and never against a `Retry-After`. */
-export const pollNowSignal = defineSignal('pollNow');
+/**
+ * Reads the job at once, at most once a second and never against a `Retry-After`. The argument stays in Temporal's
+ * history; the job ignores it.
+ */
+export const pollNowSignal = defineSignal<[Attribution?]>('pollNow');
 /** Queues a follow-up and responds once its fate is known, or that it waits. */
 export const sendFollowUpUpdate = defineUpdate<FollowUpAnswer, [FollowUpInput]>('sendFollowUp');
 /** Settles a write in doubt. */

@@ -47,6 +47,23 @@ export interface InDoubtWrite {
   lookAfter: string;
 }
 
+/** How a person settles a write in doubt. */
+export type DecisionAction = 'adopt' | 'delivered' | 'retry' | 'abandon';
+
+/** What a person decided about a write in doubt, once it was carried out. */
+export interface Decision {
+  action: DecisionAction;
+  kind: InDoubtWrite['kind'];
+  followUpId?: string;
+  /** The job that was adopted. */
+  jobId?: string;
+  /** Who decided, as the caller said. */
+  by?: string;
+  note?: string;
+  /** ISO 8601 UTC with milliseconds. */
+  at: string;
+}
+
 /** What a job may wait for; docs/contract.md says what each means. */
 export const WAITING_FOR = ['turn', 'rateLimit', 'upstream', 'key', 'person', 'poll', 'settle', 'linger'] as const;
 
@@ -73,6 +90,8 @@ export interface JobState {
   unknown: InDoubtWrite | null;
   /** Null only while a write is under way, or when the run is over. */
   waiting: Waiting | null;
+  /** Of people, about writes in doubt; the last 100. */
+  decisions: Decision[];
   startedAt: string;
   /** When the job's record changed, or a follow-up was accepted. */
   lastChangeAt: string;
@@ -87,6 +106,7 @@ interface ResultBase {
   projectId: string;
   followUps: FollowUpStatus[];
   usedFollowUpIds: string[];
+  decisions: Decision[];
   startedAt: string;
   finishedAt: string;
   polls: number;

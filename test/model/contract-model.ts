@@ -99,6 +99,8 @@ export class ContractModel {
   #mustEndSince: number | null = null;
   #lastAnswers: { id: string; state: FollowUpState }[] = [];
   #isReadCountSure = true;
+  /** What people decided, and the run accepted. */
+  readonly decisions: string[] = [];
   /** An adoption is under way; it reads the job first. */
   #isAdopting = false;
 
@@ -228,6 +230,7 @@ export class ContractModel {
     if (action === 'adopt' && write.id !== null) broken('a follow-up was adopted');
     if (action === 'delivered' && write.id === null) broken('a create was called delivered');
     this.#isAdopting = false;
+    this.decisions.push(action);
     this.#clockGoesOn(at);
     this.#doubtReads(at);
     if (action === 'adopt') this.#jobKnown(at, null);

@@ -181,7 +181,9 @@ class SimulatedRunner {
     const state = this.simulation.query<JobState>('jobState');
     const result = end.kind === 'completed' ? (end.result as AgentJobResult) : null;
     this.#monitor.ended(this.#now, verdictOf(end), state, result);
-    const { sureReads } = this.#monitor.model;
+    const { sureReads, decisions } = this.#monitor.model;
+    const told = state.decisions.map(({ action }) => action);
+    this.#monitor.record(() => expectEqual('decisions', told, decisions));
     if (result && sureReads !== null) this.#monitor.record(() => expectEqual('polls', result.polls, sureReads));
   }
 }

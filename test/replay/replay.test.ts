@@ -23,6 +23,25 @@ test.for(histories.map(({ name, workflowId, history }) => [name, workflowId, his
   },
 );
 
+test('a decision that a release without authors accepted replays, whatever stands in their place', async () => {
+  const confirmed = histories.find(({ name }) => name === '0.2.0/unknown-create-confirmed')!;
+  const history = structuredClone(confirmed.history) as { events: AcceptedUpdate[] };
+  const accepted = history.events.find((event) => event.workflowExecutionUpdateAcceptedEventAttributes)!;
+  const [payload] = accepted.workflowExecutionUpdateAcceptedEventAttributes!.acceptedRequest.input.args.payloads;
+  const input = JSON.parse(Buffer.from(payload!.data, 'base64').toString()) as object;
+  const strange = { ...input, by: { name: 'ann' }, note: '' };
+  payload!.data = Buffer.from(JSON.stringify(strange)).toString('base64');
+  const { path: codePath } = await shared('workflow-bundle');
+  const replaying = Worker.runReplayHistory({ workflowBundle: { codePath } }, history, confirmed.workflowId);
+  await expect(replaying).resolves.toBeUndefined();
+});
+
+interface AcceptedUpdate {
+  workflowExecutionUpdateAcceptedEventAttributes?: {
+    acceptedRequest: { input: { args: { payloads: { data: string }[] } } };
+  };
+}
+
 test('a history that other code has made is refused', async () => {
   const workflowsPath = fileURLToPath(new URL('../support/echo-workflow.ts', import.meta.url));
   const [first] = histories;

@@ -7,6 +7,7 @@ import {
   jobStateQuery,
   LIMIT,
   pollNowSignal,
+  resolveUnknownUpdate,
   type AgentJobInput,
 } from '../../src/contract.js';
 import type { DevServer } from '../../src/local/dev-server.js';
@@ -169,7 +170,7 @@ test('nothing that callers and the upstream say becomes an element on a job’s 
   const upstream = new ObservedUpstream();
   upstream.createAnswer = { id: `job ${evil}` } as object;
   upstream.show = () => ({ status: `st ${evil}`, prLink: `javascript:alert(1)//${evil}` });
-  upstream.messageFaults.push(rejected(400, evil), inDoubt(`lost ${evil}`));
+  upstream.messageFaults.push(rejected(400, evil), inDoubt('lost before'), inDoubt(`lost ${evil}`));
   const bench = await startJobBench(server, upstream);
   const workflowId = `${randomUUID()}\n\`\`\`\n<img src=x>\n\n<style></style>`;
   const input = { projectId: `p ${evil}`, prompt: evil, polling: { min: 1_000 } };
@@ -178,9 +179,11 @@ test('nothing that callers and the upstream say becomes an element on a job’s 
   try {
     await handle.signal(followUpSignal, { prompt: 'one', id: `# first ${evil}` });
     await handle.signal(followUpSignal, { prompt: 'two', id: `1. second ${evil}` });
-    await expect
-      .poll(async () => (await handle.query(jobStateQuery)).phase, { timeout: 30_000 })
-      .toBe('needsAttention');
+    const inDoubtFor = async () => (await handle.query(jobStateQuery)).unknown?.reason;
+    await expect.poll(inDoubtFor, { timeout: 30_000 }).toBe('lost before');
+    const decision = { action: 'retry', by: `by ${evil}`, note: `# note ${evil}\n\n- ${evil}\n\n\`\`\`` } as const;
+    await handle.executeUpdate(resolveUnknownUpdate, { args: [decision] });
+    await expect.poll(inDoubtFor, { timeout: 30_000 }).toContain('lost <img');
     await handle.signal(pollNowSignal);
     await expect
       .poll(async () => (await handle.query(jobStateQuery)).job?.status, { timeout: 30_000 })
@@ -188,7 +191,7 @@ test('nothing that callers and the upstream say becomes an element on a job’s 
     const { currentDetails } = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
     // As the page does before it renders.
     const html = await rendered(currentDetails.replace(/\{workflowId\}/g, workflowId));
-    for (const shown of ['first <img', 'second <img', 'lost <img', 'st <img', 'javascript:alert(1)//<img']) {
+    for (const shown of ['first <img', 'second <img', 'lost <img', 'by <img', 'note <img', 'st <img', '//<img']) {
       expect(textIn(html)).toContain(shown);
     }
     expect([...new Set(tagsIn(html))].toSorted()).toEqual(['code', 'li', 'p', 'pre', 'strong', 'ul']);

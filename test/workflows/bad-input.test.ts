@@ -112,6 +112,7 @@ test('the state of a refused start can be asked for', async () => {
     usedFollowUpIds: [],
     unknown: null,
     waiting: null,
+    decisions: [],
   });
 });
 

@@ -138,6 +138,21 @@ test('an unknown goes on as the same unknown, and is settled in a later run', as
   expect(upstream.messages).toEqual(['go', 'go']);
 }, 120_000);
 
+test('decisions are still told in a later run', async () => {
+  upstream.show = () => ({ status: 'active' });
+  upstream.createFaults.push(inDoubt('upstream answered 500'));
+  const { handle } = await start({ prompt: 'Fix it' });
+  await expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
+  const decision = { action: 'retry', by: 'ann@host', note: 'not\nthere' } as const;
+  const { decisions } = await handle.executeUpdate(resolveUnknownUpdate, { args: [decision] });
+  expect(decisions).toMatchObject([decision]);
+  await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
+  await untilNextRun(handle);
+  expect((await stateOf(handle)).decisions).toEqual(decisions);
+  upstream.show = () => ({ status: 'completed' });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', decisions });
+}, 120_000);
+
 test('a write that waits goes on waiting, and updates that wait for it are answered queued', async () => {
   upstream.show = () => ({ status: upstream.messages.length >= 2 ? 'completed' : 'active' });
   upstream.messageFaults.push(throttled('429', 20_000));

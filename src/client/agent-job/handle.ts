@@ -9,7 +9,7 @@ import {
   type JobState,
   type ResolveUnknownInput,
 } from '../../contract.js';
-import { parseResolution } from '../../agent-job/input.js';
+import { parseResolution } from '../../agent-job/resolution.js';
 import { JobEndedError, MessageRefusedError } from '../errors.js';
 import { CALL_TIMEOUT_MS, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';

@@ -74,8 +74,9 @@ function conclude(run: JobRun, ending: RunEnding): AgentJobResult {
   if (ending.kind === 'failed') {
     throw ApplicationFailure.nonRetryable(ending.message, ending.type, ending.details);
   }
-  const { projectId, jobId, job, followUps, usedFollowUpIds, startedAt, polls } = jobState(run);
+  const { projectId, jobId, job, followUps, usedFollowUpIds, decisions, startedAt, polls } = jobState(run);
   const outcome = ending.kind === 'ended' ? job?.status : ending.kind;
   const finishedAt = new Date(Date.now()).toISOString();
-  return { outcome, projectId, jobId, job, followUps, usedFollowUpIds, startedAt, finishedAt, polls } as AgentJobResult;
+  const ids = { projectId, jobId, job, followUps, usedFollowUpIds, decisions };
+  return { outcome, ...ids, startedAt, finishedAt, polls } as AgentJobResult;
 }

@@ -1,6 +1,6 @@
 /** The current details of a job in the Temporal web UI, as Markdown. */
 import { workflowInfo } from '@temporalio/workflow';
-import { shownStatus, type FollowUpStatus, type Waiting } from '../../contract.js';
+import { shownStatus, type Decision, type FollowUpStatus, type Waiting } from '../../contract.js';
 import { codeBlock, linkMarkdown, plainMarkdown } from '../../agent-job/markdown.js';
 import { shellWord, waitRemedy, waitTimes } from '../../agent-job/waiting-text.js';
 import type { JobRun } from './job-run.js';
@@ -8,6 +8,8 @@ import { waitingNow } from './job-state.js';
 
 /** The web UI shows so many follow-ups; the query has them all. */
 const MAX_LISTED = 20;
+/** Of decisions, each with its note. */
+const MAX_DECISIONS = 5;
 
 /** What a job is, how it stands, what its follow-ups came to, and what a person should decide. */
 export function currentDetails(run: JobRun): string {
@@ -24,6 +26,7 @@ export function currentDetails(run: JobRun): string {
     ...waitingLines(waitingNow(run), run.spec.projectId),
     ...(lastError === null || write?.interruption ? [] : [`- last error: ${plainMarkdown(lastError)}`]),
     ...attention(run),
+    ...decisionLines(run.decisions.list()),
     ...followUpLines(run.followUps.statuses()),
   ].join('\n');
 }
@@ -56,6 +59,21 @@ function attention({ inDoubt, jobId, spec }: JobRun): string[] {
     '',
     codeBlock(`agent-jobs resolve ${shellWord(workflowInfo().workflowId)} retry \\\n  --since ${inDoubt.since}`),
   ];
+}
+
+function decisionLines(decisions: Decision[]): string[] {
+  if (decisions.length === 0) return [];
+  const shown = decisions.slice(-MAX_DECISIONS);
+  const which = decisions.length > shown.length ? ` (the last ${MAX_DECISIONS} of ${decisions.length})` : '';
+  return ['', `Decisions${which}:`, '', ...shown.map(decisionLine)];
+}
+
+function decisionLine({ action, kind, followUpId, jobId, by, note, at }: Decision): string {
+  const write = kind === 'create' ? 'the create' : `follow-up ${plainMarkdown(followUpId ?? '')}`;
+  const adopted = jobId === undefined ? '' : ` (job ${plainMarkdown(jobId)})`;
+  const author = by === undefined ? '' : ` by ${plainMarkdown(by)}`;
+  const reason = note === undefined ? '' : `: ${plainMarkdown(note)}`;
+  return `- ${at}: **${action}** for ${write}${adopted}${author}${reason}`;
 }
 
 function followUpLines(followUps: FollowUpStatus[]): string[] {

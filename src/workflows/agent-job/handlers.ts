@@ -23,7 +23,8 @@ import {
   type JobState,
   type ResolveUnknownInput,
 } from '../../contract.js';
-import { checkFollowUpId, parseFollowUp, parseResolution, type GivenFollowUp } from '../../agent-job/input.js';
+import { checkFollowUpId, parseFollowUp, type GivenFollowUp } from '../../agent-job/input.js';
+import { parseAcceptedResolution, parseResolution } from '../../agent-job/resolution.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
 import { Adoptions, type Adoption } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
@@ -47,7 +48,7 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   });
   const adoptions = new Adoptions(run);
   // Every decision but `adopt` is carried out at once.
-  setHandler(resolveUnknownUpdate, (input) => decide(run, adoptions, parseResolution(input)), {
+  setHandler(resolveUnknownUpdate, (input) => decide(run, adoptions, parseAcceptedResolution(input)), {
     validator: (input) => refusing(() => checkResolution(run, adoptions, input)),
   });
 }

@@ -6,6 +6,7 @@
 import type { JobRecord, Phase, ResolveUnknownInput, InDoubtWrite } from '../../contract.js';
 import type { PollJobInput, PollJobResult } from '../../activities/index.js';
 import type { JobSpec } from '../../agent-job/input.js';
+import { Decisions } from './decisions.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { JobClock } from './job-clock.js';
 import { PendingWrite, type WriteIdentity } from './pending-write.js';
@@ -27,6 +28,7 @@ export class JobRun {
   readonly clock: JobClock;
   readonly polls: PollState;
   readonly followUps: FollowUps;
+  readonly decisions: Decisions;
   readonly #now: () => number;
 
   isCancelRequested = false;
@@ -46,6 +48,7 @@ export class JobRun {
     this.clock = new JobClock(data.clock, spec.deadlineMs, now);
     this.polls = new PollState(data.polls, spec.polling, now);
     this.followUps = new FollowUps(followUps);
+    this.decisions = new Decisions(data.decisions);
     this.#jobId = data.jobId;
     this.#write = data.write && new PendingWrite(data.write);
     this.#now = now;
@@ -194,10 +197,11 @@ export class JobRun {
   }
 
   /** Settles the write in doubt as a person (or the end of their time) says; the caller has checked that it fits. */
-  resolveUnknown(resolution: ResolveUnknownInput): void {
+  resolveUnknown(resolution: ResolveUnknownInput, decidedBy: 'person' | 'time' = 'person'): void {
     const { write } = this;
     if (!write?.inDoubt) return;
     const { kind, reason } = write.inDoubt;
+    if (decidedBy === 'person') this.decisions.add(resolution, write.inDoubt, this.#now());
     this.clock.resume();
     // What the polls found before must not end the run before the decision is carried out.
     this.polls.forgetNotFound();
@@ -234,7 +238,7 @@ export class JobRun {
   carry(isReset: boolean): RunData {
     const { title, startedAt, isRepeated, jobId, clock, polls, write } = this;
     const carried = { clock: clock.carry(), polls: polls.carry(), write: write?.carry(isReset) ?? null };
-    return { title, startedAt, isRepeated, jobId, ...carried };
+    return { title, startedAt, isRepeated, jobId, ...carried, decisions: this.decisions.list() };
   }
 }
 

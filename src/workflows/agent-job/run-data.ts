@@ -1,4 +1,5 @@
 /** What continue-as-new hands on of a run, and how a run ends. */
+import type { Decision } from '../../contract.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import { jobTitle } from '../../agent-job/title.js';
 import type { ClockData } from './job-clock.js';
@@ -15,6 +16,7 @@ export interface RunData {
   clock: ClockData;
   polls: PollData;
   write: WriteData | null;
+  decisions?: Decision[];
 }
 
 /** Why a run is over. */

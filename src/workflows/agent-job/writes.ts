@@ -192,6 +192,6 @@ async function decision(run: JobRun, waitPoint: WaitPoint, write: PendingWrite):
   );
   const { inDoubt } = write;
   if (isInTime !== false || !inDoubt || write.isSettled) return;
-  if (inDoubt.kind === 'followUp') run.resolveUnknown({ action: 'abandon' });
+  if (inDoubt.kind === 'followUp') run.resolveUnknown({ action: 'abandon' }, 'time');
   else failAsUnknownOutcome(run, write, `${inDoubt.reason}; nobody decided in time`);
 }

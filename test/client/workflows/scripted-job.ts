@@ -31,6 +31,7 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     usedFollowUpIds: used(),
     unknown: null,
     waiting: isQueued ? { for: 'turn', since: startedAt, position: 7 } : null,
+    decisions: [],
     lastChangeAt: startedAt,
   }));
   const prompt = input.prompt ?? 'linger';
@@ -56,6 +57,7 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
   return {
     ...base,
     usedFollowUpIds: used(),
+    decisions: [],
     outcome: 'completed',
     finishedAt: new Date().toISOString(),
     job: { id: jobId, status: 'completed', source: null, model: null, prLink: null, createdAt: null, archivedAt: null },

@@ -1,0 +1,85 @@
+import { expect, test } from 'vitest';
+import { parseAcceptedResolution, parseAttribution, parseResolution } from '../../src/agent-job/resolution.js';
+import type { InDoubtWrite } from '../../src/contract.js';
+import { InvalidInputError, jsonBytes } from '../../src/contract/input-checks.js';
+import { Decisions } from '../../src/workflows/agent-job/decisions.js';
+
+const SINCE = '2026-01-01T00:00:00.000Z';
+const create: InDoubtWrite = { kind: 'create', reason: 'reset', since: SINCE, lookAfter: SINCE };
+const followUp: InDoubtWrite = { ...create, kind: 'followUp', followUpId: 'a' };
+
+/** The field that an InvalidInputError names. */
+function refusedField(call: () => unknown): string {
+  try {
+    call();
+  } catch (error) {
+    if (error instanceof InvalidInputError) return error.field;
+    throw error;
+  }
+  return 'none';
+}
+
+test('a decision tells what was decided about which write, by whom, why and when', () => {
+  const decisions = new Decisions();
+  decisions.add({ action: 'adopt', jobId: 'job-1', by: 'ann@host', note: 'seen' }, create, Date.parse(SINCE));
+  decisions.add({ action: 'retry', by: null, note: null }, followUp, Date.parse(SINCE));
+  expect(decisions.list()).toEqual([
+    { action: 'adopt', kind: 'create', jobId: 'job-1', by: 'ann@host', note: 'seen', at: SINCE },
+    { action: 'retry', kind: 'followUp', followUpId: 'a', at: SINCE },
+  ]);
+});
+
+test('the last 100 decisions are kept, with the longest plain texts that are accepted', () => {
+  const decisions = new Decisions();
+  const longest = { by: 'b'.repeat(200), note: 'n'.repeat(1_000) };
+  const write = { ...followUp, followUpId: 'f'.repeat(256) };
+  for (let at = 0; at < 150; at++) decisions.add({ action: 'retry', ...longest }, write, at);
+  const kept = decisions.list();
+  expect(kept).toHaveLength(100);
+  expect(kept.at(0)?.at).toBe(new Date(50).toISOString());
+  expect(kept.at(-1)).toMatchObject({ ...longest, at: new Date(149).toISOString() });
+});
+
+test('texts that JSON makes longer push out older decisions, and never the last', () => {
+  const decisions = new Decisions();
+  const write = { ...followUp, followUpId: '\u0001'.repeat(256) };
+  for (let at = 0; at < 150; at++) decisions.add({ action: 'retry', note: '"'.repeat(1_000) }, write, at);
+  expect(jsonBytes(decisions.list())).toBeLessThanOrEqual(200_000);
+  expect(decisions.list().length).toBeGreaterThan(50);
+  expect(decisions.list().at(-1)?.at).toBe(new Date(149).toISOString());
+});
+
+test('what a release without decisions has continued begins with none', () => {
+  expect(new Decisions(undefined).list()).toEqual([]);
+});
+
+test.each([
+  ['by', { by: 7 }],
+  ['by', { by: '' }],
+  ['by', { by: 'b'.repeat(201) }],
+  ['by', { by: 'é'.repeat(101) }],
+  ['by', { by: 'two\nlines' }],
+  ['by', { by: '\u009b31m' }],
+  ['by', { by: 'half \ud83d' }],
+  ['note', { note: { text: 'x' } }],
+  ['note', { note: '' }],
+  ['note', { note: 'n'.repeat(1_001) }],
+  ['note', { note: '\u001b[2J' }],
+  ['note', { note: 'nul \u0000' }],
+  ['note', { note: '\udc00' }],
+])('a wrong %s is refused: %j', (field, attribution) => {
+  expect(refusedField(() => parseAttribution(attribution))).toBe(field);
+  expect(refusedField(() => parseResolution({ action: 'retry', ...attribution }))).toBe(field);
+  // History may hold it: a release that knew neither field accepted anything there.
+  expect(parseAcceptedResolution({ action: 'retry', ...attribution })).toEqual({
+    action: 'retry',
+    since: null,
+    followUpId: null,
+  });
+});
+
+test('a note may have several lines, and both may be left out', () => {
+  const attribution = { by: 'é'.repeat(100), note: 'one\r\n\ttwo 😀' };
+  expect(parseAttribution({ ...attribution, other: 1 })).toEqual(attribution);
+  expect(parseAttribution({ by: null })).toEqual({});
+});

@@ -1,0 +1,129 @@
+import { WorkflowUpdateFailedError } from '@temporalio/client';
+import { expect, test } from 'vitest';
+import { followUpSignal, jobStateQuery, resolveUnknownUpdate, type ResolveUnknownInput } from '../../src/contract.js';
+import { RejectedError } from '../../src/upstream/errors.js';
+import { inDoubt } from '../support/outcomes.js';
+import { useDevServer } from '../support/job-tests.js';
+
+const tests = useDevServer();
+const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string;
+
+type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
+const stateOf = (handle: Handle) => handle.query(jobStateQuery);
+const resolve = (handle: Handle, resolution: ResolveUnknownInput) =>
+  handle.executeUpdate(resolveUnknownUpdate, { args: [resolution] });
+
+async function untilAttention(handle: Handle, reason = ''): Promise<void> {
+  await expect.poll(async () => (await stateOf(handle)).unknown?.reason ?? '-').toContain(reason);
+}
+
+async function detailsOf(handle: Handle): Promise<string> {
+  return (await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata')).currentDetails;
+}
+
+async function startUnknownFollowUp(options: object = {}): Promise<Handle> {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  upstream.messageFaults.push(inDoubt('upstream answered 500'));
+  const handle = await bench.start({ projectId: 'p1', jobId: 'job-1', settle: 0, ...options });
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await untilAttention(handle, '500');
+  return handle;
+}
+
+test('every decision is told with its author, in the state, in the answer, on the page and in the result', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(inDoubt('first'), inDoubt('second'));
+  upstream.messageFaults.push(inDoubt('third'), inDoubt('fourth'));
+  upstream.show = () => ({ status: 'active' });
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0, polling: { max: '1 second' } });
+  expect((await stateOf(handle)).decisions).toEqual([]);
+  await untilAttention(handle, 'first');
+  const note = 'Not in the list.\n\nLooked *twice* <b>';
+  await resolve(handle, { action: 'retry', by: 'ann_b@host', note });
+  await untilAttention(handle, 'second');
+  const adopted = await resolve(handle, { action: 'adopt', jobId: 'job-1', by: 'bob' });
+  const first = { action: 'retry', kind: 'create', by: 'ann_b@host', note, at: TIME };
+  const second = { action: 'adopt', kind: 'create', jobId: 'job-1', by: 'bob', at: TIME };
+  expect(adopted.decisions).toEqual([first, second]);
+  expect((await stateOf(handle)).decisions).toEqual(adopted.decisions);
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'f_1' });
+  await untilAttention(handle, 'third');
+  await resolve(handle, { action: 'delivered' });
+  await handle.signal(followUpSignal, { prompt: 'go on', id: 'f_2' });
+  await untilAttention(handle, 'fourth');
+  await resolve(handle, { action: 'abandon', note: 'no longer needed' });
+  const third = { action: 'delivered', kind: 'followUp', followUpId: 'f_1', at: TIME };
+  const fourth = { action: 'abandon', kind: 'followUp', followUpId: 'f_2', note: 'no longer needed', at: TIME };
+  const lines = (await detailsOf(handle)).split('\n').filter((line) => line.includes('** for '));
+  expect(lines.map((line) => line.slice(line.indexOf('**')))).toEqual([
+    '**retry** for the create by ann_b@host: Not in the list. Looked \\*twice\\* \\<b>',
+    '**adopt** for the create (job job-1) by bob',
+    '**delivered** for follow-up f_1',
+    '**abandon** for follow-up f_2: no longer needed',
+  ]);
+  upstream.show = () => ({ status: 'completed' });
+  const result = await handle.result();
+  expect(result.decisions).toEqual([first, second, third, fourth]);
+  expect(await stateOf(handle)).toMatchObject({ phase: 'done', decisions: result.decisions });
+});
+
+test('a decision that ends the run is told in its result', async () => {
+  tests.upstream.createFaults.push(inDoubt('lost'));
+  const handle = await tests.bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  await untilAttention(handle, 'lost');
+  await resolve(handle, { action: 'abandon', by: 'ann' });
+  const decisions = [{ action: 'abandon', kind: 'create', by: 'ann', at: TIME }];
+  expect(await handle.result()).toMatchObject({ outcome: 'abandoned', decisions });
+});
+
+test('a decision that was refused is not told', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(inDoubt('lost'));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  await untilAttention(handle, 'lost');
+  const wrong: ResolveUnknownInput[] = [
+    { action: 'delivered', by: 'ann' },
+    { action: 'retry', since: '2020-01-01T00:00:00.000Z', by: 'ann' },
+    { action: 'retry', by: 'ann\n' },
+    { action: 'retry', by: 'ann', note: 'n'.repeat(1_001) },
+    { action: 'retry', by: 7 as never },
+  ];
+  for (const resolution of wrong) {
+    await expect(resolve(handle, resolution)).rejects.toThrow(WorkflowUpdateFailedError);
+  }
+  const { events } = await handle.fetchHistory();
+  expect(events!.filter((event) => event.workflowExecutionUpdateAcceptedEventAttributes)).toEqual([]);
+  upstream.readFaults.push(new RejectedError('upstream answered 404', 404, 'no such job'));
+  await expect(resolve(handle, { action: 'adopt', jobId: 'nope', by: 'ann' })).rejects.toThrow();
+  expect(await stateOf(handle)).toMatchObject({ phase: 'needsAttention', decisions: [] });
+  expect(await detailsOf(handle)).not.toContain('Decisions');
+});
+
+test('of two who decide at once, the one who was first is told', async () => {
+  const handle = await startUnknownFollowUp();
+  const decided = await Promise.allSettled(
+    ['ann', 'bob'].map((by) => resolve(handle, { action: 'delivered', by, note: `by ${by}` })),
+  );
+  expect(decided.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  const first = decided[0]!.status === 'fulfilled' ? 'ann' : 'bob';
+  expect((await stateOf(handle)).decisions).toMatchObject([{ action: 'delivered', by: first, note: `by ${first}` }]);
+});
+
+test('what the end of decideWithin settles is nobody’s decision', async () => {
+  const handle = await startUnknownFollowUp({ decideWithin: '2 seconds' });
+  await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
+  expect(await stateOf(handle)).toMatchObject({ followUps: [{ id: 'a', state: 'unknown' }], decisions: [] });
+});
+
+test('the page shows the last 5 decisions of many, and says so', async () => {
+  const handle = await startUnknownFollowUp();
+  for (let i = 1; i <= 6; i++) {
+    tests.upstream.messageFaults.push(inDoubt(`again ${i}`));
+    await resolve(handle, { action: 'retry', by: `person ${i}` });
+    await untilAttention(handle, `again ${i}`);
+  }
+  const details = await detailsOf(handle);
+  expect(details).toContain('Decisions (the last 5 of 6):');
+  expect(details.match(/person \d/g)).toEqual(['person 2', 'person 3', 'person 4', 'person 5', 'person 6']);
+});
