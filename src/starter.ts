@@ -17,6 +17,13 @@ import { listQueues, type QueueFilter, type QueueReport } from './client/agent-j
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { connectClient } from './client/connection.js';
 import { START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
+import {
+  JobScheduleHandle,
+  ensureJobSchedule,
+  listJobSchedules,
+  type JobSchedule,
+} from './client/recurring-job/schedule.js';
+import type { JobScheduleSettings } from './client/recurring-job/schedule-spec.js';
 import { startVisitorExport, type VisitorExportHandle } from './client/visitor-export/handle.js';
 import type { ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
 import { ensureExportSchedule } from './client/visitor-export/schedule.js';
@@ -31,6 +38,9 @@ export type { JobFilter, JobSummary } from './client/agent-job/list.js';
 export type { QueueFilter, QueueReport } from './client/agent-job/queue.js';
 export type { StuckJob } from './client/agent-job/stuck-jobs.js';
 export * from './client/errors.js';
+export type { RecurringRunSummary } from './client/recurring-job/runs.js';
+export { JobScheduleHandle, type JobSchedule } from './client/recurring-job/schedule.js';
+export { checkJobSchedule, type JobScheduleSettings } from './client/recurring-job/schedule-spec.js';
 export type { CallOptions, WaitOptions } from './client/temporal-call.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 export * from './client/visitor-export/schedule.js';
@@ -147,6 +157,26 @@ export class AgentJobs {
   ensureExportSchedule(settings: ExportScheduleSettings, options: CallOptions = {}): Promise<'created' | 'updated'> {
     const ensure = () => ensureExportSchedule(this.client, this.taskQueue, settings);
     return temporalCall(this.client, startLimits(options), ensure);
+  }
+
+  /**
+   * Creates a recurring job, or changes what is given of it; a paused one stays paused. Throws InvalidInputError, with
+   * Temporal's own words where the server refuses a cron expression.
+   */
+  async schedule(settings: JobScheduleSettings, options: CallOptions = {}): Promise<JobScheduleHandle> {
+    const ensure = () => ensureJobSchedule(this.client, this.taskQueue, settings);
+    const done = await temporalCall(this.client, startLimits(options), ensure);
+    return new JobScheduleHandle(this.client, settings, done === 'created');
+  }
+
+  /** The handle of a recurring job; sends no request. Throws InvalidInputError. */
+  recurring(job: { projectId: string; name: string }): JobScheduleHandle {
+    return new JobScheduleHandle(this.client, job);
+  }
+
+  /** Reads all recurring jobs, or those of one project, by project and name. */
+  schedules(filter: { projectId?: string | undefined } = {}, options: CallOptions = {}): Promise<JobSchedule[]> {
+    return listJobSchedules(this.client, filter, options);
   }
 }
 

@@ -138,7 +138,7 @@ export class TemporalUnavailableError extends TemporalCallError {
 export class ScheduleMissingError extends Error {
   override readonly name = 'ScheduleMissingError';
   constructor(scheduleId: string) {
-    super(`there is no Schedule ${scheduleId}; "agent-jobs schedule set" makes one`);
+    super(`there is no Schedule ${scheduleId}; "agent-jobs schedule" makes one`);
   }
 }
 

@@ -1,7 +1,8 @@
 /** What a caller of `visitorExport` may say, checked. Pure and safe in workflow code. */
 import type { VisitorExportRange } from '../contract.js';
-import { isDate, isTimeZone } from './date-range.js';
+import { isDate } from './date-range.js';
 import { checkId, checkObject, checkString, InvalidInputError, isGiven } from '../contract/input-checks.js';
+import { checkTimeZone } from '../contract/time-zones.js';
 
 /** A valid input of `visitorExport`, defaults filled in. */
 export type ExportSpec =
@@ -20,7 +21,7 @@ export function parseExportInput(input: unknown): ExportSpec {
     throw new InvalidInputError('timeZone', 'must not be given together with dateFrom and dateTo');
   }
   if (!isRange && isGiven(fields['timeZone'])) {
-    const timeZone = checkTimeZone(fields['timeZone']);
+    const timeZone = checkTimeZone(fields['timeZone'], 'timeZone');
     return { kind: 'scheduled', projectId, timeZone, days: checkDays(fields['days'] ?? 1) };
   }
   const dateFrom = checkDate(fields['dateFrom'], 'dateFrom');
@@ -41,14 +42,6 @@ function checkDate(value: unknown, field: string): string {
   const date = checkString(value, field);
   if (!isDate(date)) throw new InvalidInputError(field, 'must be a date of the calendar, YYYY-MM-DD');
   return date;
-}
-
-function checkTimeZone(value: unknown): string {
-  const timeZone = checkString(value, 'timeZone');
-  if (!isTimeZone(timeZone)) {
-    throw new InvalidInputError('timeZone', 'must be the IANA name of a time zone, such as Europe/Paris');
-  }
-  return timeZone;
 }
 
 function checkDays(value: unknown): number {

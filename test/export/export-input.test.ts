@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseExportInput } from '../../src/visitor-export/input.js';
-import { daysBefore, isDate, isTimeZone } from '../../src/visitor-export/date-range.js';
+import { isTimeZone } from '../../src/contract/time-zones.js';
+import { daysBefore, isDate } from '../../src/visitor-export/date-range.js';
 import { Undecodable } from '../../src/contract/input-checks.js';
 
 const range = { dateFrom: '2026-01-01', dateTo: '2026-01-03' };

@@ -1,0 +1,79 @@
+/** The runs of a recurring job as Temporal's visibility lists them, without asking a worker. */
+import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import {
+  RECURRING_RUN_MEMO,
+  recurringJobKey,
+  type RecurringJobRun,
+  type RecurringRunFate,
+  type SkipReason,
+} from '../../contract.js';
+import { agentJobWorkflowId } from '../../contract.js';
+import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
+import { temporalCall, type CallOptions } from '../temporal-call.js';
+
+/**
+ * One run. Beside the fates that the workflow tells: `starting` until a worker takes it; and `failed`, `canceled`,
+ * `terminated` or `timedOut` where it was ended in another way.
+ */
+export interface RecurringRunSummary extends Omit<RecurringJobRun, 'fate'> {
+  fate: RecurringRunFate | 'starting' | 'failed' | 'canceled' | 'terminated' | 'timedOut';
+  /** Of the run, not of its job. */
+  runWorkflowId: string;
+  startedAt: string;
+  closedAt: string | null;
+}
+
+const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
+
+interface Of {
+  scheduleId: string;
+  projectId: string;
+  name: string;
+}
+
+/** Lists the runs of a Schedule, newest first, also of one that is removed while Temporal keeps them. */
+export async function* listRuns(
+  client: Client,
+  of: Of,
+  options: CallOptions,
+): AsyncGenerator<RecurringRunSummary, void, undefined> {
+  // Of the characters that a query treats, an encoded id has none.
+  const query = `TemporalScheduledById = '${of.scheduleId}'`;
+  const runs = lenientWorkflowClient(client).list({ query })[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await temporalCall(client, options, () => runs.next());
+    if (next.done) return;
+    yield toSummary(of, next.value);
+  }
+}
+
+function toSummary({ projectId, name }: Of, run: WorkflowExecutionInfo): RecurringRunSummary {
+  const told = (run.memo?.[RECURRING_RUN_MEMO] ?? {}) as Partial<RecurringJobRun>;
+  const scheduledAt = run.typedSearchAttributes.get(SCHEDULED_AT) ?? run.startTime;
+  const key = recurringJobKey(name, scheduledAt);
+  return {
+    projectId,
+    name,
+    scheduledAt: scheduledAt.toISOString(),
+    fate: fateOf(run.status.name, told.fate),
+    key,
+    workflowId: agentJobWorkflowId(projectId, key),
+    outcome: told.outcome ?? null,
+    reason: (told.reason as SkipReason | undefined) ?? null,
+    runWorkflowId: run.workflowId,
+    startedAt: run.startTime.toISOString(),
+    closedAt: run.closeTime?.toISOString() ?? null,
+  };
+}
+
+const CLOSED: Record<string, RecurringRunSummary['fate']> = {
+  FAILED: 'failed',
+  CANCELLED: 'canceled',
+  TERMINATED: 'terminated',
+  TIMED_OUT: 'timedOut',
+};
+
+function fateOf(status: string, told: RecurringRunFate | undefined): RecurringRunSummary['fate'] {
+  return CLOSED[status] ?? told ?? 'starting';
+}

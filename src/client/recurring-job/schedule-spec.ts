@@ -1,0 +1,222 @@
+/** What the Schedule of a job says: checked, merged with what it said before, and as Temporal takes it. */
+import {
+  ScheduleOverlapPolicy,
+  type ScheduleDescription,
+  type ScheduleOptions,
+  type ScheduleSpec,
+} from '@temporalio/client';
+import {
+  RECURRING_JOB_WORKFLOW,
+  recurringJobOf,
+  recurringJobScheduleId,
+  type AgentJobOptions,
+  type DurationInput,
+  type OverlapPolicy,
+  type RecurringJobInput,
+} from '../../contract.js';
+import { checkDuration, checkString, InvalidInputError } from '../../contract/input-checks.js';
+import { parseRecurringJob, projectAttributes, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
+import { jobTitle } from '../../agent-job/title.js';
+import { codeBlock, plainMarkdown } from '../../agent-job/markdown.js';
+
+/** Settings of a recurring job; what is left out stays as it is, and takes its default in a new one. */
+export interface JobScheduleSettings extends AgentJobOptions {
+  projectId: string;
+  /** Unique in the project, among recurring jobs; 1 to 100 bytes when percent-encoded. */
+  name: string;
+  /**
+   * The instruction, with `{date}`, `{time}`, `{timeZone}` and `{scheduledAt}` for the scheduled time. `{{` and `}}`
+   * stand for a brace.
+   */
+  prompt?: string | undefined;
+  /** When, as a cron expression of 5 or 6 fields, local to the time zone; or give `every`. */
+  cron?: string | undefined;
+  /** When, as an interval of at least a minute, counted from 1970-01-01 00:00 UTC; or give `cron`. */
+  every?: DurationInput | undefined;
+  /** IANA name: the clock of `cron`, `{date}` and `{time}`. Default UTC. */
+  timeZone?: string | undefined;
+  /** Each job starts up to so much later; default 0. */
+  jitter?: DurationInput | undefined;
+  /** What a run does while the job of an earlier run is not over; default `skip`. */
+  overlap?: OverlapPolicy | undefined;
+  /** With `queue`: how long a run waits before it is skipped; 0 to 7 days, default 24 hours. */
+  queueFor?: DurationInput | undefined;
+  /** How long ago a time may be that Temporal missed and makes up for; 10 seconds to a year, default 1 day. */
+  catchUp?: DurationInput | undefined;
+  paused?: boolean | undefined;
+}
+
+/** Complete settings of a recurring job. */
+export interface JobScheduleSpec extends RecurringJobSpec {
+  /** Null where an interval tells when, or times that only Temporal's own tools can set. */
+  cron: string | null;
+  everyMs: number | null;
+  jitterMs: number;
+  catchUpMs: number;
+}
+
+/** As Temporal has it: another client may have written what makes no job. */
+export interface DescribedSpec extends JobScheduleSpec {
+  /** Why its runs fail as `InvalidInput`; null where they do not. */
+  problem: string | null;
+}
+
+const DEFAULT = { timeZone: 'UTC', jitterMs: 0, catchUpMs: 24 * 3_600_000 } as const;
+/** More often makes no sense where a project has 100 creates an hour, and the lock counts in seconds. */
+const MIN_EVERY_MS = 60_000;
+/** Temporal's own least. */
+const MIN_CATCH_UP_MS = 10_000;
+const MAX_CATCH_UP_MS = 365 * 24 * 3_600_000;
+
+/** Throws InvalidInputError where a setting is wrong by itself, before anything is sent to Temporal. */
+export function checkJobSchedule(settings: JobScheduleSettings): void {
+  mergedSpec(null, { prompt: 'in place of the one that stays', ...withoutUndefined(settings) });
+}
+
+/** The spec with the settings that are given; throws InvalidInputError. */
+export function mergedSpec(base: JobScheduleSpec | null, settings: JobScheduleSettings): JobScheduleSpec {
+  const {
+    projectId,
+    name,
+    prompt,
+    cron,
+    every,
+    timeZone,
+    jitter,
+    overlap,
+    queueFor,
+    catchUp,
+    paused: _,
+    ...options
+  } = settings;
+  if (cron !== undefined && every !== undefined) {
+    throw new InvalidInputError('cron and every', 'must not be given together');
+  }
+  const input = parseRecurringJob({
+    projectId,
+    name,
+    prompt: prompt ?? base?.prompt,
+    timeZone: timeZone ?? base?.timeZone ?? DEFAULT.timeZone,
+    overlap: overlap ?? base?.overlap,
+    queueFor: queueFor ?? base?.queueForMs,
+    options: withoutAbsent({ ...base?.options, ...withoutUndefined(options) }),
+  });
+  const keepsTimes = cron === undefined && every === undefined;
+  return {
+    ...input,
+    cron: keepsTimes ? (base?.cron ?? null) : cron === undefined ? null : checkCron(cron),
+    everyMs: keepsTimes ? (base?.everyMs ?? null) : every === undefined ? null : checkEvery(every),
+    jitterMs: jitter === undefined ? (base?.jitterMs ?? DEFAULT.jitterMs) : checkDuration(jitter, 'jitter'),
+    catchUpMs: catchUp === undefined ? (base?.catchUpMs ?? DEFAULT.catchUpMs) : checkCatchUp(catchUp),
+  };
+}
+
+function withoutUndefined<T extends object>(fields: T): T {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;
+}
+
+/** An option that is null takes its default again. */
+function withoutAbsent(options: AgentJobOptions): AgentJobOptions {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null));
+}
+
+/** The server checks the rest of an expression. */
+function checkCron(value: unknown): string {
+  const cron = checkString(value, 'cron').trim().replace(/\s+/g, ' ');
+  const fields = cron.split(' ').length;
+  const isNamed = /^@(hourly|daily|midnight|weekly|monthly|yearly|annually)$/.test(cron);
+  if (/[#=]/.test(cron) || (!isNamed && fields !== 5 && fields !== 6)) {
+    const shouldBe = 'must be a cron expression: minute, hour, day of the month, month, day of the week';
+    throw new InvalidInputError('cron', `${shouldBe}, and a year if you like; the time zone is a setting of its own`);
+  }
+  return cron;
+}
+
+function checkEvery(value: unknown): number {
+  const millis = checkDuration(value, 'every');
+  if (millis < MIN_EVERY_MS || millis % 1_000 !== 0) {
+    throw new InvalidInputError('every', 'must be at least 1 minute, in whole seconds');
+  }
+  return millis;
+}
+
+function checkCatchUp(value: unknown): number {
+  const millis = checkDuration(value, 'catchUp');
+  if (millis < MIN_CATCH_UP_MS || millis > MAX_CATCH_UP_MS) {
+    throw new InvalidInputError('catchUp', 'must be 10 seconds to 365 days');
+  }
+  return millis;
+}
+
+type JobScheduleOptions = Omit<ScheduleOptions, 'scheduleId' | 'state'>;
+
+/** The spec as Temporal's schedule options; `times` are those of the Schedule that is changed. */
+export function toScheduleOptions(spec: JobScheduleSpec, taskQueue: string, times: ScheduleSpec): JobScheduleOptions {
+  const { projectId, name, prompt, timeZone, overlap, queueForMs, options } = spec;
+  const scheduleId = recurringJobScheduleId(projectId, name);
+  const input: RecurringJobInput = { projectId, name, prompt, timeZone, overlap, queueFor: queueForMs, options };
+  return {
+    spec: { ...times, ...timesOf(spec), timezone: timeZone, jitter: spec.jitterMs },
+    typedSearchAttributes: projectAttributes(projectId),
+    action: {
+      type: 'startWorkflow',
+      workflowType: RECURRING_JOB_WORKFLOW,
+      workflowId: scheduleId,
+      taskQueue,
+      args: [input],
+      typedSearchAttributes: projectAttributes(projectId),
+      staticSummary: plainMarkdown(jobTitle({ projectId, prompt: name }), 200),
+      staticDetails: `**Prompt** of each job\n\n${codeBlock(prompt.slice(0, 4_000).toWellFormed())}`,
+    },
+    policies: {
+      // The workflow decides about overlaps, so that each run that is skipped is there to be seen, with its reason.
+      overlap: ScheduleOverlapPolicy.ALLOW_ALL,
+      catchupWindow: spec.catchUpMs,
+      pauseOnFailure: false,
+    },
+  };
+}
+
+/** Temporal forgets a cron expression, but keeps its comment: that is the expression once more. */
+function timesOf({ cron, everyMs }: JobScheduleSpec): ScheduleSpec {
+  if (cron !== null) return { calendars: [], intervals: [], cronExpressions: [`${cron} # ${cron}`] };
+  if (everyMs !== null) return { calendars: [], intervals: [{ every: everyMs }] };
+  return {};
+}
+
+/** When the Schedule that Temporal describes starts runs, to be kept. */
+export function timesIn({ spec }: ScheduleDescription): ScheduleSpec {
+  const { timezone: _, jitter: __, ...times } = spec;
+  return times;
+}
+
+/** The spec of a Schedule that Temporal describes, whatever another client has written there. */
+export function specOf(schedule: ScheduleDescription): DescribedSpec {
+  const { spec, policies } = schedule;
+  const calendars = spec.calendars ?? [];
+  const intervals = spec.intervals ?? [];
+  const isOurs = calendars.length + intervals.length === 1;
+  return {
+    ...inputOf(schedule),
+    cron: (isOurs && calendars[0]?.comment) || null,
+    everyMs: (isOurs && intervals[0] && Number(intervals[0].every)) || null,
+    jitterMs: spec.jitter ?? 0,
+    catchUpMs: policies.catchupWindow,
+  };
+}
+
+function inputOf({ scheduleId, action }: ScheduleDescription): RecurringJobSpec & Pick<DescribedSpec, 'problem'> {
+  const [input] = (action.args ?? []) as [Partial<RecurringJobInput>?];
+  try {
+    return { ...parseRecurringJob(input), problem: null };
+  } catch (error) {
+    if (!(error instanceof InvalidInputError)) throw error;
+    const { projectId = '', name = '' } = recurringJobOf(scheduleId) ?? {};
+    const told = { prompt: textOf(input?.prompt), timeZone: textOf(input?.timeZone) || DEFAULT.timeZone };
+    return { projectId, name, ...told, overlap: 'skip', queueForMs: 0, options: {}, problem: error.message };
+  }
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}

@@ -1,0 +1,32 @@
+/**
+ * Reads the messages between runs and their lock. Anybody may signal a workflow, and an error in a handler would fail
+ * its workflow task for ever: what is malformed counts as absent.
+ */
+import { LIMIT, type LockAnswer, type LockWaiter } from '../../contract.js';
+import { utf8Bytes } from '../../contract/input-checks.js';
+
+/** The runs that a message names. */
+export function waitersIn(message: unknown): LockWaiter[] {
+  const { waiting } = fieldsOf(message);
+  return Array.isArray(waiting) ? waiting.flatMap((item: unknown) => waiterIn(item) ?? []) : [];
+}
+
+function waiterIn(item: unknown): LockWaiter | null {
+  const { workflowId, scheduledAt } = fieldsOf(item);
+  return isWorkflowId(workflowId) && typeof scheduledAt === 'string' ? { workflowId, scheduledAt } : null;
+}
+
+/** The server fails the workflow task that signals an id which no workflow can have. */
+function isWorkflowId(value: unknown): value is string {
+  return typeof value === 'string' && value.length > 0 && utf8Bytes(value) <= LIMIT.workflowIdBytes;
+}
+
+/** The lock's answer, where the message is one. */
+export function answersIn(message: unknown): LockAnswer[] {
+  const { kind } = fieldsOf(message);
+  return kind === 'free' || kind === 'removed' ? [{ kind, waiting: waitersIn(message) }] : [];
+}
+
+function fieldsOf(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}

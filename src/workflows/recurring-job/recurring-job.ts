@@ -1,0 +1,127 @@
+import {
+  ApplicationFailure,
+  CancellationScope,
+  isCancellation,
+  ParentClosePolicy,
+  setCurrentDetails,
+  startChild,
+  upsertMemo,
+  workflowInfo,
+} from '@temporalio/workflow';
+import {
+  CancelledFailure,
+  defineSearchAttributeKey,
+  SearchAttributeType,
+  TerminatedFailure,
+  WorkflowExecutionAlreadyStartedError,
+  TimeoutFailure,
+} from '@temporalio/common';
+import {
+  AGENT_JOB_WORKFLOW,
+  FAILURE,
+  recurringJobKey,
+  RECURRING_RUN_MEMO,
+  type AgentJobInput,
+  type AgentJobResult,
+  type RecurringJobInput,
+  type RecurringJobResult,
+  type RecurringJobRun,
+} from '../../contract.js';
+import { InvalidInputError } from '../../contract/input-checks.js';
+import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
+import { parseRecurringJob, recurringJobStart, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
+import { runDetails } from './details.js';
+import { takeLock } from './take-lock.js';
+
+const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
+
+/** What a run is about: it follows from the input and the scheduled time alone. */
+interface Plan {
+  spec: RecurringJobSpec;
+  scheduledAt: Date;
+  job: AgentJobStartOptions;
+}
+
+/**
+ * One scheduled time of a recurring job: starts its job, unless the job of an earlier time is not over, and stays until
+ * that job ends. The same time again starts no second job. Names, shapes and fates: docs/contract.md.
+ */
+export async function recurringJob(input: RecurringJobInput): Promise<RecurringJobResult> {
+  const plan = checked(() => planOf(input));
+  const { spec, scheduledAt, job } = plan;
+  const reason = await takeLock(spec, scheduledAt, job.workflowId, () => show(runOf(plan, { fate: 'queued' })));
+  const end = reason === null ? await runJob(plan) : ({ fate: 'skipped', reason } as const);
+  return show(runOf(plan, end));
+}
+
+function planOf(input: RecurringJobInput): Plan {
+  const { typedSearchAttributes, taskQueue } = workflowInfo();
+  const scheduledAt = typedSearchAttributes.get(SCHEDULED_AT);
+  if (!scheduledAt) {
+    throw new InvalidInputError('recurringJob', 'must be started by a Schedule, which tells the scheduled time');
+  }
+  const spec = parseRecurringJob(input);
+  return { spec, scheduledAt, job: recurringJobStart(spec, scheduledAt, taskQueue) };
+}
+
+function checked<T>(check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof InvalidInputError)) throw error;
+    throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
+  }
+}
+
+type JobWorkflow = (input: AgentJobInput) => Promise<AgentJobResult>;
+type End = Pick<RecurringJobRun<'ended' | 'exists'>, 'fate'> & Partial<Pick<RecurringJobRun, 'outcome'>>;
+
+/** Starts the job and waits for its end; a key that is taken starts none. */
+async function runJob(plan: Plan): Promise<End> {
+  try {
+    const child = await startChild<JobWorkflow>(AGENT_JOB_WORKFLOW, {
+      ...plan.job,
+      // A run that is terminated leaves its job alone. One that is cancelled cancels it and waits for its end.
+      parentClosePolicy: ParentClosePolicy.ABANDON,
+    });
+    show(runOf(plan, { fate: 'running' }));
+    return { fate: 'ended', outcome: await outcomeOf(child.result()) };
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return { fate: 'exists' };
+    throw error;
+  }
+}
+
+async function outcomeOf(result: Promise<AgentJobResult>): Promise<string> {
+  try {
+    return (await result).outcome;
+  } catch (error) {
+    if (isCancellation(error) && CancellationScope.current().consideredCancelled) throw error;
+    return kindOf((error as { cause?: unknown }).cause);
+  }
+}
+
+/** How a job ended that has no result, in the words of the query `jobState`. */
+function kindOf(cause: unknown): string {
+  if (cause instanceof CancelledFailure) return 'Canceled';
+  if (cause instanceof TerminatedFailure) return 'Terminated';
+  if (cause instanceof TimeoutFailure) return 'TimedOut';
+  return (cause instanceof ApplicationFailure && cause.type) || 'Failed';
+}
+
+function runOf<Fate extends RecurringJobRun['fate']>(
+  { spec, scheduledAt, job }: Plan,
+  end: { fate: Fate } & Partial<RecurringJobRun>,
+): RecurringJobRun<Fate> {
+  const { projectId, name } = spec;
+  const key = recurringJobKey(name, scheduledAt);
+  const at = scheduledAt.toISOString();
+  return { projectId, name, scheduledAt: at, key, workflowId: job.workflowId, outcome: null, reason: null, ...end };
+}
+
+/** Shows operators how the run stands: the memo is in lists, the details are on its page. */
+function show<Run extends RecurringJobRun>(run: Run): Run {
+  upsertMemo({ [RECURRING_RUN_MEMO]: run });
+  setCurrentDetails(runDetails(run));
+  return run;
+}

@@ -1,0 +1,181 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { inputHash, recurringJobLockId, type JobScheduleHandle } from '../../src/starter.js';
+import { startJobServer, type JobServer } from './job-server.js';
+import { expectFates, runHours, runsOf, schedulePaused } from './recurring.js';
+
+let server: JobServer;
+beforeAll(async () => {
+  server = await startJobServer();
+});
+afterAll(async () => server.close());
+
+/** The jobs of this recurring job run until they are told to end. */
+const neverEnd = ({ name }: { name: string }) =>
+  server.sandbox.addScript({ promptIncludes: name, script: { activeMs: 3_600_000 } });
+
+const jobOf = ({ projectId, name }: JobScheduleHandle, hour: string) =>
+  server.jobs.handle({ projectId, key: `${name}-2026-03-10T${hour}:00:00Z` });
+
+const promptsOf = async ({ projectId, name }: JobScheduleHandle) =>
+  (await server.sandbox.creates({ projectId, promptIncludes: name })).map(({ prompt }) => prompt);
+
+test('a time starts the job of its own prompt and key, which is a job as any other', async () => {
+  const handle = await schedulePaused(server, { timeZone: 'Asia/Kathmandu', batch: 'reviews' });
+  await runHours(server, handle, 23);
+  const [run] = await expectFates(handle, ['ended']);
+  const { projectId, name } = handle;
+  const prompt = `Review of 2026-03-11 04:45, ${name}`;
+  expect(run).toMatchObject({ outcome: 'completed', key: `${name}-2026-03-10T23:00:00Z`, reason: null });
+  const job = jobOf(handle, '23');
+  expect(job.workflowId).toBe(run?.workflowId);
+  expect(await job.result()).toMatchObject({ outcome: 'completed', projectId });
+  const described = await server.client.workflow.getHandle(job.workflowId).describe();
+  expect(described.memo).toMatchObject({ inputHash: inputHash({ projectId, prompt }) });
+  expect(await described.staticSummary()).toContain('Review of 2026-03-11');
+  expect((await server.jobs.start({ projectId, key: run?.key ?? '', prompt })).workflowId).toBe(job.workflowId);
+  expect((await job.sendFollowUp('And the tests')).state).toBe('sent');
+  expect(await promptsOf(handle)).toEqual([prompt]);
+});
+
+test('the same time again makes no second job, while the first runs and afterwards', async () => {
+  const handle = await schedulePaused(server);
+  await neverEnd(handle);
+  await runHours(server, handle, 1);
+  await expectFates(handle, ['running']);
+  await expect.poll(async () => (await jobOf(handle, '01').state()).phase).toBe('watching');
+  await runHours(server, handle, 1);
+  await jobOf(handle, '01').cancel();
+  await expectFates(handle, ['ended']);
+  await runHours(server, handle, 1);
+  const runs = await expectFates(handle, ['ended', 'exists']);
+  expect(runs[0]?.outcome).toBe('Canceled');
+  expect(await promptsOf(handle)).toHaveLength(1);
+});
+
+test('with overlap skip, of three times at once one runs, and the others are skipped with their reason', async () => {
+  const handle = await schedulePaused(server);
+  await neverEnd(handle);
+  await runHours(server, handle, 1, 3);
+  await expect
+    .poll(async () => (await runsOf(handle)).map(({ fate }) => fate).sort())
+    .toEqual(['running', 'skipped', 'skipped']);
+  const runs = await runsOf(handle);
+  const skipped = runs.filter(({ fate }) => fate === 'skipped');
+  expect(skipped.map(({ reason }) => reason)).toEqual(['earlierRun', 'earlierRun']);
+  const { workflow } = server.client;
+  expect(await workflow.getHandle(skipped[0]?.runWorkflowId ?? '').result()).toMatchObject({ fate: 'skipped' });
+  await expect.poll(async () => (await promptsOf(handle)).length).toBe(1);
+  await server.client.workflow.getHandle(runs.find(({ fate }) => fate === 'running')?.workflowId ?? '').cancel();
+  await expect.poll(async () => (await runsOf(handle)).some(({ fate }) => fate === 'running')).toBe(false);
+  await expect.poll(() => isLocked(handle)).toBe(false);
+  await runHours(server, handle, 4);
+  await expect.poll(async () => (await runsOf(handle)).at(-1)?.fate).toBe('running');
+  await jobOf(handle, '04').cancel();
+});
+
+async function isLocked({ projectId, name }: JobScheduleHandle): Promise<boolean> {
+  const lock = server.client.workflow.getHandle(recurringJobLockId(projectId, name));
+  return (await lock.describe()).status.name === 'RUNNING';
+}
+
+test('with overlap queue, the times wait for each other, the earliest first, whatever becomes of a job', async () => {
+  const handle = await schedulePaused(server, { overlap: 'queue' });
+  await neverEnd(handle);
+  await runHours(server, handle, 5);
+  await expectFates(handle, ['running']);
+  await runHours(server, handle, 8);
+  await expectFates(handle, ['running', 'queued']);
+  await expect.poll(async () => (await jobOf(handle, '05').state()).phase).toBe('watching');
+  await runHours(server, handle, 6, 7);
+  const runs = await expectFates(handle, ['running', 'queued', 'queued', 'queued']);
+  // One that is cancelled while it waits is passed over.
+  await server.client.workflow.getHandle(runs[1]?.runWorkflowId ?? '').cancel();
+  await expectFates(handle, ['running', 'canceled', 'queued', 'queued']);
+  await jobOf(handle, '05').cancel();
+  await expectFates(handle, ['ended', 'canceled', 'running', 'queued']);
+  await expect.poll(async () => (await jobOf(handle, '07').state()).phase).toBe('watching');
+  await server.client.workflow.getHandle(jobOf(handle, '07').workflowId).terminate();
+  const ended = await expectFates(handle, ['ended', 'canceled', 'ended', 'running']);
+  expect(ended.map(({ outcome }) => outcome)).toEqual(['Canceled', null, 'Terminated', null]);
+  await expect.poll(async () => (await jobOf(handle, '08').state()).phase).toBe('watching');
+  await jobOf(handle, '08').cancel();
+  expect((await promptsOf(handle)).map((prompt) => prompt.slice(0, 26))).toEqual([
+    'Review of 2026-03-10 05:00',
+    'Review of 2026-03-10 07:00',
+    'Review of 2026-03-10 08:00',
+  ]);
+});
+
+test('a time that waited for as long as it may is skipped with that reason', async () => {
+  const handle = await schedulePaused(server, { overlap: 'queue', queueFor: '2 seconds' });
+  await neverEnd(handle);
+  await runHours(server, handle, 1);
+  await expectFates(handle, ['running']);
+  await runHours(server, handle, 2);
+  const runs = await expectFates(handle, ['running', 'skipped']);
+  expect(runs[1]?.reason).toBe('queueWait');
+  await jobOf(handle, '01').cancel();
+});
+
+test('removing it leaves the job that runs, and skips the times that wait', async () => {
+  const handle = await schedulePaused(server, { overlap: 'queue' });
+  await neverEnd(handle);
+  await runHours(server, handle, 1);
+  await expectFates(handle, ['running']);
+  await runHours(server, handle, 2);
+  await expectFates(handle, ['running', 'queued']);
+  await handle.remove();
+  const runs = await expectFates(handle, ['running', 'skipped']);
+  expect(runs[1]?.reason).toBe('scheduleRemoved');
+  await expect(handle.describe()).rejects.toThrow('there is no Schedule');
+  await expect(handle.remove()).rejects.toThrow('"agent-jobs schedule" makes one');
+  expect((await jobOf(handle, '01').state()).phase).toBe('watching');
+  await jobOf(handle, '01').cancel();
+});
+
+test('a run that is cancelled cancels its job; one that is terminated leaves it, and the next time runs', async () => {
+  const handle = await schedulePaused(server);
+  await neverEnd(handle);
+  await runHours(server, handle, 1);
+  const [first] = await expectFates(handle, ['running']);
+  await server.client.workflow.getHandle(first?.runWorkflowId ?? '').cancel();
+  await expectFates(handle, ['canceled']);
+  await expect(jobOf(handle, '01').result()).rejects.toThrow('canceled');
+  await expect.poll(() => isLocked(handle)).toBe(false);
+  await runHours(server, handle, 2);
+  const [, second] = await expectFates(handle, ['canceled', 'running']);
+  await server.client.workflow.getHandle(second?.runWorkflowId ?? '').terminate();
+  await expect.poll(() => isLocked(handle)).toBe(false);
+  await runHours(server, handle, 3);
+  await expectFates(handle, ['canceled', 'terminated', 'running']);
+  expect((await jobOf(handle, '02').state()).phase).toBe('watching');
+  await Promise.all([jobOf(handle, '02').cancel(), jobOf(handle, '03').cancel()]);
+});
+
+test('malformed messages harm neither a run nor its lock', async () => {
+  const handle = await schedulePaused(server, { overlap: 'queue' });
+  await neverEnd(handle);
+  await runHours(server, handle, 1);
+  const [run] = await expectFates(handle, ['running']);
+  const lock = server.client.workflow.getHandle(recurringJobLockId(handle.projectId, handle.name));
+  const hostile = ['', 'nobody', 'x'.repeat(2_000)].map((workflowId) => ({ workflowId, scheduledAt: '2026' }));
+  for (const args of [[], [null], [{ waiting: 7 }], [{ waiting: [null, {}, { workflowId: 'a' }, ...hostile] }]]) {
+    await lock.signal('awaitLock', ...args);
+    await server.client.workflow.getHandle(run?.runWorkflowId ?? '').signal('lockAnswer', ...args);
+  }
+  await lock.signal('unheardOf', 1);
+  await jobOf(handle, '01').cancel();
+  await expectFates(handle, ['ended']);
+  await expect.poll(() => isLocked(handle)).toBe(false);
+});
+
+test('a manual trigger runs a paused one now, with the present time in key and prompt', async () => {
+  const handle = await schedulePaused(server);
+  const before = new Date(Math.floor(Date.now() / 1_000) * 1_000).toISOString();
+  await handle.trigger();
+  const [run] = await expectFates(handle, ['ended']);
+  expect((run?.scheduledAt ?? '') >= before).toBe(true);
+  expect(await promptsOf(handle)).toEqual([
+    `Review of ${run?.scheduledAt.slice(0, 10)} ${run?.scheduledAt.slice(11, 16)}, ${handle.name}`,
+  ]);
+});
