@@ -1,3 +1,4 @@
+import type { QueueName } from '../contract.js';
 import { cutToBytes, utf8Bytes } from '../contract/input-checks.js';
 import { codeBlock, plainMarkdown } from './markdown.js';
 
@@ -27,6 +28,12 @@ export function staticDetails({ projectId, prompt, jobId }: TitledInput): string
   const project = `**Project** ${plainMarkdown(projectId)}`;
   if (!prompt) return `${project}\n\n**Attached to job** ${plainMarkdown(jobId ?? '')}`;
   return `${project}\n\n**Prompt**\n\n${codeBlock(shorten(prompt, DETAILS_PROMPT_BYTES))}`;
+}
+
+/** One line that names a queue of requests wherever Temporal lists it, as Markdown of at most 200 bytes. */
+export function queueSummary({ operation, projectId }: QueueName): string {
+  if (projectId === null) return 'Queue of the requests of all exports';
+  return plainMarkdown(`${projectId}: queue of ${operation}s`, SUMMARY_BYTES);
 }
 
 function firstLine(text: string): string {

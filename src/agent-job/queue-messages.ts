@@ -1,0 +1,108 @@
+/**
+ * Checks what is sent to a queue of requests. A wrong value is an InvalidInputError, and the message is ignored. Pure
+ * and safe in workflow code.
+ */
+import {
+  LIMIT,
+  type BudgetFacts,
+  type JoinRequest,
+  type Priority,
+  type QueueName,
+  type RequestReport,
+} from '../contract.js';
+import { checkId, checkObject, checkString, InvalidInputError, isGiven, utf8Bytes } from '../contract/input-checks.js';
+
+const OPERATIONS: readonly unknown[] = ['create', 'message', 'visitors'] satisfies QueueName['operation'][];
+const OUTCOMES: readonly unknown[] = ['accepted', 'throttled', 'unsent', 'other'] satisfies RequestReport['outcome'][];
+/** Bounds what one message can count: a turn, or a step of what a worker tells. */
+const MAX_REQUESTS = 1_000_000;
+/** What a worker tells at once; it tells the rest with its next message. */
+const MAX_STEPS = 1_000;
+const MAX_TURN_CHARACTERS = 100;
+
+/** Checks the input of `requestQueue`. */
+export function parseQueueName(input: unknown): QueueName {
+  const { operation, projectId } = checkObject(input, 'input');
+  if (!OPERATIONS.includes(operation)) {
+    throw new InvalidInputError('operation', 'must be one of create, message, visitors');
+  }
+  if (operation !== 'visitors') return { operation, projectId: checkId(projectId, 'projectId') } as QueueName;
+  if (isGiven(projectId)) throw new InvalidInputError('projectId', 'must be null: all exports share one queue');
+  return { operation, projectId: null };
+}
+
+/** Checks the argument of `joinQueue`; defaults filled in. */
+export function parseJoin(input: unknown): JoinRequest & { requests: number } {
+  const fields = checkObject(input, 'join');
+  return {
+    workflowId: checkWorkflowId(fields.workflowId),
+    priority: checkCount(fields.priority ?? 3, 'priority', 5) as Priority,
+    askedAt: checkTime(fields.askedAt, 'askedAt'),
+    requests: checkCount(fields.requests ?? 1, 'requests', MAX_REQUESTS),
+    ...(isGiven(fields.report) && { report: checkReport(checkObject(fields.report, 'report')) }),
+    ...checkFacts(fields),
+  };
+}
+
+/** Checks the argument of `reportRequest`. */
+export function parseReport(input: unknown): RequestReport & BudgetFacts {
+  const fields = checkObject(input, 'report');
+  return { ...checkReport(fields), ...checkFacts(fields) };
+}
+
+function checkReport({ turn, outcome, at, requests, retryAfterMs }: Record<string, unknown>): RequestReport {
+  if (!OUTCOMES.includes(outcome)) {
+    throw new InvalidInputError('outcome', 'must be one of accepted, throttled, unsent, other');
+  }
+  return {
+    turn: isGiven(turn) ? checkTurn(turn) : null,
+    outcome: outcome as RequestReport['outcome'],
+    at: checkTime(at, 'at'),
+    ...(isGiven(requests) && { requests: checkCount(requests, 'requests', MAX_REQUESTS) }),
+    ...(isGiven(retryAfterMs) && { retryAfterMs: checkTime(retryAfterMs, 'retryAfterMs') }),
+  };
+}
+
+function checkFacts({ perHour, accepted }: Record<string, unknown>): BudgetFacts {
+  return {
+    ...(perHour !== undefined && { perHour: perHour === null ? null : checkPerHour(perHour) }),
+    ...(isGiven(accepted) && { accepted: checkSteps(accepted) }),
+  };
+}
+
+function checkPerHour(value: unknown): number {
+  if (typeof value === 'number' && Number.isFinite(value) && value >= 1) return Math.floor(value);
+  throw new InvalidInputError('perHour', 'must be a number, 1 or more, or null');
+}
+
+function checkSteps(value: unknown): [number, number][] {
+  if (!Array.isArray(value) || value.length > MAX_STEPS) {
+    throw new InvalidInputError('accepted', `must be at most ${MAX_STEPS} pairs [time, count]`);
+  }
+  return value.map((step: unknown) => {
+    const [at, count] = Array.isArray(step) ? (step as unknown[]) : [];
+    return [checkTime(at, 'accepted'), checkCount(count, 'accepted', MAX_REQUESTS)];
+  });
+}
+
+function checkTurn(value: unknown): string {
+  const turn = checkString(value, 'turn');
+  if (turn.length > MAX_TURN_CHARACTERS) throw new InvalidInputError('turn', 'must be what the queue named it');
+  return turn;
+}
+
+function checkWorkflowId(value: unknown): string {
+  const id = checkString(value, 'workflowId');
+  if (id !== '' && id.isWellFormed() && utf8Bytes(id) <= LIMIT.workflowIdBytes) return id;
+  throw new InvalidInputError('workflowId', `must be well-formed text of 1 to ${LIMIT.workflowIdBytes} bytes`);
+}
+
+function checkTime(value: unknown, field: string): number {
+  if (typeof value === 'number' && Number.isFinite(value)) return Math.max(0, value);
+  throw new InvalidInputError(field, 'must be a number of milliseconds');
+}
+
+function checkCount(value: unknown, field: string, most: number): number {
+  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= most) return value as number;
+  throw new InvalidInputError(field, `must be a whole number from 1 to ${most}`);
+}

@@ -1,0 +1,111 @@
+/** Who waits in a queue of requests: by priority, then by when they asked, then by workflow id. Pure. */
+import type { Priority } from '../../contract.js';
+import { jsonBytes } from '../../contract/input-checks.js';
+
+/** A workflow that waits for its turn. */
+export interface Waiter {
+  workflowId: string;
+  priority: Priority;
+  askedAt: number;
+  /** How many requests it wants to send. */
+  requests: number;
+}
+
+/** A waiter as continue-as-new hands it on: there may be many. */
+export type CarriedWaiter = [workflowId: string, priority: Priority, askedAt: number, requests: number];
+
+/** So many may wait, and so much may continue-as-new hand on of them: the server takes 2 MiB at most. */
+const LIMITS = { waiters: 20_000, bytes: 1_500_000 };
+/** A carried waiter is its id and at most so much. */
+const BYTES_BESIDES_ID = 32;
+
+export class Waiters {
+  /** The next one first. */
+  readonly #order: Waiter[] = [];
+  readonly #byId = new Map<string, Waiter>();
+  #bytes = 0;
+
+  constructor(carried: CarriedWaiter[]) {
+    // They come in order, so each is added at the end.
+    for (const [workflowId, priority, askedAt, requests] of carried) {
+      this.#insert({ workflowId, priority, askedAt, requests });
+    }
+  }
+
+  get count(): number {
+    return this.#order.length;
+  }
+
+  /** Whose turn is next. */
+  get first(): Waiter | undefined {
+    return this.#order[0];
+  }
+
+  /** The first so many, in order. */
+  head(count: number): Waiter[] {
+    return this.#order.slice(0, count);
+  }
+
+  /** Adds one; one that waits already keeps the time that it asked. Returns those that must leave for want of room. */
+  join(waiter: Waiter): Waiter[] {
+    const before = this.remove(waiter.workflowId);
+    this.#insert({ ...waiter, askedAt: Math.min(waiter.askedAt, before?.askedAt ?? Infinity) });
+    const left: Waiter[] = [];
+    while (this.#order.length > LIMITS.waiters || this.#bytes > LIMITS.bytes) {
+      const last = this.#order.at(-1) as Waiter;
+      this.remove(last.workflowId);
+      left.push(last);
+    }
+    return left;
+  }
+
+  remove(workflowId: string): Waiter | undefined {
+    const waiter = this.#byId.get(workflowId);
+    if (!waiter) return undefined;
+    this.#byId.delete(workflowId);
+    this.#order.splice(this.#placeOf(waiter), 1);
+    this.#bytes -= bytesOf(waiter);
+    return waiter;
+  }
+
+  /** From 1; and how many requests are wanted up to it, its own included. Null where it does not wait. */
+  placeOf(workflowId: string): { position: number; requests: number } | null {
+    const waiter = this.#byId.get(workflowId);
+    if (!waiter) return null;
+    const index = this.#placeOf(waiter);
+    let requests = 0;
+    for (let i = 0; i <= index; i++) requests += (this.#order[i] as Waiter).requests;
+    return { position: index + 1, requests };
+  }
+
+  carry(): CarriedWaiter[] {
+    return this.#order.map(({ workflowId, priority, askedAt, requests }) => [workflowId, priority, askedAt, requests]);
+  }
+
+  #insert(waiter: Waiter): void {
+    this.#order.splice(this.#placeOf(waiter), 0, waiter);
+    this.#byId.set(waiter.workflowId, waiter);
+    this.#bytes += bytesOf(waiter);
+  }
+
+  /** Where a waiter is, or is to be inserted. */
+  #placeOf(waiter: Waiter): number {
+    let low = 0;
+    let high = this.#order.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (isBefore(this.#order[middle] as Waiter, waiter)) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+function isBefore(a: Waiter, b: Waiter): boolean {
+  if (a.priority !== b.priority) return a.priority < b.priority;
+  return a.askedAt === b.askedAt ? a.workflowId < b.workflowId : a.askedAt < b.askedAt;
+}
+
+function bytesOf({ workflowId }: Waiter): number {
+  return jsonBytes(workflowId) + BYTES_BESIDES_ID;
+}

@@ -1,0 +1,44 @@
+import { condition, getExternalWorkflowHandle, proxyActivities, setHandler, workflowInfo } from '@temporalio/workflow';
+import {
+  joinQueueSignal,
+  reportRequestSignal,
+  requestTurnSignal,
+  type Priority,
+  type RequestReport,
+  type RequestTurn,
+} from '../../../src/contract.js';
+
+export interface WaiterInput {
+  queueId: string;
+  priority: Priority;
+  askedAt: number;
+  /** It sends, and tells nobody. */
+  isSilent?: boolean;
+}
+
+/** What the upstream of a test answers; `at` is the server's time. */
+export type Answer = Pick<RequestReport, 'outcome' | 'at' | 'retryAfterMs'>;
+export interface WaiterActivities {
+  sendUpstream(workflowId: string): Promise<Answer>;
+}
+
+const { sendUpstream } = proxyActivities<WaiterActivities>({ startToCloseTimeout: '1 minute' });
+
+/** Stands in for a job: it waits for its turn, sends, and tells what came of it; after a 429 it asks again. */
+export async function waiter({ queueId, priority, askedAt, isSilent = false }: WaiterInput): Promise<RequestTurn[]> {
+  const queue = getExternalWorkflowHandle(queueId);
+  const { workflowId } = workflowInfo();
+  const turns: RequestTurn[] = [];
+  setHandler(requestTurnSignal, (turn) => void turns.push(turn));
+  for (let used = 0; ;) {
+    await condition(() => turns.length > used);
+    const { turn } = turns[used++]!;
+    const report = { turn, ...(await sendUpstream(workflowId)) };
+    if (isSilent) return turns;
+    if (report.outcome === 'accepted') {
+      await queue.signal(reportRequestSignal, report);
+      return turns;
+    }
+    await queue.signal(joinQueueSignal, { workflowId, priority, askedAt, report });
+  }
+}
