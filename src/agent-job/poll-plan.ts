@@ -1,6 +1,6 @@
 /**
- * The polling plan: when a job is read next, and when it counts as gone. Pure, for workflow and activities alike;
- * randomness is an argument. Times in milliseconds.
+ * The polling plan: when a job is read next, and how many answers 404 make it `lost`. Pure, for workflow and activities
+ * alike; randomness is an argument. Times in milliseconds.
  */
 import type { JobRecord } from '../contract.js';
 import { doubled, MAX_FAILING_WAIT_MS, obeyedRetryAfterMs } from './retry-waits.js';
@@ -14,8 +14,8 @@ export interface PollPlan {
 
 /** Jitter of ±10 %: jobs that started together are not polled together. */
 const JITTER = 0.1;
-/** A job is gone after so many answers 404 in a row, over this time. */
-export const GONE_AFTER = { count: 5, ms: 60_000 } as const;
+/** A job is lost after so many answers 404 in a row, over this time. */
+export const LOST_AFTER = { count: 5, ms: 60_000 } as const;
 
 interface PollSituation {
   sinceChangeMs: number;

@@ -33,7 +33,7 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
   const pauseMs = Number(flags.pause) * 1_000;
   if (!(pauseMs >= 0)) throw new UsageError('--pause must be a number of seconds');
   if (flags.from === undefined && flags.day === undefined) throw new UsageError('give --from, the first day, or --day');
-  // The days to export follow from the store, so an interrupted backfill continues where it was.
+  // The store tells which days are still to do, so an interrupted backfill goes on where it was. `--all` begins anew.
   const days = await daysToDo(flags);
   if (flags.dryRun) return showPlan(days, flags);
   await withSession(command, async (session) => {

@@ -15,7 +15,7 @@ export function visitorExportScheduleId(projectId: string): string {
   return `visitor-export/${encodeId(projectId)}`;
 }
 
-/** The project that a Schedule's id names; an id that was not percent-encoded is taken as it is. */
+/** The project that a Schedule's id names. An id that can't be decoded is taken as it is: it must not end a list. */
 export function scheduledProject(scheduleId: string): string {
   const encoded = scheduleId.slice(visitorExportScheduleId('').length);
   try {

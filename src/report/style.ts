@@ -1,4 +1,4 @@
-/** The page's own style: no file, font or script from elsewhere. */
+/** The page's CSS, inline: the page loads nothing from elsewhere. */
 export const STYLE = `
 :root { color-scheme: light dark; --paper: #fff; --card: #f6f7f9; --ink: #17202c; --muted: #5a6675; --line: #dfe3e8;
   --human: #1f6feb; --ai: #c2570c; --good: #1a7f37; --bad: #c4262e; --soft: #9a6b00; --gap: #8b95a133; }

@@ -15,7 +15,10 @@ export function sendInProcess(commands: ControlCommands): SendCommand {
 
 export interface ControlOptions {
   commands: ControlCommands;
-  /** Names with a dot under which the control is reached, besides addresses and `localhost`. */
+  /**
+   * Host names with a dot that a request may come under. Addresses, `localhost` and names without a dot always may: no
+   * web page's domain is one.
+   */
   allowedHosts: readonly string[];
 }
 

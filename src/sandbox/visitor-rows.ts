@@ -90,7 +90,7 @@ function largestJson(view: RowView, shown: number): string {
   return JSON.stringify({ ...largest, total: Math.max(largest.total, largest.human) });
 }
 
-/** The JSON of the rows from `start` to before `end`, both within the row count. */
+/** The rows from `start` to before `end` as elements of a JSON array, without brackets; empty where there are none. */
 export function rowsJson(view: RowView, start: number, end: number): string {
   let text = '';
   for (let position = start; position < end; position++) {

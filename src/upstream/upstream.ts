@@ -38,8 +38,8 @@ export type WriteOutcome =
   /** The request surely never reached the upstream whole: safe to send again. */
   | { kind: 'notDelivered'; reason: string }
   /**
-   * May or may not have arrived: time-out, reset, 303, 408, 5xx, a response that can't be read. Never sent again
-   * without a decision.
+   * May or may not have been taken, usually after the whole request left: time-out, reset, 303, 408, 5xx that the
+   * settings do not name as not taken, a response that can't be read. Never sent again without a decision.
    */
   | { kind: 'inDoubt'; reason: string };
 

@@ -27,7 +27,8 @@ interface Report {
 
 interface Verdict {
   mutant: Mutant;
-  isCaught: boolean;
+  /** `notBuilt`: a mutant that does not compile proves nothing, so it fails the run like one that survived. */
+  result: 'caught' | 'survived' | 'notBuilt';
   seconds: number;
 }
 
@@ -60,7 +61,7 @@ async function checkUnchanged(copy: string, mutants: readonly Mutant[]): Promise
 }
 
 async function testMutant(copy: string, mutant: Mutant): Promise<Verdict> {
-  const { name, file, find, replace, test, title } = mutant;
+  const { name, file, find, replace } = mutant;
   const startedAt = Date.now();
   const path = join(copy, file);
   const text = await readFile(path, 'utf8');
@@ -68,12 +69,22 @@ async function testMutant(copy: string, mutant: Mutant): Promise<Verdict> {
   const mutated = text.replace(find, () => replace);
   await writeFile(path, mutated);
   try {
-    await build(copy, name, RUNS_BUILT_PROGRAMS.test(test));
-    const { status } = await run(copy, [...VITEST, test, '-t', title, '--bail=1', '--maxWorkers=1'], MAX_TEST_MS);
-    return { mutant, isCaught: status !== 0, seconds: (Date.now() - startedAt) / 1_000 };
+    const result = await verdictOf(copy, mutant);
+    return { mutant, result, seconds: (Date.now() - startedAt) / 1_000 };
   } finally {
     await writeFile(path, text);
   }
+}
+
+async function verdictOf(copy: string, { name, test, title }: Mutant): Promise<Verdict['result']> {
+  try {
+    await build(copy, name, RUNS_BUILT_PROGRAMS.test(test));
+  } catch (error) {
+    console.log((error as Error).message);
+    return 'notBuilt';
+  }
+  const { status } = await run(copy, [...VITEST, test, '-t', title, '--bail=1', '--maxWorkers=1'], MAX_TEST_MS);
+  return status === 0 ? 'survived' : 'caught';
 }
 
 /** Runs a program of Node's; the status is null where the time limit ended it. */
@@ -87,8 +98,8 @@ function run(cwd: string, args: string[], timeout = 120_000): Promise<{ status: 
   });
 }
 
-function row({ mutant: { name, test, title }, isCaught, seconds }: Verdict): string {
-  return `${isCaught ? 'caught  ' : 'SURVIVED'}  ${seconds.toFixed(0).padStart(4)} s  ${name}  (${test}: ${title})`;
+function row({ mutant: { name, test, title }, result, seconds }: Verdict): string {
+  return `${result.padEnd(8)}  ${seconds.toFixed(0).padStart(4)} s  ${name}  (${test}: ${title})`;
 }
 
 async function main(words: readonly string[]): Promise<void> {
@@ -111,12 +122,12 @@ async function main(words: readonly string[]): Promise<void> {
   } finally {
     await Promise.all(copies.map((copy) => rm(copy, { recursive: true, force: true })));
   }
-  const survivors = verdicts.filter(({ isCaught }) => !isCaught);
+  const notCaught = verdicts.filter(({ result }) => result !== 'caught');
   const slowestFirst = verdicts.toSorted((a, b) => b.seconds - a.seconds);
   console.log(['', ...slowestFirst.map(row), ''].join('\n'));
   const minutes = ((Date.now() - startedAt) / 60_000).toFixed(1);
-  console.log(`${verdicts.length} mutants in ${minutes} minutes, ${survivors.length} survived`);
-  if (survivors.length > 0) process.exitCode = 1;
+  console.log(`${verdicts.length} mutants in ${minutes} minutes, ${notCaught.length} not caught`);
+  if (notCaught.length > 0) process.exitCode = 1;
 }
 
 const words = process.argv.slice(2);

@@ -6,7 +6,7 @@
 import { activityInfo, type ApplicationFailure } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
 import { noMetrics, type Metrics } from '../metrics.js';
-import { isSameRecord, GONE_AFTER, pollWaitMs, type PollPlan } from '../../agent-job/poll-plan.js';
+import { isSameRecord, LOST_AFTER, pollWaitMs, type PollPlan } from '../../agent-job/poll-plan.js';
 import { MIN_AFTER_429_MS } from '../../agent-job/retry-waits.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
@@ -193,9 +193,9 @@ function resultOf(
   switch (response.kind) {
     case 'notFound': {
       // Each of those that it takes is told at once: a batch that is cancelled must not forget them.
-      const isOneOfThose = notFound <= GONE_AFTER.count;
-      const isLost = input.notFound !== null && now - input.notFound.since >= GONE_AFTER.ms;
-      return isLastPoll || isOneOfThose || isLost ? { kind: 'notFound', count: notFound } : null;
+      const isOneOfThose = notFound <= LOST_AFTER.count;
+      const mustReport = input.notFound !== null && now - input.notFound.since >= LOST_AFTER.ms;
+      return isLastPoll || isOneOfThose || mustReport ? { kind: 'notFound', count: notFound } : null;
     }
     case 'failed': {
       // A shorter one is no longer than the pause between any two reads.

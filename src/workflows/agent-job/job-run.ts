@@ -128,7 +128,7 @@ export class JobRun {
   jobKnown(jobId: string, job: JobRecord | null): void {
     this.#jobId = jobId;
     this.#write?.settle();
-    this.polls.created(job);
+    this.polls.jobKnown(job);
     this.clock.restart();
   }
 

@@ -1,7 +1,7 @@
 /** What the polls of a job have shown, and when the next one is wanted. Pure: no Temporal. Times in milliseconds. */
 import { MAX_RETRY_AFTER_MS, isTerminalStatus, type JobRecord } from '../../contract.js';
 import type { PollJobInput, PollJobResult } from '../../activities/index.js';
-import { isSameRecord, GONE_AFTER, plannedPolls, type PollPlan } from '../../agent-job/poll-plan.js';
+import { isSameRecord, LOST_AFTER, plannedPolls, type PollPlan } from '../../agent-job/poll-plan.js';
 import { interruptionOf, type Interruption } from './waiting.js';
 
 /** `pollNow` polls at most this often. */
@@ -13,7 +13,7 @@ export interface PollData {
   lastChangeAt: number;
   /** Polls so far; those of a batch that was cut short are estimated. */
   polls: number;
-  /** A terminal status read before this time counts for nothing. */
+  /** Until then a terminal status is shown and ends nothing: it may be from before the last follow-up. */
   settledAt: number;
   /** When a terminal status was read that counts; null while there is none. */
   endedAt: number | null;
@@ -141,7 +141,7 @@ export class PollState {
     const notFound = isNotFound ? { count: reading.count, since: data.notFound?.since ?? now } : null;
     data.notFound = notFound;
     // Whatever else comes in between, a job is found again: the run may not have ended yet.
-    data.isGone = notFound !== null && notFound.count >= GONE_AFTER.count && now - notFound.since >= GONE_AFTER.ms;
+    data.isGone = notFound !== null && notFound.count >= LOST_AFTER.count && now - notFound.since >= LOST_AFTER.ms;
   }
 
   #read(job: JobRecord, counts: boolean): void {
@@ -154,8 +154,8 @@ export class PollState {
     else if (counts) data.endedAt ??= this.#now();
   }
 
-  /** The job id is known: from the create's answer, which may show the job's end, or from a person. */
-  created(job: JobRecord | null): void {
+  /** The job id is known from now on. `job` is what the create's response showed; null where a person named the job. */
+  jobKnown(job: JobRecord | null): void {
     this.#data.lastChangeAt = this.#now();
     if (!job) return;
     this.#data.job = job;
