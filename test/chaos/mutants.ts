@@ -434,7 +434,7 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a counter of writes that begins at 1',
     file: 'src/worker/metrics.ts',
-    find: 'writes.add(0, { operation, outcome });',
+    find: 'counters.writes.add(0, { operation, outcome });',
     replace: 'void outcome;',
     test: 'test/worker/metrics.test.ts',
     title: 'no first increase is missed',
@@ -491,7 +491,7 @@ export const MUTANTS: Mutant[] = [
     name: 'an unmasked prompt in the upstream’s text',
     file: 'src/upstream/response-text.ts',
     find: 'withoutEcho(plain, prompt)',
-    replace: 'plain',
+    replace: "withoutEcho(plain, '')",
     test: 'test/upstream/echoed-prompt.test.ts',
     title: 'masks a prompt that the upstream repeats',
   },
