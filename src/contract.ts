@@ -40,6 +40,7 @@ export {
 export {
   isTerminalStatus,
   PHASES,
+  SHOWN_WAITING_FOR,
   shownStatus,
   TERMINAL_STATUSES,
   WAITING_FOR,
@@ -54,6 +55,7 @@ export {
   type JobState,
   type Outcome,
   type Phase,
+  type ShownWaitingFor,
   type TerminalStatus,
   type UnfinishedJobResult,
   type UnknownOutcomeDetails,

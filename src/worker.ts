@@ -21,7 +21,7 @@ import { watchProcess } from './worker/process-figures.js';
 import { Readiness, startHealthServer } from './worker/readiness.js';
 import { installRuntime } from './worker/runtime.js';
 import { Shutdown } from './worker/shutdown.js';
-import { warnOfMissingSearchAttributes } from './worker/visibility.js';
+import { KnownAttributes } from './worker/visibility.js';
 import { createWorkers } from './worker/workers.js';
 
 async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
@@ -51,18 +51,20 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   readiness.watchKeys(() => keyHealth.refusedProjects);
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = openSnapshots(config);
+  const attributes = new KnownAttributes(connection, namespace, log);
   const workers = await createWorkers(config, connection, {
     // The limit counts attempts: under it each read is one, and requests for a turn to write take at most a quarter.
     jobs: () =>
       createActivities({
         ...dependencies,
         keyHealth,
+        knownAttributes: () => attributes.later,
         pollingBudgetMs: upstreamRequestsPerSecond ? 0 : MAX_POLLING_BUDGET_MS,
         asksPerSecond: Math.min(ASKS_PER_SECOND, (upstreamRequestsPerSecond ?? Infinity) / 4),
       }),
     exports: () => createExportActivities({ ...dependencies, ...exportSettings(config, store) }),
   });
-  await warnOfMissingSearchAttributes(connection, namespace, log);
+  shutdown.onBegin(await attributes.watch());
   if (metricsAddress) watchFigures({ config, connection, metrics, store, log, shutdown });
   readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
   log.info({ address, namespace, taskQueue, roles, ...restored }, 'The worker runs');

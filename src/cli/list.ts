@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Phase } from '../contract.js';
+import type { Phase, ShownWaitingFor } from '../contract.js';
 import type { JobSummary } from '../starter.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { readableTime, table } from './text.js';
@@ -10,6 +10,7 @@ const DEFAULT_LIMIT = 100;
 interface ListFlags {
   phase?: string;
   project?: string;
+  waitingFor?: string;
   running?: boolean;
   limit: string;
   json?: boolean;
@@ -22,6 +23,7 @@ export function addList(program: Command): void {
     .description('list jobs')
     .option('--phase <phase>', 'creating, watching, sending, needsAttention, lingering or done')
     .option('--project <id>', 'of one project')
+    .option('--waiting-for <reason>', 'running jobs that wait for a turn, rateLimit, upstream, key or person')
     .option('--running', 'only jobs whose workflow runs')
     .option('--limit <number>', 'at most this many, 0 for all', String(DEFAULT_LIMIT))
     .option('--json', 'print one line of JSON for each job')
@@ -31,10 +33,12 @@ export function addList(program: Command): void {
 async function list(command: Command, flags: ListFlags): Promise<void> {
   const limit = toLimit(flags.limit);
   const phase = await toPhase(flags.phase);
+  const waitingFor = await toWaitingFor(flags.waitingFor);
   await withSession(command, async ({ jobs, signal }) => {
     const rows: JobSummary[] = [];
     let count = 0;
-    for await (const job of jobs.list({ phase, projectId: flags.project, isRunning: flags.running }, { signal })) {
+    const filter = { phase, waitingFor, projectId: flags.project, isRunning: flags.running };
+    for await (const job of jobs.list(filter, { signal })) {
       signal.throwIfAborted();
       if (count === limit) {
         printToStderr(`agent-jobs: there are more; --limit 0 lists all`);
@@ -49,10 +53,11 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
 }
 
 function formatJobs(jobs: JobSummary[]): string {
-  const headings = ['WORKFLOW', 'PHASE', 'UPSTREAM', 'TEMPORAL', 'STARTED', 'PULL REQUEST'];
+  const headings = ['WORKFLOW', 'PHASE', 'WAITS FOR', 'UPSTREAM', 'TEMPORAL', 'STARTED', 'PULL REQUEST'];
   const rows = jobs.map((job) => [
     job.workflowId,
     job.phase ?? '',
+    job.waitingFor ?? '',
     job.status ?? '',
     job.workflowStatus.toLowerCase(),
     readableTime(job.startedAt),
@@ -72,5 +77,13 @@ async function toPhase(phase: string | undefined): Promise<Phase | undefined> {
   const { PHASES } = await import('../contract.js');
   const known = PHASES.find((name) => name === phase);
   if (known === undefined) throw new UsageError(`--phase must be one of ${PHASES.join(', ')}`);
+  return known;
+}
+
+async function toWaitingFor(reason: string | undefined): Promise<ShownWaitingFor | undefined> {
+  if (reason === undefined) return undefined;
+  const { SHOWN_WAITING_FOR } = await import('../contract.js');
+  const known = SHOWN_WAITING_FOR.find((name) => name === reason);
+  if (known === undefined) throw new UsageError(`--waiting-for must be one of ${SHOWN_WAITING_FOR.join(', ')}`);
   return known;
 }

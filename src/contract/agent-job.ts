@@ -131,6 +131,12 @@ export const SEARCH_ATTRIBUTE = {
   batch: 'AgentJobBatch',
 } as const;
 
+/**
+ * The search attributes that the first release did not have. A namespace lacks them until `agent-jobs setup` runs
+ * again, and a workflow that sets one that is missing makes no progress: it sets one only once a worker has seen it.
+ */
+export const LATER_SEARCH_ATTRIBUTES: readonly string[] = [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.batch];
+
 /** Names of the memo's fields. */
 export const MEMO = { jobId: 'jobId', prLink: 'prLink', inputHash: 'inputHash' } as const;
 

@@ -67,6 +67,10 @@ export interface Decision {
 /** What a job may wait for; docs/contract.md says what each means. */
 export const WAITING_FOR = ['turn', 'rateLimit', 'upstream', 'key', 'person', 'poll', 'settle', 'linger'] as const;
 
+/** Values of the search attribute `AgentJobWaitingFor`: the other waits are a job's normal life. */
+export const SHOWN_WAITING_FOR = ['turn', 'rateLimit', 'upstream', 'key', 'person'] as const;
+export type ShownWaitingFor = (typeof SHOWN_WAITING_FOR)[number];
+
 /** Why no request is under way. Times are ISO 8601 UTC with milliseconds. */
 export interface Waiting {
   for: (typeof WAITING_FOR)[number];

@@ -1,14 +1,12 @@
 /** Counts the running jobs of the namespace for the metrics, with a fixed number of bounded calls a minute. */
 import { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
-import { AGENT_JOB_WORKFLOW, jobStateQuery, SEARCH_ATTRIBUTE, type Phase } from '../contract.js';
+import { AGENT_JOB_WORKFLOW, jobStateQuery, SEARCH_ATTRIBUTE, SHOWN_WAITING_FOR, type Phase } from '../contract.js';
 import type { Metrics } from '../activities/metrics.js';
 import type { Logger } from './logging.js';
 import { countWorkflows, isUnknownAttribute } from './visibility.js';
 
 const PHASES: Phase[] = ['creating', 'watching', 'sending', 'needsAttention', 'lingering'];
-/** Values of the search attribute that tells what a job waits for; a namespace may not have it yet. */
-const WAITING_FOR = { name: 'AgentJobWaitingFor', values: ['turn', 'rateLimit', 'upstream', 'key', 'person'] };
 const COUNT_INTERVAL_MS = 60_000;
 const QUERY_LIMIT_MS = 5_000;
 /** Jobs in doubt that are queried for their age; where there are more, the true age may be higher. */
@@ -55,19 +53,22 @@ class OpenJobs {
       byPhase.set(phase, jobs);
       this.#metrics.openJobs(phase, jobs);
     }
-    this.#metrics.needAttention(byPhase.get('needsAttention') ?? 0);
+    const inDoubt = byPhase.get('needsAttention') ?? 0;
+    this.#metrics.needAttention(inDoubt);
+    // Every release tells it by the phase.
+    this.#metrics.waitingJobs('person', inDoubt);
     await this.#countWaiting();
     this.#metrics.oldest('create', byPhase.get('creating') ? await this.#oldestCreate() : 0);
     this.#metrics.oldest('inDoubt', byPhase.get('needsAttention') ? await this.#oldestInDoubt() : 0);
     this.#metrics.counted();
   }
 
-  /** Nothing where the namespace does not know the attribute yet. */
+  /** Nothing where the namespace lacks the attribute: zero jobs would be a guess. */
   async #countWaiting(): Promise<void> {
     try {
-      for (const reason of WAITING_FOR.values) {
-        const jobs = await this.#countOf(`${WAITING_FOR.name} = '${reason}'`);
-        this.#metrics.waitingJobs(reason, jobs);
+      for (const reason of SHOWN_WAITING_FOR) {
+        if (reason === 'person') continue;
+        this.#metrics.waitingJobs(reason, await this.#countOf(`${SEARCH_ATTRIBUTE.waitingFor} = '${reason}'`));
       }
     } catch (error) {
       if (!isUnknownAttribute(error)) throw error;

@@ -1,43 +1,79 @@
 import type { NativeConnection } from '@temporalio/worker';
 import { SEARCH_ATTRIBUTE } from '../contract.js';
+import { LATER_SEARCH_ATTRIBUTES } from '../contract/agent-job.js';
 import { hasGrpcStatus } from '../temporal/grpc-status.js';
 import type { Logger } from './logging.js';
 
 const CALL_LIMIT_MS = 10_000;
+/** `agent-jobs setup` may run while the worker does. */
+const LOOK_INTERVAL_MS = 60_000;
 
-/** The search attributes that the namespace does not know: a workflow that sets one makes no progress. */
-async function missingSearchAttributes(connection: NativeConnection, namespace: string): Promise<string[]> {
-  const names = Object.values(SEARCH_ATTRIBUTE);
-  // A query needs no more than a worker's own permissions, Temporal Cloud included.
-  const known = await Promise.all(names.map((name) => isKnown(connection, namespace, name)));
-  return names.filter((_, index) => !known[index]);
-}
+const FIRST_ATTRIBUTES = Object.values(SEARCH_ATTRIBUTE).filter((name) => !LATER_SEARCH_ATTRIBUTES.includes(name));
+const NO_JOB_RUNS =
+  'Search attributes are not registered, and no job makes progress without them: run "agent-jobs setup"';
+const NOT_SHOWN = 'Search attributes of this release are not registered, and no job sets them: run "agent-jobs setup"';
 
-/** Warns where `agent-jobs setup` has not been run. */
-export async function warnOfMissingSearchAttributes(
-  connection: NativeConnection,
-  namespace: string,
-  log: Logger,
-): Promise<void> {
-  try {
-    const missing = await missingSearchAttributes(connection, namespace);
-    if (missing.length === 0) return;
-    log.warn(
-      { namespace, missing },
-      'Search attributes are not registered, and a job that sets one stands still: run "agent-jobs setup"',
-    );
-  } catch (error) {
-    log.warn({ namespace, error }, 'Could not check whether the search attributes are registered');
+/** Which search attributes the namespace has; the worker looks until it has them all. */
+export class KnownAttributes {
+  readonly #connection: NativeConnection;
+  readonly #namespace: string;
+  readonly #log: Logger;
+  #later: readonly string[] = [];
+
+  constructor(connection: NativeConnection, namespace: string, log: Logger) {
+    this.#connection = connection;
+    this.#namespace = namespace;
+    this.#log = log;
   }
-}
 
-async function isKnown(connection: NativeConnection, namespace: string, name: string): Promise<boolean> {
-  try {
-    await countWorkflows(connection, namespace, `${name} = 'x'`);
-    return true;
-  } catch (error) {
-    if (isUnknownAttribute(error)) return false;
-    throw error;
+  /** The later ones that it was seen to have: jobs set no other. */
+  get later(): readonly string[] {
+    return this.#later;
+  }
+
+  /** Looks now, warns where `agent-jobs setup` has not been run, and looks on; returns what stops that. */
+  async watch(): Promise<() => void> {
+    await this.#warn();
+    const timer = setInterval(() => {
+      if (this.#later.length === LATER_SEARCH_ATTRIBUTES.length) clearInterval(timer);
+      else void this.#lookForLater().catch(() => {});
+    }, LOOK_INTERVAL_MS).unref();
+    return () => clearInterval(timer);
+  }
+
+  async #warn(): Promise<void> {
+    const namespace = this.#namespace;
+    try {
+      const missing = await this.#missingOf(FIRST_ATTRIBUTES, (name) => `${name} = 'x'`);
+      if (missing.length > 0) this.#log.warn({ namespace, missing }, NO_JOB_RUNS);
+      const notShown = await this.#lookForLater();
+      if (notShown.length > 0) this.#log.warn({ namespace, missing: notShown }, NOT_SHOWN);
+    } catch (error) {
+      this.#log.warn({ namespace, error }, 'Could not check whether the search attributes are registered');
+    }
+  }
+
+  /** Answers with those that are missing, or of another type than Keyword, which takes no such query. */
+  async #lookForLater(): Promise<string[]> {
+    const missing = await this.#missingOf(LATER_SEARCH_ATTRIBUTES, (name) => `${name} STARTS_WITH 'x'`);
+    this.#later = LATER_SEARCH_ATTRIBUTES.filter((name) => !missing.includes(name));
+    return missing;
+  }
+
+  /** A query needs no more than a worker's own permissions, Temporal Cloud included. */
+  async #missingOf(names: readonly string[], query: (name: string) => string): Promise<string[]> {
+    const known = await Promise.all(names.map((name) => this.#takes(query(name))));
+    return names.filter((_, index) => !known[index]);
+  }
+
+  async #takes(query: string): Promise<boolean> {
+    try {
+      await countWorkflows(this.#connection, this.#namespace, query);
+      return true;
+    } catch (error) {
+      if (isUnknownAttribute(error)) return false;
+      throw error;
+    }
   }
 }
 

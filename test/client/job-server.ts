@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createActivities } from '../../src/activities/index.js';
 import { noMetrics } from '../../src/activities/metrics.js';
+import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { AgentJobs } from '../../src/starter.js';
@@ -24,7 +25,12 @@ export async function startJobServer(): Promise<JobServer> {
   const keys = createKeySource({ adminApiKey: sandbox.apiKey });
   const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 5_000, notTakenStatuses: [] });
   const shutdown = new AbortController();
-  const activities = createActivities({ upstream, shutdownSignal: shutdown.signal, metrics: noMetrics });
+  const activities = createActivities({
+    upstream,
+    shutdownSignal: shutdown.signal,
+    metrics: noMetrics,
+    knownAttributes: () => LATER_SEARCH_ATTRIBUTES,
+  });
   const worker = await createTestWorker({ connection, taskQueue, activities });
   const running = worker.run();
   return {

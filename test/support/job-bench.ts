@@ -7,6 +7,7 @@ import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/
 import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker';
 import { createActivities, KeyHealth } from '../../src/activities/index.js';
 import type { AgentJobInput } from '../../src/contract.js';
+import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import { noMetrics, type Metrics } from '../../src/activities/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import type { agentJob } from '../../src/workflows/index.js';
@@ -25,6 +26,8 @@ export interface JobBenchOptions {
   tryKeyEveryMs?: number;
   onKeyChange?: (projectId: string, reason: string | null) => void;
   confirmWritesBefore?: string;
+  /** The later search attributes that the worker has seen; default all. */
+  knownAttributes?: readonly string[];
   taskQueue?: string;
   worker?: Partial<WorkerOptions>;
 }
@@ -38,6 +41,7 @@ export async function startJobBench(
     tryKeyEveryMs = 1_000,
     onKeyChange = () => {},
     confirmWritesBefore,
+    knownAttributes = LATER_SEARCH_ATTRIBUTES,
     taskQueue = `test-${randomUUID()}`,
     worker: options,
   }: JobBenchOptions = {},
@@ -51,6 +55,7 @@ export async function startJobBench(
     confirmWritesBefore,
     // The server's time, which may be skipped.
     breakerClock: () => activityInfo().currentAttemptScheduledTimestampMs,
+    knownAttributes: () => knownAttributes,
     keyHealth: new KeyHealth({ upstream, metrics, tryEveryMs: tryKeyEveryMs, onChange: onKeyChange }),
   });
   const worker: Worker = await createTestWorker({ ...options, connection: nativeConnection, taskQueue, activities });

@@ -5,6 +5,7 @@ import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstre
 import { KeyHealth } from './key-health.js';
 import { RejectedError, UpstreamError } from '../../upstream/errors.js';
 import { startServerClock } from '../../temporal/activity-attempt.js';
+import { tellingOfNamespace, type AboutNamespace } from './about-namespace.js';
 import { createAwaitTurn, Turns, type AwaitTurnInput, type SendOutcome } from './turns.js';
 import { createPollJob, type PollJobInput, type PollJobResult } from './poll-job.js';
 import {
@@ -41,7 +42,7 @@ export type ReadJobResult = { kind: 'found' } | { kind: 'notFound' } | { kind: '
  * A write's outcome, whether a reset or a restore may have forgotten it, and what a person is asked about where one may
  * have.
  */
-export type WriteResult = SendOutcome & { afterReset: boolean; confirmationRequestedIn?: string };
+export type WriteResult = AboutNamespace & SendOutcome & { afterReset: boolean; confirmationRequestedIn?: string };
 
 export interface JobActivitiesDependencies {
   upstream: Upstream;
@@ -59,6 +60,8 @@ export interface JobActivitiesDependencies {
   breakerClock?: () => number;
   /** What is known of the projects' keys; default: what these activities find out. */
   keyHealth?: KeyHealth;
+  /** The later search attributes that the namespace knows; default none. A job sets no other. */
+  knownAttributes?: () => readonly string[];
   /** How many of the writes that wait may ask for a turn in a second. */
   asksPerSecond?: number;
 }
@@ -66,7 +69,7 @@ export interface JobActivitiesDependencies {
 export interface JobActivities {
   createJob(input: CreateJobInput): Promise<WriteResult>;
   sendMessage(input: SendMessageInput): Promise<WriteResult>;
-  pollJob(input: PollJobInput): Promise<PollJobResult>;
+  pollJob(input: PollJobInput): Promise<PollJobResult & AboutNamespace>;
   awaitTurn(input: AwaitTurnInput): Promise<void>;
   readJob(input: ReadJobInput): Promise<ReadJobResult>;
 }
@@ -80,6 +83,7 @@ export function createJobActivities({
   pollingBudgetMs = 0,
   breakerClock: now,
   keyHealth = new KeyHealth({ upstream: given, metrics, ...(now && { now }) }),
+  knownAttributes = () => [],
   asksPerSecond,
 }: JobActivitiesDependencies): JobActivities {
   const { upstream } = keyHealth;
@@ -103,10 +107,11 @@ export function createJobActivities({
     return { ...outcome, afterReset, ...(afterReset && { confirmationRequestedIn: confirmationRequest(asked) }) };
   }
 
+  const telling = tellingOfNamespace(knownAttributes);
   return {
-    createJob: (input) => write('create', input, (options) => upstream.createJob(input, options)),
-    sendMessage: (input) => write('message', input, (options) => upstream.sendMessage(input, options)),
-    pollJob: createPollJob({ upstream, shutdownSignal, pollingBudgetMs, metrics }),
+    createJob: telling((input) => write('create', input, (options) => upstream.createJob(input, options))),
+    sendMessage: telling((input) => write('message', input, (options) => upstream.sendMessage(input, options))),
+    pollJob: telling(createPollJob({ upstream, shutdownSignal, pollingBudgetMs, metrics })),
     awaitTurn: createAwaitTurn(turns),
     readJob: createReadJob(upstream, shutdownSignal),
   };

@@ -1,7 +1,7 @@
 /** Jobs as Temporal's visibility lists them, without asking a worker. */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
-import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase } from '../../contract.js';
+import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase, type ShownWaitingFor } from '../../contract.js';
 import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
 import { temporalCall, type CallOptions } from '../temporal-call.js';
 import { textOrNull } from './run-record.js';
@@ -12,6 +12,8 @@ export interface JobFilter {
   projectId?: string | undefined;
   /** Only workflows that have not closed. */
   isRunning?: boolean | undefined;
+  /** Only running jobs that wait for this. */
+  waitingFor?: ShownWaitingFor | undefined;
 }
 
 /** One job as Temporal lists it; may lag a moment behind the workflow. */
@@ -21,6 +23,8 @@ export interface JobSummary {
   phase: Phase | null;
   /** The upstream's own status, as last read. */
   status: string | null;
+  /** What a running job waits for, where that may last; null where its namespace or worker is too old to tell. */
+  waitingFor: ShownWaitingFor | null;
   jobId: string | null;
   prLink: string | null;
   /** Temporal's status of the workflow, such as `RUNNING`. */
@@ -49,14 +53,23 @@ export async function* listJobs(
   }
 }
 
-function toQuery({ phase, projectId, isRunning }: JobFilter): string {
+function toQuery({ phase, projectId, isRunning, waitingFor }: JobFilter): string {
   const conditions = [`WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`];
-  conditions.push(isRunning ? `ExecutionStatus = 'Running'` : `ExecutionStatus != 'ContinuedAsNew'`);
+  conditions.push(isRunning || waitingFor ? `ExecutionStatus = 'Running'` : `ExecutionStatus != 'ContinuedAsNew'`);
   if (phase !== undefined) conditions.push(`${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`);
+  if (waitingFor !== undefined) conditions.push(waitsFor(waitingFor));
   // No server was found to take these quoted: such a project's jobs are picked out as they are read.
   const isQuotable = projectId !== undefined && !/["\\]/.test(projectId);
   if (isQuotable) conditions.push(`${SEARCH_ATTRIBUTE.project} = ${quoted(projectId)}`);
   return conditions.join(' AND ');
+}
+
+/** Every release tells by the phase that a person must decide. */
+function waitsFor(what: ShownWaitingFor): string {
+  const needsAttention: Phase = 'needsAttention';
+  return what === 'person'
+    ? `${SEARCH_ATTRIBUTE.phase} = ${quoted(needsAttention)}`
+    : `${SEARCH_ATTRIBUTE.waitingFor} = ${quoted(what)}`;
 }
 
 function quoted(value: string): string {
@@ -66,6 +79,7 @@ function quoted(value: string): string {
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
 const STATUS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.status, SearchAttributeType.KEYWORD);
+const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, SearchAttributeType.KEYWORD);
 
 function toSummary(run: WorkflowExecutionInfo): JobSummary {
   const attributes = run.typedSearchAttributes;
@@ -74,10 +88,18 @@ function toSummary(run: WorkflowExecutionInfo): JobSummary {
     projectId: attributes.get(PROJECT) ?? null,
     phase: (attributes.get(PHASE) as Phase | undefined) ?? null,
     status: attributes.get(STATUS) ?? null,
+    waitingFor: waitingForOf(run),
     jobId: textOrNull(run.memo?.[MEMO.jobId]),
     prLink: textOrNull(run.memo?.[MEMO.prLink]),
     workflowStatus: run.status.name,
     startedAt: run.startTime.toISOString(),
     closedAt: run.closeTime?.toISOString() ?? null,
   };
+}
+
+/** A job that was terminated keeps what it waited for. */
+function waitingForOf({ typedSearchAttributes: attributes, status }: WorkflowExecutionInfo): ShownWaitingFor | null {
+  if (status.name !== 'RUNNING') return null;
+  if (attributes.get(PHASE) === 'needsAttention') return 'person';
+  return (attributes.get(WAITING_FOR) as ShownWaitingFor | undefined) ?? null;
 }

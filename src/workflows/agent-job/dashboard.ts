@@ -1,9 +1,11 @@
 /** What operators see: search attributes, memo and current details, written on change only. */
 import { defineSearchAttributeKey, type SearchAttributeUpdatePair } from '@temporalio/common';
 import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
-import { LIMIT, MEMO, SEARCH_ATTRIBUTE, shownStatus } from '../../contract.js';
+import { LIMIT, MEMO, SEARCH_ATTRIBUTE, SHOWN_WAITING_FOR, shownStatus } from '../../contract.js';
+import { LATER_SEARCH_ATTRIBUTES } from '../../contract/agent-job.js';
 import { currentDetails } from './details.js';
 import type { JobRun } from './job-run.js';
+import { waitingNow } from './job-state.js';
 
 type Attribute = keyof typeof SEARCH_ATTRIBUTE;
 const ATTRIBUTES = Object.keys(SEARCH_ATTRIBUTE) as Attribute[];
@@ -13,12 +15,17 @@ export class Dashboard {
   readonly #inputHash: string;
   readonly #attributes: Partial<Record<Attribute, string | undefined>> = {};
   readonly #memo: Record<string, unknown>;
+  /** The later attributes that the namespace is known to have. */
+  readonly #known = new Set<string>();
 
   constructor(run: JobRun, inputHash: string) {
     this.#run = run;
     this.#inputHash = inputHash;
     const { typedSearchAttributes, memo } = workflowInfo();
-    for (const name of ATTRIBUTES) this.#attributes[name] = typedSearchAttributes.get(keyOf(name));
+    for (const name of ATTRIBUTES) {
+      const value = (this.#attributes[name] = typedSearchAttributes.get(keyOf(name)));
+      if (value !== undefined) this.#known.add(SEARCH_ATTRIBUTE[name]);
+    }
     this.#memo = { ...memo };
   }
 
@@ -34,6 +41,13 @@ export class Dashboard {
     setCurrentDetails(currentDetails(this.#run));
   }
 
+  /** Takes in what the result of an activity tells of the namespace; those of older releases tell nothing. */
+  learnFrom(result: unknown): void {
+    const { attributes } = (result ?? {}) as { attributes?: unknown };
+    if (!Array.isArray(attributes)) return;
+    for (const name of LATER_SEARCH_ATTRIBUTES) if (attributes.includes(name)) this.#known.add(name);
+  }
+
   /** The memo as it is now: continue-as-new would drop it. */
   get memo(): Record<string, unknown> {
     return { ...this.#memo };
@@ -41,12 +55,19 @@ export class Dashboard {
 
   #refreshAttributes(): void {
     const wanted = attributesOf(this.#run);
-    const changed = ATTRIBUTES.filter((name) => wanted[name] !== this.#attributes[name]);
-    if (changed.length === 0) return;
+    const changed = ATTRIBUTES.filter((name) => this.#isSettable(name) && wanted[name] !== this.#attributes[name]);
+    // A send lasts seconds: that nothing is waited for meanwhile is worth no event of its own.
+    const isNews = this.#run.write?.isSending ? changed.some((name) => name !== 'waitingFor') : changed.length > 0;
+    if (!isNews) return;
     upsertSearchAttributes(
       changed.map((name) => ({ key: keyOf(name), value: wanted[name] ?? null }) as SearchAttributeUpdatePair),
     );
-    Object.assign(this.#attributes, wanted);
+    for (const name of changed) this.#attributes[name] = wanted[name];
+  }
+
+  #isSettable(name: Attribute): boolean {
+    const attribute = SEARCH_ATTRIBUTE[name];
+    return !LATER_SEARCH_ATTRIBUTES.includes(attribute) || this.#known.has(attribute);
   }
 
   #refreshMemo(): void {
@@ -66,7 +87,8 @@ function keyOf(name: Attribute) {
   return defineSearchAttributeKey(SEARCH_ATTRIBUTE[name], 'KEYWORD');
 }
 
-function attributesOf({ spec, phase, polls }: JobRun): Record<Attribute, string | undefined> {
+function attributesOf(run: JobRun): Record<Attribute, string | undefined> {
+  const { spec, phase, polls } = run;
   const { job } = polls.known;
   const prLink = job?.prLink ?? undefined;
   return {
@@ -74,7 +96,7 @@ function attributesOf({ spec, phase, polls }: JobRun): Record<Attribute, string 
     phase,
     status: job ? shownStatus(job.status) : undefined,
     prLink: prLink !== undefined && isIndexable(prLink) ? prLink : undefined,
-    waitingFor: undefined,
+    waitingFor: SHOWN_WAITING_FOR.find((what) => what === waitingNow(run)?.for),
     batch: spec.batch ?? undefined,
   };
 }
