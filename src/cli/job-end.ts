@@ -3,7 +3,7 @@ import type { JobHandle } from '../starter.js';
 import { EXIT } from './exit.js';
 import { print, printJson, printToStderr } from './session.js';
 import { fields, readableTime } from './text.js';
-import { printWaitingReasons } from './waiting-reason.js';
+import { withWaitingReasons } from './waiting-reason.js';
 
 const OUTCOME_EXIT: Record<Outcome, number> = {
   completed: EXIT.ok,
@@ -26,7 +26,7 @@ const FAILURE_EXIT: Record<string, number> = {
 /** Waits for a job's end, prints meanwhile what it waits for, prints its result and sets the exit code. */
 export async function waitAndPrint(job: JobHandle, signal: AbortSignal, isJson: boolean): Promise<void> {
   try {
-    const result = await resultWithWaitingReasons(job, signal);
+    const result = await withWaitingReasons(job, signal, job.result({ signal }));
     if (isJson) printJson(result);
     else print(formatResult(job.workflowId, result));
     const code = (OUTCOME_EXIT as Partial<Record<string, number>>)[result.outcome];
@@ -39,17 +39,6 @@ export async function waitAndPrint(job: JobHandle, signal: AbortSignal, isJson: 
     if (isJson) printJson({ workflowId: job.workflowId, error: name.replace(/Error$/, ''), message });
     printToStderr(`agent-jobs: the job failed: ${message}`);
     process.exitCode = code;
-  }
-}
-
-async function resultWithWaitingReasons(job: JobHandle, signal: AbortSignal): Promise<AgentJobResult> {
-  const ended = new AbortController();
-  const printing = printWaitingReasons(job, AbortSignal.any([signal, ended.signal]));
-  try {
-    return await job.result({ signal });
-  } finally {
-    ended.abort();
-    await printing;
   }
 }
 

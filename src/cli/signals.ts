@@ -5,6 +5,7 @@ import { EXIT } from './exit.js';
 import { addPriorityOption, readPrompt, toPriority } from './job-options.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, printable } from './text.js';
+import { printWait, withWaitingReasons } from './waiting-reason.js';
 
 interface FollowUpFlags {
   id?: string;
@@ -62,7 +63,8 @@ async function followUp(
     const sent: Promise<{ id: string; state?: FollowUpState }> = flags.wait
       ? job.sendFollowUp(prompt, options)
       : job.followUp(prompt, options);
-    const answer = await sent.catch((error: unknown) => {
+    const fate = flags.wait ? withWaitingReasons(job, signal, sent) : sent;
+    const answer = await fate.catch((error: unknown) => {
       if (flags.id === undefined && signal.aborted) printIdToRepeat(options.id);
       throw error;
     });
@@ -80,6 +82,7 @@ async function followUp(
     process.exitCode = EXIT.notSent;
     const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: look at the job`;
     printToStderr(`agent-jobs: the follow-up is not sent: ${next}`);
+    if (state === 'queued') await printWait(job, signal);
   });
 }
 

@@ -36,6 +36,27 @@ export async function printWaitingReasons(job: JobHandle, signal: AbortSignal, o
   }
 }
 
+/** Does what may take long, and prints meanwhile what the job waits for. */
+export async function withWaitingReasons<T>(job: JobHandle, signal: AbortSignal, work: Promise<T>): Promise<T> {
+  const ended = new AbortController();
+  const printing = printWaitingReasons(job, AbortSignal.any([signal, ended.signal]));
+  try {
+    return await work;
+  } finally {
+    ended.abort();
+    await printing;
+  }
+}
+
+/** Prints what the job waits for right now, whatever it is, and what to do; nothing where it can't be read. */
+export async function printWait(job: JobHandle, signal: AbortSignal): Promise<void> {
+  const state = await job.state({ signal }).catch(() => null);
+  const waiting = formatWaiting(state?.waiting);
+  if (!state || waiting === undefined) return;
+  const remedy = remedyFor(state);
+  printToStderr(`agent-jobs: the job waits for ${printable(waiting)}${remedy === undefined ? '' : `; ${remedy}`}`);
+}
+
 /** In a queue, half the way is news: a thousand places are some ten lines. */
 function isNews(reason: Reason, printed: Reason | null): boolean {
   if (reason.topic !== printed?.topic) return true;

@@ -1,0 +1,137 @@
+/** The search attribute that tells what a job waits for: when it is written, what that costs, and where it is missing. */
+import { randomUUID } from 'node:crypto';
+import type { WorkflowHandle } from '@temporalio/client';
+import { defineSearchAttributeKey } from '@temporalio/common';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { resolveUnknownUpdate, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { ReadFailedError } from '../../src/upstream/errors.js';
+import type { WriteOutcome } from '../../src/upstream/upstream.js';
+import { connectDevServer, connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { inDoubt, notDelivered, throttled, unauthorized } from '../support/outcomes.js';
+import { ScriptedUpstream } from '../support/scripted-upstream.js';
+
+const PATIENCE = { timeout: 60_000, interval: 100 };
+const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, 'KEYWORD');
+const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, 'KEYWORD');
+// temporal.api.enums.v1.EventType
+const UPSERT = 40;
+const TASK_FAILED = 9;
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await connectDevServer();
+});
+afterAll(() => server.close());
+
+async function withBench(
+  work: (bench: JobBench, upstream: ScriptedUpstream) => Promise<void>,
+  options: Parameters<typeof startJobBench>[2] = {},
+) {
+  const upstream = new ScriptedUpstream();
+  const bench = await startJobBench(server, upstream, options);
+  try {
+    await work(bench, upstream);
+  } finally {
+    await bench.stop();
+  }
+}
+
+const shown = async (handle: WorkflowHandle) => (await handle.describe()).typedSearchAttributes.get(WAITING_FOR);
+const eventTypes = async (handle: WorkflowHandle) => (await handle.fetchHistory()).events!.map((e) => e.eventType);
+
+const WAITS: [string, WriteOutcome][] = [
+  ['rateLimit', throttled('upstream answered 429', 2_000)],
+  ['key', unauthorized('upstream answered 401')],
+  ['upstream', notDelivered('connection refused')],
+];
+
+test.for(WAITS)('a create that waits for %s is shown so, and no longer once it has been sent', ([what, fault]) =>
+  withBench(async (bench, upstream) => {
+    upstream.createFaults.push(fault);
+    const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt: 'Fix it' });
+    await expect.poll(() => shown(handle), PATIENCE).toBe(what);
+    expect(await handle.result()).toMatchObject({ outcome: 'completed' });
+    expect(await shown(handle)).toBeUndefined();
+  }),
+);
+
+test('a wait costs one event more than where the attribute is not there', async () => {
+  const upserts: number[] = [];
+  for (const knownAttributes of [[], [SEARCH_ATTRIBUTE.waitingFor]])
+    await withBench(
+      async (bench, upstream) => {
+        upstream.createFaults.push(throttled('429', 1_000));
+        const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt: 'Fix it' });
+        await handle.result();
+        upserts.push((await eventTypes(handle)).filter((type) => type === UPSERT).length);
+      },
+      { knownAttributes },
+    );
+  expect(upserts[1]! - upserts[0]!).toBe(1);
+});
+
+test('a poll that the upstream asked to wait is shown so, and no longer once a poll was of use', () =>
+  withBench(async (bench, upstream) => {
+    upstream.readFaults.push(new ReadFailedError('429', 429, 3_000));
+    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+    await expect.poll(() => shown(handle), PATIENCE).toBe('rateLimit');
+    await handle.result();
+    expect(await shown(handle)).toBeUndefined();
+  }));
+
+test('a job that waits for a person is shown so until somebody decides', () =>
+  withBench(async (bench, upstream) => {
+    upstream.createFaults.push(inDoubt('reset'));
+    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+    await expect.poll(() => shown(handle), PATIENCE).toBe('person');
+    await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
+    expect(await handle.result()).toMatchObject({ outcome: 'completed' });
+    expect(await shown(handle)).toBeUndefined();
+  }));
+
+test('a cancelled job shows no wait', () =>
+  withBench(async (bench, upstream) => {
+    upstream.createFaults.push(throttled('429', 3_600_000));
+    const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt: 'Fix it' });
+    await expect.poll(() => shown(handle), PATIENCE).toBe('rateLimit');
+    await handle.cancel();
+    await handle.result().catch(() => {});
+    expect(await shown(handle)).toBeUndefined();
+  }));
+
+test(
+  'in a namespace of an older release jobs run, wait and end without the attributes',
+  { timeout: 120_000 },
+  async () => {
+    const older = await startPrivateDevServer();
+    const outdated = await connectTo(older);
+    const { client, namespace } = outdated;
+    const later = [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.batch];
+    await client.connection.operatorService.removeSearchAttributes({ namespace, searchAttributes: later });
+    const upstream = new ScriptedUpstream();
+    upstream.createFaults.push(throttled('429', 1_000));
+    upstream.readFaults.push(new ReadFailedError('429', 429, 1_000));
+    const known: string[] = [];
+    const bench = await startJobBench(outdated, upstream, { knownAttributes: known });
+    try {
+      const input = { projectId: 'p1', prompt: 'Fix it', batch: 'night' };
+      const first = await bench.start(input);
+      expect(await first.result()).toMatchObject({ outcome: 'completed' });
+      expect(await eventTypes(first)).not.toContain(TASK_FAILED);
+      // `agent-jobs setup` has run, and the worker has seen it.
+      const searchAttributes = Object.fromEntries(later.map((name) => [name, 2]));
+      await client.connection.operatorService.addSearchAttributes({ namespace, searchAttributes });
+      known.push(...later);
+      upstream.createFaults.push(throttled('429', 5_000));
+      const second = await bench.start({ ...input, projectId: 'p2' });
+      await expect.poll(() => shown(second), PATIENCE).toBe('rateLimit');
+      expect((await second.describe()).typedSearchAttributes.get(BATCH)).toBe('night');
+      expect(await second.result()).toMatchObject({ outcome: 'completed' });
+    } finally {
+      await bench.stop();
+      await outdated.close();
+      await older.stop();
+    }
+  },
+);
