@@ -1,4 +1,4 @@
-/** The search attribute that tells what a job waits for: when it is written, what that costs, and where it is missing. */
+/** The search attribute that tells what a job waits for: when it is set, what that costs, and where it is missing. */
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { defineSearchAttributeKey } from '@temporalio/common';

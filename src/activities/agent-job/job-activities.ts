@@ -5,7 +5,7 @@ import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstre
 import { KeyHealth } from './key-health.js';
 import { RejectedError, UpstreamError } from '../../upstream/errors.js';
 import { startServerClock } from '../../temporal/activity-attempt.js';
-import { tellingOfNamespace, type AboutNamespace } from './about-namespace.js';
+import { tellingOfNamespace, type AboutNamespace } from '../../temporal/search-attributes.js';
 import { createAwaitTurn, Turns, type AwaitTurnInput, type SendOutcome } from './turns.js';
 import { createPollJob, type PollJobInput, type PollJobResult } from './poll-job.js';
 import {
