@@ -18,10 +18,10 @@ import {
   checkId,
   checkObject,
   checkString,
+  checkTimeZone,
   InvalidInputError,
   isGiven,
 } from '../contract/input-checks.js';
-import { checkTimeZone } from '../contract/time-zones.js';
 import { parseJobInput } from './input.js';
 import { renderPrompt } from './prompt-template.js';
 import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from './start-options.js';

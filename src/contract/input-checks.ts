@@ -4,6 +4,7 @@
  */
 import ms from 'ms';
 import { encodeId, LIMIT } from '../contract.js';
+import { isTimeZone } from './time-zones.js';
 
 /** Names the field that is wrong and what it should be. */
 export class InvalidInputError extends Error {
@@ -90,6 +91,15 @@ export function checkLabel(value: unknown, field: string, maxBytes: number): str
   const bytes = utf8Bytes(label);
   if (bytes >= 1 && bytes <= maxBytes) return label;
   throw new InvalidInputError(field, `must be 1 to ${maxBytes} bytes of UTF-8; it is ${bytes}`);
+}
+
+/** Checks the name of a time zone. */
+export function checkTimeZone(value: unknown, field: string): string {
+  const timeZone = checkString(value, field);
+  if (!isTimeZone(timeZone)) {
+    throw new InvalidInputError(field, 'must be the IANA name of a time zone, such as Europe/Paris');
+  }
+  return timeZone;
 }
 
 /** Size of a text as UTF-8. */

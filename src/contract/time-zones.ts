@@ -1,5 +1,4 @@
-/** Local dates and times of IANA time zones. Pure and safe in workflow code. */
-import { checkString, InvalidInputError } from './input-checks.js';
+/** Local dates and times of IANA time zones. Imports nothing; safe in workflow code. */
 
 /** Whether a text is the IANA name of a time zone that this runtime knows. */
 export function isTimeZone(text: string): boolean {
@@ -11,15 +10,6 @@ export function isTimeZone(text: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** Checks the name of a time zone. */
-export function checkTimeZone(value: unknown, field: string): string {
-  const timeZone = checkString(value, field);
-  if (!isTimeZone(timeZone)) {
-    throw new InvalidInputError(field, 'must be the IANA name of a time zone, such as Europe/Paris');
-  }
-  return timeZone;
 }
 
 /** The date on the calendars of a time zone at a moment, in milliseconds since 1970, as `YYYY-MM-DD`. */

@@ -1,8 +1,14 @@
 /** What a caller of `visitorExport` may say, checked. Pure and safe in workflow code. */
 import type { VisitorExportRange } from '../contract.js';
 import { isDate } from './date-range.js';
-import { checkId, checkObject, checkString, InvalidInputError, isGiven } from '../contract/input-checks.js';
-import { checkTimeZone } from '../contract/time-zones.js';
+import {
+  checkId,
+  checkObject,
+  checkString,
+  checkTimeZone,
+  InvalidInputError,
+  isGiven,
+} from '../contract/input-checks.js';
 
 /** A valid input of `visitorExport`, defaults filled in. */
 export type ExportSpec =
