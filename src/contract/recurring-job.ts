@@ -104,15 +104,18 @@ export interface LockWaiter {
 export interface RecurringJobLockInput {
   projectId: string;
   name: string;
-  /** The workflow id of the job that holds the lock. */
-  holder: string;
+  /** The run that holds the lock, and the workflow id of its job. */
+  holder: { workflowId: string; runId: string; job: string };
   waiting?: LockWaiter[];
 }
 
 /** What the lock tells a run that waits. */
 export interface LockAnswer {
-  /** `free`: it may try to take the lock. `removed`: it is not to wait any longer. */
-  kind: 'free' | 'removed';
+  /**
+   * `free`: it may try to take the lock. `removed`: it is not to wait any longer. `held`, to the holder: nothing; that
+   * it can be told means that it runs.
+   */
+  kind: 'free' | 'removed' | 'held';
   /** The runs that wait behind it, which it hands on with the lock. */
   waiting: LockWaiter[];
 }

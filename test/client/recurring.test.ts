@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { inputHash, recurringJobLockId, type JobScheduleHandle } from '../../src/starter.js';
 import { startJobServer, type JobServer } from './job-server.js';
@@ -150,6 +151,26 @@ test('a run that is cancelled cancels its job; one that is terminated leaves it,
   await expectFates(handle, ['canceled', 'terminated', 'running']);
   expect((await jobOf(handle, '02').state()).phase).toBe('watching');
   await Promise.all([jobOf(handle, '02').cancel(), jobOf(handle, '03').cancel()]);
+});
+
+test('a run that an operator resets leaves no lock behind: the next time runs', async () => {
+  const handle = await schedulePaused(server);
+  await neverEnd(handle);
+  await runHours(server, handle, 1);
+  const [first] = await expectFates(handle, ['running']);
+  const workflowId = first?.runWorkflowId ?? '';
+  const { runId } = await server.client.workflow.getHandle(workflowId).describe();
+  await server.client.workflowService.resetWorkflowExecution({
+    namespace: server.namespace,
+    workflowExecution: { workflowId, runId },
+    workflowTaskFinishEventId: 8 as never,
+    requestId: randomUUID(),
+    reason: 'a test',
+  });
+  await expectFates(handle, ['terminated', 'exists']);
+  await runHours(server, handle, 2);
+  await expectFates(handle, ['terminated', 'exists', 'running']);
+  await Promise.all([jobOf(handle, '01').cancel(), jobOf(handle, '02').cancel()]);
 });
 
 test('malformed messages harm neither a run nor its lock', async () => {

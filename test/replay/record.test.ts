@@ -10,12 +10,14 @@ import { tmpdir } from 'node:os';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { DevServer } from '../../src/local/dev-server.js';
+import { AGENT_JOB_WORKFLOW } from '../../src/contract.js';
 import { setUpExport, rangeOf, startExport, withWorkers } from '../export/export.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 import { EXPORT_SCENARIOS, type ExportHandle, type ExportScenario } from './export-scenarios.js';
 import { historiesFolder } from './histories.js';
+import { RECURRING_SCENARIOS, runsOfLife, startLife, type RecurringScenario } from './recurring-scenarios.js';
 import { SCENARIOS, type Handle, type Scenario } from './scenarios.js';
 
 describe('record', () => {
@@ -44,6 +46,12 @@ describe('record', () => {
 
   test.concurrent.for(Object.entries(EXPORT_SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
     const histories = await liveExport(server, scenario);
+    expect(histories.length).toBeGreaterThan(0);
+    await keep(name, histories);
+  });
+
+  test.concurrent.for(Object.entries(RECURRING_SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
+    const histories = await liveRecurring(server, name, scenario);
     expect(histories.length).toBeGreaterThan(0);
     await keep(name, histories);
   });
@@ -99,6 +107,32 @@ async function liveExport(shared: TestServer, { visitors, prepare, start }: Expo
   } finally {
     await setUp.close();
   }
+}
+
+/** Lives a scenario of a recurring job and tells the history of each of its runs, and of their locks. */
+async function liveRecurring(server: TestServer, name: string, scenario: RecurringScenario): Promise<string[]> {
+  const upstream = new ScriptedUpstream();
+  const bench = await startJobBench(server, upstream);
+  try {
+    const life = await startLife(server.client, bench.taskQueue, upstream, name, scenario);
+    await scenario.act(life);
+    const histories: string[] = [];
+    for (const { workflowId, runId } of await runsOfLife(life)) {
+      histories.push(...(await historiesOf(server, workflowId, runId)));
+    }
+    return histories.filter((json) => typeOf(json) !== AGENT_JOB_WORKFLOW);
+  } finally {
+    await bench.stop();
+  }
+}
+
+function typeOf(json: string): string {
+  const { events } = JSON.parse(json) as { events: [{ workflowExecutionStartedEventAttributes: StartedEvent }] };
+  return events[0].workflowExecutionStartedEventAttributes.workflowType.name;
+}
+
+interface StartedEvent {
+  workflowType: { name: string };
 }
 
 /** A window's own id may have had several chains of runs: a handle from a start knows its own. */

@@ -4,13 +4,14 @@ import { expect, test } from 'vitest';
 import { shared } from '../support/shared.js';
 import { EXPORT_SCENARIOS } from './export-scenarios.js';
 import { recordedHistories } from './histories.js';
+import { RECURRING_SCENARIOS } from './recurring-scenarios.js';
 import { SCENARIOS } from './scenarios.js';
 
 const histories = await recordedHistories();
 
 test('there is a history of every scenario', () => {
   const recorded = new Set(histories.map(({ name }) => name.split('/')[1]));
-  const scenarios = [...Object.keys(SCENARIOS), ...Object.keys(EXPORT_SCENARIOS)];
+  const scenarios = [SCENARIOS, EXPORT_SCENARIOS, RECURRING_SCENARIOS].flatMap((all) => Object.keys(all));
   expect(scenarios.filter((scenario) => !recorded.has(scenario))).toEqual([]);
 });
 

@@ -1,5 +1,5 @@
 import { plainMarkdown } from '../../agent-job/markdown.js';
-import type { RecurringJobLockInput, RecurringJobRun, SkipReason } from '../../contract.js';
+import type { RecurringJobRun, SkipReason } from '../../contract.js';
 
 const SKIPPED: Record<SkipReason, string> = {
   earlierRun: 'the job of an earlier run was not over',
@@ -34,6 +34,6 @@ function fateLine({ fate, outcome, reason }: RecurringJobRun): string {
 }
 
 /** Markdown for the page of a lock in the web UI. */
-export function lockDetails({ holder }: RecurringJobLockInput, waitingCount: number): string {
-  return `**Held for the job** ${plainMarkdown(holder)}\n\n**Runs that wait** ${waitingCount}`;
+export function lockDetails(job: string, waitingCount: number): string {
+  return `**Held for the job** ${plainMarkdown(job)}\n\n**Runs that wait** ${waitingCount}`;
 }

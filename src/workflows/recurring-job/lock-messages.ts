@@ -2,7 +2,7 @@
  * Reads the messages between runs and their lock. Anybody may signal a workflow, and an error in a handler would fail
  * its workflow task for ever: what is malformed counts as absent.
  */
-import { LIMIT, type LockAnswer, type LockWaiter } from '../../contract.js';
+import { LIMIT, type LockAnswer, type LockWaiter, type RecurringJobLockInput } from '../../contract.js';
 import { utf8Bytes } from '../../contract/input-checks.js';
 
 /** The runs that a message names. */
@@ -14,6 +14,17 @@ export function waitersIn(message: unknown): LockWaiter[] {
 function waiterIn(item: unknown): LockWaiter | null {
   const { workflowId, scheduledAt } = fieldsOf(item);
   return isWorkflowId(workflowId) && typeof scheduledAt === 'string' ? { workflowId, scheduledAt } : null;
+}
+
+/** The holder that a lock was started for; null where the input names none. */
+export function holderIn(input: unknown): RecurringJobLockInput['holder'] | null {
+  const { workflowId, runId, job } = fieldsOf(fieldsOf(input)['holder']);
+  const isHolder = isWorkflowId(workflowId) && isRunId(runId) && typeof job === 'string';
+  return isHolder ? { workflowId, runId, job } : null;
+}
+
+function isRunId(value: unknown): value is string {
+  return typeof value === 'string' && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(value);
 }
 
 /** The server fails the workflow task that signals an id which no workflow can have. */

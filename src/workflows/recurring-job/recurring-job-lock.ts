@@ -16,46 +16,96 @@ import {
   type RecurringJobLockInput,
 } from '../../contract.js';
 import { lockDetails } from './details.js';
-import { waitersIn } from './lock-messages.js';
+import { holderIn, waitersIn } from './lock-messages.js';
 
 /** Bounds what is handed on. A run that is not in the line tries by itself. */
 const MAX_WAITING = 1_000;
+/** How long after a check of the holder the next one may follow: each is an event in the holder's history. */
+const CHECK_MS = { first: 60_000, max: 3_600_000 };
 
 /**
  * The lock of a recurring job, as long as it is open: a child of the run that holds it, which the server cancels when
  * that run ends. It keeps the line of the runs that wait, and tells the first of them when it closes.
  */
 export async function recurringJobLock(input: RecurringJobLockInput): Promise<void> {
-  const line = new Line(waitersIn(input));
-  let isReleased = false;
-  let isRemoved = false;
-  const refresh = () => setCurrentDetails(lockDetails(input, line.length));
-  setHandler(awaitLockSignal, (message: unknown) => {
-    line.add(waitersIn(message));
-    refresh();
-  });
-  setHandler(scheduleRemovedSignal, () => void (isRemoved = true));
-  refresh();
-  CancellationScope.current().cancelRequested.catch(() => (isReleased = true));
+  const lock = new Lock(input);
+  setHandler(awaitLockSignal, (message: unknown) => lock.ask(waitersIn(message)));
+  setHandler(scheduleRemovedSignal, () => lock.remove());
+  CancellationScope.current().cancelRequested.catch(() => lock.release());
   return CancellationScope.nonCancellable(async () => {
     for (;;) {
-      await condition(() => isReleased || isRemoved || workflowInfo().continueAsNewSuggested);
-      if (isRemoved) {
-        isRemoved = false;
-        await dismiss(line);
-      } else if (isReleased) {
-        return await handOver(line);
-      } else {
-        return await continueAsNew<typeof recurringJobLock>({ ...input, waiting: line.takeAll() });
+      setCurrentDetails(lockDetails(lock.holderJob, lock.line.length));
+      await condition(() => lock.todo() !== null || workflowInfo().continueAsNewSuggested);
+      switch (lock.todo()) {
+        case 'close':
+          return handOver(lock.line);
+        case 'dismiss':
+          await dismiss(lock.takeRemoved());
+          break;
+        case 'check':
+          await lock.check();
+          break;
+        default:
+          return continueAsNew<typeof recurringJobLock>({ ...input, waiting: lock.line.takeAll() });
       }
-      refresh();
     }
   });
 }
 
+class Lock {
+  readonly line: Line;
+  readonly #holder: { workflowId: string; runId: string; job: string } | null;
+  #isReleased = false;
+  #removed: LockWaiter[] = [];
+  #isAsked = false;
+  #checkMs = CHECK_MS.first;
+  #nextCheckAt = 0;
+
+  constructor(input: RecurringJobLockInput) {
+    this.line = new Line(waitersIn(input));
+    this.#holder = holderIn(input);
+  }
+
+  get holderJob(): string {
+    return this.#holder?.job ?? '';
+  }
+
+  ask(waiting: LockWaiter[]): void {
+    this.line.add(waiting);
+    this.#isAsked = true;
+  }
+
+  release(): void {
+    this.#isReleased = true;
+  }
+
+  remove(): void {
+    this.#removed.push(...this.line.takeAll());
+  }
+
+  takeRemoved(): LockWaiter[] {
+    return this.#removed.splice(0);
+  }
+
+  todo(): 'dismiss' | 'close' | 'check' | null {
+    if (this.#removed.length > 0) return 'dismiss';
+    if (this.#isReleased) return 'close';
+    return this.#isAsked && Date.now() >= this.#nextCheckAt ? 'check' : null;
+  }
+
+  /** Closes where the holder is gone: the server does not end the children of a run that an operator has reset. */
+  async check(): Promise<void> {
+    this.#isAsked = false;
+    const isHeld = this.#holder !== null && (await tell(this.#holder, { kind: 'held', waiting: [] }));
+    if (!isHeld) this.release();
+    this.#nextCheckAt = Date.now() + this.#checkMs;
+    this.#checkMs = Math.min(2 * this.#checkMs, CHECK_MS.max);
+  }
+}
+
 /** The runs that wait, the earliest scheduled time first. */
 class Line {
-  #waiters: LockWaiter[] = [];
+  readonly #waiters: LockWaiter[] = [];
 
   constructor(waiting: LockWaiter[]) {
     this.add(waiting);
@@ -94,14 +144,14 @@ async function handOver(line: Line): Promise<void> {
   }
 }
 
-async function dismiss(line: Line): Promise<void> {
-  await Promise.all(line.takeAll().map((waiter) => tell(waiter, { kind: 'removed', waiting: [] })));
+async function dismiss(waiting: LockWaiter[]): Promise<void> {
+  await Promise.all(waiting.map((waiter) => tell(waiter, { kind: 'removed', waiting: [] })));
 }
 
 /** False where that run has ended. */
-async function tell({ workflowId }: LockWaiter, answer: LockAnswer): Promise<boolean> {
+async function tell({ workflowId, runId }: { workflowId: string; runId?: string }, answer: LockAnswer) {
   try {
-    await getExternalWorkflowHandle(workflowId).signal(lockAnswerSignal, answer);
+    await getExternalWorkflowHandle(workflowId, runId).signal(lockAnswerSignal, answer);
     return true;
   } catch {
     return false;

@@ -2,6 +2,7 @@ import {
   ApplicationFailure,
   CancellationScope,
   isCancellation,
+  log,
   ParentClosePolicy,
   setCurrentDetails,
   startChild,
@@ -51,6 +52,8 @@ export async function recurringJob(input: RecurringJobInput): Promise<RecurringJ
   const { spec, scheduledAt, job } = plan;
   const reason = await takeLock(spec, scheduledAt, job.workflowId, () => show(runOf(plan, { fate: 'queued' })));
   const end = reason === null ? await runJob(plan) : ({ fate: 'skipped', reason } as const);
+  const { projectId, name } = spec;
+  log.info('A run of a recurring job has ended', { projectId, name, outcome: null, reason: null, ...end });
   return show(runOf(plan, end));
 }
 

@@ -28,48 +28,65 @@ import {
 import { projectAttributes, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
 import { answersIn } from './lock-messages.js';
 
-/** The lock that told a run of its turn has closed by then. */
-const HAND_OVER_MS = 1_000;
-/** A run that hears nothing tries by itself: whoever held the lock may have been terminated before it told anybody. */
-const TRY_AGAIN_MS = { first: 60_000, max: 3_600_000 };
+/** A lock that was asked, or that told a run of its turn, has closed by then where nobody holds it. */
+const CLOSING_MS = 1_000;
+/** A run that hears nothing tries by itself: whoever should have told it may have been ended from outside. */
+const TRY_AGAIN_MS = { first: 60_000, max: 900_000 };
 
 /** Takes the lock of the Schedule for the job; tells why not where it does not. `onWait` is called before a wait. */
 export async function takeLock(
   spec: RecurringJobSpec,
   scheduledAt: Date,
-  jobWorkflowId: string,
+  job: string,
   onWait: () => void,
 ): Promise<SkipReason | null> {
   const inbox: LockAnswer[] = [];
   setHandler(lockAnswerSignal, (message: unknown) => void inbox.push(...answersIn(message)));
+  if (await startLock(spec, job, [])) return null;
+  if (spec.overlap === 'skip') return tryOnceMore(spec, job);
+  onWait();
+  return waitForLock(spec, scheduledAt, job, inbox);
+}
+
+/** Asks the lock, which closes where the run that held it is gone. */
+async function tryOnceMore(spec: RecurringJobSpec, job: string): Promise<SkipReason | null> {
+  await askLock(spec, []);
+  await untilClosed();
+  return (await startLock(spec, job, [])) ? null : 'earlierRun';
+}
+
+async function waitForLock(
+  spec: RecurringJobSpec,
+  scheduledAt: Date,
+  job: string,
+  inbox: LockAnswer[],
+): Promise<SkipReason | null> {
   const until = Date.now() + spec.queueForMs;
   const self: LockWaiter = { workflowId: workflowInfo().workflowId, scheduledAt: scheduledAt.toISOString() };
   let behind: LockWaiter[] = [];
   for (let waitMs = TRY_AGAIN_MS.first; ; waitMs = Math.min(2 * waitMs, TRY_AGAIN_MS.max)) {
-    if (await startLock(spec, jobWorkflowId, behind)) return null;
-    if (spec.overlap === 'skip') return 'earlierRun';
-    onWait();
-    if (!(await standInLine(spec, [self, ...behind]))) {
-      await sleep(HAND_OVER_MS);
-      continue;
+    if (await askLock(spec, [self, ...behind])) {
+      behind = [];
+      const leftMs = Math.max(1, Math.min(waitMs, until - Date.now()));
+      await condition(() => inbox.length > 0, leftMs, { summary: 'Wait for the job of an earlier run' });
     }
-    behind = [];
-    await condition(() => inbox.length > 0, Math.max(1, Math.min(waitMs, until - Date.now())));
     const answers = inbox.splice(0);
     if (answers.some(({ kind }) => kind === 'removed')) return 'scheduleRemoved';
-    if (answers.length === 0 && Date.now() >= until) return 'queueWait';
-    behind = answers.flatMap(({ waiting }) => waiting);
-    if (answers.length > 0) await sleep(HAND_OVER_MS);
+    behind.push(...answers.flatMap(({ waiting }) => waiting));
+    await untilClosed();
+    if (await startLock(spec, job, behind)) return null;
+    if (Date.now() >= until) return 'queueWait';
   }
 }
 
+function untilClosed(): Promise<void> {
+  return sleep(CLOSING_MS, { summary: 'Let the lock close' });
+}
+
 /** False where another run holds the lock. */
-async function startLock(
-  { projectId, name }: RecurringJobSpec,
-  holder: string,
-  waiting: LockWaiter[],
-): Promise<boolean> {
-  const input: RecurringJobLockInput = { projectId, name, holder, waiting };
+async function startLock({ projectId, name }: RecurringJobSpec, job: string, waiting: LockWaiter[]): Promise<boolean> {
+  const { workflowId, runId } = workflowInfo();
+  const input: RecurringJobLockInput = { projectId, name, holder: { workflowId, runId, job }, waiting };
   try {
     // A cancelled run keeps the lock until its job has ended, which it cancels.
     await CancellationScope.nonCancellable(() =>
@@ -88,8 +105,8 @@ async function startLock(
   }
 }
 
-/** False where the lock has closed meanwhile, or takes no message. */
-async function standInLine({ projectId, name }: RecurringJobSpec, waiting: LockWaiter[]): Promise<boolean> {
+/** Asks the lock to tell these runs when it closes; false where it has closed, or takes no message. */
+async function askLock({ projectId, name }: RecurringJobSpec, waiting: LockWaiter[]): Promise<boolean> {
   try {
     await getExternalWorkflowHandle(recurringJobLockId(projectId, name)).signal(awaitLockSignal, { waiting });
     return true;
