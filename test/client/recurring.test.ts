@@ -169,7 +169,8 @@ test('a run that an operator resets leaves no lock behind: the next time runs', 
   });
   await expectFates(handle, ['terminated', 'exists']);
   await runHours(server, handle, 2);
-  await expectFates(handle, ['terminated', 'exists', 'running']);
+  const runs = await expectFates(handle, ['terminated', 'exists', 'running']);
+  expect(runs[2]?.key).toBe(`${handle.name}-2026-03-10T02:00:00Z`);
   await Promise.all([jobOf(handle, '01').cancel(), jobOf(handle, '02').cancel()]);
 });
 
