@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
 import { EXIT } from './exit.js';
-import { inDoubtFields, resolveCommands } from './resolution.js';
+import { inDoubtFields, lastDecisionField, resolveCommands } from './resolution.js';
 import { print, printJson, printToStderr, withSession, type GlobalOptions } from './session.js';
 import { fields } from './text.js';
 
@@ -48,8 +48,8 @@ async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): 
   return count;
 }
 
-function toLine({ workflowId, projectId, jobId, unknown }: AttentionItem) {
-  return { workflowId, projectId, jobId, ...unknown };
+function toLine({ workflowId, projectId, jobId, unknown, decisions }: AttentionItem) {
+  return { workflowId, projectId, jobId, ...unknown, decisions };
 }
 
 /** Has no `kind`: `resolve` does not take it. */
@@ -69,12 +69,16 @@ function formatStuckJob({ workflowId, projectId, attempts, since, failure }: Stu
   ]);
 }
 
-function formatItem({ workflowId, projectId, jobId, unknown }: AttentionItem, globals: GlobalOptions): string {
+function formatItem(
+  { workflowId, projectId, jobId, unknown, decisions }: AttentionItem,
+  globals: GlobalOptions,
+): string {
   return fields([
     ['Workflow', workflowId],
     ['Project', projectId],
     ['Job', jobId],
     ...inDoubtFields(unknown),
+    lastDecisionField(decisions),
     [
       'Check upstream',
       unknown?.kind === 'create' ? 'is there a job with this prompt?' : 'does the job show this message?',

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { JobState } from '../contract.js';
 import { waitAndPrint } from './job-end.js';
-import { resolveCommands } from './resolution.js';
+import { lastDecisionField, resolveCommands } from './resolution.js';
 import { print, printJson, withSession, type GlobalOptions } from './session.js';
 import { fields, readableTime } from './text.js';
 import { formatWaiting, remedyFor } from './waiting-reason.js';
@@ -58,6 +58,7 @@ function formatState(workflowId: string, state: JobState, globals: GlobalOptions
         `${[unknown.kind, unknown.followUpId].filter(Boolean).join(' ')} since ${unknown.since}: ${unknown.reason}`,
     ],
     ['Look after', unknown?.lookAfter],
+    lastDecisionField(state.decisions),
     ...resolveCommands(workflowId, unknown, globals),
   ]);
 }

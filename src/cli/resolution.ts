@@ -1,6 +1,6 @@
-import type { ResolveUnknownInput, InDoubtWrite } from '../contract.js';
+import type { Attribution, Decision, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
 import type { GlobalOptions } from './session.js';
-import { hint } from './text.js';
+import { hint, readableTime } from './text.js';
 
 /** A decision about one job's write in doubt. */
 export type Resolution = ResolveUnknownInput & { workflowId: string };
@@ -17,6 +17,8 @@ interface ResolutionFields {
   force?: unknown;
   since?: unknown;
   followUpId?: unknown;
+  by?: unknown;
+  note?: unknown;
 }
 
 /** Checks a decision; throws InvalidInputError. */
@@ -28,19 +30,24 @@ export async function readResolution({ workflowId, ...decision }: ResolutionFiel
   return { ...resolution, workflowId };
 }
 
-/** Reads lines of JSON, blank ones left out; a wrong line has a problem and harms no other. */
-export async function readResolutionLines(text: string): Promise<ResolutionLine[]> {
+/**
+ * Reads lines of JSON, blank ones left out; a wrong line has a problem and harms no other. A line may name its own
+ * author and note.
+ */
+export async function readResolutionLines(text: string, attribution: Attribution = {}): Promise<ResolutionLine[]> {
   const lines = text.split('\n').map((line, index) => ({ line: line.trim(), number: index + 1 }));
-  return Promise.all(lines.filter(({ line }) => line !== '').map(({ line, number }) => readLine(line, number)));
+  const filled = lines.filter(({ line }) => line !== '');
+  return Promise.all(filled.map(({ line, number }) => readLine(line, number, attribution)));
 }
 
-async function readLine(line: string, number: number): Promise<ResolutionLine> {
+async function readLine(line: string, number: number, { by, note }: Attribution): Promise<ResolutionLine> {
   try {
     const fields = JSON.parse(line) as ResolutionFields | null;
     if (typeof fields !== 'object' || fields === null) throw new Error('is no JSON object');
     if (fields.action == null) throw new Error('has no action');
     if (typeof fields.since !== 'string') throw new Error('has no since, which names the write that is meant');
-    return { number, resolution: await readResolution(fields), problem: null };
+    const attributed = { ...fields, by: fields.by ?? by, note: fields.note ?? note };
+    return { number, resolution: await readResolution(attributed), problem: null };
   } catch (error) {
     return { number, problem: error instanceof SyntaxError ? 'is no JSON' : (error as Error).message };
   }
@@ -69,6 +76,18 @@ export function inDoubtFields(inDoubt: InDoubtWrite | null): [label: string, val
     ['Since', inDoubt?.since],
     ['Look after', inDoubt?.lookAfter],
   ];
+}
+
+/** Who decided about a write of this job before; no decisions come from a worker of an earlier release. */
+export function lastDecisionField(decisions: Decision[] | undefined): [label: string, value: string | undefined] {
+  const last = decisions?.at(-1);
+  return ['Decided last', last && decisionText(last)];
+}
+
+/** A decision in one line. */
+export function decisionText({ action, kind, followUpId, by, note, at }: Decision): string {
+  const write = kind === 'create' ? 'the create' : `follow-up ${followUpId}`;
+  return `${action} for ${write}, ${readableTime(at)}${by ? ` by ${by}` : ''}${note ? `: ${note}` : ''}`;
 }
 
 /** The commands that settle a write in doubt, each with the case that it fits. They name the write that was shown. */

@@ -1,20 +1,22 @@
 import type { Command } from 'commander';
-import type { InDoubtWrite } from '../contract.js';
+import type { Decision, InDoubtWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
+import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
 import { EXIT, UsageError } from './exit.js';
 import { readText } from './job-options.js';
 import {
   earlyRetryWarning,
   inDoubtFields,
+  lastDecisionField,
   readResolution,
   readResolutionLines,
   type Resolution,
   type ResolutionLine,
 } from './resolution.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
-import { fields } from './text.js';
+import { fields, printable } from './text.js';
 
-interface ResolveFlags {
+interface ResolveFlags extends AttributionFlags {
   jobId?: string;
   force?: boolean;
   since?: string;
@@ -46,6 +48,7 @@ export function addResolve(program: Command): void {
         ? resolveOne(command, workflowId, action, flags)
         : resolveMany(command, workflowId, flags.from, flags),
     );
+  addAttributionOptions(command);
 }
 
 async function resolveOne(
@@ -58,16 +61,18 @@ async function resolveOne(
     throw new UsageError('name the workflow and the action, or give --from');
   }
   const { jobId, force, since, followUpId } = flags;
+  const attribution = await readAttribution(flags);
   if (action === 'adopt' && jobId === undefined)
     throw new UsageError('adopt needs --job-id, the job that the create made');
-  const resolution = await readResolution({ workflowId, action, jobId, force, since, followUpId });
+  const resolution = await readResolution({ workflowId, action, jobId, force, since, followUpId, ...attribution });
   await withSession(command, async ({ jobs, signal }) => {
-    const inDoubt = await readInDoubtWrite(jobs, resolution, signal);
-    if (!flags.json) print(fields([['Workflow', workflowId], ...inDoubtFields(inDoubt)]));
+    const { inDoubt, decisions } = await readQuestion(jobs, resolution, signal);
+    const shown = [['Workflow', workflowId] as const, ...inDoubtFields(inDoubt), lastDecisionField(decisions)];
+    if (!flags.json) print(fields(shown));
     warnOfEarlyRetry(resolution, inDoubt);
     if (!flags.dryRun) await settle(jobs, resolution, inDoubt, signal);
-    if (flags.json) printJson({ workflowId, action, ...inDoubt, isSettled: !flags.dryRun });
-    else print(flags.dryRun ? `would be settled with ${action}` : `settled with ${action}`);
+    if (flags.json) printJson({ workflowId, action, ...attribution, ...inDoubt, isSettled: !flags.dryRun });
+    else print(verdictText(resolution, flags.dryRun ?? false));
   });
 }
 
@@ -75,10 +80,11 @@ async function resolveMany(
   command: Command,
   workflowId: string | undefined,
   file: string,
-  { dryRun = false, json = false }: ResolveFlags,
+  { dryRun = false, json = false, ...flags }: ResolveFlags,
 ): Promise<void> {
   if (workflowId !== undefined) throw new UsageError('give a workflow id or --from, not both');
-  const lines = await readResolutionLines(await readText(file, '--from'));
+  const attribution = await readAttribution(flags);
+  const lines = await readResolutionLines(await readText(file, '--from'), attribution);
   let failures = 0;
   await withSession(command, async ({ jobs, signal }) => {
     for (const line of lines) {
@@ -101,7 +107,7 @@ async function settleLine(
 ): Promise<string | null> {
   if (resolution === undefined) return problem;
   try {
-    const inDoubt = await readInDoubtWrite(jobs, resolution, signal);
+    const { inDoubt } = await readQuestion(jobs, resolution, signal);
     warnOfEarlyRetry(resolution, inDoubt);
     if (!dryRun) await settle(jobs, resolution, inDoubt, signal);
     return null;
@@ -117,23 +123,39 @@ function printVerdict(
   { dryRun, json }: { dryRun: boolean; json: boolean },
 ): void {
   const { number, resolution } = line;
-  const { workflowId = null, action = null } = resolution ?? {};
-  if (json) return printJson({ line: number, workflowId, action, isSettled: problem === null && !dryRun, problem });
-  const verdict = problem ?? (dryRun ? `would be settled with ${action}` : `settled with ${action}`);
+  const { workflowId = null, action = null, by = null } = resolution ?? {};
+  if (json) return printJson({ line: number, workflowId, action, by, isSettled: problem === null && !dryRun, problem });
+  const verdict = problem ?? verdictText({ action, by }, dryRun);
   print(`line ${number}  ${workflowId ?? '-'}  ${verdict}`);
 }
 
+function verdictText({ action, by }: { action: string | null; by?: string | null }, dryRun: boolean): string {
+  return dryRun ? `would be settled with ${action}` : `settled with ${action}${by ? ` by ${by}` : ''}`;
+}
+
+/** What is to be decided, and what was decided before. */
+interface Question {
+  inDoubt: InDoubtWrite;
+  decisions: Decision[];
+}
+
 /** The present write in doubt, which must be the one that was named and one that the action fits. */
-async function readInDoubtWrite(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal): Promise<InDoubtWrite> {
-  const { unknown: inDoubt } = await jobs.handle(resolution.workflowId).state({ signal });
-  if (inDoubt === null) throw new Error('no write is in doubt any more: it was settled, or the job has ended');
+async function readQuestion(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal): Promise<Question> {
+  const { unknown: inDoubt, decisions } = await jobs.handle(resolution.workflowId).state({ signal });
+  if (inDoubt === null) throw new Error(nothingInDoubt(decisions));
   const { since, followUpId, action } = resolution;
   if ((since != null && since !== inDoubt.since) || (followUpId != null && followUpId !== inDoubt.followUpId)) {
     throw new Error(`names another write; in doubt is the ${inDoubt.kind} since ${inDoubt.since}`);
   }
   const fits = { adopt: inDoubt.kind === 'create', delivered: inDoubt.kind === 'followUp', retry: true, abandon: true };
   if (!fits[action]) throw new Error(`${action} does not fit: a ${inDoubt.kind} is in doubt`);
-  return inDoubt;
+  return { inDoubt, decisions };
+}
+
+function nothingInDoubt(decisions: Decision[] | undefined): string {
+  const [, last] = lastDecisionField(decisions);
+  const decided = last === undefined ? '' : ` (decided last: ${printable(last)})`;
+  return `no write is in doubt any more: it was settled, or the job has ended${decided}`;
 }
 
 function warnOfEarlyRetry(resolution: Resolution, inDoubt: InDoubtWrite): void {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import type { FollowUpState } from '../contract.js';
+import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
 import { EXIT } from './exit.js';
 import { addPriorityOption, readPrompt, toPriority } from './job-options.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
@@ -92,20 +93,24 @@ export function addSignals(program: Command): void {
     .command('poll-now')
     .description('read a job from the upstream at once')
     .argument('<workflow-id>', 'the job')
-    .action((workflowId: string) =>
-      withSession(pollNow, async ({ jobs, signal }) => {
-        await jobs.handle(workflowId).pollNow({ signal });
+    .action(async (workflowId: string, flags: AttributionFlags) => {
+      const attribution = await readAttribution(flags);
+      await withSession(pollNow, async ({ jobs, signal }) => {
+        await jobs.handle(workflowId).pollNow({ ...attribution, signal });
         print(`${workflowId} will be read now`);
-      }),
-    );
+      });
+    });
+  addAttributionOptions(pollNow);
   const cancel = program
     .command('cancel')
     .description('end a job’s workflow; the remote job goes on, for the upstream can not cancel')
     .argument('<workflow-id>', 'the job')
-    .action((workflowId: string) =>
-      withSession(cancel, async ({ jobs, signal }) => {
-        await jobs.handle(workflowId).cancel({ signal });
+    .action(async (workflowId: string, flags: AttributionFlags) => {
+      const attribution = await readAttribution(flags);
+      await withSession(cancel, async ({ jobs, signal }) => {
+        await jobs.handle(workflowId).cancel({ ...attribution, signal });
         print(`${workflowId} is asked to end, unless it has ended already; a write in flight is finished first`);
-      }),
-    );
+      });
+    });
+  addAttributionOptions(cancel);
 }

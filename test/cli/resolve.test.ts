@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { hostname, userInfo } from 'node:os';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { AttentionItem, JobHandle } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
@@ -62,6 +63,7 @@ test(
     expect((await job.state()).phase).toBe('needsAttention');
     const real = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId, '--since', String(line['since'])]);
     expect(real.stdout).toContain(String(line['since']));
+    expect(real.stdout).toContain(`settled with adopt by ${userInfo().username}@${hostname()}`);
     expect(real.code).toBe(0);
     expect(await job.result()).toMatchObject({ outcome: 'completed', jobId });
     const again = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId]);
@@ -170,6 +172,48 @@ test(
     expect((await cli(['resolve', '--from', '-'], { stdin })).code).toBe(0);
     expect((await job.state()).followUps).toMatchObject([{ id: 'f1', state: 'sent' }]);
     await job.cancel();
+  },
+  MOST_MS,
+);
+
+test(
+  'who decided is told to whoever decides next',
+  async () => {
+    const { job, prompt } = await unknownCreate();
+    await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
+    const resolve = (...args: string[]) => cli(['resolve', job.workflowId, ...args]);
+    const retried = await resolve('retry', '--by', 'ann b', '--note', 'not there\nat nine');
+    expect(retried.stdout).toContain('settled with retry by ann b');
+    await expect.poll(async () => (await job.state()).unknown && (await job.state()).decisions).toHaveLength(1);
+    const first = { action: 'retry', kind: 'create', by: 'ann b', note: 'not there\nat nine' };
+    const line = await attentionOf(job);
+    expect(line['decisions']).toMatchObject([first]);
+    const told = /Decided last +retry for the create, .* UTC by ann b: not there at nine/;
+    for (const command of [
+      ['attention'],
+      ['state', job.workflowId],
+      ['resolve', job.workflowId, 'retry', '--dry-run'],
+    ]) {
+      expect((await cli(command)).stdout).toMatch(told);
+    }
+    // A line may name its own author.
+    const lines = [
+      { ...line, action: 'adopt', jobId: 'job_nope' },
+      { ...line, action: 'abandon', by: 'bob' },
+    ];
+    const many = ['resolve', '--from', '-', '--by', 'carol', '--note', 'all of them', '--json'];
+    const { stdout } = await cli(many, { stdin: lines.map((each) => JSON.stringify(each)).join('\n') });
+    expect(jsonLines(stdout)).toMatchObject([
+      { by: 'carol', isSettled: false },
+      { by: 'bob', isSettled: true },
+    ]);
+    const { decisions } = await job.result();
+    expect(decisions).toMatchObject([first, { action: 'abandon', by: 'bob', note: 'all of them' }]);
+    const late = await resolve('retry');
+    expect(late.stderr).toMatch(
+      /no write is in doubt any more: .* \(decided last: abandon for the create, .* by bob: all/,
+    );
+    expect(late.code).toBe(1);
   },
   MOST_MS,
 );

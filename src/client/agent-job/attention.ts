@@ -1,6 +1,6 @@
 /** Jobs that wait for a person to settle a write in doubt. Jobs whose workflow task fails: stuck-jobs.ts. */
 import type { Client } from '@temporalio/client';
-import type { InDoubtWrite } from '../../contract.js';
+import type { Decision, InDoubtWrite } from '../../contract.js';
 import { inBatches, type CallOptions } from '../temporal-call.js';
 import { JobHandle } from './handle.js';
 import { listJobs, type JobSummary } from './list.js';
@@ -12,6 +12,8 @@ export interface AttentionItem {
   jobId: string | null;
   /** The write in doubt, to be settled by `resolveUnknown`. */
   unknown: InDoubtWrite | null;
+  /** What people decided about this job's writes before. */
+  decisions: Decision[];
   problem?: string;
 }
 
@@ -31,9 +33,10 @@ async function readInDoubtWrite(client: Client, job: JobSummary, options: CallOp
   const { workflowId, projectId, jobId } = job;
   try {
     const state = await new JobHandle(client, workflowId).state(options);
-    return { workflowId, projectId: state.projectId, jobId: state.jobId, unknown: state.unknown };
+    const { unknown, decisions } = state;
+    return { workflowId, projectId: state.projectId, jobId: state.jobId, unknown, decisions: decisions ?? [] };
   } catch (error) {
     options.signal?.throwIfAborted();
-    return { workflowId, projectId, jobId, unknown: null, problem: (error as Error).message };
+    return { workflowId, projectId, jobId, unknown: null, decisions: [], problem: (error as Error).message };
   }
 }

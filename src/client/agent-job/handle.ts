@@ -5,11 +5,13 @@ import {
   pollNowSignal,
   resolveUnknownUpdate,
   type AgentJobResult,
+  type Attribution,
   type FollowUpAnswer,
   type JobState,
   type ResolveUnknownInput,
 } from '../../contract.js';
-import { parseResolution } from '../../agent-job/resolution.js';
+import { parseAttribution, parseResolution } from '../../agent-job/resolution.js';
+import { attributedWorkflowClient } from '../../temporal/attributed-cancel.js';
 import { JobEndedError, MessageRefusedError } from '../errors.js';
 import { CALL_TIMEOUT_MS, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
@@ -61,9 +63,14 @@ export class JobHandle {
     return withPresentWait(this.#client, this.workflowId, state, { signal: options.signal, timeoutMs: leftMs });
   }
 
-  /** Reads the job at once, at most once a second and never against a `Retry-After`; throws JobEndedError. */
-  pollNow(options: CallOptions = {}): Promise<void> {
-    return this.#call(options, (handle) => handle.signal(pollNowSignal));
+  /**
+   * Reads the job at once, at most once a second and never against a `Retry-After`; throws JobEndedError. `by` and
+   * `note` stay in Temporal's history, as the argument of the signal.
+   */
+  async pollNow({ by, note, ...options }: CallOptions & Attribution = {}): Promise<void> {
+    const attribution = parseAttribution({ by, note });
+    const args: [Attribution?] = Object.keys(attribution).length === 0 ? [] : [attribution];
+    await this.#call(options, (handle) => handle.signal(pollNowSignal, ...args));
   }
 
   /**
@@ -80,9 +87,13 @@ export class JobHandle {
     return this.#askWorker(limits, (handle) => handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }));
   }
 
-  /** Asks the workflow to end; a write in flight is finished first, and the remote job goes on. */
-  cancel(options: CallOptions = {}): Promise<void> {
-    return this.#call(options, async (handle) => void (await handle.cancel()));
+  /**
+   * Asks the workflow to end; a write in flight is finished first, and the remote job goes on. `by` and `note` stay in
+   * Temporal's history as the request's identity and reason, which no payload codec encrypts.
+   */
+  async cancel({ by, note, ...options }: CallOptions & Attribution = {}): Promise<void> {
+    const workflows = attributedWorkflowClient(this.#client, parseAttribution({ by, note }));
+    await this.#call(options, () => workflows.getHandle(this.workflowId).cancel());
   }
 
   /**
