@@ -168,3 +168,14 @@ function count(events: readonly CostEvent[], attributes: keyof CostEvent): numbe
 function sum<T>(items: readonly T[], figure: (item: T) => number): number {
   return items.reduce((total, item) => total + figure(item), 0);
 }
+
+/** What two jobs have cost together. */
+export function addCosts(one: JobCost, other: JobCost): JobCost {
+  const { actions, ...counts } = one;
+  const { actions: otherActions, ...otherCounts } = other;
+  return { ...addCounts(counts, otherCounts), actions: addCounts(actions, otherActions) };
+}
+
+function addCounts<T extends Record<keyof T, number>>(one: T, other: T): T {
+  return Object.fromEntries(Object.keys(one).map((name) => [name, one[name as keyof T] + other[name as keyof T]])) as T;
+}

@@ -1,11 +1,21 @@
 import type { Client, WorkflowExecutionDescription, WorkflowHandle } from '@temporalio/client';
 import type { Command } from 'commander';
-import { estimateCost, type CostedRun, type CostInput, type JobCost, type PendingActivity } from './cost-estimate.js';
+import {
+  addCosts,
+  estimateCost,
+  type CostedRun,
+  type CostInput,
+  type JobCost,
+  type PendingActivity,
+} from './cost-estimate.js';
+import { CONCURRENT_JOBS, readBatch, readTarget } from './batch.js';
+import { ProgressLine } from './progress-line.js';
 import { print, printJson, withSession, type Session } from './session.js';
-import { fields } from './text.js';
+import { countOf, fields } from './text.js';
 
 /** A long job has many pages of history. */
 const HISTORIES_MS = 60_000;
+const TELL_EVERY_MS = 5_000;
 const SOURCE = 'https://docs.temporal.io/cloud/actions';
 
 /** Adds `cost`, which shows what a job has cost on Temporal. */
@@ -13,24 +23,58 @@ export function addCost(program: Command): void {
   const command = program
     .command('cost')
     .description('tell what a job has cost on Temporal so far: history, and billable actions (an estimate)')
-    .argument('<workflow-id>', 'the job')
+    .argument('[workflow-id]', 'the job')
+    .option('--batch <label>', 'of all jobs of this batch together')
     .option('--json', 'print JSON')
     .addHelpText('after', `\nActions are counted by the rules of ${SOURCE}`)
-    .action((workflowId: string, { json }: { json?: boolean }) =>
-      withSession(command, async (session) => {
+    .action(async (given: string | undefined, { json = false, batch }: { json?: boolean; batch?: string }) => {
+      const target = await readTarget(given, batch);
+      await withSession(command, async (session) => {
+        if (target.batch !== null) return showBatchCost(session, target.batch, json);
+        const { workflowId } = target;
         const { input, isComplete } = await readCost(session, workflowId);
         const cost = estimateCost(input);
         const notes = notesOn(input, isComplete);
         if (json) printJson({ workflowId, ...cost, notes, source: SOURCE });
-        else print(formatCost(workflowId, cost, notes));
-      }),
-    );
+        else print(formatCost([['Workflow', workflowId]], cost, notes));
+      });
+    });
+}
+
+/** Each job is some requests: a batch of thousands takes minutes. */
+async function showBatchCost({ jobs, signal }: Session, batch: string, isJson: boolean): Promise<void> {
+  const listed = await readBatch(jobs, batch, signal);
+  const { concurrently } = await import('../client/concurrently.js');
+  const progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
+  const worker: WorkerPresence = { answers: true };
+  const costs = concurrently(listed, { limit: CONCURRENT_JOBS, signal }, async ({ workflowId }) => {
+    const { input, isComplete } = await readCost({ jobs, signal }, workflowId, worker);
+    return { workflowId, cost: estimateCost(input), notes: notesOn(input, isComplete) };
+  });
+  const sum = { jobs: 0, cost: null as JobCost | null, notes: new Set<string>() };
+  for await (const { workflowId, cost, notes } of costs) {
+    sum.jobs += 1;
+    sum.cost = sum.cost === null ? cost : addCosts(sum.cost, cost);
+    notes.forEach((note) => sum.notes.add(note));
+    progress.show(`${sum.jobs} of ${countOf(listed.length, 'job')}`);
+    if (isJson) printJson({ workflowId, ...cost, notes, source: SOURCE });
+  }
+  progress.clear();
+  if (isJson || sum.cost === null) return;
+  const whose = [['Batch', batch] as const, ['Jobs', String(sum.jobs)] as const];
+  print(formatCost(whose, sum.cost, [...sum.notes]));
+}
+
+/** Whether a worker answered so far: the other jobs of a batch need not wait for one that is not there. */
+interface WorkerPresence {
+  answers: boolean;
 }
 
 /** Everything that Temporal still has of the newest chain of runs. */
 async function readCost(
-  { jobs, signal }: Session,
+  { jobs, signal }: Pick<Session, 'jobs' | 'signal'>,
   workflowId: string,
+  worker: WorkerPresence = { answers: true },
 ): Promise<{ input: CostInput; isComplete: boolean }> {
   const { readRun } = await import('../client/agent-job/run-record.js');
   const { temporalCall } = await import('../client/temporal-call.js');
@@ -38,7 +82,8 @@ async function readCost(
     const newest = await readRun(jobs.client, workflowId);
     const { runs, isComplete } = await readRuns(jobs.client, workflowId, newest.runId);
     const described = await jobs.client.workflow.getHandle(workflowId, newest.runId).describe();
-    const polls = await readPolls({ jobs, signal }, workflowId);
+    const polls = worker.answers ? await readPolls({ jobs, signal }, workflowId) : null;
+    worker.answers &&= polls !== null;
     return { input: { runs, pending: pendingOf(described), polls }, isComplete };
   });
 }
@@ -92,10 +137,10 @@ function notesOn({ polls }: CostInput, isComplete: boolean): string[] {
   ];
 }
 
-function formatCost(workflowId: string, cost: JobCost, notes: string[]): string {
+function formatCost(whose: readonly (readonly [string, string])[], cost: JobCost, notes: string[]): string {
   const { actions } = cost;
   const lines = fields([
-    ['Workflow', workflowId],
+    ...whose,
     ['Runs', String(cost.runs)],
     ['History events', String(cost.historyEvents)],
     ['History bytes', String(cost.historyBytes)],

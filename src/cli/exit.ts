@@ -21,6 +21,8 @@ export const EXIT = {
   unavailable: 11,
   /** No worker answered: none polls, it is busy, or the job's workflow task fails; the error tells which. */
   noWorker: 12,
+  /** Of many jobs not all: `wait --batch`, `cancel --batch`, `follow-up --batch`, `start --from`. */
+  notAll: 13,
   /** The wait was interrupted by Ctrl-C; the job goes on. */
   interrupted: 130,
 } as const;

@@ -1,15 +1,18 @@
 import type { Command } from 'commander';
 import type { JobState } from '../contract.js';
+import { readTarget } from './batch.js';
 import { waitAndPrint } from './job-end.js';
 import { lastDecisionField, resolveCommands } from './resolution.js';
 import { print, printJson, withSession, type GlobalOptions } from './session.js';
 import { fields, readableTime } from './text.js';
+import { waitForBatch } from './wait-batch.js';
 import { formatWaiting, remedyFor } from './waiting-reason.js';
 
 const WAIT_EXITS = `
 Exit code: 0 completed or archived, 3 failed, 4 timedOut, 5 lost, 6 abandoned,
 7 no job was made (InvalidInput, CreateRejected), 8 UnknownOutcome, 9 canceled or terminated,
-1 any other error, 2 wrong usage, 130 interrupted (the job goes on)`;
+1 any other error, 2 wrong usage, 130 interrupted (the job goes on).
+With --batch: 0 where every job ended as completed or archived, else 13`;
 
 /** Adds `state` and `wait`. */
 export function addInspect(program: Command): void {
@@ -27,13 +30,18 @@ export function addInspect(program: Command): void {
     );
   const wait = program
     .command('wait')
-    .description('wait for a job’s end')
-    .argument('<workflow-id>', 'the job')
+    .description('wait for a job’s end, or for the ends of all jobs of a batch')
+    .argument('[workflow-id]', 'the job')
+    .option('--batch <label>', 'until every job of this batch has ended')
     .option('--json', 'print JSON')
     .addHelpText('after', WAIT_EXITS)
-    .action((workflowId: string, { json }: { json?: boolean }) =>
-      withSession(wait, ({ jobs, signal }) => waitAndPrint(jobs.handle(workflowId), signal, json ?? false)),
-    );
+    .action(async (workflowId: string | undefined, { json = false, batch }: { json?: boolean; batch?: string }) => {
+      const target = await readTarget(workflowId, batch);
+      await withSession(wait, (session) => {
+        if (target.batch !== null) return waitForBatch(session, target.batch, json);
+        return waitAndPrint(session.jobs.handle(target.workflowId), session.signal, json);
+      });
+    });
 }
 
 function formatState(workflowId: string, state: JobState, globals: GlobalOptions): string {

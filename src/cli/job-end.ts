@@ -23,6 +23,32 @@ const FAILURE_EXIT: Record<string, number> = {
   JobTerminatedError: EXIT.canceled,
 };
 
+/** How one job ended. */
+export interface JobEnd {
+  /** The outcome, or the failure's name. */
+  label: string;
+  /** The exit code of a command that waits for this job alone. */
+  code: number;
+  /** The fields of a line of JSON. */
+  json: object;
+  prLink: string | null;
+}
+
+/** Waits for a job's end. A failure of the job is an end too; anything else is thrown. */
+export async function readEnd(job: JobHandle, signal: AbortSignal): Promise<JobEnd> {
+  try {
+    const result = await job.result({ signal });
+    const code = (OUTCOME_EXIT as Partial<Record<string, number>>)[result.outcome] ?? EXIT.error;
+    return { label: result.outcome, code, json: result, prLink: result.job?.prLink ?? null };
+  } catch (error) {
+    const { name, message } = error as Error;
+    const code = FAILURE_EXIT[name];
+    if (code === undefined) throw error;
+    const label = name.replace(/Error$/, '');
+    return { label, code, json: { error: label, message }, prLink: null };
+  }
+}
+
 /** Waits for a job's end, prints meanwhile what it waits for, prints its result and sets the exit code. */
 export async function waitAndPrint(job: JobHandle, signal: AbortSignal, isJson: boolean): Promise<void> {
   try {

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { Phase, ShownWaitingFor } from '../contract.js';
 import type { JobSummary } from '../starter.js';
+import { checkBatch } from './batch.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { readableTime, table } from './text.js';
 import { UsageError } from './exit.js';
@@ -11,6 +12,7 @@ interface ListFlags {
   phase?: string;
   project?: string;
   waitingFor?: string;
+  batch?: string;
   running?: boolean;
   limit: string;
   json?: boolean;
@@ -24,6 +26,7 @@ export function addList(program: Command): void {
     .option('--phase <phase>', 'creating, watching, sending, needsAttention, lingering or done')
     .option('--project <id>', 'of one project')
     .option('--waiting-for <reason>', 'running jobs that wait for a turn, rateLimit, upstream, key or person')
+    .option('--batch <label>', 'of one batch')
     .option('--running', 'only jobs whose workflow runs')
     .option('--limit <number>', 'at most this many, 0 for all', String(DEFAULT_LIMIT))
     .option('--json', 'print one line of JSON for each job')
@@ -34,10 +37,11 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
   const limit = toLimit(flags.limit);
   const phase = await toPhase(flags.phase);
   const waitingFor = await toWaitingFor(flags.waitingFor);
+  const batch = flags.batch === undefined ? undefined : await checkBatch(flags.batch);
+  const filter = { phase, waitingFor, projectId: flags.project, batch, isRunning: flags.running };
   await withSession(command, async ({ jobs, signal }) => {
     const rows: JobSummary[] = [];
     let count = 0;
-    const filter = { phase, waitingFor, projectId: flags.project, isRunning: flags.running };
     for await (const job of jobs.list(filter, { signal })) {
       signal.throwIfAborted();
       if (count === limit) {

@@ -1,14 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
-import type { FollowUpState } from '../contract.js';
+import type { Attribution, FollowUpState, Priority } from '../contract.js';
+import type { FollowUpOptions, JobHandle } from '../starter.js';
+import { forEachRunning, readTarget } from './batch.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
 import { EXIT } from './exit.js';
 import { addPriorityOption, readPrompt, toPriority } from './job-options.js';
-import { print, printJson, printToStderr, withSession } from './session.js';
-import { fields, printable } from './text.js';
+import { print, printJson, printToStderr, withSession, type Session } from './session.js';
+import { fields, printable, shellWord } from './text.js';
 import { printWait, withWaitingReasons } from './waiting-reason.js';
 
 interface FollowUpFlags {
+  batch?: string;
   id?: string;
   priority?: string;
   promptFile?: string;
@@ -29,15 +32,16 @@ export function addFollowUp(program: Command): void {
   const command = program
     .command('follow-up')
     .description('send a further instruction to a job, also to one whose workflow has ended')
-    .argument('<workflow-id>', 'the job')
+    .argument('[workflow-id]', 'the job; none with --batch')
     .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
+    .option('--batch <label>', 'to every running job of this batch, all under the same --id')
     .option('--id <id>', 'sent at most once over the whole life of the job (default: a new one each time)')
     .option('--prompt-file <path>', 'read the prompt from a file')
     .option('--wait', 'wait, for at most a minute, until the upstream took it (exit 0; 10 where it is not sent)')
     .option('--json', 'print JSON');
   addPriorityOption(command, 'who goes first where messages wait for the project’s budget', 'that of the job').action(
-    (workflowId: string, prompt: string | undefined, flags: FollowUpFlags) =>
-      followUp(command, workflowId, prompt, flags),
+    (first: string | undefined, second: string | undefined, flags: FollowUpFlags) =>
+      followUp(command, [first, second], flags),
   );
 }
 
@@ -50,23 +54,25 @@ function printIdToRepeat(id: string): void {
 
 async function followUp(
   command: Command,
-  workflowId: string,
-  argument: string | undefined,
+  [first, second]: [string | undefined, string | undefined],
   flags: FollowUpFlags,
 ): Promise<void> {
-  const prompt = await readPrompt(argument, flags.promptFile);
+  // With --batch no workflow id precedes the prompt.
+  const hasOne = flags.batch === undefined || second !== undefined;
+  const target = await readTarget(hasOne ? first : undefined, flags.batch);
+  const prompt = await readPrompt(hasOne ? second : first, flags.promptFile);
   const { parseFollowUp } = await import('../agent-job/input.js');
   const priority = toPriority(flags.priority);
   parseFollowUp({ prompt, id: flags.id, priority }); // Wrong values are told before anything is connected.
-  await withSession(command, async ({ jobs, signal }) => {
+  const id = flags.id ?? randomUUID();
+  await withSession(command, async (session) => {
+    if (target.batch !== null) return followUpBatch(session, target.batch, prompt, { ...flags, id, priority });
+    const { workflowId } = target;
+    const { jobs, signal } = session;
     const job = jobs.handle(workflowId);
-    const options = { id: flags.id ?? randomUUID(), priority, signal };
-    const sent: Promise<{ id: string; state?: FollowUpState }> = flags.wait
-      ? job.sendFollowUp(prompt, options)
-      : job.followUp(prompt, options);
-    const fate = flags.wait ? withWaitingReasons(job, signal, sent) : sent;
-    const answer = await fate.catch((error: unknown) => {
-      if (flags.id === undefined && signal.aborted) printIdToRepeat(options.id);
+    const sent = send(job, prompt, flags, { id, priority, signal });
+    const answer = await (flags.wait ? withWaitingReasons(job, signal, sent) : sent).catch((error: unknown) => {
+      if (flags.id === undefined && signal.aborted) printIdToRepeat(id);
       throw error;
     });
     const state = answer.state ?? 'queued';
@@ -87,6 +93,32 @@ async function followUp(
   });
 }
 
+function send(
+  job: JobHandle,
+  prompt: string,
+  { wait = false }: FollowUpFlags,
+  options: FollowUpOptions,
+): Promise<{ id: string; state?: FollowUpState }> {
+  return wait ? job.sendFollowUp(prompt, options) : job.followUp(prompt, options);
+}
+
+/** The same id for all, so that the repeated command sends nothing twice. */
+async function followUpBatch(
+  session: Session,
+  batch: string,
+  prompt: string,
+  flags: Omit<FollowUpFlags, 'priority'> & { id: string; priority: Priority | undefined },
+): Promise<void> {
+  const { id, priority, wait = false, json = false } = flags;
+  printToStderr(`agent-jobs: follow-up ${id}: repeated with --id ${shellWord(id)}, the command sends nothing twice`);
+  // Without --wait the interrupted command finishes what is under way: it takes a moment.
+  const signal = wait ? session.signal : undefined;
+  await forEachRunning(session, { batch, isJson: json }, async (job) => {
+    const { state = 'queued' } = await send(job, prompt, { wait }, { id, priority, signal, onlyWhileRunning: true });
+    return { text: printable(state), json: { id, state }, isDone: !wait || state === 'sent' };
+  });
+}
+
 /** Adds `poll-now` and `cancel`. */
 export function addSignals(program: Command): void {
   const pollNow = program
@@ -104,13 +136,24 @@ export function addSignals(program: Command): void {
   const cancel = program
     .command('cancel')
     .description('end a job’s workflow; the remote job goes on, for the upstream can not cancel')
-    .argument('<workflow-id>', 'the job')
-    .action(async (workflowId: string, flags: AttributionFlags) => {
+    .argument('[workflow-id]', 'the job')
+    .option('--batch <label>', 'every running job of this batch')
+    .action(async (given: string | undefined, flags: AttributionFlags & { batch?: string }) => {
       const attribution = await readAttribution(flags);
-      await withSession(cancel, async ({ jobs, signal }) => {
-        await jobs.handle(workflowId).cancel({ ...attribution, signal });
+      const target = await readTarget(given, flags.batch);
+      await withSession(cancel, async (session) => {
+        if (target.batch !== null) return cancelBatch(session, target.batch, attribution);
+        const { workflowId } = target;
+        await session.jobs.handle(workflowId).cancel({ ...attribution, signal: session.signal });
         print(`${workflowId} is asked to end, unless it has ended already; a write in flight is finished first`);
       });
     });
   addAttributionOptions(cancel);
+}
+
+async function cancelBatch(session: Session, batch: string, attribution: Attribution): Promise<void> {
+  await forEachRunning(session, { batch }, async (job) => {
+    await job.cancel(attribution);
+    return { text: 'is asked to end', json: {}, isDone: true };
+  });
 }

@@ -30,6 +30,11 @@ function columns(lines: readonly (readonly string[])[]): string {
     .join('\n');
 }
 
+/** `1 job`, `2,000 jobs`. */
+export function countOf(count: number, noun: string): string {
+  return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 /** `2026-01-31 09:15:00 UTC`. */
 export function readableTime(iso: string): string {
   return `${iso.slice(0, 19).replace('T', ' ')} UTC`;

@@ -44,13 +44,33 @@ test('a signal that outlives many calls collects no listeners', async () => {
 });
 
 test('a list shows the jobs of one project alone, whatever its name', async () => {
-  const projectId = `it's "50 %" \\ ${randomUUID()}`;
+  const projectId = `'it's' "50 %" \\ ${randomUUID()}'`;
   const job = await server.jobs.start({ projectId, key: 'k', prompt: 'stay' });
   await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'hello' });
   await expect.poll(() => listed(projectId)).toHaveLength(1);
   expect(await listed(projectId)).toMatchObject([{ workflowId: job.workflowId, projectId, workflowStatus: 'RUNNING' }]);
   await job.cancel();
 });
+
+test.each([`it's "50 %" \\ `, `"quoted" `, `\\back `, `100%_\u{1F600} `, `'); DROP `, `'`])(
+  'a list shows the jobs of one batch alone, whatever its label: %s',
+  async (label) => {
+    const { jobs, projectId } = server;
+    const batch = `${label}${randomUUID()}${label}`;
+    const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'stay', batch });
+    await jobs.start({ projectId, key: randomUUID(), prompt: 'hello', batch: `${batch}x` });
+    await jobs.start({ projectId, key: randomUUID(), prompt: 'hello' });
+    const ofBatch = async (filter: object) => {
+      const found: string[] = [];
+      for await (const { workflowId } of jobs.list({ batch, ...filter })) found.push(workflowId);
+      return found;
+    };
+    await expect.poll(() => ofBatch({ isRunning: true })).toEqual([job.workflowId]);
+    expect(await ofBatch({ projectId })).toEqual([job.workflowId]);
+    expect(await ofBatch({ projectId: 'another' })).toEqual([]);
+    await job.cancel();
+  },
+);
 
 test('a foreign memo that can’t be decoded ends no list', async () => {
   const projectId = `foreign-memo-${randomUUID()}`;

@@ -16,7 +16,7 @@ afterAll(() => server.close());
 
 const describeRun = (workflowId: string) => server.client.workflow.getHandle(workflowId).describe();
 
-test('a job has its batch and priority from the start, and so has the run that a follow-up attaches later', async () => {
+test('a job has its batch and priority from the start, and so has the run that a follow-up attaches', async () => {
   const job = await server.jobs.start({ projectId: server.projectId, key: 'k', prompt: 'x', ...QUICK, ...LABELS });
   const expectLabels = async () => {
     const run = await describeRun(job.workflowId);
@@ -46,7 +46,7 @@ test('Temporal takes the fairness key of the longest project', async () => {
   await handle.terminate();
 });
 
-test('a namespace without the attribute of batches takes jobs without one, and others are told of the setup', async () => {
+test('a namespace without the attribute of batches takes jobs without one; others are told of the setup', async () => {
   const older = await startPrivateDevServer();
   const { client, namespace, close } = await connectTo(older);
   try {

@@ -10,10 +10,11 @@ import {
   type Priority,
 } from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
-import { AgentJobError, FollowUpUnconfirmedError, MessageRefusedError } from '../errors.js';
+import { AgentJobError, FollowUpUnconfirmedError, JobEndedError, MessageRefusedError } from '../errors.js';
 import { START_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer, isOutage } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
+import { readRun } from './run-record.js';
 import { reAttach, type EndedJobs, type IdentifiedFollowUp, type ReAttachment } from './follow-up-after-end.js';
 
 /**
@@ -34,6 +35,8 @@ export interface FollowUpOptions {
   id?: string | undefined;
   /** Who goes first where the project's messages wait for their turn, 1 to 5, 1 first. Default: that of the job. */
   priority?: Priority | undefined;
+  /** Throws JobEndedError where the workflow has ended, in place of attaching to its job anew. Default false. */
+  onlyWhileRunning?: boolean | undefined;
   /** Ends the call with the signal's reason; the follow-up may have been queued by then. */
   signal?: AbortSignal | undefined;
   /** Milliseconds; default 30 seconds for `followUp`, a minute for `sendFollowUp`. `Infinity` is none. */
@@ -48,13 +51,13 @@ export async function queueFollowUp(
   options: FollowUpOptions,
 ): Promise<{ id: string }> {
   const followUp = identify(prompt, options);
-  const endedJobs: EndedJobs = new Map();
+  const goOn = goOnAfterEnd(client, workflowId, followUp, options);
   const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? START_TIMEOUT_MS };
   return confirmed(client, workflowId, followUp, limits, async () => {
     const handle = client.workflow.getHandle(workflowId);
     const queued = await unlessEnded(() => handle.signal(followUpSignal, followUp).then(() => true));
     if (queued) return { id: followUp.id };
-    const attached = await reAttach(client, workflowId, followUp, endedJobs);
+    const attached = await goOn();
     const isAccepted = attached.kind === 'accepted' || attached.kind === 'answered';
     return isAccepted ? { id: followUp.id } : undefined;
   });
@@ -68,13 +71,13 @@ export async function deliverFollowUp(
   options: FollowUpOptions,
 ): Promise<FollowUpAnswer> {
   const followUp = identify(prompt, options);
-  const endedJobs: EndedJobs = new Map();
+  const goOn = goOnAfterEnd(client, workflowId, followUp, options);
   const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? DELIVERY_TIMEOUT_MS };
   const send = async () => {
     const handle = client.workflow.getHandle(workflowId);
     const request = { args: [followUp] as [IdentifiedFollowUp], updateId: followUp.id };
     const answer = await unlessEnded(() => handle.executeUpdate(sendFollowUpUpdate, request));
-    return answer ?? (await answerOf(await reAttach(client, workflowId, followUp, endedJobs)));
+    return answer ?? (await answerOf(await goOn()));
   };
   try {
     return await confirmed(client, workflowId, followUp, limits, send);
@@ -125,6 +128,22 @@ function answerOf(attached: ReAttachment): Promise<FollowUpAnswer | undefined> {
     case 'accepted':
       return unlessEnded(() => attached.update.result());
   }
+}
+
+/** What to do where the workflow has ended. */
+function goOnAfterEnd(
+  client: Client,
+  workflowId: string,
+  followUp: IdentifiedFollowUp,
+  { onlyWhileRunning = false }: FollowUpOptions,
+): () => Promise<ReAttachment> {
+  const endedJobs: EndedJobs = new Map();
+  if (!onlyWhileRunning) return () => reAttach(client, workflowId, followUp, endedJobs);
+  return async () => {
+    const { isRunning, status } = await readRun(client, workflowId);
+    if (!isRunning) throw new JobEndedError(workflowId, status);
+    return { kind: 'running' };
+  };
 }
 
 function identify(given: string, options: FollowUpOptions): IdentifiedFollowUp {

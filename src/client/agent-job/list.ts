@@ -10,6 +10,8 @@ import { textOrNull } from './run-record.js';
 export interface JobFilter {
   phase?: Phase | undefined;
   projectId?: string | undefined;
+  /** The label of jobs that were started together. */
+  batch?: string | undefined;
   /** Only workflows that have not closed. */
   isRunning?: boolean | undefined;
   /** Only running jobs that wait for this. */
@@ -21,6 +23,7 @@ export interface JobSummary {
   workflowId: string;
   projectId: string | null;
   phase: Phase | null;
+  batch: string | null;
   /** The upstream's own status, as last read. */
   status: string | null;
   /** What a running job waits for, where that may last; null where its namespace or worker is too old to tell. */
@@ -49,19 +52,32 @@ export async function* listJobs(
     const next = await temporalCall(client, options, () => runs.next());
     if (next.done) return;
     const job = toSummary(next.value);
-    if (filter.projectId === undefined || job.projectId === filter.projectId) yield job;
+    if (isAsked(job.projectId, filter.projectId) && isAsked(job.batch, filter.batch)) yield job;
   }
 }
 
-function toQuery({ phase, projectId, isRunning, waitingFor }: JobFilter): string {
+function isAsked(value: string | null, asked: string | undefined): boolean {
+  return asked === undefined || value === asked;
+}
+
+function toQuery({ phase, projectId, batch, isRunning, waitingFor }: JobFilter): string {
   const conditions = [`WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`];
   conditions.push(isRunning || waitingFor ? `ExecutionStatus = 'Running'` : `ExecutionStatus != 'ContinuedAsNew'`);
   if (phase !== undefined) conditions.push(`${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`);
   if (waitingFor !== undefined) conditions.push(waitsFor(waitingFor));
-  // No server was found to take these quoted: such a project's jobs are picked out as they are read.
-  const isQuotable = projectId !== undefined && !/["\\]/.test(projectId);
-  if (isQuotable) conditions.push(`${SEARCH_ATTRIBUTE.project} = ${quoted(projectId)}`);
+  if (projectId !== undefined) conditions.push(equals(SEARCH_ATTRIBUTE.project, projectId));
+  if (batch !== undefined) conditions.push(equals(SEARCH_ATTRIBUTE.batch, batch));
   return conditions.join(' AND ');
+}
+
+/**
+ * No server was found to take `"` and `\` quoted, nor `'` at either end. What precedes them is asked for, and the rest
+ * is compared as jobs are read.
+ */
+function equals(attribute: string, value: string): string {
+  const [start = ''] = /^(?!')[^"\\]*[^"\\']/.exec(value) ?? [];
+  if (start === value) return `${attribute} = ${quoted(value)}`;
+  return start === '' ? `${attribute} IS NOT NULL` : `${attribute} STARTS_WITH ${quoted(start)}`;
 }
 
 /** Every release tells by the phase that a person must decide. */
@@ -78,6 +94,7 @@ function quoted(value: string): string {
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
+const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeType.KEYWORD);
 const STATUS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.status, SearchAttributeType.KEYWORD);
 const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, SearchAttributeType.KEYWORD);
 
@@ -87,6 +104,7 @@ function toSummary(run: WorkflowExecutionInfo): JobSummary {
     workflowId: run.workflowId,
     projectId: attributes.get(PROJECT) ?? null,
     phase: (attributes.get(PHASE) as Phase | undefined) ?? null,
+    batch: attributes.get(BATCH) ?? null,
     status: attributes.get(STATUS) ?? null,
     waitingFor: waitingForOf(run),
     jobId: textOrNull(run.memo?.[MEMO.jobId]),

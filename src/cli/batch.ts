@@ -1,0 +1,97 @@
+/** The option `--batch`: a command acts on every job of a batch in place of one job. */
+import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
+import { EXIT, UsageError } from './exit.js';
+import { print, printJson, printToStderr, type Session } from './session.js';
+import { countOf, printable } from './text.js';
+
+/** Jobs that are asked at the same moment: a lone worker that answers is not flooded. */
+export const CONCURRENT_JOBS = 10;
+
+/** What a command is for: one job, or all jobs of a batch. */
+export type Target = { workflowId: string; batch: null } | { workflowId: null; batch: string };
+
+/** Checks that exactly one of the two is given. */
+export async function readTarget(workflowId: string | undefined, batch: string | undefined): Promise<Target> {
+  if (batch === undefined) {
+    if (workflowId === undefined) throw new UsageError('name a job by its workflow id, or jobs with --batch');
+    return { workflowId, batch: null };
+  }
+  if (workflowId !== undefined) throw new UsageError('give a workflow id or --batch, not both');
+  return { workflowId: null, batch: await checkBatch(batch) };
+}
+
+/** Checks a label as the start of a job does. */
+export async function checkBatch(batch: string): Promise<string> {
+  const { LIMIT } = await import('../contract.js');
+  const { checkLabel } = await import('../contract/input-checks.js');
+  return checkLabel(batch, 'batch', LIMIT.batchBytes);
+}
+
+/**
+ * Lists the jobs of a batch, each by its newest run. A label that no job has is an error, for it may be mistyped.
+ */
+export async function readBatch(jobs: AgentJobs, batch: string, signal: AbortSignal): Promise<JobSummary[]> {
+  const found = new Map<string, JobSummary>();
+  for await (const job of jobs.list({ batch }, { signal })) {
+    signal.throwIfAborted();
+    const known = found.get(job.workflowId);
+    // A follow-up to an ended job makes a second run.
+    if (known === undefined || isRunning(job) || known.startedAt < job.startedAt) found.set(job.workflowId, job);
+  }
+  if (found.size > 0) return [...found.values()];
+  throw new Error(`no job has the batch ${JSON.stringify(batch)}; Temporal lists a new job after a moment`);
+}
+
+/** Whether a job's workflow has not closed. */
+export function isRunning({ workflowStatus }: JobSummary): boolean {
+  return workflowStatus === 'RUNNING';
+}
+
+/** What came of one job: a line for a person, the fields of a line of JSON, and whether it is as it should be. */
+export interface JobFate {
+  text: string;
+  json: object;
+  isDone: boolean;
+}
+
+/**
+ * Does the same for each running job of a batch, tells what came of it, and sums up. A job that refuses does not stop
+ * the others, but the exit code tells of it. Temporal's outage and Ctrl-C stop the rest.
+ */
+export async function forEachRunning(
+  { jobs, signal }: Session,
+  { batch, isJson = false }: { batch: string; isJson?: boolean },
+  act: (job: JobHandle) => Promise<JobFate>,
+): Promise<void> {
+  const running = (await readBatch(jobs, batch, signal)).filter(isRunning);
+  const { concurrently } = await import('../client/concurrently.js');
+  const count = { done: 0, failed: 0 };
+  const fates = concurrently(running, { limit: CONCURRENT_JOBS, signal }, async ({ workflowId }) => {
+    const { text, json, isDone } = await act(jobs.handle(workflowId)).catch(fateOfError);
+    if (isJson) printJson({ workflowId, ...json });
+    else print(`${workflowId}  ${printable(text)}`);
+    return isDone;
+  });
+  try {
+    for await (const isDone of fates) count[isDone ? 'done' : 'failed'] += 1;
+    if (count.failed > 0) process.exitCode = EXIT.notAll;
+  } finally {
+    const left = running.length - count.done - count.failed;
+    const summary = `${countOf(running.length, 'running job')}: ${count.done} done, ${count.failed} failed`;
+    printToStderr(`agent-jobs: ${summary}${left > 0 ? `, ${left} not asked` : ''}`);
+  }
+}
+
+function fateOfError(error: Error): JobFate {
+  if (isOutage(error)) throw error;
+  const { name, message } = error;
+  return { text: message, json: { error: name.replace(/Error$/, ''), message }, isDone: name === 'JobEndedError' };
+}
+
+/** By name: the client's classes are loaded only when a command needs them. */
+function isOutage(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause.name === 'TemporalUnavailableError') return true;
+  }
+  return false;
+}

@@ -1,0 +1,99 @@
+/** `wait --batch`: waits until every job of a batch has ended. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { AgentJobs, JobSummary } from '../starter.js';
+import { CONCURRENT_JOBS, isRunning, readBatch } from './batch.js';
+import { EXIT } from './exit.js';
+import { readEnd, type JobEnd } from './job-end.js';
+import { ProgressLine } from './progress-line.js';
+import { print, printJson, printToStderr, type Session } from './session.js';
+import { countOf, printable } from './text.js';
+
+/** Between two looks at the list: a batch of thousands is several requests. */
+const LOOK_MS = 3_000;
+/** Elsewhere than on a terminal, a line of progress at most so often. */
+const TELL_EVERY_MS = 30_000;
+/** A job that has ended answers at once; one that was attached anew meanwhile is waited for by the next look. */
+const READ_END_MS = 30_000;
+
+/** The ends that were told, by workflow id: of which run, and how it ended. */
+type Ends = Map<string, { closedAt: string | null; label: string; isSuccess: boolean }>;
+
+/**
+ * Tells each end as it comes, then how many ended how. The list lags behind the jobs, so that a batch whose last start
+ * is some seconds old is complete. A job that a follow-up attaches anew counts as running again.
+ */
+export async function waitForBatch({ jobs, signal }: Session, batch: string, isJson: boolean): Promise<void> {
+  const ends: Ends = new Map();
+  const progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
+  try {
+    for (let idleLooks = 0; idleLooks < 2;) {
+      const listed = await look(jobs, batch, signal, progress);
+      if (listed !== null) {
+        const hasEnded = await readEnds(jobs, listed, ends, { signal, isJson, progress });
+        idleLooks = hasEnded ? idleLooks + 1 : 0;
+        progress.show(`${ends.size} of ${countOf(listed.length, 'job')} ended`);
+      }
+      if (idleLooks < 2) await delay(LOOK_MS, undefined, { signal }).catch(() => {});
+      signal.throwIfAborted();
+    }
+  } finally {
+    progress.clear();
+    printToStderr(`agent-jobs: ${summaryOf(ends)}`);
+  }
+  if ([...ends.values()].some(({ isSuccess }) => !isSuccess)) process.exitCode = EXIT.notAll;
+}
+
+/** Null while Temporal is away: a wait of hours outlives that. */
+async function look(
+  jobs: AgentJobs,
+  batch: string,
+  signal: AbortSignal,
+  progress: ProgressLine,
+): Promise<JobSummary[] | null> {
+  try {
+    return await readBatch(jobs, batch, signal);
+  } catch (error) {
+    const { isOutage } = await import('../client/temporal-errors.js');
+    if (signal.aborted || !isOutage(error)) throw error;
+    progress.show('Temporal does not answer; it is asked again');
+    return null;
+  }
+}
+
+/** Tells the ends that are new; true where every job has ended. */
+async function readEnds(
+  jobs: AgentJobs,
+  listed: JobSummary[],
+  ends: Ends,
+  { signal, isJson, progress }: { signal: AbortSignal; isJson: boolean; progress: ProgressLine },
+): Promise<boolean> {
+  const { concurrently } = await import('../client/concurrently.js');
+  for (const { workflowId } of listed.filter(isRunning)) ends.delete(workflowId);
+  const fresh = listed.filter((job) => !isRunning(job) && ends.get(job.workflowId)?.closedAt !== job.closedAt);
+  const read = concurrently(fresh, { limit: CONCURRENT_JOBS, signal }, async ({ workflowId, closedAt }) => {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(READ_END_MS)]);
+    const end = await readEnd(jobs.handle(workflowId), limit).catch((error: Error) => endOf(error));
+    return { workflowId, closedAt, end };
+  });
+  for await (const { workflowId, closedAt, end } of read) {
+    if (end === null) continue;
+    ends.set(workflowId, { closedAt, label: end.label, isSuccess: end.code === EXIT.ok });
+    progress.clear();
+    if (isJson) printJson({ workflowId, ...end.json });
+    else print([workflowId, end.label, end.prLink ?? ''].map(printable).join('  ').trimEnd());
+  }
+  return listed.every(({ workflowId }) => ends.has(workflowId));
+}
+
+/** Null where the end can be read later; a job that Temporal has deleted since it was listed has no end to read. */
+function endOf({ name, message }: Error): JobEnd | null {
+  if (name !== 'JobNotFoundError') return null;
+  return { label: 'deleted', code: EXIT.error, json: { error: 'JobNotFound', message }, prLink: null };
+}
+
+function summaryOf(ends: Ends): string {
+  const counts = new Map<string, number>();
+  for (const { label } of ends.values()) counts.set(label, (counts.get(label) ?? 0) + 1);
+  const parts = [...counts].map(([label, count]) => `${count} ${label}`);
+  return `${countOf(ends.size, 'job')} ended${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`;
+}

@@ -1,0 +1,131 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startJobServer, type JobServer } from '../client/job-server.js';
+import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
+
+const MOST_MS = 240_000; // a busy machine starts a process slowly
+
+let server: JobServer;
+beforeAll(async () => {
+  server = await startJobServer();
+}, MOST_MS);
+afterAll(() => server.close());
+
+function cli(args: string[], options: CliOptions = {}): Promise<CliRun> {
+  return runCli(args, { ...options, env: envOf(server) });
+}
+
+/** Starts jobs of one batch, which live for so long, and waits until Temporal lists them. */
+async function startBatch(count: number, { activeMs = 300 } = {}) {
+  const batch = `it's batch ${randomUUID()}`;
+  await server.sandbox.addScript({ promptIncludes: batch, script: { activeMs } });
+  const { projectId } = server;
+  const polling = { min: 1_000, max: 1_000 };
+  const jobs = await Promise.all(
+    Array.from({ length: count }, (_, i) =>
+      server.jobs.start({ projectId, key: `${batch} ${i}`, prompt: `${batch} ${i}`, batch, polling, settle: 0 }),
+    ),
+  );
+  const listed = async () => {
+    const found: string[] = [];
+    for await (const { workflowId } of server.jobs.list({ batch })) found.push(workflowId);
+    return found;
+  };
+  await expect.poll(listed).toHaveLength(count);
+  return { batch, jobs };
+}
+
+const idsOf = (lines: Record<string, unknown>[]) => lines.map(({ workflowId }) => workflowId).sort();
+
+test(
+  'wait --batch tells each end and exits 0 once every job has succeeded; list shows the batch alone',
+  async () => {
+    const { batch, jobs } = await startBatch(3);
+    const { code, stdout, stderr } = await cli(['wait', '--batch', batch, '--json']);
+    const lines = jsonLines(stdout);
+    expect(idsOf(lines)).toEqual(jobs.map(({ workflowId }) => workflowId).sort());
+    expect(lines.map(({ outcome }) => outcome)).toEqual(['completed', 'completed', 'completed']);
+    expect(stderr).toContain('3 jobs ended: 3 completed');
+    expect(code).toBe(0);
+    const listed = jsonLines((await cli(['list', '--batch', batch, '--json'])).stdout);
+    expect(listed.map((job) => job['batch'])).toEqual([batch, batch, batch]);
+  },
+  MOST_MS,
+);
+
+test(
+  'cancel --batch ends the jobs that run and lets the others be; wait --batch then exits 13',
+  async () => {
+    const { batch, jobs } = await startBatch(3, { activeMs: 3_600_000 });
+    await jobs[0]?.cancel();
+    await jobs[0]?.result().catch(() => {});
+    const running = async () => {
+      const found: unknown[] = [];
+      for await (const job of server.jobs.list({ batch, isRunning: true })) found.push(job);
+      return found.length;
+    };
+    await expect.poll(running).toBe(2);
+    const cancelled = await cli(['cancel', '--batch', batch]);
+    expect(cancelled.stdout.trim().split('\n')).toHaveLength(2);
+    expect(cancelled.stderr).toContain('2 running jobs: 2 done, 0 failed');
+    expect(cancelled.code).toBe(0);
+    const waited = await cli(['wait', '--batch', batch]);
+    expect(waited.stderr).toContain('3 jobs ended: 3 JobCanceled');
+    expect(waited.code).toBe(13);
+  },
+  MOST_MS,
+);
+
+test(
+  'a follow-up to a batch reaches each running job once, however often the command is repeated with its id',
+  async () => {
+    const { batch, jobs } = await startBatch(3, { activeMs: 3_600_000 });
+    await Promise.all(jobs.map((job) => expect.poll(async () => (await job.state()).jobId).not.toBeNull()));
+    const args = ['follow-up', '--batch', batch, '--wait', '--json'];
+    const first = await cli([...args, 'look again']);
+    expect(jsonLines(first.stdout).map(({ state }) => state)).toEqual(['sent', 'sent', 'sent']);
+    expect(first.code).toBe(0);
+    const id = /--id ([0-9a-f-]{36})/.exec(first.stderr)?.[1] ?? '';
+    const again = await cli([...args, '--id', id, '-'], { stdin: 'look again' });
+    expect(idsOf(jsonLines(again.stdout))).toEqual(idsOf(jsonLines(first.stdout)));
+    expect(again.code).toBe(0);
+    for (const job of jobs) {
+      const { jobId, usedFollowUpIds } = await job.state();
+      expect(usedFollowUpIds).toEqual([id]);
+      expect(await server.sandbox.messages({ jobId: jobId ?? '' })).toHaveLength(1);
+    }
+    const cost = await cli(['cost', '--batch', batch]);
+    expect(cost.stdout).toMatch(/Jobs +3\n/);
+    expect(cost.stdout).toMatch(/updates +3\n/);
+    await Promise.all(jobs.map((job) => job.cancel()));
+  },
+  MOST_MS,
+);
+
+test(
+  'a follow-up to a batch starts no ended job again',
+  async () => {
+    const { batch, jobs } = await startBatch(2);
+    await Promise.all(jobs.map((job) => job.result()));
+    const { code, stderr } = await cli(['follow-up', '--batch', batch, 'too late']);
+    expect(stderr).toMatch(/ 0 failed/);
+    expect(code).toBe(0);
+    await expect(jobs[0]?.followUp('too late', { onlyWhileRunning: true })).rejects.toMatchObject({
+      name: 'JobEndedError',
+      status: 'COMPLETED',
+    });
+    const messages = await server.sandbox.messages({});
+    expect(messages.map((message) => message.prompt)).not.toContain('too late');
+  },
+  MOST_MS,
+);
+
+test.each(['wait', 'cancel', 'cost'])(
+  '%s of a batch that no job has is an error',
+  async (command) => {
+    const { code, stderr } = await cli([command, '--batch', 'no such "batch"']);
+    expect(stderr).toContain('no job has the batch "no such \\"batch\\""');
+    expect(code).toBe(1);
+  },
+  MOST_MS,
+);
