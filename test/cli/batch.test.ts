@@ -35,7 +35,7 @@ async function startBatch(count: number, { activeMs = 300 } = {}) {
   return { batch, jobs };
 }
 
-const idsOf = (lines: Record<string, unknown>[]) => lines.map(({ workflowId }) => workflowId).sort();
+const idsOf = (lines: { workflowId?: unknown }[]) => lines.map(({ workflowId }) => String(workflowId)).toSorted();
 
 test(
   'wait --batch tells each end and exits 0 once every job has succeeded; list shows the batch alone',
@@ -43,7 +43,7 @@ test(
     const { batch, jobs } = await startBatch(3);
     const { code, stdout, stderr } = await cli(['wait', '--batch', batch, '--json']);
     const lines = jsonLines(stdout);
-    expect(idsOf(lines)).toEqual(jobs.map(({ workflowId }) => workflowId).sort());
+    expect(idsOf(lines)).toEqual(idsOf(jobs));
     expect(lines.map(({ outcome }) => outcome)).toEqual(['completed', 'completed', 'completed']);
     expect(stderr).toContain('3 jobs ended: 3 completed');
     expect(code).toBe(0);
