@@ -1,17 +1,15 @@
-import { WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
+import { type WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
 import { defineSearchAttributeKey, type ApplicationFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import {
   followUpSignal,
   jobStateQuery,
-  pollNowSignal,
   resolveUnknownUpdate,
   SEARCH_ATTRIBUTE,
   type ResolveUnknownInput,
 } from '../../src/contract.js';
 import { inDoubt, rejected, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
-import { gate } from '../support/observed-upstream.js';
 import { unlessForgotten } from '../support/time-skipping.js';
 
 const tests = useSkippedTime();
@@ -31,21 +29,6 @@ const causeOf = async (handle: Handle) =>
 async function startUnknownCreate(options: object = {}): Promise<Handle> {
   tests.upstream.createFaults.push(unknown());
   const handle = await tests.bench.start({ ...input, ...options });
-  await untilAttention(handle);
-  return handle;
-}
-
-/**
- * Polls every 47 to 52 minutes, so that none is due when a test acts. The time-skipping server refuses, for ever, a
- * task that cancels a poll which ends at that moment (`ACTIVITY_UNKNOWN`). It may stall while it skips many polls.
- */
-async function startUnknownFollowUp(options: object = {}): Promise<Handle> {
-  const { upstream, bench } = tests;
-  upstream.show = () => ({ status: 'active' });
-  upstream.messageFaults.push(unknown());
-  const polling = { min: '52 minutes' };
-  const handle = await bench.start({ ...input, settle: 0, polling, ...options });
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   await untilAttention(handle);
   return handle;
 }
@@ -95,89 +78,12 @@ test('abandoning a create ends the run as abandoned', async () => {
   expect(tests.upstream.messages).toEqual([]);
 });
 
-test('a resolution that does not fit is rejected before it is recorded', async () => {
-  const handle = await startUnknownFollowUp();
-  const wrong: unknown[] = [
-    { action: 'adopt', jobId: 'j' },
-    { action: 'guess' },
-    { action: 'retry', since: '2020-01-01T00:00:00.000Z' },
-    { action: 'retry', since: '' },
-    { action: 'retry', followUpId: 'b' },
-    { action: 'retry', followUpId: '' },
-    {},
-    null,
-    'retry',
-  ];
-  for (const resolution of wrong) {
-    await expect(resolve(handle, resolution as ResolveUnknownInput)).rejects.toThrow(WorkflowUpdateFailedError);
-  }
-  const { events } = await handle.fetchHistory();
-  expect(events!.some((e) => e.workflowExecutionUpdateAcceptedEventAttributes)).toBe(false);
-  const { unknown: present } = await stateOf(handle);
-  tests.upstream.show = () => ({ status: 'completed' });
-  await resolve(handle, { action: 'delivered', since: present!.since, followUpId: 'a' });
-  await expect(resolve(handle, { action: 'delivered' })).rejects.toThrow();
-  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
-  expect(tests.upstream.messages).toEqual(['go']);
-});
-
 test('a create can’t be said to be delivered', async () => {
   const handle = await startUnknownCreate();
   await expect(resolve(handle, { action: 'delivered' })).rejects.toThrow(WorkflowUpdateFailedError);
   await expect(resolve(handle, { action: 'abandon', followUpId: 'a' })).rejects.toThrow(WorkflowUpdateFailedError);
   await resolve(handle, { action: 'abandon' }).catch(unlessForgotten);
   await handle.result();
-});
-
-test('a terminal status does not end the run while a follow-up is unknown, and pollNow still reads', async () => {
-  const { upstream, environment } = tests;
-  const handle = await startUnknownFollowUp();
-  upstream.show = () => ({ status: 'completed', prLink: 'https://pr' });
-  await environment.sleep('2 seconds');
-  const before = upstream.reads;
-  await handle.signal(pollNowSignal);
-  await expect.poll(() => upstream.reads).toBeGreaterThan(before);
-  await environment.sleep('3 hours');
-  expect(await stateOf(handle)).toMatchObject({ phase: 'needsAttention', job: { status: 'completed' } });
-  await resolve(handle, { action: 'abandon' });
-  expect(await handle.result()).toMatchObject({
-    outcome: 'completed',
-    followUps: [{ id: 'a', state: 'unknown' }],
-    usedFollowUpIds: ['a'],
-  });
-});
-
-test('nothing else is written while a follow-up is unknown', async () => {
-  const { upstream, environment } = tests;
-  const handle = await startUnknownFollowUp();
-  await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
-  await environment.sleep('1 hour');
-  expect(upstream.messages).toEqual(['go']);
-  upstream.show = () => ({ status: 'completed' });
-  await resolve(handle, { action: 'retry' });
-  expect(await handle.result()).toMatchObject({
-    followUps: [
-      { id: 'a', state: 'sent' },
-      { id: 'b', state: 'sent' },
-    ],
-  });
-  expect(upstream.messages).toEqual(['go', 'go', 'next']);
-});
-
-test('cancelling while a follow-up is unknown ends the run, the follow-up stays unknown', async () => {
-  const handle = await startUnknownFollowUp();
-  await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
-  await handle.cancel();
-  await expect(handle.result()).rejects.toThrow(WorkflowFailedError);
-  expect((await handle.describe()).status.name).toBe('CANCELLED');
-  expect(await stateOf(handle)).toMatchObject({
-    phase: 'done',
-    followUps: [
-      { id: 'a', state: 'unknown' },
-      { id: 'b', state: 'abandoned' },
-    ],
-    usedFollowUpIds: ['a'],
-  });
 });
 
 test('policy fail ends a create as UnknownOutcome at once', async () => {
@@ -191,28 +97,6 @@ test('policy fail ends a create as UnknownOutcome at once', async () => {
   expect(tests.upstream.created).toHaveLength(1);
 });
 
-test('policy fail ends a follow-up as UnknownOutcome, and what waited behind it was never sent', async () => {
-  const { upstream, bench } = tests;
-  upstream.show = () => ({ status: 'active' });
-  upstream.messageFaults.push(unknown());
-  const { opened, open } = gate();
-  upstream.createGate = opened;
-  const handle = await bench.start({ ...input, onUnknownOutcome: 'fail' });
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-  await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
-  open();
-  const cause = await causeOf(handle);
-  expect(cause.type).toBe('UnknownOutcome');
-  expect(cause.details).toEqual([
-    { kind: 'followUp', jobId: 'job-1', followUpId: 'a', reason: expect.stringContaining('500') },
-  ]);
-  expect((await stateOf(handle)).followUps).toEqual([
-    { id: 'a', state: 'unknown', error: expect.any(String) },
-    { id: 'b', state: 'abandoned' },
-  ]);
-  expect(upstream.messages).toEqual(['go']);
-});
-
 test('policy retry sends at most 5 times, within a minute', async () => {
   const { upstream, bench } = tests;
   upstream.createFaults.push(...Array.from({ length: 9 }, unknown));
@@ -222,18 +106,6 @@ test('policy retry sends at most 5 times, within a minute', async () => {
   expect(cause.details).toEqual([{ kind: 'create', jobId: null, followUpId: null, reason: expect.any(String) }]);
   expect(upstream.created).toHaveLength(5);
   expect(upstream.createTimes.at(-1)! - upstream.createTimes[0]!).toBeLessThan(60_000);
-});
-
-test('policy retry of a follow-up leaves those behind it abandoned, not unknown, when it gives up', async () => {
-  const { upstream, bench } = tests;
-  upstream.show = () => ({ status: 'active' });
-  upstream.messageFaults.push(...Array.from({ length: 9 }, unknown));
-  const handle = await bench.start({ ...input, onUnknownOutcome: 'retry' });
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-  await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
-  expect((await causeOf(handle)).type).toBe('UnknownOutcome');
-  expect((await stateOf(handle)).followUps.map(({ state }) => state)).toEqual(['unknown', 'abandoned']);
-  expect(upstream.messages).toEqual(['go', 'go', 'go', 'go', 'go']);
 });
 
 test('policy retry does not call a create refused that an earlier send may have made', async () => {
@@ -252,19 +124,6 @@ test('a create refused after a person said retry is not called refused: the firs
   expect(cause.details).toMatchObject([{ kind: 'create', reason: expect.stringContaining('409') }]);
 });
 
-test('a follow-up refused after a person said retry stays unknown: the first send may have arrived', async () => {
-  const { upstream } = tests;
-  const handle = await startUnknownFollowUp();
-  upstream.messageFaults.push(rejected(409, 'archived'));
-  await resolve(handle, { action: 'retry' });
-  await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
-  upstream.show = () => ({ status: 'completed' });
-  expect(await handle.result()).toMatchObject({
-    outcome: 'completed',
-    followUps: [{ id: 'a', state: 'unknown', error: expect.stringContaining('409') }],
-  });
-});
-
 test('a create throttled until the deadline after a person said retry ends as UnknownOutcome', async () => {
   const handle = await startUnknownCreate({ deadline: '1 hour' });
   tests.upstream.createFaults.push(...Array.from({ length: 9 }, () => throttled('429', 3_000_000)));
@@ -279,22 +138,4 @@ test('decideWithin ends the wait: a create fails as UnknownOutcome', async () =>
   expect(await causeOf(handle)).toMatchObject({ type: 'UnknownOutcome' });
   const { startTime, closeTime } = await handle.describe();
   expect(closeTime!.getTime() - startTime.getTime()).toBeGreaterThanOrEqual(48 * 3_600_000);
-});
-
-test('decideWithin ends the wait: a follow-up stays unknown and the watch goes on', async () => {
-  const { upstream, environment } = tests;
-  const handle = await startUnknownFollowUp({ decideWithin: '2 days', polling: { min: '1 hour' } });
-  await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
-  await environment.sleep('47 hours');
-  expect((await stateOf(handle)).phase).toBe('needsAttention');
-  upstream.show = () => ({ status: upstream.messages.length > 1 ? 'completed' : 'active' });
-  expect(await handle.result()).toMatchObject({
-    outcome: 'completed',
-    followUps: [
-      { id: 'a', state: 'unknown' },
-      { id: 'b', state: 'sent' },
-    ],
-    usedFollowUpIds: ['a', 'b'],
-  });
-  expect(upstream.messages).toEqual(['go', 'next']);
 });
