@@ -12,7 +12,7 @@ import {
   checkLabel,
   checkObject,
   checkString,
-  checkWholeNumber,
+  checkPriority,
   InvalidInputError,
   isGiven,
   jsonBytes,
@@ -120,10 +120,6 @@ function checkPrompt(value: unknown, field: string): string {
     throw new InvalidInputError(field, `must be at most ${LIMIT.promptJsonBytes} bytes as JSON`);
   }
   return prompt;
-}
-
-function checkPriority(value: unknown): Priority {
-  return checkWholeNumber(value, 'priority', [1, 5]) as Priority;
 }
 
 function checkPolling(value: unknown): PollPlan {

@@ -1,35 +1,42 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import type { SnapshotManifest, VisitorExportResult } from '../contract.js';
+import type { SnapshotManifest, VisitorExportRangeInput, VisitorExportResult } from '../contract.js';
 import type { Day } from '../snapshots/days.js';
 import { MAX_SECOND_SCANS, NEW_ROWS_PER_PAGE } from '../visitor-export/scan-checkpoint.js';
 import { EXIT, UsageError } from './exit.js';
 import { runExport } from './export-run.js';
+import { addPriorityOption, toPriority } from './job-options.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
 import { print, printJson, printToStderr, withSession, type Session } from './session.js';
 import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './snapshots-option.js';
 
 interface BackfillFlags extends RangeFlags, SnapshotsFlags {
   project: string;
+  priority?: string;
   pause: string;
   all?: boolean;
   dryRun?: boolean;
   json?: boolean;
 }
 
+/** The nightly exports go first. */
+const BACKFILL_PRIORITY = '4';
+
 export function addExportBackfill(group: Command): void {
   const command = group
     .command('backfill')
     .description('export, a day at a time, the days of a range that are missing, damaged, inconsistent or provisional')
     .requiredOption('--project <id>', 'the upstream project')
-    .option('--pause <seconds>', 'rest between two days; the pace of EXPORT_REQUESTS_PER_HOUR holds anyway', '0')
+    .option('--pause <seconds>', 'rest between two days; the budget of EXPORT_REQUESTS_PER_HOUR holds anyway', '0')
     .option('--all', 'export every day anew')
     .option('--dry-run', 'show which days would be exported, and export nothing')
     .option('--json', 'print one day a line');
+  addPriorityOption(command, 'who goes first where exports wait for their shared budget', BACKFILL_PRIORITY);
   addSnapshotsOption(addRangeOptions(command)).action((flags: BackfillFlags) => backfill(command, flags));
 }
 
 async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
+  const priority = toPriority(flags.priority ?? BACKFILL_PRIORITY) ?? null;
   const pauseMs = Number(flags.pause) * 1_000;
   if (!(pauseMs >= 0)) throw new UsageError('--pause must be a number of seconds');
   if (flags.from === undefined && flags.day === undefined) throw new UsageError('give --from, the first day, or --day');
@@ -42,7 +49,8 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
     for (const [i, { date }] of days.entries()) {
       if (i > 0) await delay(pauseMs, undefined, { signal: session.signal }).catch(() => {});
       session.signal.throwIfAborted();
-      const day = await backfillDay(session, flags, date, { secondScan: secondScans < MAX_SECOND_SCANS });
+      const options = { secondScan: secondScans < MAX_SECOND_SCANS, priority };
+      const day = await backfillDay(session, flags, date, options);
       if (!day) failures += 1;
       secondScans += day?.secondScans ?? 0;
     }
@@ -82,12 +90,12 @@ async function backfillDay(
   session: Session,
   { project, json }: BackfillFlags,
   date: string,
-  { secondScan }: { secondScan: boolean },
+  options: Pick<VisitorExportRangeInput, 'secondScan' | 'priority'>,
 ): Promise<VisitorExportResult | null> {
   const { plusDays } = await import('../visitor-export/date-range.js');
   const range = { projectId: project, dateFrom: date, dateTo: plusDays(date, 1) };
   try {
-    const result = await runExport(session, { ...range, secondScan }, json !== true);
+    const result = await runExport(session, { ...range, ...options }, json !== true);
     for (const receipt of result.snapshots) {
       if (json) printJson({ date, ...receipt });
       else print(`${date}  ${receipt.rows} rows, ${receipt.consistent ? 'consistent' : 'inconsistent'}`);

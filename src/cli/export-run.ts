@@ -3,11 +3,13 @@ import type { SnapshotReceipt, VisitorExportRangeInput } from '../contract.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import { showProgress } from './export-progress.js';
 import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
+import { addPriorityOption, toPriority } from './job-options.js';
 import { print, printJson, withSession, type Session } from './session.js';
 import { fields } from './text.js';
 
 interface RunFlags extends RangeFlags {
   project: string;
+  priority?: string;
   json?: boolean;
 }
 
@@ -17,8 +19,10 @@ export function addExportRun(group: Command): void {
     .description('export one date range now, or join its running export (default: yesterday by UTC)')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--json', 'print the result as JSON');
+  addPriorityOption(command, 'who goes first where exports wait for their shared budget');
   addRangeOptions(command).action(async (flags: RunFlags) => {
-    const range = { projectId: flags.project, ...toRange(flags, yesterday()) };
+    const dates = toRange(flags, yesterday());
+    const range = { projectId: flags.project, ...dates, priority: toPriority(flags.priority) ?? null };
     await withSession(command, async (session) => {
       const result = await runExport(session, range, flags.json !== true);
       if (flags.json) printJson(result);

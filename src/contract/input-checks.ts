@@ -3,7 +3,7 @@
  * it should be. Pure and safe in workflow code.
  */
 import ms from 'ms';
-import { encodeId, LIMIT } from '../contract.js';
+import { encodeId, LIMIT, type Priority } from '../contract.js';
 import { isTimeZone } from './time-zones.js';
 
 /** Names the field that is wrong and what it should be. */
@@ -76,10 +76,15 @@ export function checkDuration(value: unknown, field: string): number {
 }
 
 /** Checks a whole number within bounds. */
-export function checkWholeNumber(value: unknown, field: string, [min, max]: readonly [number, number]): number {
+function checkWholeNumber(value: unknown, field: string, [min, max]: readonly [number, number]): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
   const given = typeof value === 'number' ? String(value) : kindOf(value);
   throw new InvalidInputError(field, `must be a whole number from ${min} to ${max}; it is ${given}`);
+}
+
+/** Checks who goes first where requests wait for their turn. */
+export function checkPriority(value: unknown): Priority {
+  return checkWholeNumber(value, 'priority', [1, 5]) as Priority;
 }
 
 /** Checks a text that a search attribute can hold: well-formed, without control characters, 1 byte to a limit. */

@@ -1,5 +1,6 @@
 /** The contract of the workflow `visitorExport`: its input, progress, result and snapshots. See docs/contract.md. */
 import { defineQuery } from '@temporalio/workflow';
+import type { Priority } from './agent-job.js';
 import { encodeId } from './shared.js';
 
 /** Workflow type, for callers that start the workflow by name. */
@@ -36,6 +37,8 @@ export interface VisitorExportRange {
 export interface VisitorExportRangeInput extends VisitorExportRange {
   /** Whether a finished day whose scan is implausible is scanned again an hour later; default true. */
   secondScan?: boolean | null;
+  /** Which export goes first where they wait for their shared budget: 1 to 5, 1 first; default 3. */
+  priority?: Priority | null;
 }
 
 /** What a Schedule gives: the `days` whole local days before the scheduled time. */
@@ -113,6 +116,8 @@ export interface VisitorExportProgress {
   waitReason: string | null;
   /** ISO 8601; null where the next request need not wait. */
   nextRequestAt: string | null;
+  /** Its place in the queue of all exports, from 1; absent where it does not wait there. */
+  position?: number;
 }
 
 /** Of the workflow that writes a date range: `visitorExportWorkflowId`. */

@@ -1,9 +1,10 @@
 /** What a caller of `visitorExport` may say, checked. Pure and safe in workflow code. */
-import type { VisitorExportRange } from '../contract.js';
+import { DEFAULT_PRIORITY, type Priority, type VisitorExportRange, type VisitorExportRangeInput } from '../contract.js';
 import { isDate } from './date-range.js';
 import {
   checkId,
   checkObject,
+  checkPriority,
   checkString,
   checkTimeZone,
   InvalidInputError,
@@ -12,7 +13,7 @@ import {
 
 /** A valid input of `visitorExport`, defaults filled in. */
 export type ExportSpec =
-  | { kind: 'range'; range: VisitorExportRange; secondScan: boolean }
+  | { kind: 'range'; range: VisitorExportRange; secondScan: boolean; priority: Priority }
   | { kind: 'scheduled'; projectId: string; timeZone: string; days: number };
 
 /** A year of days: each is an export of its own in one workflow. */
@@ -36,7 +37,16 @@ export function parseExportInput(input: unknown): ExportSpec {
     throw new InvalidInputError('dateTo', `must be later than dateFrom (it is exclusive): ${dateFrom}..${dateTo}`);
   }
   const secondScan = checkSecondScan(fields['secondScan'] ?? true);
-  return { kind: 'range', range: { projectId, dateFrom, dateTo }, secondScan };
+  const priority = checkPriority(fields['priority'] ?? DEFAULT_PRIORITY);
+  return { kind: 'range', range: { projectId, dateFrom, dateTo }, secondScan, priority };
+}
+
+/** The input of the export of a range, without what is the default: a worker of an earlier release ignores the rest. */
+export function toRangeInput(
+  range: VisitorExportRange,
+  { secondScan, priority }: { secondScan: boolean; priority: Priority },
+): VisitorExportRangeInput {
+  return { ...range, ...(!secondScan && { secondScan }), ...(priority !== DEFAULT_PRIORITY && { priority }) };
 }
 
 function checkSecondScan(value: unknown): boolean {

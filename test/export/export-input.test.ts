@@ -11,6 +11,7 @@ test('a range and a Schedule are told apart, unknown fields ignored, null meanin
     kind: 'range',
     range: { projectId: 'p', ...range },
     secondScan: true,
+    priority: 3,
   });
   const scheduled = { kind: 'scheduled', projectId: 'p', timeZone: 'Europe/Paris' };
   expect(parseExportInput({ projectId: 'p', timeZone: 'Europe/Paris' })).toEqual({ ...scheduled, days: 1 });
@@ -41,6 +42,8 @@ test.each<[string, unknown]>([
   ['dateTo', { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-13-01' }],
   ['dateTo', { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-01' }],
   ['dateTo', { projectId: 'p', dateFrom: '2026-01-02', dateTo: '2026-01-01' }],
+  ['priority', { projectId: 'p', ...range, priority: 0 }],
+  ['priority', { projectId: 'p', ...range, priority: '1' }],
   ['secondScan', { projectId: 'p', ...range, secondScan: 'no' }],
   ['timeZone', { projectId: 'p', ...range, timeZone: 'UTC' }],
   ['timeZone', { projectId: 'p', timeZone: 'Mars/Olympus' }],

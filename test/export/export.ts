@@ -4,6 +4,7 @@ import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { WorkflowNotFoundError } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import { parquetReadObjects } from 'hyparquet';
 import {
@@ -12,6 +13,7 @@ import {
 } from '../../src/activities/visitor-export/export-activities.js';
 import {
   exportTaskQueue,
+  requestQueueId,
   VISITOR_EXPORT_WORKFLOW,
   visitorExportWorkflowId,
   type SnapshotManifest,
@@ -29,6 +31,9 @@ import type { Upstream } from '../../src/upstream/upstream.js';
 import { vi } from 'vitest';
 import type { TestServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
+
+/** The queue that all exports share. */
+const ALL_EXPORTS = { operation: 'visitors', projectId: null } as const;
 
 // Whole exports with real workers: a busy machine takes its time.
 vi.setConfig({ testTimeout: 120_000 });
@@ -64,11 +69,20 @@ export async function setUpExport(server: TestServer, options: SandboxOptions = 
     root,
     projectId: `p-${randomUUID()}`,
     async close() {
+      await endQueue(server);
       await upstream.close();
       await sandbox.close();
       await rm(root, { recursive: true, force: true });
     },
   };
+}
+
+/** Ends the queue of all exports: its workflow tasks are on the task queue of the test that began it. */
+async function endQueue({ client }: TestServer): Promise<void> {
+  const queue = client.workflow.getHandle(requestQueueId(ALL_EXPORTS));
+  await queue.terminate('the test is over').catch((error: unknown) => {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+  });
 }
 
 /** Runs workers of both task queues while the work goes on. */

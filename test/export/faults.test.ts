@@ -6,7 +6,7 @@ import { parquetKey } from '../../src/snapshots/layout.js';
 import { sha256Of } from '../../src/snapshots/file-integrity.js';
 import { SnapshotStoreError } from '../../src/snapshots/snapshot-store.js';
 import type { FaultRule } from '../../src/testing.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
 import {
   failureMessages,
@@ -31,7 +31,7 @@ const ROWS = 2_000;
 const PAGES = 9; // each but the first begins with the last row of the one before
 
 beforeAll(async () => {
-  server = await connectDevServer();
+  server = await connectPrivateDevServer();
 });
 afterAll(() => server.close());
 beforeEach(async () => {

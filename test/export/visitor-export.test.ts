@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { visitorExportWorkflowId } from '../../src/contract.js';
 import { reportKey } from '../../src/snapshots/layout.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import {
   failureOfRun,
   publishedManifest,
@@ -25,7 +25,7 @@ let server: TestServer;
 let setUp: ExportSetUp;
 
 beforeAll(async () => {
-  server = await connectDevServer();
+  server = await connectPrivateDevServer();
 });
 afterAll(() => server.close());
 beforeEach(async () => {
@@ -231,23 +231,4 @@ test('a store that refuses the report for a moment costs no report', async () =>
     expect((await scheduled.result()).snapshots).toHaveLength(2);
   });
   expect(String(await setUp.store.read(reportKey(setUp.projectId)))).toContain('2026-03-09');
-});
-
-test('the pace holds over a day that fails: the next one waits for it', async () => {
-  await setUp.sandbox.addFault({ kind: 'status', status: 404, operation: 'visitors', count: 2 });
-  await withWorkers(
-    setUp,
-    async () => {
-      const scheduled = await startScheduledRun(setUp);
-      const { type, details } = await failureOfRun(scheduled.result());
-      expect(type).toBe('ExportRejected');
-      expect(details).toMatchObject([
-        { failed: [{ details: { status: 404, nextRequestAt: expect.any(String) } }, {}] },
-      ]);
-      const { events } = await scheduled.fetchHistory();
-      expect(events?.filter((event) => event.timerStartedEventAttributes)).toHaveLength(1);
-    },
-    { requestsPerHour: 360 },
-  );
-  expect(await requests()).toBe(2);
 });

@@ -43,6 +43,19 @@ export async function connectTo({ address, namespace }: { address: string; names
   };
 }
 
+/** Connects to a dev server of one test file alone, which ends with `close`: a namespace has one queue of exports. */
+export async function connectPrivateDevServer(): Promise<TestServer> {
+  const program = await startPrivateDevServer();
+  const server = await connectTo(program);
+  return {
+    ...server,
+    async close() {
+      await server.close();
+      await program.stop();
+    },
+  };
+}
+
 /** Starts a dev server for one test alone, to be killed or restarted; `stop` also removes its folder. */
 export async function startPrivateDevServer(options: Partial<DevServerOptions> = {}): Promise<DevServer> {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));

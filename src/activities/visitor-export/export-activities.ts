@@ -5,6 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context, heartbeat } from '@temporalio/activity';
 import type { SnapshotReceipt, VisitorExportRange } from '../../contract.js';
+import type { RequestTurn } from '../../contract/request-queue.js';
 import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
 import { ChunkEncoder } from '../../snapshots/chunk-encoder.js';
 import { runFolder } from '../../snapshots/layout.js';
@@ -15,6 +16,7 @@ import { removeExpired } from '../../snapshots/superseded.js';
 import { cleanUpStaging, stageChunk, type StagedScan } from '../../snapshots/staging.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import { startServerClock } from '../../temporal/activity-attempt.js';
+import { askNextTurn, askTurn, reportTurn, type AskedTurn, type TurnRequest } from './export-turns.js';
 import { rejectedFailure, reported, stoppedFailure } from './failures.js';
 import { PacedUpstream } from './paced-upstream.js';
 import { PathSets } from './path-sets.js';
@@ -26,7 +28,7 @@ export interface ExportActivitiesDependencies {
   store: SnapshotStore;
   /** Ends chunks early; the pages read so far are staged. */
   shutdownSignal: AbortSignal;
-  /** Pace of each running export; unlimited where undefined. */
+  /** The budget of all exports together; none is set where undefined. */
   requestsPerHour?: number | undefined;
 }
 
@@ -38,9 +40,37 @@ export interface ReadChunkInput extends StagedScan {
   isUpstreamFailing: boolean;
   /** Whether the store or the worker just failed: the store is tried before pages are requested. */
   probeStore: boolean;
+  /** How the export asks for its next turn; absent where its workflow keeps the pace by itself. */
+  turns?: TurnRequest;
+  /** The turn that the requests have. */
+  turn?: RequestTurn | null;
 }
 
-export interface ReadChunkResult {
+export interface PrepareExportInput {
+  range: VisitorExportRange;
+  /** How the export asks for its first turn. */
+  turns?: TurnRequest;
+}
+
+export interface PrepareExportResult extends TurnResult {
+  expectedRows: number | null;
+}
+
+interface CleanUpInput {
+  range: VisitorExportRange;
+  /** A turn that came too late to be used. */
+  turn?: RequestTurn | null;
+}
+
+/** What the workflow learns about the turns of its chunks. */
+interface TurnResult {
+  /** The budget that is set. */
+  requestsPerHour?: number | null;
+  /** The turn that was asked for; null where none was. Absent from results of a release that knew no turns. */
+  asked?: AskedTurn | null;
+}
+
+export interface ReadChunkResult extends TurnResult {
   checkpoint: ScanCheckpoint;
   /** Pages taken, of the requests made. */
   pages: number;
@@ -69,18 +99,23 @@ const STAGING_WAITS_MS = [500, 2_000, 5_000];
 
 /** What the worker of the export task queue registers. */
 export function createExportActivities(dependencies: ExportActivitiesDependencies) {
-  const { store } = dependencies;
+  const { store, requestsPerHour } = dependencies;
   const memory: ChunkMemory = { pathSets: new PathSets(), encoders: [] };
   return {
     /** Finishes what an earlier run of the date range left, removes its staging, and tells how many rows to expect. */
-    prepareExport: ({ range }: { range: VisitorExportRange }): Promise<{ expectedRows: number | null }> =>
+    prepareExport: ({ range, turns }: PrepareExportInput): Promise<PrepareExportResult> =>
       reported(async () => {
         await finishPublication(store, range);
         await cleanUpStaging(store, range);
         // Best effort: expired copies cost space, and nothing else.
         await removeExpired(store, startServerClock()(), range.projectId).catch(() => {});
-        return { expectedRows: await expectedRows(store, range) };
+        const rows = await expectedRows(store, range);
+        const asked = turns && requestsPerHour !== undefined ? await askNextTurn(turns, requestsPerHour) : null;
+        return { expectedRows: rows, requestsPerHour: requestsPerHour ?? null, asked };
       }),
+
+    /** Asks for the turn of the next chunk, where no activity before did. Temporal retries it. */
+    askTurn: (request: TurnRequest): Promise<AskedTurn> => askTurn(request, requestsPerHour),
 
     /** Reads the next pages of a scan into staging. */
     readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> => readChunk(dependencies, memory, input),
@@ -100,9 +135,10 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     },
 
     /** Finishes a publication that the run left half-done, and removes the date range's work in progress. */
-    cleanUpExport: ({ range }: { range: VisitorExportRange }): Promise<void> =>
+    cleanUpExport: ({ range, turn }: CleanUpInput): Promise<void> =>
       reported(() =>
         heartbeating(async () => {
+          if (turn) await reportTurn({ turn: turn.turn, outcome: 'unsent', at: Date.now() }, requestsPerHour);
           await finishPublication(store, range);
           await cleanUpStaging(store, range);
         }),
@@ -115,9 +151,34 @@ async function readChunk(
   memory: ChunkMemory,
   input: ReadChunkInput,
 ): Promise<ReadChunkResult> {
-  const paced = new PacedUpstream(dependencies.upstream, dependencies.requestsPerHour);
+  const { upstream, requestsPerHour } = dependencies;
+  const { turns, turn = null } = input;
+  const paced = new PacedUpstream(upstream, requestsPerHour, turn);
   const work = () => readPacedChunk(paced, dependencies, memory, input);
-  return heartbeating(() => reported(work, () => paced.nextRequestAt()));
+  return heartbeating(async () => {
+    const chunk = await reported(work, () => paced.nextRequestAt()).catch(async (error: unknown) => {
+      await reportTurn(paced.report(), requestsPerHour);
+      throw error;
+    });
+    if (turns && wantsTurn(chunk, turn)) {
+      return { ...chunk, asked: await askNextTurn(turns, requestsPerHour, paced.report()) };
+    }
+    await reportTurn(paced.report(), requestsPerHour);
+    return { ...chunk, asked: null };
+  });
+}
+
+/** Whether the next chunk needs a turn, and may be read as soon as it has one. */
+function wantsTurn(
+  {
+    checkpoint,
+    interruption,
+    requestsPerHour,
+  }: Pick<ReadChunkResult, 'checkpoint' | 'interruption' | 'requestsPerHour'>,
+  turn: RequestTurn | null,
+): boolean {
+  if (checkpoint.stage === 'ended' || interruption?.kind === 'failed') return false;
+  return turn !== null || requestsPerHour !== null || interruption !== null;
 }
 
 async function readPacedChunk(
@@ -125,7 +186,7 @@ async function readPacedChunk(
   { store, shutdownSignal, requestsPerHour }: ExportActivitiesDependencies,
   { pathSets, encoders }: ChunkMemory,
   { checkpoint, willRepeat, isUpstreamFailing, probeStore, ...staged }: ReadChunkInput,
-): Promise<ReadChunkResult> {
+): Promise<Omit<ReadChunkResult, 'asked'>> {
   if (probeStore) await probe(store, staged);
   const paths = await pathSets.take(store, staged, checkpoint);
   const scan = new Scan(checkpoint, paths);
@@ -134,7 +195,7 @@ async function readPacedChunk(
     requests: paced.maxRequests,
     willRepeat,
     retriesPages: !isUpstreamFailing,
-    duration: MAX_CHUNK_MS,
+    duration: Math.min(MAX_CHUNK_MS, paced.usableMs),
     stop: shutdownSignal,
     cancel: Context.current().cancellationSignal,
   };

@@ -8,7 +8,7 @@ import {
   type VisitorExportRangeInput,
   type VisitorExportResult,
 } from '../../contract.js';
-import { parseExportInput } from '../../visitor-export/input.js';
+import { parseExportInput, toRangeInput } from '../../visitor-export/input.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
 import { longWait, temporalCall, type WaitOptions } from '../temporal-call.js';
@@ -86,11 +86,11 @@ export async function startVisitorExport(
 ): Promise<VisitorExportHandle> {
   const spec = parseExportInput(input);
   if (spec.kind !== 'range') throw new InvalidInputError('dateFrom', 'must be given');
-  const { range, secondScan } = spec;
+  const { range } = spec;
   const handle: Handle = await client.workflow.start(VISITOR_EXPORT_WORKFLOW, {
     workflowId: visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo),
     taskQueue,
-    args: [secondScan ? range : { ...range, secondScan }],
+    args: [toRangeInput(range, spec)],
     workflowIdConflictPolicy: 'USE_EXISTING',
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     staticSummary: `Visitors, ${range.dateFrom}..${range.dateTo}`,

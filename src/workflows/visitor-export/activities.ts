@@ -11,7 +11,10 @@ import type { ExportActivities } from '../../activities/visitor-export/export-ac
 import { exportTaskQueue } from '../../contract.js';
 
 /** The activities of a date range's one writer. */
-export function exportActivities(): Pick<ExportActivities, 'prepareExport' | 'readChunk' | 'publishSnapshot'> {
+export function exportActivities(): Pick<
+  ExportActivities,
+  'prepareExport' | 'askTurn' | 'readChunk' | 'publishSnapshot'
+> {
   const shared: ActivityOptions = {
     taskQueue: exportTaskQueue(workflowInfo().taskQueue),
     heartbeatTimeout: '20 seconds',
@@ -28,13 +31,18 @@ export function exportActivities(): Pick<ExportActivities, 'prepareExport' | 're
     heartbeatTimeout: '5 minutes',
     summary: 'Tidy up after earlier runs',
   });
+  const { askTurn } = proxyActivities<ExportActivities>({
+    taskQueue: exportTaskQueue(workflowInfo().taskQueue),
+    startToCloseTimeout: '30 seconds', // two calls of the Temporal server
+    summary: 'Ask for a turn',
+  });
   const { readChunk } = proxyActivities<ExportActivities>({ ...short, summary: 'Read pages' });
   const { publishSnapshot } = proxyActivities<ExportActivities>({
     ...shared,
     startToCloseTimeout: '1 hour', // copies all rows once
     summary: 'Publish the snapshot',
   });
-  return { prepareExport, readChunk, publishSnapshot };
+  return { prepareExport, askTurn, readChunk, publishSnapshot };
 }
 
 /** The last activity of a run. It is best effort, so it is short; a half-done publication is still read whole. */

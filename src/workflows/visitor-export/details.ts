@@ -1,7 +1,7 @@
-import type { VisitorExportRange } from '../../contract.js';
+import type { VisitorExportProgress, VisitorExportRange } from '../../contract.js';
 import { plainMarkdown } from '../../agent-job/markdown.js';
 import { NEW_ROWS_PER_PAGE } from '../../visitor-export/scan-checkpoint.js';
-import type { RangeState } from './range-state.js';
+import { nextRequestTime, type RangeState } from './range-state.js';
 
 const HOUR_MS = 3_600_000;
 /** A summary holds 200 bytes; the dates and the words around the project's id take the rest. */
@@ -14,7 +14,8 @@ export function rangeTitle({ projectId, dateFrom, dateTo }: VisitorExportRange):
 
 /** Markdown for an export's page in the web UI: its progress, and what it waits for. */
 export function rangeDetails(range: VisitorExportRange, state: RangeState, now: number): string {
-  const { scan, checkpoint, before, waitReason, expectedRows, notBefore } = state;
+  const { scan, checkpoint, before, waitReason, expectedRows } = state;
+  const nextRequestAt = nextRequestTime(state);
   const about = expectedRows === null ? '' : ` of about ${grouped(Math.max(expectedRows, checkpoint.rows))}`;
   const seen = before?.inconsistency;
   const lines = [
@@ -23,18 +24,30 @@ export function rangeDetails(range: VisitorExportRange, state: RangeState, now: 
     ...paceLine(state),
     ...(seen ? [`**Repeated**: ${seen.kind} at row ${seen.offset}`] : []),
     ...(waitReason ? [`**Waits**: ${plainMarkdown(waitReason)}`] : []),
-    ...(notBefore > now ? [`**Next request**: ${new Date(notBefore).toISOString()}`] : []),
+    ...(nextRequestAt > now ? [`**Next request**: ${new Date(nextRequestAt).toISOString()}`] : []),
   ];
   return lines.join('\n\n');
 }
 
+/** The answer to `exportProgress`. */
+export function rangeProgress(range: VisitorExportRange, state: RangeState, now: number): VisitorExportProgress {
+  const { scan, checkpoint, expectedRows, waitReason, turns } = state;
+  const { dateFrom, dateTo } = range;
+  const { pages, rows } = checkpoint;
+  const next = nextRequestTime(state);
+  const nextRequestAt = next > now ? new Date(next).toISOString() : null;
+  const position = turns?.asked?.place?.position;
+  const queued = position !== undefined && { position };
+  return { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt, ...queued };
+}
+
 function paceLine({ requestsPerHour, expectedRows, checkpoint }: RangeState): string[] {
   if (requestsPerHour === null) return [];
-  const pace = `**Pace**: ${grouped(requestsPerHour)} requests an hour`;
+  const pace = `**Budget**: ${grouped(requestsPerHour)} requests an hour for all exports`;
   if (expectedRows === null || checkpoint.stage === 'ended') return [pace];
   const rowsLeft = Math.max(0, expectedRows - checkpoint.rows);
   const requestsLeft = Math.ceil(rowsLeft / NEW_ROWS_PER_PAGE) + 1; // the first page is read again at the end
-  return [`${pace}, about ${hours((requestsLeft / requestsPerHour) * HOUR_MS)} left`];
+  return [`${pace}, at least ${hours((requestsLeft / requestsPerHour) * HOUR_MS)} left`];
 }
 
 function hours(ms: number): string {

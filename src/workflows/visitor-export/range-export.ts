@@ -14,6 +14,7 @@ import {
   exportTaskQueue,
   visitorExportProgressQuery,
   type InconsistencyKind,
+  type Priority,
   type SnapshotReceipt,
   type VisitorExportProgress,
   type VisitorExportRange,
@@ -22,9 +23,10 @@ import { isProvisional } from '../../visitor-export/date-range.js';
 import { inconsistencyOf } from '../../visitor-export/inconsistency.js';
 import { NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
 import { cleanUpActivities, exportActivities } from './activities.js';
-import { rangeDetails } from './details.js';
+import { rangeDetails, rangeProgress } from './details.js';
 import { newRangeState, type RangeState } from './range-state.js';
 import { failureOf, interruptionWaitMs, outageFailure, storeFailure, withRetries } from './retries.js';
+import { ExportTurns } from './turns.js';
 
 /** How the export of a date range ended. */
 export interface RangeResult {
@@ -39,6 +41,7 @@ export interface RangeResult {
 export interface RangeOptions {
   /** Whether a suspect final day is scanned a second time. */
   secondScan: boolean;
+  priority: Priority;
   /** What the run before continue-as-new passed on. */
   carried: RangeState | null;
   /** Continues as new. */
@@ -51,8 +54,6 @@ const SUSPICIONS: Partial<Record<InconsistencyKind, string>> = {
   impossible: 'rows and totals contradict each other; the day is read once more',
   shrunk: 'most of the rows are gone; the day is read once more',
 };
-/** A paced chunk is five minutes' worth of requests; an attempt that died with its worker may have made them all. */
-const UNREPORTED_PACE_MS = 5 * 60_000;
 const MAX_UPSTREAM_OUTAGE_MS = 24 * 3_600_000;
 /** Continue-as-new well below the server's limit of 51,200 events keeps replays short. */
 export const MAX_EVENTS = 5_000;
@@ -73,12 +74,14 @@ class RangeWriter {
   readonly #range: VisitorExportRange;
   readonly #options: RangeOptions;
   readonly #state: RangeState;
+  readonly #turns: ExportTurns;
   readonly #activities = exportActivities();
 
   constructor(range: VisitorExportRange, options: RangeOptions) {
     this.#range = range;
     this.#options = options;
     this.#state = options.carried ?? newRangeState(workflowInfo().firstExecutionRunId);
+    this.#turns = new ExportTurns(this.#state, options.priority, () => this.#show());
   }
 
   async export(): Promise<RangeResult> {
@@ -101,17 +104,14 @@ class RangeWriter {
   }
 
   progress(): VisitorExportProgress {
-    const { scan, checkpoint, expectedRows, waitReason, notBefore } = this.#state;
-    const { dateFrom, dateTo } = this.#range;
-    const nextRequestAt = notBefore > Date.now() ? new Date(notBefore).toISOString() : null;
-    const { pages, rows } = checkpoint;
-    return { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt };
+    return rangeProgress(this.#range, this.#state, Date.now());
   }
 
   /** Best effort: the date range's next run cleans up what is left. */
   async cleanUp(): Promise<void> {
     const { cleanUpExport } = cleanUpActivities();
-    await CancellationScope.nonCancellable(() => cleanUpExport({ range: this.#range })).catch(() => {});
+    const turn = this.#state.turns?.turn ?? null;
+    await CancellationScope.nonCancellable(() => cleanUpExport({ range: this.#range, turn })).catch(() => {});
   }
 
   async #prepare(): Promise<void> {
@@ -120,9 +120,12 @@ class RangeWriter {
     const taskQueue = exportTaskQueue(workflowInfo().taskQueue);
     state.waitReason = `no worker of the exports has begun yet (task queue ${taskQueue})`;
     this.#show();
-    const { expectedRows } = await this.#withRetries(() => this.#activities.prepareExport({ range: this.#range }));
-    state.expectedRows = expectedRows;
+    const turns = this.#turns.request;
+    const result = await this.#withRetries(() => this.#activities.prepareExport({ range: this.#range, turns }));
+    state.expectedRows = result.expectedRows;
+    state.requestsPerHour = result.requestsPerHour ?? null;
     state.waitReason = null;
+    this.#turns.learn(result);
   }
 
   /** Reads the next chunk; null where the scan had to begin anew. */
@@ -131,7 +134,10 @@ class RangeWriter {
     const situation = { willRepeat: repeatsLeft > 0, isUpstreamFailing: failures > 0 };
     const input = { range: this.#range, runId, scan, checkpoint, ...situation };
     return this.#orNewScan(() =>
-      this.#withRetries((probeStore) => this.#activities.readChunk({ ...input, probeStore })),
+      this.#withRetries(async (probeStore) => {
+        const turn = this.#turns.isNeeded ? await this.#turns.take(this.#activities.askTurn) : null;
+        return this.#activities.readChunk({ ...input, probeStore, turns: this.#turns.request, turn });
+      }),
     );
   }
 
@@ -156,10 +162,7 @@ class RangeWriter {
       state.waitReason = reason;
       this.#show();
     };
-    return withRetries(work, {
-      onWait,
-      unreportedPaceMs: state.requestsPerHour === null ? 0 : UNREPORTED_PACE_MS,
-    });
+    return withRetries(work, { onWait, unreportedPaceMs: this.#turns.unreportedPaceMs });
   }
 
   /** Begins the scan anew where its staged rows are lost or are not the ones that were read. */
@@ -177,21 +180,25 @@ class RangeWriter {
     }
   }
 
-  #apply({ checkpoint, pages, interruption, paceMs, requestsPerHour }: ReadChunkResult): void {
+  #apply(result: ReadChunkResult): void {
+    const { checkpoint, pages, requests, interruption, paceMs, requestsPerHour, asked } = result;
     const state = this.#state;
     const now = Date.now();
+    // The queue makes it wait, and for no longer than it must.
+    const isQueued = asked?.isAnswered === true;
+    this.#turns.learn(result);
     state.checkpoint = checkpoint;
     state.requestsPerHour = requestsPerHour;
-    state.notBefore = now + paceMs;
+    state.notBefore = isQueued ? now : now + paceMs;
     state.waitReason = interruption?.reason ?? null;
-    if (pages > 0 || !interruption) {
+    if (pages > 0 || (!interruption && requests > 0)) {
       state.failures = 0;
       state.failingSince = null;
     }
     if (!interruption) return;
     state.failures += 1;
     state.failingSince ??= now;
-    state.notBefore = Math.max(state.notBefore, now + interruptionWaitMs(state.failures, interruption));
+    if (!isQueued) state.notBefore = Math.max(state.notBefore, now + interruptionWaitMs(state.failures, interruption));
     if (now - state.failingSince >= MAX_UPSTREAM_OUTAGE_MS) throw outageFailure(interruption, state.notBefore);
   }
 

@@ -1,3 +1,5 @@
+import type { AskedTurn } from '../../activities/visitor-export/export-turns.js';
+import type { RequestTurn } from '../../contract/request-queue.js';
 import { NEW_SCAN, type ScanCheckpoint, type SuspectScan } from '../../visitor-export/scan-checkpoint.js';
 
 /** The plain data of a date range's export, passed on by continue-as-new. Times in milliseconds. */
@@ -26,6 +28,20 @@ export interface RangeState {
   requestsPerHour: number | null;
   /** Why the export waits; null where it does not. */
   waitReason: string | null;
+  /** Its turns in the queue of all exports; absent where a release without them began the run. */
+  turns?: TurnState;
+}
+
+/** What an export knows of its turns. */
+export interface TurnState {
+  /** Whether this export was answered 429. */
+  isThrottled: boolean;
+  /** Whether the workers know the queue, and a chunk needs a turn: a budget is set, or the upstream answered 429. */
+  isNeeded: boolean;
+  /** The turn that was asked for and did not come yet. */
+  asked: AskedTurn | null;
+  /** The turn that came and was not used yet. */
+  turn: RequestTurn | null;
 }
 
 /** Requests are shared with others: after two repeats the last scan is published as it is. */
@@ -48,4 +64,10 @@ export function newRangeState(runId: string): RangeState {
     requestsPerHour: null,
     waitReason: null,
   };
+}
+
+/** When the export may send its next request, as far as it knows; in the past where it need not wait. */
+export function nextRequestTime({ notBefore, turns }: RangeState): number {
+  const expectedAt = turns?.asked?.place?.expectedAt;
+  return expectedAt === undefined ? notBefore : Math.max(notBefore, Date.parse(expectedAt));
 }

@@ -16,14 +16,16 @@ import {
   WorkflowExecutionAlreadyStartedError,
 } from '@temporalio/common';
 import {
+  DEFAULT_PRIORITY,
   FAILURE,
   visitorExportWorkflowId,
   type SnapshotReceipt,
   type VisitorExportInput,
   type VisitorExportRange,
+  type VisitorExportRangeInput,
   type VisitorExportResult,
 } from '../../contract.js';
-import { parseExportInput, type ExportSpec } from '../../visitor-export/input.js';
+import { parseExportInput, toRangeInput, type ExportSpec } from '../../visitor-export/input.js';
 import { daysBefore } from '../../visitor-export/date-range.js';
 import { MAX_SECOND_SCANS } from '../../visitor-export/scan-checkpoint.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
@@ -124,19 +126,21 @@ async function exportOnce(
   { notBefore, secondScans, rangeState }: Continued,
   next: (rangeState: RangeState | null) => Promise<never>,
 ): Promise<RangeResult> {
-  const secondScan = spec.kind === 'range' ? spec.secondScan : secondScans < MAX_SECOND_SCANS;
+  const options =
+    spec.kind === 'range' ? spec : { secondScan: secondScans < MAX_SECOND_SCANS, priority: DEFAULT_PRIORITY };
+  const { secondScan, priority } = options;
   if (workflowInfo().workflowId === writerId(range)) {
-    return exportRange(range, { secondScan, carried: rangeState, next });
+    return exportRange(range, { secondScan, priority, carried: rangeState, next });
   }
   const waitMs = notBefore - Date.now();
   if (waitMs > 0) await sleep(waitMs);
-  return throughWriter(range, secondScan, () => next(null));
+  return throughWriter(range, toRangeInput(range, options), () => next(null));
 }
 
 /** Starts the date range's writer as a child; waits where another run's writer is at work. */
 async function throughWriter(
   range: VisitorExportRange,
-  secondScan: boolean,
+  input: VisitorExportRangeInput,
   next: () => Promise<never>,
 ): Promise<RangeResult> {
   for (let waitMs = WRITER_WAIT_MS.first; ; waitMs = Math.min(2 * waitMs, WRITER_WAIT_MS.max)) {
@@ -144,7 +148,7 @@ async function throughWriter(
     try {
       const result = await executeChild(visitorExport, {
         workflowId: writerId(range),
-        args: [secondScan ? range : { ...range, secondScan }],
+        args: [input],
         staticSummary: rangeTitle(range),
         // A cancelled writer cleans up after itself.
         parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,

@@ -1,0 +1,119 @@
+/**
+ * The turns of one export in the queue of all of them: whether a chunk needs one, and the wait for it. An activity asks
+ * and the queue answers by a signal. Who hears nothing asks again, rarely; where no queue answers, the export goes on
+ * at its own pace.
+ */
+import { condition, setHandler, workflowInfo } from '@temporalio/workflow';
+import type { ExportActivities } from '../../activities/visitor-export/export-activities.js';
+import type { AskedTurn, TurnRequest } from '../../activities/visitor-export/export-turns.js';
+import type { Priority } from '../../contract.js';
+import { requestTurnSignal, type QueuePlace, type RequestTurn } from '../../contract/request-queue.js';
+import type { RangeState, TurnState } from './range-state.js';
+
+/** What an activity of an export tells of its turns. */
+interface TurnResult {
+  requestsPerHour?: number | null;
+  asked?: AskedTurn | null;
+  interruption?: { kind: 'busy' | 'failed' } | null;
+}
+
+/** How long after its expected time a turn is asked for again: a queue that was ended gives none. */
+const LATE_MS = 10 * 60_000;
+/** Bounds the expected time: a long wait learns its position anew, and a queue that was ended is started again. */
+const MAX_WAIT_MS = 60 * 60_000;
+
+/** A paced chunk is five minutes' worth of requests; an attempt that died with its worker may have made them all. */
+const UNREPORTED_PACE_MS = 5 * 60_000;
+
+/** The turns of one export. Made before its first await: it registers the signal. */
+export class ExportTurns {
+  readonly #state: RangeState;
+  readonly #priority: Priority;
+  readonly #onChange: () => void;
+
+  constructor(state: RangeState, priority: Priority, onChange: () => void) {
+    this.#state = state;
+    this.#priority = priority;
+    this.#onChange = onChange;
+    setHandler(requestTurnSignal, (turn) => {
+      this.#turns.turn = turn;
+    });
+  }
+
+  /** Whether the next chunk needs a turn. */
+  get isNeeded(): boolean {
+    return this.#turns.isNeeded;
+  }
+
+  /** The wait after an attempt that died with its worker: a turn that nobody reports counts as spent. */
+  get unreportedPaceMs(): number {
+    return this.#state.requestsPerHour === null || this.isNeeded ? 0 : UNREPORTED_PACE_MS;
+  }
+
+  /** How activities ask for a turn of this export. */
+  get request(): TurnRequest {
+    return { taskQueue: workflowInfo().taskQueue, priority: this.#priority };
+  }
+
+  /** Learns from the result of an activity. One of a release without turns tells nothing, and asked for none. */
+  learn({ requestsPerHour, asked, interruption }: TurnResult): void {
+    if (asked === undefined) return;
+    const turns = this.#turns;
+    turns.isThrottled ||= interruption?.kind === 'busy';
+    turns.isNeeded = turns.isThrottled || typeof requestsPerHour === 'number';
+    turns.asked = asked;
+  }
+
+  /** Waits for the turn of the next chunk; null where no queue answers. */
+  async take(askTurn: ExportActivities['askTurn']): Promise<RequestTurn | null> {
+    const turns = this.#turns;
+    for (let askedAt: number | undefined; ;) {
+      const turn = this.#receive();
+      if (turn) return turn;
+      const asked = (turns.asked ??= await askTurn({ ...this.request, ...(askedAt !== undefined && { askedAt }) }));
+      this.#show(asked);
+      if (await condition(() => turns.turn !== null, waitMs(asked))) continue;
+      turns.asked = null;
+      if (!asked.isAnswered) return this.#end();
+      ({ askedAt } = asked);
+    }
+  }
+
+  /** The turn that came; one whose time is over was given on. */
+  #receive(): RequestTurn | null {
+    const turns = this.#turns;
+    const { turn } = turns;
+    if (turn === null) return null;
+    this.#end();
+    return turn.until > Date.now() ? turn : null;
+  }
+
+  #end(): null {
+    const turns = this.#turns;
+    turns.turn = null;
+    turns.asked = null;
+    this.#state.waitReason = null;
+    this.#onChange();
+    return null;
+  }
+
+  #show({ place }: AskedTurn): void {
+    this.#state.waitReason = reasonOf(place);
+    this.#onChange();
+  }
+
+  get #turns(): TurnState {
+    return (this.#state.turns ??= { isThrottled: false, isNeeded: false, asked: null, turn: null });
+  }
+}
+
+function waitMs({ place }: AskedTurn): number {
+  const expectedMs = place?.expectedAt === undefined ? 0 : Date.parse(place.expectedAt) - Date.now();
+  return Math.min(MAX_WAIT_MS, Math.max(0, expectedMs)) + LATE_MS;
+}
+
+function reasonOf(place: QueuePlace | null): string {
+  if (place === null) return 'its turn in the queue of all exports';
+  const what = place.for === 'turn' ? 'the budget that all exports share' : 'the upstream, which answered 429';
+  return `${what} (position ${place.position} in the queue of all exports)`;
+}
