@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
 import type { AgentJobs, ExportSchedule } from '../starter.js';
+import { addJobSchedule, withLastRuns } from './schedule-job.js';
+import { jobSchedulesText } from './schedule-job-text.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, readableTime, table } from './text.js';
 import { UsageError } from './exit.js';
@@ -21,20 +23,23 @@ const MAX_CHANGE_HOUR = 3;
 /** One request for each Schedule takes its time. */
 const LIST_MS = 60_000;
 
-/** `agent-jobs schedule …`: the Schedules of nightly exports. */
+/** `agent-jobs schedule …`: the Schedules of nightly exports and of recurring jobs. */
 export function addSchedule(program: Command): void {
-  const group = program.command('schedule').description('export visitors every night by a Temporal Schedule');
+  const group = program
+    .command('schedule')
+    .description('by Temporal Schedules: export visitors every night, and start recurring jobs');
   addSet(group);
   addList(group);
   addPause(group);
   addResume(group);
   addRemove(group);
+  addJobSchedule(group);
 }
 
 function addSet(group: Command): void {
   const command = group
     .command('set', { isDefault: true })
-    .description('create the Schedule of a project, or change what is given; a paused one stays paused')
+    .description('create the Schedule of a project’s exports, or change what is given; a paused one stays paused')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--time-zone <name>', 'IANA name; days and hour are local to it (new: UTC)')
     .option('--hour <number>', 'local hour (new: 4, with minute 30: such a time comes once each day everywhere)')
@@ -98,8 +103,8 @@ function warnOfNoWorker(schedules: ExportSchedule[]): void {
 function addList(group: Command): void {
   const command = group
     .command('list')
-    .description('list the Schedules of nightly exports')
-    .option('--json', 'print one Schedule a line')
+    .description('list the Schedules of nightly exports and of recurring jobs')
+    .option('--json', 'print one Schedule a line; "kind" is "export" or "job"')
     .action(({ json }: { json?: boolean }) =>
       withSession(command, async ({ jobs, signal }) => {
         const { listExportSchedules } = await import('../starter.js');
@@ -107,11 +112,25 @@ function addList(group: Command): void {
         const schedules = await temporalCall(jobs.client, { signal, timeoutMs: LIST_MS }, () =>
           listExportSchedules(jobs.client),
         );
-        if (json) for (const schedule of schedules) printJson(schedule);
-        else print(schedules.length === 0 ? 'no schedules' : schedulesText(schedules));
+        const recurring = await withLastRuns(jobs, await jobs.schedules({}, { signal }), signal);
+        if (json) {
+          for (const schedule of schedules) printJson({ kind: 'export', ...schedule });
+          for (const schedule of recurring) printJson({ kind: 'job', ...schedule });
+        } else {
+          print(listText(schedules, recurring));
+        }
         warnOfNoWorker(schedules);
       }),
     );
+}
+
+function listText(exports: ExportSchedule[], recurring: Parameters<typeof jobSchedulesText>[0]): string {
+  if (exports.length + recurring.length === 0) return 'no schedules';
+  const tables = [
+    ...(exports.length === 0 ? [] : [`Exports\n${schedulesText(exports)}`]),
+    ...(recurring.length === 0 ? [] : [`Jobs\n${jobSchedulesText(recurring)}`]),
+  ];
+  return tables.join('\n\n');
 }
 
 function addPause(group: Command): void {

@@ -32,7 +32,10 @@ interface Of {
   name: string;
 }
 
-/** Lists the runs of a Schedule, newest first, also of one that is removed while Temporal keeps them. */
+/**
+ * Lists the runs of a Schedule, also of one that is removed while Temporal keeps them. Most servers tell those that run
+ * first, then the others by their end.
+ */
 export async function* listRuns(
   client: Client,
   of: Of,
@@ -46,6 +49,27 @@ export async function* listRuns(
     if (next.done) return;
     yield toSummary(of, next.value);
   }
+}
+
+/** So many more are read than asked for: one that ran for long is listed by its end, and begun before the others. */
+const SORTED_TOGETHER = 100;
+
+/** The runs that were started last, newest first. */
+export async function lastRuns(
+  client: Client,
+  of: Of,
+  limit: number,
+  options: CallOptions,
+): Promise<RecurringRunSummary[]> {
+  const runs: RecurringRunSummary[] = [];
+  for await (const run of listRuns(client, of, options)) {
+    if (runs.push(run) >= limit + SORTED_TOGETHER) break;
+  }
+  return runs.sort((a, b) => (orderOf(a) < orderOf(b) ? 1 : -1)).slice(0, limit);
+}
+
+function orderOf({ scheduledAt, startedAt }: RecurringRunSummary): string {
+  return `${startedAt.slice(0, 19)} ${scheduledAt} ${startedAt}`;
 }
 
 function toSummary({ projectId, name }: Of, run: WorkflowExecutionInfo): RecurringRunSummary {

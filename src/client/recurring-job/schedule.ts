@@ -22,7 +22,7 @@ import {
   type ScheduleState,
 } from '../schedules.js';
 import type { CallOptions } from '../temporal-call.js';
-import { listRuns, type RecurringRunSummary } from './runs.js';
+import { lastRuns, listRuns, type RecurringRunSummary } from './runs.js';
 import {
   checkJobSchedule,
   mergedSpec,
@@ -63,9 +63,17 @@ export class JobScheduleHandle {
     return this.#call(options, async (handle) => toJobSchedule(this.#client, await handle.describe()));
   }
 
-  /** Lists the runs, newest first, each with its fate; `timeoutMs` is for each page. May lag a moment behind. */
+  /**
+   * Lists the runs, each with its fate: on most servers those that run first, then the others by their end. `timeoutMs`
+   * is for each page. May lag a moment behind.
+   */
   runs(options: CallOptions = {}): AsyncIterable<RecurringRunSummary> {
     return listRuns(this.#client, this, options);
+  }
+
+  /** The runs that were started last, newest first. */
+  lastRuns(limit: number, options: CallOptions = {}): Promise<RecurringRunSummary[]> {
+    return lastRuns(this.#client, this, limit, options);
   }
 
   /**
