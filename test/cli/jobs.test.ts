@@ -158,6 +158,9 @@ test(
     const sent = await cli(['follow-up', workflowId, 'And the tests', '--id', 'f1', '--wait']);
     expect(sent.stdout).toMatch(/State +queued/);
     expect(sent.stderr).toContain('the follow-up is not sent: it waits its turn');
+    expect(sent.stderr).toMatch(/the job waits for person since .+; "npx agent-jobs attention" shows what can be done/);
+    const waiting = await cli(['list', '--project', server.projectId, '--waiting-for', 'person', '--json']);
+    expect(jsonLines(waiting.stdout)).toMatchObject([{ workflowId, waitingFor: 'person' }]);
     expect(sent.code).toBe(10);
     await job.resolveUnknown({ action: 'abandon' });
     await job.result();

@@ -5,6 +5,7 @@ test.each([
   [['nonsense'], "unknown command 'nonsense'"],
   [['list', '--limit', 'many'], '--limit must be a whole number'],
   [['list', '--phase', 'asleep'], '--phase must be one of creating'],
+  [['list', '--waiting-for', 'luck'], '--waiting-for must be one of turn, rateLimit, upstream, key, person'],
   [['list', '--colour'], "unknown option '--colour'"],
   [['start', 'do it'], "required option '--project <id>'"],
   [['start', '--project', '..', 'do it'], 'projectId must not be'],

@@ -79,3 +79,29 @@ test(
   },
   MOST_MS,
 );
+
+test(
+  'jobs that wait for the upstream’s rate limit are listed by it, and a follow-up says so while it is awaited',
+  async () => {
+    const projectId = `busy-${randomUUID()}`;
+    const message = `message ${randomUUID()}`;
+    const job = await server.jobs.start({ key: 'k', projectId, prompt: 'hello', linger: '1 hour', ...QUICK });
+    await expect.poll(async () => (await job.state()).phase, { timeout: 60_000 }).toBe('lingering');
+    const busy = { kind: 'status', status: 429, retryAfter: 20, promptIncludes: message } as const;
+    await server.sandbox.addFault(busy);
+    const sending = runCli(['follow-up', job.workflowId, message, '--wait'], { env: envOf(server) });
+    const list = () => runCli(['list', '--project', projectId, '--waiting-for', 'rateLimit'], { env: envOf(server) });
+    await expect
+      .poll(async () => (await list()).stdout, { timeout: 60_000 })
+      .toMatch(/PHASE +WAITS FOR.*\n.*sending +rateLimit /);
+    const { code, stderr, stdout } = await sending;
+    expect(stderr).toMatch(
+      /still waiting: the job waits for the upstream’s rate limit; it goes on by itself \(.*429.*\)/,
+    );
+    expect(stdout).toMatch(/State +sent/);
+    expect(code).toBe(0);
+    expect((await list()).stdout).toBe('no jobs\n');
+    await job.cancel();
+  },
+  MOST_MS,
+);

@@ -1,7 +1,14 @@
 /** Runs a scenario on the simulated server, reports all that happens to the model, and compares. */
 import { vi } from 'vitest';
 import { createActivities, type WriteResult } from '../../src/activities/index.js';
-import type { AgentJobInput, AgentJobResult, JobState } from '../../src/contract.js';
+import {
+  SEARCH_ATTRIBUTE,
+  SHOWN_WAITING_FOR,
+  type AgentJobInput,
+  type AgentJobResult,
+  type JobState,
+} from '../../src/contract.js';
+import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import { noMetrics } from '../../src/activities/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { BrokenPromise } from './contract-model.js';
@@ -136,6 +143,10 @@ class SimulatedRunner {
     if (state.phase !== 'done' && !isEnding) expectEqual('unknown', state.unknown?.since ?? null, since);
     const isWriting = this.simulation.pending.some((name) => name === 'createJob' || name === 'sendMessage');
     expectEqual('waits for nothing', state.waiting === null, isWriting || state.phase === 'done');
+    const attribute = this.simulation.attributes.get(SEARCH_ATTRIBUTE.waitingFor) ?? null;
+    const lasting = SHOWN_WAITING_FOR.find((what) => what === state.waiting?.for) ?? null;
+    // While a write is under way, the attribute keeps what it waited for.
+    if (!isWriting) expectEqual('what it waits for, as a search attribute', attribute, lasting);
     if (state.unknown && state.unknown.since !== this.#decidedFor) this.#planDecision(state.unknown.since);
   }
 
@@ -190,10 +201,9 @@ class SimulatedRunner {
 
 function activitiesOf(upstream: Upstream, breakerClock: () => number): Record<string, never> {
   const shutdownSignal = new AbortController().signal;
-  return createActivities({ upstream, shutdownSignal, metrics: noMetrics, breakerClock }) as unknown as Record<
-    string,
-    never
-  >;
+  const knownAttributes = () => LATER_SEARCH_ATTRIBUTES;
+  const dependencies = { upstream, shutdownSignal, metrics: noMetrics, breakerClock, knownAttributes };
+  return createActivities(dependencies) as unknown as Record<string, never>;
 }
 
 function verdictOf(end: End): string {

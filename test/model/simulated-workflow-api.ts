@@ -49,7 +49,9 @@ export const simulatedWorkflow = {
   setHandler: ({ name }: { name: string }, handle: Handler, options?: { validator?: Validator }) =>
     Simulation.current.run.handlers.set(name, { handle, validate: options?.validator }),
   upsertMemo: () => {},
-  upsertSearchAttributes: () => {},
+  upsertSearchAttributes: (pairs: { key: { name: string }; value: unknown }[]) => {
+    for (const { key, value } of pairs) Simulation.current.attributes.set(key.name, value);
+  },
   uuid4: () => Simulation.current.uuid(),
   workflowInfo: () => Simulation.current.workflowInfo(),
 };

@@ -80,6 +80,8 @@ export class Simulation {
   /** An error in workflow code that is not a failure of the workflow. */
   bug: unknown = null;
   runs = 0;
+  /** The search attributes by name: they outlive continue-as-new. */
+  readonly attributes = new Map<string, unknown>();
   /** Activities that have neither ended nor been cancelled. */
   readonly pending: string[] = [];
   readonly #options: SimulationOptions;
@@ -158,7 +160,7 @@ export class Simulation {
       continuedFromExecutionRunId: continued,
       startTime: new Date(startedAt),
       memo,
-      typedSearchAttributes: { get: () => undefined },
+      typedSearchAttributes: { get: ({ name }: { name: string }) => this.attributes.get(name) ?? undefined },
       continueAsNewSuggested: tasks >= this.#options.tasksPerRun,
     };
   }

@@ -98,6 +98,9 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     for (const phase of ['creating', 'watching', 'sending', 'needsAttention', 'lingering']) {
       await figure(`agent_jobs_open phase="${phase}"`, (jobs) => jobs === 0);
     }
+    for (const reason of ['turn', 'rateLimit', 'upstream', 'key', 'person']) {
+      await figure(`agent_jobs_waiting for="${reason}"`, (jobs) => jobs === 0);
+    }
     await figure('agent_jobs_oldest_in_doubt_age_seconds', (age) => age === 0);
     await figure('agent_jobs_last_count_timestamp_seconds', (at) => Math.abs(at - Date.now() / 1_000) < 120);
   });
@@ -134,7 +137,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await refused.terminate().catch(() => {});
   });
 
-  test('count the running jobs by phase, and tell the age of the oldest write in doubt and create', async () => {
+  test('count the running jobs by phase and by what they wait for, and tell the age of the oldest write in doubt and create', async () => {
     sandbox = await startSandbox({ script: { activeMs: 3_600_000 } });
     const { url, apiKey } = sandbox;
     port = await freePort();
@@ -159,6 +162,9 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await figure('agent_jobs_needs_attention', (n) => n === 1);
     await figure('agent_jobs_open phase="watching"', (n) => n === 1);
     await figure('agent_jobs_open phase="creating"', (n) => n === 1);
+    await figure('agent_jobs_waiting for="person"', (n) => n === 1);
+    await figure('agent_jobs_waiting for="rateLimit"', (n) => n === 1);
+    expect((await figures()).get('agent_jobs_waiting for="key"')).toBe(0);
     await figure('agent_jobs_oldest_create_age_seconds', (age) => age > 0 && age < 600);
     await figure('agent_jobs_oldest_in_doubt_age_seconds', (age) => age > 0 && age < 600);
     expect((await figures()).get('agent_jobs_open phase="lingering"')).toBe(0);

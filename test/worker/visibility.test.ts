@@ -1,0 +1,89 @@
+/** A worker in a namespace that an older release has set up. */
+import { randomUUID } from 'node:crypto';
+import { defineSearchAttributeKey } from '@temporalio/common';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AGENT_JOB_WORKFLOW, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import type { DevServer } from '../../src/local/dev-server.js';
+import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
+import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
+
+const MOST_MS = 240_000;
+const KEYWORD = 2; // temporal.api.enums.v1.IndexedValueType
+const KEYWORD_LIST = 7;
+const LATER = [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.batch];
+const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, 'KEYWORD');
+
+let own: DevServer;
+let server: TestServer;
+let sandbox: Sandbox;
+let worker: WorkerProcess;
+
+beforeAll(async () => {
+  own = await startPrivateDevServer();
+  server = await connectTo(own);
+  sandbox = await startSandbox({ script: { activeMs: 0 } });
+}, MOST_MS);
+afterAll(async () => {
+  await worker?.kill();
+  await sandbox.close();
+  await server.close();
+  await own.stop();
+});
+
+async function setAttributes(types: Record<string, number>): Promise<void> {
+  const { operatorService } = server.client.connection;
+  const { namespace } = server;
+  await operatorService.removeSearchAttributes({ namespace, searchAttributes: LATER }).catch(() => {});
+  if (Object.keys(types).length > 0) await operatorService.addSearchAttributes({ namespace, searchAttributes: types });
+}
+
+async function startThrottledJob(retryAfter: number) {
+  const projectId = `busy-${randomUUID()}`;
+  await sandbox.addFault({ kind: 'status', status: 429, retryAfter, operation: 'create', projectId });
+  return server.client.workflow.start(AGENT_JOB_WORKFLOW, {
+    workflowId: `agent-job/${projectId}/k`,
+    taskQueue: server.taskQueue,
+    args: [{ projectId, prompt: 'hello', batch: 'night' }],
+  });
+}
+
+async function startWorker(): Promise<void> {
+  await worker?.kill();
+  const env = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey, TEMPORAL_ADDRESS: server.address };
+  worker = startWorkerProcess({ ...env, AGENT_JOBS_TASK_QUEUE: server.taskQueue });
+  await worker.wrote('The worker runs');
+}
+
+test.for([
+  ['lacks the search attributes', {}],
+  ['has them by another type', { [LATER[0]!]: KEYWORD_LIST, [LATER[1]!]: KEYWORD_LIST }],
+] as const)(
+  'a worker whose namespace %s says so, and its jobs run without them',
+  { timeout: MOST_MS },
+  async ([, types]) => {
+    await setAttributes(types);
+    await startWorker();
+    expect(worker.output()).toMatch(/AgentJobWaitingFor.*AgentJobBatch.*no job sets them: run \\"agent-jobs setup\\"/);
+    const job = await startThrottledJob(1);
+    expect(await job.result()).toMatchObject({ outcome: 'completed' });
+  },
+);
+
+test(
+  'a worker sees within a minute that they were registered, and its jobs set them',
+  { timeout: MOST_MS },
+  async () => {
+    await setAttributes({});
+    await startWorker();
+    await setAttributes({ [LATER[0]!]: KEYWORD, [LATER[1]!]: KEYWORD });
+    const shown = async () => {
+      const job = await startThrottledJob(3_600);
+      await until(async () => (await job.describe()).historyLength > 8, 'the refusal', worker.output);
+      const value = (await job.describe()).typedSearchAttributes.get(WAITING_FOR);
+      await job.terminate();
+      return value === 'rateLimit';
+    };
+    await until(shown, 'a job to show what it waits for', worker.output, 120_000);
+  },
+);

@@ -1,0 +1,74 @@
+/** A job's whole life with faults: at every moment its state tells why nothing happens. */
+import { randomUUID } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { followUpSignal, type JobState, type Waiting } from '../../src/contract.js';
+import { JobHandle } from '../../src/starter.js';
+import { ReadFailedError } from '../../src/upstream/errors.js';
+import { useDevServer } from '../support/job-tests.js';
+import { inDoubt, notDelivered, throttled, unauthorized } from '../support/outcomes.js';
+
+const tests = useDevServer();
+const WRITES: readonly unknown[] = ['createJob', 'sendMessage'];
+
+/** A state, and whether a write's activity was handed out at that very moment. */
+interface Sample {
+  state: JobState;
+  isWriting: boolean;
+}
+
+/** Null where the history grew meanwhile: then nobody can tell what the moment was like. */
+async function sample(job: JobHandle): Promise<Sample | null> {
+  const describe = () => tests.server.client.workflow.getHandle(job.workflowId).describe();
+  const before = await describe();
+  const state = await job.state();
+  const after = await describe();
+  if (before.historyLength !== after.historyLength || before.runId !== after.runId) return null;
+  const pending = before.raw.pendingActivities ?? [];
+  return { state, isWriting: pending.some(({ activityType }) => WRITES.includes(activityType?.name)) };
+}
+
+test('from its start to its end a job tells what it waits for, whatever fails', { timeout: 120_000 }, async () => {
+  const { bench, upstream, server } = tests;
+  upstream.createFaults.push(
+    throttled('upstream answered 429', 1_500),
+    unauthorized('upstream answered 401'),
+    notDelivered('connection refused'),
+    inDoubt('reset'),
+  );
+  upstream.messageFaults.push(throttled('upstream answered 429', 1_500));
+  upstream.readFaults.push(new ReadFailedError('429', 429, 1_500), new ReadFailedError('503', 503, 1_500));
+  // The message finds the job at its end, which may be from before: it is read once more.
+  upstream.messageAnswer = { status: 'completed' };
+  upstream.show = () => ({ status: upstream.messages.length > 1 ? 'completed' : 'active' });
+  const { workflowId } = await bench.start({
+    ...{ projectId: `p ${randomUUID()}`, prompt: 'Fix it', linger: '3 seconds', settle: '3 seconds' },
+    polling: { min: 1_000, max: 1_000 },
+  });
+  const job = new JobHandle(server.client, workflowId);
+  const handle = server.client.workflow.getHandle(workflowId);
+  const told = new Map<string, Waiting>();
+  let isDecided = false;
+  let isSteered = false;
+  for (let phase = ''; phase !== 'done';) {
+    const seen = await sample(job);
+    if (!seen) continue;
+    const { state, isWriting } = seen;
+    phase = state.phase;
+    // Nothing is waited for only while a write is under way, or when all is over.
+    if (state.waiting === null) expect(isWriting || phase === 'done', JSON.stringify(state)).toBe(true);
+    else told.set(state.waiting.for, state.waiting);
+    if (state.waiting?.for === 'person' && !isDecided) {
+      isDecided = true;
+      await job.resolveUnknown({ action: 'retry' });
+    }
+    if (upstream.readFaults.length === 0 && state.waiting?.for === 'poll' && !isSteered) {
+      isSteered = true;
+      await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });
+    }
+  }
+  expect([...told.keys()].toSorted()).toEqual(
+    ['key', 'linger', 'person', 'poll', 'rateLimit', 'settle', 'upstream'].toSorted(),
+  );
+  for (const { since, until = since } of told.values()) expect(since <= until).toBe(true);
+  expect(await job.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'one', state: 'sent' }] });
+});
