@@ -82,8 +82,8 @@ test(
       await until(async () => (await job.describe()).historyLength > 8, 'the refusal', worker.output);
       const value = (await job.describe()).typedSearchAttributes.get(WAITING_FOR);
       await job.terminate();
-      return value === 'rateLimit';
+      return value;
     };
-    await until(shown, 'a job to show what it waits for', worker.output, 120_000);
+    await expect.poll(shown, { timeout: 120_000 }).toBe('rateLimit');
   },
 );

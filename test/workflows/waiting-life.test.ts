@@ -46,6 +46,7 @@ test('from its start to its end a job tells what it waits for, whatever fails', 
   });
   const job = new JobHandle(server.client, workflowId);
   const handle = server.client.workflow.getHandle(workflowId);
+  const silent: JobState[] = [];
   const told = new Map<string, Waiting>();
   let isDecided = false;
   let isSteered = false;
@@ -54,9 +55,9 @@ test('from its start to its end a job tells what it waits for, whatever fails', 
     if (!seen) continue;
     const { state, isWriting } = seen;
     phase = state.phase;
+    if (state.waiting) told.set(state.waiting.for, state.waiting);
     // Nothing is waited for only while a write is under way, or when all is over.
-    if (state.waiting === null) expect(isWriting || phase === 'done', JSON.stringify(state)).toBe(true);
-    else told.set(state.waiting.for, state.waiting);
+    else if (!isWriting && phase !== 'done') silent.push(state);
     if (state.waiting?.for === 'person' && !isDecided) {
       isDecided = true;
       await job.resolveUnknown({ action: 'retry' });
@@ -66,6 +67,7 @@ test('from its start to its end a job tells what it waits for, whatever fails', 
       await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });
     }
   }
+  expect(silent).toEqual([]);
   expect([...told.keys()].toSorted()).toEqual(
     ['key', 'linger', 'person', 'poll', 'rateLimit', 'settle', 'upstream'].toSorted(),
   );
