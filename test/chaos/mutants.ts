@@ -503,6 +503,30 @@ export const MUTANTS: Mutant[] = [
     test: 'test/worker/log-lines.test.ts',
     title: 'one line tells of each write in doubt',
   },
+  {
+    name: 'a recurring job that runs beside its earlier one',
+    file: 'src/workflows/recurring-job/take-lock.ts',
+    find: "  return (await startLock(spec, job, [])) ? null : 'earlierRun';\n",
+    replace: '  return (await startLock(spec, job, [])) ? null : null;\n',
+    test: 'test/client/recurring.test.ts',
+    title: 'of three times at once one runs',
+  },
+  {
+    name: 'a recurring job whose key is not of the scheduled time',
+    file: 'src/workflows/recurring-job/recurring-job.ts',
+    find: '  return { spec, scheduledAt, job: recurringJobStart(spec, scheduledAt, taskQueue) };\n',
+    replace: '  return { spec, scheduledAt, job: recurringJobStart(spec, new Date(), taskQueue) };\n',
+    test: 'test/client/recurring.test.ts',
+    title: 'the same time again makes no second job',
+  },
+  {
+    name: 'a lock that outlives the run that held it',
+    file: 'src/workflows/recurring-job/recurring-job-lock.ts',
+    find: '    if (!isHeld) this.release();\n',
+    replace: '    void isHeld;\n',
+    test: 'test/client/recurring.test.ts',
+    title: 'a run that an operator resets leaves no lock behind',
+  },
 ];
 
 /** The list as Markdown, for docs/guarantees.md. */
