@@ -52,28 +52,26 @@ export class UnknownOutcomeError extends AgentJobError {
   }
 }
 
-function withRemoteJob(text: string, jobId: string | null): string {
-  return jobId === null ? text : `${text}; the remote job ${jobId} goes on`;
-}
-
-/** The workflow was cancelled; where `jobId` is not null the remote job goes on. */
-export class JobCanceledError extends AgentJobError {
-  override readonly name = 'JobCanceledError';
-  readonly jobId: string | null;
-  constructor(workflowId: string, jobId: string | null, options?: ErrorOptions) {
-    super(workflowId, withRemoteJob('canceled', jobId), options);
-    this.jobId = jobId;
-  }
-}
-
-/** The workflow was ended from outside (terminated, or by a time-out of Temporal's own) without a result. */
-export class JobTerminatedError extends AgentJobError {
-  override readonly name = 'JobTerminatedError';
+/** The workflow ended from outside; where `jobId` is not null the remote job goes on. */
+abstract class EndedFromOutsideError extends AgentJobError {
   readonly jobId: string | null;
   constructor(workflowId: string, reason: string, jobId: string | null, options?: ErrorOptions) {
-    super(workflowId, withRemoteJob(reason, jobId), options);
+    super(workflowId, jobId === null ? reason : `${reason}; the remote job ${jobId} goes on`, options);
     this.jobId = jobId;
   }
+}
+
+/** The workflow was cancelled. */
+export class JobCanceledError extends EndedFromOutsideError {
+  override readonly name = 'JobCanceledError';
+  constructor(workflowId: string, jobId: string | null, options?: ErrorOptions) {
+    super(workflowId, 'canceled', jobId, options);
+  }
+}
+
+/** The workflow was ended (terminated, or by a time-out of Temporal's own) without a result. */
+export class JobTerminatedError extends EndedFromOutsideError {
+  override readonly name = 'JobTerminatedError';
 }
 
 /** The workflow failed in a way that the contract does not know; `cause` holds Temporal's error. */

@@ -28,8 +28,8 @@ import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testi
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
-import { vi } from 'vitest';
-import type { TestServer } from '../support/dev-server.js';
+import { afterAll, afterEach, beforeAll, beforeEach, vi } from 'vitest';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
 
 /** The queue that all exports share. */
@@ -83,6 +83,21 @@ async function endQueue({ client }: TestServer): Promise<void> {
   await queue.terminate('the test is over').catch((error: unknown) => {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
   });
+}
+
+/** For a test file: a dev server, the shared one unless told otherwise, and a new set-up of exports for each test. */
+export function useExport(options: SandboxOptions, connect: () => Promise<TestServer> = connectDevServer): ExportSetUp {
+  const setUp = {} as ExportSetUp;
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await connect();
+  });
+  afterAll(() => server.close());
+  beforeEach(async () => {
+    Object.assign(setUp, await setUpExport(server, options));
+  });
+  afterEach(() => setUp.close());
+  return setUp;
 }
 
 /** Runs workers of both task queues while the work goes on. */

@@ -1,12 +1,12 @@
 import { execFileSync, type ChildProcess } from 'node:child_process';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { parquetKey } from '../../src/snapshots/layout.js';
 import { sha256Of } from '../../src/snapshots/file-integrity.js';
 import { SnapshotStoreError } from '../../src/snapshots/snapshot-store.js';
 import type { FaultRule } from '../../src/testing.js';
-import { connectPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectPrivateDevServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
 import {
   failureMessages,
@@ -16,28 +16,18 @@ import {
   publishedRows,
   rangeOf,
   runExport,
-  setUpExport,
   startExport,
   topFolders,
   until,
+  useExport,
   visitorRequests,
   withWorkers,
-  type ExportSetUp,
 } from './export.js';
 
-let server: TestServer;
-let setUp: ExportSetUp;
 const ROWS = 2_000;
 const PAGES = 9; // each but the first begins with the last row of the one before
 
-beforeAll(async () => {
-  server = await connectPrivateDevServer();
-});
-afterAll(() => server.close());
-beforeEach(async () => {
-  setUp = await setUpExport(server, { visitors: { rows: ROWS } });
-});
-afterEach(() => setUp.close());
+const setUp = useExport({ visitors: { rows: ROWS } }, connectPrivateDevServer);
 
 /** Exports, and gives what was published beside what the upstream holds. */
 async function exportWhole() {

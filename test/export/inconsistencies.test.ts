@@ -1,29 +1,18 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { expect, test } from 'vitest';
 import {
   publishedManifest,
   publishedRows,
   rangeOf,
   runExport,
-  setUpExport,
+  useExport,
   visitorRequests,
   withWorkers,
-  type ExportSetUp,
 } from './export.js';
 
-let server: TestServer;
-let setUp: ExportSetUp;
 const ROWS = 1_000;
 const ENDLESSLY = 1_000;
 
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
-beforeEach(async () => {
-  setUp = await setUpExport(server, { visitors: { rows: ROWS } });
-});
-afterEach(() => setUp.close());
+const setUp = useExport({ visitors: { rows: ROWS } });
 
 test.each(['swap', 'delete', 'insert', 'rotate', 'totals'] as const)(
   'a scan that meets a %s once is repeated, and the next one is believed',

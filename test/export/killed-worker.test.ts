@@ -4,41 +4,28 @@ import { once } from 'node:events';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker } from '@temporalio/worker';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import { exportTaskQueue } from '../../src/contract.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
 import {
   failureMessages,
   forkExportWorker,
   publishedRows,
   rangeOf,
-  setUpExport,
   startExport,
   topFolders,
   until,
+  useExport,
   visitorRequests,
-  type ExportSetUp,
 } from './export.js';
 
-let server: TestServer;
-let setUp: ExportSetUp;
 const running: ChildProcess[] = [];
 const ROWS = 40_000; // two chunks
 const PAGES = 161;
 
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
-beforeEach(async () => {
-  setUp = await setUpExport(server, { visitors: { rows: ROWS } });
-});
-afterEach(async () => {
-  await killAll();
-  await setUp.close();
-});
+const setUp = useExport({ visitors: { rows: ROWS } });
+afterEach(() => killAll());
 
 test('a worker that is killed in a chunk costs that chunk again, and no row is missing or doubled', async () => {
   const inSecondChunk = 140;

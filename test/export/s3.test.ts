@@ -1,43 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { parquetReadObjects } from 'hyparquet';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { VisitorExportRange } from '../../src/contract.js';
 import { parquetKey, intentKey } from '../../src/snapshots/layout.js';
 import { readManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { sha256Of } from '../../src/snapshots/file-integrity.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startS3Server, type S3Server } from '../support/s3-server.js';
-import {
-  failureMessages,
-  rangeOf,
-  runExport,
-  setUpExport,
-  startExport,
-  until,
-  withWorkers,
-  type ExportSetUp,
-} from './export.js';
+import { failureMessages, rangeOf, runExport, startExport, until, useExport, withWorkers } from './export.js';
 
-let server: TestServer;
 let s3: S3Server;
-let setUp: ExportSetUp;
 const ROWS = 31_000; // two chunks
 
 beforeAll(async () => {
   s3 = await startS3Server();
-  server = await connectDevServer();
 }, 300_000);
-afterAll(async () => {
-  await server.close();
-  await s3.stop();
-});
-beforeEach(async () => {
-  setUp = await setUpExport(server, { visitors: { rows: ROWS } });
-});
-afterEach(() => setUp.close());
+afterAll(() => s3.stop());
+const setUp = useExport({ visitors: { rows: ROWS } });
 
 test('an export into a bucket is whole, leaves no staging, and is unchanged the second time', async () => {
   const store = openStore(`s3://${s3.bucket}/${randomUUID()}`, { forcePathStyle: true });

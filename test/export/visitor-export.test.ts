@@ -1,37 +1,26 @@
 import { randomUUID } from 'node:crypto';
 import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { visitorExportWorkflowId } from '../../src/contract.js';
 import { reportKey } from '../../src/snapshots/layout.js';
-import { connectPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectPrivateDevServer } from '../support/dev-server.js';
 import {
   failureOfRun,
   publishedManifest,
   publishedRows,
   rangeOf,
   runExport,
-  setUpExport,
   startExport,
   startScheduledRun,
   topFolders,
   until,
+  useExport,
   visitorRequests,
   withWorkers,
-  type ExportSetUp,
 } from './export.js';
 
-let server: TestServer;
-let setUp: ExportSetUp;
-
-beforeAll(async () => {
-  server = await connectPrivateDevServer();
-});
-afterAll(() => server.close());
-beforeEach(async () => {
-  setUp = await setUpExport(server, { visitors: { rows: 2_600 } });
-});
-afterEach(() => setUp.close());
+const setUp = useExport({ visitors: { rows: 2_600 } }, connectPrivateDevServer);
 
 const requests = () => visitorRequests(setUp);
 
@@ -89,7 +78,9 @@ test('a run under any other id writes through the date range’s own workflow', 
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range, `mine-${randomUUID()}`));
   expect(snapshots[0]).toMatchObject({ rows: 2_600, unchanged: false });
-  const writer = server.client.workflow.getHandle(visitorExportWorkflowId(range.projectId, '2026-01-01', '2026-01-02'));
+  const writer = setUp.server.client.workflow.getHandle(
+    visitorExportWorkflowId(range.projectId, '2026-01-01', '2026-01-02'),
+  );
   expect((await writer.describe()).status.name).toBe('COMPLETED');
 });
 
@@ -193,7 +184,7 @@ test('a day whose own run is cancelled fails alone, and the other days are expor
     const scheduled = await startScheduledRun(setUp);
     await until(async () => (await requests()) >= 1);
     const writerId = visitorExportWorkflowId(setUp.projectId, '2026-03-08', '2026-03-09');
-    await server.client.workflow.getHandle(writerId).cancel();
+    await setUp.server.client.workflow.getHandle(writerId).cancel();
     return failureOfRun(scheduled.result());
   });
   expect(type).toBe('CancelledFailure');
