@@ -12,6 +12,7 @@ import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
 import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
 import { JobHandle } from './client/agent-job/handle.js';
 import { listJobs, type JobFilter, type JobSummary } from './client/agent-job/list.js';
+import { startMany, type StartFate, type StartItem, type StartManyOptions } from './client/agent-job/start-many.js';
 import { startJob } from './client/agent-job/start-or-join.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
@@ -36,6 +37,7 @@ export type { FollowUpOptions } from './client/agent-job/follow-up.js';
 export { JobHandle } from './client/agent-job/handle.js';
 export type { JobFilter, JobSummary } from './client/agent-job/list.js';
 export type { QueueFilter, QueueReport } from './client/agent-job/queue.js';
+export type { StartFate, StartManyOptions } from './client/agent-job/start-many.js';
 export type { StuckJob } from './client/agent-job/stuck-jobs.js';
 export * from './client/errors.js';
 export type { RecurringRunSummary } from './client/recurring-job/runs.js';
@@ -108,6 +110,18 @@ export class AgentJobs {
     return startJob(this.client, startOptions, options);
   }
 
+  /**
+   * Starts many jobs, or joins those that are there, and tells the fate of each request as it comes. The same requests
+   * again start nothing new. What is no valid request is told as refused. Throws where Temporal is away for long, or
+   * refuses the caller: the same call then goes on.
+   */
+  startMany(
+    requests: Iterable<StartRequest> | AsyncIterable<StartRequest>,
+    options: StartManyOptions = {},
+  ): AsyncIterable<StartFate> {
+    return startMany(this, inPlaces(requests), options);
+  }
+
   /** Attaches to a job that exists upstream already. Throws InvalidInputError, and KeyConflictError as `start` does. */
   async attach({ key, ...input }: AttachRequest, options: CallOptions = {}): Promise<JobHandle> {
     return startJob(this.client, agentJobStartOptions(input, { key, taskQueue: this.taskQueue }), options);
@@ -178,6 +192,11 @@ export class AgentJobs {
   schedules(filter: { projectId?: string | undefined } = {}, options: CallOptions = {}): Promise<JobSchedule[]> {
     return listJobSchedules(this.client, filter, options);
   }
+}
+
+async function* inPlaces(requests: Iterable<unknown> | AsyncIterable<unknown>): AsyncGenerator<StartItem> {
+  let index = 0;
+  for await (const request of requests) yield { index: index++, request };
 }
 
 /** A start may read what runs already, and try again. */

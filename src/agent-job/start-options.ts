@@ -18,7 +18,7 @@ import {
   type Phase,
 } from '../contract.js';
 import { inputHash, parseJobInput } from './input.js';
-import { checkString, cutToBytes, InvalidInputError, utf8Bytes } from '../contract/input-checks.js';
+import { checkString, cutToBytes, InvalidInputError, jsonBytes, utf8Bytes } from '../contract/input-checks.js';
 import { staticDetails, jobSummary } from './title.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
@@ -56,6 +56,7 @@ export interface AgentJobStartOptions {
  */
 export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace): AgentJobStartOptions {
   const { projectId, prompt, jobId, priority, batch } = parseJobInput(input);
+  checkSize(input);
   const phase: Phase = jobId === null ? 'creating' : 'watching';
   const hash = place.inputHash ?? inputHash({ projectId, prompt, jobId });
   return {
@@ -85,6 +86,15 @@ function fairnessKey(projectId: string): string {
   if (utf8Bytes(projectId) <= FAIRNESS_KEY_BYTES) return projectId;
   const hash = bytesToHex(sha256(new TextEncoder().encode(projectId))).slice(0, HASH_DIGITS);
   return `${cutToBytes(projectId, FAIRNESS_KEY_BYTES - HASH_DIGITS - 1)}~${hash}`;
+}
+
+/** Temporal takes 2 MiB; fields that the contract does not know count as well. */
+const MAX_INPUT_BYTES = 1_900_000;
+
+function checkSize(input: AgentJobInput): void {
+  const bytes = jsonBytes(input);
+  if (bytes <= MAX_INPUT_BYTES) return;
+  throw new InvalidInputError('input', `must be at most ${MAX_INPUT_BYTES} bytes as JSON; it is ${bytes}`);
 }
 
 function workflowIdFor(projectId: string, jobId: string | null, { key, workflowId }: AgentJobPlace): string {

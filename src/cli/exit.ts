@@ -32,10 +32,10 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** Ctrl-C during a wait: the exit code is `EXIT.interrupted`. */
+/** Ctrl-C: the exit code is `EXIT.interrupted`. */
 export class InterruptedError extends Error {
   override readonly name = 'InterruptedError';
-  constructor(what: 'job' | 'export') {
+  constructor(what: 'job' | 'export' | 'same command') {
     super(`interrupted; the ${what} goes on`);
   }
 }

@@ -3,6 +3,8 @@ import { printToStderr } from './session.js';
 
 const BAR_CHARS = 24;
 const NARROWEST_TERMINAL = 80;
+/** Faster changes can't be read. */
+const TERMINAL_EVERY_MS = 100;
 
 /** One line that a terminal shows in place; elsewhere each change is a line of its own. */
 export class ProgressLine {
@@ -18,7 +20,8 @@ export class ProgressLine {
 
   show(line: string): void {
     const now = performance.now();
-    if (line === this.#last || (!this.isTerminal && now - this.#shownAt < this.#everyMs)) return;
+    const everyMs = this.isTerminal ? TERMINAL_EVERY_MS : this.#everyMs;
+    if (line === this.#last || now - this.#shownAt < everyMs) return;
     this.#last = line;
     this.#shownAt = now;
     if (!this.isTerminal) return printToStderr(line);

@@ -8,7 +8,9 @@ import { fields, hint } from './text.js';
 import { UsageError } from './exit.js';
 
 interface StartFlags extends JobFlags {
-  project: string;
+  project?: string;
+  from?: string;
+  concurrency?: string;
   key?: string;
   jobId?: string;
   promptFile?: string;
@@ -16,22 +18,32 @@ interface StartFlags extends JobFlags {
   json?: boolean;
 }
 
+const FROM_EXITS = `
+With --from, each line has one fate: started, joined (it was there), conflict (its key names another job) or refused.
+The same file again starts nothing new; where the command is cut off, the same command goes on.
+Exit code: 0 all started or joined, 13 not all, 11 Temporal did not answer for 2 minutes, 130 interrupted`;
+
 /** Adds `start`, which starts a job or attaches to one. */
 export function addStart(program: Command): void {
   const command = program
     .command('start')
     .description('start a job, or join the one that the same key and prompt already started')
     .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
-    .requiredOption('--project <id>', 'the upstream project')
+    .option('--project <id>', 'the upstream project; with --from of the lines that name none')
+    .option('--from <file>', 'start the jobs of a file of JSON lines ({"key": …, "prompt": …}), "-" is stdin')
+    .option('--concurrency <number>', 'with --from: starts under way at the same moment (default: 20)')
     .option('--key <key>', 'makes a repetition answer with the same job (default: a new one each time)')
     .option('--job-id <id>', 'watch this existing job instead of creating one')
     .option('--prompt-file <path>', 'read the prompt from a file')
     .option('--wait', 'wait for the end; the exit code tells the outcome, as with the command wait')
     .option('--json', 'print JSON');
+  command.addHelpText('after', FROM_EXITS);
   addJobOptions(command).action((prompt: string | undefined, flags: StartFlags) => start(command, prompt, flags));
 }
 
 async function start(command: Command, argument: string | undefined, flags: StartFlags): Promise<void> {
+  if (flags.from !== undefined) return startLines(command, flags.from, argument, flags);
+  if (flags.concurrency !== undefined) throw new UsageError('--concurrency goes with --from');
   if (flags.jobId !== undefined && (argument ?? flags.promptFile) !== undefined) {
     throw new UsageError('give a prompt or --job-id, not both: a job id watches a job that exists already');
   }
@@ -67,9 +79,31 @@ function printKeyToRepeat(key: string): void {
   );
 }
 
+/** The options of the command hold for the lines that do not say otherwise. */
+async function startLines(
+  command: Command,
+  file: string,
+  argument: string | undefined,
+  flags: StartFlags,
+): Promise<void> {
+  const { key, jobId, promptFile, wait, project: projectId, json: isJson = false } = flags;
+  if ([argument, key, jobId, promptFile, wait].some((given) => given !== undefined)) {
+    throw new UsageError(
+      '--from takes the key, and the prompt or job id, of each job from its line, and does not wait',
+    );
+  }
+  const defaults = { ...toJobOptions(flags), ...(projectId !== undefined && { projectId }) };
+  const { parseJobInput } = await import('../agent-job/input.js');
+  // Wrong values are told before any line is read.
+  parseJobInput({ projectId: 'p', prompt: 'x', ...defaults });
+  const { startFrom } = await import('./start-from.js');
+  await startFrom(command, file, defaults, { isJson, concurrency: flags.concurrency });
+}
+
 function toInput(flags: StartFlags, prompt: string | undefined) {
   const options = toJobOptions(flags);
   const { project: projectId, jobId } = flags;
+  if (projectId === undefined) throw new UsageError('--project must be given');
   return prompt === undefined ? { projectId, jobId: jobId ?? '', ...options } : { projectId, prompt, ...options };
 }
 

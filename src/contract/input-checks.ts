@@ -76,7 +76,7 @@ export function checkDuration(value: unknown, field: string): number {
 }
 
 /** Checks a whole number within bounds. */
-function checkWholeNumber(value: unknown, field: string, [min, max]: readonly [number, number]): number {
+export function checkWholeNumber(value: unknown, field: string, [min, max]: readonly [number, number]): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
   const given = typeof value === 'number' ? String(value) : kindOf(value);
   throw new InvalidInputError(field, `must be a whole number from ${min} to ${max}; it is ${given}`);

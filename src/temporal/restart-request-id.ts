@@ -26,11 +26,13 @@ export function endedRunIdsOf(requestIds: string[]): string[] {
 export function withRestartRequestId(
   endedRunId: string,
   onConflictOptions?: { attachRequestId: boolean },
-): Required<Pick<InternalWorkflowStartOptions, typeof InternalWorkflowStartOptionsSymbol>> {
-  return {
-    [InternalWorkflowStartOptionsSymbol]: {
-      requestId: restartRequestId(endedRunId),
-      ...(onConflictOptions && { onConflictOptions }),
-    },
-  };
+): RequestIdOption {
+  return withRequestId(restartRequestId(endedRunId), onConflictOptions);
+}
+
+type RequestIdOption = Required<Pick<InternalWorkflowStartOptions, typeof InternalWorkflowStartOptionsSymbol>>;
+
+/** Makes a start that is repeated the same start: Temporal answers it with the run that the first one made. */
+export function withRequestId(requestId: string, onConflictOptions?: { attachRequestId: boolean }): RequestIdOption {
+  return { [InternalWorkflowStartOptionsSymbol]: { requestId, ...(onConflictOptions && { onConflictOptions }) } };
 }

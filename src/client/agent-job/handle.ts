@@ -27,11 +27,14 @@ const ADOPT_TIMEOUT_MS = 75_000;
 /** One job, by its workflow id: always its newest run, so that a follow-up to an ended job is seen too. */
 export class JobHandle {
   readonly workflowId: string;
+  /** Whether the start that answered with this handle made the workflow; undefined of a handle from elsewhere. */
+  readonly isNew: boolean | undefined;
   readonly #client: Client;
 
-  constructor(client: Client, workflowId: string) {
+  constructor(client: Client, workflowId: string, isNew?: boolean) {
     this.#client = client;
     this.workflowId = workflowId;
+    this.isNew = isNew;
   }
 
   /**

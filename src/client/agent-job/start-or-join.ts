@@ -1,10 +1,11 @@
 /** Starting a job, or joining the one that the same key and input already name. */
+import { randomUUID } from 'node:crypto';
 import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import { inputHash } from '../../agent-job/input.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
-import { withRestartRequestId } from '../../temporal/restart-request-id.js';
+import { withRequestId, withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { KeyConflictError } from '../errors.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { inBatches, START_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
@@ -19,6 +20,11 @@ const MAX_ROUNDS = 10;
 
 type JobWorkflow = (input: AgentJobInput) => Promise<unknown>;
 
+interface StartCall extends CallOptions {
+  /** The same for each repetition of this call, so that it knows what it made itself. */
+  requestId?: string;
+}
+
 /**
  * Starts the job, or joins the one that the same key and input already name. A key whose last run surely created no job
  * is started again, and never one that ended in any other way. Throws KeyConflictError.
@@ -26,35 +32,40 @@ type JobWorkflow = (input: AgentJobInput) => Promise<unknown>;
 export async function startJob(
   client: Client,
   options: AgentJobStartOptions,
-  { signal, timeoutMs = START_TIMEOUT_MS }: CallOptions,
+  { signal, timeoutMs = START_TIMEOUT_MS, requestId = randomUUID() }: StartCall,
 ): Promise<JobHandle> {
-  await temporalCall(client, { signal, timeoutMs }, () => startOrJoin(client, options));
-  return new JobHandle(client, options.workflowId);
+  const isNew = await temporalCall(client, { signal, timeoutMs }, () => startOrJoin(client, options, requestId));
+  return new JobHandle(client, options.workflowId, isNew);
 }
 
-async function startOrJoin(client: Client, options: AgentJobStartOptions): Promise<void> {
+/** Whether it made a run. Callers that go on from one refused run at once share the next; each counts as its maker. */
+async function startOrJoin(client: Client, options: AgentJobStartOptions, requestId: string): Promise<boolean> {
   const { workflowId } = options;
   const wanted = inputHash(options.args[0]);
   const runsWithoutJob: RunIds = new Set();
   for (let round = 1; round <= MAX_ROUNDS; round++) {
-    if (await startNew(client, options)) return;
+    if (await startNew(client, options, requestId)) return true;
     const elapsedMs = startStopwatch();
     const run = await readRun(client, workflowId);
     const isSame = (await readInputHash(client, run)) === wanted;
     if (!(await hasNoJob(client, run))) {
-      if (isSame) return;
+      if (isSame) return false;
       throw conflict(workflowId, run);
     }
-    if (await startAgain(client, options, { run, elapsedMs, wanted, runsWithoutJob })) return;
+    if (await startAgain(client, options, { run, elapsedMs, wanted, runsWithoutJob })) return true;
   }
   const text = 'others start this key again and again, or Temporal is slow to start it; each time the upstream refuses';
   throw new KeyConflictError(workflowId, text);
 }
 
 /** False where the workflow id is taken. */
-async function startNew(client: Client, options: AgentJobStartOptions): Promise<boolean> {
+async function startNew(client: Client, options: AgentJobStartOptions, requestId: string): Promise<boolean> {
   try {
-    await client.workflow.start<JobWorkflow>(AGENT_JOB_WORKFLOW, { ...options, workflowIdConflictPolicy: 'FAIL' });
+    await client.workflow.start<JobWorkflow>(AGENT_JOB_WORKFLOW, {
+      ...options,
+      ...withRequestId(requestId),
+      workflowIdConflictPolicy: 'FAIL',
+    });
     return true;
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) return false;

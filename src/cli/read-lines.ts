@@ -1,0 +1,61 @@
+/** Reads a file of lines of any size, piece by piece: what is not valid text is told with its line. */
+
+/** A line with its number from 1; or what is wrong with it. */
+export type Line = { number: number } & ({ text: string } | { problem: string });
+
+const NEWLINE = 0x0a;
+
+/** Splits bytes into lines of UTF-8, each of at most so many bytes. Lines of white space alone are left out. */
+export async function* readLines(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Line> {
+  const line = new LineBuffer(maxBytes);
+  for await (const chunk of chunks) {
+    let begin = 0;
+    for (let end; (end = chunk.indexOf(NEWLINE, begin)) >= 0; begin = end + 1) {
+      line.add(chunk.subarray(begin, end));
+      const whole = line.take();
+      if (whole !== null) yield whole;
+    }
+    line.add(chunk.subarray(begin));
+  }
+  const last = line.take();
+  if (last !== null) yield last;
+}
+
+/** The line that is being read; of one that is too long only its length is kept. */
+class LineBuffer {
+  readonly #maxBytes: number;
+  #pieces: Uint8Array[] = [];
+  #bytes = 0;
+  #number = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  add(piece: Uint8Array): void {
+    this.#bytes += piece.length;
+    if (this.#bytes > this.#maxBytes) this.#pieces = [];
+    else if (piece.length > 0) this.#pieces.push(piece);
+  }
+
+  /** Null for a line without text. */
+  take(): Line | null {
+    const [pieces, bytes] = [this.#pieces, this.#bytes];
+    this.#pieces = [];
+    this.#bytes = 0;
+    this.#number += 1;
+    const number = this.#number;
+    if (bytes > this.#maxBytes) return { number, problem: `must be at most ${this.#maxBytes} bytes; it is ${bytes}` };
+    const text = decode(Buffer.concat(pieces));
+    if (text === null) return { number, problem: 'must be UTF-8 text' };
+    return text.trim() === '' ? null : { number, text };
+  }
+}
+
+function decode(bytes: Uint8Array): string | null {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}

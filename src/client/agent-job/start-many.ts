@@ -1,0 +1,137 @@
+/** Starting many jobs: each request has exactly one fate, and the same requests again start nothing new. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
+import { checkKey, agentJobStartOptions, type AgentJobStartOptions } from '../../agent-job/start-options.js';
+import type { AgentJobInput } from '../../contract.js';
+import { checkObject, checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
+import { startStopwatch } from '../../temporal/elapsed-time.js';
+import { concurrently } from '../concurrently.js';
+import { JobNotFoundError, KeyConflictError } from '../errors.js';
+import { isOutage } from '../temporal-errors.js';
+import type { JobHandle } from './handle.js';
+import { startJob } from './start-or-join.js';
+
+/** How many jobs are started. */
+export interface StartManyOptions {
+  /** Starts under way at the same moment, 1 to 200; default 20. */
+  concurrency?: number | undefined;
+  /** How long one start is tried while Temporal does not answer, in milliseconds; default 2 minutes. */
+  outageLimitMs?: number | undefined;
+  /** Once it is aborted no further job is begun. The fates of those under way are told; then its reason is thrown. */
+  signal?: AbortSignal | undefined;
+}
+
+/** What became of one request. */
+export interface StartFate {
+  /** Its place among the requests, from 0. */
+  index: number;
+  /** Null where it has none. */
+  key: string | null;
+  /** Null where the request is refused. */
+  workflowId: string | null;
+  /** `joined`: the job was there already. `conflict`: its key names another job. `refused`: it is no valid request. */
+  fate: 'started' | 'joined' | 'conflict' | 'refused';
+  /** Why it is a conflict, or refused. */
+  error?: Error;
+}
+
+/** A request in its place, or what is wrong with it. */
+export type StartItem = { index: number } & ({ request: unknown } | { problem: Error });
+
+const DEFAULT = { concurrency: 20, outageLimitMs: 2 * 60_000 } as const;
+/** More is not faster: all share one connection. */
+const MAX_CONCURRENCY = 200;
+const BETWEEN_TRIES_MS = 2_000;
+
+/**
+ * Starts the jobs of many requests and tells the fate of each as it comes, in no order. Memory does not grow with their
+ * number. Throws where Temporal is away for longer than the limit, or refuses the caller: then the rest has no fate.
+ */
+export function startMany(
+  { client, taskQueue }: { client: Client; taskQueue: string },
+  items: Iterable<StartItem> | AsyncIterable<StartItem>,
+  options: StartManyOptions,
+): AsyncGenerator<StartFate, void, undefined> {
+  const { signal, outageLimitMs = DEFAULT.outageLimitMs } = options;
+  const limit = checkConcurrency(options.concurrency);
+  if (!(outageLimitMs >= 0)) throw new InvalidInputError('outageLimitMs', 'must be a number of milliseconds');
+  const sameKey = new TakesTurns();
+  const start = (wanted: AgentJobStartOptions) => startUntilAnswered(client, wanted, { signal, outageLimitMs });
+  return concurrently(items, { limit, signal }, async (item) => {
+    const wanted = readItem(item, taskQueue);
+    if ('fate' in wanted) return wanted;
+    const { index } = item;
+    const { key, options: startOptions } = wanted;
+    const { workflowId } = startOptions;
+    try {
+      const { isNew } = await sameKey.inTurn(workflowId, () => start(startOptions));
+      return { index, key, workflowId, fate: isNew ? 'started' : 'joined' } as const;
+    } catch (error) {
+      if (error instanceof KeyConflictError) return { index, key, workflowId, fate: 'conflict', error } as const;
+      throw error;
+    }
+  });
+}
+
+/** Checks how many starts may be under way. */
+export function checkConcurrency(given: unknown): number {
+  return checkWholeNumber(given ?? DEFAULT.concurrency, 'concurrency', [1, MAX_CONCURRENCY]);
+}
+
+/** The start that a request asks for, or its refusal: whatever a caller hands over has a fate. */
+function readItem(item: StartItem, taskQueue: string): { key: string; options: AgentJobStartOptions } | StartFate {
+  const { index } = item;
+  const refused = (error: Error, key: unknown): StartFate => {
+    return { index, key: typeof key === 'string' ? key : null, workflowId: null, fate: 'refused', error };
+  };
+  if ('problem' in item) return refused(item.problem, null);
+  let given: unknown;
+  try {
+    const { key, ...input } = checkObject(item.request, 'request');
+    given = key;
+    const options = agentJobStartOptions(input as unknown as AgentJobInput, { key: checkKey(key), taskQueue });
+    return { key: key as string, options };
+  } catch (error) {
+    return refused(error as Error, given);
+  }
+}
+
+/**
+ * Starts a job over an outage of Temporal, for a limited time. All tries are one request: one whose answer was lost is
+ * told as started once it is repeated.
+ */
+async function startUntilAnswered(
+  client: Client,
+  options: AgentJobStartOptions,
+  { signal, outageLimitMs }: { signal: AbortSignal | undefined; outageLimitMs: number },
+): Promise<JobHandle> {
+  const requestId = randomUUID();
+  const elapsedMs = startStopwatch();
+  for (;;) {
+    try {
+      return await startJob(client, options, { requestId });
+    } catch (error) {
+      // Temporal deleted the closed run between the start that met it and the look at it: the key is free.
+      const mayWorkLater = isOutage(error) || error instanceof JobNotFoundError;
+      if (!mayWorkLater || signal?.aborted || elapsedMs() >= outageLimitMs) throw error;
+      await pause(BETWEEN_TRIES_MS);
+    }
+  }
+}
+
+/** Lets those that share a name act one after the other, in the order of their calls. */
+class TakesTurns {
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  async inTurn<T>(name: string, act: () => Promise<T>): Promise<T> {
+    const before = this.#last.get(name);
+    const mine = before === undefined ? act() : before.then(act, act);
+    this.#last.set(name, mine);
+    try {
+      return await mine;
+    } finally {
+      if (this.#last.get(name) === mine) this.#last.delete(name);
+    }
+  }
+}
