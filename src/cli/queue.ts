@@ -60,7 +60,7 @@ function formatQueue({ operation, projectId, workflowId }: QueueReport, state: R
     ['Workflow', workflowId],
     ['Budget', budgetOf(state)],
     ['Last hour', `${state.spentLastHour} spent, ${state.throttledLastHour} answered 429`],
-    ['In flight', `${state.inFlight} given a turn and not reported yet`],
+    ['In flight', state.inFlight === 0 ? 'none' : `${state.inFlight} given a turn and not reported yet`],
     ['Held back', state.notBefore && `nothing is sent before ${timeOf(state.notBefore, now)}`],
     ['Next turn', nextTurnOf(state, now)],
     ['Waiting', String(waitingCount)],
@@ -77,13 +77,16 @@ function budgetOf({ perHour, isLearned }: RequestQueueState): string {
   return `${perHour} an hour, ${isLearned ? 'learned from what was taken between answers 429' : 'as it is set'}`;
 }
 
-function nextTurnOf({ nextTurnAt, waitingCount }: RequestQueueState, now: number): string {
+function nextTurnOf({ nextTurnAt, waitingCount, inFlight }: RequestQueueState, now: number): string {
   if (nextTurnAt !== null) return timeOf(nextTurnAt, now);
-  return waitingCount === 0 ? 'at once: nobody waits' : 'nobody knows yet';
+  if (waitingCount === 0) return 'at once: nobody waits';
+  return inFlight > 0 ? 'once it is known what became of those in flight' : 'nobody knows yet';
 }
 
 function rowOf({ position, priority, since, expectedAt, workflowId }: QueuedRequest, now: number): string[] {
-  const expected = expectedAt === undefined ? 'unknown' : relativeTime(expectedAt, now);
+  // The queue counts on answers that have not come yet.
+  const isDue = expectedAt !== undefined && Date.parse(expectedAt) <= now;
+  const expected = expectedAt === undefined ? 'unknown' : isDue ? 'soon' : relativeTime(expectedAt, now);
   return [String(position), String(priority), relativeTime(since, now), expected, workflowId];
 }
 

@@ -12,7 +12,7 @@ const POLL_INTERVAL_MS = 20_000;
 /** The errors that are printed as a reason. A busy worker answers later: its error is not. */
 const PRINTED_ERRORS: readonly string[] = ['NoWorkerError', 'WorkflowTaskFailingError', 'TemporalUnavailableError'];
 
-/** A reason to wait; of the same `topic` only what is news is printed. */
+/** A reason to wait; of the same `topic` only what is news is told. */
 interface Reason {
   topic: string;
   text: string;
@@ -22,17 +22,35 @@ interface Reason {
 
 /** Prints what a job waits for, each reason once, until the signal: without it a stuck job looks like a working one. */
 export async function printWaitingReasons(job: JobHandle, signal: AbortSignal, onLine = printToStderr): Promise<void> {
-  let printed: Reason | null = null;
+  const news = new WaitingNews();
   for (let pause = FIRST_POLL_MS; ; pause = POLL_INTERVAL_MS) {
     await delay(pause, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    const reason = await job.state({ signal }).then(reasonOf, reasonOfError);
-    if (signal.aborted) return;
-    if (!reason) printed = null;
-    else if (isNews(reason, printed)) {
-      onLine(`agent-jobs: still waiting: ${reason.text}`);
-      printed = reason;
-    }
+    const text = await job.state({ signal }).then(
+      (state) => news.of(state),
+      (error: Error) => news.ofError(error),
+    );
+    if (text !== null && !signal.aborted) onLine(`agent-jobs: still waiting: ${text}`);
+  }
+}
+
+/** Of what a job waits for, what was not told yet. */
+export class WaitingNews {
+  #told: Reason | null = null;
+
+  /** Null where there is none: the wait is a job's normal life, or known. */
+  of(state: Pick<JobState, 'waiting' | 'projectId'>): string | null {
+    return this.#take(reasonOf(state));
+  }
+
+  ofError(error: Error): string | null {
+    return this.#take(reasonOfError(error));
+  }
+
+  #take(reason: Reason | null): string | null {
+    if (reason && !isNews(reason, this.#told)) return null;
+    this.#told = reason;
+    return reason?.text ?? null;
   }
 }
 
@@ -58,9 +76,9 @@ export async function printWait(job: JobHandle, signal: AbortSignal): Promise<vo
 }
 
 /** In a queue, half the way is news: a thousand places are some ten lines. */
-function isNews(reason: Reason, printed: Reason | null): boolean {
-  if (reason.topic !== printed?.topic) return true;
-  return (reason.position ?? Infinity) <= (printed.position ?? 0) / 2;
+function isNews(reason: Reason, told: Reason | null): boolean {
+  if (reason.topic !== told?.topic) return true;
+  return (reason.position ?? Infinity) <= (told.position ?? 0) / 2;
 }
 
 /** Null where the wait is a job's normal life, or the worker is too old to tell it. */
