@@ -191,6 +191,31 @@ test('malformed messages harm neither a run nor its lock', async () => {
   await expect.poll(() => isLocked(handle)).toBe(false);
 });
 
+test('a Schedule that is not paused runs by itself, each time once, until it is paused', async () => {
+  const handle = await schedulePaused(server);
+  await server.client.schedule.getHandle(handle.scheduleId).update((current) => ({
+    ...current,
+    spec: { intervals: [{ every: '4 seconds' }] },
+    state: { ...current.state, paused: false },
+  }));
+  await expect
+    .poll(async () => (await runsOf(handle)).filter(({ fate }) => fate === 'ended').length)
+    .toBeGreaterThan(1);
+  await handle.pause();
+  await expect.poll(async () => (await runsOf(handle)).every(({ closedAt }) => closedAt !== null)).toBe(true);
+  const keys = (await runsOf(handle)).map(({ key }) => key);
+  expect(new Set(keys).size).toBe(keys.length);
+  expect(await promptsOf(handle)).toHaveLength((await runsOf(handle)).filter(({ fate }) => fate === 'ended').length);
+  expect(await handle.describe()).toMatchObject({ paused: true, nextRunAt: null });
+});
+
+test('the longest prompt goes through Schedule and run as any other', async () => {
+  const handle = await schedulePaused(server, { prompt: '\n'.repeat(512 * 1024 - 10) + '{date}' });
+  await runHours(server, handle, 1);
+  const [run] = await expectFates(handle, ['ended']);
+  expect(run?.outcome).toBe('completed');
+});
+
 test('a manual trigger runs a paused one now, with the present time in key and prompt', async () => {
   const handle = await schedulePaused(server);
   const before = new Date(Math.floor(Date.now() / 1_000) * 1_000).toISOString();

@@ -16,8 +16,7 @@ import {
 } from '../../contract.js';
 import { checkDuration, checkString, InvalidInputError } from '../../contract/input-checks.js';
 import { parseRecurringJob, projectAttributes, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
-import { jobTitle } from '../../agent-job/title.js';
-import { codeBlock, plainMarkdown } from '../../agent-job/markdown.js';
+import { jobSummary, staticDetails } from '../../agent-job/title.js';
 
 /** Settings of a recurring job; what is left out stays as it is, and takes its default in a new one. */
 export interface JobScheduleSettings extends AgentJobOptions {
@@ -165,8 +164,8 @@ export function toScheduleOptions(spec: JobScheduleSpec, taskQueue: string, time
       taskQueue,
       args: [input],
       typedSearchAttributes: projectAttributes(projectId),
-      staticSummary: plainMarkdown(jobTitle({ projectId, prompt: name }), 200),
-      staticDetails: `**Prompt** of each job\n\n${codeBlock(prompt.slice(0, 4_000).toWellFormed())}`,
+      staticSummary: jobSummary({ projectId, prompt: name }),
+      staticDetails: staticDetails({ projectId, prompt }),
     },
     policies: {
       // The workflow decides about overlaps, so that each run that is skipped is there to be seen, with its reason.
