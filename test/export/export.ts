@@ -33,7 +33,7 @@ import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
 
 /** The queue that all exports share. */
-const ALL_EXPORTS = { operation: 'visitors', projectId: null } as const;
+export const ALL_EXPORTS = { operation: 'visitors', projectId: null } as const;
 
 // Whole exports with real workers: a busy machine takes its time.
 vi.setConfig({ testTimeout: 120_000 });

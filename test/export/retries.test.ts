@@ -55,7 +55,7 @@ beforeEach(async () => {
 });
 afterEach(() => setUp.close());
 
-test('a budget of 5 requests an hour is kept: of 12 requests the last two leave two hours after the first', async () => {
+test('a budget of 5 requests an hour is kept: the last two of 12 requests leave after two hours', async () => {
   const range = rangeOf(setUp);
   const result = await withWorkers(setUp, () => runExport(setUp, range), { requestsPerHour: 5 });
   const ms = await durationOf(setUp, range);

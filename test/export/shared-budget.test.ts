@@ -1,0 +1,181 @@
+/** The one budget of all exports: time is skipped, and the sandbox's clock follows the server's. */
+import { randomUUID } from 'node:crypto';
+import type { TestWorkflowEnvironment } from '@temporalio/testing';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import {
+  requestQueueId,
+  visitorExportProgressQuery,
+  type VisitorExportRange,
+  type VisitorExportRangeInput,
+} from '../../src/contract.js';
+import { startServerClock } from '../../src/temporal/activity-attempt.js';
+import { startTimeSkipping } from '../support/time-skipping.js';
+import {
+  ALL_EXPORTS,
+  failureOfRun,
+  rangeOf,
+  setUpExport,
+  startExport,
+  until,
+  withWorkers,
+  type ExportSetUp,
+} from './export.js';
+
+let environment: TestWorkflowEnvironment;
+let setUp: ExportSetUp;
+/** When each request was sent, in milliseconds of the server's clock, and for which project. */
+let sent: { at: number; projectId: string }[];
+/** The latest time of the server that an activity has seen. */
+let now: number;
+const HOUR_MS = 3_600_000;
+const ROWS = { rows: 2_600 }; // 12 requests
+
+beforeAll(async () => {
+  environment = await startTimeSkipping();
+});
+afterAll(() => environment.teardown());
+beforeEach(async () => {
+  const { client, nativeConnection, namespace = 'default', address } = environment;
+  const close = async () => {};
+  sent = [];
+  now = await environment.currentTimeMs();
+  setUp = await setUpExport(
+    { address, client, nativeConnection, namespace, taskQueue: randomUUID(), close },
+    { visitors: ROWS, clock: () => now },
+  );
+  const { getVisitors } = setUp.upstream;
+  setUp.upstream.getVisitors = (request, options) => {
+    now = Math.max(now, startServerClock()());
+    sent.push({ at: now, projectId: request.projectId });
+    return getVisitors(request, options);
+  };
+});
+afterEach(() => setUp.close());
+
+test.each(['sliding', 'fixed'] as const)(
+  'two exports at once make no more than their one budget in any hour (%s window), and both go on',
+  async (window) => {
+    await setUp.sandbox.setRateLimits({ visitors: 10, window });
+    const [one, two] = [rangeOf(setUp), another()];
+    await withWorkers(setUp, () => exportAll([one, two]), { requestsPerHour: 10 });
+    expect(await refusals()).toBe(0);
+    expect(sent).toHaveLength(2 * 12);
+    expect(mostInAnHour()).toBeLessThanOrEqual(10);
+    expect(await refusals()).toBe(0);
+    const first = sent.slice(0, 10).filter(({ projectId }) => projectId !== setUp.projectId);
+    expect(first.length).toBeGreaterThanOrEqual(3);
+    expect(first.length).toBeLessThanOrEqual(7);
+  },
+);
+
+test.each(['none', 'seconds'] as const)(
+  'without a set budget exports that are answered 429 share what the upstream takes (Retry-After: %s)',
+  async (retryAfter) => {
+    await setUp.sandbox.setRateLimits({ visitors: 15, retryAfter });
+    const [one, two] = [rangeOf(setUp), another()];
+    const startedAt = now;
+    await withWorkers(setUp, () => exportAll([one, two]));
+    const hours = Math.ceil((now - startedAt) / HOUR_MS);
+    expect(await refusals()).toBeLessThanOrEqual(1 + 3 * hours);
+  },
+);
+
+test('the export of higher priority goes first, whoever asked before', async () => {
+  const [low, high] = [rangeOf(setUp), another()];
+  await setUp.sandbox.setVisitors({ rows: 500 }); // 4 requests
+  await withWorkers(setUp, () => exportAll([{ ...low, priority: 4 }, high]), { requestsPerHour: 1 });
+  const last = sent.findLastIndex(({ projectId }) => projectId !== setUp.projectId);
+  // But for what was given before the other one asked.
+  expect(last).toBeLessThanOrEqual(4);
+  expect(sent).toHaveLength(2 * 4);
+});
+
+test('an export that waits says for what, at which position and until when', async () => {
+  const range = rangeOf(setUp);
+  await withWorkers(
+    setUp,
+    async () => {
+      const handle = await startExport(setUp, range);
+      await until(async () => sent.length === 3);
+      await until(async () => (await handle.query(visitorExportProgressQuery)).position !== undefined);
+      const { position, waitReason, nextRequestAt, pages } = await handle.query(visitorExportProgressQuery);
+      expect({ position, pages }).toEqual({ position: 1, pages: 3 });
+      expect(waitReason).toContain('the budget that all exports share (position 1');
+      const waitMs = Date.parse(nextRequestAt!) - sent[0]!.at;
+      expect(waitMs).toBeGreaterThanOrEqual(HOUR_MS);
+      expect(waitMs).toBeLessThan(1.1 * HOUR_MS);
+      await handle.result();
+    },
+    { requestsPerHour: 3 },
+  );
+});
+
+test('a queue that is terminated delays the exports that wait, and stops none', async () => {
+  const [one, two] = [rangeOf(setUp), another()];
+  await withWorkers(
+    setUp,
+    async () => {
+      const exports = await Promise.all([startExport(setUp, one), startExport(setUp, two)]);
+      await until(async () => sent.length === 10);
+      await queue().terminate();
+      for (const handle of exports) expect((await handle.result()).snapshots[0]).toMatchObject(ROWS);
+    },
+    { requestsPerHour: 10 },
+  );
+  expect(sent).toHaveLength(2 * 12);
+});
+
+test('an export that is cancelled while it waits leaves its place to the others', async () => {
+  const [one, two] = [rangeOf(setUp), another()];
+  await withWorkers(
+    setUp,
+    async () => {
+      const [first, second] = await Promise.all([startExport(setUp, one), startExport(setUp, two)]);
+      await until(async () => sent.length === 4);
+      await first.cancel();
+      await failureOfRun(first.result());
+      await second.result();
+    },
+    { requestsPerHour: 4 },
+  );
+  expect(sent.filter(({ projectId }) => projectId !== setUp.projectId)).toHaveLength(12);
+  expect(mostInAnHour()).toBeLessThanOrEqual(4);
+});
+
+test('an export without a budget and without a 429 asks no queue', async () => {
+  const runOfQueue = () =>
+    queue()
+      .describe()
+      .then(
+        ({ runId }) => runId,
+        () => null,
+      );
+  const before = await runOfQueue();
+  await withWorkers(setUp, () => exportAll([rangeOf(setUp)]));
+  expect(await runOfQueue()).toBe(before);
+});
+
+/** The same days of a second project. */
+function another(): VisitorExportRange {
+  return { ...rangeOf(setUp), projectId: `${setUp.projectId}-2` };
+}
+
+async function exportAll(inputs: VisitorExportRangeInput[]): Promise<void> {
+  const handles = [];
+  for (const input of inputs) handles.push(await startExport(setUp, input));
+  // Time is skipped for one awaited result at a time.
+  for (const handle of handles) await handle.result();
+}
+
+function queue() {
+  return setUp.server.client.workflow.getHandle(requestQueueId(ALL_EXPORTS));
+}
+
+async function refusals(): Promise<number> {
+  return (await setUp.sandbox.counts()).operations.visitors.responses['429'] ?? 0;
+}
+
+/** The most requests within any hour: each hour that ends with a request. */
+function mostInAnHour(): number {
+  return Math.max(...sent.map(({ at }) => sent.filter((other) => other.at <= at && other.at > at - HOUR_MS).length));
+}
