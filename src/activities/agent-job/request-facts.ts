@@ -1,0 +1,99 @@
+/**
+ * What this worker knows of the requests of each project and kind: those that the upstream accepted without a turn, the
+ * last 429, and whether a queue orders them. Times in milliseconds of the Temporal server's clock.
+ */
+import type { BudgetFacts } from '../../contract.js';
+
+/** The upstream's budgets are of an hour: what is older says nothing. */
+const HOUR_MS = 3_600_000;
+/** Accepted requests are told to the queue by the minute: at most 60 numbers. */
+const BUCKET_MS = 60_000;
+/** A queue that has ended, or that another worker began, is noticed within this time. */
+const ASK_EVERY_MS = 30_000;
+/** What nobody uses is forgotten, so that a worker that serves every project keeps little. */
+const SWEEP_ABOVE = 1_000;
+
+interface Facts {
+  /** Accepted requests by the minute, not yet told to the queue. */
+  accepted: Map<number, number>;
+  throttledAt: number;
+  queue: { isRunning: boolean; askedAt: number } | null;
+  /** The question that is under way. */
+  asking: Promise<boolean> | null;
+  usedAt: number;
+}
+
+export class RequestFacts {
+  readonly #facts = new Map<string, Facts>();
+
+  accepted(name: string, now: number): void {
+    const { accepted } = this.#of(name, now);
+    const minute = now - (now % BUCKET_MS);
+    accepted.set(minute, (accepted.get(minute) ?? 0) + 1);
+  }
+
+  throttled(name: string, now: number): void {
+    this.#of(name, now).throttledAt = now;
+  }
+
+  queueIsRunning(name: string, now: number): void {
+    this.#of(name, now).queue = { isRunning: true, askedAt: now };
+  }
+
+  /** Takes what is to be told of accepted requests; `giveBack` where nobody could be told. */
+  takeAccepted(name: string, now: number): NonNullable<BudgetFacts['accepted']> {
+    const { accepted } = this.#of(name, now);
+    const told = [...accepted].filter(([minute]) => minute > now - HOUR_MS);
+    accepted.clear();
+    return told;
+  }
+
+  giveBack(name: string, told: NonNullable<BudgetFacts['accepted']>, now: number): void {
+    const { accepted } = this.#of(name, now);
+    for (const [minute, count] of told) accepted.set(minute, (accepted.get(minute) ?? 0) + count);
+  }
+
+  /**
+   * Whether a queue orders these requests. Undefined where that is not known: then it is being asked, and `whenAsked`
+   * has the answer. Whoever saw a queue a while ago waits for the answer here.
+   */
+  async hasQueue(name: string, now: number, ask: () => Promise<boolean | null>): Promise<boolean | undefined> {
+    const facts = this.#of(name, now);
+    if (now - facts.throttledAt < HOUR_MS) return true;
+    if (facts.queue && now - facts.queue.askedAt < ASK_EVERY_MS) return facts.queue.isRunning;
+    facts.asking ??= this.#ask(facts, now, ask);
+    return facts.queue?.isRunning ? facts.asking : undefined;
+  }
+
+  /** False where the queue is not there, or nobody can tell. */
+  async whenAsked(name: string, now: number): Promise<boolean> {
+    const facts = this.#of(name, now);
+    return facts.asking ?? facts.queue?.isRunning ?? false;
+  }
+
+  async #ask(facts: Facts, now: number, ask: () => Promise<boolean | null>): Promise<boolean> {
+    const isRunning = await ask();
+    facts.asking = null;
+    // Somebody may have joined it meanwhile.
+    if (facts.queue && facts.queue.askedAt > now) return facts.queue.isRunning;
+    facts.queue = isRunning === null ? null : { isRunning, askedAt: now };
+    return isRunning ?? false;
+  }
+
+  #of(name: string, now: number): Facts {
+    let facts = this.#facts.get(name);
+    if (!facts) {
+      if (this.#facts.size >= SWEEP_ABOVE) this.#sweep(now);
+      facts = { accepted: new Map(), throttledAt: -Infinity, queue: null, asking: null, usedAt: now };
+      this.#facts.set(name, facts);
+    }
+    facts.usedAt = Math.max(facts.usedAt, now);
+    return facts;
+  }
+
+  #sweep(now: number): void {
+    for (const [name, { usedAt, asking }] of this.#facts) {
+      if (now - usedAt > HOUR_MS && !asking) this.#facts.delete(name);
+    }
+  }
+}
