@@ -188,9 +188,9 @@ class SimulatedRunner {
   }
 }
 
-function activitiesOf(upstream: Upstream, breakerClock: () => number): Record<string, never> {
+function activitiesOf(upstream: Upstream, keyClock: () => number): Record<string, never> {
   const shutdownSignal = new AbortController().signal;
-  return createActivities({ upstream, shutdownSignal, metrics: noMetrics, breakerClock }) as unknown as Record<
+  return createActivities({ upstream, shutdownSignal, metrics: noMetrics, keyClock }) as unknown as Record<
     string,
     never
   >;

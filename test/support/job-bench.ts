@@ -54,8 +54,8 @@ export async function startJobBench(
     pollingBudgetMs,
     confirmWritesBefore,
     // The server's time, which may be skipped.
-    breakerClock: () => activityInfo().currentAttemptScheduledTimestampMs,
     knownAttributes: () => knownAttributes,
+    keyClock: () => activityInfo().currentAttemptScheduledTimestampMs,
     keyHealth: new KeyHealth({ upstream, metrics, tryEveryMs: tryKeyEveryMs, onChange: onKeyChange }),
   });
   const worker: Worker = await createTestWorker({ ...options, connection: nativeConnection, taskQueue, activities });

@@ -8,15 +8,8 @@ import { RejectedError, UpstreamError } from '../../upstream/errors.js';
 import { startServerClock } from '../../temporal/activity-attempt.js';
 import { tellingOfNamespace, type AboutNamespace } from '../../temporal/search-attributes.js';
 import type { Budgets } from './budgets.js';
-import {
-  createAwaitTurn,
-  QueueFound,
-  Turns,
-  type AwaitTurnInput,
-  type FencedSend,
-  type SendOutcome,
-  type WantedSend,
-} from './turns.js';
+import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
+import { QueueFound, Turns, type FencedSend, type SendOutcome, type WantedSend } from './turns.js';
 import { createPollJob, type PollJobInput, type PollJobResult } from './poll-job.js';
 import {
   confirmNotAccepted,

@@ -2,6 +2,7 @@
  * What this worker knows of the requests of each project and kind: those that the upstream accepted without a turn, the
  * last 429, and whether a queue orders them. Times in milliseconds of the Temporal server's clock.
  */
+import { throttledWaitMs } from '../../agent-job/retry-waits.js';
 import type { BudgetFacts } from '../../contract.js';
 
 /** The upstream's budgets are of an hour: what is older says nothing. */
@@ -17,6 +18,8 @@ interface Facts {
   /** Accepted requests by the minute, not yet told to the queue. */
   accepted: Map<number, number>;
   throttledAt: number;
+  /** Where no queue can be asked, nothing is sent before. */
+  notBefore: number;
   queue: { isRunning: boolean; askedAt: number } | null;
   /** The question that is under way. */
   asking: Promise<boolean> | null;
@@ -32,8 +35,15 @@ export class RequestFacts {
     accepted.set(minute, (accepted.get(minute) ?? 0) + 1);
   }
 
-  throttled(name: string, now: number): void {
-    this.#of(name, now).throttledAt = now;
+  throttled(name: string, now: number, retryAfterMs: number | undefined): void {
+    const facts = this.#of(name, now);
+    facts.throttledAt = now;
+    facts.notBefore = Math.max(facts.notBefore, now + throttledWaitMs(1, retryAfterMs));
+  }
+
+  /** For how long nothing should be sent where no queue can be asked, in milliseconds. */
+  restMs(name: string, now: number): number {
+    return Math.max(0, Math.ceil(this.#of(name, now).notBefore - now));
   }
 
   queueIsRunning(name: string, now: number): void {
@@ -84,7 +94,7 @@ export class RequestFacts {
     let facts = this.#facts.get(name);
     if (!facts) {
       if (this.#facts.size >= SWEEP_ABOVE) this.#sweep(now);
-      facts = { accepted: new Map(), throttledAt: -Infinity, queue: null, asking: null, usedAt: now };
+      facts = { accepted: new Map(), throttledAt: -Infinity, notBefore: 0, queue: null, asking: null, usedAt: now };
       this.#facts.set(name, facts);
     }
     facts.usedAt = Math.max(facts.usedAt, now);

@@ -3,13 +3,13 @@
  * that has its turn is sent at once. Any other is sent where nothing speaks against it, and waits in the queue of its
  * project where a budget is set, a queue is there, or the upstream answers 429.
  */
-import { activityInfo } from '@temporalio/activity';
 import type { BudgetFacts, Priority, RequestReport } from '../../contract.js';
 import { NEXT_TURN_MS } from '../../agent-job/retry-waits.js';
 import { tryLater } from '../../temporal/activity-attempt.js';
 import type { WriteOutcome } from '../../upstream/upstream.js';
 import type { WriteOperation } from '../metrics.js';
 import { AskSpread, type AskSpreadOptions } from './ask-spread.js';
+import type { AwaitTurnInput } from './await-turn.js';
 import { Budgets } from './budgets.js';
 import type { KeyHealth } from './key-health.js';
 import { QueueClient, type Queued } from './queue-client.js';
@@ -91,12 +91,14 @@ export class Turns {
     const refusal = this.#refusedKey(wanted);
     if (refusal) return refusal;
     if (wanted.turn?.isValid) return this.#ended(wanted, fenced, await fenced.send(() => Promise.resolve()));
-    if (await this.#isQueued(wanted)) return this.#held(wanted);
+    const held = (await this.#isQueued(wanted)) ? await this.#held(wanted) : null;
+    // Where no queue can be asked, a write is tried now and then.
+    if (held && (held.queued || this.#restMs(wanted) > 0)) return held;
     const leave = await this.#lines.enter(nameOf(wanted), LINE_WAIT_MS);
     if (!leave) return this.#leftOut(wanted);
     let outcome: WriteOutcome | null;
     try {
-      outcome = await this.#sendInLine(wanted, fenced);
+      outcome = await this.#sendInLine(wanted, fenced, held === null);
     } finally {
       leave();
     }
@@ -137,17 +139,17 @@ export class Turns {
     return (await this.#facts.hasQueue(nameOf(wanted), now(), ask)) ?? false;
   }
 
-  /** Null where a queue orders these writes after all: those before it in line, or the server, have shown it. */
-  async #sendInLine(wanted: WantedSend, fenced: FencedSend): Promise<WriteOutcome | null> {
+  /** Null where, as those before it in line or the server have shown, it must not be sent now after all. */
+  async #sendInLine(wanted: WantedSend, fenced: FencedSend, minds: boolean): Promise<WriteOutcome | null> {
     const name = nameOf(wanted);
     const refusal = this.#refusedKey(wanted);
     if (refusal) return refusal;
-    if (await this.#isQueued(wanted)) return null;
+    if (minds ? await this.#isQueued(wanted) : this.#restMs(wanted) > 0) return null;
     try {
       const outcome = await fenced.send(async () => {
-        if (await this.#facts.whenAsked(name, wanted.now())) throw new QueueFound();
+        if (minds && (await this.#facts.whenAsked(name, wanted.now()))) throw new QueueFound();
       });
-      if (outcome.kind === 'throttled') this.#facts.throttled(name, wanted.now());
+      if (outcome.kind === 'throttled') this.#facts.throttled(name, wanted.now(), outcome.retryAfterMs);
       if (outcome.kind === 'accepted') this.#facts.accepted(name, wanted.now());
       return outcome;
     } catch (error) {
@@ -162,16 +164,22 @@ export class Turns {
       if (wanted.turn?.isValid) void this.#report(wanted, REPORTED[outcome.kind]);
       return outcome;
     }
-    this.#facts.throttled(nameOf(wanted), wanted.now());
+    const { retryAfterMs } = outcome;
+    this.#facts.throttled(nameOf(wanted), wanted.now(), retryAfterMs);
     // From now on this attempt may die: the next one knows that nothing of it arrived.
     if (!(await fenced.clearMark())) return { ...outcome, queued: null };
-    const { retryAfterMs } = outcome;
     return { ...outcome, queued: await this.#join(wanted, 'throttled', retryAfterMs) };
   }
 
-  async #held(wanted: WantedSend): Promise<SendOutcome> {
+  async #held(wanted: WantedSend): Promise<SendOutcome & { kind: 'throttled' }> {
     const queued = await this.#join(wanted, 'unsent');
-    return { kind: 'throttled', reason: WAITS_FOR_TURN, isHeld: true, queued };
+    const restMs = queued ? 0 : this.#restMs(wanted);
+    const held = { kind: 'throttled', reason: WAITS_FOR_TURN, isHeld: true, queued } as const;
+    return { ...held, ...(restMs > 0 && { retryAfterMs: restMs }) };
+  }
+
+  #restMs(wanted: WantedSend): number {
+    return this.#facts.restMs(nameOf(wanted), wanted.now());
   }
 
   /** The line was too long; another worker sends it where this one ends. */
@@ -229,22 +237,4 @@ function queueOf({ operation, projectId }: WantedSend) {
 
 function nameOf({ operation, projectId }: Pick<WantedSend, 'operation' | 'projectId'>): string {
   return `${operation} ${projectId}`;
-}
-
-export interface AwaitTurnInput {
-  projectId: string;
-  operation: WriteOperation;
-  /** Null before the create. */
-  jobId: string | null;
-}
-
-/**
- * The activity `awaitTurn`: returns when a write that waited for a key may be sent. It sends no write and knows no
- * prompt, so it may be cancelled at any moment; its waits are kept by the server and cost no history.
- */
-export function createAwaitTurn(turns: Turns): (input: AwaitTurnInput) => Promise<void> {
-  return async (input) => {
-    const wait = await turns.awaitKey(input, activityInfo().workflowExecution?.workflowId ?? '');
-    if (wait) throw tryLater('StillWaiting', wait.reason, 'asks again', wait.waitMs);
-  };
 }

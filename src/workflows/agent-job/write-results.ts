@@ -11,14 +11,19 @@ export type SendResult = WriteResult & { isStrange?: true };
 /** Takes in how a send ended. */
 export function applyResult(run: JobRun, write: PendingWrite, result: SendResult): void {
   const now = Date.now();
+  const isQueued = result.kind === 'throttled' && result.queued !== undefined;
+  if (!isQueued) run.resumeClock();
   switch (result.kind) {
     case 'accepted':
       if (write.identity.kind === 'followUp') return run.followUpDone('sent', result.job);
       return run.jobKnown(result.jobId, result.job);
     case 'rejected':
       return rejected(run, write, `${result.status}${result.error && `: ${result.error}`}`, result);
-    case 'throttled':
-      return write.throttle(result, now);
+    case 'throttled': {
+      const { sendingSince = now } = write;
+      write.throttle(result, now);
+      return isQueued ? run.clock.waitForTurn(sendingSince) : undefined;
+    }
     case 'unauthorized':
       return write.refuseKey(result.reason, now);
     case 'notDelivered':
