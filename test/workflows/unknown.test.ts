@@ -9,7 +9,7 @@ import {
   SEARCH_ATTRIBUTE,
   type ResolveUnknownInput,
 } from '../../src/contract.js';
-import { inDoubt, rejected, throttled } from '../support/outcomes.js';
+import { inDoubt, notDelivered, rejected } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 import { unlessForgotten } from '../support/time-skipping.js';
@@ -265,9 +265,9 @@ test('a follow-up refused after a person said retry stays unknown: the first sen
   });
 });
 
-test('a create throttled until the deadline after a person said retry ends as UnknownOutcome', async () => {
+test('a create not delivered until the deadline after a person said retry ends as UnknownOutcome', async () => {
   const handle = await startUnknownCreate({ deadline: '1 hour' });
-  tests.upstream.createFaults.push(...Array.from({ length: 9 }, () => throttled('429', 3_000_000)));
+  tests.upstream.createFaults.push(...Array.from({ length: 40 }, () => notDelivered('connection refused')));
   await resolve(handle, { action: 'retry' });
   expect((await causeOf(handle)).type).toBe('UnknownOutcome');
 });

@@ -33,6 +33,8 @@ interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'> {
    * Until when it may be sent past others that wait: by its turn, or, without one, by a worker that knows of a key.
    */
   turnUntil?: number | undefined;
+  /** It waited for a turn longer than it should. */
+  isOverdue?: boolean;
 }
 
 type CreateJobInput = WriteInput;
@@ -134,7 +136,7 @@ export function createJobActivities({
 type Send = (options: WriteOptions) => Promise<WriteOutcome>;
 
 function wantedSend(operation: WriteOperation, input: WriteInput, now: () => number): WantedSend {
-  const { projectId, priority = DEFAULT_PRIORITY, askedAt, turn, turnUntil = 0 } = input;
+  const { projectId, priority = DEFAULT_PRIORITY, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
   const isValid = now() < turnUntil;
   return {
     operation,
@@ -145,6 +147,7 @@ function wantedSend(operation: WriteOperation, input: WriteInput, now: () => num
     askedAt: Number.isFinite(askedAt) ? askedAt : now(),
     turn: turn === undefined ? null : { id: turn, isValid },
     hasKeyPermit: turn === undefined && isValid,
+    isOverdue,
     now,
   };
 }

@@ -15,9 +15,16 @@ import {
   type QueuePlace,
   type RequestReport,
 } from '../../contract.js';
+import { queueSummary } from '../../agent-job/title.js';
 
 /** One that waits in a queue; without a position where the queue has not told it. */
 export type Queued = Omit<QueuePlace, 'position'> & { position?: number };
+
+/** The server has taken the request; whether the queue works, only its answer shows. */
+export interface Joined {
+  place: Queued;
+  isAnswered: boolean;
+}
 
 /** To join and to be told the place, together: the attempt of a write has 45 s in all. */
 const JOIN_LIMIT_MS = 5_000;
@@ -29,28 +36,37 @@ const BEFORE_ALL = { priorityKey: 1 } as const;
 
 export class QueueClient {
   /** Starts the queue where there is none. Null where the server does not confirm that the request is in it. */
-  async join(name: QueueName, request: JoinRequest): Promise<Queued | null> {
+  async join(name: QueueName, request: JoinRequest): Promise<Joined | null> {
     const { client, info } = Context.current();
     const deadline = Date.now() + JOIN_LIMIT_MS;
-    const workflowId = requestQueueId(name);
     try {
       await client.withDeadline(deadline, () =>
         client.workflow.signalWithStart(REQUEST_QUEUE_WORKFLOW, {
-          workflowId,
+          workflowId: requestQueueId(name),
           taskQueue: info.taskQueue,
           args: [name],
           signal: joinQueueSignal,
           signalArgs: [request],
           priority: BEFORE_ALL,
+          staticSummary: queueSummary(name),
         }),
       );
     } catch {
       return null;
     }
-    const asked = client.withDeadline(deadline, () =>
-      client.workflow.getHandle(workflowId).query(queuePlaceQuery, request.workflowId),
-    );
-    return { for: 'turn', ...(await asked.catch(() => null)) };
+    const place = await this.#placeOf(name, request.workflowId, deadline);
+    return { place: { for: 'turn', ...place }, isAnswered: place !== undefined };
+  }
+
+  /** Null where it waits no more: its turn is on the way. Undefined where the queue does not answer. */
+  async #placeOf(name: QueueName, workflowId: string, deadline: number): Promise<QueuePlace | null | undefined> {
+    const { client } = Context.current();
+    try {
+      const queue = client.workflow.getHandle(requestQueueId(name));
+      return await client.withDeadline(deadline, () => queue.query(queuePlaceQuery, workflowId));
+    } catch {
+      return undefined;
+    }
   }
 
   /** False where there is no queue to tell, or it could not be told. */

@@ -3,20 +3,16 @@
  * last 429, and whether a queue orders them. Times in milliseconds of the Temporal server's clock.
  */
 import { throttledWaitMs } from '../../agent-job/retry-waits.js';
-import type { BudgetFacts } from '../../contract.js';
+import { HOUR_MS, RollingHour, type Step } from '../../agent-job/rolling-hour.js';
 
-/** The upstream's budgets are of an hour: what is older says nothing. */
-const HOUR_MS = 3_600_000;
-/** Accepted requests are told to the queue by the minute: at most 60 numbers. */
-const BUCKET_MS = 60_000;
 /** A queue that has ended, or that another worker began, is noticed within this time. */
 const ASK_EVERY_MS = 30_000;
 /** What nobody uses is forgotten, so that a worker that serves every project keeps little. */
 const SWEEP_ABOVE = 1_000;
 
 interface Facts {
-  /** Accepted requests by the minute, not yet told to the queue. */
-  accepted: Map<number, number>;
+  /** Accepted requests of the last hour that the queue was not told of yet. */
+  accepted: RollingHour;
   throttledAt: number;
   /** Where no queue can be asked, nothing is sent before. */
   notBefore: number;
@@ -30,9 +26,7 @@ export class RequestFacts {
   readonly #facts = new Map<string, Facts>();
 
   accepted(name: string, now: number): void {
-    const { accepted } = this.#of(name, now);
-    const minute = now - (now % BUCKET_MS);
-    accepted.set(minute, (accepted.get(minute) ?? 0) + 1);
+    this.#of(name, now).accepted.add(now, 1, now);
   }
 
   throttled(name: string, now: number, retryAfterMs: number | undefined): void {
@@ -51,16 +45,16 @@ export class RequestFacts {
   }
 
   /** Takes what is to be told of accepted requests; `giveBack` where nobody could be told. */
-  takeAccepted(name: string, now: number): NonNullable<BudgetFacts['accepted']> {
-    const { accepted } = this.#of(name, now);
-    const told = [...accepted].filter(([minute]) => minute > now - HOUR_MS);
-    accepted.clear();
+  takeAccepted(name: string, now: number): Step[] {
+    const facts = this.#of(name, now);
+    const told = facts.accepted.steps(now);
+    facts.accepted = new RollingHour([]);
     return told;
   }
 
-  giveBack(name: string, told: NonNullable<BudgetFacts['accepted']>, now: number): void {
+  giveBack(name: string, told: readonly Step[], now: number): void {
     const { accepted } = this.#of(name, now);
-    for (const [minute, count] of told) accepted.set(minute, (accepted.get(minute) ?? 0) + count);
+    for (const [at, count] of told) accepted.add(at, count, now);
   }
 
   /**
@@ -94,7 +88,14 @@ export class RequestFacts {
     let facts = this.#facts.get(name);
     if (!facts) {
       if (this.#facts.size >= SWEEP_ABOVE) this.#sweep(now);
-      facts = { accepted: new Map(), throttledAt: -Infinity, notBefore: 0, queue: null, asking: null, usedAt: now };
+      facts = {
+        accepted: new RollingHour([]),
+        throttledAt: -Infinity,
+        notBefore: 0,
+        queue: null,
+        asking: null,
+        usedAt: now,
+      };
       this.#facts.set(name, facts);
     }
     facts.usedAt = Math.max(facts.usedAt, now);

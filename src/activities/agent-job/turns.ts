@@ -41,6 +41,8 @@ export interface WantedSend {
   turn: { id: string; isValid: boolean } | null;
   /** The worker that let it go may know of a newer key. */
   hasKeyPermit: boolean;
+  /** It has waited for a turn longer than it should: a queue that does not answer holds it no more. */
+  isOverdue: boolean;
   now: () => number;
 }
 
@@ -145,9 +147,11 @@ export class Turns {
     const refusal = this.#refusedKey(wanted);
     if (refusal) return refusal;
     if (minds ? await this.#isQueued(wanted) : this.#restMs(wanted) > 0) return null;
+    // Asked now: a queue that those behind it join meanwhile does not hold it.
+    const isQueued = minds ? this.#facts.whenAsked(name, wanted.now()) : Promise.resolve(false);
     try {
       const outcome = await fenced.send(async () => {
-        if (minds && (await this.#facts.whenAsked(name, wanted.now()))) throw new QueueFound();
+        if (await isQueued) throw new QueueFound();
       });
       if (outcome.kind === 'throttled') this.#facts.throttled(name, wanted.now(), outcome.retryAfterMs);
       if (outcome.kind === 'accepted') this.#facts.accepted(name, wanted.now());
@@ -189,20 +193,20 @@ export class Turns {
   }
 
   async #join(wanted: WantedSend, outcome: RequestReport['outcome'], retryAfterMs?: number): Promise<Queued | null> {
-    const { workflowId, priority, askedAt, turn, now } = wanted;
+    const { workflowId, priority, askedAt, turn, isOverdue, now } = wanted;
     const facts = await this.#budgetFacts(wanted);
     const isOfUse = turn !== null || outcome === 'throttled';
     const report = { turn: turn?.id ?? null, outcome, at: now(), ...(retryAfterMs !== undefined && { retryAfterMs }) };
-    const place = await this.#queues.join(queueOf(wanted), {
+    const joined = await this.#queues.join(queueOf(wanted), {
       workflowId,
       priority,
       askedAt,
       ...facts,
       ...(isOfUse && { report }),
     });
-    if (place) this.#facts.queueIsRunning(nameOf(wanted), now());
+    if (joined) this.#facts.queueIsRunning(nameOf(wanted), now());
     else this.#facts.giveBack(nameOf(wanted), facts.accepted ?? [], now());
-    return place;
+    return joined && (joined.isAnswered || !isOverdue) ? joined.place : null;
   }
 
   async #report(wanted: WantedSend, outcome: RequestReport['outcome']): Promise<void> {

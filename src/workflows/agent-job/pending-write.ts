@@ -86,10 +86,9 @@ export class PendingWrite {
     return this.#waiting?.turn ?? null;
   }
 
-  /** When the send that is under way began; undefined where none is. */
-  get sendingSince(): number | undefined {
-    const { state } = this.#data;
-    return state.kind === 'sending' ? state.since : undefined;
+  /** It has heard nothing from its queue, and tries by itself. */
+  get isOverdue(): boolean {
+    return Boolean(this.queued) && !this.turn;
   }
 
   get permitUntil(): number | null {
@@ -134,9 +133,9 @@ export class PendingWrite {
     return isByWorker && (this.permitUntil ?? 0) <= now;
   }
 
-  startSending(now: number): void {
+  startSending(): void {
     const { interruption, permitUntil, turn } = this;
-    this.#data.state = { kind: 'sending', interruption, permitUntil, since: now, isByTurn: turn !== null };
+    this.#data.state = { kind: 'sending', interruption, permitUntil, isByTurn: turn !== null };
   }
 
   /** The queue gives it a turn: kept where it is being sent, of no use where it waits for something else. */
@@ -231,7 +230,7 @@ export class PendingWrite {
     const { turn = null, isByTurn = false } = this.#data.state as Partial<WriteState & { kind: 'sending' }>;
     if (isByTurn) this.#data.counts = { ...this.#data.counts, queued: 0 };
     const waitMs = queued
-      ? backstopMs(this.#count('queued'), queued.expectedAt, now)
+      ? backstopMs(this.#count('queued'), queued, now)
       : spreadWaitMs(throttledWaitMs(this.#count('throttled'), retryAfterMs), Math.random());
     // One that came during the send is of use while it lasts.
     const kept = turn && turn.until > now ? turn : null;

@@ -8,8 +8,8 @@ import { MAX_SENDS, type PendingWrite } from './pending-write.js';
 /** `isStrange`: this release can't read it, so that even policy `retry` does not send again. */
 export type SendResult = WriteResult & { isStrange?: true };
 
-/** Takes in how a send ended. */
-export function applyResult(run: JobRun, write: PendingWrite, result: SendResult): void {
+/** Takes in how a send ended; `beganAt` in milliseconds. */
+export function applyResult(run: JobRun, write: PendingWrite, result: SendResult, beganAt: number): void {
   const now = Date.now();
   const isQueued = result.kind === 'throttled' && result.queued !== undefined;
   if (!isQueued) run.resumeClock();
@@ -19,11 +19,9 @@ export function applyResult(run: JobRun, write: PendingWrite, result: SendResult
       return run.jobKnown(result.jobId, result.job);
     case 'rejected':
       return rejected(run, write, `${result.status}${result.error && `: ${result.error}`}`, result);
-    case 'throttled': {
-      const { sendingSince = now } = write;
+    case 'throttled':
       write.throttle(result, now);
-      return isQueued ? run.clock.waitForTurn(sendingSince) : undefined;
-    }
+      return isQueued ? run.clock.waitForTurn(beganAt) : undefined;
     case 'unauthorized':
       return write.refuseKey(result.reason, now);
     case 'notDelivered':

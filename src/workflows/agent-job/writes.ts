@@ -90,10 +90,11 @@ async function settle<T>(
     else {
       const input = sendInput(run, write);
       const before = write.interruption;
-      write.startSending(Date.now());
+      const beganAt = Date.now();
+      write.startSending();
       const result = await trySend(() => waitPoint.perform(() => send(input)));
       // In one step: nobody sees a write that is over and its outcome not known.
-      applyResult(run, write, result);
+      applyResult(run, write, result, beganAt);
       logWrite(run, write, result, before);
     }
   }
@@ -106,7 +107,7 @@ function sendInput({ spec, isRepeated: repeatedRun }: JobRun, write: PendingWrit
   const turnUntil = turn?.until ?? permitUntil ?? undefined;
   const { runId } = workflowInfo();
   const asked = { projectId: spec.projectId, priority, askedAt, confirmedInRun, afterReset, repeatedRun, runId };
-  return { ...asked, turn: turn?.turn, turnUntil };
+  return { ...asked, turn: turn?.turn, turnUntil, isOverdue: write.isOverdue };
 }
 
 async function trySend(send: () => Promise<unknown>): Promise<SendResult> {
