@@ -1,7 +1,6 @@
 /** The production worker, `npm run worker`: everything that it needs comes from the environment. */
 import { Runtime, type NativeConnection } from '@temporalio/worker';
-import { createActivities, KeyHealth } from './activities/index.js';
-import { ASKS_PER_SECOND } from './activities/agent-job/circuit-breaker.js';
+import { Budgets, createActivities, KeyHealth } from './activities/index.js';
 import { MAX_POLLING_BUDGET_MS } from './activities/agent-job/poll-job.js';
 import type { Metrics } from './activities/metrics.js';
 import { createExportActivities } from './activities/visitor-export/export-activities.js';
@@ -53,14 +52,15 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const store = openSnapshots(config);
   const attributes = new KnownAttributes(connection, namespace, log);
   const workers = await createWorkers(config, connection, {
-    // The limit counts attempts: under it each read is one, and requests for a turn to write take at most a quarter.
+    // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
     jobs: () =>
       createActivities({
         ...dependencies,
         keyHealth,
         knownAttributes: () => attributes.later,
+        budgets: new Budgets(config.budgets, { onProblem: logBudgetProblem(log) }),
         pollingBudgetMs: upstreamRequestsPerSecond ? 0 : MAX_POLLING_BUDGET_MS,
-        asksPerSecond: Math.min(ASKS_PER_SECOND, (upstreamRequestsPerSecond ?? Infinity) / 4),
+        asksPerSecond: (upstreamRequestsPerSecond ?? Infinity) / 4,
       }),
     exports: () => createExportActivities({ ...dependencies, ...exportSettings(config, store) }),
   });
@@ -99,6 +99,10 @@ function logKeyChanges(log: Logger) {
     if (reason === null) log.info({ projectId }, 'The upstream accepts the key of this project again');
     else log.warn({ projectId, reason }, 'The key of this project is refused or missing: its writes wait');
   };
+}
+
+function logBudgetProblem(log: Logger) {
+  return (problem: string) => log.warn({ problem }, 'PROJECT_BUDGETS_FILE is wrong: its last good content holds');
 }
 
 /**

@@ -6,5 +6,7 @@ export {
   type ReadJobResult,
   type WriteResult,
 } from './agent-job/job-activities.js';
+export { Budgets } from './agent-job/budgets.js';
 export { KeyHealth } from './agent-job/key-health.js';
 export type { Reading, PollJobInput, PollJobResult } from './agent-job/poll-job.js';
+export type { Queued } from './agent-job/queue-client.js';

@@ -17,6 +17,14 @@ export const TURN_MS = 10_000;
 /** Who waits for a turn asks again no sooner. */
 export const NEXT_TURN_MS = 1_000;
 
+/** One that hears nothing from its queue tries by itself: rarely, because each try costs history. */
+const BACKSTOPS_MS = [1, 4, 16, 24].map((hours) => hours * 3_600_000);
+const MAX_BACKSTOP_MS = 24 * 3_600_000;
+/** The queue has not told its place: it may not work. */
+const FIRST_BACKSTOP_UNKNOWN_MS = 5 * 60_000;
+/** A turn may be so much later than it was expected. */
+const LATER_THAN_EXPECTED_MS = 3_600_000;
+
 /** Jitter of a wait that many jobs may have begun at once. */
 const MAX_SPREAD_SHARE = 0.1;
 
@@ -49,6 +57,21 @@ export function spreadWaitMs(waitMs: number, random: number): number {
  */
 export function resendWaitMs(tries: number): number {
   return Math.min(doubled(FIRST_WAIT_NOT_DELIVERED_MS, tries), MAX_FAILING_WAIT_MS);
+}
+
+/**
+ * How long one waits for its turn before it tries by itself; `waits` counts the waits without a turn, from 1. A turn
+ * that is expected later (ISO 8601) is waited for, and an hour more.
+ */
+export function backstopMs(
+  waits: number,
+  { position, expectedAt }: { position?: number; expectedAt?: string },
+  now: number,
+): number {
+  if (position === undefined && waits === 1) return FIRST_BACKSTOP_UNKNOWN_MS;
+  const planned = BACKSTOPS_MS[waits - 1] ?? MAX_BACKSTOP_MS;
+  const expected = expectedAt === undefined ? 0 : Date.parse(expectedAt) - now + LATER_THAN_EXPECTED_MS;
+  return Math.min(Math.max(planned, expected), MAX_BACKSTOP_MS);
 }
 
 /** Doubles a first wait with each try, which counts from 1. */

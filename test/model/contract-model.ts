@@ -79,6 +79,13 @@ export class ContractModel {
   #write: Write | null = null;
   #queue: string[] = [];
   #isSending = false;
+  #sendBeganAt = 0;
+  /** The write waits for its turn since then: the deadline stands still. */
+  #waitsSince: number | null = null;
+  /** The deadline may have passed before that. */
+  #mayBeTooLate = false;
+  /** The deadline as the reads knew it that began before a write waited. */
+  #olderDeadline = -Infinity;
   #isJobKnown: boolean;
   #unknownSince: number | null = null;
   #cancelledAt: number | null = null;
@@ -166,6 +173,7 @@ export class ContractModel {
     if (at > (this.#cancelledAt ?? Infinity) + this.#slack) broken('a write is sent after the cancellation');
     if (at < write.notBefore - this.#slack) broken(`a write is sent ${write.notBefore - at} ms too soon`);
     this.#isSending = true;
+    this.#sendBeganAt = at;
   }
 
   /** The result of the write activity. */
@@ -176,6 +184,8 @@ export class ContractModel {
     const mayBeUnsent = outcome === 'throttled' || outcome === 'unauthorized' || this.#asks;
     if (!this.#isSending && !mayBeUnsent) broken(`${outcome}, though nothing was sent`);
     this.#advanceTo(at);
+    if (outcome === 'throttled') this.#waitForTurn(this.#isSending ? this.#sendBeganAt : at);
+    else this.#goOn(at);
     this.#isSending = false;
     write.isRetryDue = false;
     write.waitsForTurn = outcome === 'throttled' || outcome === 'unauthorized';
@@ -209,6 +219,23 @@ export class ContractModel {
       case 'inDoubt':
         return this.#unknown(at, write);
     }
+  }
+
+  /** The deadline stands still from now on, unless it had passed. */
+  #waitForTurn(since: number): void {
+    if (this.#waitsSince !== null || this.#deadline.max <= since) return;
+    this.#waitsSince = since;
+    this.#mayBeTooLate = this.#deadline.min <= since;
+    this.#olderDeadline = this.#deadline.min;
+  }
+
+  #goOn(at: number): void {
+    if (this.#waitsSince === null) return;
+    const stood = at - this.#waitsSince;
+    this.#waitsSince = null;
+    const { min, max } = this.#deadline;
+    this.#deadline = { min: this.#mayBeTooLate ? min : min + stood, max: max + stood };
+    this.#doubtReads(at);
   }
 
   /** A person decided `adopt`: the job may be read, then `resolved` or `adoptRefused` follows. */
@@ -250,7 +277,8 @@ export class ContractModel {
     if (at < this.#noReadBefore - this.#slack)
       broken(`a read comes ${this.#noReadBefore - at} ms before Retry-After allows it`);
     // The last read at the deadline and the one after `settle` come exactly when due.
-    const isDue = at >= this.#deadline.min - this.#slack || Math.abs(at - this.#settledAt) <= this.#slack;
+    const due = [this.#settledAt, this.#olderDeadline];
+    const isDue = at >= this.#deadline.min - this.#slack || due.some((time) => Math.abs(at - time) <= this.#slack);
     if (!this.#mayReadAtOnce && !isDue && at < this.#lastReadAt + MIN_WAIT_MS - this.#slack)
       broken('two reads within a second');
     this.#lastReadAt = at;
@@ -368,8 +396,9 @@ export class ContractModel {
       return this.#isIdle ? Math.max(this.#mustEndSince + this.#terms.linger, this.#freeSince) : null;
     }
     if (this.#mayEndAs.size > 0) return null;
-    if (!this.#isJobKnown) return Math.max(Math.min(this.#deadline.max, this.#decideBy), this.#freeSince);
-    return Math.max(this.#deadline.max, this.#freeSince) + LAST_READ_MS;
+    const deadline = this.#waitsSince === null ? this.#deadline.max : Infinity;
+    if (!this.#isJobKnown) return Math.max(Math.min(deadline, this.#decideBy), this.#freeSince);
+    return Math.max(deadline, this.#freeSince) + LAST_READ_MS;
   }
 
   #mayEnd(at: number, verdict: Verdict): boolean {
@@ -377,7 +406,8 @@ export class ContractModel {
     if (this.#stop !== null) return verdict === this.#stop;
     if (this.#unknownSince !== null || this.#isResending) return false;
     if (this.#write?.isRetryDue) return false;
-    const isDue = at >= this.#deadline.min - this.#slack;
+    const standsStill = this.#waitsSince !== null && !this.#mayBeTooLate;
+    const isDue = !standsStill && at >= this.#deadline.min - this.#slack;
     const write = this.#write;
     // A create that may have created a job must not end as if it had not.
     if (write?.id === null && this.#mayHaveArrived(write)) {
@@ -455,6 +485,7 @@ export class ContractModel {
   }
 
   #restartClock(at: number): void {
+    this.#waitsSince = null;
     this.#deadline = { min: at + this.#terms.deadline, max: at + this.#terms.deadline };
   }
 

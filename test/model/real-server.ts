@@ -72,8 +72,8 @@ function activitiesOf(server: () => RealServer, shutdownSignal: AbortSignal): ob
   const present = () => {
     const { upstream } = server();
     if (made?.upstream !== upstream) {
-      const breakerClock = () => activityInfo().currentAttemptScheduledTimestampMs;
-      made = { upstream, activities: createActivities({ upstream, shutdownSignal, metrics: noMetrics, breakerClock }) };
+      const keyClock = () => activityInfo().currentAttemptScheduledTimestampMs;
+      made = { upstream, activities: createActivities({ upstream, shutdownSignal, metrics: noMetrics, keyClock }) };
     }
     return made.activities;
   };

@@ -199,10 +199,10 @@ class SimulatedRunner {
   }
 }
 
-function activitiesOf(upstream: Upstream, breakerClock: () => number): Record<string, never> {
+function activitiesOf(upstream: Upstream, keyClock: () => number): Record<string, never> {
   const shutdownSignal = new AbortController().signal;
   const knownAttributes = () => LATER_SEARCH_ATTRIBUTES;
-  const dependencies = { upstream, shutdownSignal, metrics: noMetrics, breakerClock, knownAttributes };
+  const dependencies = { upstream, shutdownSignal, metrics: noMetrics, keyClock, knownAttributes };
   return createActivities(dependencies) as unknown as Record<string, never>;
 }
 

@@ -6,7 +6,7 @@ import { activityInfo } from '@temporalio/activity';
 import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
 import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker';
 import { createActivities, KeyHealth } from '../../src/activities/index.js';
-import type { AgentJobInput } from '../../src/contract.js';
+import { requestQueueId, type AgentJobInput } from '../../src/contract.js';
 import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import { noMetrics, type Metrics } from '../../src/activities/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
@@ -32,6 +32,11 @@ export interface JobBenchOptions {
   worker?: Partial<WorkerOptions>;
 }
 
+function queuesOf(projectId: unknown): string[] {
+  if (typeof projectId !== 'string') return [];
+  return (['create', 'message'] as const).map((operation) => requestQueueId({ operation, projectId }));
+}
+
 export async function startJobBench(
   { client, nativeConnection }: { client: Client; nativeConnection: NativeConnection },
   upstream: Upstream,
@@ -54,13 +59,14 @@ export async function startJobBench(
     pollingBudgetMs,
     confirmWritesBefore,
     // The server's time, which may be skipped.
-    breakerClock: () => activityInfo().currentAttemptScheduledTimestampMs,
     knownAttributes: () => knownAttributes,
+    keyClock: () => activityInfo().currentAttemptScheduledTimestampMs,
     keyHealth: new KeyHealth({ upstream, metrics, tryEveryMs: tryKeyEveryMs, onChange: onKeyChange }),
   });
   const worker: Worker = await createTestWorker({ ...options, connection: nativeConnection, taskQueue, activities });
   const running = worker.run();
   const started: string[] = [];
+  const projects = new Set<string>();
   return {
     client,
     taskQueue,
@@ -73,11 +79,13 @@ export async function startJobBench(
         ...options,
       });
       started.push(handle.workflowId);
+      projects.add((input as AgentJobInput).projectId);
       return handle;
     },
     async stop() {
       // A task that no worker takes any more keeps a server from skipping time, and queries of it wait.
-      for (const workflowId of started)
+      // A queue would hold the jobs of later workers.
+      for (const workflowId of [...started, ...[...projects].flatMap(queuesOf)])
         await client.workflow
           .getHandle(workflowId)
           .terminate()

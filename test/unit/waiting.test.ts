@@ -17,7 +17,7 @@ function polls(known: Partial<WaitingRun['polls']['known']>, nextPollAt: number 
 }
 
 const write = (progress: Partial<NonNullable<WaitingRun['write']>>) => ({
-  write: { inDoubt: null, decideBy: null, interruption: null, notBefore: 0, ...progress },
+  write: { inDoubt: null, decideBy: null, interruption: null, notBefore: 0, queued: undefined, ...progress },
 });
 const wait = (what: 'rateLimit' | 'upstream' | 'key') => ({ for: what, since: at(-30), reason: 'said so' });
 const person = { kind: 'create', reason: 'no answer', since: iso(-30), lookAfter: iso(90) } as const;

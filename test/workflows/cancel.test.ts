@@ -7,7 +7,7 @@ import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
 const tests = useDevServer();
-const input = { projectId: 'p1', prompt: 'Fix it', settle: 0 };
+const input = { projectId: 'cancel', prompt: 'Fix it', settle: 0 };
 type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
 
 async function expectCanceled(handle: Handle): Promise<void> {

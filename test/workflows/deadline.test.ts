@@ -62,14 +62,44 @@ test.each([
   expect(upstream.created).toHaveLength(1);
 });
 
-test('a create that waits on 429 ends at the deadline, without a job and without a further send', async () => {
+test('the clock stands still while a create waits on 429', async () => {
   const { upstream, bench } = tests;
+  upstream.show = active;
   upstream.createFaults.push(refused(50 * 60_000), refused(50 * 60_000));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour' });
   const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'timedOut', jobId: 'job-3', job: { status: 'active' } });
+  expectAbout(lasted(result), 100 * 60_000 + HOUR);
+});
+
+test('after a wait on 429 a create has the rest of its time, and no more', async () => {
+  const { upstream, bench } = tests;
+  const never = Array.from({ length: 40 }, () => notDelivered('connection refused'));
+  upstream.createFaults.push(refused(50 * 60_000), ...never);
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour' });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'timedOut', jobId: null });
+  expectAbout(lasted(result), 50 * 60_000 + HOUR);
+});
+
+test.each([
+  ['a 429', refused(10 * HOUR)],
+  ['an upstream that can’t be reached', notDelivered('connection refused')],
+])('startWithin bounds how long a create waits for %s', async (_, fault) => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(...Array.from({ length: 40 }, () => fault));
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', startWithin: '30 minutes' });
+  const result = await handle.result();
   expect(result).toMatchObject({ outcome: 'timedOut', jobId: null, job: null });
-  expect(lasted(result)).toBeLessThan(HOUR + 30_000);
-  expect(upstream.created).toHaveLength(2);
+  expectAbout(lasted(result), 30 * 60_000);
+});
+
+test('startWithin bounds nothing once the create may have arrived', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(inDoubt('upstream answered 500'), refused(50 * 60_000));
+  const options = { startWithin: '30 minutes', onUnknownOutcome: 'retry' };
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', ...options });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-3' });
 });
 
 test('an accepted follow-up starts the clock anew', async () => {
@@ -83,17 +113,36 @@ test('an accepted follow-up starts the clock anew', async () => {
   expectAbout(lasted(result), 1.5 * HOUR);
 });
 
-test('a follow-up that waits on 429 does not stop the clock', async () => {
+test('the clock stands still while a follow-up waits on 429, and the job is read on', async () => {
   const { upstream, bench, environment } = tests;
   upstream.show = active;
   upstream.messageFaults.push(refused(HOUR), refused(HOUR));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '90 minutes' });
   await environment.sleep('10 minutes');
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await environment.sleep('100 minutes');
+  const readsBefore = upstream.reads;
+  await environment.sleep('15 minutes');
+  expect(upstream.reads).toBeGreaterThan(readsBefore + 5);
   const result = await handle.result();
-  expect(result).toMatchObject({ outcome: 'timedOut', followUps: [{ id: 'a', state: 'abandoned' }] });
-  expect(result.usedFollowUpIds).toEqual([]);
-  expectAbout(lasted(result), 1.5 * HOUR);
+  expect(result).toMatchObject({ outcome: 'timedOut', followUps: [{ id: 'a', state: 'sent' }] });
+  expectAbout(lasted(result), 130 * 60_000 + 1.5 * HOUR);
+});
+
+test('a job that ends while its follow-up waits on 429 is kept for it, whatever its deadline', async () => {
+  const { upstream, bench, environment } = tests;
+  upstream.messageFaults.push(refused(HOUR));
+  const handle = await bench.start({
+    projectId: 'p1',
+    jobId: 'j',
+    deadline: '10 minutes',
+    settle: 0,
+    linger: '1 hour',
+  });
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await environment.sleep('30 minutes');
+  expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'sending', job: { status: 'completed' } });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
 });
 
 test('the clock stands still while a person is awaited, and the job is read on', async () => {
@@ -109,7 +158,7 @@ test('the clock stands still while a person is awaited, and the job is read on',
   await environment.sleep('10 hours');
   expect((await handle.query(jobStateQuery)).phase).toBe('needsAttention');
   expect(upstream.reads).toBeGreaterThan(readsBefore + 100);
-  upstream.messageFaults.push(refused(HOUR), refused(HOUR));
+  upstream.messageFaults.push(...Array.from({ length: 40 }, () => notDelivered('connection refused')));
   await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
   const result = await handle.result();
   // Sent again, but not taken: what the first send did nobody knows.

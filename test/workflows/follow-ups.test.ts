@@ -17,7 +17,7 @@ const unknown = () => inDoubt('upstream answered 500');
 const waits = (ms: number) => throttled('upstream answered 429', ms);
 
 async function startWatched(options: object = {}) {
-  const handle = await tests.bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0, ...options });
+  const handle = await tests.bench.start({ projectId: 'follow-ups', prompt: 'Fix it', settle: 0, ...options });
   await expect.poll(() => tests.upstream.reads).toBeGreaterThan(0);
   return handle;
 }
@@ -91,7 +91,7 @@ test('a refused follow-up is rejected with the upstream’s text, at most 200 by
 test('ids that an earlier run used up are not sent again', async () => {
   const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 1);
-  const handle = await tests.bench.start({ projectId: 'p1', jobId: 'j', usedFollowUpIds: ['old'], settle: 0 });
+  const handle = await tests.bench.start({ projectId: 'follow-ups', jobId: 'j', usedFollowUpIds: ['old'], settle: 0 });
   await handle.signal(followUpSignal, { prompt: 'again', id: 'old' });
   expect(await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'again', id: 'old' }] })).toMatchObject({
     id: 'old',
@@ -190,7 +190,7 @@ test('a deadline with a follow-up still waiting is timedOut, whatever the status
   const { upstream } = tests;
   upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
   const handle = await startWatched({ deadline: '10 seconds' });
-  upstream.messageFaults.push(waits(3_600_000));
+  upstream.messageFaults.push(...Array.from({ length: 9 }, () => notDelivered('connection refused')));
   const answer = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
   expect(await handle.result()).toMatchObject({
     outcome: 'timedOut',

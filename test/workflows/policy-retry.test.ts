@@ -28,7 +28,16 @@ async function failureOf(handle: Handle): Promise<{ cause: ApplicationFailure; l
   return { cause: error.cause as ApplicationFailure, lastedMs: closeTime!.getTime() - startTime.getTime() };
 }
 
-test.each(Object.keys(OBSTACLES))(
+test('a create in doubt that is throttled from then on is sent in its turn, whatever its deadline', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(unknown(), ...Array.from({ length: 3 }, OBSTACLES['throttled']!));
+  const handle = await bench.start({ ...input, deadline: '2 hours' });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'completed', jobId: 'job-5' });
+  expect(Date.parse(result.finishedAt) - Date.parse(result.startedAt)).toBeGreaterThanOrEqual(2.5 * HOUR);
+});
+
+test.each(['not delivered'])(
   'a create in doubt that is %s from then on ends at the deadline as UnknownOutcome',
   async (obstacle) => {
     const { upstream, bench } = tests;
@@ -57,7 +66,7 @@ test.each(Object.keys(OBSTACLES))(
   },
 );
 
-test.each(Object.keys(OBSTACLES))(
+test.each(['not delivered'])(
   'a follow-up in doubt that is %s from then on ends with the run at the deadline, and stays unknown',
   async (obstacle) => {
     const { upstream, bench } = tests;

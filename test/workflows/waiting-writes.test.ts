@@ -1,8 +1,9 @@
 /** Writes that wait for a 429 to end: what that costs, and what ends it. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowFailedError, WorkflowHandle } from '@temporalio/client';
-import { CancelledFailure } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { followUpSignal, jobStateQuery } from '../../src/contract.js';
+import { followUpSignal, jobStateQuery, type JobState, type Waiting } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
@@ -12,7 +13,12 @@ import { throttled } from '../support/outcomes.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const JOBS = 20;
+/** Answers 429 in the seconds of the test, without a budget that is known. */
+const REFUSALS = 12;
+/** Turns of one job: one that is refused costs another. */
+const MOST_WAITS = 5;
 const PROMPT_BYTES = 50_000;
+const HOUR = 3_600_000;
 const PATIENCE = { timeout: 120_000, interval: 250 };
 
 let server: TestServer;
@@ -52,12 +58,15 @@ test(
 
       const requests = await sandbox.requests({});
       const sent = requests.filter(({ operation, projectId }) => operation === 'create' && projectId === 'busy').length;
+      // One learns of the limit; then one at a time looks whether the upstream takes more.
+      expect(sent - JOBS).toBeLessThanOrEqual(REFUSALS);
       const histories = await Promise.all(jobs.map(historyOf));
-      // The start has the prompt, so has each try; a job may be held back once, at its first try.
+      // The start has the prompt, and so has each try: the one that is held back or refused, and the one with a turn.
       const prompts = sum(histories.map(({ bytes }) => Math.floor(bytes / PROMPT_BYTES)));
-      expect(prompts).toBeLessThanOrEqual(JOBS + sent + JOBS);
-      // 22 events of a job, 6 of a first try that is held back; 6 more and at most 14 of waiting for each refusal.
-      expect(sum(histories.map(({ events }) => events))).toBeLessThanOrEqual(JOBS * (22 + 6 + 8) + (sent - JOBS) * 20);
+      expect(prompts).toBeLessThanOrEqual(3 * JOBS + (sent - JOBS));
+      // 22 events of a job; at most 20 of a wait, whatever its length.
+      for (const { events } of histories) expect(events).toBeLessThanOrEqual(22 + 20 * MOST_WAITS);
+      expect(sum(histories.map(({ events }) => events))).toBeLessThanOrEqual(JOBS * 42 + (sent - JOBS) * 20);
     } finally {
       await bench.stop();
       await upstream.close();
@@ -67,84 +76,90 @@ test(
 
 const tooMany = (ms: number) => throttled('upstream answered 429', ms);
 
-/** Another job of the project was told to come back in an hour. */
-async function withClosedLane(work: (bench: JobBench, upstream: ScriptedUpstream) => Promise<void>) {
+/** A project that the upstream has told to come back in an hour, and a create and a message of it that wait. */
+async function withClosedProject(
+  work: (parts: { bench: JobBench; upstream: ScriptedUpstream; projectId: string }) => Promise<void>,
+) {
   const upstream = new ScriptedUpstream();
+  upstream.show = () => ({ status: 'active' });
   const bench = await startJobBench(server, upstream);
+  const projectId = `p ${randomUUID()}`;
   try {
-    upstream.createFaults.push(tooMany(3_600_000));
-    await bench.start({ projectId: 'p1', prompt: 'The one that was refused' });
-    await expect.poll(() => upstream.created.length).toBe(1);
-    await work(bench, upstream);
+    upstream.createFaults.push(tooMany(HOUR));
+    upstream.messageFaults.push(tooMany(HOUR));
+    await bench.start({ projectId, prompt: 'The one that was refused' });
+    const first = await bench.start({ projectId, jobId: 'first' });
+    await first.signal(followUpSignal, { prompt: 'The one that was refused' });
+    await expect.poll(() => [upstream.created.length, upstream.messages.length], PATIENCE).toEqual([1, 1]);
+    await work({ bench, upstream, projectId });
     expect(upstream.created).toHaveLength(1);
+    expect(upstream.messages).toEqual(['The one that was refused']);
   } finally {
     await bench.stop();
   }
 }
 
-async function untilItWaits(handle: WorkflowHandle): Promise<void> {
-  const waits = async () => {
-    const { raw } = await handle.describe();
-    return (raw.pendingActivities ?? []).map(({ activityType }) => activityType?.name);
-  };
-  await expect.poll(waits, PATIENCE).toEqual(['awaitTurn']);
+async function untilItWaits(handle: WorkflowHandle): Promise<Waiting> {
+  const waiting = async () => (await handle.query<JobState>(jobStateQuery.name)).waiting;
+  await expect.poll(async () => (await waiting())?.position, PATIENCE).toBeGreaterThan(0);
+  return (await waiting())!;
 }
 
-test('a job that waits for its turn to create is cancelled at once, and nothing was sent', () =>
-  withClosedLane(async (bench) => {
-    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
-    await untilItWaits(handle);
-    const { waiting } = await handle.query(jobStateQuery);
-    expect(waiting).toMatchObject({ for: 'rateLimit', reason: 'the upstream asked this project to wait' });
+const endOf = (handle: WorkflowHandle) =>
+  handle.result().then(
+    ({ outcome }: { outcome: string }) => outcome,
+    (error: WorkflowFailedError) => error.cause?.name,
+  );
+
+test('a create that waits is shown with its place, is cancelled at once, and nothing was sent', () =>
+  withClosedProject(async ({ bench, projectId }) => {
+    const handle = await bench.start({ projectId, prompt: 'Fix it' });
+    const waiting = await untilItWaits(handle);
+    expect(waiting).toMatchObject({ for: 'rateLimit', position: 2 });
+    expect(waiting.reason).toBe('the budget of this project is shared: this waits for its turn');
     expect(await handle.query('__temporal_workflow_metadata')).toMatchObject({
-      currentDetails: expect.stringContaining(`- waits for: **rateLimit** since ${waiting?.since} (the upstream asked`),
+      currentDetails: expect.stringContaining(`- waits for: **rateLimit** since ${waiting.since}`),
     });
+    const { raw } = await handle.describe();
+    expect(raw.pendingActivities ?? []).toEqual([]);
     await handle.cancel();
-    const error = await handle.result().catch((e: unknown) => e);
-    expect((error as WorkflowFailedError).cause).toBeInstanceOf(CancelledFailure);
+    expect(await endOf(handle)).toBe('CancelledFailure');
     expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'done', jobId: null, unknown: null });
   }));
 
-test('a job that waits for its turn to create is timedOut at its deadline, and nothing was sent', () =>
-  withClosedLane(async (bench) => {
-    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '5 seconds' });
+test('a create that waits outlives its deadline, and ends at the end of startWithin', () =>
+  withClosedProject(async ({ bench, projectId }) => {
+    const options = { projectId, deadline: '2 seconds' };
+    const handle = await bench.start({ ...options, prompt: 'Fix it', startWithin: '6 seconds' });
+    const patient = await bench.start({ ...options, prompt: 'Fix that' });
     await untilItWaits(handle);
+    const result = await handle.result();
+    expect(result).toMatchObject({ outcome: 'timedOut', jobId: null, job: null });
+    expect(Date.parse(result.finishedAt) - Date.parse(result.startedAt)).toBeGreaterThanOrEqual(6_000);
+    expect(await patient.query(jobStateQuery)).toMatchObject({ phase: 'creating', jobId: null });
+  }));
+
+test('with deadline 0 a create that would have to wait is timedOut', () =>
+  withClosedProject(async ({ bench, projectId }) => {
+    const handle = await bench.start({ projectId, prompt: 'Fix it', deadline: 0 });
     expect(await handle.result()).toMatchObject({ outcome: 'timedOut', jobId: null, job: null });
   }));
 
-test.each([
-  ['the deadline', { deadline: '8 seconds' }, 'timedOut'],
-  ['a cancellation', {}, 'CancelledFailure'],
-])(
-  'a follow-up that waits for its turn is abandoned at %s, and the job is read on meanwhile',
-  async (_, options, end) => {
-    const upstream = new ScriptedUpstream();
-    upstream.show = () => ({ status: 'active' });
-    const bench = await startJobBench(server, upstream);
-    try {
-      upstream.messageFaults.push(tooMany(3_600_000));
-      const first = await bench.start({ projectId: 'p1', jobId: 'first' });
-      await first.signal(followUpSignal, { prompt: 'The one that was refused' });
-      await expect.poll(() => upstream.messages.length).toBe(1);
-      const handle = await bench.start({ projectId: 'p1', jobId: 'second', polling: { max: '1 second' }, ...options });
-      await handle.signal(followUpSignal, { prompt: 'go on', id: 'one' });
-      const reads = () => upstream.reads;
-      const before = reads();
-      await expect.poll(reads, PATIENCE).toBeGreaterThan(before + 2);
-      if (end === 'CancelledFailure') await handle.cancel();
-      const howItEnded = await handle.result().then(
-        ({ outcome }) => outcome,
-        (error: WorkflowFailedError) => error.cause?.name,
-      );
-      expect(howItEnded).toBe(end);
-      const { followUps, usedFollowUpIds } = await handle.query(jobStateQuery);
-      expect([followUps, usedFollowUpIds]).toEqual([[{ id: 'one', state: 'abandoned' }], []]);
-      expect(upstream.messages).toEqual(['The one that was refused']);
-    } finally {
-      await bench.stop();
-    }
-  },
-);
+test('a follow-up that waits outlives the deadline while the job is read on, and a cancellation abandons it', () =>
+  withClosedProject(async ({ bench, upstream, projectId }) => {
+    const options = { polling: { max: '1 second' }, deadline: '4 seconds' };
+    const handle = await bench.start({ projectId, jobId: 'second', ...options });
+    await handle.signal(followUpSignal, { prompt: 'go on', id: 'one' });
+    await untilItWaits(handle);
+    await sleep(4_000);
+    const before = upstream.reads;
+    await expect.poll(() => upstream.reads, PATIENCE).toBeGreaterThan(before + 2);
+    expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'sending', jobId: 'second' });
+    await handle.cancel();
+    expect(await endOf(handle)).toBe('CancelledFailure');
+    const { followUps, usedFollowUpIds } = await handle.query(jobStateQuery);
+    expect([followUps, usedFollowUpIds]).toEqual([[{ id: 'one', state: 'abandoned' }], []]);
+  }));
 
 async function historyOf(handle: WorkflowHandle): Promise<{ events: number; bytes: number }> {
   const { historyLength, raw } = await handle.describe();

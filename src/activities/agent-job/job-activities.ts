@@ -1,14 +1,18 @@
 /** The activities of `agentJob`: each wraps one HTTP call. */
 import { activityInfo } from '@temporalio/activity';
+import { DEFAULT_PRIORITY, type Priority } from '../../contract.js';
 import type { Metrics, WriteOperation } from '../metrics.js';
 import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstream.js';
 import { KeyHealth } from './key-health.js';
 import { RejectedError, UpstreamError } from '../../upstream/errors.js';
 import { startServerClock } from '../../temporal/activity-attempt.js';
 import { tellingOfNamespace, type AboutNamespace } from '../../temporal/search-attributes.js';
-import { createAwaitTurn, Turns, type AwaitTurnInput, type SendOutcome } from './turns.js';
+import type { Budgets } from './budgets.js';
+import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
+import { QueueFound, Turns, type FencedSend, type SendOutcome, type WantedSend } from './turns.js';
 import { createPollJob, type PollJobInput, type PollJobResult } from './poll-job.js';
 import {
+  confirmNotAccepted,
   createFence,
   isFenceRefused,
   requiresConfirmation,
@@ -21,8 +25,16 @@ import {
 interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'> {
   projectId: string;
   prompt: string;
-  /** Until when the write may be sent past others that wait; absent where it was given no turn. */
+  /** Who goes first where writes wait for their turn; absent where a workflow of an older release asks. */
+  priority?: Priority;
+  /** The turn that the queue gave it; absent where it was given none. */
+  turn?: string | undefined;
+  /**
+   * Until when it may be sent past others that wait: by its turn, or, without one, by a worker that knows of a key.
+   */
   turnUntil?: number | undefined;
+  /** It waited for a turn longer than it should. */
+  isOverdue?: boolean;
 }
 
 type CreateJobInput = WriteInput;
@@ -56,13 +68,15 @@ export interface JobActivitiesDependencies {
   confirmWritesBefore?: string | undefined;
   /** While waits are short, an attempt of `pollJob` polls for so long, in milliseconds; default 0: once. */
   pollingBudgetMs?: number;
-  /** The clock of the circuit breakers, in milliseconds; default `performance.now`. */
-  breakerClock?: () => number;
+  /** The clock of the waits for a key, in milliseconds; default `performance.now`. */
+  keyClock?: () => number;
   /** What is known of the projects' keys; default: what these activities find out. */
   keyHealth?: KeyHealth;
   /** The later search attributes that the namespace knows; default none. A job sets no other. */
   knownAttributes?: () => readonly string[];
-  /** How many of the writes that wait may ask for a turn in a second. */
+  /** The budgets that are set; default: none. */
+  budgets?: Budgets;
+  /** How many of the writes that wait for a key may ask for it in a second. */
   asksPerSecond?: number;
 }
 
@@ -81,23 +95,25 @@ export function createJobActivities({
   metrics,
   confirmWritesBefore,
   pollingBudgetMs = 0,
-  breakerClock: now,
+  keyClock: now,
   keyHealth = new KeyHealth({ upstream: given, metrics, ...(now && { now }) }),
   knownAttributes = () => [],
+  budgets,
   asksPerSecond,
 }: JobActivitiesDependencies): JobActivities {
   const { upstream } = keyHealth;
-  const turns = new Turns(keyHealth, { ...(now && { now }), ...(asksPerSecond && { asksPerSecond }) });
+  const asks = { ...(now && { now }), ...(asksPerSecond && { asksPerSecond }) };
+  const turns = new Turns({ keys: keyHealth, budgets, shutdownSignal, ...asks });
 
   async function write(operation: WriteOperation, input: WriteInput, send: Send): Promise<WriteResult> {
     const now = startServerClock();
-    const { projectId, turnUntil = 0 } = input;
-    const turn = { operation, projectId, holder: activityInfo().workflowExecution?.workflowId ?? '' };
     const asked = { ...input, confirmWritesBefore };
+    const wanted = wantedSend(operation, input, now);
     const before = checkPriorAttempt(asked);
+    if (before) turns.usedBefore(wanted);
     const outcome = before
       ? withLookAfter(before, 'lostWorker', now())
-      : withLookAfter(await turns.send(turn, now() < turnUntil, () => sendFenced(send)), 'ownEnd', now());
+      : withLookAfter(await turns.send(wanted, fencedSend(send)), 'ownEnd', now());
     if (!outcome.isHeld) metrics.writeEnded(operation, outcome.kind);
     // The server's clock stands at the time when it scheduled the attempt; only this worker's knows how long that had
     // to wait.
@@ -119,10 +135,33 @@ export function createJobActivities({
 
 type Send = (options: WriteOptions) => Promise<WriteOutcome>;
 
-async function sendFenced(send: Send): Promise<WriteOutcome> {
+function wantedSend(operation: WriteOperation, input: WriteInput, now: () => number): WantedSend {
+  const { projectId, priority = DEFAULT_PRIORITY, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
+  const isValid = now() < turnUntil;
+  return {
+    operation,
+    projectId,
+    workflowId: activityInfo().workflowExecution?.workflowId ?? '',
+    priority,
+    // A workflow of an older release may not know when it asked.
+    askedAt: Number.isFinite(askedAt) ? askedAt : now(),
+    turn: turn === undefined ? null : { id: turn, isValid },
+    hasKeyPermit: turn === undefined && isValid,
+    isOverdue,
+    now,
+  };
+}
+
+function fencedSend(send: Send): FencedSend {
+  return { send: (mayLeave) => sendFenced(send, mayLeave), clearMark: confirmNotAccepted };
+}
+
+async function sendFenced(send: Send, mayLeave: () => Promise<void>): Promise<WriteOutcome> {
+  const fence = createFence();
   try {
-    return await send({ beforeLastByte: createFence() });
+    return await send({ beforeLastByte: () => mayLeave().then(fence) });
   } catch (error) {
+    if (error instanceof QueueFound) throw error;
     if (isFenceRefused(error)) {
       clearSent();
       throw error;

@@ -1,15 +1,27 @@
-/** When a write may be sent: the one place where a worker holds writes back, for a 429 or for want of a key. */
-import { activityInfo } from '@temporalio/activity';
+/**
+ * When a write may be sent: the one place where a worker holds writes back, for a budget or for want of a key. A write
+ * that has its turn is sent at once. Any other is sent where nothing speaks against it, and waits in the queue of its
+ * project where a budget is set, a queue is there, or the upstream answers 429.
+ */
+import type { BudgetFacts, Priority, RequestReport } from '../../contract.js';
+import { NEXT_TURN_MS } from '../../agent-job/retry-waits.js';
 import { tryLater } from '../../temporal/activity-attempt.js';
-import type { WriteOperation } from '../metrics.js';
-import type { KeyHealth } from './key-health.js';
-import { CircuitBreakers, type CircuitBreakerOptions } from './circuit-breaker.js';
 import type { WriteOutcome } from '../../upstream/upstream.js';
+import type { WriteOperation } from '../metrics.js';
+import { AskSpread, type AskSpreadOptions } from './ask-spread.js';
+import type { AwaitTurnInput } from './await-turn.js';
+import { Budgets } from './budgets.js';
+import type { KeyHealth } from './key-health.js';
+import { QueueClient, type Queued } from './queue-client.js';
+import { RequestFacts } from './request-facts.js';
+import { SendLines } from './send-lines.js';
 
 /** What became of one send, as far as this worker can tell. */
 export type SendOutcome = WriteOutcome & {
-  /** It was not even sent: others had just been asked to wait, or the key is known to be refused. */
+  /** It was not even sent: it waits for its turn, or the key is known to be refused. */
   isHeld?: true;
+  /** Of one that is throttled: its place in the queue; null where no queue could be asked to give it a turn. */
+  queued?: Queued | null;
   /**
    * Of a write in doubt: from this time of the server's clock on, in milliseconds, a read of the upstream tells whether
    * it arrived.
@@ -17,83 +29,216 @@ export type SendOutcome = WriteOutcome & {
   lookAfter?: number;
 };
 
-export interface Turn {
+/** A write that wants to be sent. Times in milliseconds of the Temporal server's clock. */
+export interface WantedSend {
   operation: WriteOperation;
   projectId: string;
   /** The workflow, which has one write at a time. */
-  holder: string;
+  workflowId: string;
+  priority: Priority;
+  askedAt: number;
+  /** The turn that the queue gave it, and whether it still holds. */
+  turn: { id: string; isValid: boolean } | null;
+  /** The worker that let it go may know of a newer key. */
+  hasKeyPermit: boolean;
+  /** It has waited for a turn longer than it should: a queue that does not answer holds it no more. */
+  isOverdue: boolean;
+  now: () => number;
 }
 
+/** How a write is sent, with the fence around its last byte. */
+export interface FencedSend {
+  /** `mayLeave` is awaited before the fence; what it rejects with ends the send, and nothing was sent. */
+  send(mayLeave: () => Promise<void>): Promise<WriteOutcome>;
+  /** Takes the fence's mark back; false where the server did not take that. */
+  clearMark(): Promise<boolean>;
+}
+
+export interface TurnsOptions extends AskSpreadOptions {
+  keys: KeyHealth;
+  budgets?: Budgets | undefined;
+  /** Ends waits inside of this worker. */
+  shutdownSignal: AbortSignal;
+}
+
+/** How long a write waits for those that this worker sends before it; then it joins the queue. */
+const LINE_WAIT_MS = 5_000;
 /** Whoever waits for a key asks this often whether there is another. */
 const NEXT_KEY_MS = 5_000;
+const WAITS_FOR_TURN = 'the budget of this project is shared: this waits for its turn';
+const OTHERS_FIRST = 'others of this project are sent first';
+
+/** Ends a send whose last byte has not left: a queue orders these writes. */
+export class QueueFound extends Error {}
 
 export class Turns {
-  readonly #breakers: CircuitBreakers;
   readonly #keys: KeyHealth;
+  readonly #budgets: Budgets;
+  readonly #closed: AbortSignal;
+  readonly #lines: SendLines;
+  readonly #facts = new RequestFacts();
+  readonly #queues = new QueueClient();
+  readonly #asks: AskSpread;
 
-  constructor(keys: KeyHealth, options: CircuitBreakerOptions = {}) {
+  constructor({ keys, budgets = new Budgets(), shutdownSignal, ...asks }: TurnsOptions) {
     this.#keys = keys;
-    this.#breakers = new CircuitBreakers(options);
+    this.#budgets = budgets;
+    this.#closed = shutdownSignal;
+    this.#lines = new SendLines(shutdownSignal);
+    this.#asks = new AskSpread(asks);
   }
 
   /** Sends a write, or holds it back: then nothing was sent. */
-  async send(turn: Turn, hasTurn: boolean, send: () => Promise<WriteOutcome>): Promise<SendOutcome> {
-    const held = this.#hold(turn, hasTurn);
-    if (held) return held;
-    let outcome: WriteOutcome | null = null;
+  async send(wanted: WantedSend, fenced: FencedSend): Promise<SendOutcome> {
+    const refusal = this.#refusedKey(wanted);
+    if (refusal) return refusal;
+    if (wanted.turn?.isValid) return this.#ended(wanted, fenced, await fenced.send(() => Promise.resolve()));
+    const held = (await this.#isQueued(wanted)) ? await this.#held(wanted) : null;
+    // Where no queue can be asked, a write is tried now and then.
+    if (held && (held.queued || this.#restMs(wanted) > 0)) return held;
+    const leave = await this.#lines.enter(nameOf(wanted), LINE_WAIT_MS);
+    if (!leave) return this.#leftOut(wanted);
+    let outcome: WriteOutcome | null;
     try {
-      outcome = await send();
-      return outcome;
+      outcome = await this.#sendInLine(wanted, fenced, held === null);
     } finally {
-      this.#ended(turn, outcome);
+      leave();
+    }
+    return outcome ? this.#ended(wanted, fenced, outcome) : this.#held(wanted);
+  }
+
+  /** Tells the queue that a turn may have been used by an attempt before this one. */
+  usedBefore(wanted: WantedSend): void {
+    if (wanted.turn) void this.#report(wanted, 'other');
+  }
+
+  /** Lets a write go that waited for a key (null), or says why not and when to ask again. */
+  async awaitKey(
+    { operation, projectId, jobId }: AwaitTurnInput,
+    holder: string,
+  ): Promise<{ reason: string; waitMs: number } | null> {
+    const refusal = await this.#keys.refusalNow(projectId, jobId);
+    if (refusal !== null) return { reason: refusal, waitMs: this.#asks.postpone(holder, NEXT_KEY_MS) };
+    if (this.#lines.isBusy(nameOf({ operation, projectId }))) {
+      return { reason: OTHERS_FIRST, waitMs: this.#asks.postpone(holder, NEXT_TURN_MS) };
+    }
+    this.#asks.done(holder);
+    return null;
+  }
+
+  #refusedKey(wanted: WantedSend): SendOutcome | null {
+    const reason = wanted.hasKeyPermit ? null : this.#keys.refusalOf(wanted.projectId);
+    if (reason === null) return null;
+    if (wanted.turn) void this.#report(wanted, 'unsent');
+    return { kind: 'unauthorized', reason, isHeld: true };
+  }
+
+  /** Whether a queue orders these writes, as far as is known without a wait. */
+  async #isQueued(wanted: WantedSend): Promise<boolean> {
+    const { operation, projectId, now } = wanted;
+    if ((await this.#budgets.perHour(operation, projectId)) !== null) return true;
+    const ask = () => this.#queues.isRunning({ operation, projectId });
+    return (await this.#facts.hasQueue(nameOf(wanted), now(), ask)) ?? false;
+  }
+
+  /** Null where, as those before it in line or the server have shown, it must not be sent now after all. */
+  async #sendInLine(wanted: WantedSend, fenced: FencedSend, minds: boolean): Promise<WriteOutcome | null> {
+    const name = nameOf(wanted);
+    const refusal = this.#refusedKey(wanted);
+    if (refusal) return refusal;
+    if (minds ? await this.#isQueued(wanted) : this.#restMs(wanted) > 0) return null;
+    // Asked now: a queue that those behind it join meanwhile does not hold it.
+    const isQueued = minds ? this.#facts.whenAsked(name, wanted.now()) : Promise.resolve(false);
+    try {
+      const outcome = await fenced.send(async () => {
+        if (await isQueued) throw new QueueFound();
+      });
+      if (outcome.kind === 'throttled') this.#facts.throttled(name, wanted.now(), outcome.retryAfterMs);
+      if (outcome.kind === 'accepted') this.#facts.accepted(name, wanted.now());
+      return outcome;
+    } catch (error) {
+      if (error instanceof QueueFound) return null;
+      throw error;
     }
   }
 
-  /** Gives a turn (null), or says why not and when to ask again. */
-  async take(turn: Turn, jobId: string | null): Promise<{ reason: string; waitMs: number } | null> {
-    const refusal = await this.#keys.refusalNow(turn.projectId, jobId);
-    if (refusal !== null) return { reason: refusal, waitMs: this.#breakers.postpone(turn.holder, NEXT_KEY_MS) };
-    const waitMs = this.#breakers.reserve(nameOf(turn), turn.holder);
-    return waitMs > 0 ? { reason: ASKED_TO_WAIT, waitMs } : null;
+  /** A send has ended: one that was throttled waits in the queue from now on. */
+  async #ended(wanted: WantedSend, fenced: FencedSend, outcome: WriteOutcome): Promise<SendOutcome> {
+    if (outcome.kind !== 'throttled') {
+      if (wanted.turn?.isValid) void this.#report(wanted, REPORTED[outcome.kind]);
+      return outcome;
+    }
+    const { retryAfterMs } = outcome;
+    this.#facts.throttled(nameOf(wanted), wanted.now(), retryAfterMs);
+    // From now on this attempt may die: the next one knows that nothing of it arrived.
+    if (!(await fenced.clearMark())) return { ...outcome, queued: null };
+    return { ...outcome, queued: await this.#join(wanted, 'throttled', retryAfterMs) };
   }
 
-  #hold(turn: Turn, hasTurn: boolean): SendOutcome | null {
-    // The worker that gave the turn may know of a newer key.
-    const refusal = hasTurn ? null : this.#keys.refusalOf(turn.projectId);
-    if (refusal !== null) return { kind: 'unauthorized', reason: refusal, isHeld: true };
-    const waitMs = this.#breakers.acquire(nameOf(turn), turn.holder, hasTurn);
-    return waitMs > 0 ? { kind: 'throttled', reason: ASKED_TO_WAIT, retryAfterMs: waitMs, isHeld: true } : null;
+  async #held(wanted: WantedSend): Promise<SendOutcome & { kind: 'throttled' }> {
+    const queued = await this.#join(wanted, 'unsent');
+    const restMs = queued ? 0 : this.#restMs(wanted);
+    const held = { kind: 'throttled', reason: WAITS_FOR_TURN, isHeld: true, queued } as const;
+    return { ...held, ...(restMs > 0 && { retryAfterMs: restMs }) };
   }
 
-  #ended(turn: Turn, outcome: WriteOutcome | null): void {
-    const name = nameOf(turn);
-    if (outcome?.kind === 'throttled') this.#breakers.trip(name, turn.holder, outcome.retryAfterMs);
-    else if (outcome?.kind === 'unauthorized') this.#breakers.halfOpen(name, turn.holder);
-    else this.#breakers.release(name, turn.holder, outcome?.kind === 'accepted');
+  #restMs(wanted: WantedSend): number {
+    return this.#facts.restMs(nameOf(wanted), wanted.now());
+  }
+
+  /** The line was too long; another worker sends it where this one ends. */
+  #leftOut(wanted: WantedSend): Promise<SendOutcome> {
+    if (this.#closed.aborted) throw tryLater('StillWaiting', 'the worker shuts down', 'another sends this', 0);
+    return this.#held(wanted);
+  }
+
+  async #join(wanted: WantedSend, outcome: RequestReport['outcome'], retryAfterMs?: number): Promise<Queued | null> {
+    const { workflowId, priority, askedAt, turn, isOverdue, now } = wanted;
+    const facts = await this.#budgetFacts(wanted);
+    const isOfUse = turn !== null || outcome === 'throttled';
+    const report = { turn: turn?.id ?? null, outcome, at: now(), ...(retryAfterMs !== undefined && { retryAfterMs }) };
+    const joined = await this.#queues.join(queueOf(wanted), {
+      workflowId,
+      priority,
+      askedAt,
+      ...facts,
+      ...(isOfUse && { report }),
+    });
+    if (joined) this.#facts.queueIsRunning(nameOf(wanted), now());
+    else this.#facts.giveBack(nameOf(wanted), facts.accepted ?? [], now());
+    return joined && (joined.isAnswered || !isOverdue) ? joined.place : null;
+  }
+
+  async #report(wanted: WantedSend, outcome: RequestReport['outcome']): Promise<void> {
+    const { turn, now } = wanted;
+    const facts = await this.#budgetFacts(wanted);
+    const isTold = await this.#queues.report(queueOf(wanted), { turn: turn?.id ?? null, outcome, at: now(), ...facts });
+    if (isTold) return;
+    this.#facts.giveBack(nameOf(wanted), facts.accepted ?? [], now());
+    if (outcome === 'accepted') this.#facts.accepted(nameOf(wanted), now());
+  }
+
+  async #budgetFacts(wanted: WantedSend): Promise<BudgetFacts> {
+    const { operation, projectId, now } = wanted;
+    const perHour = await this.#budgets.perHour(operation, projectId);
+    const accepted = this.#facts.takeAccepted(nameOf(wanted), now());
+    return { perHour, ...(accepted.length > 0 && { accepted }) };
   }
 }
 
-const ASKED_TO_WAIT = 'the upstream asked this project to wait';
+/** What of an outcome the budget must know; what was not delivered has not used its turn. */
+const REPORTED: Record<Exclude<WriteOutcome['kind'], 'throttled'>, RequestReport['outcome']> = {
+  accepted: 'accepted',
+  rejected: 'other',
+  unauthorized: 'other',
+  notDelivered: 'unsent',
+  inDoubt: 'other',
+};
 
-function nameOf({ operation, projectId }: Turn): string {
+function queueOf({ operation, projectId }: WantedSend) {
+  return { operation, projectId };
+}
+
+function nameOf({ operation, projectId }: Pick<WantedSend, 'operation' | 'projectId'>): string {
   return `${operation} ${projectId}`;
-}
-
-export interface AwaitTurnInput {
-  projectId: string;
-  operation: WriteOperation;
-  /** Null before the create. */
-  jobId: string | null;
-}
-
-/**
- * The activity `awaitTurn`: returns when a write that was refused for now may be sent. It sends no write and knows no
- * prompt, so it may be cancelled at any moment; its waits are kept by the server and cost no history.
- */
-export function createAwaitTurn(turns: Turns): (input: AwaitTurnInput) => Promise<void> {
-  return async ({ projectId, operation, jobId }) => {
-    const holder = activityInfo().workflowExecution?.workflowId ?? '';
-    const wait = await turns.take({ operation, projectId, holder }, jobId);
-    if (wait) throw tryLater('StillWaiting', wait.reason, 'asks again', wait.waitMs);
-  };
 }

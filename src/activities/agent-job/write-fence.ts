@@ -131,11 +131,24 @@ export function clearSent(): void {
   Context.current().heartbeat({ sent: false } satisfies Mark);
 }
 
-async function markSent({ client, info }: Context): Promise<void> {
+/**
+ * Takes the mark back, confirmed by the server: the upstream has said that it did not accept what was sent. False where
+ * the server did not take it.
+ */
+export async function confirmNotAccepted(): Promise<boolean> {
+  return setMark(Context.current(), { sent: false }).then(
+    () => true,
+    () => false,
+  );
+}
+
+function setMark({ client, info }: Context, mark: Mark): Promise<void> {
+  return client.withDeadline(Date.now() + MARK_TIMEOUT_MS, () => client.activity.heartbeat(info.taskToken, mark));
+}
+
+async function markSent(context: Context): Promise<void> {
   try {
-    await client.withDeadline(Date.now() + MARK_TIMEOUT_MS, () =>
-      client.activity.heartbeat(info.taskToken, { sent: true } satisfies Mark),
-    );
+    await setMark(context, { sent: true });
   } catch (error) {
     const why = error instanceof Error ? error.name : typeof error;
     throw ApplicationFailure.create({

@@ -3,7 +3,7 @@
  * `temporal activity complete`, may have made it. What this release does not know proves nothing.
  */
 import type { Reading, PollJobResult, WriteResult } from '../../activities/index.js';
-import type { JobRecord } from '../../contract.js';
+import type { JobRecord, RequestTurn } from '../../contract.js';
 import { checkId } from '../../contract/input-checks.js';
 
 /** Why such a write is in doubt, and such a read a failed one. */
@@ -40,7 +40,26 @@ export function readWriteResult(value: unknown): WriteResult | null {
   if (!isKnown(WRITE_KINDS, value)) return null;
   const result = value as WriteResult;
   // The kind is the proof that it was taken; a record that is none is left out.
-  return result.kind === 'accepted' && !isRecord(result.job) ? { ...result, job: null } : result;
+  if (result.kind === 'accepted' && !isRecord(result.job)) return { ...result, job: null };
+  // The kind is the proof that it was not taken; without a place it is sent again by itself.
+  if (result.kind === 'throttled' && !isOptionalPlace(result.queued)) return { ...result, queued: null };
+  return result;
+}
+
+/** A turn as the queue gives it; null for what nobody can be sure to be one. */
+export function readTurn(value: unknown): RequestTurn | null {
+  const { turn, until } = fieldsOf(value);
+  return typeof turn === 'string' && isOptionalTime(until) && until !== undefined ? (value as RequestTurn) : null;
+}
+
+function isOptionalPlace(value: unknown): boolean {
+  if (value === undefined || value === null) return true;
+  const { for: what, position, expectedAt } = fieldsOf(value);
+  return (
+    (what === 'turn' || what === 'rateLimit') &&
+    isOptionalNumber(position) &&
+    (expectedAt === undefined || (typeof expectedAt === 'string' && Number.isFinite(Date.parse(expectedAt))))
+  );
 }
 
 /** The result of a poll; null where it tells nothing that this release knows. */

@@ -16,6 +16,7 @@ import {
   followUpSignal,
   jobStateQuery,
   pollNowSignal,
+  requestTurnSignal,
   resolveUnknownUpdate,
   sendFollowUpUpdate,
   type FollowUpAnswer,
@@ -26,6 +27,7 @@ import {
 import { checkFollowUpId, parseFollowUp, type GivenFollowUp } from '../../agent-job/input.js';
 import { parseAcceptedResolution, parseResolution } from '../../agent-job/resolution.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
+import { readTurn } from './activity-results.js';
 import { Adoptions, type Adoption } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
@@ -40,6 +42,12 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   setHandler(pollNowSignal, () => run.pollNow());
   setHandler(followUpSignal, (input) => {
     takeSignal(run, input);
+    dashboard.refreshDetails();
+  });
+  setHandler(requestTurnSignal, (given) => {
+    const turn = readTurn(given);
+    // One that comes when no write waits for it is of no use.
+    if (turn) run.write?.takeTurn(turn);
     dashboard.refreshDetails();
   });
   const updates = { waiting: 0 };

@@ -1,4 +1,7 @@
-/** The deadline of a job. It restarts with each accepted write, and stands still while a person must decide. */
+/**
+ * The deadline of a job. It restarts with each accepted write, and stands still while a person must decide and while a
+ * write waits for its turn.
+ */
 export interface ClockData {
   deadlineAt: number;
   /** The clock stands still since then; null while it runs. */
@@ -34,9 +37,20 @@ export class JobClock {
     this.#data.hasExpired = false;
   }
 
+  get isStopped(): boolean {
+    return this.#data.stoppedAt !== null;
+  }
+
   /** Stands still until `resume`. */
   stop(): void {
-    this.#data.stoppedAt = this.#now();
+    this.#data.stoppedAt ??= this.#now();
+  }
+
+  /** A write waits for its turn since then: stands still until `resume`, unless the deadline had passed before. */
+  waitForTurn(since: number): void {
+    if (this.#data.deadlineAt <= since) return;
+    this.#data.stoppedAt ??= since;
+    this.#data.hasExpired = false;
   }
 
   /** Goes on with the time that was left. */

@@ -3,22 +3,17 @@
  * follow-ups. Nothing here waits. The lifecycle (agent-job.ts), the writes (writes.ts) and the polls (polling.ts) do,
  * and ask `ending()` whether it is over.
  */
-import type { JobRecord, Phase, ResolveUnknownInput, InDoubtWrite } from '../../contract.js';
+import type { InDoubtWrite, JobRecord, Phase, ResolveUnknownInput } from '../../contract.js';
 import type { PollJobInput, PollJobResult } from '../../activities/index.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import { Decisions } from './decisions.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
+import { inDoubtWrite } from './in-doubt.js';
 import { JobClock } from './job-clock.js';
-import { PendingWrite, type WriteIdentity } from './pending-write.js';
+import { PendingWrite } from './pending-write.js';
 import { PollState } from './poll-state.js';
 import type { RunData, RunEnding } from './run-data.js';
-
-/** Where nobody said how long a write in doubt may still be on its way. */
-const MAY_BE_UNDER_WAY_MS = 120_000;
-/**
- * A worker counts from when its attempt was scheduled. This covers the time that the attempt then waited in the queue.
- */
-const MIN_LOOK_AFTER_MS = 30_000;
+import type { WriteIdentity } from './write-data.js';
 
 export class JobRun {
   readonly spec: JobSpec;
@@ -106,7 +101,8 @@ export class JobRun {
 
   /** When polling must end; null where no clock runs. */
   get pollDeadline(): number | null {
-    return this.inDoubt || this.clock.hasExpired || this.isLingering ? null : this.clock.deadlineAt;
+    const { isStopped, hasExpired, deadlineAt } = this.clock;
+    return this.inDoubt || isStopped || hasExpired || this.isLingering ? null : deadlineAt;
   }
 
   /** A follow-up leaves right now, or within this very workflow task. */
@@ -125,6 +121,14 @@ export class JobRun {
     if (this.polls.known.endedAt !== null) this.clock.restart();
     this.#write = PendingWrite.begin(identity);
     return this.#write;
+  }
+
+  /** The write waits for its turn no more. */
+  resumeClock(): void {
+    if (!this.clock.isStopped) return;
+    this.clock.resume();
+    // The batch of polls that runs knows no deadline.
+    if (this.#jobId !== null) this.polls.pollAgain();
   }
 
   /** The job id is known: from the create's answer, or from a person. */
@@ -185,14 +189,11 @@ export class JobRun {
     const { write } = this;
     if (!write) return;
     const now = this.#now();
-    const { kind, followUpId } = write.identity;
-    const lookAt = Math.max(lookAfter ?? now + MAY_BE_UNDER_WAY_MS, now + MIN_LOOK_AFTER_MS);
-    const times = { since: isoTime(now), lookAfter: isoTime(lookAt) };
-    const inDoubt = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, ...times };
     const { decideWithinMs } = this.spec;
+    const inDoubt = inDoubtWrite(write.identity, reason, { now, lookAfter });
     write.becomeInDoubt(inDoubt, decideWithinMs === null ? null : now + decideWithinMs, confirmationRequestedIn);
     this.clock.stop();
-    if (kind === 'followUp') this.followUps.showNextAs('unknown');
+    if (inDoubt.kind === 'followUp') this.followUps.showNextAs('unknown');
     this.releases += 1;
   }
 
@@ -240,8 +241,4 @@ export class JobRun {
     const carried = { clock: clock.carry(), polls: polls.carry(), write: write?.carry(isReset) ?? null };
     return { title, startedAt, isRepeated, jobId, ...carried, decisions: this.decisions.list() };
   }
-}
-
-function isoTime(ms: number): string {
-  return new Date(ms).toISOString();
 }

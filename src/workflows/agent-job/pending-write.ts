@@ -7,7 +7,7 @@
  *     [sending]   ── accepted, rejected or given up ──────────▶ [settled]
  *     [sending]   ── not sent, or in doubt, policy `retry` ───▶ [waiting]
  *     [sending]   ── in doubt, a person is asked ─────────────▶ [inDoubt]
- *     [waiting]   ── its time has come, it has its turn ──────▶ [sending]
+ *     [waiting]   ── its turn or its time has come ───────────▶ [sending]
  *     [waiting]   ── its time is over, or the run ends ───────▶ [settled]
  *     [waiting]   ── cancelled, and it may have arrived ──────▶ [inDoubt]
  *     [inDoubt]   ── a person says `retry` ───────────────────▶ [confirmed]
@@ -16,53 +16,12 @@
  *
  * Pure: no Temporal. Times in milliseconds.
  */
-import { MAX_RETRY_AFTER_MS, type InDoubtWrite } from '../../contract.js';
-import { keyWaitMs, NEXT_TURN_MS, throttledWaitMs, resendWaitMs, spreadWaitMs } from '../../agent-job/retry-waits.js';
-import type { Interruption } from './waiting.js';
-
-type WriteState =
-  /** Nothing keeps it from being sent. */
-  | { kind: 'ready' }
-  /** Its activity runs. `interruption` is what the send before met. */
-  | { kind: 'sending'; interruption: Interruption | null; permitUntil: number | null }
-  /** `isResend`: policy `retry` sends again what may have arrived. `permitUntil`: until when a worker permits it. */
-  | { kind: 'waiting'; interruption: Interruption; notBefore: number; isResend: boolean; permitUntil: number | null }
-  /** It may or may not have arrived: a person decides, by `decideBy` where that is given. */
-  | { kind: 'inDoubt'; inDoubt: InDoubtWrite; decideBy: number | null }
-  /** A person said to send it, whatever happened before. */
-  | { kind: 'confirmed' }
-  /** `inDoubt`: the run ended before anybody decided. */
-  | { kind: 'settled'; inDoubt: InDoubtWrite | null };
-
-/** Ends of sends, since the write began or a person confirmed it. */
-interface SendCounts {
-  throttled: number;
-  unauthorized: number;
-  notDelivered: number;
-  inDoubt: number;
-}
-
-const NO_SENDS: SendCounts = { throttled: 0, unauthorized: 0, notDelivered: 0, inDoubt: 0 };
-
-/** Which write it is. */
-export interface WriteIdentity {
-  kind: 'create' | 'followUp';
-  followUpId?: string;
-  askedAt: number;
-  /** It comes from a run that an operator reset: a person must confirm it before it is sent. */
-  requiresConfirmation: boolean;
-}
-
-/** What continue-as-new hands on; the prompt is not in it. */
-export interface WriteData extends WriteIdentity {
-  state: WriteState;
-  counts: SendCounts;
-  /** When the first send in doubt ended; null where none did since a person confirmed the write. */
-  inDoubtSince: number | null;
-  isConfirmed: boolean;
-  /** The run, and the restore, about which a person was asked; null where nobody was. */
-  confirmationRequestedIn: string | null;
-}
+import { MAX_RETRY_AFTER_MS, type InDoubtWrite, type RequestTurn } from '../../contract.js';
+import type { Queued } from '../../activities/index.js';
+import { backstopMs, keyWaitMs, NEXT_TURN_MS } from '../../agent-job/retry-waits.js';
+import { resendWaitMs, spreadWaitMs, throttledWaitMs } from '../../agent-job/retry-waits.js';
+import { isSameWait, type Interruption } from './waiting.js';
+import { NO_SENDS, type Throttled, type WriteData, type WriteIdentity, type WriteState } from './write-data.js';
 
 /** Sends of one write under policy `retry`. */
 export const MAX_SENDS = 5;
@@ -81,6 +40,11 @@ export class PendingWrite {
 
   get identity(): Readonly<WriteIdentity> {
     return this.#data;
+  }
+
+  get #waiting(): (WriteState & { kind: 'waiting' }) | null {
+    const { state } = this.#data;
+    return state.kind === 'waiting' ? state : null;
   }
 
   get isSending(): boolean {
@@ -108,9 +72,23 @@ export class PendingWrite {
     return state.kind === 'waiting' || state.kind === 'sending' ? state.interruption : null;
   }
 
+  /** A turn ends the wait, even one that came too late: the worker that sends then asks for another. */
   get notBefore(): number {
-    const { state } = this.#data;
-    return state.kind === 'waiting' ? state.notBefore : 0;
+    return this.turn ? 0 : (this.#waiting?.notBefore ?? 0);
+  }
+
+  /** Its place in a queue; null where none could be asked, undefined where it waits for no turn. */
+  get queued(): Queued | null | undefined {
+    return this.#waiting?.queued;
+  }
+
+  get turn(): RequestTurn | null {
+    return this.#waiting?.turn ?? null;
+  }
+
+  /** It has heard nothing from its queue, and tries by itself. */
+  get isOverdue(): boolean {
+    return Boolean(this.queued) && !this.turn;
   }
 
   get permitUntil(): number | null {
@@ -134,8 +112,7 @@ export class PendingWrite {
 
   /** It waits, nothing is on its way, and its waiting must end with the run. */
   get isHeldUp(): boolean {
-    const { state } = this.#data;
-    return state.kind === 'waiting' && !state.isResend;
+    return this.#waiting?.isResend === false;
   }
 
   /** Between the sends of policy `retry` and before a confirmed one, it counts as in flight unless it is held up. */
@@ -149,20 +126,29 @@ export class PendingWrite {
     return kind === 'ready' || kind === 'confirmed' || (kind === 'sending' && this.interruption === null);
   }
 
-  /** Others of the project may wait too: a worker tells when it may be sent. */
+  /** It waits for a key, or as workers of release 0.2.0 made it wait: a worker tells when it may be sent. */
   needsPermit(now: number): boolean {
     const what = this.interruption?.for;
-    return (what === 'rateLimit' || what === 'key') && (this.permitUntil ?? 0) <= now;
+    const isByWorker = what === 'key' || (what === 'rateLimit' && this.queued === undefined);
+    return isByWorker && (this.permitUntil ?? 0) <= now;
   }
 
   startSending(): void {
-    const { interruption, permitUntil } = this;
-    this.#data.state = { kind: 'sending', interruption, permitUntil };
+    const { interruption, permitUntil, turn } = this;
+    this.#data.state = { kind: 'sending', interruption, permitUntil, isByTurn: turn !== null };
+  }
+
+  /** The queue gives it a turn: kept where it is being sent, of no use where it waits for something else. */
+  takeTurn(turn: RequestTurn): void {
+    const { state } = this.#data;
+    const isOfUse = state.kind === 'sending' || (state.kind === 'waiting' && state.queued !== undefined);
+    if (isOfUse) this.#data.state = { ...state, turn };
   }
 
   /** The upstream answered 429, or (`isHeld`) its worker held it back for one. */
-  throttle(result: { reason: string; retryAfterMs?: number; isHeld?: true }, now: number): void {
-    const { reason, retryAfterMs, isHeld } = result;
+  throttle(result: Throttled, now: number): void {
+    const { reason, retryAfterMs, isHeld, queued } = result;
+    if (queued !== undefined) return this.#waitForTurn(result, queued, now);
     if (isHeld !== true) {
       const waitMs = throttledWaitMs(this.#count('throttled'), retryAfterMs);
       return this.#wait('rateLimit', reason, now, now + spreadWaitMs(waitMs, Math.random()));
@@ -211,13 +197,11 @@ export class PendingWrite {
 
   /** A worker permits it to be sent past others that wait. */
   permit(until: number): void {
-    const { state } = this.#data;
-    if (state.kind === 'waiting') this.#data.state = { ...state, permitUntil: until };
+    if (this.#waiting) this.#data.state = { ...this.#waiting, permitUntil: until };
   }
 
   postpone(notBefore: number): void {
-    const { state } = this.#data;
-    if (state.kind === 'waiting') this.#data.state = { ...state, notBefore };
+    if (this.#waiting) this.#data.state = { ...this.#waiting, notBefore };
   }
 
   /** Its outcome is known, or decided. */
@@ -234,17 +218,30 @@ export class PendingWrite {
     return { ...this.#data, requiresConfirmation: this.#data.requiresConfirmation || requiresConfirmation };
   }
 
-  #count(end: keyof SendCounts): number {
+  #count(end: keyof WriteData['counts']): number {
     const { counts } = this.#data;
-    this.#data.counts = { ...counts, [end]: counts[end] + 1 };
-    return this.#data.counts[end];
+    const count = (counts[end] ?? 0) + 1;
+    this.#data.counts = { ...counts, [end]: count };
+    return count;
+  }
+
+  /** A queue gives it a turn. One that hears nothing tries by itself. */
+  #waitForTurn({ reason, retryAfterMs }: Throttled, queued: Queued | null, now: number): void {
+    const { turn = null, isByTurn = false } = this.#data.state as Partial<WriteState & { kind: 'sending' }>;
+    if (isByTurn) this.#data.counts = { ...this.#data.counts, queued: 0 };
+    const waitMs = queued
+      ? backstopMs(this.#count('queued'), queued, now)
+      : spreadWaitMs(throttledWaitMs(this.#count('throttled'), retryAfterMs), Math.random());
+    // One that came during the send is of use while it lasts.
+    const kept = turn && turn.until > now ? turn : null;
+    this.#wait(queued?.for ?? 'rateLimit', reason, now, now + waitMs, { queued, turn: kept });
   }
 
   /** The time of an interruption counts from its first send. */
-  #wait(what: Interruption['for'], reason: string, now: number, notBefore: number): void {
+  #wait(what: Interruption['for'], reason: string, now: number, notBefore: number, queue = {}): void {
     const before = this.interruption;
-    const since = before?.for === what ? before.since : now;
+    const since = before && isSameWait(before.for, what) ? before.since : now;
     const interruption: Interruption = { for: what, since, reason };
-    this.#data.state = { kind: 'waiting', interruption, notBefore, isResend: false, permitUntil: null };
+    this.#data.state = { kind: 'waiting', interruption, notBefore, isResend: false, permitUntil: null, ...queue };
   }
 }

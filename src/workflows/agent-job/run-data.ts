@@ -3,7 +3,7 @@ import type { Decision } from '../../contract.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import { jobTitle } from '../../agent-job/title.js';
 import type { ClockData } from './job-clock.js';
-import type { WriteData } from './pending-write.js';
+import type { WriteData } from './write-data.js';
 import type { PollData } from './poll-state.js';
 
 /** The plain data of a run: continue-as-new hands it on. Times in milliseconds. */

@@ -1,11 +1,11 @@
 /** Why nothing happens right now: derived from what the run knows, at no cost. */
-import type { Reading } from '../../activities/index.js';
+import type { Queued, Reading } from '../../activities/index.js';
 import { isTerminalStatus, type JobRecord, type InDoubtWrite, type Waiting } from '../../contract.js';
 import type { JobSpec } from '../../agent-job/input.js';
 
 /** What keeps a request from being made, or from being of use. */
 export interface Interruption {
-  for: 'rateLimit' | 'upstream' | 'key';
+  for: 'turn' | 'rateLimit' | 'upstream' | 'key';
   since: number;
   reason: string;
 }
@@ -20,6 +20,7 @@ export interface WaitingRun {
     decideBy: number | null;
     interruption: Interruption | null;
     notBefore: number;
+    queued: Queued | null | undefined;
   } | null;
   polls: {
     known: {
@@ -41,10 +42,21 @@ export interface WaitingRun {
 export function waitingOf(run: WaitingRun, now: number): Waiting | null {
   const { write } = run;
   if (!write) return run.jobId === null ? null : waitingToPoll(run, now);
-  const { inDoubt, decideBy, interruption, notBefore } = write;
+  const { inDoubt, decideBy, interruption, notBefore, queued } = write;
   if (inDoubt) return waiting('person', Date.parse(inDoubt.since), decideBy, inDoubt.reason);
   if (!interruption) return null;
-  return waiting(interruption.for, interruption.since, notBefore > now ? notBefore : null, interruption.reason);
+  // Its turn is expected then; where nobody knows, it is sent by itself at `notBefore`.
+  const expectedAt = queued?.expectedAt === undefined ? 0 : Date.parse(queued.expectedAt);
+  const until = expectedAt > now ? expectedAt : notBefore;
+  const { position } = queued ?? {};
+  const shown = waiting(interruption.for, interruption.since, until > now ? until : null, interruption.reason);
+  return { ...shown, ...(position !== undefined && { position }) };
+}
+
+/** The budget of a project keeps a write in both cases. */
+export function isSameWait(one: Interruption['for'], other: Interruption['for']): boolean {
+  const isOfBudget = (what: Interruption['for']) => what === 'turn' || what === 'rateLimit';
+  return one === other || (isOfBudget(one) && isOfBudget(other));
 }
 
 function waitingToPoll({ spec, isLingering, polls }: WaitingRun, now: number): Waiting {

@@ -8,9 +8,11 @@ import { MAX_SENDS, type PendingWrite } from './pending-write.js';
 /** `isStrange`: this release can't read it, so that even policy `retry` does not send again. */
 export type SendResult = WriteResult & { isStrange?: true };
 
-/** Takes in how a send ended. */
-export function applyResult(run: JobRun, write: PendingWrite, result: SendResult): void {
+/** Takes in how a send ended; `beganAt` in milliseconds. */
+export function applyResult(run: JobRun, write: PendingWrite, result: SendResult, beganAt: number): void {
   const now = Date.now();
+  const isQueued = result.kind === 'throttled' && result.queued !== undefined;
+  if (!isQueued) run.resumeClock();
   switch (result.kind) {
     case 'accepted':
       if (write.identity.kind === 'followUp') return run.followUpDone('sent', result.job);
@@ -18,7 +20,8 @@ export function applyResult(run: JobRun, write: PendingWrite, result: SendResult
     case 'rejected':
       return rejected(run, write, `${result.status}${result.error && `: ${result.error}`}`, result);
     case 'throttled':
-      return write.throttle(result, now);
+      write.throttle(result, now);
+      return isQueued ? run.clock.waitForTurn(beganAt) : undefined;
     case 'unauthorized':
       return write.refuseKey(result.reason, now);
     case 'notDelivered':

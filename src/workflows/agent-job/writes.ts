@@ -65,7 +65,8 @@ export async function sendFollowUps(run: JobRun, waitPoint: WaitPoint, jobId: st
     const next = run.followUps.next;
     if (!next) continue;
     const { id: followUpId, prompt, askedAt, requiresConfirmation = false } = next;
-    const write = run.beginWrite({ kind: 'followUp', followUpId, askedAt, requiresConfirmation });
+    const priority = next.priority && { priority: next.priority };
+    const write = run.beginWrite({ kind: 'followUp', followUpId, askedAt, requiresConfirmation, ...priority });
     const send: Send = (input) => sendMessage({ ...input, jobId, prompt });
     await settle(run, waitPoint, write, send, () => write.isSettled || null);
   }
@@ -89,22 +90,24 @@ async function settle<T>(
     else {
       const input = sendInput(run, write);
       const before = write.interruption;
+      const beganAt = Date.now();
       write.startSending();
       const result = await trySend(() => waitPoint.perform(() => send(input)));
       // In one step: nobody sees a write that is over and its outcome not known.
-      applyResult(run, write, result);
+      applyResult(run, write, result, beganAt);
       logWrite(run, write, result, before);
     }
   }
 }
 
 function sendInput({ spec, isRepeated: repeatedRun }: JobRun, write: PendingWrite): Parameters<Send>[0] {
-  const { identity, confirmedInRun, permitUntil } = write;
-  const { askedAt, requiresConfirmation } = identity;
+  const { identity, confirmedInRun, permitUntil, turn } = write;
+  const { askedAt, requiresConfirmation, priority = spec.priority } = identity;
   const afterReset = requiresConfirmation || isResetRun() || repeatedRun;
-  const turnUntil = permitUntil ?? undefined;
+  const turnUntil = turn?.until ?? permitUntil ?? undefined;
   const { runId } = workflowInfo();
-  return { projectId: spec.projectId, confirmedInRun, askedAt, afterReset, repeatedRun, runId, turnUntil };
+  const asked = { projectId: spec.projectId, priority, askedAt, confirmedInRun, afterReset, repeatedRun, runId };
+  return { ...asked, turn: turn?.turn, turnUntil, isOverdue: write.isOverdue };
 }
 
 async function trySend(send: () => Promise<unknown>): Promise<SendResult> {
@@ -120,33 +123,48 @@ async function trySend(send: () => Promise<unknown>): Promise<SendResult> {
 
 /** A durable timer, which ends early where the write's time is over. */
 async function waitToSend(run: JobRun, waitPoint: WaitPoint, write: PendingWrite): Promise<void> {
-  const summary = plainMarkdown(`Send again: ${write.interruption?.reason ?? 'not taken'}`, SUMMARY_BYTES);
   const { notBefore } = write;
   const endsAt = expiresAt(run, write);
-  await waitPoint.waitUntil(waitPoint.mustYield, Math.min(notBefore, endsAt) - Date.now(), summary);
+  const isOver = () => waitPoint.mustYield() || write.turn !== null;
+  await waitPoint.waitUntil(isOver, Math.min(notBefore, endsAt) - Date.now(), summaryOf(write));
+  if (write.turn) return;
   // A worker may wake long after either time.
   if (Date.now() > endsAt || (Date.now() === endsAt && notBefore > endsAt)) expire(run, write);
 }
 
+function summaryOf({ interruption, queued }: PendingWrite): string {
+  const why = interruption?.reason ?? 'not taken';
+  const place = queued?.position === undefined ? '' : ` (place ${queued.position})`;
+  return plainMarkdown(
+    queued ? `Wait for a turn${place}, then try without: ${why}` : `Send again: ${why}`,
+    SUMMARY_BYTES,
+  );
+}
+
 /**
- * When a write that waits is given up. The deadline ends the wait of a create; for a follow-up, the poll loop checks
- * the deadline. `decideWithin` ends the wait of a write in doubt.
+ * When a write that waits is given up. The deadline and `startWithin` end the wait of a create; for a follow-up, the poll
+ * loop checks the deadline. `decideWithin` ends the wait of a write in doubt. A create that may have arrived has had its
+ * first turn.
  */
-function expiresAt({ clock, spec }: JobRun, { identity, isHeldUp, inDoubtSince }: PendingWrite): number {
+function expiresAt({ clock, spec, startedAt }: JobRun, write: PendingWrite): number {
+  const { identity, isHeldUp, inDoubtSince, mayHaveArrived } = write;
   // The next of a few sends of policy `retry` is near.
   if (!isHeldUp) return Infinity;
-  const deadlineAt = identity.kind === 'create' ? clock.deadlineAt : Infinity;
-  if (spec.decideWithinMs === null || inDoubtSince === null) return deadlineAt;
-  return Math.min(deadlineAt, inDoubtSince + spec.decideWithinMs);
+  const isCreate = identity.kind === 'create';
+  const deadlineAt = isCreate && !clock.isStopped ? clock.deadlineAt : Infinity;
+  const startBy = isCreate && !mayHaveArrived ? startedAt + (spec.startWithinMs ?? Infinity) : Infinity;
+  const decideBy = inDoubtSince === null ? Infinity : inDoubtSince + (spec.decideWithinMs ?? Infinity);
+  return Math.min(deadlineAt, startBy, decideBy);
 }
 
 /** What was surely never sent expires with the run; of what may have arrived nobody knows. */
 function expire(run: JobRun, write: PendingWrite): void {
   const why = write.interruption?.reason ?? 'not taken';
   const reason = `${why}; an earlier send may have arrived, and the time for this one is over`;
-  if (!write.mayHaveArrived) run.clock.expire();
-  else if (write.identity.kind === 'create') failAsUnknownOutcome(run, write, reason);
-  else run.followUpDone('unknown', null, reason);
+  if (!write.mayHaveArrived) return run.clock.expire();
+  if (write.identity.kind === 'create') return failAsUnknownOutcome(run, write, reason);
+  run.resumeClock();
+  run.followUpDone('unknown', null, reason);
 }
 
 /** The write's prompt stays out of this wait, and so does its fence: whatever ends it, nothing was sent. */

@@ -1,0 +1,95 @@
+/**
+ * How an activity speaks with a queue of requests: it joins, tells how a turn ended, and asks whether there is a queue.
+ * No call throws, and each is bounded: a queue that can't be reached holds no write up.
+ */
+import { Context } from '@temporalio/activity';
+import {
+  joinQueueSignal,
+  queuePlaceQuery,
+  REQUEST_QUEUE_WORKFLOW,
+  reportRequestSignal,
+  requestQueueId,
+  type BudgetFacts,
+  type JoinRequest,
+  type QueueName,
+  type QueuePlace,
+  type RequestReport,
+} from '../../contract.js';
+import { queueSummary } from '../../agent-job/title.js';
+
+/** One that waits in a queue; without a position where the queue has not told it. */
+export type Queued = Omit<QueuePlace, 'position'> & { position?: number };
+
+/** The server has taken the request; whether the queue works, only its answer shows. */
+export interface Joined {
+  place: Queued;
+  isAnswered: boolean;
+}
+
+/** To join and to be told the place, together: the attempt of a write has 45 s in all. */
+const JOIN_LIMIT_MS = 5_000;
+/** Whoever asks holds the last byte of a request back meanwhile. */
+const ASK_LIMIT_MS = 2_000;
+const REPORT_LIMIT_MS = 10_000;
+/** A queue is asked by thousands and gives each a turn: its tasks go before theirs. */
+const BEFORE_ALL = { priorityKey: 1 } as const;
+
+export class QueueClient {
+  /** Starts the queue where there is none. Null where the server does not confirm that the request is in it. */
+  async join(name: QueueName, request: JoinRequest): Promise<Joined | null> {
+    const { client, info } = Context.current();
+    const deadline = Date.now() + JOIN_LIMIT_MS;
+    try {
+      await client.withDeadline(deadline, () =>
+        client.workflow.signalWithStart(REQUEST_QUEUE_WORKFLOW, {
+          workflowId: requestQueueId(name),
+          taskQueue: info.taskQueue,
+          args: [name],
+          signal: joinQueueSignal,
+          signalArgs: [request],
+          priority: BEFORE_ALL,
+          staticSummary: queueSummary(name),
+        }),
+      );
+    } catch {
+      return null;
+    }
+    const place = await this.#placeOf(name, request.workflowId, deadline);
+    return { place: { for: 'turn', ...place }, isAnswered: place !== undefined };
+  }
+
+  /** Null where it waits no more: its turn is on the way. Undefined where the queue does not answer. */
+  async #placeOf(name: QueueName, workflowId: string, deadline: number): Promise<QueuePlace | null | undefined> {
+    const { client } = Context.current();
+    try {
+      const queue = client.workflow.getHandle(requestQueueId(name));
+      return await client.withDeadline(deadline, () => queue.query(queuePlaceQuery, workflowId));
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** False where there is no queue to tell, or it could not be told. */
+  async report(name: QueueName, report: RequestReport & BudgetFacts): Promise<boolean> {
+    const { client } = Context.current();
+    try {
+      const queue = client.workflow.getHandle(requestQueueId(name));
+      await client.withDeadline(Date.now() + REPORT_LIMIT_MS, () => queue.signal(reportRequestSignal, report));
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Whether a queue is there; null where nobody can tell. */
+  async isRunning(name: QueueName): Promise<boolean | null> {
+    const { client } = Context.current();
+    try {
+      const queue = client.workflow.getHandle(requestQueueId(name));
+      const { status } = await client.withDeadline(Date.now() + ASK_LIMIT_MS, () => queue.describe());
+      return status.name === 'RUNNING';
+    } catch (error) {
+      return error instanceof Error && error.name === 'WorkflowNotFoundError' ? false : null;
+    }
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * What this worker knows of the requests of each project and kind: those that the upstream accepted without a turn, the
+ * last 429, and whether a queue orders them. Times in milliseconds of the Temporal server's clock.
+ */
+import { throttledWaitMs } from '../../agent-job/retry-waits.js';
+import { HOUR_MS, RollingHour, type Step } from '../../agent-job/rolling-hour.js';
+
+/** A queue that has ended, or that another worker began, is noticed within this time. */
+const ASK_EVERY_MS = 30_000;
+/** What nobody uses is forgotten, so that a worker that serves every project keeps little. */
+const SWEEP_ABOVE = 1_000;
+
+interface Facts {
+  /** Accepted requests of the last hour that the queue was not told of yet. */
+  accepted: RollingHour;
+  throttledAt: number;
+  /** Where no queue can be asked, nothing is sent before. */
+  notBefore: number;
+  queue: { isRunning: boolean; askedAt: number } | null;
+  /** The question that is under way. */
+  asking: Promise<boolean> | null;
+  usedAt: number;
+}
+
+export class RequestFacts {
+  readonly #facts = new Map<string, Facts>();
+
+  accepted(name: string, now: number): void {
+    this.#of(name, now).accepted.add(now, 1, now);
+  }
+
+  throttled(name: string, now: number, retryAfterMs: number | undefined): void {
+    const facts = this.#of(name, now);
+    facts.throttledAt = now;
+    facts.notBefore = Math.max(facts.notBefore, now + throttledWaitMs(1, retryAfterMs));
+  }
+
+  /** For how long nothing should be sent where no queue can be asked, in milliseconds. */
+  restMs(name: string, now: number): number {
+    return Math.max(0, Math.ceil(this.#of(name, now).notBefore - now));
+  }
+
+  queueIsRunning(name: string, now: number): void {
+    this.#of(name, now).queue = { isRunning: true, askedAt: now };
+  }
+
+  /** Takes what is to be told of accepted requests; `giveBack` where nobody could be told. */
+  takeAccepted(name: string, now: number): Step[] {
+    const facts = this.#of(name, now);
+    const told = facts.accepted.steps(now);
+    facts.accepted = new RollingHour([]);
+    return told;
+  }
+
+  giveBack(name: string, told: readonly Step[], now: number): void {
+    const { accepted } = this.#of(name, now);
+    for (const [at, count] of told) accepted.add(at, count, now);
+  }
+
+  /**
+   * Whether a queue orders these requests. Undefined where that is not known: then it is being asked, and `whenAsked`
+   * has the answer. Whoever saw a queue a while ago waits for the answer here.
+   */
+  async hasQueue(name: string, now: number, ask: () => Promise<boolean | null>): Promise<boolean | undefined> {
+    const facts = this.#of(name, now);
+    if (now - facts.throttledAt < HOUR_MS) return true;
+    if (facts.queue && now - facts.queue.askedAt < ASK_EVERY_MS) return facts.queue.isRunning;
+    facts.asking ??= this.#ask(facts, now, ask);
+    return facts.queue?.isRunning ? facts.asking : undefined;
+  }
+
+  /** False where the queue is not there, or nobody can tell. */
+  async whenAsked(name: string, now: number): Promise<boolean> {
+    const facts = this.#of(name, now);
+    return facts.asking ?? facts.queue?.isRunning ?? false;
+  }
+
+  async #ask(facts: Facts, now: number, ask: () => Promise<boolean | null>): Promise<boolean> {
+    const isRunning = await ask();
+    facts.asking = null;
+    // Somebody may have joined it meanwhile.
+    if (facts.queue && facts.queue.askedAt > now) return facts.queue.isRunning;
+    facts.queue = isRunning === null ? null : { isRunning, askedAt: now };
+    return isRunning ?? false;
+  }
+
+  #of(name: string, now: number): Facts {
+    let facts = this.#facts.get(name);
+    if (!facts) {
+      if (this.#facts.size >= SWEEP_ABOVE) this.#sweep(now);
+      facts = {
+        accepted: new RollingHour([]),
+        throttledAt: -Infinity,
+        notBefore: 0,
+        queue: null,
+        asking: null,
+        usedAt: now,
+      };
+      this.#facts.set(name, facts);
+    }
+    facts.usedAt = Math.max(facts.usedAt, now);
+    return facts;
+  }
+
+  #sweep(now: number): void {
+    for (const [name, { usedAt, asking }] of this.#facts) {
+      if (now - usedAt > HOUR_MS && !asking) this.#facts.delete(name);
+    }
+  }
+}

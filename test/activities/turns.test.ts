@@ -1,0 +1,258 @@
+/** When a worker sends a write, holds it back or asks the queue: the real activities, a server and an upstream of ours. */
+import type { Client } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/common';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { expect, test } from 'vitest';
+import { Budgets } from '../../src/activities/agent-job/budgets.js';
+import type { BudgetSettings } from '../../src/activities/agent-job/budgets.js';
+import { createJobActivities, type WriteResult } from '../../src/activities/agent-job/job-activities.js';
+import { noMetrics } from '../../src/activities/metrics.js';
+import type { JoinRequest, QueuePlace, RequestReport } from '../../src/contract.js';
+import { gate } from '../support/observed-upstream.js';
+import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
+import { mayFinish, ScriptedUpstream, TOO_LATE } from '../support/scripted-upstream.js';
+
+const START = Date.UTC(2026, 0, 1);
+const HOUR = 3_600_000;
+const PLACE: QueuePlace = { for: 'turn', position: 7, expectedAt: '2026-01-01T00:30:00.000Z' };
+
+/** A worker's activities, and what the Temporal server hears of them, in order. */
+class Bench {
+  readonly upstream = new ScriptedUpstream();
+  readonly calls: string[] = [];
+  readonly joins: JoinRequest[] = [];
+  readonly reports: RequestReport[] = [];
+  /** The server's answers. */
+  isRunning: () => Promise<boolean> = () => Promise.resolve(false);
+  canJoin = true;
+  place: () => Promise<QueuePlace | null> = () => Promise.resolve(PLACE);
+  takesMarks = (_: { sent: boolean }) => true;
+  now = START;
+  readonly shutdown = new AbortController();
+  readonly #activities;
+  #workflows = 0;
+
+  constructor(budgets: BudgetSettings = {}) {
+    this.#activities = createJobActivities({
+      upstream: this.upstream,
+      shutdownSignal: this.shutdown.signal,
+      metrics: noMetrics,
+      budgets: new Budgets(budgets),
+    });
+  }
+
+  create(input: object = {}): Promise<WriteResult> {
+    const workflowId = `w${++this.#workflows}`;
+    const info = {
+      currentAttemptScheduledTimestampMs: this.now,
+      workflowExecution: { workflowId, runId: 'r' },
+      taskQueue: 'q',
+    };
+    const environment = new MockActivityEnvironment(info, { client: this.#client() });
+    const asked = { projectId: 'p', prompt: workflowId, askedAt: this.now, afterReset: false, ...input };
+    return environment.run(this.#activities.createJob, asked) as Promise<WriteResult>;
+  }
+
+  #client(): Client {
+    const { calls, joins, reports } = this;
+    const now = <T>(_: unknown, work: () => T) => work();
+    const heard = (call: string) => void calls.push(call);
+    const handle = {
+      query: () => this.place(),
+      describe: async () => {
+        heard('describe');
+        if (await this.isRunning()) return { status: { name: 'RUNNING' } };
+        throw new WorkflowNotFoundError('none', 'w', undefined);
+      },
+      signal: (_: unknown, report: RequestReport) => Promise.resolve(void (heard('report'), reports.push(report))),
+    };
+    const signalWithStart = (_: string, { signalArgs: [request] }: { signalArgs: [JoinRequest] }) => {
+      heard('join');
+      if (!this.canJoin) return Promise.reject(new Error('no'));
+      return Promise.resolve(void joins.push(request));
+    };
+    const heartbeat = (_: unknown, mark: { sent: boolean }) => {
+      heard(mark.sent ? 'mark' : 'take the mark back');
+      return this.takesMarks(mark) ? Promise.resolve() : Promise.reject(new Error('no'));
+    };
+    const workflow = { getHandle: () => handle, signalWithStart };
+    return { withAbortSignal: now, withDeadline: now, activity: { heartbeat }, workflow } as unknown as Client;
+  }
+}
+
+const refusal = throttled('429');
+
+test('a burst at the limit meets one 429, and all wait in the queue', async () => {
+  const bench = new Bench();
+  bench.upstream.createFaults.push(...Array.from({ length: 20 }, () => refusal));
+  const results = await Promise.all(Array.from({ length: 20 }, () => bench.create()));
+  expect(bench.upstream.created).toEqual(['w1']);
+  for (const result of results) expect(result).toMatchObject({ kind: 'throttled', queued: PLACE });
+  expect(results.filter(({ isHeld }) => isHeld)).toHaveLength(19);
+  expect(bench.joins.map(({ report }) => report?.outcome)).toEqual(['throttled', ...Array(19).fill(undefined)]);
+});
+
+test('writes of a quiet project are sent one after the other, and a queue is asked for once', async () => {
+  const bench = new Bench();
+  const results = await Promise.all(Array.from({ length: 5 }, () => bench.create()));
+  for (const result of results) expect(result.kind).toBe('accepted');
+  expect(bench.upstream.created).toEqual(['w1', 'w2', 'w3', 'w4', 'w5']);
+  expect(bench.calls.filter((call) => call !== 'mark')).toEqual(['describe']);
+  bench.now += 31_000;
+  await bench.create();
+  expect(bench.calls.filter((call) => call === 'describe')).toHaveLength(2);
+});
+
+test('a lone write is connected while the server is asked for a queue, and its last byte waits for the answer', async () => {
+  const bench = new Bench();
+  const { opened, open } = gate();
+  bench.isRunning = () => opened.then(() => false);
+  let isConnected = false;
+  bench.upstream.createJob = async (_, options) => {
+    isConnected = true;
+    return (await mayFinish(options)) ? { kind: 'accepted', jobId: 'j', job: null } : TOO_LATE;
+  };
+  const creating = bench.create();
+  await expect.poll(() => isConnected).toBe(true);
+  expect(bench.calls).toEqual(['describe']);
+  open();
+  expect(await creating).toMatchObject({ kind: 'accepted' });
+  expect(bench.calls).toEqual(['describe', 'mark']);
+});
+
+test('a write that meets a queue while it connects is not sent, has no mark, and waits in the queue', async () => {
+  const bench = new Bench();
+  bench.isRunning = () => new Promise((resolve) => setTimeout(() => resolve(true), 50));
+  expect(await bench.create({ priority: 2 })).toMatchObject({ kind: 'throttled', isHeld: true, queued: PLACE });
+  expect(bench.upstream.created).toEqual([]);
+  expect(bench.calls).toEqual(['describe', 'join']);
+  expect(bench.joins).toEqual([{ workflowId: 'w1', priority: 2, askedAt: START, perHour: null }]);
+});
+
+test('a write that was refused takes its mark back before it joins the queue', async () => {
+  const bench = new Bench();
+  bench.upstream.createFaults.push(throttled('429', 9_000));
+  expect(await bench.create()).toMatchObject({ kind: 'throttled', queued: PLACE });
+  expect(bench.calls).toEqual(['describe', 'mark', 'take the mark back', 'join']);
+  expect(bench.joins[0]?.report).toMatchObject({ turn: null, outcome: 'throttled', retryAfterMs: 9_000 });
+});
+
+test('a write whose mark can’t be taken back joins no queue: the next attempt would be in doubt', async () => {
+  const bench = new Bench();
+  bench.takesMarks = ({ sent }) => sent;
+  bench.upstream.createFaults.push(refusal);
+  expect(await bench.create()).toMatchObject({ kind: 'throttled', queued: null });
+  expect(bench.joins).toEqual([]);
+});
+
+test('where a budget is set, every write waits for its turn, and the queue is told the budget', async () => {
+  const bench = new Bench({ createsPerHour: 100 });
+  expect(await bench.create()).toMatchObject({ isHeld: true, queued: PLACE });
+  expect(bench.calls).toEqual(['join']);
+  expect(bench.joins[0]).toMatchObject({ perHour: 100 });
+});
+
+test.each([
+  ['accepted', null, 'accepted'],
+  ['not delivered', notDelivered('refused'), 'unsent'],
+  ['in doubt', inDoubt('reset'), 'other'],
+])('a write with its turn is sent past all others, and told as used where it was %s', async (_, fault, outcome) => {
+  const bench = new Bench({ createsPerHour: 1 });
+  if (fault) bench.upstream.createFaults.push(fault);
+  await bench.create({ turn: 't:1', turnUntil: START + 60_000 });
+  expect(bench.upstream.created).toEqual(['w1']);
+  await expect.poll(() => bench.reports).toMatchObject([{ turn: 't:1', outcome }]);
+  expect(bench.calls).toEqual(['mark', 'report']);
+});
+
+test('a turn that was refused is told with the next place in the queue', async () => {
+  const bench = new Bench();
+  bench.upstream.createFaults.push(refusal);
+  const result = await bench.create({ turn: 't:1', turnUntil: START + 60_000 });
+  expect(result).toMatchObject({ kind: 'throttled', queued: PLACE });
+  expect(bench.joins[0]?.report).toMatchObject({ turn: 't:1', outcome: 'throttled' });
+});
+
+test('a turn that comes too late is not used: the write joins again, in its old place', async () => {
+  const bench = new Bench({ createsPerHour: 1 });
+  bench.now += HOUR;
+  const result = await bench.create({ turn: 't:1', turnUntil: START, askedAt: START });
+  expect(result).toMatchObject({ isHeld: true, queued: PLACE });
+  expect(bench.joins).toMatchObject([{ askedAt: START, report: { turn: 't:1', outcome: 'unsent' } }]);
+});
+
+test('what was accepted without a turn is told to the queue, once', async () => {
+  const bench = new Bench();
+  for (let i = 0; i < 3; i++) await bench.create();
+  bench.upstream.createFaults.push(refusal);
+  await bench.create();
+  await bench.create();
+  expect(bench.joins.map(({ accepted }) => accepted?.map(([, count]) => count))).toEqual([[3], undefined]);
+});
+
+test('for an hour after a 429 writes wait in the queue, and then they are sent again', async () => {
+  const bench = new Bench();
+  bench.upstream.createFaults.push(refusal);
+  await bench.create();
+  bench.now += HOUR - 1_000;
+  expect(await bench.create()).toMatchObject({ isHeld: true });
+  bench.now += HOUR;
+  expect(await bench.create()).toMatchObject({ kind: 'accepted' });
+});
+
+test('where no queue can be joined, one write at a time is tried when the wait after a 429 is over', async () => {
+  const bench = new Bench();
+  bench.canJoin = false;
+  bench.upstream.createFaults.push(refusal);
+  expect(await bench.create()).toMatchObject({ kind: 'throttled', queued: null });
+  const held = await bench.create();
+  expect(held).toMatchObject({ isHeld: true, queued: null, retryAfterMs: expect.any(Number) });
+  bench.now += 5_100;
+  bench.upstream.createFaults.push(refusal);
+  await Promise.all([bench.create(), bench.create(), bench.create()]);
+  expect(bench.upstream.created).toHaveLength(2);
+  bench.now += 5_100;
+  expect(await bench.create()).toMatchObject({ kind: 'accepted' });
+});
+
+test('a queue that does not answer holds a write, but none that has waited too long already', async () => {
+  const bench = new Bench({ createsPerHour: 100 });
+  bench.place = () => Promise.reject(new Error('no worker polls'));
+  expect(await bench.create()).toMatchObject({ isHeld: true, queued: { for: 'turn' } });
+  expect(await bench.create({ isOverdue: true })).toMatchObject({ kind: 'accepted' });
+  bench.place = () => Promise.resolve(PLACE);
+  expect(await bench.create({ isOverdue: true })).toMatchObject({ isHeld: true, queued: PLACE });
+});
+
+test('a write that waits behind others joins the queue after five seconds', async () => {
+  const bench = new Bench();
+  const { opened, open } = gate();
+  const { createJob } = bench.upstream;
+  bench.upstream.createJob = async (...call) => {
+    await opened;
+    return createJob.apply(bench.upstream, call);
+  };
+  const first = bench.create();
+  const second = await bench.create();
+  expect(second).toMatchObject({ isHeld: true, queued: PLACE });
+  open();
+  expect(await first).toMatchObject({ kind: 'accepted' });
+  expect(bench.upstream.created).toEqual(['w1']);
+}, 20_000);
+
+test('a worker that shuts down leaves those that wait behind others to another one', async () => {
+  const bench = new Bench();
+  const { opened, open } = gate();
+  bench.upstream.createJob = async () => {
+    await opened;
+    return { kind: 'accepted', jobId: 'j', job: null };
+  };
+  const first = bench.create();
+  const second = bench.create().catch((error: unknown) => error);
+  await new Promise((done) => setTimeout(done, 50));
+  bench.shutdown.abort();
+  expect(await second).toMatchObject({ type: 'StillWaiting' });
+  open();
+  expect(await first).toMatchObject({ kind: 'accepted' });
+  expect(bench.joins).toEqual([]);
+});
