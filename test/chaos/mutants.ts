@@ -431,6 +431,14 @@ export const MUTANTS: Mutant[] = [
     title: 'acts as nothing in a job’s summary',
   },
   {
+    name: 'a search attribute set before its namespace is known to have it',
+    file: 'src/workflows/agent-job/dashboard.ts',
+    find: 'return !LATER_SEARCH_ATTRIBUTES.includes(attribute) || this.#known.has(attribute);',
+    replace: 'return !LATER_SEARCH_ATTRIBUTES.includes(attribute) || this.#known !== undefined;',
+    test: 'test/workflows/waiting-for.test.ts',
+    title: 'in a namespace of an older release jobs run, wait and end without the attributes',
+  },
+  {
     name: 'refused credentials treated as an outage',
     file: 'src/worker/connection.ts',
     find: 'words: /does not have valid authentication credentials/,',

@@ -2,13 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { activityInfo } from '@temporalio/activity';
-import type { Client } from '@temporalio/client';
+import type { Client, WorkflowHandle, WorkflowSignalWithStartOptions } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import {
   joinQueueSignal,
   requestQueueId,
   requestQueueStateQuery,
-  type BudgetFacts,
   type JoinRequest,
   type Priority,
   type QueueName,
@@ -17,14 +16,30 @@ import { RateLimiter, type RateLimits } from '../../src/sandbox/rate-limit.js';
 import { createTestWorker } from '../support/worker.js';
 import type { WaiterActivities, WaiterInput } from './workflows/waiter.js';
 
-interface BenchOptions {
-  limits?: RateLimits;
-  memo?: Record<string, unknown>;
-  /** Where the queue's own worker is another one. */
-  queueTaskQueue?: string;
+type History = Awaited<ReturnType<WorkflowHandle['fetchHistory']>>;
+
+/**
+ * The server has a task done again where a message lands in the very task that ends a run (1), or where over a hundred
+ * land in one task (17).
+ */
+const DONE_AGAIN = [1, 17]; // temporal.api.enums.v1.WorkflowTaskFailedCause
+
+interface QueueRunHistory {
+  eventCount: number;
+  /** Why workflow tasks failed, but for those that the server had done again. */
+  causes: number[];
 }
 
-export interface Sent {
+interface BenchOptions {
+  /** Of the upstream. */
+  limits?: RateLimits;
+  /** Where a worker of the test itself runs the queue. */
+  queueTaskQueue?: string;
+  /** Of the queue's start. */
+  start?: Partial<WorkflowSignalWithStartOptions>;
+}
+
+interface Sent {
   workflowId: string;
   at: number;
   isAccepted: boolean;
@@ -34,13 +49,15 @@ export type QueueBench = Awaited<ReturnType<typeof startQueueBench>>;
 
 export async function startQueueBench(
   { client, nativeConnection }: { client: Client; nativeConnection: NativeConnection },
-  { limits = {}, memo = {}, queueTaskQueue }: BenchOptions = {},
+  { limits = {}, queueTaskQueue, start = {} }: BenchOptions = {},
 ) {
   const taskQueue = `test-${randomUUID()}`;
+  const ownQueueTaskQueue = `${taskQueue}-queue`;
   const name: QueueName = { operation: 'create', projectId: `p-${randomUUID()}` };
   const queueId = requestQueueId(name);
   const limiter = new RateLimiter(limits);
   const sent: Sent[] = [];
+  const waiters: string[] = [];
   const activities: WaiterActivities = {
     async sendUpstream(workflowId) {
       const at = activityInfo().currentAttemptScheduledTimestampMs;
@@ -54,54 +71,66 @@ export async function startQueueBench(
     taskQueue,
     activities,
     workflowsPath: fileURLToPath(new URL('workflows/index.ts', import.meta.url)),
-    interceptors: {
-      workflowModules: [fileURLToPath(new URL('../model/early-continue-as-new.ts', import.meta.url))],
-    },
   });
-  const running = worker.run();
+  // The queue runs from the product's own bundle.
+  const queueWorker = await createTestWorker({
+    connection: nativeConnection,
+    taskQueue: ownQueueTaskQueue,
+    activities: {},
+  });
+  const running = Promise.all([worker.run(), queueWorker.run()]);
   const handle = client.workflow.getHandle(queueId);
-  const join = async (request: Partial<JoinRequest> & BudgetFacts & { workflowId: string }) => {
-    await client.workflow.signalWithStart('requestQueue', {
-      workflowId: queueId,
-      taskQueue: queueTaskQueue ?? taskQueue,
-      args: [name],
-      memo,
-      signal: joinQueueSignal,
-      signalArgs: [{ priority: 3, askedAt: 0, ...request }],
-    });
-  };
+  const starting = { ...start, workflowId: queueId, taskQueue: queueTaskQueue ?? ownQueueTaskQueue, args: [name] };
+
+  /** Signals the queue, and starts it where there is none. */
+  const signal = (signalName: string, argument: unknown) =>
+    client.workflow.signalWithStart('requestQueue', { ...starting, signal: signalName, signalArgs: [argument] });
+  const join = (request: Partial<JoinRequest> & { workflowId: string }) =>
+    signal(joinQueueSignal.name, { priority: 3, askedAt: 0, ...request });
   return {
-    client,
     name,
     handle,
+    starting,
     sent,
-    limiter,
+    signal,
     join,
     state: () => handle.query(requestQueueStateQuery),
-    /** Starts workflows that wait for a turn, and lets them join. */
-    async wait(count: number, { priority = 3, ...more }: Partial<WaiterInput & BudgetFacts> & { from?: number } = {}) {
-      const { from = 0, perHour, accepted, ...input } = more;
-      const ids = Array.from({ length: count }, (_, i) => `waiter-${from + i}-${randomUUID()}`);
+    /** Starts workflows that wait for a turn, and lets each join before the next. */
+    async wait(
+      count: number,
+      { priority = 3, askedAt = 0, habit, ...more }: Partial<WaiterInput & JoinRequest> = {},
+    ): Promise<string[]> {
+      const ids = Array.from({ length: count }, (_, i) => `waiter-${i}-${randomUUID()}`);
       for (const [i, workflowId] of ids.entries()) {
-        const args = [{ queueId, priority, askedAt: from + i, ...input }];
+        const asked = { priority: priority as Priority, askedAt: askedAt + i };
+        const args = [{ queueId, habit, ...asked } satisfies WaiterInput];
         await client.workflow.start('waiter', { workflowId, taskQueue, args });
-        await join({
-          workflowId,
-          priority: priority as Priority,
-          askedAt: from + i,
-          ...(perHour !== undefined && { perHour }),
-          ...(accepted && { accepted }),
-        });
+        waiters.push(workflowId);
+        await join({ workflowId, ...asked, ...more });
       }
       return ids;
     },
-    async events(runId?: string) {
-      const { events } = await client.workflow.getHandle(queueId, runId).fetchHistory();
-      return events!;
+    async eventCount(): Promise<number> {
+      return (await handle.fetchHistory()).events!.length;
     },
-    async stop() {
-      await handle.terminate().catch(() => {});
+    /** All runs of the queue, the newest first. */
+    async runs(): Promise<QueueRunHistory[]> {
+      const runs: QueueRunHistory[] = [];
+      for (let runId: string | null | undefined = (await handle.describe()).runId; runId;) {
+        const history: History = await client.workflow.getHandle(queueId, runId ?? undefined).fetchHistory();
+        const events = history.events!;
+        const causes = events.flatMap((event) => event.workflowTaskFailedEventAttributes?.cause ?? []).map(Number);
+        runs.push({ eventCount: events.length, causes: causes.filter((cause) => !DONE_AGAIN.includes(cause)) });
+        runId = events[0]!.workflowExecutionStartedEventAttributes!.continuedExecutionRunId;
+      }
+      return runs;
+    },
+    async stop(): Promise<void> {
+      // A task that no worker takes any more keeps a server from skipping time.
+      const ends = [queueId, ...waiters].map((id) => client.workflow.getHandle(id).terminate());
+      await Promise.allSettled(ends);
       worker.shutdown();
+      queueWorker.shutdown();
       await running;
     },
   };

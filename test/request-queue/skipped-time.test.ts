@@ -1,36 +1,198 @@
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { queuePlaceQuery } from '../../src/contract.js';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { FAILURE, queuePlaceQuery, reportRequestSignal } from '../../src/contract.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
 import { startQueueBench, type QueueBench } from './queue-bench.js';
 
-const HOUR = 3_600_000;
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
 let environment: TestWorkflowEnvironment;
 let bench: QueueBench;
 
-beforeAll(async () => {
+// This server skips no time any more once a signal was sent to a workflow that has ended: one for each test.
+beforeEach(async () => {
   environment = await startTimeSkipping();
 });
-afterAll(async () => environment.teardown());
-afterEach(async () => bench.stop());
+afterEach(async () => {
+  await bench.stop();
+  await environment.teardown();
+});
+
+const now = () => environment.currentTimeMs();
+/** A budget of which nothing is left for an hour. */
+const usedUp = async (perHour: number) => ({ perHour, accepted: [[await now(), perHour] as [number, number]] });
+const senders = () => bench.sent.map(({ workflowId }) => workflowId);
 
 test('a set budget lets so many go at once, and the others when the hour frees their turns', async () => {
   bench = await startQueueBench(environment, { limits: { create: 10 } });
   const ids = await bench.wait(20, { perHour: 10 });
   expect(await bench.state()).toMatchObject({ perHour: 10, isLearned: false, throttledLastHour: 0, waitingCount: 10 });
-  const place = await bench.handle.query(queuePlaceQuery, ids[15]!);
-  expect(place).toMatchObject({ for: 'turn', position: 6 });
+  expect(await bench.handle.query(queuePlaceQuery, ids[15]!)).toMatchObject({ for: 'turn', position: 6 });
   await environment.sleep('61 minutes');
   expect(bench.sent.filter(({ isAccepted }) => isAccepted)).toHaveLength(20);
-  expect(
-    bench.sent
-      .slice(0, 10)
-      .map(({ workflowId }) => workflowId)
-      .toSorted(),
-  ).toEqual(ids.slice(0, 10).toSorted());
+  expect(senders().slice(0, 10).toSorted()).toEqual(ids.slice(0, 10).toSorted());
   const late = bench.sent.slice(10).map(({ at }) => at);
   expect(Math.min(...late) - bench.sent[0]!.at).toBeGreaterThanOrEqual(HOUR);
   // When nothing need be remembered, the queue ends.
   await environment.sleep('61 minutes');
   expect((await bench.handle.describe()).status.name).toBe('COMPLETED');
+});
+
+test('300 waiters at 100 an hour take two hours, at most three answers 429 an hour, and 12 events each', async () => {
+  bench = await startQueueBench(environment, { limits: { create: 100 } });
+  const start = await now();
+  const first = await bench.wait(4, { priority: 1, askedAt: 1 });
+  await expect.poll(() => bench.sent.length).toBe(4);
+  await bench.wait(296, { askedAt: 1_000 });
+  await environment.sleep('124 minutes');
+  const accepted = bench.sent.filter(({ isAccepted }) => isAccepted);
+  const throttled = bench.sent.filter(({ isAccepted }) => !isAccepted).map(({ at }) => at);
+  expect(accepted).toHaveLength(300);
+  expect(new Set(accepted.map(({ workflowId }) => workflowId)).size).toBe(300);
+  expect(senders().slice(0, 4).toSorted()).toEqual(first.toSorted());
+  expect(accepted.at(-1)!.at - start).toBeLessThanOrEqual(2 * HOUR * 1.03);
+  for (const from of throttled) {
+    expect(throttled.filter((at) => at >= from && at < from + HOUR).length).toBeLessThanOrEqual(3);
+  }
+  const events = (await bench.runs()).reduce((sum, { eventCount }) => sum + eventCount, 0);
+  expect(events).toBeLessThanOrEqual(12 * 300);
+});
+
+test('those of a higher priority go first, and within one those who asked first', async () => {
+  bench = await startQueueBench(environment);
+  const budget = await usedUp(5);
+  const late = await bench.wait(5, { askedAt: 1_000, ...budget });
+  const early = await bench.wait(3, { askedAt: 500 });
+  const urgent = await bench.wait(5, { priority: 1, askedAt: 2_000 });
+  const { waiting } = await bench.state();
+  expect(waiting.map(({ workflowId }) => workflowId)).toEqual([...urgent, ...early, ...late]);
+  expect(waiting.map(({ position }) => position)).toEqual(waiting.map((_, i) => i + 1));
+  await environment.sleep('61 minutes');
+  expect(senders().toSorted()).toEqual(urgent.toSorted());
+  await environment.sleep('61 minutes');
+  expect(senders().slice(5).toSorted()).toEqual([...early, ...late.slice(0, 2)].toSorted());
+});
+
+test('who asks again keeps the place, and may change the priority', async () => {
+  bench = await startQueueBench(environment);
+  const [a, b, c] = (await bench.wait(3, { askedAt: 1_000, ...(await usedUp(5)) })) as [string, string, string];
+  await bench.join({ workflowId: a, askedAt: 9_000 });
+  await bench.join({ workflowId: c, askedAt: 9_000, priority: 2 });
+  const { waiting, waitingCount } = await bench.state();
+  expect(waiting.map(({ workflowId }) => workflowId)).toEqual([c, a, b]);
+  expect(waiting.map(({ since }) => Date.parse(since))).toEqual([1_002, 1_000, 1_001]);
+  expect(waitingCount).toBe(3);
+});
+
+test('a turn for a workflow that is not there goes to the next one at once', async () => {
+  bench = await startQueueBench(environment);
+  const full = await usedUp(2);
+  for (let i = 0; i < 20; i++) await bench.join({ workflowId: `gone-${i}`, askedAt: i, ...(i === 0 && full) });
+  const alive = await bench.wait(2, { askedAt: 1_000 });
+  await environment.sleep('61 minutes');
+  expect(senders().toSorted()).toEqual(alive.toSorted());
+  expect(await bench.state()).toMatchObject({ spentLastHour: 2, inFlight: 0, waitingCount: 0 });
+});
+
+test('a turn that nobody reports in time counts as used, and a late report corrects nothing', async () => {
+  bench = await startQueueBench(environment);
+  const [silent] = await bench.wait(1, { habit: 'silent', perHour: 1 });
+  const [turn] = (await environment.client.workflow.getHandle(silent!).result()) as { turn: string; until: number }[];
+  const [next] = await bench.wait(1, { askedAt: 1 });
+  await environment.sleep('95 seconds');
+  expect(await bench.state()).toMatchObject({ spentLastHour: 1, inFlight: 0, waitingCount: 1 });
+  for (const outcome of ['accepted', 'throttled', 'unsent', 'other']) {
+    await bench.signal(reportRequestSignal.name, { turn: turn!.turn, outcome, at: turn!.until });
+  }
+  expect(await bench.state()).toMatchObject({ spentLastHour: 1, throttledLastHour: 0, waitingCount: 1 });
+  await environment.sleep('61 minutes');
+  expect(senders()).toEqual([silent, next]);
+  expect(bench.sent[1]!.at - turn!.until).toBeGreaterThanOrEqual(HOUR);
+});
+
+test('a turn that is reported as not used costs nothing', async () => {
+  bench = await startQueueBench(environment);
+  const [unsent] = await bench.wait(1, { habit: 'unsent', perHour: 1 });
+  const [next] = await bench.wait(1, { askedAt: 1 });
+  await environment.client.workflow.getHandle(unsent!).result();
+  await expect.poll(senders).toEqual([next]);
+});
+
+test('messages of a wrong shape are ignored, and the queue goes on', async () => {
+  bench = await startQueueBench(environment);
+  const join = { workflowId: 'w', priority: 3, askedAt: 0 };
+  const at = await now();
+  const wrong: [string, unknown][] = [
+    ['joinQueue', undefined],
+    ['joinQueue', 'text'],
+    ['joinQueue', { ...join, workflowId: '' }],
+    ['joinQueue', { ...join, workflowId: 'x'.repeat(1_001) }],
+    ['joinQueue', { ...join, priority: 0 }],
+    ['joinQueue', { ...join, priority: 2.5 }],
+    ['joinQueue', { ...join, askedAt: 'yesterday' }],
+    ['joinQueue', { ...join, requests: 0 }],
+    ['joinQueue', { ...join, perHour: 0 }],
+    ['joinQueue', { ...join, perHour: 'many' }],
+    ['joinQueue', { ...join, accepted: [[at]] }],
+    ['joinQueue', { ...join, accepted: Array.from({ length: 1_001 }, () => [at, 1]) }],
+    ['joinQueue', { ...join, report: { turn: null, outcome: 'fine', at } }],
+    ['reportRequest', null],
+    ['reportRequest', { turn: 7, outcome: 'accepted', at }],
+    ['reportRequest', { turn: null, outcome: 'accepted', at: null }],
+    ['reportRequest', { turn: 'x'.repeat(101), outcome: 'accepted', at }],
+    ['reportRequest', { turn: null, outcome: 'throttled', at, retryAfterMs: '1' }],
+    ['unknown', {}],
+  ];
+  for (const [name, argument] of wrong) await bench.signal(name, argument);
+  expect(await bench.state()).toMatchObject({
+    perHour: null,
+    spentLastHour: 0,
+    throttledLastHour: 0,
+    inFlight: 0,
+    waitingCount: 0,
+  });
+  expect(await bench.handle.query('queuePlace', { no: 'text' })).toBeNull();
+  // A turn of before the queue's time counts by what came of it.
+  const report = { turn: 'of-another-queue:1', at };
+  await bench.signal('reportRequest', { ...report, outcome: 'accepted', requests: 3, perHour: 20 });
+  await bench.signal('reportRequest', { ...report, outcome: 'unsent' });
+  await bench.signal('reportRequest', { ...report, outcome: 'throttled', retryAfterMs: 30 * MINUTE });
+  expect(await bench.state()).toMatchObject({ spentLastHour: 3, throttledLastHour: 1 });
+  const ids = await bench.wait(1);
+  expect(await bench.handle.query(queuePlaceQuery, ids[0]!)).toMatchObject({ for: 'rateLimit', position: 1 });
+  await environment.sleep('31 minutes');
+  expect(senders()).toEqual(ids);
+});
+
+test('while nothing can change, the history does not grow', async () => {
+  bench = await startQueueBench(environment);
+  await bench.wait(1, { perHour: 1 });
+  await bench.wait(3, { askedAt: 1 });
+  // The time at which the first turn would have been lost.
+  await environment.sleep('2 minutes');
+  const before = await bench.eventCount();
+  await environment.sleep('55 minutes');
+  expect(await bench.eventCount()).toBe(before);
+});
+
+test('a queue that nobody sends anything ends after a minute', async () => {
+  bench = await startQueueBench(environment);
+  const { starting } = bench;
+  await environment.client.workflow.start('requestQueue', starting);
+  expect(await bench.handle.result()).toBeUndefined();
+  expect(await bench.eventCount()).toBeLessThanOrEqual(10);
+});
+
+test('an input of a wrong shape fails the queue', async () => {
+  bench = await startQueueBench(environment);
+  for (const input of [
+    undefined,
+    { operation: 'get', projectId: 'p' },
+    { operation: 'create', projectId: '..' },
+    { operation: 'create' },
+    { operation: 'visitors', projectId: 'p' },
+  ]) {
+    const handle = await environment.client.workflow.start('requestQueue', { ...bench.starting, args: [input] });
+    await expect(handle.result()).rejects.toMatchObject({ cause: { type: FAILURE.invalidInput } });
+  }
 });

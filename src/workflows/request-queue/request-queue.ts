@@ -32,8 +32,8 @@ interface Continued extends QueueData {
 
 /** Raised with every change of `Continued` that another release would misread. */
 const CONTINUED_VERSION = 1;
-/** A longer history is slow to replay for the worker that takes over. */
-const MAX_EVENTS = 4_000;
+/** Where many join at once, a longer history takes so long to replay that more messages come than a task may miss. */
+const MAX_EVENTS = 2_000;
 /** Timers of a Temporal server do not fire sooner. */
 const MIN_TIMER_MS = 1_000;
 

@@ -12,12 +12,12 @@ export interface WaiterInput {
   queueId: string;
   priority: Priority;
   askedAt: number;
-  /** It sends, and tells nobody. */
-  isSilent?: boolean;
+  /** What it does with its first turn: by default it sends and tells what came of it. */
+  habit?: 'silent' | 'unsent' | undefined;
 }
 
 /** What the upstream of a test answers; `at` is the server's time. */
-export type Answer = Pick<RequestReport, 'outcome' | 'at' | 'retryAfterMs'>;
+type Answer = Pick<RequestReport, 'outcome' | 'at' | 'retryAfterMs'>;
 export interface WaiterActivities {
   sendUpstream(workflowId: string): Promise<Answer>;
 }
@@ -25,7 +25,7 @@ export interface WaiterActivities {
 const { sendUpstream } = proxyActivities<WaiterActivities>({ startToCloseTimeout: '1 minute' });
 
 /** Stands in for a job: it waits for its turn, sends, and tells what came of it; after a 429 it asks again. */
-export async function waiter({ queueId, priority, askedAt, isSilent = false }: WaiterInput): Promise<RequestTurn[]> {
+export async function waiter({ queueId, priority, askedAt, habit }: WaiterInput): Promise<RequestTurn[]> {
   const queue = getExternalWorkflowHandle(queueId);
   const { workflowId } = workflowInfo();
   const turns: RequestTurn[] = [];
@@ -33,8 +33,12 @@ export async function waiter({ queueId, priority, askedAt, isSilent = false }: W
   for (let used = 0; ;) {
     await condition(() => turns.length > used);
     const { turn } = turns[used++]!;
+    if (habit === 'unsent') {
+      await queue.signal(reportRequestSignal, { turn, outcome: habit, at: Date.now() });
+      return turns;
+    }
     const report = { turn, ...(await sendUpstream(workflowId)) };
-    if (isSilent) return turns;
+    if (habit === 'silent') return turns;
     if (report.outcome === 'accepted') {
       await queue.signal(reportRequestSignal, report);
       return turns;

@@ -1,0 +1,105 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { joinQueueSignal, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import type { DevServer } from '../../src/local/dev-server.js';
+import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
+import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { shared } from '../support/shared.js';
+import { startQueueBench, type QueueBench } from './queue-bench.js';
+
+const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
+let devServer: DevServer;
+let server: TestServer;
+let bench: QueueBench;
+const workers: ChildProcess[] = [];
+
+beforeAll(async () => {
+  devServer = await startPrivateDevServer({
+    dynamicConfig: {
+      'history.timerProcessorMaxTimeShift': '"50ms"',
+      'limit.historyCount.suggestContinueAsNew': '60',
+    },
+  });
+  server = await connectTo(devServer);
+  await ensureSearchAttributes(server.client.connection, server.namespace);
+});
+afterAll(async () => {
+  await server.close();
+  await devServer.stop();
+});
+afterEach(async () => {
+  await killWorkers();
+  await bench.stop();
+});
+
+async function startWorker(taskQueue: string): Promise<void> {
+  const { address, namespace } = server;
+  const { path: codePath } = await shared('workflow-bundle');
+  const program = fileURLToPath(new URL('worker-process.ts', import.meta.url));
+  const options = { address, namespace, taskQueue, codePath };
+  workers.push(fork(program, [JSON.stringify(options)], { execArgv: ['--import', 'tsx'], stdio: 'ignore' }));
+}
+
+async function killWorkers(): Promise<void> {
+  for (const worker of workers.splice(0)) {
+    const exited = once(worker, 'exit');
+    worker.kill('SIGKILL');
+    await exited;
+  }
+}
+
+const accepted = () => bench.sent.filter(({ isAccepted }) => isAccepted).map(({ workflowId }) => workflowId);
+
+test('under traffic the queue continues as new again and again, and loses nobody', async () => {
+  const attributes = new TypedSearchAttributes([{ key: PROJECT, value: 'p1' }]);
+  bench = await startQueueBench(server, { start: { typedSearchAttributes: attributes } });
+  const waits = await Promise.all(Array.from({ length: 5 }, (_, i) => bench.wait(15, { askedAt: i, perHour: 1_000 })));
+  await expect.poll(() => accepted().toSorted(), { timeout: 60_000 }).toEqual(waits.flat().toSorted());
+  await expect.poll(bench.state).toMatchObject({ spentLastHour: 75, inFlight: 0, waitingCount: 0, perHour: 1_000 });
+  const runs = await bench.runs();
+  expect(runs.length).toBeGreaterThan(2);
+  expect(runs.flatMap(({ causes }) => causes)).toEqual([]);
+  expect((await bench.handle.describe()).typedSearchAttributes.get(PROJECT)).toBe('p1');
+});
+
+test('killed workers of the queue cost no turn and double none', async () => {
+  const queueTaskQueue = `test-${randomUUID()}`;
+  bench = await startQueueBench(server, { queueTaskQueue, start: { workflowTaskTimeout: '2 seconds' } });
+  await startWorker(queueTaskQueue);
+  const waits: string[] = [];
+  for (let round = 0; round < 4; round++) {
+    waits.push(...(await bench.wait(15, { askedAt: round, perHour: 1_000 })));
+    await killWorkers();
+    await startWorker(queueTaskQueue);
+  }
+  await expect.poll(() => accepted().toSorted(), { timeout: 60_000 }).toEqual(waits.toSorted());
+  await expect.poll(bench.state).toMatchObject({ spentLastHour: 60, inFlight: 0, waitingCount: 0 });
+});
+
+test('a turn for a workflow that was terminated goes to the next one', async () => {
+  bench = await startQueueBench(server);
+  const [terminated, next] = (await bench.wait(2, {
+    perHour: 1,
+    accepted: [[Date.now() - 3_595_000, 1]],
+  })) as [string, string];
+  await server.client.workflow.getHandle(terminated).terminate();
+  await expect.poll(accepted).toEqual([next]);
+});
+
+test('a payload that nobody can decode is ignored', async () => {
+  bench = await startQueueBench(server, { start: {} });
+  await bench.join({ workflowId: 'w', perHour: 1, accepted: [[Date.now(), 1]] });
+  await server.client.workflowService.signalWorkflowExecution({
+    namespace: server.namespace,
+    workflowExecution: { workflowId: bench.handle.workflowId },
+    signalName: joinQueueSignal.name,
+    input: { payloads: [{ metadata: { encoding: Buffer.from('binary/unknown') }, data: Buffer.from('?') }] },
+  });
+  const ids = await bench.wait(1, { perHour: 2 });
+  expect(await bench.state()).toMatchObject({ perHour: 2 });
+  await expect.poll(accepted).toEqual(ids);
+});
