@@ -7,7 +7,6 @@ import * as field from './config/fields.js';
 import { isDefault, readTemporal } from './config/temporal.js';
 import type { TemporalSettings } from './config/temporal.js';
 
-export type { BudgetsConfig } from './config/budgets.js';
 export { ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/temporal.js';

@@ -1,7 +1,7 @@
 /** The settings of the projects' budgets. */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { parseProjectBudgets } from '../agent-job/project-budgets.js';
+import { parseProjectBudgets } from '../contract/project-budgets.js';
 import { wholeNumberField } from './fields.js';
 
 const projectBudgetsFileField = z.string().transform((path, context): string => {

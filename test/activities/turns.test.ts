@@ -1,4 +1,4 @@
-/** When a worker sends a write, holds it back or asks the queue: the real activities, a server and an upstream of ours. */
+/** When a worker sends a write, holds it back or asks the queue: the real activities, a server and a test upstream. */
 import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
@@ -103,7 +103,7 @@ test('writes of a quiet project are sent one after the other, and a queue is ask
   expect(bench.calls.filter((call) => call === 'describe')).toHaveLength(2);
 });
 
-test('a lone write is connected while the server is asked for a queue, and its last byte waits for the answer', async () => {
+test('a lone write connects while the server is asked for a queue, and its last byte waits for that', async () => {
   const bench = new Bench();
   const { opened, open } = gate();
   bench.isRunning = () => opened.then(() => false);

@@ -24,7 +24,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     values: 'contract',
     packages: 'node @temporalio/activity @temporalio/client @temporalio/common @temporalio/worker',
   },
-  config: { values: 'contract agent-job', types: '@temporalio/worker', packages: 'node @temporalio/envconfig ms zod' },
+  config: { values: 'contract', types: '@temporalio/worker', packages: 'node @temporalio/envconfig ms zod' },
   upstream: { values: 'contract', packages: 'node ky undici' },
   snapshots: {
     values: 'contract visitor-export',

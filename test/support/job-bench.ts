@@ -33,7 +33,8 @@ export interface JobBenchOptions {
 }
 
 function queuesOf(projectId: unknown): string[] {
-  if (typeof projectId !== 'string') return [];
+  // Wrong inputs are started too; they have no queue.
+  if (typeof projectId !== 'string' || !projectId.isWellFormed()) return [];
   return (['create', 'message'] as const).map((operation) => requestQueueId({ operation, projectId }));
 }
 
@@ -79,7 +80,7 @@ export async function startJobBench(
         ...options,
       });
       started.push(handle.workflowId);
-      projects.add((input as AgentJobInput).projectId);
+      projects.add((input as AgentJobInput | undefined)?.projectId ?? '');
       return handle;
     },
     async stop() {

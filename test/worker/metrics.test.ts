@@ -137,7 +137,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await refused.terminate().catch(() => {});
   });
 
-  test('count the running jobs by phase and wait, and tell the age of the oldest write in doubt and create', async () => {
+  test('count jobs by phase and wait, and tell the age of the oldest in-doubt write and create', async () => {
     sandbox = await startSandbox({ script: { activeMs: 3_600_000 } });
     const { url, apiKey } = sandbox;
     port = await freePort();

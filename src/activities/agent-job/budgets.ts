@@ -1,5 +1,5 @@
 /** The budgets that are set: how many writes an hour the upstream takes from a project. */
-import { parseProjectBudgets, type ProjectBudget } from '../../agent-job/project-budgets.js';
+import { parseProjectBudgets, type ProjectBudget } from '../../contract/project-budgets.js';
 import { ReloadingFile } from '../../upstream/reloading-file.js';
 import type { WriteOperation } from '../metrics.js';
 

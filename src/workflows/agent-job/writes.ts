@@ -142,9 +142,9 @@ function summaryOf({ interruption, queued }: PendingWrite): string {
 }
 
 /**
- * When a write that waits is given up. The deadline and `startWithin` end the wait of a create; for a follow-up, the poll
- * loop checks the deadline. `decideWithin` ends the wait of a write in doubt. A create that may have arrived has had its
- * first turn.
+ * When a write that waits is given up. The deadline and `startWithin` end the wait of a create; for a follow-up, the
+ * poll loop checks the deadline. `decideWithin` ends the wait of a write in doubt. A create that may have arrived has
+ * had its first turn.
  */
 function expiresAt({ clock, spec, startedAt }: JobRun, write: PendingWrite): number {
   const { identity, isHeldUp, inDoubtSince, mayHaveArrived } = write;
