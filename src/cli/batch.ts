@@ -7,6 +7,11 @@ import { countOf, printable } from './text.js';
 /** Jobs that are asked at the same moment: a lone worker that answers is not flooded. */
 export const CONCURRENT_JOBS = 10;
 
+/** No job has the label. */
+export class NoJobsError extends Error {
+  override readonly name = 'NoJobsError';
+}
+
 /** What a command is for: one job, or all jobs of a batch. */
 export type Target = { workflowId: string; batch: null } | { workflowId: null; batch: string };
 
@@ -39,7 +44,7 @@ export async function readBatch(jobs: AgentJobs, batch: string, signal: AbortSig
     if (known === undefined || isRunning(job) || known.startedAt < job.startedAt) found.set(job.workflowId, job);
   }
   if (found.size > 0) return [...found.values()];
-  throw new Error(`no job has the batch ${JSON.stringify(batch)}; Temporal lists a new job after a moment`);
+  throw new NoJobsError(`no job has the batch ${JSON.stringify(batch)}; Temporal lists a new job after a moment`);
 }
 
 /** Whether a job's workflow has not closed. */

@@ -1,3 +1,4 @@
+/** How a job's end is told to a shell: its exit code, its lines, its JSON. */
 import type { AgentJobResult, Outcome } from '../contract.js';
 import type { JobHandle } from '../starter.js';
 import { EXIT } from './exit.js';

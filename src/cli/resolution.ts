@@ -1,3 +1,4 @@
+/** Decisions about writes in doubt on the command line: how they are checked, read from `--from`, and shown. */
 import type { Attribution, Decision, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
 import type { GlobalOptions } from './session.js';
 import { hint, readableTime } from './text.js';

@@ -1,3 +1,4 @@
+/** What every command shares: its connection, its output, and a Ctrl-C that ends a wait and never a job. */
 import type { Command } from 'commander';
 import type { AgentJobs } from '../starter.js';
 import { InterruptedError } from './exit.js';

@@ -1,7 +1,7 @@
 /** `wait --batch`: waits until every job of a batch has ended. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AgentJobs, JobSummary } from '../starter.js';
-import { CONCURRENT_JOBS, isRunning, readBatch } from './batch.js';
+import { CONCURRENT_JOBS, isRunning, NoJobsError, readBatch } from './batch.js';
 import { EXIT } from './exit.js';
 import { readEnd, type JobEnd } from './job-end.js';
 import { ProgressLine } from './progress-line.js';
@@ -15,6 +15,9 @@ const TELL_EVERY_MS = 30_000;
 /** A job that has ended answers at once; one that was attached anew meanwhile is waited for by the next look. */
 const READ_END_MS = 30_000;
 
+/** So many looks a batch may take to be listed, whose start has just ended. */
+const FIRST_LOOKS = 4;
+
 /** The ends that were told, by workflow id: of which run, and how it ended. */
 type Ends = Map<string, { closedAt: string | null; label: string; isSuccess: boolean }>;
 
@@ -26,8 +29,8 @@ export async function waitForBatch({ jobs, signal }: Session, batch: string, isJ
   const ends: Ends = new Map();
   const progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
   try {
-    for (let idleLooks = 0; idleLooks < 2;) {
-      const listed = await look(jobs, batch, signal, progress);
+    for (let looks = 1, idleLooks = 0; idleLooks < 2; looks++) {
+      const listed = await look(jobs, batch, signal, { progress, isEarly: looks < FIRST_LOOKS });
       if (listed !== null) {
         const hasEnded = await readEnds(jobs, listed, ends, { signal, isJson, progress });
         idleLooks = hasEnded ? idleLooks + 1 : 0;
@@ -43,16 +46,17 @@ export async function waitForBatch({ jobs, signal }: Session, batch: string, isJ
   if ([...ends.values()].some(({ isSuccess }) => !isSuccess)) process.exitCode = EXIT.notAll;
 }
 
-/** Null while Temporal is away: a wait of hours outlives that. */
+/** Null while Temporal is away, for a wait of hours outlives that, and where a new batch is not listed yet. */
 async function look(
   jobs: AgentJobs,
   batch: string,
   signal: AbortSignal,
-  progress: ProgressLine,
+  { progress, isEarly }: { progress: ProgressLine; isEarly: boolean },
 ): Promise<JobSummary[] | null> {
   try {
     return await readBatch(jobs, batch, signal);
   } catch (error) {
+    if (isEarly && error instanceof NoJobsError) return null;
     const { isOutage } = await import('../client/temporal-errors.js');
     if (signal.aborted || !isOutage(error)) throw error;
     progress.show('Temporal does not answer; it is asked again');

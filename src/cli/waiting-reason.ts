@@ -1,3 +1,4 @@
+/** When a command that waits for a job says why the job waits, and which reasons are news. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { JobState, Waiting } from '../contract.js';
 import type { JobHandle } from '../starter.js';

@@ -1,3 +1,4 @@
+/** What our client throws: a class for each cause that callers treat differently. */
 import type { CreateRejectedDetails, UnknownOutcomeDetails } from '../contract.js';
 
 /** Base of all errors that name a job's workflow. */

@@ -28,6 +28,11 @@ export function isInvalidArgument(error: unknown): boolean {
   return grpcError(error)?.code === GRPC.invalidArgument;
 }
 
+/** True where the namespace lacks a search attribute that the request names. */
+export function isAboutSearchAttributes(error: unknown): boolean {
+  return isInvalidArgument(error) && /search attribute/i.test(grpcError(error)?.details ?? '');
+}
+
 /** True where the server has no such record. */
 export function isNotFound(error: unknown): boolean {
   return grpcError(error)?.code === GRPC.notFound;

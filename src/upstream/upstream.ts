@@ -1,3 +1,4 @@
+/** The upstream as activities see it: its operations, and every way in which a write may end. */
 import type { JobRecord, VisitorTotals } from '../contract.js';
 
 /**

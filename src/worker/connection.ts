@@ -1,3 +1,4 @@
+/** How a worker waits for Temporal, and which refusals end its process instead. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NativeConnection } from '@temporalio/worker';
 import type { TemporalSettings } from '../config.js';

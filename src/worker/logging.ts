@@ -1,3 +1,4 @@
+/** What a log line holds, and which of the SDK's lines are left out. */
 import type { LogLevel as TemporalLogLevel } from '@temporalio/common';
 import type { Logger as TemporalLogger, NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';

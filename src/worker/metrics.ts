@@ -1,3 +1,4 @@
+/** The names, units and buckets of the worker's metrics. */
 import type { MetricCounter, MetricMeter } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, JOB_ENDS, JOBS_ENDED_METRIC } from '../contract.js';
 import { WRITE_OUTCOMES, type Metrics } from '../activities/metrics.js';

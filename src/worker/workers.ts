@@ -1,3 +1,4 @@
+/** How many things of each kind a worker does at once, for each of its roles. */
 import { totalmem } from 'node:os';
 import { Worker } from '@temporalio/worker';
 import type { NativeConnection, WorkerOptions } from '@temporalio/worker';

@@ -62,6 +62,11 @@ test('a namespace without the attribute of batches takes jobs without one; other
       .poll(() => start(randomUUID()).catch((error: Error) => error.message), { timeout: 90_000 })
       .toMatch(/AgentJobBatch.*run "agent-jobs setup" once for namespace "default"/);
     await start();
+    const many = jobs.startMany([{ projectId: 'p', key: 'many', prompt: 'x', batch: 'b' }]);
+    const toldOfSetup = { name: 'TemporalCallError', message: expect.stringContaining('agent-jobs setup') as string };
+    await expect(many[Symbol.asyncIterator]().next()).rejects.toMatchObject(toldOfSetup);
+    const list = jobs.list({ batch: 'b' });
+    await expect(list[Symbol.asyncIterator]().next()).rejects.toMatchObject(toldOfSetup);
   } finally {
     await close();
     await older.stop();

@@ -84,6 +84,14 @@ test('what is no request at all is refused, and wrong options are told before an
   expect(() => jobs.startMany([], { concurrency: 0 })).toThrow('concurrency must be a whole number from 1 to 200');
 });
 
+test('a request that Temporal itself refuses is told as refused', async () => {
+  const others = new AgentJobs({ client: server.client, taskQueue: 'q'.repeat(1_100) });
+  const { told, error } = await collect(others.startMany(requests(2)));
+  expect(error).toBeUndefined();
+  expect(told).toMatchObject([{ fate: 'refused' }, { fate: 'refused' }]);
+  expect(told[0]?.error?.message).toMatch(/task ?queue/i);
+});
+
 describe('over an outage', { timeout: MOST_MS }, () => {
   interface Proxy {
     address: string;

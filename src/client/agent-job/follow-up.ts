@@ -1,3 +1,4 @@
+/** How a follow-up reaches a job, running or ended, and what its caller is told where nobody responds. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowUpdateFailedError, type Client } from '@temporalio/client';

@@ -8,7 +8,7 @@ import { checkObject, checkWholeNumber, InvalidInputError } from '../../contract
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { concurrently } from '../concurrently.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
-import { isOutage } from '../temporal-errors.js';
+import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../temporal-errors.js';
 import type { JobHandle } from './handle.js';
 import { startJob } from './start-or-join.js';
 
@@ -69,7 +69,9 @@ export function startMany(
       return { index, key, workflowId, fate: isNew ? 'started' : 'joined' } as const;
     } catch (error) {
       if (error instanceof KeyConflictError) return { index, key, workflowId, fate: 'conflict', error } as const;
-      throw error;
+      // The server takes this one request of all amiss; a missing search attribute is the namespace's fault.
+      if (!isInvalidArgument(error) || isAboutSearchAttributes(error)) throw error;
+      return { index, key, workflowId: null, fate: 'refused', error: error as Error } as const;
     }
   });
 }

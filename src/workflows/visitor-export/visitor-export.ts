@@ -1,3 +1,4 @@
+/** Which days a run exports, who writes each of them, and what becomes of a day that fails. */
 import {
   ApplicationFailure,
   CancellationScope,
