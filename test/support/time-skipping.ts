@@ -1,10 +1,7 @@
-import './quiet-runtime.js';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import { TestWorkflowEnvironment } from '@temporalio/testing';
-import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { shared } from './shared.js';
-
-const KEYWORD = 2; // temporal.api.enums.v1.IndexedValueType
+import { startTimeSkippingServer } from './time-skipping-server.js';
 
 /**
  * Starts a time-skipping server of one's own, search attributes registered. One environment serves one workflow at a
@@ -13,15 +10,7 @@ const KEYWORD = 2; // temporal.api.enums.v1.IndexedValueType
  */
 export async function startTimeSkipping(): Promise<TestWorkflowEnvironment> {
   const { path } = await shared('time-skipping-program');
-  const environment = await TestWorkflowEnvironment.createTimeSkipping({
-    server: { executable: { type: 'existing-path', path } },
-  });
-  // A workflow that sets an attribute that is not registered would retry for ever.
-  await environment.connection.operatorService.addSearchAttributes({
-    namespace: environment.namespace ?? 'default',
-    searchAttributes: Object.fromEntries(Object.values(SEARCH_ATTRIBUTE).map((name) => [name, KEYWORD])),
-  });
-  return environment;
+  return startTimeSkippingServer(path);
 }
 
 /**

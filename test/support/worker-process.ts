@@ -25,7 +25,12 @@ export interface WorkerProcess {
 export function startWorkerProcess(env: Record<string, string>, dist = distFolder): WorkerProcess {
   const program = join(dist, 'worker.js');
   if (!existsSync(program)) throw new Error('run "npm run build" first');
-  const child = spawn(process.execPath, [program], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  return startProgram([program], env);
+}
+
+/** Starts a program that Node runs, with these arguments and settings and no others. */
+export function startProgram(args: readonly string[], env: Record<string, string>): WorkerProcess {
+  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));

@@ -1,0 +1,81 @@
+/** What a simulated crowd came to: counts, and virtual times. Pure. */
+import type { SeenRequest } from './virtual-upstream.js';
+
+const HOUR_MS = 3_600_000;
+
+/** A job that was to be created. */
+export interface Wanted {
+  name: string;
+  priority: number;
+  startedAt: number;
+}
+
+export interface CrowdFigures {
+  jobs: number;
+  /** Jobs that the upstream created. */
+  created: number;
+  /** Jobs that it created more than once. */
+  doubled: number;
+  throttled: number;
+  /** The most answers 429 in any hour. */
+  mostThrottledInAnHour: number;
+  /** From the start of the first job to the last create, in hours; null where some are missing. */
+  hours: number | null;
+  /** Jobs that were created before one that should have gone first, and by how many seconds at most. */
+  overtakings: number;
+  overtakenBySeconds: number;
+  /** Minutes since the start of the first job. */
+  createdAt: number[];
+  throttledAt: number[];
+}
+
+/** Computes the figures from what the upstream saw of the creates of one project. */
+export function crowdFigures(wanted: readonly Wanted[], seen: readonly SeenRequest[]): CrowdFigures {
+  const beganAt = Math.min(...wanted.map(({ startedAt }) => startedAt));
+  const accepted = seen.filter(({ status }) => status < 300);
+  const throttled = seen.filter(({ status }) => status === 429).map(({ at }) => at);
+  const firstOf = new Map<string, SeenRequest>();
+  for (const one of accepted) if (!firstOf.has(one.what)) firstOf.set(one.what, one);
+  const minutes = (at: number) => Math.round((at - beganAt) / 600) / 100;
+  const isWhole = firstOf.size === wanted.length;
+  return {
+    jobs: wanted.length,
+    created: firstOf.size,
+    doubled: accepted.length - firstOf.size,
+    throttled: throttled.length,
+    mostThrottledInAnHour: mostInAnHour(throttled),
+    hours: isWhole ? (Math.max(...accepted.map(({ at }) => at)) - beganAt) / HOUR_MS : null,
+    ...overtakings(wanted, firstOf, queueBeganAt(wanted, seen)),
+    createdAt: accepted.map(({ at }) => minutes(at)),
+    throttledAt: throttled.map(minutes),
+  };
+}
+
+function mostInAnHour(times: readonly number[]): number {
+  return Math.max(0, ...times.map((end) => times.filter((at) => at <= end && at > end - HOUR_MS).length));
+}
+
+/** Jobs are in order once all have asked and the first has been made to wait: a minute later. */
+function queueBeganAt(wanted: readonly Wanted[], seen: readonly SeenRequest[]): number {
+  const throttledAt = seen.find(({ status }) => status === 429)?.at ?? 0;
+  return Math.max(throttledAt, ...wanted.map(({ startedAt }) => startedAt)) + 60_000;
+}
+
+/** A job is overtaken where one that comes after it by priority and time was created before it, and both had waited. */
+function overtakings(wanted: readonly Wanted[], created: ReadonlyMap<string, SeenRequest>, from: number) {
+  const waited = wanted
+    .toSorted((a, b) => a.priority - b.priority || a.startedAt - b.startedAt)
+    .flatMap(({ name }) => created.get(name) ?? [])
+    .filter(({ at }) => at > from);
+  let overtakings = 0;
+  let overtakenByMs = 0;
+  let earliest = Infinity;
+  for (const { at } of waited.toReversed()) {
+    if (earliest < at) {
+      overtakings += 1;
+      overtakenByMs = Math.max(overtakenByMs, at - earliest);
+    }
+    earliest = Math.min(earliest, at);
+  }
+  return { overtakings, overtakenBySeconds: overtakenByMs / 1_000 };
+}

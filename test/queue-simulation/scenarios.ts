@@ -1,0 +1,104 @@
+/** What is promised of the queue, each as a scenario with its figures and with what must hold of them. */
+import { ALONE, runCrowd, type CrowdResult } from './crowd.js';
+import { runNeighbours } from './neighbours.js';
+
+/** One scenario's result: its figures, and in words what did not hold. */
+interface Finding {
+  figures: unknown;
+  broken: string[];
+}
+
+export interface ScenarioOptions {
+  /** The program of the time-skipping server. */
+  server: string;
+  /** How many times smaller than promised; default 1. */
+  shrink?: number;
+}
+
+export interface Scenario {
+  title: string;
+  run(options: ScenarioOptions): Promise<Finding>;
+}
+
+/** So many creates an hour the upstream takes. */
+const PER_HOUR = 100;
+/** What the queue promises; see docs/performance.md. */
+const MOST = { throttledInAnHour: 3, share: 1.03, eventsOfAWait: 20, actionsOfAWait: 6, overtakenBySeconds: 120 };
+
+const scaled = (count: number, { shrink = 1 }: ScenarioOptions) => Math.ceil(count / shrink);
+
+function crowd(window: 'sliding' | 'fixed', isSet: boolean): Scenario['run'] {
+  return async (options) => {
+    const perHour = scaled(PER_HOUR, options);
+    const jobs = 3 * perHour;
+    const killAtCreate = Math.ceil(1.5 * perHour);
+    const { server } = options;
+    const figures = await runCrowd({ server, jobs, perHour, window, isSet, killAtCreate, mostHours: 4 });
+    return { figures, broken: [...brokenOf(figures, 2), ...(isSet ? throttledAtAll(figures) : [])] };
+  };
+}
+
+/** Which promises a crowd's figures break that needs so many hours at least. */
+function brokenOf(figures: CrowdResult, leastHours: number): string[] {
+  const { jobs, created, doubled, mostThrottledInAnHour, hours, overtakenBySeconds, dearestWait, outcomes } = figures;
+  return told([
+    [created === jobs && doubled === 0, `created ${created} of ${jobs}, ${doubled} of them twice`],
+    [outcomes['completed'] === jobs, `outcomes: ${JSON.stringify(outcomes)}`],
+    [mostThrottledInAnHour <= MOST.throttledInAnHour, `${mostThrottledInAnHour} answers 429 in an hour`],
+    [hours !== null && hours <= leastHours * MOST.share, `took ${hours} hours of ${leastHours}`],
+    [overtakenBySeconds <= MOST.overtakenBySeconds, `one was overtaken by ${overtakenBySeconds} s`],
+    [dearestWait.events > 0 && dearestWait.events <= MOST.eventsOfAWait, `a wait had ${dearestWait.events} events`],
+    [dearestWait.actions <= MOST.actionsOfAWait, `a wait had ${dearestWait.actions} actions`],
+    [dearestWait.prompts <= 1, `a wait held the prompt ${dearestWait.prompts} times`],
+  ]);
+}
+
+function throttledAtAll({ throttled }: CrowdResult): string[] {
+  return told([[throttled === 0, `${throttled} answers 429 though the budget is set`]]);
+}
+
+function told(checks: readonly [holds: boolean, otherwise: string][]): string[] {
+  return checks.flatMap(([holds, otherwise]) => (holds ? [] : [otherwise]));
+}
+
+/** By the names under which `main.ts` runs them. */
+export const SCENARIOS: Record<string, Scenario> = {
+  sliding: { title: 'three hours’ worth of creates at once, the budget a sliding hour', run: crowd('sliding', false) },
+  fixed: { title: 'the same, the budget one of each clock hour', run: crowd('fixed', false) },
+  set: { title: 'the same, sliding, and CREATES_PER_HOUR is set', run: crowd('sliding', true) },
+  deadline: {
+    title: 'more creates than a day takes, with the default deadline of a day',
+    async run(options) {
+      const [jobs, perHour] = [scaled(2_500, options), scaled(PER_HOUR, options)];
+      const figures = await runCrowd({ server: options.server, jobs, perHour, priorityOf: () => 3, mostHours: 27 });
+      return { figures, broken: brokenOf(figures, 24) };
+    },
+  },
+  neighbours: {
+    title: 'late jobs of high priority, and a lone job of an idle project, beside a crowd that waits',
+    async run(options) {
+      const perHour = scaled(PER_HOUR, options);
+      const figures = await runNeighbours({ server: options.server, perHour, waiting: scaled(500, options) });
+      const { next, urgent, alone, beside } = figures;
+      const lone = { ...ALONE, requests: { create: [201], get: [200] } };
+      return {
+        figures,
+        broken: told([
+          [isSame(next.toSorted(), urgent), `next came ${next.join(' ')}`],
+          [isSame(alone, lone), `a lone job: ${JSON.stringify(alone)}`],
+          [isSame(beside, lone), `a lone job beside the crowd: ${JSON.stringify(beside)}`],
+        ]),
+      };
+    },
+  },
+};
+
+function isSame(one: unknown, other: unknown): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
+/** Release 0.2.0 in the first scenario, for comparison. */
+export async function runHerd({ server, shrink }: ScenarioOptions, release: string): Promise<CrowdResult> {
+  const perHour = scaled(PER_HOUR, { server, ...(shrink !== undefined && { shrink }) });
+  return runCrowd({ server, jobs: 3 * perHour, perHour, program: { release }, mostHours: 4 });
+}
