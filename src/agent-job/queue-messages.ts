@@ -98,7 +98,7 @@ function checkWorkflowId(value: unknown): string {
 }
 
 function checkTime(value: unknown, field: string): number {
-  if (typeof value === 'number' && Number.isFinite(value)) return Math.max(0, value);
+  if (typeof value === 'number' && Number.isFinite(value)) return Math.max(0, Math.round(value));
   throw new InvalidInputError(field, 'must be a number of milliseconds');
 }
 

@@ -20,7 +20,7 @@ export type RequestQueueInput = QueueName & { continued?: unknown };
 export interface RequestReport {
   /** The turn that it had; null where it was sent without one. */
   turn: string | null;
-  /** `unsent`: the turn was not used. `other`: it was sent, and whether it counts upstream is not known. */
+  /** `unsent`: the turn was not used. `other`: whether it counts upstream is not known, so it counts. */
   outcome: 'accepted' | 'throttled' | 'unsent' | 'other';
   at: number;
   /** How many requests were sent, the one that was answered 429 included; default 1. */

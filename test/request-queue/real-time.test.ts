@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { joinQueueSignal, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { joinQueueSignal, reportRequestSignal, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
@@ -88,6 +88,19 @@ test('a turn for a workflow that was terminated goes to the next one', async () 
   })) as [string, string];
   await server.client.workflow.getHandle(terminated).terminate();
   await expect.poll(accepted).toEqual([next]);
+});
+
+test('a queue that was cancelled is started again by whoever asks, and hears what its turns came to', async () => {
+  bench = await startQueueBench(server);
+  const [silent] = await bench.wait(1, { habit: 'silent', perHour: 2 });
+  const [turn] = (await server.client.workflow.getHandle(silent!).result()) as { turn: string }[];
+  await bench.handle.cancel();
+  await expect(bench.handle.result()).rejects.toThrow('cancelled');
+  await bench.signal(reportRequestSignal.name, { turn: turn!.turn, outcome: 'accepted', at: Date.now(), perHour: 2 });
+  expect(await bench.state()).toMatchObject({ perHour: 2, spentLastHour: 1, inFlight: 0 });
+  const ids = await bench.wait(2);
+  await expect.poll(accepted).toEqual([silent, ids[0]]);
+  expect(await bench.state()).toMatchObject({ waitingCount: 1 });
 });
 
 test('a payload that nobody can decode is ignored', async () => {

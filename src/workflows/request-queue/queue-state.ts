@@ -7,6 +7,9 @@ import type { QueueRun } from './queue-run.js';
 /** So many that wait are listed: in the state, and in the web UI. */
 const MOST_LISTED = { state: 100, details: 10 };
 
+/** A page shows so much of a workflow id; the state has all of it. */
+const MAX_ID_BYTES = 300;
+
 /** The answer to `requestQueueState`. */
 export function queueState({ operation, projectId }: QueueName, run: QueueRun): RequestQueueState {
   const { budget, waiters } = run;
@@ -60,7 +63,7 @@ export function queueDetails(name: QueueName, run: QueueRun): string {
     `- waiting: **${waitingCount}**`,
     ...waiting.map(
       ({ position, workflowId, priority, since, expectedAt }) =>
-        `  ${position}. ${plainMarkdown(workflowId)}, priority ${priority}, since ${since}` +
+        `  ${position}. ${plainMarkdown(workflowId, MAX_ID_BYTES)}, priority ${priority}, since ${since}` +
         (expectedAt === undefined ? '' : `, expected ${expectedAt}`),
     ),
     ...(hidden > 0 ? [`  and ${hidden} more`] : []),
