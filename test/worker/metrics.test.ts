@@ -144,7 +144,8 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     const env = { UPSTREAM_BASE_URL: url, ADMIN_API_KEY: apiKey, TEMPORAL_ADDRESS: server.address };
     const taskQueue = { AGENT_JOBS_TASK_QUEUE: server.taskQueue };
     await sandbox.addFault({ kind: 'status', operation: 'create', projectId: 'in-doubt', status: 500 });
-    await sandbox.addFault({ kind: 'status', operation: 'create', projectId: 'throttled', status: 429, count: 100 });
+    const busy = { kind: 'status', operation: 'create', projectId: 'throttled', status: 429 } as const;
+    await sandbox.addFault({ ...busy, retryAfter: 3_600, count: 100 });
     worker = startWorkerProcess({ ...env, ...taskQueue });
     await worker.wrote('The worker runs');
     const jobs = await Promise.all(['in-doubt', 'throttled', 'watched'].map((projectId) => startJob(projectId)));
@@ -164,7 +165,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await figure('agent_jobs_open phase="creating"', (n) => n === 1);
     await figure('agent_jobs_waiting for="person"', (n) => n === 1);
     await figure('agent_jobs_waiting for="rateLimit"', (n) => n === 1);
-    expect((await figures()).get('agent_jobs_waiting for="key"')).toBe(0);
+    await figure('agent_jobs_waiting for="key"', (n) => n === 0);
     await figure('agent_jobs_oldest_create_age_seconds', (age) => age > 0 && age < 600);
     await figure('agent_jobs_oldest_in_doubt_age_seconds', (age) => age > 0 && age < 600);
     expect((await figures()).get('agent_jobs_open phase="lingering"')).toBe(0);
