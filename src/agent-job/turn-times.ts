@@ -58,7 +58,7 @@ const SOON_MS = 60_000;
 /** Turns in flight where no budget is known: so many answers 429 may come at once. */
 const UNKNOWN_WINDOW = 3;
 /** Turns in flight under a learned budget, as a share of it, within bounds: it may be too high by then. */
-const LEARNED_WINDOW = { share: 1 / 50, least: 2, most: 20 };
+const LEARNED_WINDOW = { share: 1 / 25, least: 2, most: 20 };
 /** The same for requests beyond a learned budget: the last one of them is always refused. */
 const BEYOND_WINDOW = { share: 1 / 200, least: 1, most: 10 };
 /** A turn for many requests waits until a tenth of the budget is free, so that it does not fall to pieces. */
