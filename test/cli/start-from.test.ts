@@ -13,7 +13,7 @@ import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cl
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** `START_LINES=5000` for the whole size. */
-const LINES = Number(process.env['START_LINES'] ?? 600);
+const LINES = Number(process.env['START_LINES'] ?? 300);
 const KILLS = 5;
 
 let server: TestServer;
