@@ -1,4 +1,4 @@
-/** What each test file of `agentJob` sets up: a server for the file, an upstream and a worker for each test. */
+/** What each test file of `agentJob` sets up: a server, and an upstream and a worker for each test. */
 import type { Client } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import type { NativeConnection } from '@temporalio/worker';
@@ -13,13 +13,16 @@ interface JobTests {
   bench: JobBench;
 }
 
-/** For tests with long waits. One workflow at a time; only `result()` and `environment.sleep` let time pass. */
+/**
+ * For tests with long waits. One job at a time; only `result()` and `environment.sleep` let time pass. Each test has a
+ * server of its own: what one leaves behind, such as a signal to a job that has ended, keeps this server from skipping.
+ */
 export function useSkippedTime(): JobTests & { environment: TestWorkflowEnvironment } {
   const tests = {} as JobTests & { environment: TestWorkflowEnvironment };
-  beforeAll(async () => {
+  beforeEach(async () => {
     tests.environment = await startTimeSkipping();
   });
-  afterAll(async () => tests.environment.teardown());
+  afterEach(async () => tests.environment.teardown());
   return withBench(tests, () => tests.environment);
 }
 
