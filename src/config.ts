@@ -43,7 +43,7 @@ const workerSchema = z.object({
   ...budgetsSchema.shape,
   WORKER_ROLES: field.rolesField.optional(),
   UPSTREAM_REQUESTS_PER_SECOND: field.positiveNumberField.optional(),
-  EXPORT_REQUESTS_PER_HOUR: field.positiveNumberField.optional(),
+  EXPORT_REQUESTS_PER_HOUR: field.wholeNumberField.optional(),
   CONFIRM_WRITES_BEFORE: field.timeField.optional(),
   HEALTH_ADDRESS: field.listenAddressField.optional(),
   METRICS_ADDRESS: field.listenAddressField.optional(),
@@ -88,7 +88,7 @@ export interface WorkerConfig extends ClientConfig {
   budgets: BudgetsConfig;
   /** Set wherever `roles` has exports. */
   snapshots: SnapshotsConfig | undefined;
-  /** Of each running export, where set. */
+  /** Of all exports together, where set. */
   exportRequestsPerHour: number | undefined;
   /** ISO 8601 in UTC: Temporal was restored, and what was asked for before asks a person before it is sent. */
   confirmWritesBefore: string | undefined;

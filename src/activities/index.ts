@@ -9,4 +9,4 @@ export {
 export { Budgets } from './agent-job/budgets.js';
 export { KeyHealth } from './agent-job/key-health.js';
 export type { Reading, PollJobInput, PollJobResult } from './agent-job/poll-job.js';
-export type { Queued } from './agent-job/queue-client.js';
+export type { Queued } from './queue-client.js';

@@ -550,6 +550,22 @@ export const MUTANTS: Mutant[] = [
     test: 'test/client/recurring.test.ts',
     title: 'a run that an operator resets leaves no lock behind',
   },
+  {
+    name: 'exports that keep the budget each for itself',
+    file: 'src/workflows/visitor-export/range-export.ts',
+    find: '        if (!this.#turns.isNeeded) return readChunk(chunk);\n',
+    replace: '        if (!this.#turns.isNeeded || this.#state.scan > 0) return readChunk(chunk);\n',
+    test: 'test/export/shared-budget.test.ts',
+    title: 'two exports at once make no more than their one budget in any hour',
+  },
+  {
+    name: 'a chunk that sends what its turn does not allow',
+    file: 'src/activities/visitor-export/paced-upstream.ts',
+    find: '    if (this.#turn) return Math.min(MAX_REQUESTS, this.#turn.requests);\n',
+    replace: '    if (this.#turn) return MAX_REQUESTS;\n',
+    test: 'test/export/shared-budget.test.ts',
+    title: 'two exports at once make no more than their one budget in any hour',
+  },
 ];
 
 /** The list as Markdown, for docs/guarantees.md. */

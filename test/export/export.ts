@@ -115,7 +115,10 @@ export async function withWorkers<T>(
 }
 
 /** A worker of the export task queue in a process of its own, which the caller ends. */
-export function forkExportWorker({ server, sandbox, root }: ExportSetUp): ChildProcess {
+export function forkExportWorker(
+  { server, sandbox, root }: ExportSetUp,
+  limits: { requestsPerHour?: string } = {},
+): ChildProcess {
   const { address, namespace, taskQueue } = server;
   const settings = {
     address,
@@ -124,6 +127,7 @@ export function forkExportWorker({ server, sandbox, root }: ExportSetUp): ChildP
     baseUrl: sandbox.url,
     apiKey: sandbox.apiKey,
     root,
+    ...limits,
   };
   const script = fileURLToPath(new URL('./worker-process.ts', import.meta.url));
   return fork(script, [JSON.stringify(settings)], { execArgv: ['--import', 'tsx'] });

@@ -1,22 +1,31 @@
 /** The one budget of all exports: time is skipped, and the sandbox's clock follows the server's. */
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
+import { Worker } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import {
+  exportTaskQueue,
   requestQueueId,
+  requestQueueStateQuery,
+  requestTurnSignal,
   visitorExportProgressQuery,
   type VisitorExportRange,
   type VisitorExportRangeInput,
 } from '../../src/contract.js';
 import { startServerClock } from '../../src/temporal/activity-attempt.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
+import { createTestWorker } from '../support/worker.js';
 import {
   ALL_EXPORTS,
   failureOfRun,
+  forkExportWorker,
   rangeOf,
   setUpExport,
   startExport,
   until,
+  visitorRequests,
   withWorkers,
   type ExportSetUp,
 } from './export.js';
@@ -142,6 +151,49 @@ test('an export that is cancelled while it waits leaves its place to the others'
   expect(mostInAnHour()).toBeLessThanOrEqual(4);
 });
 
+test('a chunk whose worker is killed has spent its whole turn', async () => {
+  await setUp.sandbox.setVisitors({ rows: 500 }); // 4 requests
+  await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors' });
+  const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
+  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  await workflows.runUntil(async () => {
+    const doomed = forkExportWorker(setUp, { requestsPerHour: '24' }); // two requests a turn
+    const handle = await startExport(setUp, rangeOf(setUp));
+    await until(async () => (await visitorRequests(setUp)) === 1);
+    const exited = once(doomed, 'exit');
+    doomed.kill('SIGKILL');
+    await exited;
+    const exports = await exportWorker(24);
+    await exports.runUntil(async () => {
+      expect((await handle.result()).snapshots[0]).toMatchObject({ rows: 500, consistent: true });
+    });
+    await environment.sleep('5 minutes');
+    expect(await queue().query(requestQueueStateQuery)).toMatchObject({ spentLastHour: 2 + 4, inFlight: 0 });
+  });
+  expect(await visitorRequests(setUp)).toBe(1 + 4);
+});
+
+test('a turn that comes to no worker in time is given back unused, and another one is asked for', async () => {
+  await setUp.sandbox.setVisitors({ rows: 500 }); // 4 requests
+  const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
+  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  await workflows.runUntil(async () => {
+    const handle = await startExport(setUp, rangeOf(setUp));
+    const first = await exportWorker(1);
+    await first.runUntil(async () => {
+      await until(async () => (await handle.query(visitorExportProgressQuery)).position === 1);
+      await until(async () => sent.length === 1);
+    });
+    const soon = (await environment.currentTimeMs()) + 2_000;
+    await handle.signal(requestTurnSignal, { turn: 'of nobody:1', until: soon, requests: 1 });
+    await new Promise((resolve) => setTimeout(resolve, 4_000));
+    const second = await exportWorker(1);
+    await second.runUntil(async () => handle.result());
+  });
+  expect(sent).toHaveLength(4);
+  expect(mostInAnHour()).toBe(1);
+});
+
 test('an export without a budget and without a 429 asks no queue', async () => {
   const runOfQueue = () =>
     queue()
@@ -154,6 +206,14 @@ test('an export without a budget and without a 429 asks no queue', async () => {
   await withWorkers(setUp, () => exportAll([rangeOf(setUp)]));
   expect(await runOfQueue()).toBe(before);
 });
+
+async function exportWorker(requestsPerHour: number): Promise<Worker> {
+  const { server, store, upstream } = setUp;
+  const { nativeConnection: connection, namespace, taskQueue } = server;
+  const shutdownSignal = new AbortController().signal;
+  const activities = createExportActivities({ store, upstream, shutdownSignal, requestsPerHour });
+  return Worker.create({ connection, namespace, taskQueue: exportTaskQueue(taskQueue), activities });
+}
 
 /** The same days of a second project. */
 function another(): VisitorExportRange {

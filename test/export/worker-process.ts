@@ -7,10 +7,17 @@ import { openStore } from '../../src/snapshots/open-store.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 
-const { address, namespace, taskQueue, baseUrl, apiKey, root } = JSON.parse(process.argv[2] ?? '') as Record<
-  string,
-  string
-> & { address: string; namespace: string; taskQueue: string; baseUrl: string; apiKey: string; root: string };
+const { address, namespace, taskQueue, baseUrl, apiKey, root, requestsPerHour } = JSON.parse(
+  process.argv[2] ?? '',
+) as Record<string, string> & {
+  address: string;
+  namespace: string;
+  taskQueue: string;
+  baseUrl: string;
+  apiKey: string;
+  root: string;
+  requestsPerHour?: string;
+};
 const upstream = createUpstream({
   baseUrl,
   keys: createKeySource({ adminApiKey: apiKey }),
@@ -25,6 +32,7 @@ const worker = await Worker.create({
     upstream,
     store: openStore(pathToFileURL(root).href),
     shutdownSignal: new AbortController().signal,
+    ...(requestsPerHour !== undefined && { requestsPerHour: Number(requestsPerHour) }),
   }),
 });
 await worker.run();

@@ -11,8 +11,8 @@ import type { WriteOperation } from '../metrics.js';
 import { AskSpread, type AskSpreadOptions, type AwaitTurnInput } from './await-turn.js';
 import { Budgets } from './budgets.js';
 import type { KeyHealth } from './key-health.js';
-import { QueueClient, type Queued } from './queue-client.js';
-import { RequestFacts } from './request-facts.js';
+import { QueueClient, type Queued } from '../queue-client.js';
+import { RequestFacts } from '../request-facts.js';
 import { SendLines } from './send-lines.js';
 
 /** What became of one send, as far as this worker can tell. */

@@ -16,7 +16,7 @@ import { removeExpired } from '../../snapshots/superseded.js';
 import { cleanUpStaging, stageChunk, type StagedScan } from '../../snapshots/staging.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import { startServerClock } from '../../temporal/activity-attempt.js';
-import { askNextTurn, askTurn, reportTurn, type AskedTurn, type TurnRequest } from './export-turns.js';
+import { TurnClient, type AskedTurn, type TurnRequest } from './export-turns.js';
 import { rejectedFailure, reported, stoppedFailure } from './failures.js';
 import { PacedUpstream } from './paced-upstream.js';
 import { PathSets } from './path-sets.js';
@@ -101,6 +101,7 @@ const STAGING_WAITS_MS = [500, 2_000, 5_000];
 export function createExportActivities(dependencies: ExportActivitiesDependencies) {
   const { store, requestsPerHour } = dependencies;
   const memory: ChunkMemory = { pathSets: new PathSets(), encoders: [] };
+  const client = new TurnClient(requestsPerHour);
   return {
     /** Finishes what an earlier run of the date range left, removes its staging, and tells how many rows to expect. */
     prepareExport: ({ range, turns }: PrepareExportInput): Promise<PrepareExportResult> =>
@@ -110,15 +111,19 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
         // Best effort: expired copies cost space, and nothing else.
         await removeExpired(store, startServerClock()(), range.projectId).catch(() => {});
         const rows = await expectedRows(store, range);
-        const asked = turns && requestsPerHour !== undefined ? await askNextTurn(turns, requestsPerHour) : null;
+        const asked = turns && requestsPerHour !== undefined ? await client.ask(turns) : null;
         return { expectedRows: rows, requestsPerHour: requestsPerHour ?? null, asked };
       }),
 
     /** Asks for the turn of the next chunk, where no activity before did. Temporal retries it. */
-    askTurn: (request: TurnRequest): Promise<AskedTurn> => askTurn(request, requestsPerHour),
+    askTurn: async (request: TurnRequest): Promise<AskedTurn> => {
+      const asked = await client.ask(request);
+      if (!asked) throw new Error('The Temporal server did not take the request for a turn');
+      return asked;
+    },
 
     /** Reads the next pages of a scan into staging. */
-    readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> => readChunk(dependencies, memory, input),
+    readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> => readChunk(dependencies, { memory, client }, input),
 
     /** Publishes a finished scan where it says more than the current snapshot. */
     publishSnapshot: (finished: FinishedScan): Promise<SnapshotReceipt> =>
@@ -138,7 +143,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     cleanUpExport: ({ range, turn }: CleanUpInput): Promise<void> =>
       reported(() =>
         heartbeating(async () => {
-          if (turn) await reportTurn({ turn: turn.turn, outcome: 'unsent', at: Date.now() }, requestsPerHour);
+          if (turn) await client.report({ turn: turn.turn, outcome: 'unsent', at: Date.now() });
           await finishPublication(store, range);
           await cleanUpStaging(store, range);
         }),
@@ -148,7 +153,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
 
 async function readChunk(
   dependencies: ExportActivitiesDependencies,
-  memory: ChunkMemory,
+  { memory, client }: { memory: ChunkMemory; client: TurnClient },
   input: ReadChunkInput,
 ): Promise<ReadChunkResult> {
   const { upstream, requestsPerHour } = dependencies;
@@ -157,13 +162,12 @@ async function readChunk(
   const work = () => readPacedChunk(paced, dependencies, memory, input);
   return heartbeating(async () => {
     const chunk = await reported(work, () => paced.nextRequestAt()).catch(async (error: unknown) => {
-      await reportTurn(paced.report(), requestsPerHour);
+      await client.report(paced.report());
       throw error;
     });
-    if (turns && wantsTurn(chunk, turn)) {
-      return { ...chunk, asked: await askNextTurn(turns, requestsPerHour, paced.report()) };
-    }
-    await reportTurn(paced.report(), requestsPerHour);
+    const report = paced.report();
+    if (turns && wantsTurn(chunk, turn)) return { ...chunk, asked: await client.ask(turns, report) };
+    await client.report(report);
     return { ...chunk, asked: null };
   });
 }

@@ -4,10 +4,17 @@
  * the queue counts a turn that nobody reports as spent.
  */
 import { activityInfo } from '@temporalio/activity';
-import type { Priority } from '../../contract.js';
-import type { QueueName, QueuePlace, RequestReport } from '../../contract/request-queue.js';
+import {
+  requestQueueId,
+  type BudgetFacts,
+  type Priority,
+  type QueueName,
+  type QueuePlace,
+  type RequestReport,
+} from '../../contract.js';
 import { startServerClock } from '../../temporal/activity-attempt.js';
-import { joinQueue, queuePlace, reportRequest } from '../request-queue.js';
+import { QueueClient, type Queued } from '../queue-client.js';
+import { RequestFacts } from '../request-facts.js';
 import { requestsOfTurn } from './paced-upstream.js';
 
 /** How an export asks for its turns; absent from the workflows of a release that knew none. */
@@ -17,46 +24,66 @@ export interface TurnRequest {
   priority: Priority;
   /** When the export first asked for this turn, in milliseconds; absent where it asks for the first time. */
   askedAt?: number;
+  /** A turn that came and was not used: no worker was free in time. */
+  unused?: string;
 }
 
 /** A turn that was asked for. */
 export interface AskedTurn {
   askedAt: number;
-  /** Null where the export does not wait: its turn is on the way. */
+  /** Null where the queue told none: it is silent, or the turn is on the way. */
   place: QueuePlace | null;
   /** Whether the queue answered; a silent one may be dead. */
   isAnswered: boolean;
 }
 
 const ALL_EXPORTS: QueueName = { operation: 'visitors', projectId: null };
+const NAME = requestQueueId(ALL_EXPORTS);
 
-/** Asks for a turn of the export that this activity works for. */
-export async function askTurn(
-  { taskQueue, priority, askedAt = startServerClock()() }: TurnRequest,
-  requestsPerHour: number | undefined,
-  report?: RequestReport,
-): Promise<AskedTurn> {
-  const workflowId = activityInfo().workflowExecution?.workflowId ?? '';
-  const asked = { workflowId, priority, askedAt: Math.round(askedAt), requests: requestsOfTurn(requestsPerHour) };
-  const facts = { perHour: requestsPerHour ?? null, ...(report && { report }) };
-  await joinQueue(ALL_EXPORTS, taskQueue, { ...asked, ...facts });
-  try {
-    return { askedAt: asked.askedAt, place: await queuePlace(ALL_EXPORTS, workflowId), isAnswered: true };
-  } catch {
-    return { askedAt: asked.askedAt, place: null, isAnswered: false };
+/** Speaks with the queue of all exports for the exports of this worker. */
+export class TurnClient {
+  readonly #requestsPerHour: number | undefined;
+  readonly #queue = new QueueClient();
+  /** Requests without a turn of which the queue was not told: it learns the budget from them. */
+  readonly #facts = new RequestFacts();
+
+  constructor(requestsPerHour: number | undefined) {
+    this.#requestsPerHour = requestsPerHour;
+  }
+
+  /** Asks for a turn of the export that the present activity works for. Null where the Temporal server took nothing. */
+  async ask({ taskQueue, priority, unused, ...first }: TurnRequest, given?: RequestReport): Promise<AskedTurn | null> {
+    const workflowId = activityInfo().workflowExecution?.workflowId ?? '';
+    const askedAt = Math.round(first.askedAt ?? startServerClock()());
+    const report = unused === undefined ? given : ({ turn: unused, outcome: 'unsent', at: askedAt } as const);
+    const asked = { workflowId, priority, askedAt, requests: requestsOfTurn(this.#requestsPerHour) };
+    const joined = await this.#tell((facts) =>
+      this.#queue.join(ALL_EXPORTS, { ...asked, ...facts, ...(report && { report }) }, taskQueue),
+    );
+    if (!joined) return null;
+    const { place, isAnswered } = joined;
+    return { askedAt, place: hasPosition(place) ? place : null, isAnswered };
+  }
+
+  /** Tells what became of a chunk after which no turn is asked for; remembers what no queue must know. */
+  async report(report: RequestReport | undefined): Promise<void> {
+    if (!report) return;
+    const { turn, outcome, at, requests = 1 } = report;
+    const mustTell = turn !== null || outcome === 'throttled' || this.#requestsPerHour !== undefined;
+    if (mustTell) await this.#tell((facts) => this.#queue.report(ALL_EXPORTS, { ...report, ...facts }));
+    else this.#facts.accepted(NAME, at, requests);
+  }
+
+  /** Sends a message with all that is known of the budget; what was not told is told with the next message. */
+  async #tell<T>(send: (facts: BudgetFacts) => Promise<T>): Promise<T> {
+    const now = startServerClock()();
+    const accepted = this.#facts.takeAccepted(NAME, now);
+    const result = await send({ perHour: this.#requestsPerHour ?? null, ...(accepted.length > 0 && { accepted }) });
+    if (!result) this.#facts.giveBack(NAME, accepted, now);
+    return result;
   }
 }
 
-/** Asks for a turn where the activity has done its work already; null where the Temporal server did not take it. */
-export function askNextTurn(...args: Parameters<typeof askTurn>): Promise<AskedTurn | null> {
-  return askTurn(...args).catch(() => null);
-}
-
-/** Tells the queue what became of the requests of a chunk after which no turn is asked for. */
-export async function reportTurn(
-  report: RequestReport | undefined,
-  requestsPerHour: number | undefined,
-): Promise<void> {
-  if (!report) return;
-  await reportRequest(ALL_EXPORTS, { ...report, perHour: requestsPerHour ?? null }).catch(() => {});
+function hasPosition(place: Queued): place is QueuePlace {
+  return place.position !== undefined;
 }

@@ -31,6 +31,7 @@ export class PacedUpstream {
   readonly #requestsPerHour: number | undefined;
   readonly #turn: RequestTurn | null;
   readonly #now = startServerClock();
+  readonly #startedAt = this.#now();
 
   constructor(upstream: Upstream, requestsPerHour: number | undefined, turn: RequestTurn | null) {
     this.#upstream = upstream;
@@ -54,9 +55,13 @@ export class PacedUpstream {
     return this.#requestsPerHour === undefined ? MAX_REQUESTS : requestsOfTurn(this.#requestsPerHour);
   }
 
-  /** For how long requests may be sent, in milliseconds. */
+  /**
+   * For how long requests may be sent, in milliseconds. The server's clock in an activity does not know how long the
+   * attempt waited for a worker: at most the first half of the turn's time. So the other half is left for requests.
+   */
   get usableMs(): number {
-    return this.#turn ? this.#turn.until - this.#now() : Number.POSITIVE_INFINITY;
+    if (!this.#turn) return Number.POSITIVE_INFINITY;
+    return (this.#turn.until - this.#startedAt) / 2 - (this.#now() - this.#startedAt);
   }
 
   get paceMs(): number {
@@ -69,13 +74,13 @@ export class PacedUpstream {
     return this.paceMs > 0 ? new Date(this.#now() + this.paceMs).toISOString() : undefined;
   }
 
-  /** What became of the requests, for the queue; undefined where it need not know. */
+  /** What became of the requests, for the queue; undefined where none was sent, and no turn was given. */
   report(): RequestReport | undefined {
     const { requests } = this;
     const turn = this.#turn?.turn ?? null;
     const at = Math.round(this.#now());
+    if (requests === 0) return turn === null ? undefined : { turn, outcome: 'unsent', at };
     if (this.#throttled) return { turn, outcome: 'throttled', at, requests, ...this.#throttled };
-    if (turn === null && (requests === 0 || this.#requestsPerHour === undefined)) return undefined;
-    return { turn, outcome: requests === 0 ? 'unsent' : 'accepted', at, requests };
+    return { turn, outcome: 'accepted', at, requests };
   }
 }

@@ -36,7 +36,11 @@ export function exportActivities(): Pick<
     startToCloseTimeout: '30 seconds', // two calls of the Temporal server
     summary: 'Ask for a turn',
   });
-  const { readChunk } = proxyActivities<ExportActivities>({ ...short, summary: 'Read pages' });
+  const readChunk: ExportActivities['readChunk'] = (input) => {
+    const startMs = input.turn ? (input.turn.until - Date.now()) / 2 : undefined;
+    const inTime = startMs !== undefined && { scheduleToStartTimeout: startMs };
+    return proxyActivities<ExportActivities>({ ...short, ...inTime, summary: 'Read pages' }).readChunk(input);
+  };
   const { publishSnapshot } = proxyActivities<ExportActivities>({
     ...shared,
     startToCloseTimeout: '1 hour', // copies all rows once

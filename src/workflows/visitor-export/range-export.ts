@@ -134,9 +134,11 @@ class RangeWriter {
     const situation = { willRepeat: repeatsLeft > 0, isUpstreamFailing: failures > 0 };
     const input = { range: this.#range, runId, scan, checkpoint, ...situation };
     return this.#orNewScan(() =>
-      this.#withRetries(async (probeStore) => {
-        const turn = this.#turns.isNeeded ? await this.#turns.take(this.#activities.askTurn) : null;
-        return this.#activities.readChunk({ ...input, probeStore, turns: this.#turns.request, turn });
+      this.#withRetries((probeStore) => {
+        const chunk = { ...input, probeStore, turns: this.#turns.request };
+        const { askTurn, readChunk } = this.#activities;
+        if (!this.#turns.isNeeded) return readChunk(chunk);
+        return this.#turns.withTurn(askTurn, (turn) => readChunk({ ...chunk, turn }));
       }),
     );
   }

@@ -3,7 +3,7 @@
  * and the queue answers by a signal. Who hears nothing asks again, rarely; where no queue answers, the export goes on
  * at its own pace.
  */
-import { condition, setHandler, workflowInfo } from '@temporalio/workflow';
+import { ActivityFailure, condition, setHandler, TimeoutFailure, workflowInfo } from '@temporalio/workflow';
 import type { ExportActivities } from '../../activities/visitor-export/export-activities.js';
 import type { AskedTurn, TurnRequest } from '../../activities/visitor-export/export-turns.js';
 import type { Priority } from '../../contract.js';
@@ -22,6 +22,8 @@ const LATE_MS = 10 * 60_000;
 /** Bounds the expected time: a long wait learns its position anew, and a queue that was ended is started again. */
 const MAX_WAIT_MS = 60 * 60_000;
 
+/** One half of a turn is for the way to a worker, the other for the requests. */
+const MIN_TURN_MS = 2_000;
 /** A paced chunk is five minutes' worth of requests; an attempt that died with its worker may have made them all. */
 const UNREPORTED_PACE_MS = 5 * 60_000;
 
@@ -64,28 +66,44 @@ export class ExportTurns {
     turns.asked = asked;
   }
 
-  /** Waits for the turn of the next chunk; null where no queue answers. */
-  async take(askTurn: ExportActivities['askTurn']): Promise<RequestTurn | null> {
-    const turns = this.#turns;
-    for (let askedAt: number | undefined; ;) {
-      const turn = this.#receive();
-      if (turn) return turn;
-      const asked = (turns.asked ??= await askTurn({ ...this.request, ...(askedAt !== undefined && { askedAt }) }));
-      this.#show(asked);
-      if (await condition(() => turns.turn !== null, waitMs(asked))) continue;
-      turns.asked = null;
-      if (!asked.isAnswered) return this.#end();
-      ({ askedAt } = asked);
+  /** Reads a chunk with a turn; with another one where no worker was free in time. */
+  async withTurn<T>(askTurn: ExportActivities['askTurn'], work: (turn: RequestTurn | null) => Promise<T>): Promise<T> {
+    for (let unused: RequestTurn | null = null; ;) {
+      const turn = await this.#take(askTurn, unused);
+      try {
+        return await work(turn);
+      } catch (error) {
+        if (turn === null || !wasNotStarted(error)) throw error;
+        unused = turn;
+      }
     }
   }
 
-  /** The turn that came; one whose time is over was given on. */
+  /** Waits for the turn of the next chunk; null where no queue has it wait, and none gives it a turn. */
+  async #take(askTurn: ExportActivities['askTurn'], unused: RequestTurn | null): Promise<RequestTurn | null> {
+    const turns = this.#turns;
+    let request: TurnRequest = { ...this.request, ...(unused && { unused: unused.turn }) };
+    for (;;) {
+      const turn = this.#receive();
+      if (turn) return turn;
+      this.#show(turns.asked?.place ?? null);
+      const asked = (turns.asked ??= await askTurn(request));
+      this.#show(asked.place);
+      if (await condition(() => turns.turn !== null, waitMs(asked))) continue;
+      turns.asked = null;
+      // No queue answered, or it did not take the request, or its turn was lost.
+      if (asked.place === null) return this.#end();
+      request = { ...this.request, askedAt: asked.askedAt };
+    }
+  }
+
+  /** The turn that came; one whose time is as good as over counts as spent. */
   #receive(): RequestTurn | null {
     const turns = this.#turns;
     const { turn } = turns;
     if (turn === null) return null;
     this.#end();
-    return turn.until > Date.now() ? turn : null;
+    return turn.until - Date.now() >= MIN_TURN_MS ? turn : null;
   }
 
   #end(): null {
@@ -97,7 +115,7 @@ export class ExportTurns {
     return null;
   }
 
-  #show({ place }: AskedTurn): void {
+  #show(place: QueuePlace | null): void {
     this.#state.waitReason = reasonOf(place);
     this.#onChange();
   }
@@ -105,6 +123,11 @@ export class ExportTurns {
   get #turns(): TurnState {
     return (this.#state.turns ??= { isThrottled: false, isNeeded: false, asked: null, turn: null });
   }
+}
+
+function wasNotStarted(error: unknown): boolean {
+  const cause = error instanceof ActivityFailure ? error.cause : undefined;
+  return cause instanceof TimeoutFailure && cause.timeoutType === 'SCHEDULE_TO_START';
 }
 
 function waitMs({ place }: AskedTurn): number {

@@ -14,8 +14,8 @@ import {
   type QueueName,
   type QueuePlace,
   type RequestReport,
-} from '../../contract.js';
-import { queueSummary } from '../../agent-job/title.js';
+} from '../contract.js';
+import { queueSummary } from '../agent-job/title.js';
 
 /** One that waits in a queue; without a position where the queue has not told it. */
 export type Queued = Omit<QueuePlace, 'position'> & { position?: number };
@@ -35,15 +35,22 @@ const REPORT_LIMIT_MS = 10_000;
 const BEFORE_ALL = { priorityKey: 1 } as const;
 
 export class QueueClient {
-  /** Starts the queue where there is none. Null where the server does not confirm that the request is in it. */
-  async join(name: QueueName, request: JoinRequest): Promise<Joined | null> {
-    const { client, info } = Context.current();
+  /**
+   * Starts the queue where there is none, on the task queue of the workflows. Null where the server does not confirm
+   * that the request is in it.
+   */
+  async join(
+    name: QueueName,
+    request: JoinRequest,
+    taskQueue = Context.current().info.taskQueue,
+  ): Promise<Joined | null> {
+    const { client } = Context.current();
     const deadline = Date.now() + JOIN_LIMIT_MS;
     try {
       await client.withDeadline(deadline, () =>
         client.workflow.signalWithStart(REQUEST_QUEUE_WORKFLOW, {
           workflowId: requestQueueId(name),
-          taskQueue: info.taskQueue,
+          taskQueue,
           args: [name],
           signal: joinQueueSignal,
           signalArgs: [request],

@@ -2,8 +2,8 @@
  * What this worker knows of the requests of each project and kind: those that the upstream accepted without a turn, the
  * last 429, and whether a queue orders them. Times in milliseconds of the Temporal server's clock.
  */
-import { throttledWaitMs } from '../../agent-job/retry-waits.js';
-import { HOUR_MS, RollingHour, type Step } from '../../agent-job/rolling-hour.js';
+import { throttledWaitMs } from '../agent-job/retry-waits.js';
+import { HOUR_MS, RollingHour, type Step } from '../agent-job/rolling-hour.js';
 
 /** A queue that has ended, or that another worker began, is noticed within this time. */
 const ASK_EVERY_MS = 30_000;
@@ -25,8 +25,8 @@ interface Facts {
 export class RequestFacts {
   readonly #facts = new Map<string, Facts>();
 
-  accepted(name: string, now: number): void {
-    this.#of(name, now).accepted.add(now, 1, now);
+  accepted(name: string, now: number, requests = 1): void {
+    this.#of(name, now).accepted.add(now, requests, now);
   }
 
   throttled(name: string, now: number, retryAfterMs: number | undefined): void {

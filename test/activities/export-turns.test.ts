@@ -1,0 +1,45 @@
+/** The activities of exports beside workflows of the release before, which knew no turns. */
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { expect, test } from 'vitest';
+import { createExportActivities, type ReadChunkInput } from '../../src/activities/visitor-export/export-activities.js';
+import { openStore } from '../../src/snapshots/open-store.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
+import { NEW_SCAN } from '../../src/visitor-export/scan-checkpoint.js';
+
+const MINUTE_MS = 60_000;
+const range = { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
+const chunk: ReadChunkInput = {
+  range,
+  runId: 'run',
+  scan: 1,
+  checkpoint: NEW_SCAN,
+  willRepeat: true,
+  isUpstreamFailing: false,
+  probeStore: false,
+};
+
+test('a workflow that knows no turns is told the pace of its own requests, as before', async () => {
+  let requests = 0;
+  const rowAt = (offset: number) => ({ path: `/${offset}`, human: 1, ai: 0, total: 1 });
+  const getVisitors: Upstream['getVisitors'] = async ({ offset }) => {
+    requests += 1;
+    const visitors = [rowAt(offset), rowAt(offset + 1)];
+    return { totals: { human: 9, ai: 0, total: 9 }, visitors, hasMore: true };
+  };
+  const store = openStore(pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-turns-'))).href);
+  const { prepareExport, readChunk } = createExportActivities({
+    upstream: { getVisitors } as Upstream,
+    store,
+    shutdownSignal: new AbortController().signal,
+    requestsPerHour: 24,
+  });
+  const environment = new MockActivityEnvironment();
+  expect(await environment.run(prepareExport, { range })).toMatchObject({ expectedRows: null, asked: null });
+  const result = await environment.run(readChunk, chunk);
+  expect(requests).toBe(2);
+  expect(result).toMatchObject({ requests: 2, paceMs: 5 * MINUTE_MS, asked: null });
+});
