@@ -8,7 +8,7 @@ import {
   sendFollowUpUpdate,
   type FollowUpAnswer,
 } from '../../src/contract.js';
-import { inDoubt, rejected, throttled } from '../support/outcomes.js';
+import { inDoubt, notDelivered, rejected, throttled } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 

@@ -92,7 +92,7 @@ test('a retry that a person said before the restore counts for nothing after it'
   const handle = await server.client.workflow.start<typeof agentJob>('agentJob', {
     taskQueue,
     workflowId: `agent-job/test/${taskQueue}`,
-    args: [{ projectId: 'restored', prompt: 'Fix it' }],
+    args: [{ projectId: `restored ${taskQueue}`, prompt: 'Fix it' }],
   });
   upstream.createFaults.push(throttled('upstream answered 429', 1_000));
   await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject(restored);
