@@ -6,7 +6,7 @@ import { activityInfo } from '@temporalio/activity';
 import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
 import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker';
 import { createActivities, KeyHealth } from '../../src/activities/index.js';
-import { requestQueueId, type AgentJobInput } from '../../src/contract.js';
+import { requestQueueId, requestQueueStateQuery, type AgentJobInput } from '../../src/contract.js';
 import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import { noMetrics, type Metrics } from '../../src/activities/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
@@ -85,15 +85,26 @@ export async function startJobBench(
     },
     async stop() {
       // A task that no worker takes any more keeps a server from skipping time, and queries of it wait.
+      for (const workflowId of started) await terminate(client, workflowId);
       // A queue would hold the jobs of later workers.
-      for (const workflowId of [...started, ...[...projects].flatMap(queuesOf)])
+      for (const workflowId of [...projects].flatMap(queuesOf)) {
+        // Once it answers it is idle: terminated during a task, it would keep the server from skipping time, too.
         await client.workflow
           .getHandle(workflowId)
-          .terminate()
+          .query(requestQueueStateQuery)
           .catch(() => {});
+        await terminate(client, workflowId);
+      }
       shutdown.abort();
       worker.shutdown();
       await running;
     },
   };
+}
+
+async function terminate(client: Client, workflowId: string): Promise<void> {
+  await client.workflow
+    .getHandle(workflowId)
+    .terminate()
+    .catch(() => {});
 }
