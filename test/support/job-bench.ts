@@ -8,6 +8,7 @@ import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker
 import { createActivities, KeyHealth } from '../../src/activities/index.js';
 import { requestQueueId, requestQueueStateQuery, type AgentJobInput } from '../../src/contract.js';
 import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
+import { Budgets, type BudgetSettings } from '../../src/activities/agent-job/budgets.js';
 import { noMetrics, type Metrics } from '../../src/activities/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import type { agentJob } from '../../src/workflows/index.js';
@@ -28,6 +29,8 @@ export interface JobBenchOptions {
   confirmWritesBefore?: string;
   /** The later search attributes that the worker has seen; default all. */
   knownAttributes?: readonly string[];
+  /** Requests an hour of a project; default none is set. */
+  budgets?: BudgetSettings;
   taskQueue?: string;
   worker?: Partial<WorkerOptions>;
 }
@@ -48,6 +51,7 @@ export async function startJobBench(
     onKeyChange = () => {},
     confirmWritesBefore,
     knownAttributes = LATER_SEARCH_ATTRIBUTES,
+    budgets,
     taskQueue = `test-${randomUUID()}`,
     worker: options,
   }: JobBenchOptions = {},
@@ -59,8 +63,9 @@ export async function startJobBench(
     metrics,
     pollingBudgetMs,
     confirmWritesBefore,
-    // The server's time, which may be skipped.
     knownAttributes: () => knownAttributes,
+    budgets: new Budgets(budgets),
+    // The server's time, which may be skipped.
     keyClock: () => activityInfo().currentAttemptScheduledTimestampMs,
     keyHealth: new KeyHealth({ upstream, metrics, tryEveryMs: tryKeyEveryMs, onChange: onKeyChange }),
   });

@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { resolveUnknownUpdate, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { jobStateQuery, resolveUnknownUpdate, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { AgentJobs, type JobSummary } from '../../src/starter.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import type { WriteOutcome } from '../../src/upstream/upstream.js';
 import { connectDevServer, connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
@@ -89,6 +90,59 @@ test('a job that waits for a person is shown so until somebody decides', () =>
     expect(await handle.result()).toMatchObject({ outcome: 'completed' });
     expect(await shown(handle)).toBeUndefined();
   }));
+
+test('jobs that wait for their turn show it with their place as it is now', { timeout: 120_000 }, () =>
+  withBench(
+    async (bench) => {
+      const projectId = `p ${randomUUID()}`;
+      const jobs = new AgentJobs({ client: server.client });
+      const start = async (prompt: string, priority = 3) => {
+        const handle = await bench.start({ projectId, prompt, priority });
+        return { handle, state: () => jobs.handle(handle.workflowId).state() };
+      };
+      const first = await start('first');
+      expect(await first.handle.result()).toMatchObject({ outcome: 'completed' });
+      const second = await start('second');
+      await expect.poll(() => shown(second.handle), PATIENCE).toBe('turn');
+      const third = await start('third');
+      await expect.poll(async () => (await third.state()).waiting?.position, PATIENCE).toBe(2);
+      const until = expect.stringMatching(/^\d{4}-/) as string;
+      expect((await second.state()).waiting).toMatchObject({ for: 'turn', position: 1, until });
+      const asked = await third.handle.query(jobStateQuery);
+      expect(asked.waiting).toMatchObject({ for: 'turn', position: 2, until });
+      expect(await third.handle.query('__temporal_workflow_metadata')).toMatchObject({
+        currentDetails: expect.stringMatching(
+          /waits for: \*\*turn\*\* since .+, position 2, expected .+queue.+project/s,
+        ),
+      });
+      expect(await waitingForTurn(jobs, projectId)).toEqual([second, third].map(({ handle }) => handle.workflowId));
+      const urgent = await start('urgent', 1);
+      await expect.poll(async () => (await urgent.state()).waiting?.position, PATIENCE).toBe(1);
+      expect((await third.state()).waiting?.position).toBe(3);
+      // A query of the workflow itself tells the place that it was given; the wait has made no event since.
+      expect(await third.handle.query(jobStateQuery)).toEqual(asked);
+      // Start and first workflow task; the try that is held back; what it waits for, and the timer.
+      expect((await third.handle.describe()).historyLength).toBeLessThanOrEqual(5 + 6 + 2);
+    },
+    { budgets: { createsPerHour: 1 } },
+  ),
+);
+
+async function waitingForTurn(jobs: AgentJobs, projectId: string): Promise<string[]> {
+  const found: JobSummary[] = [];
+  // Visibility lags behind.
+  await expect
+    .poll(
+      async () => {
+        found.length = 0;
+        for await (const job of jobs.list({ projectId, waitingFor: 'turn' })) found.push(job);
+        return found.length;
+      },
+      { timeout: 60_000 },
+    )
+    .toBe(2);
+  return found.toSorted((a, b) => a.startedAt.localeCompare(b.startedAt)).map(({ workflowId }) => workflowId);
+}
 
 test('a cancelled job shows no wait', () =>
   withBench(async (bench, upstream) => {
