@@ -30,12 +30,19 @@ interface WaitCost {
   prompts: number;
 }
 
+/** Of several waits, each figure's median and its greatest. */
+interface WaitCosts {
+  jobs: number;
+  median: WaitCost;
+  most: WaitCost;
+}
+
 export interface CrowdResult extends CrowdFigures {
   outcomes: Record<string, number>;
   /** Creates that a person had to decide about, because the worker that sent them was killed. */
   inDoubt: number;
-  /** Of those that waited at least an hour and whose worker lived: each figure's median, and its greatest. */
-  wait: { jobs: number; median: WaitCost; most: WaitCost };
+  /** What waits of an hour and more cost, of jobs whose worker lived: those never answered 429, and the others. */
+  waits: { quiet: WaitCosts; refused: WaitCosts & { mostRefusals: number } };
   /** Of the queue itself; null where there is none. */
   queue: { events: number; actions: number; runs: number } | null;
 }
@@ -72,7 +79,7 @@ export async function runCrowd(options: CrowdOptions): Promise<CrowdResult> {
     }
     // Those that were created are read, and end.
     await world.passUntil(() => false, 5 * MINUTE_MS);
-    return { ...(await resultOf(world, orders, program === undefined)), inDoubt };
+    return { ...(await resultOf(world, orders, options)), inDoubt };
   } finally {
     await world.close();
   }
@@ -96,16 +103,16 @@ function armKill(world: World, killAtCreate: number | undefined): { write: SeenR
 async function resultOf(
   world: World,
   orders: readonly JobOrder[],
-  hasQueue: boolean,
+  { program, killAtCreate }: CrowdOptions,
 ): Promise<Omit<CrowdResult, 'inDoubt'>> {
   const startTimes = await world.startTimes(orders);
   const wanted = orders.map(({ name, priority = 3 }) => ({ name, priority, startedAt: startTimes.get(name) ?? 0 }));
   const seen = world.creates(PROJECT);
-  const queue = hasQueue ? await world.queueCost(PROJECT) : null;
+  const queue = program === undefined ? await world.queueCost(PROJECT) : null;
   return {
     ...crowdFigures(wanted, seen),
     outcomes: await world.outcomes(orders),
-    wait: await waitCosts(world, orders, startTimes, seen),
+    waits: await waitCosts(world, orders, { startTimes, seen, wasKilled: killAtCreate !== undefined }),
     queue: queue && { events: queue.historyEvents, actions: queue.billableActions, runs: queue.runs },
   };
 }
@@ -113,23 +120,35 @@ async function resultOf(
 async function waitCosts(
   world: World,
   orders: readonly JobOrder[],
-  startTimes: ReadonlyMap<string, number>,
-  seen: readonly SeenRequest[],
-): Promise<CrowdResult['wait']> {
+  { startTimes, seen, wasKilled }: { startTimes: ReadonlyMap<string, number>; seen: SeenRequest[]; wasKilled: boolean },
+): Promise<CrowdResult['waits']> {
   const createdAt = new Map(seen.filter(({ status }) => status < 300).map(({ what, at }) => [what, at]));
-  const costs: WaitCost[] = [];
+  const quiet: WaitCost[] = [];
+  const refused: WaitCost[] = [];
+  let mostRefusals = 0;
   for (const order of orders) {
     const waitedMs = (createdAt.get(order.name) ?? 0) - (startTimes.get(order.name) ?? 0);
     if (waitedMs < HOUR_MS - MINUTE_MS) continue;
-    const { historyEvents, billableActions, prompts, actions } = await world.cost(order);
-    const wasHit = actions.updates > 0 || actions.activityRetries > 0;
-    if (wasHit) continue;
-    costs.push({
-      events: historyEvents - ALONE.events,
-      actions: billableActions - ALONE.actions,
-      prompts: prompts - ALONE.prompts,
-    });
+    const cost = await waitCost(world, order, wasKilled);
+    const refusals = seen.filter(({ what, status }) => what === order.name && status === 429).length;
+    mostRefusals = Math.max(mostRefusals, refusals);
+    if (cost) (refusals === 0 ? quiet : refused).push(cost);
   }
+  return { quiet: summed(quiet), refused: { ...summed(refused), mostRefusals } };
+}
+
+/** Null for one whose worker was killed while it worked for it: an attempt more, or a decision, costs its own. */
+async function waitCost(world: World, order: JobOrder, wasKilled: boolean): Promise<WaitCost | null> {
+  const { historyEvents, billableActions, prompts, actions } = await world.cost(order);
+  if (wasKilled && (actions.updates > 0 || actions.activityRetries > 0)) return null;
+  return {
+    events: historyEvents - ALONE.events,
+    actions: billableActions - ALONE.actions,
+    prompts: prompts - ALONE.prompts,
+  };
+}
+
+function summed(costs: readonly WaitCost[]): WaitCosts {
   const at = (share: number) => ({
     events: quantile(costs, 'events', share),
     actions: quantile(costs, 'actions', share),

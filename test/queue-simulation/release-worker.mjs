@@ -1,6 +1,7 @@
 /**
- * The worker of release 0.2.0 in virtual time: `node release-worker.mjs <folder of its build> <may die>`. Its own program holds
- * writes back by the machine's clock, which says nothing where the server skips time; here it is the server's.
+ * The worker of release 0.2.0 in virtual time: `node release-worker.mjs <folder of its build> <may die>`. Its own
+ * program holds writes back by the machine's clock, which says nothing where the server skips time; here it is the
+ * server's.
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
