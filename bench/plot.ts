@@ -1,23 +1,12 @@
 /** Draws what saved runs measured: `tsx bench/plot.ts <folder for the pictures> <run.json>...` */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { init, type EChartsCoreOption } from 'echarts/dist/echarts.esm.min.mjs';
+import type { EChartsCoreOption } from 'echarts/dist/echarts.esm.min.mjs';
+import { COLORS, draw } from './picture.js';
 import { median, type Measured } from './figures.js';
 
-const SIZE = { width: 760, height: 340 };
-const COLORS = ['#2563eb', '#9ca3af'];
-const GRID = { left: 70, right: 70, top: 60, bottom: 80 };
 /** Polls of a job, for which the cost is drawn. */
 const POLLS = [1, 2, 3, 5, 10, 16, 30, 60, 100];
-
-function draw(option: EChartsCoreOption, file: string): void {
-  const chart = init(null, null, { renderer: 'svg', ssr: true, ...SIZE });
-  const look = { animation: false, backgroundColor: '#ffffff', color: COLORS, grid: GRID, legend: { bottom: 0 } };
-  chart.setOption({ ...look, ...option });
-  writeFileSync(file, chart.renderToSVGString());
-  chart.dispose();
-  console.log(file);
-}
 
 function contenders(measured: readonly Measured[]): string[] {
   return [...new Set(measured.map(({ contender }) => contender))];

@@ -19,6 +19,8 @@ import {
 export interface AnswerTimes {
   at: number;
   givenAt: number | null;
+  /** The end of its turn. */
+  until?: number;
 }
 
 /** With fewer accepted in the hour before it, a 429 teaches no budget: it may be of another kind. */
@@ -84,6 +86,11 @@ export class RequestBudget {
     return this.#data.notBefore > this.#now() ? this.#data.notBefore : null;
   }
 
+  /** A request beyond the learned budget was accepted, and none was refused since. */
+  get isGrowing(): boolean {
+    return this.#data.isGrowing;
+  }
+
   /** Whether the upstream itself named the time before which nothing is sent. */
   get waitsAsTold(): boolean {
     return this.#data.isTold && this.notBefore !== null;
@@ -140,7 +147,7 @@ export class RequestBudget {
 
   /** Requests were sent, and nobody knows whether they count upstream. */
   spent(times: AnswerTimes, requests: number): void {
-    this.#spends.add(this.#clamped(times), requests, this.#now());
+    this.#spends.add(this.#spentAt(times), requests, this.#now());
   }
 
   /** Requests were accepted: the budget is at least what was accepted within an hour. */
@@ -211,6 +218,14 @@ export class RequestBudget {
   /** Workers' clocks differ: nothing happened in the future, nor before its turn was given. */
   #clamped({ at, givenAt }: AnswerTimes): number {
     return Math.min(Math.max(at, givenAt ?? 0), this.#now());
+  }
+
+  /**
+   * A worker does not know how long its task waited in the task queue, so `at` may be early, and the upstream's hour
+   * would still count what the queue takes for free. The time when the report came is late, to the safe side.
+   */
+  #spentAt(times: AnswerTimes): number {
+    return Math.max(this.#clamped(times), Math.min(this.#now(), times.until ?? 0));
   }
 
   #moment(): BudgetMoment {

@@ -17,13 +17,16 @@ export const TURN_MS = 10_000;
 /** Who waits for a turn asks again no sooner. */
 export const NEXT_TURN_MS = 1_000;
 
-/** One that hears nothing from its queue tries by itself: rarely, because each try costs history. */
-const BACKSTOPS_MS = [1, 4, 16, 24].map((hours) => hours * 3_600_000);
+/**
+ * One that hears nothing from its queue tries by itself: rarely, because each try costs history. Not after whole hours:
+ * what an hour frees is given then.
+ */
+const BACKSTOPS_MS = [1.5, 4.5, 16.5, 24].map((hours) => hours * 3_600_000);
 const MAX_BACKSTOP_MS = 24 * 3_600_000;
 /** The queue has not told its place: it may not work. */
 const FIRST_BACKSTOP_UNKNOWN_MS = 5 * 60_000;
 /** A turn may be so much later than it was expected. */
-const LATER_THAN_EXPECTED_MS = 3_600_000;
+const LATER_THAN_EXPECTED_MS = 1.5 * 3_600_000;
 
 /** Jitter of a wait that many jobs may have begun at once. */
 const MAX_SPREAD_SHARE = 0.1;
@@ -61,7 +64,7 @@ export function resendWaitMs(tries: number): number {
 
 /**
  * How long one waits for its turn before it tries by itself; `waits` counts the waits without a turn, from 1. A turn
- * that is expected later (ISO 8601) is waited for, and an hour more.
+ * that is expected later (ISO 8601) is waited for, and an hour and a half more.
  */
 export function backstopMs(
   waits: number,

@@ -30,15 +30,25 @@ interface WaitCost {
   prompts: number;
 }
 
+/** Of several waits, each figure's median and its greatest. */
+interface WaitCosts {
+  jobs: number;
+  median: WaitCost;
+  most: WaitCost;
+}
+
 export interface CrowdResult extends CrowdFigures {
   outcomes: Record<string, number>;
-  /** Of those that waited at least an hour, the dearest. */
-  dearestWait: WaitCost;
+  /** Creates that a person had to decide about, because the worker that sent them was killed. */
+  inDoubt: number;
+  /** What waits of an hour and more cost, of jobs whose worker lived: those never answered 429, and the others. */
+  waits: { quiet: WaitCosts; refused: WaitCosts & { mostRefusals: number } };
   /** Of the queue itself; null where there is none. */
   queue: { events: number; actions: number; runs: number } | null;
 }
 
-const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
 const PROJECT = 'crowded';
 /** Of a job that need not wait, is read once and ends. */
 export const ALONE = { events: 21, actions: 8, prompts: 2 } as const;
@@ -59,16 +69,17 @@ export async function runCrowd(options: CrowdOptions): Promise<CrowdResult> {
     const isDone = () => world.createdCount(PROJECT) >= jobs;
     const endsAt = world.time.latest + mostHours * HOUR_MS;
     await world.passUntil(() => isDone() || killed.write !== null, mostHours * HOUR_MS);
+    let inDoubt = 0;
     if (killed.write) {
       await world.startWorker();
       // The server must notice that the worker is gone.
-      await world.passUntil(() => false, 3 * 60_000);
-      await world.adopt(killed.write);
+      await world.passUntil(() => false, 3 * MINUTE_MS);
+      inDoubt = await world.settleDoubts(orders);
       await world.passUntil(isDone, endsAt - world.time.latest);
     }
     // Those that were created are read, and end.
-    await world.passUntil(() => false, 5 * 60_000);
-    return await resultOf(world, orders, program === undefined);
+    await world.passUntil(() => false, 5 * MINUTE_MS);
+    return { ...(await resultOf(world, orders, options)), inDoubt };
   } finally {
     await world.close();
   }
@@ -89,36 +100,64 @@ function armKill(world: World, killAtCreate: number | undefined): { write: SeenR
   return killed;
 }
 
-async function resultOf(world: World, orders: readonly JobOrder[], hasQueue: boolean): Promise<CrowdResult> {
+async function resultOf(
+  world: World,
+  orders: readonly JobOrder[],
+  { program, killAtCreate }: CrowdOptions,
+): Promise<Omit<CrowdResult, 'inDoubt'>> {
   const startTimes = await world.startTimes(orders);
   const wanted = orders.map(({ name, priority = 3 }) => ({ name, priority, startedAt: startTimes.get(name) ?? 0 }));
   const seen = world.creates(PROJECT);
-  const queue = hasQueue ? await world.queueCost(PROJECT) : null;
+  const queue = program === undefined ? await world.queueCost(PROJECT) : null;
   return {
     ...crowdFigures(wanted, seen),
     outcomes: await world.outcomes(orders),
-    dearestWait: await dearestWait(world, orders, startTimes, seen),
+    waits: await waitCosts(world, orders, { startTimes, seen, wasKilled: killAtCreate !== undefined }),
     queue: queue && { events: queue.historyEvents, actions: queue.billableActions, runs: queue.runs },
   };
 }
 
-async function dearestWait(
+async function waitCosts(
   world: World,
   orders: readonly JobOrder[],
-  startTimes: ReadonlyMap<string, number>,
-  seen: readonly SeenRequest[],
-): Promise<WaitCost> {
-  const dearest: WaitCost = { events: 0, actions: 0, prompts: 0 };
+  { startTimes, seen, wasKilled }: { startTimes: ReadonlyMap<string, number>; seen: SeenRequest[]; wasKilled: boolean },
+): Promise<CrowdResult['waits']> {
   const createdAt = new Map(seen.filter(({ status }) => status < 300).map(({ what, at }) => [what, at]));
+  const quiet: WaitCost[] = [];
+  const refused: WaitCost[] = [];
+  let mostRefusals = 0;
   for (const order of orders) {
     const waitedMs = (createdAt.get(order.name) ?? 0) - (startTimes.get(order.name) ?? 0);
-    if (waitedMs < HOUR_MS - 60_000) continue;
-    const { historyEvents, billableActions, prompts, actions } = await world.cost(order);
-    // A decision of a person costs its own.
-    if (actions.updates > 0) continue;
-    dearest.events = Math.max(dearest.events, historyEvents - ALONE.events);
-    dearest.actions = Math.max(dearest.actions, billableActions - ALONE.actions);
-    dearest.prompts = Math.max(dearest.prompts, prompts - ALONE.prompts);
+    if (waitedMs < HOUR_MS - MINUTE_MS) continue;
+    const cost = await waitCost(world, order, wasKilled);
+    const refusals = seen.filter(({ what, status }) => what === order.name && status === 429).length;
+    mostRefusals = Math.max(mostRefusals, refusals);
+    if (cost) (refusals === 0 ? quiet : refused).push(cost);
   }
-  return dearest;
+  return { quiet: summed(quiet), refused: { ...summed(refused), mostRefusals } };
+}
+
+/** Null for one whose worker was killed while it worked for it: an attempt more, or a decision, costs its own. */
+async function waitCost(world: World, order: JobOrder, wasKilled: boolean): Promise<WaitCost | null> {
+  const { historyEvents, billableActions, prompts, actions } = await world.cost(order);
+  if (wasKilled && (actions.updates > 0 || actions.activityRetries > 0)) return null;
+  return {
+    events: historyEvents - ALONE.events,
+    actions: billableActions - ALONE.actions,
+    prompts: prompts - ALONE.prompts,
+  };
+}
+
+function summed(costs: readonly WaitCost[]): WaitCosts {
+  const at = (share: number) => ({
+    events: quantile(costs, 'events', share),
+    actions: quantile(costs, 'actions', share),
+    prompts: quantile(costs, 'prompts', share),
+  });
+  return { jobs: costs.length, median: at(0.5), most: at(1) };
+}
+
+function quantile(costs: readonly WaitCost[], figure: keyof WaitCost, share: number): number {
+  const sorted = costs.map((cost) => cost[figure]).toSorted((a, b) => a - b);
+  return sorted[Math.ceil(share * sorted.length) - 1] ?? 0;
 }

@@ -123,13 +123,18 @@ export class World {
     return true;
   }
 
-  /** As a person would settle it: the upstream shows that the job is there. */
-  async adopt({ projectId, what }: SeenRequest): Promise<void> {
-    const handle = this.client.workflow.getHandle(agentJobWorkflowId(projectId, what));
-    const { unknown } = await handle.query(jobStateQuery);
-    if (!unknown) throw new Error(`${what} is not in doubt`);
-    const [created] = await this.upstream.sandbox.creates({ projectId, promptIncludes: what });
-    await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: created!.id }] });
+  /** As a person would settle writes in doubt, who looks at the upstream. Returns how many there were. */
+  async settleDoubts(orders: readonly JobOrder[]): Promise<number> {
+    let settled = 0;
+    await eachOf(orders, async ({ projectId, name }) => {
+      const job = this.#job({ projectId, name });
+      if ((await job.describe()).status.name !== 'RUNNING' || !(await job.query(jobStateQuery)).unknown) return;
+      const [created] = await this.upstream.sandbox.creates({ projectId, promptIncludes: name });
+      const action = created ? ({ action: 'adopt', jobId: created.id } as const) : ({ action: 'retry' } as const);
+      await job.executeUpdate(resolveUnknownUpdate, { args: [action] });
+      settled += 1;
+    });
+    return settled;
   }
 
   /** Creates that the upstream answered, in order. */

@@ -123,6 +123,21 @@ function budgetAt(start = 1_000 * HOUR) {
 }
 const untold = (at: number) => ({ at, givenAt: null });
 
+test('what was sent with a turn counts from when the queue is told, or from the end of its turn', () => {
+  const { clock, budget } = budgetAt();
+  budget.hear({ perHour: 1 });
+  const sentAt = clock.now;
+  clock.now += 40_000;
+  // The worker's task had waited, and its clock does not know.
+  budget.accepted({ at: sentAt + 1_000, givenAt: sentAt, until: sentAt + MINUTE }, 1);
+  expect(budget.nextTurnAt(1)).toBe(sentAt + 40_000 + HOUR);
+  clock.now = sentAt + 2 * HOUR;
+  const { at, until } = { at: clock.now + 1_000, until: clock.now + MINUTE };
+  clock.now += 30 * MINUTE;
+  budget.accepted({ at, givenAt: at - 1_000, until }, 1);
+  expect(budget.nextTurnAt(1)).toBe(until + HOUR);
+});
+
 test('where nothing is known, three turns are in flight at most', () => {
   const { budget } = budgetAt();
   for (let i = 0; i < 3; i++) budget.begin(budget.allowance(1)!);

@@ -24,6 +24,8 @@ export interface QueueData {
 interface TurnInFlight extends Allowance {
   givenAt: number;
   until: number;
+  /** Turns of the same workflow that were answered 429 before. */
+  refusals?: number;
 }
 
 /** A turn for a workflow, to be sent. */
@@ -71,8 +73,9 @@ export class QueueRun {
   /** A workflow asks for its turn. Returns those that must leave for want of room. */
   join({ workflowId, priority, askedAt, requests = 1, report, ...facts }: JoinRequest): Waiter[] {
     this.#hear(facts);
+    const refusals = report ? this.#refusalsAfter(report) : 0;
     if (report) this.#apply(report);
-    return this.waiters.join({ workflowId, priority, askedAt: Math.min(askedAt, this.#now()), requests });
+    return this.waiters.join({ workflowId, priority, askedAt: Math.min(askedAt, this.#now()), requests, refusals });
   }
 
   /** A worker tells how a request ended. */
@@ -87,13 +90,9 @@ export class QueueRun {
     if (!first || this.#turns.size >= MAX_TURNS_IN_FLIGHT) return null;
     const allowance = this.budget.allowance(first.requests);
     if (!allowance) return null;
-    this.waiters.remove(first.workflowId);
-    const givenAt = this.#now();
-    const until = givenAt + TURN_MS + (allowance.requests - 1) * FURTHER_REQUEST_MS;
-    this.#turns.set(this.#nextTurn, { ...allowance, givenAt, until });
-    this.budget.begin(allowance);
-    const turn = `${this.#name}:${this.#nextTurn++}`;
-    return { workflowId: first.workflowId, turn: { turn, until, requests: allowance.requests } };
+    // Each try beyond the budget costs its workflow another wait: they take turns at it.
+    const isTry = allowance.isBeyond && !this.budget.isGrowing;
+    return this.#give(isTry ? (this.waiters.leastRefused ?? first) : first, allowance);
   }
 
   /** A turn did not reach its workflow, which has ended: the next one gets it. */
@@ -142,6 +141,17 @@ export class QueueRun {
     };
   }
 
+  #give({ workflowId, requests, refusals }: Waiter, allowed: Allowance): GivenTurn {
+    this.waiters.remove(workflowId);
+    const allowance = { ...allowed, requests: Math.min(requests, allowed.requests) };
+    const givenAt = this.#now();
+    const until = givenAt + TURN_MS + (allowance.requests - 1) * FURTHER_REQUEST_MS;
+    this.#turns.set(this.#nextTurn, { ...allowance, givenAt, until, ...(refusals > 0 && { refusals }) });
+    this.budget.begin(allowance);
+    const turn = `${this.#name}:${this.#nextTurn++}`;
+    return { workflowId, turn: { turn, until, requests: allowance.requests } };
+  }
+
   get #endsAt(): number {
     return this.#wasUsed ? this.budget.forgettableAt : this.#openedAt + UNUSED_MS;
   }
@@ -158,7 +168,7 @@ export class QueueRun {
     if (number !== null && !turn) return;
     if (number !== null && turn) this.#end(number, turn);
     const { outcome, at, requests = 1, retryAfterMs } = report;
-    const times = { at, givenAt: turn?.givenAt ?? null };
+    const times = { at, givenAt: turn?.givenAt ?? null, ...(turn && { until: turn.until }) };
     const isBeyond = turn?.isBeyond === true;
     if (outcome === 'accepted') this.budget.accepted(times, requests, isBeyond);
     else if (outcome === 'other') this.budget.spent(times, requests);
@@ -167,6 +177,13 @@ export class QueueRun {
       if (requests > 1) this.budget.accepted(times, requests - 1, isBeyond);
       this.budget.throttled(times, retryAfterMs);
     }
+  }
+
+  /** How many turns of a workflow were answered 429, with the one of this report. */
+  #refusalsAfter({ turn, outcome }: RequestReport): number {
+    const number = this.#numberOf(turn);
+    const before = number === null ? undefined : this.#turns.get(number);
+    return before ? (before.refusals ?? 0) + (outcome === 'throttled' ? 1 : 0) : 0;
   }
 
   #end(number: number, turn: TurnInFlight): void {

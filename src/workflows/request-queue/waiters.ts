@@ -9,15 +9,25 @@ export interface Waiter {
   askedAt: number;
   /** How many requests it wants to send. */
   requests: number;
+  /** Turns of it that were answered 429. */
+  refusals: number;
 }
 
 /** A waiter as continue-as-new hands it on: there may be many. */
-export type CarriedWaiter = [workflowId: string, priority: Priority, askedAt: number, requests: number];
+export type CarriedWaiter = [
+  workflowId: string,
+  priority: Priority,
+  askedAt: number,
+  requests: number,
+  refusals?: number,
+];
 
 /** So many may wait, and so much may continue-as-new hand on of them: the server takes 2 MiB at most. */
 const LIMITS = { waiters: 20_000, bytes: 1_500_000 };
 /** A carried waiter is its id and at most so much. */
 const BYTES_BESIDES_ID = 32;
+/** So many at the head take turns at tries that are likely to be refused. */
+const TRY_AMONG = 10;
 
 export class Waiters {
   /** The next one first. */
@@ -27,8 +37,8 @@ export class Waiters {
 
   constructor(carried: CarriedWaiter[]) {
     // They come in order, so each is added at the end.
-    for (const [workflowId, priority, askedAt, requests] of carried) {
-      this.#insert({ workflowId, priority, askedAt, requests });
+    for (const [workflowId, priority, askedAt, requests, refusals = 0] of carried) {
+      this.#insert({ workflowId, priority, askedAt, requests, refusals });
     }
   }
 
@@ -41,6 +51,13 @@ export class Waiters {
     return this.#order[0];
   }
 
+  /** Of those whose turn is near, the one that was refused least often. */
+  get leastRefused(): Waiter | undefined {
+    const near = this.head(TRY_AMONG);
+    const least = Math.min(...near.map(({ refusals }) => refusals));
+    return near.find(({ refusals }) => refusals === least);
+  }
+
   /** The first so many, in order. */
   head(count: number): Waiter[] {
     return this.#order.slice(0, count);
@@ -49,7 +66,8 @@ export class Waiters {
   /** Adds one; one that waits already keeps the time that it asked. Returns those that must leave for want of room. */
   join(waiter: Waiter): Waiter[] {
     const before = this.remove(waiter.workflowId);
-    this.#insert({ ...waiter, askedAt: Math.min(waiter.askedAt, before?.askedAt ?? Infinity) });
+    const askedAt = Math.min(waiter.askedAt, before?.askedAt ?? Infinity);
+    this.#insert({ ...waiter, askedAt, refusals: Math.max(waiter.refusals, before?.refusals ?? 0) });
     const left: Waiter[] = [];
     while (this.#order.length > LIMITS.waiters || this.#bytes > LIMITS.bytes) {
       const last = this.#order.at(-1) as Waiter;
@@ -79,7 +97,9 @@ export class Waiters {
   }
 
   carry(): CarriedWaiter[] {
-    return this.#order.map(({ workflowId, priority, askedAt, requests }) => [workflowId, priority, askedAt, requests]);
+    return this.#order.map(({ workflowId, priority, askedAt, requests, refusals }) =>
+      refusals > 0 ? [workflowId, priority, askedAt, requests, refusals] : [workflowId, priority, askedAt, requests],
+    );
   }
 
   #insert(waiter: Waiter): void {
