@@ -98,6 +98,8 @@ export interface LockWaiter {
   workflowId: string;
   /** The earliest goes first. */
   scheduledAt: string;
+  /** When the run started. A removal of the Schedule skips the runs that started before it. */
+  startedAt: string;
 }
 
 /** The only argument of `recurringJobLock`. */
@@ -107,6 +109,8 @@ export interface RecurringJobLockInput {
   /** The run that holds the lock, and the workflow id of its job. */
   holder: { workflowId: string; runId: string; job: string };
   waiting?: LockWaiter[];
+  /** When the Schedule was removed last, where it was while the lock was held. */
+  removedAt?: string;
 }
 
 /** What the lock tells a run that waits. */

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { defaultPayloadConverter } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { LockAnswer } from '../../src/contract.js';
 import { inputHash, recurringJobLockId, type JobScheduleHandle } from '../../src/starter.js';
 import { startJobServer, type JobServer } from './job-server.js';
 import { expectFates, runHours, runsOf, schedulePaused } from './recurring.js';
@@ -134,6 +136,33 @@ test('removing it leaves the job that runs, and skips the times that wait', asyn
   await jobOf(handle, '01').cancel();
 });
 
+test('a run that began before the removal and asks after it is skipped, one that began after it waits', async () => {
+  const handle = await schedulePaused(server, { overlap: 'queue' });
+  await neverEnd(handle);
+  await runHours(server, handle, 1);
+  const [run] = await expectFates(handle, ['running']);
+  await handle.remove();
+  const lock = server.client.workflow.getHandle(recurringJobLockId(handle.projectId, handle.name));
+  const waiter = { workflowId: run?.runWorkflowId ?? '', scheduledAt: '2026-03-10T02:00:00.000Z' };
+  const [before, after] = [run?.startedAt ?? '', new Date(Date.now() + 3_600_000).toISOString()];
+  await lock.signal('awaitLock', { waiting: [{ ...waiter, startedAt: before }] });
+  await expect.poll(() => answersTo(waiter)).toEqual(['removed', 'held']);
+  await lock.signal('awaitLock', { waiting: [{ ...waiter, startedAt: after }] });
+  const details = async () =>
+    (await lock.query<{ currentDetails: string }>('__temporal_workflow_metadata')).currentDetails;
+  await expect.poll(details).toContain('**Runs that wait** 1');
+  expect(await answersTo(waiter)).toEqual(['removed', 'held']);
+  await jobOf(handle, '01').cancel();
+});
+
+/** What the lock has told this run. */
+async function answersTo({ workflowId }: { workflowId: string }): Promise<unknown[]> {
+  const { events } = await server.client.workflow.getHandle(workflowId).fetchHistory();
+  const signals = (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) => signal ?? []);
+  const payloads = signals.flatMap(({ input }) => input?.payloads ?? []);
+  return payloads.map((payload) => defaultPayloadConverter.fromPayload<LockAnswer>(payload as never).kind);
+}
+
 test('a run that is cancelled cancels its job; one that is terminated leaves it, and the next time runs', async () => {
   const handle = await schedulePaused(server);
   await neverEnd(handle);
@@ -180,7 +209,11 @@ test('malformed messages harm neither a run nor its lock', async () => {
   await runHours(server, handle, 1);
   const [run] = await expectFates(handle, ['running']);
   const lock = server.client.workflow.getHandle(recurringJobLockId(handle.projectId, handle.name));
-  const hostile = ['', 'nobody', 'x'.repeat(2_000)].map((workflowId) => ({ workflowId, scheduledAt: '2026' }));
+  const hostile = ['', 'nobody', 'x'.repeat(2_000)].map((workflowId) => ({
+    workflowId,
+    scheduledAt: '2026',
+    startedAt: '2026',
+  }));
   for (const args of [[], [null], [{ waiting: 7 }], [{ waiting: [null, {}, { workflowId: 'a' }, ...hostile] }]]) {
     await lock.signal('awaitLock', ...args);
     await server.client.workflow.getHandle(run?.runWorkflowId ?? '').signal('lockAnswer', ...args);

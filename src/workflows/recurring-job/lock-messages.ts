@@ -12,8 +12,9 @@ export function waitersIn(message: unknown): LockWaiter[] {
 }
 
 function waiterIn(item: unknown): LockWaiter | null {
-  const { workflowId, scheduledAt } = fieldsOf(item);
-  return isWorkflowId(workflowId) && typeof scheduledAt === 'string' ? { workflowId, scheduledAt } : null;
+  const { workflowId, scheduledAt, startedAt } = fieldsOf(item);
+  const hasTimes = typeof scheduledAt === 'string' && typeof startedAt === 'string';
+  return isWorkflowId(workflowId) && hasTimes ? { workflowId, scheduledAt, startedAt } : null;
 }
 
 /** The holder that a lock was started for; null where the input names none. */
@@ -21,6 +22,12 @@ export function holderIn(input: unknown): RecurringJobLockInput['holder'] | null
   const { workflowId, runId, job } = fieldsOf(fieldsOf(input)['holder']);
   const isHolder = isWorkflowId(workflowId) && isRunId(runId) && typeof job === 'string';
   return isHolder ? { workflowId, runId, job } : null;
+}
+
+/** When the lock's input says that the Schedule was removed; empty where it does not. */
+export function removalIn(input: unknown): string {
+  const { removedAt } = fieldsOf(input);
+  return typeof removedAt === 'string' ? removedAt : '';
 }
 
 function isRunId(value: unknown): value is string {

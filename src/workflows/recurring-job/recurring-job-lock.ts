@@ -16,7 +16,7 @@ import {
   type RecurringJobLockInput,
 } from '../../contract.js';
 import { lockDetails } from './details.js';
-import { holderIn, waitersIn } from './lock-messages.js';
+import { holderIn, removalIn, waitersIn } from './lock-messages.js';
 
 /** Bounds what is handed on. A run that is not in the line tries by itself. */
 const MAX_WAITING = 1_000;
@@ -29,12 +29,16 @@ const CHECK_MS = { first: 60_000, max: 3_600_000 };
  */
 export async function recurringJobLock(input: RecurringJobLockInput): Promise<void> {
   const lock = new Lock(input);
-  setHandler(awaitLockSignal, (message: unknown) => lock.ask(waitersIn(message)));
+  const show = () => setCurrentDetails(lockDetails(lock.holderJob, lock.line.length));
+  setHandler(awaitLockSignal, (message: unknown) => {
+    lock.ask(waitersIn(message));
+    show();
+  });
   setHandler(scheduleRemovedSignal, () => lock.remove());
   CancellationScope.current().cancelRequested.catch(() => lock.release());
   return CancellationScope.nonCancellable(async () => {
     for (;;) {
-      setCurrentDetails(lockDetails(lock.holderJob, lock.line.length));
+      show();
       await condition(() => lock.todo() !== null || workflowInfo().continueAsNewSuggested);
       switch (lock.todo()) {
         case 'close':
@@ -46,7 +50,7 @@ export async function recurringJobLock(input: RecurringJobLockInput): Promise<vo
           await lock.check();
           break;
         default:
-          return continueAsNew<typeof recurringJobLock>({ ...input, waiting: lock.line.takeAll() });
+          return continueAsNew<typeof recurringJobLock>({ ...input, ...lock.carried() });
       }
     }
   });
@@ -57,6 +61,7 @@ class Lock {
   readonly #holder: { workflowId: string; runId: string; job: string } | null;
   #isReleased = false;
   #removed: LockWaiter[] = [];
+  #removedAt: string;
   #isAsked = false;
   #checkMs = CHECK_MS.first;
   #nextCheckAt = 0;
@@ -64,6 +69,7 @@ class Lock {
   constructor(input: RecurringJobLockInput) {
     this.line = new Line(waitersIn(input));
     this.#holder = holderIn(input);
+    this.#removedAt = removalIn(input);
   }
 
   get holderJob(): string {
@@ -73,6 +79,7 @@ class Lock {
   ask(waiting: LockWaiter[]): void {
     this.line.add(waiting);
     this.#isAsked = true;
+    this.#dismissRemoved();
   }
 
   release(): void {
@@ -80,7 +87,19 @@ class Lock {
   }
 
   remove(): void {
-    this.#removed.push(...this.line.takeAll());
+    this.#removedAt = new Date().toISOString();
+    this.#dismissRemoved();
+  }
+
+  /** A run that started before the removal may ask after it. */
+  #dismissRemoved(): void {
+    const all = this.line.takeAll();
+    this.#removed.push(...all.filter(({ startedAt }) => startedAt <= this.#removedAt));
+    this.line.add(all.filter(({ startedAt }) => startedAt > this.#removedAt));
+  }
+
+  carried(): Pick<RecurringJobLockInput, 'waiting' | 'removedAt'> {
+    return { waiting: this.line.takeAll(), ...(this.#removedAt !== '' && { removedAt: this.#removedAt }) };
   }
 
   takeRemoved(): LockWaiter[] {

@@ -62,7 +62,9 @@ async function waitForLock(
   inbox: LockAnswer[],
 ): Promise<SkipReason | null> {
   const until = Date.now() + spec.queueForMs;
-  const self: LockWaiter = { workflowId: workflowInfo().workflowId, scheduledAt: scheduledAt.toISOString() };
+  const { workflowId, startTime } = workflowInfo();
+  const [scheduled, started] = [scheduledAt.toISOString(), startTime.toISOString()];
+  const self: LockWaiter = { workflowId, scheduledAt: scheduled, startedAt: started };
   let behind: LockWaiter[] = [];
   for (let waitMs = TRY_AGAIN_MS.first; ; waitMs = Math.min(2 * waitMs, TRY_AGAIN_MS.max)) {
     if (await askLock(spec, [self, ...behind])) {
