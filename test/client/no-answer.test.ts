@@ -69,7 +69,7 @@ describe.each(['nothing listens', 'the server is silent'])('where %s', (what) =>
     await connection.close();
   });
 
-  test.each<[string, () => Promise<unknown>]>([
+  test.concurrent.each<[string, () => Promise<unknown>]>([
     ['start', () => jobs.start(newRequest('hello'), NOW)],
     ['attach', () => jobs.attach({ projectId: 'p', jobId: 'j' }, NOW)],
     ['state', () => jobs.handle('w').state(NOW)],
@@ -90,7 +90,7 @@ describe.each(['nothing listens', 'the server is silent'])('where %s', (what) =>
     expect(error.message).toContain('127.0.0.1:');
   });
 
-  test.each<[string, (call: () => Promise<unknown>) => Promise<unknown>]>([
+  test.concurrent.each<[string, (call: () => Promise<unknown>) => Promise<unknown>]>([
     ['withDeadline', (call) => jobs.client.withDeadline(Date.now() + 1_000, call)],
     ['withAbortSignal', (call) => jobs.client.withAbortSignal(AbortSignal.timeout(1_000), call)],
   ])('what a caller sets around calls by %s holds', { timeout: MINUTE }, async (_, within) => {
@@ -99,7 +99,7 @@ describe.each(['nothing listens', 'the server is silent'])('where %s', (what) =>
     for (const call of calls) expect(await errorOf(within(call))).not.toMatchObject({ message: 'was answered' });
   });
 
-  test.each<['followUp' | 'sendFollowUp']>([['followUp'], ['sendFollowUp']])(
+  test.concurrent.each<['followUp' | 'sendFollowUp']>([['followUp'], ['sendFollowUp']])(
     '%s says that nobody knows whether it was queued, and blames Temporal',
     { timeout: MINUTE },
     async (name) => {
