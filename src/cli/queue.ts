@@ -61,7 +61,7 @@ function formatQueue({ operation, projectId, workflowId }: QueueReport, state: R
     ['Budget', budgetOf(state)],
     ['Last hour', `${state.spentLastHour} spent, ${state.throttledLastHour} answered 429`],
     ['In flight', state.inFlight === 0 ? 'none' : `${state.inFlight} given a turn and not reported yet`],
-    ['Held back', state.notBefore && `nothing is sent before ${timeOf(state.notBefore, now)}`],
+    ['Held back', heldBackUntil(state, now)],
     ['Next turn', nextTurnOf(state, now)],
     ['Waiting', String(waitingCount)],
   ]);
@@ -77,8 +77,13 @@ function budgetOf({ perHour, isLearned }: RequestQueueState): string {
   return `${perHour} an hour, ${isLearned ? 'learned from what was taken between answers 429' : 'as it is set'}`;
 }
 
+/** The queue answers as of its last event: what it says may be over. */
+function heldBackUntil({ notBefore }: RequestQueueState, now: number): string | null {
+  return notBefore !== null && Date.parse(notBefore) > now ? `nothing is sent before ${timeOf(notBefore, now)}` : null;
+}
+
 function nextTurnOf({ nextTurnAt, waitingCount, inFlight }: RequestQueueState, now: number): string {
-  if (nextTurnAt !== null) return timeOf(nextTurnAt, now);
+  if (nextTurnAt !== null) return Date.parse(nextTurnAt) > now ? timeOf(nextTurnAt, now) : 'soon';
   if (waitingCount === 0) return 'at once: nobody waits';
   return inFlight > 0 ? 'once it is known what became of those in flight' : 'nobody knows yet';
 }

@@ -48,7 +48,8 @@ test('a queue is shown with its budget, its next turn and who waits', { timeout:
   expect(field('Budget')).toBe('60 an hour, learned from what was taken between answers 429');
   expect(field('Last hour')).toBe('60 spent, 1 answered 429');
   expect(field('In flight')).toBe('2 given a turn and not reported yet');
-  expect(field('Next turn')).toMatch(/^2026-01-01 12:00:00 UTC, \d+\.\d h ago$/);
+  // These times of it are over.
+  expect([field('Next turn'), field('Held back')]).toEqual(['soon', undefined]);
   expect(field('Waiting')).toBe('3');
   expect(stdout).toMatch(/# +PRIORITY +SINCE +EXPECTED +WORKFLOW\n1 +2 +3 min ago +soon +first \[2J\n/);
   expect(stdout).toMatch(/\n2 +5 +3 min ago +unknown +last\n… and 1 more/);
@@ -56,6 +57,10 @@ test('a queue is shown with its budget, its next turn and who waits', { timeout:
   const [line, ...more] = jsonLines((await cli('--project', projectId, '--json')).stdout);
   expect(more).toEqual([]);
   expect(line).toMatchObject({ workflowId: queue.workflowId, operation: 'create', projectId, waitingCount: 3 });
+  await joined({ operation: 'create', projectId }, ['a fourth']);
+  const later = (await cli('--project', projectId)).stdout;
+  expect(later).toMatch(/^Next turn +2126-01-01 12:00:00 UTC, in \d+\.\d h$/m);
+  expect(later).toMatch(/^Held back +nothing is sent before 2126-01-01 12:00:00 UTC, in/m);
   await queue.terminate();
 });
 

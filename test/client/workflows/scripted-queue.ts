@@ -10,6 +10,7 @@ import {
 } from '../../../src/contract.js';
 
 const FIRST_TURN = Date.parse('2026-01-01T12:00:00.000Z');
+const LAST_TURN = Date.parse('2126-01-01T12:00:00.000Z');
 
 /** A stand-in for `requestQueue` that gives no turn: whoever joins waits, one a minute is expected to go. */
 export async function requestQueue({ operation, projectId }: RequestQueueInput): Promise<void> {
@@ -37,8 +38,8 @@ export async function requestQueue({ operation, projectId }: RequestQueueInput):
     spentLastHour: 60,
     throttledLastHour: 1,
     inFlight: 2,
-    notBefore: null,
-    nextTurnAt: joined.length === 0 ? null : new Date(FIRST_TURN).toISOString(),
+    notBefore: joined.length < 3 ? null : new Date(joined.length === 3 ? FIRST_TURN : LAST_TURN).toISOString(),
+    nextTurnAt: joined.length === 0 ? null : new Date(joined.length > 3 ? LAST_TURN : FIRST_TURN).toISOString(),
     waitingCount: joined.length,
     waiting: waiting().slice(0, 2),
   }));
