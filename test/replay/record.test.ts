@@ -7,6 +7,8 @@ import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { DevServer } from '../../src/local/dev-server.js';
@@ -15,8 +17,10 @@ import { setUpExport, rangeOf, startExport, withWorkers } from '../export/export
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { startTimeSkipping } from '../support/time-skipping.js';
 import { EXPORT_SCENARIOS, type ExportHandle, type ExportScenario } from './export-scenarios.js';
 import { historiesFolder } from './histories.js';
+import { QUEUE_SCENARIOS, queuesOf, type QueueLife, type QueueScenario } from './queue-scenarios.js';
 import { RECURRING_SCENARIOS, runsOfLife, startLife, type RecurringScenario } from './recurring-scenarios.js';
 import { SCENARIOS, type Handle, type Scenario } from './scenarios.js';
 
@@ -46,6 +50,12 @@ describe('record', () => {
 
   test.concurrent.for(Object.entries(EXPORT_SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
     const histories = await liveExport(server, scenario);
+    expect(histories.length).toBeGreaterThan(0);
+    await keep(name, histories);
+  });
+
+  test.concurrent.for(Object.entries(QUEUE_SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
+    const histories = await liveInQueue(server, scenario);
     expect(histories.length).toBeGreaterThan(0);
     await keep(name, histories);
   });
@@ -86,6 +96,40 @@ async function live(server: TestServer, name: string, { input, upstream: prepare
     return await historiesOf(server, workflowId, firstExecutionRunId);
   } finally {
     await bench.stop();
+  }
+}
+
+/** Lives a scenario of writes that wait and tells the history of each run: of the jobs, then of their queues. */
+async function liveInQueue(shared: TestServer, scenario: QueueScenario): Promise<string[]> {
+  const skipping = scenario.takesHours ? await startTimeSkipping() : null;
+  const server = skipping ?? shared;
+  const upstream = new ScriptedUpstream();
+  const bench = await startJobBench(server, upstream, scenario.budgets ? { budgets: scenario.budgets } : {});
+  const projectId = `queued-${randomUUID()}`;
+  const now = skipping ? () => skipping.currentTimeMs() : () => Promise.resolve(Date.now());
+  const pass = skipping ? (ms: number) => skipping.sleep(ms) : sleep;
+  const life: QueueLife = { client: server.client, bench, upstream, projectId, now, pass };
+  try {
+    const jobs = await scenario.act(life);
+    const histories: string[] = [];
+    for (const id of [...jobs, ...queuesOf(life)]) histories.push(...(await historiesOfAll(server.client, id)));
+    return histories;
+  } finally {
+    await bench.stop();
+    await skipping?.teardown();
+  }
+}
+
+/** The histories of every run of a workflow id, the oldest first; none where there is no such workflow. */
+async function historiesOfAll(client: Client, workflowId: string): Promise<string[]> {
+  const histories: string[] = [];
+  for (let runId: string | null | undefined; ;) {
+    const handle = client.workflow.getHandle(workflowId, runId ?? undefined);
+    const history = await handle.fetchHistory().catch(() => null);
+    if (!history) return histories;
+    histories.unshift(historyToJSON(history));
+    runId = history.events?.[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId;
+    if (!runId) return histories;
   }
 }
 
