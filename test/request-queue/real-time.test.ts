@@ -84,9 +84,10 @@ test('a turn for a workflow that was terminated goes to the next one', async () 
   bench = await startQueueBench(server);
   const [terminated, next] = (await bench.wait(2, {
     perHour: 1,
-    accepted: [[Date.now() - 3_595_000, 1]],
+    accepted: [[Date.now(), 1]],
   })) as [string, string];
   await server.client.workflow.getHandle(terminated).terminate();
+  await bench.signal(reportRequestSignal.name, { turn: null, outcome: 'unsent', at: Date.now(), perHour: 3 });
   await expect.poll(accepted).toEqual([next]);
 });
 
