@@ -2,7 +2,8 @@
 import type { FollowUpState } from '../../src/contract.js';
 import type { UpstreamJournal } from './upstream-journal.js';
 import type { CallerRecord } from './caller.js';
-import type { RunSummary } from './run-summary.js';
+import type { QueueRunSummary, RunSummary } from './run-summary.js';
+import type { Waiting } from '../../src/contract.js';
 
 export interface Violation {
   workflowId: string;
@@ -77,10 +78,11 @@ function viewOf(job: JobCase, journal: UpstreamJournal, result: AuditResult): Vi
 function checkEnding({ caller, runs, fail }: View): void {
   if (!caller.isStarted) return fail('its caller never got it started');
   if (runs.length === 0) return fail('LOST: the start was confirmed, and there is no workflow');
-  for (const { status, runId, failedTasks } of runs) {
-    if (!['COMPLETED', 'FAILED', 'CANCELLED', 'CONTINUED_AS_NEW'].includes(status)) fail(`run ${runId} is ${status}`);
-    const bugs = failedTasks.filter((text) => !BENIGN_TASK_FAILURE.test(text));
-    for (const bug of bugs) fail(`a workflow task failed: ${bug}`);
+  for (const { status, runId, failedTasks, waiting } of runs) {
+    if (status === 'RUNNING') fail(`run ${runId} has not ended: ${whyItWaits(waiting)}`);
+    else if (!['COMPLETED', 'FAILED', 'CANCELLED', 'CONTINUED_AS_NEW'].includes(status))
+      fail(`run ${runId} is ${status}`);
+    for (const bug of bugsOf(failedTasks)) fail(`a workflow task failed: ${bug}`);
   }
   const last = runs.at(-1)!;
   const allowed = ['completed', 'abandoned', 'CreateRejected', 'UnknownOutcome'];
@@ -90,6 +92,27 @@ function checkEnding({ caller, runs, fail }: View): void {
   if (caller.ending === null) fail('its caller never learned how it ended');
   if (caller.ending === 'TemporalCallError')
     fail(`its caller’s wait did not outlive an outage of Temporal: ${caller.endingText}`);
+}
+
+function whyItWaits(waiting: Waiting | null): string {
+  if (!waiting) return 'it says that it waits for nothing';
+  const { for: what, since, position, reason } = waiting;
+  const place = position === undefined ? '' : `, place ${position}`;
+  return `it waits for ${what}${place} since ${since}${reason === undefined ? '' : `: ${reason}`}`;
+}
+
+function bugsOf(failedTasks: readonly string[]): string[] {
+  return failedTasks.filter((text) => !BENIGN_TASK_FAILURE.test(text));
+}
+
+/** A queue of requests fails no task, and ends by itself or by an operator. */
+export function auditQueues(runs: readonly QueueRunSummary[]): Violation[] {
+  const allowed = ['RUNNING', 'COMPLETED', 'CONTINUED_AS_NEW', 'TERMINATED'];
+  return runs.flatMap(({ workflowId, runId, status, failedTasks }) => {
+    const said = bugsOf(failedTasks).map((bug) => `a workflow task of the queue failed: ${bug}`);
+    if (!allowed.includes(status)) said.push(`run ${runId} of the queue is ${status}`);
+    return said.map((what) => ({ workflowId, what }));
+  });
 }
 
 function checkCreates({ caller, runs, created, result, fail }: View): void {

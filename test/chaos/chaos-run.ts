@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import { AgentJobs, agentJobWorkflowId } from '../../src/starter.js';
 import { SANDBOX_API_KEY, type FaultRule } from '../../src/testing.js';
-import { audit, type AuditResult, type JobCase } from './audit.js';
+import { audit, auditQueues, type AuditResult, type JobCase } from './audit.js';
 import { UpstreamJournal } from './upstream-journal.js';
 import { Caller, type CallerRecord } from './caller.js';
 import { disturb } from './disturbance.js';
@@ -19,11 +19,14 @@ import type { RunSummary } from './run-summary.js';
 import { planJob, type JobPlan } from './job-plan.js';
 import { Operator } from './operator.js';
 import { planWorkerFaults } from './worker-fault.js';
-import { summarizeRuns } from './run-summary.js';
+import { summarizeQueues, summarizeRuns } from './run-summary.js';
+import { ShortBudgetRun, type ShortBudget } from './short-budget.js';
+import { buildWithShortHour } from './short-hour.js';
 import { count, tally } from './tally.js';
 import type { KillableTemporal } from './temporal-server.js';
 import { Timeline } from './timeline.js';
 import { UpstreamProcess } from './upstream-process.js';
+import { whoWaits } from './who-waits.js';
 import { WorkerFleet } from './worker-fleet.js';
 
 // Hundreds of calls wait on the same few signals.
@@ -47,6 +50,8 @@ export interface ChaosOptions {
   suspends: boolean;
   writesPerJob?: number | undefined;
   upstreamTimeout: string;
+  /** The upstream takes few writes an hour, and the hour is short; not limited where absent. */
+  budget?: ShortBudget | undefined;
   /** How long the jobs may take to end once nothing disturbs them any more. */
   calmMs: number;
   say: (line: string) => void;
@@ -69,6 +74,10 @@ export interface ChaosReport extends AuditResult {
   /** The writes that took effect, from the upstream's journal. */
   upstream: { jobs: number; messages: number };
   workersStarted: number;
+  /** Answers 429 to writes, injected ones included. */
+  refused: { create: number; message: number };
+  /** What the jobs that had not ended waited for when the disturbances were over. */
+  waitedFor: Map<string, number>;
   /** Where the evidence of the violations is; null where there are none. */
   evidence: string | null;
 }
@@ -83,12 +92,24 @@ export async function runChaos(temporal: KillableTemporal, options: ChaosOptions
   }
 }
 
+interface StartedParts {
+  folder: string;
+  runName: string;
+  upstream: UpstreamProcess;
+  connection: Connection;
+  shortBudget: ShortBudgetRun | undefined;
+  settings: Record<string, string> | undefined;
+  /** The workers', where it is not the built product's. */
+  program: string | undefined;
+}
+
 class ChaosRun {
   readonly #temporal: KillableTemporal;
   readonly #options: ChaosOptions;
   readonly #folder: string;
   readonly #timeline = new Timeline();
   readonly #runName: string;
+  readonly #shortBudget: ShortBudgetRun | undefined;
   readonly #connection: Connection;
   readonly #client: Client;
   readonly #jobs: AgentJobs;
@@ -97,30 +118,37 @@ class ChaosRun {
   readonly #journal: UpstreamJournal;
   readonly #operator: Operator;
   readonly #plans = new Map<string, JobPlan>();
+  readonly #ended = new Set<string>();
   readonly #callerErrors = new Map<string, number>();
   readonly #startedAt = Date.now();
 
   static async start(temporal: KillableTemporal, options: ChaosOptions, folder: string): Promise<ChaosRun> {
-    const { faults } = options;
+    const { faults, seed, budget } = options;
+    const runName = `chaos-${seed}-${Date.now().toString(36)}`;
+    const shortBudget = budget && new ShortBudgetRun(seed, runName, budget);
     const upstream = await UpstreamProcess.start({
       folder,
       activeMs: options.writesPerJob === undefined ? 1_500 : 200,
       faults,
+      rateLimits: shortBudget && ((start) => shortBudget.rateLimits(start)),
     });
+    const settings = await shortBudget?.settings(folder);
+    const program = budget && (await buildWithShortHour(folder, budget.hourMs));
     const connection = await Connection.connect({ address: temporal.address });
     options.say(`seed ${options.seed}, files in ${folder}`);
-    return new ChaosRun(temporal, options, { folder, upstream, connection });
+    return new ChaosRun(temporal, options, { folder, runName, upstream, connection, shortBudget, settings, program });
   }
 
   private constructor(
     temporal: KillableTemporal,
     options: ChaosOptions,
-    { folder, upstream, connection }: { folder: string; upstream: UpstreamProcess; connection: Connection },
+    { folder, runName, upstream, connection, shortBudget, settings, program }: StartedParts,
   ) {
     this.#temporal = temporal;
     this.#options = options;
     this.#folder = folder;
-    this.#runName = `chaos-${options.seed}-${Date.now().toString(36)}`;
+    this.#runName = runName;
+    this.#shortBudget = shortBudget;
     this.#connection = connection;
     this.#client = new Client({ connection, namespace: temporal.namespace });
     this.#jobs = new AgentJobs({ client: this.#client, taskQueue: this.#runName });
@@ -137,7 +165,9 @@ class ChaosRun {
         UPSTREAM_TIMEOUT: options.upstreamTimeout,
         ADMIN_API_KEY: SANDBOX_API_KEY,
         LOG_LEVEL: 'warn',
+        ...settings,
       },
+      program,
       workerFault: planWorkerFaults(options),
     });
     this.#operator = new Operator({
@@ -163,6 +193,7 @@ class ChaosRun {
       upstream: this.#upstream,
       workers: this.#options.workers,
       timeline: this.#timeline,
+      terminateQueue: this.#shortBudget && (() => this.#shortBudget!.terminateQueue(this.#client)),
     };
     const disturbing = disturbEveryMs === null ? null : disturb(parts, seed, disturbEveryMs, overload.signal);
     const timer = setTimeout(() => overload.abort(), loadMs);
@@ -174,11 +205,15 @@ class ChaosRun {
     await this.#upstream.calm();
     say(`${callers.length} jobs started; nothing disturbs them any more`);
     const limit = setTimeout(() => giveUp.abort(), calmMs);
+    const waitedFor = await whoWaits(
+      this.#jobs,
+      [...this.#plans.keys()].filter((workflowId) => !this.#ended.has(workflowId)),
+    );
     const records = await Promise.all(callers);
     clearTimeout(limit);
     clearInterval(progress);
     clearInterval(watching);
-    return this.#compare(records, disturbances);
+    return { ...(await this.#compare(records, disturbances)), waitedFor };
   }
 
   async close(): Promise<void> {
@@ -205,10 +240,13 @@ class ChaosRun {
   }
 
   #call(number: number, giveUp: AbortSignal): Promise<CallerRecord> {
-    const { seed, writesPerJob } = this.#options;
-    const plan = planJob({ seed, runName: this.#runName, writesPerJob }, number);
-    this.#plans.set(agentJobWorkflowId(plan.projectId, plan.key), plan);
-    return new Caller(this.#jobs, plan, giveUp, (name) => count(this.#callerErrors, name)).run();
+    const { seed, writesPerJob, budget } = this.#options;
+    const isBudgetShort = budget !== undefined;
+    const plan = planJob({ seed, runName: this.#runName, writesPerJob, isBudgetShort }, number);
+    const workflowId = agentJobWorkflowId(plan.projectId, plan.key);
+    this.#plans.set(workflowId, plan);
+    const caller = new Caller(this.#jobs, plan, giveUp, (name) => count(this.#callerErrors, name));
+    return caller.run().finally(() => this.#ended.add(workflowId));
   }
 
   #promptOf(workflowId: string, followUpId: string | undefined): string {
@@ -217,7 +255,7 @@ class ChaosRun {
     return plan?.followUps.find(({ id }) => id === followUpId)?.prompt ?? '';
   }
 
-  async #compare(records: CallerRecord[], disturbances: Map<string, number>): Promise<ChaosReport> {
+  async #compare(records: CallerRecord[], disturbances: Map<string, number>): Promise<Omit<ChaosReport, 'waitedFor'>> {
     this.#options.say('comparing with the journal of the upstream');
     const summaries = await summarizeRuns(this.#client, this.#runName);
     await this.#operator.close();
@@ -229,6 +267,7 @@ class ChaosRun {
     const cases: JobCase[] = records.map((caller) => ({ caller, runs: runsOf.get(caller.workflowId) ?? [] }));
     for (const fault of this.#fleet.workerFaults()) count(disturbances, `worker: ${fault}`);
     const result = audit(cases, this.#journal);
+    result.violations.push(...auditQueues(await summarizeQueues(this.#client, this.#runName)));
     const { seed } = this.#options;
     const source = { folder: this.#folder, seed, client: this.#client, timeline: this.#timeline };
     return {
@@ -247,6 +286,7 @@ class ChaosRun {
       summaries,
       upstream: { jobs: this.#journal.jobs, messages: this.#journal.messages },
       workersStarted: this.#fleet.started,
+      refused: await this.#upstream.refused(),
     };
   }
 

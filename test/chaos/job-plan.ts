@@ -1,6 +1,7 @@
 /** What each caller is going to do, drawn from the seed before anything runs. */
-import type { AgentJobOptions, UnknownOutcomePolicy } from '../../src/contract.js';
+import type { AgentJobOptions, Priority, UnknownOutcomePolicy } from '../../src/contract.js';
 import { Draw } from './draw.js';
+import { PROJECTS_OF_SHORT_BUDGET } from './short-budget.js';
 
 export interface FollowUpPlan {
   id: string;
@@ -24,7 +25,7 @@ export interface JobPlan {
   starts: number;
   followUps: FollowUpPlan[];
   cancelAfterMs: number | null;
-  /** Ends before its job may have: `timedOut` is an honest end. */
+  /** Ends before its job may have, or before its turn has come: `timedOut` is an honest end. */
   isShort: boolean;
 }
 
@@ -34,17 +35,24 @@ interface PlanOptions {
   runName: string;
   /** All writes of a job queue at once, under policy `ask`, and nothing else happens: as many writes as possible. */
   writesPerJob?: number | undefined;
+  /** The upstream takes few writes an hour: few projects, priorities, and some that must start in time. */
+  isBudgetShort?: boolean | undefined;
 }
 
 const PROJECTS = 12;
 
-export function planJob({ seed, runName, writesPerJob }: PlanOptions, number: number): JobPlan {
+export function planJob({ seed, runName, writesPerJob, isBudgetShort = false }: PlanOptions, number: number): JobPlan {
   const draw = new Draw(seed, `job ${number}`);
   const key = `job-${number}`;
-  const place = { key, projectId: `${runName}-${number % PROJECTS}`, prompt: `[${runName} ${key}] Mend the build` };
+  const place = {
+    key,
+    projectId: `${runName}-${number % (isBudgetShort ? PROJECTS_OF_SHORT_BUDGET : PROJECTS)}`,
+    prompt: `[${runName} ${key}] Mend the build`,
+  };
   if (writesPerJob !== undefined) return manyWrites(place, writesPerJob);
   const policy = draw.pick<UnknownOutcomePolicy>(['ask', 'ask', 'ask', 'ask', 'ask', 'ask', 'fail', 'retry']);
   const isShort = draw.chance(0.04);
+  const turns = isBudgetShort ? planTurns(seed, number) : null;
   return {
     ...place,
     policy,
@@ -55,12 +63,21 @@ export function planJob({ seed, runName, writesPerJob }: PlanOptions, number: nu
       onUnknownOutcome: policy,
       ...(draw.chance(0.05) ? { decideWithin: '4 seconds' } : {}),
       ...(isShort ? { deadline: '6 seconds' } : {}),
+      ...turns?.options,
     },
     starts: draw.chance(0.2) ? 2 : 1,
     followUps: planFollowUps(draw, key),
     cancelAfterMs: draw.chance(0.03) ? draw.between(0, 6_000) : null,
-    isShort,
+    isShort: isShort || turns?.mustStartSoon === true,
   };
+}
+
+/** Who goes first, and who gives up where its turn does not come: drawn apart, so that all else is as without. */
+function planTurns(seed: number, number: number): { options: AgentJobOptions; mustStartSoon: boolean } {
+  const draw = new Draw(seed, `turns ${number}`);
+  const priority = draw.pick<Priority>([1, 2, 3, 3, 3, 3, 4, 5]);
+  const mustStartSoon = draw.chance(0.05);
+  return { options: { priority, ...(mustStartSoon && { startWithin: '20 seconds' }) }, mustStartSoon };
 }
 
 function planFollowUps(draw: Draw, key: string): FollowUpPlan[] {

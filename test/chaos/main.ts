@@ -9,6 +9,7 @@ import { runClientWrites } from './client-writes.js';
 import { everyFault, faultsSpreadOverMoments } from './faults.js';
 import { addPiece, nextSeed, readPieces, sumOfPieces } from './pieces.js';
 import { formatClientWrites, formatReport } from './report.js';
+import type { ShortBudget } from './short-budget.js';
 import { connectCommandedTemporal, startFileTemporal, type KillableTemporal } from './temporal-server.js';
 
 const USAGE = `Usage: npm run test:chaos -- [options]
@@ -21,6 +22,8 @@ const USAGE = `Usage: npm run test:chaos -- [options]
   --faults PERCENT       chance of each kind of upstream fault, default 1; with --writes of all together
   --disturb-every SECS   mean pause between faults of whole processes, default 10; 0 for none
   --strike-within N      a fault in each worker process at one of its first N writes, default 60
+  --budget N             the upstream takes N creates and N messages an hour from each of 4 projects
+  --hour SECS            with --budget: how long such an hour is, default 60
   --writes N             faults only: about so many writes, all under policy ask, nobody is killed
   --client               with --writes: through the upstream client alone, without Temporal
   --pieces FILE          with --client: goes on where the pieces in FILE end, adds one under the next seed, \
@@ -39,6 +42,8 @@ const OPTIONS = {
   faults: { type: 'string', default: '1' },
   'disturb-every': { type: 'string', default: '10' },
   'strike-within': { type: 'string', default: '60' },
+  budget: { type: 'string' },
+  hour: { type: 'string', default: '60' },
   writes: { type: 'string' },
   client: { type: 'boolean' },
   pieces: { type: 'string' },
@@ -74,9 +79,14 @@ function chaosOptions(
     suspends: true,
     writesPerJob: isWritesOnly ? WRITES_PER_JOB : undefined,
     upstreamTimeout: '5 seconds',
+    budget: shortBudget(values),
     calmMs: CALM_MS,
     say: (line) => console.log(`${new Date().toISOString().slice(11, 19)}  ${line}`),
   };
+}
+
+function shortBudget({ budget, hour }: Values): ShortBudget | undefined {
+  return budget === undefined ? undefined : { perHour: Number(budget), hourMs: Number(hour) * 1_000 };
 }
 
 function toNumber(text: string | undefined): number | undefined {

@@ -13,15 +13,26 @@ export function formatReport(report: ChaosReport): string {
     table('How the callers saw their jobs end', 'jobs', report.endings),
     table('Errors after which callers said the same again', 'count', report.callerErrors),
     table('Writes in doubt, by cause', 'writes', report.inDoubt),
+    table('When all was calm, the jobs said', 'jobs', report.waitedFor),
     `seed ${seed}: ${jobs} jobs, ${writes} writes in ${seconds.toFixed(0)} s; ` +
       `${report.workersStarted} worker processes`,
     `upstream's journal: ${upstream.jobs} jobs, ${upstream.messages} messages; ` +
       `repeated under policy retry: ${repeatedByPolicy.jobs} jobs, ${repeatedByPolicy.messages} messages`,
     `in doubt: ${inDoubt}; put before a person: ${asked}, ` +
       `which is ${((asked / writes) * 1_000).toFixed(2)} per 1,000 writes`,
+    `answers 429: ${report.refused.create} to creates, ${report.refused.message} to messages; ` +
+      `events of a job: median ${quantile(report, 0.5)}, 99 % ${quantile(report, 0.99)}`,
     `doubled: ${doubled}, lost: ${lost}, violations: ${violations.length}`,
     ...(violations.length > 0 ? [formatViolations(report), `evidence: ${report.evidence}`] : []),
   ].join('\n');
+}
+
+/** Events of all runs of a job together. */
+function quantile({ summaries }: ChaosReport, share: number): number {
+  const events = new Map<string, number>();
+  for (const run of summaries) events.set(run.workflowId, (events.get(run.workflowId) ?? 0) + run.events);
+  const sorted = [...events.values()].toSorted((a, b) => a - b);
+  return sorted[Math.floor(share * (sorted.length - 1))] ?? 0;
 }
 
 /** The writes of the client alone in tables. */

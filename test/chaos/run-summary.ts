@@ -1,7 +1,14 @@
 /** Facts of one run of a job, closed or running, from its history alone. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { QueryNotRegisteredError, type Client } from '@temporalio/client';
-import type { AgentJobResult, FollowUpStatus, JobState } from '../../src/contract.js';
+import {
+  AGENT_JOB_WORKFLOW,
+  REQUEST_QUEUE_WORKFLOW,
+  type AgentJobResult,
+  type FollowUpStatus,
+  type JobState,
+  type Waiting,
+} from '../../src/contract.js';
 
 export interface RunSummary {
   workflowId: string;
@@ -19,6 +26,8 @@ export interface RunSummary {
   shown: number;
   /** The write that was still unknown when the run ended without a result. */
   inDoubtAtEnd: string | null;
+  /** What a run that has not closed waits for. */
+  waiting: Waiting | null;
   /** Activities that were to write, repeats included. */
   sends: number;
   /** Workflow tasks that failed, by cause. */
@@ -42,7 +51,19 @@ export async function summarizeRun(
   run: { workflowId: string; runId: string; startedAt: number },
 ): Promise<RunSummary> {
   const events = await fetchEvents(client, run);
-  const summary: RunSummary = {
+  const summary = { ...emptySummary(run), events: events.length };
+  const writes = new Set<string>();
+  for (const event of events) {
+    readActivity(summary, writes, event);
+    readSigns(summary, event);
+    readEnding(summary, event);
+  }
+  if (['CANCELLED', 'FAILED', 'RUNNING'].includes(summary.status)) await readState(client, summary);
+  return summary;
+}
+
+function emptySummary(run: ListedRun): RunSummary {
+  return {
     ...run,
     status: 'RUNNING',
     ending: null,
@@ -51,18 +72,11 @@ export async function summarizeRun(
     inDoubt: [],
     shown: 0,
     inDoubtAtEnd: null,
+    waiting: null,
     sends: 0,
     failedTasks: [],
-    events: events.length,
+    events: 0,
   };
-  const writes = new Set<string>();
-  for (const event of events) {
-    readActivity(summary, writes, event);
-    readSigns(summary, event);
-    readEnding(summary, event);
-  }
-  if (summary.status === 'CANCELLED' || summary.status === 'FAILED') await readClosedState(client, summary);
-  return summary;
 }
 
 async function fetchEvents(client: Client, { workflowId, runId }: { workflowId: string; runId: string }) {
@@ -97,10 +111,14 @@ function readSigns(summary: RunSummary, event: Event): void {
   if (failed) summary.failedTasks.push(`${failed.cause}: ${failed.failure?.message ?? ''}`.slice(0, 200));
 }
 
-function readEnding(summary: RunSummary, event: Event): void {
-  // The list lags behind a server that was killed; the history does not.
+/** The list lags behind a server that was killed; the history does not. */
+function readStatus(summary: RunSummary, event: Event): void {
   for (const [attributes, status] of Object.entries(CLOSED))
     if (event[attributes as keyof Event]) summary.status = status;
+}
+
+function readEnding(summary: RunSummary, event: Event): void {
+  readStatus(summary, event);
   const completed = event.workflowExecutionCompletedEventAttributes;
   if (completed) {
     const result = decode(completed.result) as AgentJobResult;
@@ -113,20 +131,22 @@ function readEnding(summary: RunSummary, event: Event): void {
   if (event.workflowExecutionCanceledEventAttributes) summary.ending = 'Canceled';
 }
 
-/** Runs that end without a result still answer the query. */
-async function readClosedState(client: Client, summary: RunSummary): Promise<void> {
+/** Runs that end without a result still answer the query. One that has not ended may be unable to. */
+async function readState(client: Client, summary: RunSummary): Promise<void> {
   const handle = client.workflow.getHandle(summary.workflowId, summary.runId);
   const query = client.withDeadline(Date.now() + 30_000, () => handle.query<JobState>('jobState'));
   const state = await query.catch((error: unknown) => {
     // The worker answers by replaying the run: one that it can't replay is a failed task, only later.
-    if (!(error instanceof QueryNotRegisteredError)) throw error;
-    summary.failedTasks.push(`query of the closed run: ${error.message}`.slice(0, 200));
+    const isRunning = summary.status === 'RUNNING' && error instanceof Error;
+    if (!isRunning && !(error instanceof QueryNotRegisteredError)) throw error;
+    summary.failedTasks.push(`query of the ${isRunning ? 'running' : 'closed'} run: ${error.message}`.slice(0, 200));
     return null;
   });
   if (state === null) return;
   summary.jobId = state.jobId;
   summary.followUps = state.followUps;
-  summary.inDoubtAtEnd = state.unknown?.reason ?? null;
+  if (summary.status === 'RUNNING') summary.waiting = state.waiting;
+  else summary.inDoubtAtEnd = state.unknown?.reason ?? null;
 }
 
 interface PayloadList {
@@ -141,25 +161,61 @@ function decode(list: PayloadList | null | undefined): unknown {
 const LISTED_WITHIN_MS = 60_000;
 const READERS = 8;
 
-/** The summaries of all runs on a task queue, in no order. */
+/** The summaries of all runs of jobs on a task queue, in no order. */
 export async function summarizeRuns(client: Client, taskQueue: string): Promise<RunSummary[]> {
   await untilListed(client, taskQueue);
-  const runs = [];
-  for await (const { workflowId, runId, startTime } of client.workflow.list({ query: `TaskQueue = '${taskQueue}'` })) {
+  return summarizeAll(client, runsOf(AGENT_JOB_WORKFLOW, taskQueue), summarizeRun);
+}
+
+/** One run of a queue of requests: some go on when all jobs have ended. */
+export interface QueueRunSummary {
+  workflowId: string;
+  runId: string;
+  status: string;
+  /** Workflow tasks that failed, by cause. */
+  failedTasks: string[];
+}
+
+/** The same of the queues of requests. */
+export function summarizeQueues(client: Client, taskQueue: string): Promise<QueueRunSummary[]> {
+  return summarizeAll(client, runsOf(REQUEST_QUEUE_WORKFLOW, taskQueue), async (_, run) => {
+    const summary = emptySummary(run);
+    for (const event of await fetchEvents(client, run)) {
+      readSigns(summary, event);
+      readStatus(summary, event);
+    }
+    const { workflowId, runId, status, failedTasks } = summary;
+    return { workflowId, runId, status, failedTasks };
+  });
+}
+
+type ListedRun = Parameters<typeof summarizeRun>[1];
+
+async function summarizeAll<Summary>(
+  client: Client,
+  query: string,
+  summarize: (client: Client, run: ListedRun) => Promise<Summary>,
+): Promise<Summary[]> {
+  const runs: ListedRun[] = [];
+  for await (const { workflowId, runId, startTime } of client.workflow.list({ query })) {
     runs.push({ workflowId, runId, startedAt: startTime.getTime() });
   }
-  const summaries: RunSummary[] = [];
+  const summaries: Summary[] = [];
   const next = runs.values();
   const reader = async () => {
-    for (const run of next) summaries.push(await summarizeRun(client, run));
+    for (const run of next) summaries.push(await summarize(client, run));
   };
   await Promise.all(Array.from({ length: READERS }, reader));
   return summaries;
 }
 
+function runsOf(workflow: string, taskQueue: string): string {
+  return `TaskQueue = '${taskQueue}' AND WorkflowType = '${workflow}'`;
+}
+
 /** The list of a busy server lags behind: a run that it still shows as open may have ended, or begun another. */
 async function untilListed(client: Client, taskQueue: string): Promise<void> {
-  const query = `TaskQueue = '${taskQueue}' AND ExecutionStatus = 'Running'`;
+  const query = `${runsOf(AGENT_JOB_WORKFLOW, taskQueue)} AND ExecutionStatus = 'Running'`;
   for (const until = Date.now() + LISTED_WITHIN_MS; Date.now() < until; await pause(1_000)) {
     if ((await client.workflow.count(query)).count === 0) return;
   }

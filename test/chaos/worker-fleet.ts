@@ -8,6 +8,8 @@ interface FleetOptions {
   workers: number;
   folder: string;
   env: Record<string, string>;
+  /** Default: the built product's worker. */
+  program?: string | undefined;
   /** The fault of the nth process started; none once the fleet is calm. */
   workerFault: ((turn: number) => WorkerFault) | null;
 }
@@ -80,13 +82,13 @@ export class WorkerFleet {
   }
 
   #start(slot: number): Promise<ManagedProcess> {
-    const { workerFault, folder, env } = this.#options;
+    const { workerFault, folder, env, program = workerProgram } = this.#options;
     const faultArguments =
       workerFault && !this.#isCalm ? workerFaultArguments(workerFault(this.#turn++), this.#faultLog) : [];
     this.started += 1;
     return startProcess({
       program: process.execPath,
-      args: [...faultArguments, workerProgram],
+      args: [...faultArguments, program],
       env,
       logFile: join(folder, `worker-${slot}.log`),
     });
