@@ -7,6 +7,7 @@ interface Terms {
   isAttached: boolean;
   usedFollowUpIds: string[];
   deadline: number;
+  startWithin: number | null;
   onUnknownOutcome: 'ask' | 'fail' | 'retry';
   decideWithin: number | null;
   settle: number;
@@ -19,6 +20,12 @@ export type SendOutcome =
   'accepted' | 'acceptedTerminal' | 'rejected' | 'throttled' | 'notDelivered' | 'unauthorized' | 'inDoubt';
 export type ReadOutcome = 'record' | 'notFound' | 'failed';
 export type FollowUpState = 'queued' | 'sent' | 'rejected' | 'unknown' | 'abandoned';
+
+/** A place in a queue of requests, which gives the turn to send. */
+interface Place {
+  position?: number;
+  expectedAt?: string;
+}
 
 /** How a run ended: a result's outcome, `canceled`, or a failure's type. */
 export type Verdict = string;
@@ -41,6 +48,16 @@ interface Write {
   /** Throttled and undelivered attempts in a row. */
   delays: { throttled: number; notDelivered: number };
   notBefore: number;
+  /** The last send was throttled, so that a turn is of use. */
+  isQueued: boolean;
+  /** Waits in a queue since the last turn. */
+  waits: number;
+  /** Until when the turn is good with which it is sent next; null where it has none. */
+  turn: number | null;
+  /** Where it waits in a queue: it is sent, or tried, by then. */
+  tryBy: number;
+  /** One that came while it was being sent. */
+  nextTurn: number | null;
 }
 
 interface Read {
@@ -56,6 +73,8 @@ const LOST = { count: 5, ms: 60_000 };
 /** One second with its jitter of 10 %. */
 const MIN_WAIT_MS = 900;
 const HOUR = 3_600_000;
+/** Who hears nothing from a queue tries by itself, rarely: so long after each wait, and so long after it was expected. */
+const TRIES = { noPlace: 300_000, hours: [1.5, 4.5, 16.5, 24], afterExpected: 1.5 * HOUR, most: 24 * HOUR };
 /** The number of a read before an adoption, which does not belong to the poll loop. */
 const ADOPT_READ = 0;
 const TERMINAL = ['completed', 'archived', 'failed'];
@@ -68,6 +87,9 @@ export class ContractModel {
   readonly #slack: number;
   /** Bounds how much later than due the run may end. */
   readonly #lateness: number;
+  readonly #startedAt: number;
+  /** All turns are told. */
+  readonly #knowsTurns: boolean;
   /** The time of the last event. */
   #at: number;
   /** Since when no write prevents the end of the run. */
@@ -98,8 +120,8 @@ export class ContractModel {
   #noReadBefore = 0;
   #lastReadAt = -Infinity;
   #readEndedAt = -Infinity;
-  /** Whether a read may follow the last one within a second. */
-  #mayReadAtOnce = true;
+  /** A read may follow the last one within a second, and has not yet: something called for it at this time. */
+  #readCalledForAt: number | null = null;
   #notFound: { count: number; since: number; sure: number } | null = null;
   /** Terminal statuses that may end the run, and since when one must. */
   #mayEndAs = new Set<string>();
@@ -116,6 +138,8 @@ export class ContractModel {
     this.#slack = slack;
     this.#lateness = lateness;
     this.#at = startedAt;
+    this.#startedAt = startedAt;
+    this.#knowsTurns = slack === 0;
     this.#isJobKnown = terms.isAttached;
     this.#deadline = { min: startedAt + terms.deadline, max: startedAt + terms.deadline };
     if (!terms.isAttached) this.#write = newWrite(null);
@@ -177,7 +201,12 @@ export class ContractModel {
   }
 
   /** The result of the write activity. */
-  sendEnded(at: number, outcome: SendOutcome, status: string | null, retryAfterMs?: number): void {
+  sendEnded(
+    at: number,
+    outcome: SendOutcome,
+    status: string | null,
+    { retryAfterMs, queued }: { retryAfterMs?: number | undefined; queued?: Place | null | undefined } = {},
+  ): void {
     const write = this.#write;
     if (!write) return broken('an answer to nothing');
     // Other writes of the project may be throttled, a read may have had a 401, and a repeated run asks first.
@@ -191,6 +220,7 @@ export class ContractModel {
     write.waitsForTurn = outcome === 'throttled' || outcome === 'unauthorized';
     this.#freeSince = at;
     write.isHeldUp = outcome === 'throttled' || outcome === 'notDelivered' || outcome === 'unauthorized';
+    const kept = this.#endTurn(at, write, outcome);
     switch (outcome) {
       case 'accepted':
       case 'acceptedTerminal':
@@ -201,15 +231,12 @@ export class ContractModel {
         if (write.id === null) this.#stop = this.#mayHaveArrived(write) ? 'UnknownOutcome' : 'CreateRejected';
         else this.#settle(at, this.#mayHaveArrived(write) ? 'unknown' : 'rejected');
         return;
-      case 'throttled': {
-        write.delays.throttled += 1;
-        const wait =
-          retryAfterMs === undefined
-            ? 5_000 * 2 ** (write.delays.throttled - 1)
-            : Math.max(1_000, Math.min(retryAfterMs, HOUR));
-        write.notBefore = at + Math.min(wait, retryAfterMs === undefined ? 300_000 : Infinity);
+      case 'throttled':
+        if (queued && this.#knowsTurns) this.#waitInQueue(at, write, queued);
+        else this.#waitWithoutQueue(at, write, retryAfterMs);
+        // The wait is over as soon as it begins.
+        if (kept !== null) this.#useTurn(at, write, kept);
         return;
-      }
       case 'notDelivered':
         write.notBefore = at + 1_000;
         return;
@@ -219,6 +246,46 @@ export class ContractModel {
       case 'inDoubt':
         return this.#unknown(at, write);
     }
+  }
+
+  /** A queue gives a turn that is good until a time; `isSending`: an activity of a write is under way. */
+  turnGiven(at: number, until: number, isSending: boolean): void {
+    this.#advanceTo(at);
+    const write = this.#write;
+    if (!write || this.#unknownSince !== null) return;
+    if (isSending) write.nextTurn = until;
+    else if (write.isQueued) this.#useTurn(at, write, until);
+  }
+
+  #useTurn(at: number, write: Write, until: number): void {
+    Object.assign(write, { turn: until, notBefore: at, tryBy: at });
+  }
+
+  /** The turn that is left for the next send, where one came meanwhile and is still good. */
+  #endTurn(at: number, write: Write, outcome: SendOutcome): number | null {
+    const { turn, nextTurn } = write;
+    if (turn !== null) write.waits = 0;
+    write.isQueued = outcome === 'throttled';
+    Object.assign(write, { turn: null, nextTurn: null, tryBy: Infinity });
+    return write.isQueued && nextTurn !== null && nextTurn > at ? nextTurn : null;
+  }
+
+  #waitInQueue(at: number, write: Write, { position, expectedAt }: Place): void {
+    write.waits += 1;
+    const planned = (TRIES.hours[write.waits - 1] ?? Infinity) * HOUR;
+    const expected = expectedAt === undefined ? 0 : Date.parse(expectedAt) - at + TRIES.afterExpected;
+    const isSoon = position === undefined && write.waits === 1;
+    write.notBefore = at + (isSoon ? TRIES.noPlace : Math.min(Math.max(planned, expected), TRIES.most));
+    write.tryBy = write.notBefore;
+  }
+
+  #waitWithoutQueue(at: number, write: Write, retryAfterMs: number | undefined): void {
+    write.delays.throttled += 1;
+    const wait =
+      retryAfterMs === undefined
+        ? 5_000 * 2 ** (write.delays.throttled - 1)
+        : Math.max(1_000, Math.min(retryAfterMs, HOUR));
+    write.notBefore = at + Math.min(wait, retryAfterMs === undefined ? 300_000 : Infinity);
   }
 
   /** The deadline stands still from now on, unless it had passed. */
@@ -279,10 +346,11 @@ export class ContractModel {
     // The last read at the deadline and the one after `settle` come exactly when due.
     const due = [this.#settledAt, this.#olderDeadline];
     const isDue = at >= this.#deadline.min - this.#slack || due.some((time) => Math.abs(at - time) <= this.#slack);
-    if (!this.#mayReadAtOnce && !isDue && at < this.#lastReadAt + MIN_WAIT_MS - this.#slack)
-      broken('two reads within a second');
+    const isSoon = at < this.#lastReadAt + MIN_WAIT_MS - this.#slack;
+    if (isSoon && this.#readCalledForAt === null && !isDue) broken('two reads within a second');
+    // One that was due at the very moment of the call may have come before it.
+    if (isSoon || at > (this.#readCalledForAt ?? -Infinity) + this.#slack) this.#readCalledForAt = null;
     this.#lastReadAt = at;
-    this.#mayReadAtOnce = false;
     this.#readCount += 1;
     this.#reads.set(this.#readCount, { beganAt: at, wasIdle: this.#isIdle, isDoubtful: false });
     return this.#readCount;
@@ -381,6 +449,8 @@ export class ContractModel {
 
   /** Throws where the run should have ended before this time. */
   #advanceTo(at: number): void {
+    const { tryBy = Infinity } = this.#write ?? {};
+    if (!this.#isSending && at > tryBy + this.#lateness) broken(`a write should have been tried ${at - tryBy} ms ago`);
     const due = this.#dueAt();
     if (due !== null && at > due + this.#lateness)
       broken(`the run should have ended ${at - due} ms ago: ${this.#expectation()}`);
@@ -397,7 +467,7 @@ export class ContractModel {
     }
     if (this.#mayEndAs.size > 0) return null;
     const deadline = this.#waitsSince === null ? this.#deadline.max : Infinity;
-    if (!this.#isJobKnown) return Math.max(Math.min(deadline, this.#decideBy), this.#freeSince);
+    if (!this.#isJobKnown) return Math.max(Math.min(deadline, this.#decideBy, this.#startBy), this.#freeSince);
     return Math.max(deadline, this.#freeSince) + LAST_READ_MS;
   }
 
@@ -413,7 +483,7 @@ export class ContractModel {
     if (write?.id === null && this.#mayHaveArrived(write)) {
       return verdict === 'UnknownOutcome' && (isDue || at >= this.#decideBy - this.#slack);
     }
-    if (verdict === 'timedOut') return isDue;
+    if (verdict === 'timedOut') return isDue || at >= this.#startBy - this.#slack;
     if (verdict === 'lost') return this.#notFound !== null && this.#notFound.count >= LOST.count;
     return this.#isIdle && this.#mayEndAs.has(verdict);
   }
@@ -442,6 +512,13 @@ export class ContractModel {
     const { decideWithin } = this.#terms;
     const since = this.#write?.inDoubtSince ?? null;
     return decideWithin === null || since === null ? Infinity : since + decideWithin;
+  }
+
+  /** When the create has waited too long for its first turn. */
+  get #startBy(): number {
+    const write = this.#write;
+    const waits = write?.id === null && write.isHeldUp && !this.#mayHaveArrived(write);
+    return waits ? this.#startedAt + (this.#terms.startWithin ?? Infinity) : Infinity;
   }
 
   get #isIdle(): boolean {
@@ -576,7 +653,7 @@ export class ContractModel {
       this.#noReadBefore = 0;
     }
     for (const read of this.#reads.values()) read.isDoubtful = true;
-    this.#mayReadAtOnce = true;
+    this.#readCalledForAt = at;
     this.#isReadCountSure = false;
   }
 }
@@ -592,6 +669,11 @@ function newWrite(id: string | null): Write {
     isRetryDue: false,
     delays: { throttled: 0, notDelivered: 0 },
     notBefore: 0,
+    isQueued: false,
+    waits: 0,
+    turn: null,
+    tryBy: Infinity,
+    nextTurn: null,
   };
 }
 

@@ -71,8 +71,8 @@ export class ModelMonitor {
   writeEnded(result: WriteResult): void {
     const status = result.kind === 'accepted' && result.job?.status === 'failed' ? 'failed' : null;
     const outcome = result.kind === 'accepted' && status ? 'acceptedTerminal' : result.kind;
-    const retryAfterMs = result.kind === 'throttled' ? result.retryAfterMs : undefined;
-    this.record(() => this.model.sendEnded(this.#options.now(), outcome, status, retryAfterMs));
+    const { retryAfterMs, queued } = result.kind === 'throttled' ? result : {};
+    this.record(() => this.model.sendEnded(this.#options.now(), outcome, status, { retryAfterMs, queued }));
   }
 
   /** Compares the end of the run; `result` is null where it failed or was cancelled. */

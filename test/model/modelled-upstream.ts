@@ -26,8 +26,8 @@ interface UpstreamHost extends UpstreamEvents {
 
 /** The input of the job that a scenario is about. */
 export function inputOf(scenario: Scenario): AgentJobInput {
-  const { deadline, polling, onUnknownOutcome, decideWithin, settle, linger, usedFollowUpIds } = scenario;
-  const options = { projectId: 'p', deadline, polling, onUnknownOutcome, decideWithin, settle, linger };
+  const { deadline, startWithin, polling, onUnknownOutcome, decideWithin, settle, linger, usedFollowUpIds } = scenario;
+  const options = { projectId: 'p', deadline, startWithin, polling, onUnknownOutcome, decideWithin, settle, linger };
   return scenario.isAttached ? { ...options, jobId: 'job-1', usedFollowUpIds } : { ...options, prompt: 'create' };
 }
 

@@ -128,6 +128,8 @@ class RealServerRunner {
       case 'pollNow':
         monitor.record(() => model.pollNow(now));
         return this.#handle.signal(pollNowSignal).catch(() => {});
+      case 'turn':
+        return;
       case 'cancel':
         return this.#handle.cancel().then(() => monitor.record(() => model.cancelRequested(now)), unlessOver);
     }

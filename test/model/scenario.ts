@@ -27,10 +27,22 @@ export interface ReadAnswer {
   times: number;
 }
 
+/** How a queue treats the next one that joins it. */
+export interface QueueAnswer {
+  /** `silent`: it has the request and tells no place. */
+  kind: 'joined' | 'unreachable' | 'silent';
+  /** When the turn is expected; absent where nobody knows. */
+  expectedInMs?: number;
+  /** The turns that it gives, and for how long each is good when it comes: too late where that is 0. */
+  turns: { afterMs: number; validMs: number }[];
+}
+
 export type Action =
   | { kind: 'signal' | 'update'; id: string; at: number }
   | { kind: 'pollNow' | 'cancel'; at: number }
-  | { kind: 'malformed'; at: number };
+  | { kind: 'malformed'; at: number }
+  /** One that nobody asked for. */
+  | { kind: 'turn'; at: number; validMs: number };
 
 /** How a person resolves the next write in doubt, and after how long; later ones stay unresolved. */
 export interface Decision {
@@ -42,6 +54,7 @@ export interface Scenario {
   isAttached: boolean;
   usedFollowUpIds: string[];
   deadline: number;
+  startWithin: number | null;
   polling: { min: number; max: number; ratio: number };
   onUnknownOutcome: 'ask' | 'fail' | 'retry';
   decideWithin: number | null;
@@ -51,6 +64,9 @@ export interface Scenario {
   isRepeated: boolean;
   creates: WriteAnswer[];
   messages: WriteAnswer[];
+  queue: QueueAnswer[];
+  /** A queue orders the writes of the project before this job begins. */
+  isQueueThere: boolean;
   reads: ReadAnswer[];
   /** The response to all later reads. */
   finalRead: 'active' | 'completed' | 'archived' | 'failed' | 'notFound' | 'broken';
@@ -129,11 +145,23 @@ const readAnswer: fc.Arbitrary<ReadAnswer> = fc
       ({ kind, ...(kind === 'wait' ? { retryAfterMs: after } : {}), takesMs: takes, times }) as ReadAnswer,
   );
 
+const validMs = fc.constantFrom(60 * SECOND, 60 * SECOND, 60 * SECOND, 0, SECOND);
+const queueAnswer: fc.Arbitrary<QueueAnswer> = fc
+  .tuple(
+    fc.constantFrom('joined' as const, 'joined' as const, 'joined' as const, 'unreachable' as const, 'silent' as const),
+    fc.option(fc.constantFrom(0, 10 * MINUTE, 3 * 60 * MINUTE), { nil: undefined }),
+    fc.array(fc.record({ afterMs: fc.oneof(fc.constant(0), at, fc.constant(2 * 60 * MINUTE)), validMs }), {
+      maxLength: 2,
+    }),
+  )
+  .map(([kind, expected, turns]) => ({ kind, turns, ...(expected !== undefined && { expectedInMs: expected }) }));
+
 const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ kind: fc.constantFrom('signal' as const, 'update' as const), id, at }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('pollNow' as const), at }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('malformed' as const), at }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), at }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('turn' as const), at, validMs }) },
 );
 
 const decision: fc.Arbitrary<Decision> = fc.record({
@@ -147,6 +175,7 @@ export const scenarios: fc.Arbitrary<Scenario> = fc
     isAttached: fc.boolean(),
     usedFollowUpIds: fc.uniqueArray(id, { maxLength: 2 }),
     deadline: fc.constantFrom(0, 500, 3 * SECOND, MINUTE, 30 * MINUTE),
+    startWithin: fc.constantFrom(null, null, null, 0, 3 * SECOND, 30 * MINUTE),
     polling: fc.constantFrom(
       { min: SECOND, max: SECOND, ratio: 0 },
       { min: 2 * SECOND, max: 60 * SECOND, ratio: 0.1 },
@@ -159,6 +188,8 @@ export const scenarios: fc.Arbitrary<Scenario> = fc
     isRepeated: fc.constantFrom(false, false, false, true),
     creates: fc.array(writeAnswer, { maxLength: 4 }),
     messages: fc.array(writeAnswer, { maxLength: 8 }),
+    queue: fc.array(queueAnswer, { maxLength: 6 }),
+    isQueueThere: fc.constantFrom(false, false, true),
     reads: fc.array(readAnswer, { maxLength: 8 }),
     finalRead: fc.constantFrom('completed', 'completed', 'archived', 'failed', 'active', 'notFound', 'broken'),
     actions: fc.array(action, { maxLength: 12 }),

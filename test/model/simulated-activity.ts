@@ -10,6 +10,7 @@ export interface Attempt {
   details: unknown;
   at: number;
   runId: string;
+  input: unknown;
   isDead: boolean;
   /** The worker dies here and now. */
   die?: () => void;
@@ -23,11 +24,16 @@ export function dieHere(): void {
   attempts.getStore()?.die?.();
 }
 
+/** What the activity of the attempt that calls it was given. */
+export function inputHere<Input>(): Input {
+  return attempts.getStore()?.input as Input;
+}
+
 /** Runs one attempt with the real activity's code. */
 export async function runAttempt(
   attempt: Attempt,
   work: (input: never) => Promise<unknown>,
-  input: never,
+  { input, workflow }: { input: never; workflow: unknown },
 ): Promise<{ result: unknown } | { retryMs: number | undefined }> {
   const say = (details: unknown) => {
     if (!attempt.isDead) attempt.details = JSON.parse(JSON.stringify(details));
@@ -35,6 +41,7 @@ export async function runAttempt(
   const client = {
     withAbortSignal: <T>(_: unknown, call: () => T) => call(),
     withDeadline: <T>(_: number, call: () => T) => call(),
+    workflow,
     activity: { heartbeat: (_: unknown, details: unknown) => Promise.resolve(say(details)) },
   };
   const environment = new MockActivityEnvironment(

@@ -7,6 +7,7 @@ import {
   type AgentJobInput,
   type AgentJobResult,
   type JobState,
+  type RequestTurn,
 } from '../../src/contract.js';
 import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import { noMetrics } from '../../src/activities/metrics.js';
@@ -15,7 +16,8 @@ import { BrokenPromise } from './contract-model.js';
 import { expectEqual, fittingAction, ModelMonitor, statesOf } from './model-monitor.js';
 import { inputOf, modelledUpstream } from './modelled-upstream.js';
 import { HORIZON_MS, type Action, type Decision, type Scenario } from './scenario.js';
-import { dieHere } from './simulated-activity.js';
+import { dieHere, inputHere } from './simulated-activity.js';
+import { SimulatedQueue } from './simulated-queue.js';
 import { Simulation, type End } from './simulation.js';
 
 type Workflow = (input: AgentJobInput) => Promise<AgentJobResult>;
@@ -57,8 +59,15 @@ class SimulatedRunner {
       now: () => this.#now,
       onBroken: (error) => (this.simulation.bug ??= error),
     });
+    const queue = this.#startQueue();
+    const { upstreamEvents } = this.#monitor;
     const upstream = modelledUpstream(scenario, {
-      ...this.#monitor.upstreamEvents,
+      ...upstreamEvents,
+      sendBegan: (kind, prompt) => {
+        const { turn, turnUntil = 0 } = inputHere<{ turn?: string; turnUntil?: number }>();
+        this.#monitor.record(() => queue.sent(this.#now < turnUntil ? turn : undefined));
+        upstreamEvents.sendBegan(kind, prompt);
+      },
       arrive: () => Promise.resolve(),
       wait: (ms) => new Promise((resolve) => this.simulation.queue.add(this.#now + ms, 'outside', () => resolve())),
       die: () => {
@@ -70,6 +79,27 @@ class SimulatedRunner {
       this.simulation.activities = activitiesOf(upstream, () => this.#now);
     };
     startWorker();
+  }
+
+  #startQueue(): SimulatedQueue {
+    const { queue: answers, isQueueThere } = this.#scenario;
+    const queue = new SimulatedQueue(answers, isQueueThere, {
+      now: () => this.#now,
+      later: (ms, happen) => this.simulation.queue.add(this.#now + ms, 'message', happen),
+      giveTurn: (turn) => this.#giveTurn(turn),
+      fail: (error) => this.#monitor.fail(error),
+    });
+    this.simulation.workflowClient = queue.client;
+    return queue;
+  }
+
+  #giveTurn(turn: RequestTurn): void {
+    this.#monitor.record(() => this.#monitor.model.turnGiven(this.#now, turn.until, this.#isWriting));
+    this.simulation.signal('requestTurn', turn);
+  }
+
+  get #isWriting(): boolean {
+    return this.simulation.pending.some((name) => name === 'createJob' || name === 'sendMessage');
   }
 
   async run(): Promise<void> {
@@ -103,6 +133,8 @@ class SimulatedRunner {
       case 'pollNow':
         monitor.record(() => model.pollNow(this.#now));
         return this.simulation.signal('pollNow', undefined);
+      case 'turn':
+        return this.#giveTurn({ turn: `nobody’s ${this.#now}`, until: this.#now + action.validMs, requests: 1 });
       case 'cancel':
         monitor.record(() => model.cancelRequested(this.#now));
         return this.simulation.cancel();
@@ -141,7 +173,7 @@ class SimulatedRunner {
     const { decideWithin } = this.#scenario;
     const isEnding = state.unknown && Date.parse(state.unknown.since) + (decideWithin ?? Infinity) === this.#now;
     if (state.phase !== 'done' && !isEnding) expectEqual('unknown', state.unknown?.since ?? null, since);
-    const isWriting = this.simulation.pending.some((name) => name === 'createJob' || name === 'sendMessage');
+    const isWriting = this.#isWriting;
     expectEqual('waits for nothing', state.waiting === null, isWriting || state.phase === 'done');
     const attribute = this.simulation.attributes.get(SEARCH_ATTRIBUTE.waitingFor) ?? null;
     const lasting = SHOWN_WAITING_FOR.find((what) => what === state.waiting?.for) ?? null;

@@ -26,6 +26,7 @@ const PLAIN: Scenario = {
   isAttached: false,
   usedFollowUpIds: [],
   deadline: 60_000,
+  startWithin: null,
   polling: { min: 1_000, max: 1_000, ratio: 0 },
   onUnknownOutcome: 'ask',
   decideWithin: null,
@@ -34,6 +35,8 @@ const PLAIN: Scenario = {
   isRepeated: false,
   creates: [],
   messages: [],
+  queue: [],
+  isQueueThere: false,
   reads: [],
   finalRead: 'completed',
   actions: [],
@@ -76,6 +79,29 @@ const FOUND: Record<string, Partial<Scenario>> = {
     actions: [{ kind: 'signal', id: 'a', at: 0 }],
     deadline: 0,
     decisions: [{ action: 'retry', afterMs: 500 }],
+  },
+  'a turn that ends in doubt begins the waits anew': {
+    deadline: 3_000,
+    onUnknownOutcome: 'retry',
+    creates: [{ kind: 'inDoubt', takesMs: 1 }],
+    queue: [
+      { kind: 'joined', expectedInMs: 10_800_000, turns: [{ afterMs: 7_200_000, validMs: 60_000 }] },
+      { kind: 'joined', turns: [] },
+    ],
+    isQueueThere: true,
+  },
+  'a read that is due at the very moment at which a follow-up is given up is no second one': {
+    deadline: 1_800_000,
+    decideWithin: 3_600_000,
+    settle: 120_000,
+    isRepeated: true,
+    reads: [{ kind: 'active', takesMs: 0, times: 1 }],
+    finalRead: 'broken',
+    actions: [
+      { kind: 'signal', id: 'a', at: 0 },
+      { kind: 'signal', id: 'b', at: 0 },
+    ],
+    decisions: [{ action: 'adopt', afterMs: 0 }],
   },
 };
 

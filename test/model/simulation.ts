@@ -77,6 +77,8 @@ export class Simulation {
   readonly queue = new EventQueue();
   end: End | null = null;
   activities: Activities = {};
+  /** What the activities' client offers as `workflow`. */
+  workflowClient: unknown = undefined;
   /** An error in workflow code that is not a failure of the workflow. */
   bug: unknown = null;
   runs = 0;
@@ -198,14 +200,14 @@ export class Simulation {
       const attempt = async (number: number, details: unknown): Promise<void> => {
         if (isOver || run !== this.#run) return;
         const work = this.activities[name]!;
-        const made: Attempt = { number, name, details, at: this.now, runId: run.id, isDead: false };
+        const made: Attempt = { number, name, details, at: this.now, runId: run.id, input: argument, isDead: false };
         const again = (ms: number, kept: unknown) =>
           this.queue.add(this.now + ms, 'outside', () => this.#detached(attempt(number + 1, kept)));
         made.die = () => {
           made.isDead = true;
           again(HEARTBEAT_TIMEOUT_MS + FIRST_RETRY_MS, made.details);
         };
-        const outcome = await runAttempt(made, work, argument);
+        const outcome = await runAttempt(made, work, { input: argument, workflow: this.workflowClient });
         if (made.isDead) return;
         if ('retryMs' in outcome) return again(outcome.retryMs ?? FIRST_RETRY_MS, made.details);
         this.queue.add(this.now, 'job', () =>

@@ -135,7 +135,8 @@ export class PendingWrite {
 
   startSending(): void {
     const { interruption, permitUntil, turn } = this;
-    this.#data.state = { kind: 'sending', interruption, permitUntil, isByTurn: turn !== null };
+    if (turn) this.#data.counts = { ...this.#data.counts, queued: 0 };
+    this.#data.state = { kind: 'sending', interruption, permitUntil };
   }
 
   /** The queue gives it a turn: kept where it is being sent, of no use where it waits for something else. */
@@ -227,8 +228,7 @@ export class PendingWrite {
 
   /** A queue gives it a turn. One that hears nothing tries by itself. */
   #waitForTurn({ reason, retryAfterMs }: Throttled, queued: Queued | null, now: number): void {
-    const { turn = null, isByTurn = false } = this.#data.state as Partial<WriteState & { kind: 'sending' }>;
-    if (isByTurn) this.#data.counts = { ...this.#data.counts, queued: 0 };
+    const { turn = null } = this.#data.state as Partial<WriteState & { kind: 'sending' }>;
     const waitMs = queued
       ? backstopMs(this.#count('queued'), queued, now)
       : spreadWaitMs(throttledWaitMs(this.#count('throttled'), retryAfterMs), Math.random());

@@ -12,8 +12,6 @@ export type WriteState =
       kind: 'sending';
       interruption: Interruption | null;
       permitUntil: number | null;
-      /** It was sent because it had a turn. */
-      isByTurn?: boolean;
       /** A turn that came meanwhile, for the next send. */
       turn?: RequestTurn | null;
     }
