@@ -16,6 +16,8 @@ interface Facts {
   throttledAt: number;
   /** Where no queue can be asked, nothing is sent before. */
   notBefore: number;
+  /** The last 429 is being told to the queue. */
+  told: Promise<unknown>;
   queue: { isRunning: boolean; askedAt: number } | null;
   /** The question that is under way. */
   asking: Promise<boolean> | null;
@@ -33,6 +35,19 @@ export class RequestFacts {
     const facts = this.#of(name, now);
     facts.throttledAt = now;
     facts.notBefore = Math.max(facts.notBefore, now + throttledWaitMs(1, retryAfterMs));
+  }
+
+  /** A 429 is being told to the queue. */
+  telling(name: string, now: number, told: Promise<unknown>): void {
+    this.#of(name, now).told = told.catch(() => {});
+  }
+
+  /**
+   * Resolves once the queue knows of the last 429, or can't be told: those that it makes wait must not join a queue
+   * that knows of no budget.
+   */
+  async whenTold(name: string, now: number): Promise<void> {
+    await this.#of(name, now).told;
   }
 
   /** For how long nothing should be sent where no queue can be asked, in milliseconds. */
@@ -92,6 +107,7 @@ export class RequestFacts {
         accepted: new RollingHour([]),
         throttledAt: -Infinity,
         notBefore: 0,
+        told: Promise.resolve(),
         queue: null,
         asking: null,
         usedAt: now,

@@ -10,6 +10,7 @@ import {
   forecast,
   limitOf,
   nextTurnAt,
+  TOGETHER_MS,
   type Allowance,
   type BudgetData,
   type BudgetMoment,
@@ -25,13 +26,13 @@ export interface AnswerTimes {
 
 /** With fewer accepted in the hour before it, a 429 teaches no budget: it may be of another kind. */
 const MIN_LEARNED = 10;
+/** So many refusals in a row are of no other kind: between them lie minutes, and what little was accepted is all. */
+const SURE_REFUSALS = 7;
 /** So many refusals are remembered. */
 const KEPT_REFUSALS = 3;
 const OPEN_WINDOW = 1_024;
 /** A set budget that nobody has named for so long is taken back by those that know of none. */
 const NAMED_MS = 15 * 60_000;
-/** A request without a turn that is answered 429 so soon after a refusal was in flight by then. */
-const TOGETHER_MS = 60_000;
 
 const NOTHING_KNOWN: BudgetData = {
   perHour: null,
@@ -86,9 +87,10 @@ export class RequestBudget {
     return this.#data.notBefore > this.#now() ? this.#data.notBefore : null;
   }
 
-  /** A request beyond the learned budget was accepted, and none was refused since. */
-  get isGrowing(): boolean {
-    return this.#data.isGrowing;
+  /** Whether a turn is likely to be refused: it finds out what the upstream takes. */
+  isTry({ isBeyond }: Allowance): boolean {
+    const { isGrowing, refusalsInARow } = this.#data;
+    return isBeyond ? !isGrowing : this.perHour === null && refusalsInARow > 0;
   }
 
   /** Whether the upstream itself named the time before which nothing is sent. */
@@ -204,8 +206,14 @@ export class RequestBudget {
   /** The budget is what was accepted in the hour before a refusal. */
   #learn(isTogether: boolean): void {
     const { spentLastHour } = this;
-    if (spentLastHour >= MIN_LEARNED) Object.assign(this.#data, { learned: spentLastHour, taughtNothing: false });
-    else if (!isTogether) this.#data.taughtNothing = true;
+    const data = this.#data;
+    const isSmall = data.learned !== null && data.learned < MIN_LEARNED;
+    const least = isSmall || data.refusalsInARow >= SURE_REFUSALS ? 1 : MIN_LEARNED;
+    if (spentLastHour >= least) {
+      // Refusals that taught nothing count as one.
+      if (data.taughtNothing) data.refusals = data.refusals.slice(-1);
+      Object.assign(data, { learned: spentLastHour, taughtNothing: false });
+    } else if (!isTogether && !isSmall) data.taughtNothing = true;
   }
 
   /** What was accepted before a refusal, and told after it, teaches what the refusal could not. */

@@ -21,12 +21,16 @@ export const NEXT_TURN_MS = 1_000;
  * One that hears nothing from its queue tries by itself: rarely, because each try costs history. Not after whole hours:
  * what an hour frees is given then.
  */
-const BACKSTOPS_MS = [1.5, 4.5, 16.5, 24].map((hours) => hours * 3_600_000);
+const BACKSTOPS_MS = [3.5, 6.5, 12.5, 24].map((hours) => hours * 3_600_000);
 const MAX_BACKSTOP_MS = 24 * 3_600_000;
+/** A turn that is expected later is not waited for: nobody knows so far ahead. */
+const MAX_EXPECTED_MS = 7 * 24 * 3_600_000;
+/** Where nobody knows the budget, a turn is expected as with the least one that is learned at once, but so soon. */
+const UNKNOWN_EXPECTED = { perTurnMs: 6 * 60_000, mostMs: 2 * 24 * 3_600_000 };
 /** The queue has not told its place: it may not work. */
 const FIRST_BACKSTOP_UNKNOWN_MS = 5 * 60_000;
-/** A turn may be so much later than it was expected. */
-const LATER_THAN_EXPECTED_MS = 1.5 * 3_600_000;
+/** A turn may be so much later than it was expected: others of a higher priority may have joined since. */
+const LATER_THAN_EXPECTED_MS = 3.5 * 3_600_000;
 
 /** Jitter of a wait that many jobs may have begun at once. */
 const MAX_SPREAD_SHARE = 0.1;
@@ -64,7 +68,7 @@ export function resendWaitMs(tries: number): number {
 
 /**
  * How long one waits for its turn before it tries by itself; `waits` counts the waits without a turn, from 1. A turn
- * that is expected later (ISO 8601) is waited for, and an hour and a half more.
+ * that is expected later (ISO 8601) is waited for, and some hours more. So is, at first, a place far behind.
  */
 export function backstopMs(
   waits: number,
@@ -73,8 +77,11 @@ export function backstopMs(
 ): number {
   if (position === undefined && waits === 1) return FIRST_BACKSTOP_UNKNOWN_MS;
   const planned = BACKSTOPS_MS[waits - 1] ?? MAX_BACKSTOP_MS;
-  const expected = expectedAt === undefined ? 0 : Date.parse(expectedAt) - now + LATER_THAN_EXPECTED_MS;
-  return Math.min(Math.max(planned, expected), MAX_BACKSTOP_MS);
+  if (expectedAt !== undefined) {
+    return Math.max(planned, Math.min(Date.parse(expectedAt) - now + LATER_THAN_EXPECTED_MS, MAX_EXPECTED_MS));
+  }
+  const guessed = (position ?? 0) * UNKNOWN_EXPECTED.perTurnMs + LATER_THAN_EXPECTED_MS;
+  return waits === 1 ? Math.min(guessed, UNKNOWN_EXPECTED.mostMs) : planned;
 }
 
 /** Doubles a first wait with each try, which counts from 1. */

@@ -49,6 +49,8 @@ export interface Allowance {
   isBeyond: boolean;
 }
 
+/** A request without a turn that is answered 429 so soon after a refusal was in flight by then. */
+export const TOGETHER_MS = 60_000;
 /** So many answers 429 an hour are risked to find out more. */
 const MOST_THROTTLES = 3;
 /** So long after a refusal a try may go beyond the budget that it taught. */
@@ -59,6 +61,8 @@ const SOON_MS = 60_000;
 const UNKNOWN_WINDOW = 3;
 /** Turns in flight under a learned budget, as a share of it, within bounds: it may be too high by then. */
 const LEARNED_WINDOW = { share: 1 / 25, least: 2, most: 20 };
+/** The same under a budget that is set: where it is too high, so many answers 429 may come at once. */
+const SET_WINDOW = { share: 1 / 25, least: 5, most: 500 };
 /** The same for requests beyond a learned budget: the last one of them is always refused. */
 const BEYOND_WINDOW = { share: 1 / 200, least: 1, most: 10 };
 /** A turn for many requests waits until a tenth of the budget is free, so that it does not fall to pieces. */
@@ -74,7 +78,7 @@ export function limitOf({ perHour, learned }: BudgetData): number | null {
 export function nextTurnAt(moment: BudgetMoment, wanted: number): number | null {
   const { data, spends, turns, requests, now } = moment;
   if (turns >= windowAt(moment)) return null;
-  const earliest = Math.max(now, data.notBefore, heldUntil(data));
+  const earliest = earliestAt(moment);
   const limit = limitOf(data);
   if (limit === null) return earliest;
   const most = limit - requests - needed(limit, wanted);
@@ -106,7 +110,8 @@ export function forecast(moment: BudgetMoment): ((nth: number) => number) | null
   const used = spends.countAt(now) + requests;
   const freed: Step[] = [[now, Math.max(0, limit - used)]];
   for (const [at, count] of [...spends.steps(now), [now, requests] satisfies Step]) freed.push([at + HOUR_MS, count]);
-  const earliest = nextTurnAt(moment, 1) ?? now;
+  // Where the answers of the turns in flight come first, they are likely to come soon.
+  const earliest = nextTurnAt(moment, 1) ?? earliestAt(moment);
   return (nth) => {
     let behind = Math.max(0, used - limit) + ((nth - 1) % limit) + 1;
     const [at] = freed.find(([, count]) => (behind -= count) <= 0) ?? [now];
@@ -114,12 +119,17 @@ export function forecast(moment: BudgetMoment): ((nth: number) => number) | null
   };
 }
 
+/** No turn is given before, whatever is left of the budget. */
+function earliestAt({ data, now }: BudgetMoment): number {
+  return Math.max(now, data.notBefore, heldUntil(data));
+}
+
 /** How many turns may be in flight at once. */
 function windowAt({ data, throttles, now }: BudgetMoment): number {
   const limit = limitOf(data);
   if (limit === null) return Math.min(data.window, UNKNOWN_WINDOW);
   const isTrusted = limit === data.perHour && data.refusalsInARow === 0 && throttles.countAt(now) === 0;
-  if (isTrusted) return Infinity;
+  if (isTrusted) return shareOf(limit, SET_WINDOW);
   return Math.min(data.window, shareOf(limit, LEARNED_WINDOW));
 }
 
@@ -146,7 +156,8 @@ function tryAt({ data, throttles, now }: BudgetMoment): number {
   if (newest === undefined) return 0;
   if (data.refusalsInARow === 0) return newest + HOUR_MS;
   const third = throttles.nthNewestAt(MOST_THROTTLES, now);
-  if (third !== undefined) return third + HOUR_MS;
+  // Not where they came one by one before the budget was learned.
+  if (third !== undefined && third > (data.refusals[0] ?? 0) - TOGETHER_MS) return third + HOUR_MS;
   return data.isTold ? data.notBefore : newest + TRY_AGAIN_MS;
 }
 

@@ -26,7 +26,7 @@ class Bench {
   isRunning: () => Promise<boolean> = () => Promise.resolve(false);
   canJoin = true;
   place: () => Promise<QueuePlace | null> = () => Promise.resolve(PLACE);
-  takesMarks = (_: { sent: boolean }) => true;
+  takesMarks = (_: { sent: boolean }): boolean | Promise<boolean> => true;
   now = START;
   readonly shutdown = new AbortController();
   readonly #activities;
@@ -71,9 +71,9 @@ class Bench {
       if (!this.canJoin) return Promise.reject(new Error('no'));
       return Promise.resolve(void joins.push(request));
     };
-    const heartbeat = (_: unknown, mark: { sent: boolean }) => {
+    const heartbeat = async (_: unknown, mark: { sent: boolean }) => {
       heard(mark.sent ? 'mark' : 'take the mark back');
-      return this.takesMarks(mark) ? Promise.resolve() : Promise.reject(new Error('no'));
+      if (!(await this.takesMarks(mark))) throw new Error('no');
     };
     const workflow = { getHandle: () => handle, signalWithStart };
     return { withAbortSignal: now, withDeadline: now, activity: { heartbeat }, workflow } as unknown as Client;
@@ -90,6 +90,19 @@ test('a burst at the limit meets one 429, and all wait in the queue', async () =
   for (const result of results) expect(result).toMatchObject({ kind: 'throttled', queued: PLACE });
   expect(results.filter(({ isHeld }) => isHeld)).toHaveLength(19);
   expect(bench.joins.map(({ report }) => report?.outcome)).toEqual(['throttled', ...Array(19).fill(undefined)]);
+});
+
+test('those that a 429 makes wait join after the queue was told of it, however long that takes', async () => {
+  const bench = new Bench();
+  const { opened, open } = gate();
+  bench.takesMarks = ({ sent }) => sent || opened.then(() => true);
+  bench.upstream.createFaults.push(refusal);
+  const results = Array.from({ length: 3 }, () => bench.create());
+  await expect.poll(() => bench.calls).toContain('take the mark back');
+  results.push(bench.create());
+  open();
+  await Promise.all(results);
+  expect(bench.joins.map(({ report }) => report?.outcome)).toEqual(['throttled', undefined, undefined, undefined]);
 });
 
 test('writes of a quiet project are sent one after the other, and a queue is asked for once', async () => {

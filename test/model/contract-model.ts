@@ -73,8 +73,14 @@ const LOST = { count: 5, ms: 60_000 };
 /** One second with its jitter of 10 %. */
 const MIN_WAIT_MS = 900;
 const HOUR = 3_600_000;
-/** Who hears nothing from a queue tries by itself, rarely: so long after each wait, and so long after it was expected. */
-const TRIES = { noPlace: 300_000, hours: [1.5, 4.5, 16.5, 24], afterExpected: 1.5 * HOUR, most: 24 * HOUR };
+/** Who hears nothing from a queue tries by itself: so long after each wait, and so long after it was expected. */
+const TRIES = {
+  noPlace: 300_000,
+  hours: [3.5, 6.5, 12.5, 24],
+  afterExpected: 3.5 * HOUR,
+  mostExpected: 7 * 24 * HOUR,
+  unexpected: { each: 0.1 * HOUR, most: 48 * HOUR },
+};
 /** The number of a read before an adoption, which does not belong to the poll loop. */
 const ADOPT_READ = 0;
 const TERMINAL = ['completed', 'archived', 'failed'];
@@ -272,10 +278,14 @@ export class ContractModel {
 
   #waitInQueue(at: number, write: Write, { position, expectedAt }: Place): void {
     write.waits += 1;
-    const planned = (TRIES.hours[write.waits - 1] ?? Infinity) * HOUR;
-    const expected = expectedAt === undefined ? 0 : Date.parse(expectedAt) - at + TRIES.afterExpected;
-    const isSoon = position === undefined && write.waits === 1;
-    write.notBefore = at + (isSoon ? TRIES.noPlace : Math.min(Math.max(planned, expected), TRIES.most));
+    const isFirst = write.waits === 1;
+    let wait = (TRIES.hours[write.waits - 1] ?? 24) * HOUR;
+    if (expectedAt !== undefined) {
+      wait = Math.max(wait, Math.min(Date.parse(expectedAt) - at + TRIES.afterExpected, TRIES.mostExpected));
+    } else if (isFirst && position !== undefined) {
+      wait = Math.min(wait + position * TRIES.unexpected.each, TRIES.unexpected.most);
+    }
+    write.notBefore = at + (isFirst && position === undefined ? TRIES.noPlace : wait);
     write.tryBy = write.notBefore;
   }
 

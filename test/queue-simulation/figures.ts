@@ -64,9 +64,10 @@ function queueBeganAt(wanted: readonly Wanted[], seen: readonly SeenRequest[]): 
 /** A job is overtaken where one that comes after it by priority and time was created before it, and both had waited. */
 function overtakings(wanted: readonly Wanted[], created: ReadonlyMap<string, SeenRequest>, from: number) {
   const waited = wanted
-    .toSorted((a, b) => a.priority - b.priority || a.startedAt - b.startedAt)
-    .flatMap(({ name }) => created.get(name) ?? [])
-    .filter(({ at }) => at > from);
+    .flatMap(({ name, ...one }) => ({ ...one, at: created.get(name)?.at ?? 0 }))
+    .filter(({ at }) => at > from)
+    // Those of the same moment have no order.
+    .toSorted((a, b) => a.priority - b.priority || a.startedAt - b.startedAt || a.at - b.at);
   let overtakings = 0;
   let overtakenByMs = 0;
   let earliest = Infinity;

@@ -181,7 +181,7 @@ export const QUEUE_SCENARIOS: Record<string, QueueScenario> = {
         .getHandle(requestQueueId({ operation: 'create', projectId: life.projectId }))
         .terminate();
       // It joins a new queue, which knows of no request.
-      await life.pass(3 * HOUR);
+      await life.pass(6 * HOUR);
       return [id];
     },
   },

@@ -43,7 +43,8 @@ describe('300 requests where the upstream takes 100 an hour', () => {
     const { accepted, throttled, looks } = simulate({ limits: { create: LIMIT }, asked: burst(300), perHour: LIMIT });
     expect(accepted.at(-1)).toBeLessThanOrEqual(2 * HOUR * SLACK);
     expect(throttled).toEqual([]);
-    expect(looks).toBeLessThanOrEqual(10);
+    // One for the answers of five that were in flight together, and a few for the hours.
+    expect(looks).toBeLessThanOrEqual(300 / 5 + 10);
   });
 
   test('a set budget is never exceeded, whatever the upstream would take', () => {
@@ -59,6 +60,26 @@ describe('300 requests where the upstream takes 100 an hour', () => {
     expect(mostInAnHour(refusals(throttled))).toBeLessThanOrEqual(3);
     expect(budget).toMatchObject({ perHour: LIMIT, isLearned: true });
   });
+
+  test('a set budget that is far too high draws a few answers 429 at once, not all that are beyond', () => {
+    for (const perHour of [101, 150, 200]) {
+      const { accepted, throttled } = simulate({ limits: { create: LIMIT }, asked: burst(300), perHour });
+      expect(accepted.at(-1)).toBeLessThanOrEqual(2 * HOUR * SLACK);
+      expect(throttled.length).toBeLessThanOrEqual(Math.ceil(perHour / 25) + 2);
+    }
+  });
+});
+
+test('of an upstream that takes fewer than ten an hour, all is used, with few refusals once it is known', () => {
+  for (const create of [1, 2, 5, 9]) {
+    for (const asked of [burst(6 * create), evenly(6 * create, HOUR / (1.3 * create))]) {
+      const { accepted, throttled } = simulate({ limits: { create }, asked });
+      expect(accepted).toHaveLength(6 * create);
+      expect(accepted.at(-1)).toBeLessThanOrEqual(Math.max(5 * HOUR, asked.at(-1)! + HOUR) * SLACK);
+      expect(mostInAnHour(refusals(throttled))).toBeLessThanOrEqual(10);
+      expect(mostInAnHour(refusals(throttled.filter((at) => at > throttled[0]! + HOUR)))).toBeLessThanOrEqual(3);
+    }
+  }
 });
 
 test('requests that keep coming a little faster than the budget cost one answer 429 an hour', () => {
@@ -156,6 +177,25 @@ test('where little was accepted, a 429 teaches nothing: the waits double from 5 
   expect(budget.perHour).toBeNull();
 });
 
+test('fewer than ten teach the budget after seven refusals in a row, and it is tried 20 minutes later', () => {
+  const { clock, budget, answer } = budgetAt();
+  for (let i = 0; i < 3; i++) answer('accepted');
+  for (let i = 0; i < 7; i++) {
+    expect(budget.perHour).toBeNull();
+    answer('throttled');
+    if (i < 6) clock.now = budget.nextTurnAt(1)!;
+  }
+  expect(budget).toMatchObject({ perHour: 3, isLearned: true });
+  const waits = Array.from({ length: 2 }, () => {
+    const wait = budget.nextTurnAt(1)! - clock.now;
+    clock.now += wait;
+    answer('throttled');
+    return wait / MINUTE;
+  });
+  expect(waits).toEqual([20, 20]);
+  expect(budget.perHour).toBe(3);
+});
+
 test('a budget is learned from what was accepted in the hour before a 429, and tried again 20 minutes later', () => {
   const { clock, budget, answer } = budgetAt();
   for (let i = 0; i < 30; i++) answer('accepted');
@@ -183,7 +223,7 @@ test('after a refusal one request is tried alone, and each that is accepted lets
     return allowances.length;
   };
   budget.hear({ perHour: 1_000 });
-  expect(inFlight()).toBe(1_000);
+  expect(inFlight()).toBe(40);
   answer('throttled');
   clock.now = budget.nextTurnAt(1)!;
   const windows = Array.from({ length: 6 }, () => {
@@ -368,6 +408,15 @@ test('a forecast tells when each request is sent, in the hours to come, too', ()
   const at = budget.forecast()!;
   const minutes = [1, 4, 5, 8, 9, 10, 11, 15, 29].map((nth) => (at(nth) - start) / MINUTE);
   expect(minutes).toEqual([0, 0, 30, 30, 60, 60, 60, 90, 180]);
+});
+
+test('what a refusal holds back is not forecast earlier, though a request is in flight to find out', () => {
+  const { clock, budget } = budgetAt();
+  budget.hear({ perHour: 100, accepted: [[clock.now, 20]] });
+  budget.begin(budget.allowance(1)!);
+  budget.throttled({ at: clock.now, givenAt: clock.now - 1_000 }, 30 * MINUTE);
+  expect(budget.nextTurnAt(1)).toBeNull();
+  expect(budget.forecast()!(1)).toBeGreaterThanOrEqual(clock.now + 30 * MINUTE);
 });
 
 test('an hour of requests is kept in at most 361 steps, and none leaves early', () => {

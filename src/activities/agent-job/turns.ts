@@ -169,12 +169,19 @@ export class Turns {
     }
     const { retryAfterMs } = outcome;
     this.#facts.throttled(nameOf(wanted), wanted.now(), retryAfterMs);
+    const telling = this.#tell(wanted, fenced, retryAfterMs);
+    this.#facts.telling(nameOf(wanted), wanted.now(), telling);
+    return { ...outcome, queued: await telling };
+  }
+
+  async #tell(wanted: WantedSend, fenced: FencedSend, retryAfterMs: number | undefined): Promise<Queued | null> {
     // From now on this attempt may die: the next one knows that nothing of it arrived.
-    if (!(await fenced.clearMark())) return { ...outcome, queued: null };
-    return { ...outcome, queued: await this.#join(wanted, 'throttled', retryAfterMs) };
+    if (!(await fenced.clearMark())) return null;
+    return this.#join(wanted, 'throttled', retryAfterMs);
   }
 
   async #held(wanted: WantedSend): Promise<SendOutcome & { kind: 'throttled' }> {
+    await this.#facts.whenTold(nameOf(wanted), wanted.now());
     const queued = await this.#join(wanted, 'unsent');
     const restMs = queued ? 0 : this.#restMs(wanted);
     const held = { kind: 'throttled', reason: WAITS_FOR_TURN, isHeld: true, queued } as const;

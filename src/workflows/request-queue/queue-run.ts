@@ -24,7 +24,7 @@ export interface QueueData {
 interface TurnInFlight extends Allowance {
   givenAt: number;
   until: number;
-  /** Turns of the same workflow that were answered 429 before. */
+  /** Requests of the same workflow that were answered 429 before. */
   refusals?: number;
 }
 
@@ -90,9 +90,8 @@ export class QueueRun {
     if (!first || this.#turns.size >= MAX_TURNS_IN_FLIGHT) return null;
     const allowance = this.budget.allowance(first.requests);
     if (!allowance) return null;
-    // Each try beyond the budget costs its workflow another wait: they take turns at it.
-    const isTry = allowance.isBeyond && !this.budget.isGrowing;
-    return this.#give(isTry ? (this.waiters.leastRefused ?? first) : first, allowance);
+    // Each try that is refused costs its workflow another wait: they take turns at it.
+    return this.#give(this.budget.isTry(allowance) ? (this.waiters.leastRefused ?? first) : first, allowance);
   }
 
   /** A turn did not reach its workflow, which has ended: the next one gets it. */
@@ -179,11 +178,11 @@ export class QueueRun {
     }
   }
 
-  /** How many turns of a workflow were answered 429, with the one of this report. */
+  /** How many requests of a workflow were answered 429, with the one of this report. */
   #refusalsAfter({ turn, outcome }: RequestReport): number {
     const number = this.#numberOf(turn);
     const before = number === null ? undefined : this.#turns.get(number);
-    return before ? (before.refusals ?? 0) + (outcome === 'throttled' ? 1 : 0) : 0;
+    return (before?.refusals ?? 0) + (outcome === 'throttled' ? 1 : 0);
   }
 
   #end(number: number, turn: TurnInFlight): void {

@@ -9,7 +9,7 @@ export interface Waiter {
   askedAt: number;
   /** How many requests it wants to send. */
   requests: number;
-  /** Turns of it that were answered 429. */
+  /** Requests of it that were answered 429. */
   refusals: number;
 }
 
