@@ -16,6 +16,7 @@ import {
   type RequestReport,
 } from '../contract.js';
 import { queueSummary } from '../agent-job/title.js';
+import { queryAgain } from '../temporal/query-again.js';
 
 /** One that waits in a queue; without a position where the queue has not told it. */
 export type Queued = Omit<QueuePlace, 'position'> & { position?: number };
@@ -70,7 +71,7 @@ export class QueueClient {
     const { client } = Context.current();
     try {
       const queue = client.workflow.getHandle(requestQueueId(name));
-      return await client.withDeadline(deadline, () => queue.query(queuePlaceQuery, workflowId));
+      return await client.withDeadline(deadline, () => queryAgain(() => queue.query(queuePlaceQuery, workflowId)));
     } catch {
       return undefined;
     }

@@ -66,3 +66,6 @@ export const JOB_ENDS = [
   ...['completed', 'archived', 'failed', 'timedOut', 'lost', 'abandoned', 'Canceled'],
   ...[FAILURE.invalidInput, FAILURE.createRejected, FAILURE.unknownOutcome],
 ] as const;
+
+/** Begins the error of a query whose worker has thrown its copy of the run away: asked again, it is answered. */
+export const STALE_COPY = 'this worker’s copy of the run was spoilt by the query';

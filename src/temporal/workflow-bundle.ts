@@ -34,7 +34,8 @@ function built(path: string): string {
 export function workflowBundleOptions(
   folder: string,
   extension: '.js' | '.ts',
-): BundleOptions & Required<Pick<BundleOptions, 'payloadConverterPath' | 'preloadModules'>> {
+): BundleOptions &
+  Required<Pick<BundleOptions, 'payloadConverterPath' | 'preloadModules' | 'workflowInterceptorModules'>> {
   const path = (name: string) => join(folder, name + extension);
   const workflowsPath = path('workflows/index');
   const payloadConverterPath = path('temporal/payload-converter');
@@ -43,6 +44,7 @@ export function workflowBundleOptions(
     payloadConverterPath,
     // Run once for all workflows instead of once for each: our modules keep no state between calls.
     preloadModules: [path('temporal/stack-traces'), workflowsPath, payloadConverterPath],
+    workflowInterceptorModules: [path('workflows/stale-copy')],
     logger: new DefaultLogger('WARN'),
     webpackConfigHook: compileForNode20,
   };

@@ -5,6 +5,7 @@ import { AGENT_JOB_WORKFLOW, jobStateQuery, SEARCH_ATTRIBUTE, SHOWN_WAITING_FOR,
 import type { Metrics } from '../activities/metrics.js';
 import type { Logger } from './logging.js';
 import { countWorkflows, isUnknownAttribute } from './visibility.js';
+import { queryAgain } from '../temporal/query-again.js';
 
 const PHASES: Phase[] = ['creating', 'watching', 'sending', 'needsAttention', 'lingering'];
 const COUNT_INTERVAL_MS = 60_000;
@@ -110,7 +111,9 @@ class OpenJobs {
   /** 0 where it can't be read: a worker that is busy must not stop the count. */
   async #ageInDoubt(workflowId: string): Promise<number> {
     const state = await this.#client
-      .withDeadline(Date.now() + QUERY_LIMIT_MS, () => this.#client.workflow.getHandle(workflowId).query(jobStateQuery))
+      .withDeadline(Date.now() + QUERY_LIMIT_MS, () =>
+        queryAgain(() => this.#client.workflow.getHandle(workflowId).query(jobStateQuery)),
+      )
       .catch(() => null);
     return state?.unknown ? (Date.now() - Date.parse(state.unknown.since)) / 1_000 : 0;
   }

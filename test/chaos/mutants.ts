@@ -439,6 +439,14 @@ export const MUTANTS: Mutant[] = [
     title: 'in a namespace of an older release jobs run, wait and end without the attributes',
   },
   {
+    name: 'a copy of a run that a query has spoilt and that goes on',
+    file: 'src/workflows/stale-copy.ts',
+    find: 'if (last && isSpoilt(input, last, point)) throw',
+    replace: 'if (last && isSpoilt(input, last, point) && point.events < 0) throw',
+    test: 'test/chaos/query-after-kill.test.ts',
+    title: 'right after its worker was killed can still be replayed',
+  },
+  {
     name: 'refused credentials treated as an outage',
     file: 'src/worker/connection.ts',
     find: 'words: /does not have valid authentication credentials/,',

@@ -101,6 +101,8 @@ export class ContractModel {
   /** Since when no write prevents the end of the run. */
   #freeSince = 0;
   readonly #states = new Map<string, FollowUpState>();
+  /** The state before the last change, and when that was. */
+  readonly #before = new Map<string, { state: FollowUpState | undefined; at: number }>();
   /** All states that an id has had. */
   readonly #had = new Map<string, Set<FollowUpState>>();
   readonly #prompts = new Map<string, string>();
@@ -126,6 +128,8 @@ export class ContractModel {
   #noReadBefore = 0;
   #lastReadAt = -Infinity;
   #readEndedAt = -Infinity;
+  /** What might have ended the run before the last read, whose result may be lost. */
+  #mayHaveEndedAs: readonly string[] = [];
   /** A read may follow the last one within a second, and has not yet: something called for it at this time. */
   #readCalledForAt: number | null = null;
   #notFound: { count: number; since: number; sure: number } | null = null;
@@ -371,6 +375,7 @@ export class ContractModel {
     const read = this.#reads.get(number)!;
     this.#reads.delete(number);
     this.#readEndedAt = at;
+    this.#mayHaveEndedAs = [...this.#mayEndAs];
     if (!read.isDoubtful) this.#decideInTime(at, false);
     this.#advanceTo(at);
     if (outcome === 'failed' && !read.isDoubtful && retryAfterMs > 1_000) {
@@ -393,7 +398,7 @@ export class ContractModel {
   }
 
   /** An update was answered. */
-  answered(_at: number, id: string, answer: FollowUpState): void {
+  answered(at: number, id: string, answer: FollowUpState): void {
     if (this.#terms.usedFollowUpIds.includes(id)) {
       if (answer !== 'unknown') broken(`${id}, used before, was answered ${answer}`);
       return;
@@ -401,6 +406,9 @@ export class ContractModel {
     const state = this.#states.get(id);
     // Where answers take time, an earlier state may arrive now.
     if (this.#slack > 0 ? this.#had.get(id)?.has(answer) : answer === state) return;
+    // What came in the same task may have changed it since.
+    const before = this.#before.get(id);
+    if (before?.at === at && before.state === answer) return;
     // Updates that still wait are answered with the final state right before the run ends.
     if (answer !== 'abandoned' && answer !== 'unknown')
       broken(`an update of ${id} was answered ${answer}; it is ${state}`);
@@ -577,6 +585,7 @@ export class ContractModel {
   }
 
   #setState(id: string, state: FollowUpState): void {
+    this.#before.set(id, { state: this.#states.get(id), at: this.#at });
     this.#states.set(id, state);
     this.#had.set(id, (this.#had.get(id) ?? new Set()).add(state));
   }
@@ -661,6 +670,7 @@ export class ContractModel {
     if (this.#readEndedAt >= at - this.#slack) {
       this.#mustEndSince = null;
       this.#noReadBefore = 0;
+      for (const status of this.#mayHaveEndedAs) this.#mayEndAs.add(status);
     }
     for (const read of this.#reads.values()) read.isDoubtful = true;
     this.#readCalledForAt = at;

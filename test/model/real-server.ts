@@ -33,13 +33,14 @@ export async function startRealServer(): Promise<RealServer> {
   const { client, nativeConnection: connection } = environment;
   const taskQueue = `model-${randomUUID()}`;
   const shutdown = new AbortController();
+  const bundleOptions = workflowBundleOptions(here('../../src/'), '.ts');
   const worker = await createTestWorker({
     connection,
     taskQueue,
     activities: activitiesOf(() => server, shutdown.signal),
     workflowBundle: await bundleWorkflowCode({
-      ...workflowBundleOptions(here('../../src/'), '.ts'),
-      workflowInterceptorModules: [here('early-continue-as-new.ts')],
+      ...bundleOptions,
+      workflowInterceptorModules: [...bundleOptions.workflowInterceptorModules, here('early-continue-as-new.ts')],
     }),
   });
   const running = worker.run();

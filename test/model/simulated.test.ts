@@ -80,6 +80,36 @@ const FOUND: Record<string, Partial<Scenario>> = {
     deadline: 0,
     decisions: [{ action: 'retry', afterMs: 500 }],
   },
+  'an update that comes together with a decision may be answered as before it': {
+    isAttached: true,
+    isRepeated: true,
+    finalRead: 'broken',
+    actions: [
+      { kind: 'signal', id: 'a', at: 2_500 },
+      { kind: 'update', id: 'a', at: 12_500 },
+    ],
+    decisions: [{ action: 'adopt', afterMs: 10_000 }],
+    isBatching: true,
+  },
+  'a read that continue-as-new cuts off changes nothing': {
+    deadline: 0,
+    linger: 300_000,
+    messages: [
+      { kind: 'accepted', takesMs: 500 },
+      { kind: 'accepted', takesMs: 0 },
+      { kind: 'rejected', takesMs: 0 },
+    ],
+    reads: [
+      { kind: 'completed', takesMs: 0, times: 2 },
+      { kind: 'active', takesMs: 0, times: 1 },
+    ],
+    actions: [
+      { kind: 'signal', id: 'a', at: 0 },
+      { kind: 'signal', id: 'd', at: 0 },
+      { kind: 'signal', id: 'b', at: 501 },
+    ],
+    tasksPerRun: 4,
+  },
   'a turn that ends in doubt begins the waits anew': {
     deadline: 3_000,
     onUnknownOutcome: 'retry',

@@ -14,6 +14,7 @@ import { inBatches } from '../temporal-call.js';
 import type { EarlierRuns } from './earlier-runs.js';
 import { createdNoJob, readRunEnd, type RunRecord } from './run-record.js';
 import { readInputHash, readStartInput, readUnbegunInput } from './start-input.js';
+import { queryAgain } from '../../temporal/query-again.js';
 
 /** A query of a closed run is answered by replay; longer means that no worker is there. */
 const QUERY_TIMEOUT_MS = 10_000;
@@ -111,7 +112,9 @@ async function unbegunState(client: Client, run: EndedRun): Promise<Partial<Fina
 async function queryState(client: Client, run: EndedRun): Promise<FinalState> {
   const handle = client.workflow.getHandle(run.workflowId, run.runId);
   try {
-    return await client.withDeadline(Date.now() + QUERY_TIMEOUT_MS, () => handle.query(jobStateQuery));
+    return await client.withDeadline(Date.now() + QUERY_TIMEOUT_MS, () =>
+      queryAgain(() => handle.query(jobStateQuery)),
+    );
   } catch (cause) {
     const text = 'ended without a result and does not tell which follow-up ids it used; start a worker and try again';
     throw usedIdsUnknown(run, text, cause);

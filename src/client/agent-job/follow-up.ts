@@ -17,6 +17,7 @@ import { isNoAnswer, isOutage } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { readRun } from './run-record.js';
 import { reAttach, type EndedJobs, type IdentifiedFollowUp, type ReAttachment } from './follow-up-after-end.js';
+import { queryAgain } from '../../temporal/query-again.js';
 
 /**
  * Each further round means that the workflow ended, or was attached anew, in between, or that a start came too late.
@@ -102,7 +103,7 @@ async function readFate(
   try {
     const handle = client.workflow.getHandle(workflowId);
     const { followUps, job } = await temporalCall(client, { signal, timeoutMs: STATE_TIMEOUT_MS }, () =>
-      handle.query(jobStateQuery),
+      queryAgain(() => handle.query(jobStateQuery)),
     );
     const known = followUps.find((followUp) => followUp.id === id);
     if (known) return { id, state: known.state, job };

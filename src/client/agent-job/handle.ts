@@ -20,6 +20,7 @@ import { whyNoAnswer } from './no-answer.js';
 import { withPresentWait } from './present-wait.js';
 import { readDescription } from './run-record.js';
 import { waitForResult } from './wait.js';
+import { queryAgain } from '../../temporal/query-again.js';
 
 /** A job that is to be adopted is read first, which may take a minute. */
 const ADOPT_TIMEOUT_MS = 75_000;
@@ -61,7 +62,7 @@ export class JobHandle {
    */
   async state(options: CallOptions = {}): Promise<JobState> {
     const startedAt = performance.now();
-    const state = await this.#askWorker(options, (handle) => handle.query(jobStateQuery));
+    const state = await this.#askWorker(options, (handle) => queryAgain(() => handle.query(jobStateQuery)));
     const leftMs = (options.timeoutMs ?? CALL_TIMEOUT_MS) - (performance.now() - startedAt);
     return withPresentWait(this.#client, this.workflowId, state, { signal: options.signal, timeoutMs: leftMs });
   }

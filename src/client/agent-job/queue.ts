@@ -13,6 +13,7 @@ import { inBatches, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { readDescription } from './run-record.js';
+import { queryAgain } from '../../temporal/query-again.js';
 
 /** Which queues to read; what is left out does not restrict. */
 export interface QueueFilter {
@@ -78,7 +79,7 @@ async function readQueue(client: Client, name: QueueName, options: CallOptions):
   try {
     if (!(await isRunning(client, workflowId, options))) return null;
     const state = await temporalCall(client, options, () =>
-      client.workflow.getHandle(workflowId).query(requestQueueStateQuery),
+      queryAgain(() => client.workflow.getHandle(workflowId).query(requestQueueStateQuery)),
     );
     return { ...name, workflowId, state };
   } catch (error) {

@@ -12,6 +12,7 @@ import { parseExportInput, toRangeInput } from '../../visitor-export/input.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
 import { longWait, temporalCall, type WaitOptions } from '../temporal-call.js';
+import { queryAgain } from '../../temporal/query-again.js';
 
 type Handle = WorkflowHandleWithStartDetails<(input: VisitorExportRangeInput) => Promise<VisitorExportResult>>;
 
@@ -36,7 +37,7 @@ export class VisitorExportHandle {
   async progress({ signal }: WaitOptions = {}): Promise<VisitorExportProgress | null> {
     try {
       return await temporalCall(this.#client, { signal, timeoutMs: QUERY_MS }, () =>
-        this.#handle.query(visitorExportProgressQuery),
+        queryAgain(() => this.#handle.query(visitorExportProgressQuery)),
       );
     } catch {
       signal?.throwIfAborted();
