@@ -8,19 +8,39 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** Each text of the built product, where it is, and the part of an hour that it stands for. */
-const LENGTHS: readonly { file: string; name: string; text: string; hours: number }[] = [
-  { file: 'rolling-hour', name: 'HOUR_MS', text: '3_600_000', hours: 1 },
-  { file: 'rolling-hour', name: 'STEP_MS', text: '10_000', hours: 1 / 360 },
-  { file: 'turn-times', name: 'TRY_AGAIN_MS', text: '20 * 60_000', hours: 1 / 3 },
-  { file: 'turn-times', name: 'SOON_MS', text: '60_000', hours: 1 / 60 },
-  { file: 'request-budget', name: 'NAMED_MS', text: '15 * 60_000', hours: 1 / 4 },
-  { file: 'retry-waits', name: 'LATER_THAN_EXPECTED_MS', text: '1.5 * 3_600_000', hours: 1.5 },
-  { file: 'retry-waits', name: 'MAX_BACKSTOP_MS', text: '24 * 3_600_000', hours: 24 },
-  // Five minutes of a real hour are of use where no queue answers; less than half a minute is a busy machine's silence.
-  { file: 'retry-waits', name: 'FIRST_BACKSTOP_UNKNOWN_MS', text: '5 * 60_000', hours: 1 / 2 },
+/** The text of a length, by how long an hour is. */
+type InHours = (hourMs: number) => string;
+
+const hours =
+  (count: number): InHours =>
+  (hourMs) =>
+    String(Math.round(count * hourMs));
+
+/** Each length of the built product: where it is, its text, and what stands there instead. */
+const LENGTHS: readonly { file: string; find: string; name: string; instead: InHours }[] = [
+  { file: 'rolling-hour', name: 'HOUR_MS', find: '3_600_000', instead: hours(1) },
+  { file: 'rolling-hour', name: 'STEP_MS', find: '10_000', instead: hours(1 / 360) },
+  { file: 'turn-times', name: 'TRY_AGAIN_MS', find: '20 * 60_000', instead: hours(1 / 3) },
+  { file: 'turn-times', name: 'SOON_MS', find: '60_000', instead: hours(1 / 60) },
+  { file: 'request-budget', name: 'NAMED_MS', find: '15 * 60_000', instead: hours(1 / 4) },
+  {
+    file: 'retry-waits',
+    name: 'BACKSTOPS_MS',
+    find: '[3.5, 6.5, 12.5, 24].map((hours) => hours * 3_600_000)',
+    instead: (hourMs) => `[3.5, 6.5, 12.5, 24].map((hours) => hours * ${hourMs})`,
+  },
+  { file: 'retry-waits', name: 'MAX_BACKSTOP_MS', find: '24 * 3_600_000', instead: hours(24) },
+  { file: 'retry-waits', name: 'MAX_EXPECTED_MS', find: '7 * 24 * 3_600_000', instead: hours(7 * 24) },
+  {
+    file: 'retry-waits',
+    name: 'UNKNOWN_EXPECTED',
+    find: '{ perTurnMs: 6 * 60_000, mostMs: 2 * 24 * 3_600_000 }',
+    instead: (hourMs) => `{ perTurnMs: ${hourMs / 10}, mostMs: ${48 * hourMs} }`,
+  },
+  { file: 'retry-waits', name: 'LATER_THAN_EXPECTED_MS', find: '3.5 * 3_600_000', instead: hours(3.5) },
+  // Five minutes of a real hour are of use where no queue answers; a twelfth of this one is a busy machine's silence.
+  { file: 'retry-waits', name: 'FIRST_BACKSTOP_UNKNOWN_MS', find: '5 * 60_000', instead: hours(1 / 2) },
 ];
-const BACKSTOPS = { file: 'retry-waits', find: '(hours) => hours * 3_600_000' };
 
 /** Makes a copy of the built product below a folder; returns the path of its worker. */
 export async function buildWithShortHour(folder: string, hourMs: number): Promise<string> {
@@ -29,15 +49,10 @@ export async function buildWithShortHour(folder: string, hourMs: number): Promis
   await cp(join(root, 'dist'), join(product, 'dist'), { recursive: true });
   await cp(join(root, 'package.json'), join(product, 'package.json'));
   await symlink(join(root, 'node_modules'), join(product, 'node_modules'));
-  const changes = LENGTHS.map(({ file, name, text, hours }) => ({
-    file,
-    find: `${name} = ${text};`,
-    replace: `${name} = ${Math.round(hours * hourMs)};`,
-  }));
-  changes.push({ ...BACKSTOPS, replace: `(hours) => hours * ${hourMs}` });
-  for (const { file, find, replace } of changes) {
-    await change(join(product, 'dist/agent-job', `${file}.js`), find, replace);
-    await change(join(product, 'dist/workflow-bundle.js'), find, replace);
+  for (const { file, name, find, instead } of LENGTHS) {
+    const [before, after] = [`${name} = ${find};`, `${name} = ${instead(hourMs)};`];
+    await change(join(product, 'dist/agent-job', `${file}.js`), before, after);
+    await change(join(product, 'dist/workflow-bundle.js'), before, after);
   }
   return join(product, 'dist/worker.js');
 }
