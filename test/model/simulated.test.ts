@@ -110,6 +110,17 @@ const FOUND: Record<string, Partial<Scenario>> = {
     ],
     tasksPerRun: 4,
   },
+  'a turn is good for one send': {
+    creates: [
+      { kind: 'throttled', takesMs: 0 },
+      { kind: 'throttled', takesMs: 0 },
+    ],
+    isQueueThere: true,
+  },
+  'one that hears nothing from its queue tries by itself': {
+    queue: [{ kind: 'joined', turns: [] }],
+    isQueueThere: true,
+  },
   'a turn that ends in doubt begins the waits anew': {
     deadline: 3_000,
     onUnknownOutcome: 'retry',
