@@ -8,8 +8,8 @@ const GRID = { left: 70, right: 70, top: 60, bottom: 80 };
 export const COLORS = ['#2563eb', '#9ca3af'];
 
 /** Writes a chart as an SVG file. */
-export function draw(option: EChartsCoreOption, file: string): void {
-  const chart = init(null, null, { renderer: 'svg', ssr: true, ...SIZE });
+export function draw(option: EChartsCoreOption, file: string, size = SIZE): void {
+  const chart = init(null, null, { renderer: 'svg', ssr: true, ...size });
   const look = { animation: false, backgroundColor: '#ffffff', color: COLORS, grid: GRID, legend: { bottom: 0 } };
   chart.setOption({ ...look, ...option });
   writeFileSync(file, chart.renderToSVGString());

@@ -27,8 +27,8 @@ export interface Joined {
   isAnswered: boolean;
 }
 
-/** To join and to be told the place, together: the attempt of a write has 45 s in all. */
-const JOIN_LIMIT_MS = 5_000;
+/** To join and to be told the place, together, where thousands do: the attempt of a write has 45 s in all. */
+const JOIN_LIMIT_MS = 10_000;
 /** Whoever asks holds the last byte of a request back meanwhile. */
 const ASK_LIMIT_MS = 2_000;
 const REPORT_LIMIT_MS = 10_000;

@@ -8,6 +8,7 @@ import {
   agentJobWorkflowId,
   jobStateQuery,
   requestQueueId,
+  requestQueueStateQuery,
   resolveUnknownUpdate,
   type Priority,
 } from '../../src/contract.js';
@@ -109,6 +110,16 @@ export class World {
       const options = agentJobStartOptions(input, { key: name, taskQueue: TASK_QUEUE });
       return this.client.workflow.start('agentJob', options);
     });
+  }
+
+  /** Waits until so many jobs of a project were created, or wait in its queue. */
+  async allAsked(projectId: string, jobs: number): Promise<void> {
+    const queue = this.client.workflow.getHandle(requestQueueId({ operation: 'create', projectId }));
+    for (;;) {
+      const { waitingCount } = await queue.query(requestQueueStateQuery);
+      if (this.createdCount(projectId) + waitingCount >= jobs) return;
+      await delay(200);
+    }
   }
 
   /** Lets time pass until the condition holds, looked at after each slice; false where it still does not. */
