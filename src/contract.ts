@@ -63,6 +63,7 @@ export {
 } from './contract/job-state.js';
 export {
   joinQueueSignal,
+  leaveQueueSignal,
   queuePlaceQuery,
   reportRequestSignal,
   REQUEST_QUEUE_WORKFLOW,
@@ -71,6 +72,7 @@ export {
   requestTurnSignal,
   type BudgetFacts,
   type JoinRequest,
+  type LeaveRequest,
   type QueuedRequest,
   type QueueName,
   type QueuePlace,

@@ -6,6 +6,7 @@ import {
   LIMIT,
   type BudgetFacts,
   type JoinRequest,
+  type LeaveRequest,
   type Priority,
   type QueueName,
   type RequestReport,
@@ -42,6 +43,12 @@ export function parseJoin(input: unknown): JoinRequest & { requests: number } {
     ...(isGiven(fields.report) && { report: checkReport(checkObject(fields.report, 'report')) }),
     ...checkFacts(fields),
   };
+}
+
+/** Checks the argument of `leaveQueue`. */
+export function parseLeave(input: unknown): LeaveRequest {
+  const { workflowId, turn } = checkObject(input, 'leave');
+  return { workflowId: checkWorkflowId(workflowId), ...(isGiven(turn) && { turn: checkTurn(turn) }) };
 }
 
 /** Checks the argument of `reportRequest`. */

@@ -1,4 +1,5 @@
 /** The JSON of `PROJECT_BUDGETS_FILE`: how many writes an hour the upstream takes from each project. Pure. */
+import { checkId, InvalidInputError } from './input-checks.js';
 
 /** What the upstream takes from a project in any hour; a kind that is absent has no budget of its own. */
 export interface ProjectBudget {
@@ -18,6 +19,7 @@ export function parseProjectBudgets(text: string): Map<string, ProjectBudget> {
 
 function checkBudget(projectId: string, budget: unknown): ProjectBudget {
   const project = `project ${JSON.stringify(projectId.slice(0, PROJECT_SHOWN_CHARS))}`;
+  checkProjectId(projectId, project);
   if (!isObject(budget)) throw new Error(`${project} should have an object with ${FIELDS.join(' or ')}`);
   for (const [field, value] of Object.entries(budget)) {
     // A misspelt field would be a budget that nobody keeps.
@@ -27,6 +29,16 @@ function checkBudget(projectId: string, budget: unknown): ProjectBudget {
     }
   }
   return budget;
+}
+
+/** A budget of a project that cannot be would be one that nobody keeps. */
+function checkProjectId(projectId: string, project: string): void {
+  try {
+    checkId(projectId, 'projectId');
+  } catch (error) {
+    if (!(error instanceof InvalidInputError)) throw error;
+    throw new Error(`${project} is none: ${error.message}`, { cause: error });
+  }
 }
 
 function parseJson(text: string): unknown {

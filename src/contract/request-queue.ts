@@ -52,6 +52,13 @@ export interface JoinRequest extends BudgetFacts {
   report?: RequestReport;
 }
 
+/** A workflow ends: it waits for no turn any more, and does not use the one that it was given last. */
+export interface LeaveRequest {
+  workflowId: string;
+  /** That turn; absent where it has none. */
+  turn?: string;
+}
+
 /**
  * A turn: that many requests may be sent one after the other, all before `until` (milliseconds of the server's clock).
  * There may be fewer than were asked for: then the workflow asks again. Every turn is reported, used or not.
@@ -104,6 +111,8 @@ export interface QueuePlace {
 
 /** Asks for a turn. Sent by activities, together with the start of the queue where there is none. */
 export const joinQueueSignal = defineSignal<[JoinRequest]>('joinQueue');
+/** Frees the place of a workflow that ends, and its turn. Sent by the workflow. */
+export const leaveQueueSignal = defineSignal<[LeaveRequest]>('leaveQueue');
 /** Tells how a request ended. */
 export const reportRequestSignal = defineSignal<[RequestReport & BudgetFacts]>('reportRequest');
 /** Tells the state of the queue. */

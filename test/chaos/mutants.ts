@@ -165,8 +165,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a waiter of a queue that is given a turn and waits on',
     file: 'src/workflows/request-queue/queue-run.ts',
-    find: '    this.waiters.remove(workflowId);\n',
-    replace: '    void workflowId;\n',
+    find: '    this.waiters.remove(workflowId);\n    const allowance',
+    replace: '    const allowance',
     test: 'test/request-queue/skipped-time.test.ts',
     title: 'a turn that nobody reports in time counts as used',
   },
@@ -613,6 +613,14 @@ export const MUTANTS: Mutant[] = [
     replace: '    void isHeld;\n',
     test: 'test/client/recurring.test.ts',
     title: 'a run that an operator resets leaves no lock behind',
+  },
+  {
+    name: 'a job that ends and keeps its place in the queue',
+    file: 'src/workflows/agent-job/left-queue.ts',
+    find: '    this.#mustBeTold = true;\n',
+    replace: '    this.#mustBeTold = false;\n',
+    test: 'test/workflows/turns.test.ts',
+    title: 'a turn that reaches a job in the very moment of its cancellation is given on',
   },
   {
     name: 'exports that keep the budget each for itself',

@@ -37,6 +37,7 @@ export const simulatedWorkflow = {
   condition: (isTrue: () => boolean, ms?: number) => Simulation.current.condition(isTrue, ms),
   currentUpdateInfo: () =>
     Simulation.current.updateId === undefined ? undefined : { id: Simulation.current.updateId },
+  getExternalWorkflowHandle: () => ({ signal: () => Simulation.current.signalExternal() }),
   log: { info: () => {}, warn: () => {} },
   makeContinueAsNewFunc:
     ({ memo }: { memo: Record<string, unknown> }) =>

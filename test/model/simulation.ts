@@ -221,6 +221,14 @@ export class Simulation {
     });
   }
 
+  /** A signal to another workflow: a later task tells that it has arrived. */
+  signalExternal(): Promise<void> {
+    const run = this.#run;
+    return new Promise((resolve) => {
+      this.queue.add(this.now, 'job', () => run === this.#run && resolve());
+    });
+  }
+
   #detached(work: Promise<void>): void {
     work.catch((error: unknown) => (this.bug = error));
   }

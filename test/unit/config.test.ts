@@ -136,6 +136,7 @@ describe('readWorkerConfig', () => {
   test.each([
     ['no JSON', '{"p": ', 'it is not valid JSON'],
     ['no object', '[]', 'it should hold a JSON object of projectId to budgets'],
+    ['no project', '{"..": {}}', 'project ".." is none: projectId must not be "." or ".."'],
     ['no budget', '{"p": 100}', 'project "p" should have an object with createsPerHour or messagesPerHour'],
     [
       'a field of another name',

@@ -64,6 +64,10 @@ async function untilOver(run: JobRun, waitPoint: WaitPoint): Promise<void> {
     if (!waitPoint.mustYield()) continue;
     run.close();
     await condition(allHandlersFinished);
+    while (run.leftQueue.mustBeTold) {
+      await run.leftQueue.tell();
+      await condition(allHandlersFinished);
+    }
     if (waitPoint.mustYield()) return;
     run.isClosing = false;
   }

@@ -47,7 +47,7 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   setHandler(requestTurnSignal, (given) => {
     const turn = readTurn(given);
     // One that comes when no write waits for it is of no use.
-    if (turn) run.write?.takeTurn(turn);
+    if (turn) (run.write ?? run.leftQueue).takeTurn(turn);
     dashboard.refreshDetails();
   });
   const updates = { waiting: 0 };

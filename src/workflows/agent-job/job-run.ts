@@ -10,6 +10,7 @@ import { Decisions } from './decisions.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { inDoubtWrite } from './in-doubt.js';
 import { JobClock } from './job-clock.js';
+import { LeftQueue } from './left-queue.js';
 import { PendingWrite } from './pending-write.js';
 import { PollState } from './poll-state.js';
 import type { RunData, RunEnding } from './run-data.js';
@@ -24,6 +25,7 @@ export class JobRun {
   readonly polls: PollState;
   readonly followUps: FollowUps;
   readonly decisions: Decisions;
+  readonly leftQueue = new LeftQueue();
   readonly #now: () => number;
 
   isCancelRequested = false;
@@ -157,6 +159,7 @@ export class JobRun {
   /** The write ends without an outcome that is known, and the run fails. */
   failWrite(ending: RunEnding & { kind: 'failed' }, followUpError?: string): void {
     if (this.write?.identity.kind === 'followUp') this.followUps.settleNext('unknown', followUpError);
+    if (this.write) this.leftQueue.leave(this.write, this.spec.projectId);
     this.#write?.leave();
     this.#stop = ending;
   }
@@ -179,6 +182,7 @@ export class JobRun {
     const ending = this.ending();
     if (ending && ending.kind !== 'ended') {
       this.#stop = ending;
+      if (this.write) this.leftQueue.leave(this.write, this.spec.projectId);
       this.abandonRest();
     }
     this.isClosing = true;

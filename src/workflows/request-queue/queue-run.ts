@@ -2,7 +2,7 @@
  * The state of a queue of requests: who waits, which turns are in flight, and what is known of the budget. Decides
  * whose turn is next, and what a report means. Pure; the clock is an argument. Times in milliseconds.
  */
-import type { BudgetFacts, JoinRequest, RequestReport, RequestTurn } from '../../contract.js';
+import type { BudgetFacts, JoinRequest, LeaveRequest, RequestReport, RequestTurn } from '../../contract.js';
 import { RequestBudget } from '../../agent-job/request-budget.js';
 import type { Allowance, BudgetData } from '../../agent-job/turn-times.js';
 import { Waiters, type CarriedWaiter, type Waiter } from './waiters.js';
@@ -76,6 +76,12 @@ export class QueueRun {
     const refusals = report ? this.#refusalsAfter(report) : 0;
     if (report) this.#apply(report);
     return this.waiters.join({ workflowId, priority, askedAt: Math.min(askedAt, this.#now()), requests, refusals });
+  }
+
+  /** A workflow ends: its place is free, and so is its turn. */
+  leave({ workflowId, turn }: LeaveRequest): void {
+    this.waiters.remove(workflowId);
+    if (turn !== undefined) this.#apply({ turn, outcome: 'unsent', at: this.#now() });
   }
 
   /** A worker tells how a request ended. */

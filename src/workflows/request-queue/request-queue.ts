@@ -13,6 +13,7 @@ import {
 import {
   FAILURE,
   joinQueueSignal,
+  leaveQueueSignal,
   queuePlaceQuery,
   reportRequestSignal,
   requestQueueStateQuery,
@@ -20,7 +21,7 @@ import {
   type RequestQueueInput,
 } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
-import { parseJoin, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
+import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
 import { QueueRun, type QueueData } from './queue-run.js';
 import { queueDetails, queuePlace, queueState } from './queue-state.js';
 import { TurnSender } from './turn-sender.js';
@@ -94,6 +95,10 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
   setHandler(queuePlaceQuery, (workflowId) => queuePlace(run, workflowId));
   setHandler(reportRequestSignal, (input) => {
     take('reportRequest', () => run.report(parseReport(input)));
+    changed();
+  });
+  setHandler(leaveQueueSignal, (input) => {
+    take('leaveQueue', () => run.leave(parseLeave(input)));
     changed();
   });
   setHandler(joinQueueSignal, (input) => {

@@ -1,0 +1,219 @@
+/** The job's side of the queue: turns that come early, late or twice, and places that are given up. */
+import { randomUUID } from 'node:crypto';
+import type { WorkflowHandle } from '@temporalio/client';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { createActivities } from '../../src/activities/index.js';
+import { noMetrics } from '../../src/activities/metrics.js';
+import { FAILURE, followUpSignal, jobStateQuery, requestTurnSignal } from '../../src/contract.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { gate, ObservedUpstream } from '../support/observed-upstream.js';
+import { inDoubt, throttled } from '../support/outcomes.js';
+import { ProjectQueue } from '../support/project-queue.js';
+import { createTestWorker } from '../support/worker.js';
+
+const PATIENCE = { timeout: 60_000, interval: 250 };
+const HOUR = 3_600_000;
+const MINUTE = 60_000;
+const CROWD = 200;
+// temporal.api.enums.v1.EventType
+const SIGNALED = 26;
+const LEFT = 37;
+const ACTIVITY_SCHEDULED = 10;
+
+let server: TestServer;
+let upstream: ObservedUpstream;
+let bench: JobBench;
+let projectId: string;
+let queue: ProjectQueue;
+
+beforeAll(async () => {
+  server = await connectDevServer();
+});
+afterAll(() => server.close());
+beforeEach(async () => {
+  upstream = new ObservedUpstream();
+  bench = await startJobBench(server, upstream);
+  projectId = `p ${randomUUID()}`;
+  queue = new ProjectQueue(server.client, bench.taskQueue, projectId);
+});
+afterEach(() => bench.stop());
+
+const start = (prompt: string, more: object = {}) => bench.start({ projectId, prompt, ...more });
+const eventsOf = async (handle: WorkflowHandle, type: number) =>
+  (await handle.fetchHistory()).events!.filter(({ eventType }) => eventType === type).length;
+
+async function startWaiting(prompt: string, more: object = {}) {
+  const handle = await start(prompt, more);
+  await expect.poll(() => queue.placeOf(handle.workflowId), PATIENCE).not.toBeNull();
+  await expect.poll(() => waitingFor(handle), PATIENCE).toBe('turn');
+  return handle;
+}
+
+const waitingFor = async (handle: WorkflowHandle) =>
+  (await handle.query<{ waiting: { for: string } | null }>(jobStateQuery.name)).waiting?.for;
+
+test('a turn that comes too late is not used: the job keeps its place, and sends with the next one', async () => {
+  await queue.usedUp(1, HOUR);
+  const handle = await startWaiting('Fix it');
+  await handle.signal(requestTurnSignal, { turn: 'late:1', until: Date.now() - 1_000, requests: 1 });
+  await expect.poll(() => eventsOf(handle, ACTIVITY_SCHEDULED), PATIENCE).toBe(2);
+  await expect.poll(() => waitingFor(handle), PATIENCE).toBe('turn');
+  expect(upstream.created).toEqual([]);
+  expect(await queue.placeOf(handle.workflowId)).toMatchObject({ position: 1 });
+  await queue.report({ outcome: 'unsent', perHour: 2 });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed' });
+  expect(upstream.created).toEqual(['Fix it']);
+});
+
+test('a turn that comes before the job knows that it waits is used at once', async () => {
+  const { opened, open } = gate();
+  upstream.createGate = opened;
+  upstream.createFaults.push(throttled('upstream answered 429', HOUR));
+  const handle = await start('Fix it');
+  await expect.poll(() => upstream.created.length, PATIENCE).toBe(1);
+  await handle.signal(requestTurnSignal, { turn: 'early:1', until: Date.now() + MINUTE, requests: 1 });
+  await expect.poll(() => eventsOf(handle, SIGNALED), PATIENCE).toBe(1);
+  upstream.createGate = undefined;
+  open();
+  expect(await handle.result()).toMatchObject({ outcome: 'completed' });
+  expect(upstream.created).toEqual(['Fix it', 'Fix it']);
+});
+
+test('a turn that comes twice sends once, and one that nobody waits for sends nothing', async () => {
+  upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
+  await queue.usedUp(1, HOUR);
+  const handle = await startWaiting('Fix it', { settle: 0 });
+  const turn = { turn: 'twice:1', until: Date.now() + MINUTE, requests: 1 };
+  await Promise.all([handle.signal(requestTurnSignal, turn), handle.signal(requestTurnSignal, turn)]);
+  await expect.poll(() => handle.query(jobStateQuery), PATIENCE).toMatchObject({ phase: 'watching' });
+  await handle.signal(requestTurnSignal, turn);
+  await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });
+  expect(await handle.result()).toMatchObject({ followUps: [{ id: 'one', state: 'sent' }] });
+  expect([upstream.created, upstream.messages]).toEqual([['Fix it'], ['And a test']]);
+});
+
+test('what is no turn is ignored', async () => {
+  await queue.usedUp(1, HOUR);
+  const handle = await startWaiting('Fix it');
+  for (const wrong of [undefined, 'turn', {}, { turn: 7, until: Date.now() + MINUTE }, { turn: 'x', until: 1e300 }]) {
+    await server.client.workflow.getHandle(handle.workflowId).signal(requestTurnSignal.name, wrong);
+  }
+  expect(await waitingFor(handle)).toBe('turn');
+  expect(await eventsOf(handle, ACTIVITY_SCHEDULED)).toBe(1);
+});
+
+test(
+  'two hundred that are cancelled leave the queue, and the one that waits behind them goes at once',
+  { timeout: 240_000 },
+  async () => {
+    await queue.usedUp(1, HOUR);
+    const crowd = await Promise.all(Array.from({ length: CROWD }, (_, i) => start(`of the crowd ${i}`)));
+    const last = await startWaiting('the last one', { priority: 5 });
+    const waitingCount = async () => (await queue.state()).waitingCount;
+    await expect.poll(waitingCount, { timeout: 180_000 }).toBe(CROWD + 1);
+    await Promise.all(crowd.map((handle) => handle.cancel()));
+    await expect.poll(waitingCount, { timeout: 120_000 }).toBe(1);
+    expect(await queue.placeOf(last.workflowId)).toMatchObject({ position: 1 });
+    const sentBefore = await queue.turnsSent();
+    await queue.report({ outcome: 'unsent', perHour: 2 });
+    expect(await last.result()).toMatchObject({ outcome: 'completed' });
+    expect(upstream.created).toEqual(['the last one']);
+    // None was sent to a workflow that had ended.
+    expect((await queue.turnsSent()) - sentBefore).toBe(1);
+  },
+);
+
+test('one whose startWithin is over leaves the queue, and so does a follow-up of a job that is cancelled', async () => {
+  await queue.usedUp(1, HOUR);
+  const handle = await start('Fix it', { startWithin: '4 seconds' });
+  await expect.poll(() => queue.placeOf(handle.workflowId), PATIENCE).toMatchObject({ position: 1 });
+  expect(await handle.result()).toMatchObject({ outcome: 'timedOut', jobId: null });
+  expect(await queue.state()).toMatchObject({ waitingCount: 0 });
+
+  const messages = new ProjectQueue(server.client, bench.taskQueue, projectId, 'message');
+  await messages.usedUp(1, HOUR);
+  upstream.show = () => ({ status: 'active' });
+  const attached = await bench.start({ projectId, jobId: 'job-7' });
+  await attached.signal(followUpSignal, { prompt: 'go on', id: 'one' });
+  await expect.poll(() => messages.placeOf(attached.workflowId), PATIENCE).not.toBeNull();
+  await expect.poll(() => waitingFor(attached), PATIENCE).toBe('turn');
+  await attached.cancel();
+  await expect(attached.result()).rejects.toThrow();
+  expect(await messages.state()).toMatchObject({ waitingCount: 0 });
+});
+
+test('a job that fails while its create waits, because nobody decided in time, leaves the queue', async () => {
+  upstream.createFaults.push(inDoubt('reset'), throttled('upstream answered 429', HOUR));
+  const handle = await start('Fix it', { onUnknownOutcome: 'retry', decideWithin: '8 seconds' });
+  await expect.poll(() => queue.placeOf(handle.workflowId), PATIENCE).not.toBeNull();
+  await expect(handle.result()).rejects.toMatchObject({ cause: { type: FAILURE.unknownOutcome } });
+  expect(await queue.state()).toMatchObject({ waitingCount: 0 });
+  expect(upstream.created).toHaveLength(2);
+});
+
+test('a job that ends in peace, and one that waits for no turn, tell no queue that they end', async () => {
+  await queue.usedUp(1, 1_000);
+  const handle = await start('Fix it');
+  expect(await handle.result()).toMatchObject({ outcome: 'completed' });
+  upstream.show = () => ({ status: 'active' });
+  const watched = await bench.start({ projectId, jobId: 'job-7' });
+  await expect.poll(() => watched.query(jobStateQuery), PATIENCE).toMatchObject({ polls: 1 });
+  await watched.cancel();
+  await expect(watched.result()).rejects.toThrow();
+  for (const ended of [handle, watched]) expect(await eventsOf(ended, LEFT)).toBe(0);
+});
+
+test('a job whose queue is gone ends all the same', async () => {
+  await queue.usedUp(1, HOUR);
+  const handle = await startWaiting('Fix it');
+  await queue.handle.terminate();
+  await handle.cancel();
+  await expect(handle.result()).rejects.toMatchObject({ cause: { name: 'CancelledFailure' } });
+  expect(upstream.created).toEqual([]);
+});
+
+test('a turn that reaches a job in the very moment of its cancellation is given on', { timeout: 180_000 }, async () => {
+  // The queue has a worker of its own, so that it goes on while the jobs have none.
+  const taskQueue = `test-${randomUUID()}`;
+  const { nativeConnection: connection } = server;
+  const queueWorker = await createTestWorker({ connection, taskQueue: `${taskQueue}-queue`, activities: {} });
+  const running = [queueWorker.run()];
+  const ownQueue = new ProjectQueue(server.client, `${taskQueue}-queue`, projectId);
+  const startWorker = async () => {
+    const activities = createActivities({
+      upstream,
+      metrics: noMetrics,
+      shutdownSignal: new AbortController().signal,
+    });
+    const worker = await createTestWorker({ connection, taskQueue, activities });
+    const ended = worker.run();
+    return async () => {
+      worker.shutdown();
+      await ended;
+    };
+  };
+  let stop = await startWorker();
+  await ownQueue.usedUp(1, 15_000);
+  const options = { taskQueue };
+  const cancelled = await bench.start({ projectId, prompt: 'cancelled', priority: 1 }, options);
+  const next = await bench.start({ projectId, prompt: 'next' }, options);
+  for (const { workflowId } of [cancelled, next]) {
+    await expect.poll(() => ownQueue.placeOf(workflowId), PATIENCE).not.toBeNull();
+  }
+  await stop();
+  await cancelled.cancel();
+  await expect.poll(() => eventsOf(cancelled, SIGNALED), PATIENCE).toBe(1);
+  stop = await startWorker();
+  try {
+    // Nobody waits until the turn counts as spent, which would be for an hour.
+    expect(await next.result()).toMatchObject({ outcome: 'completed' });
+    await expect(cancelled.result()).rejects.toMatchObject({ cause: { name: 'CancelledFailure' } });
+    expect(upstream.created).toEqual(['next']);
+    await expect.poll(() => ownQueue.state(), PATIENCE).toMatchObject({ spentLastHour: 1, inFlight: 0 });
+  } finally {
+    await stop();
+    queueWorker.shutdown();
+    await Promise.all(running);
+  }
+});
