@@ -4,20 +4,28 @@
 interface CostEvent {
   eventId?: { toString(): string } | null;
   workflowExecutionStartedEventAttributes?: object | null;
-  activityTaskScheduledEventAttributes?: { activityType?: { name?: string | null } | null } | null;
+  activityTaskScheduledEventAttributes?: {
+    activityType?: { name?: string | null } | null;
+    input?: Payloads | null;
+  } | null;
   activityTaskStartedEventAttributes?: {
     scheduledEventId?: { toString(): string } | null;
     attempt?: number | null;
   } | null;
   activityTaskCompletedEventAttributes?: {
     scheduledEventId?: { toString(): string } | null;
-    result?: { payloads?: { data?: Uint8Array | null }[] | null } | null;
+    result?: Payloads | null;
   } | null;
   timerStartedEventAttributes?: object | null;
   workflowExecutionSignaledEventAttributes?: object | null;
   workflowExecutionUpdateAcceptedEventAttributes?: object | null;
   upsertWorkflowSearchAttributesEventAttributes?: object | null;
   workflowPropertiesModifiedEventAttributes?: object | null;
+  signalExternalWorkflowExecutionInitiatedEventAttributes?: object | null;
+}
+
+interface Payloads {
+  payloads?: { data?: Uint8Array | null }[] | null;
 }
 
 /** One run of the chain that continue-as-new makes. */
@@ -47,11 +55,15 @@ interface ActionCounts {
   activities: number;
   /** Attempts after the first: nearly all of them reads, or questions whose turn it is to write. */
   activityRetries: number;
-  /** One fence before each write. */
+  /** One fence before each write, and one that takes it back where the write was throttled. */
   heartbeats: number;
   timers: number;
   signals: number;
   updates: number;
+  /** To join a queue and to ask it for the place, or to leave it. The turns that it gives are signals. */
+  queueMessages: number;
+  /** A turn that was used, or was not, is reported. */
+  turnReports: number;
   searchAttributeUpserts: number;
   memoUpserts: number;
 }
@@ -97,15 +109,18 @@ export function estimateCost({ runs, pending, polls }: CostInput): JobCost {
   const turnRetries = sum(turns, ({ attempt }) => Math.max(0, attempt - 1));
   const writesStarted = writes.filter(({ attempt }) => attempt > 0).length + pendingOf(pending, WRITES).length;
   const actions: ActionCounts = {
-    starts: count(events, 'workflowExecutionStartedEventAttributes'),
+    starts: countOf(events, 'workflowExecutionStartedEventAttributes'),
     activities: activities.length,
     activityRetries: watchRetries + turnRetries + writeAttempts - writesStarted,
-    heartbeats: writeAttempts - writes.filter(({ isHeld }) => isHeld).length,
-    timers: count(events, 'timerStartedEventAttributes'),
-    signals: count(events, 'workflowExecutionSignaledEventAttributes'),
-    updates: count(events, 'workflowExecutionUpdateAcceptedEventAttributes'),
-    searchAttributeUpserts: count(events, 'upsertWorkflowSearchAttributesEventAttributes'),
-    memoUpserts: count(events, 'workflowPropertiesModifiedEventAttributes'),
+    heartbeats: writeAttempts - count(writes, isHeld) + count(writes, isRefused),
+    timers: countOf(events, 'timerStartedEventAttributes'),
+    signals: countOf(events, 'workflowExecutionSignaledEventAttributes'),
+    updates: countOf(events, 'workflowExecutionUpdateAcceptedEventAttributes'),
+    queueMessages:
+      2 * count(writes, hasJoined) + countOf(events, 'signalExternalWorkflowExecutionInitiatedEventAttributes'),
+    turnReports: count(writes, hasReported),
+    searchAttributeUpserts: countOf(events, 'upsertWorkflowSearchAttributesEventAttributes'),
+    memoUpserts: countOf(events, 'workflowPropertiesModifiedEventAttributes'),
   };
   return {
     runs: runs.length,
@@ -123,8 +138,37 @@ interface Activity {
   attempt: number;
   /** Reads of a watch that has ended. */
   reads: number;
-  /** A write that was held back, without a fence. */
-  isHeld: boolean;
+  /** A write was sent because a queue had given it this turn. */
+  turn: unknown;
+  /** What it says of itself in its result; empty while it has none. */
+  result: ActivityResult;
+}
+
+interface ActivityResult {
+  kind?: string;
+  reads?: number;
+  isHeld?: boolean;
+  queued?: object | null;
+}
+
+/** It was not sent, and has no fence. */
+function isHeld({ result }: Activity): boolean {
+  return result.isHeld === true;
+}
+
+/** It was sent and throttled: its fence was taken back. */
+function isRefused({ result }: Activity): boolean {
+  return result.kind === 'throttled' && result.isHeld !== true;
+}
+
+/** To join is a signal and a query. */
+function hasJoined({ result }: Activity): boolean {
+  return Boolean(result.queued);
+}
+
+/** Where it joins again, it reports its turn with that. */
+function hasReported({ turn, result }: Activity): boolean {
+  return turn !== undefined && result.kind !== undefined && result.kind !== 'throttled';
 }
 
 function activitiesOf(events: readonly CostEvent[]): Activity[] {
@@ -133,7 +177,8 @@ function activitiesOf(events: readonly CostEvent[]): Activity[] {
     const scheduled = event.activityTaskScheduledEventAttributes;
     if (scheduled) {
       const name = scheduled.activityType?.name ?? '';
-      activities.set(String(event.eventId), { name, attempt: 0, reads: 0, isHeld: false });
+      const { turn } = WRITES.includes(name) ? (jsonIn(scheduled.input) as { turn?: unknown }) : {};
+      activities.set(String(event.eventId), { name, attempt: 0, reads: 0, turn, result: {} });
     }
     const started = event.activityTaskStartedEventAttributes;
     const activity = started && activities.get(String(started.scheduledEventId));
@@ -141,17 +186,16 @@ function activitiesOf(events: readonly CostEvent[]): Activity[] {
     const completed = event.activityTaskCompletedEventAttributes;
     const ended = completed && activities.get(String(completed.scheduledEventId));
     if (!ended) continue;
-    const result = resultIn(completed.result?.payloads?.[0]?.data);
-    ended.reads = result.reads ?? ended.attempt;
-    ended.isHeld = result.isHeld ?? false;
+    ended.result = jsonIn(completed.result);
+    ended.reads = ended.result.reads ?? ended.attempt;
   }
   return [...activities.values()];
 }
 
-/** What an activity says of itself in its result; nothing where a codec hides it. */
-function resultIn(data: Uint8Array | null | undefined): { reads?: number; isHeld?: boolean } {
+/** What an activity was given or returned; nothing where a codec hides it. */
+function jsonIn(given: Payloads | null | undefined): object {
   try {
-    return JSON.parse(new TextDecoder().decode(data ?? undefined)) as { reads?: number; isHeld?: boolean };
+    return (JSON.parse(new TextDecoder().decode(given?.payloads?.[0]?.data ?? undefined)) ?? {}) as object;
   } catch {
     return {};
   }
@@ -161,8 +205,12 @@ function pendingOf(pending: readonly PendingActivity[], names: readonly string[]
   return pending.filter(({ name }) => names.includes(name));
 }
 
-function count(events: readonly CostEvent[], attributes: keyof CostEvent): number {
-  return events.filter((event) => event[attributes] != null).length;
+function countOf(events: readonly CostEvent[], attributes: keyof CostEvent): number {
+  return count(events, (event) => event[attributes] != null);
+}
+
+function count<T>(items: readonly T[], isCounted: (item: T) => boolean): number {
+  return items.filter(isCounted).length;
 }
 
 function sum<T>(items: readonly T[], figure: (item: T) => number): number {

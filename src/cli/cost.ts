@@ -153,6 +153,8 @@ function formatCost(whose: readonly (readonly [string, string])[], cost: JobCost
     ['  timers', String(actions.timers)],
     ['  signals', String(actions.signals)],
     ['  updates', String(actions.updates)],
+    ['  queue messages', String(actions.queueMessages)],
+    ['  turn reports', String(actions.turnReports)],
     ['  search attributes', String(actions.searchAttributeUpserts)],
     ['  memo', String(actions.memoUpserts)],
   ]);

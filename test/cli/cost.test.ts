@@ -6,6 +6,7 @@ import { createActivities } from '../../src/activities/index.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { freePort } from '../../src/local/free-ports.js';
 import { noMetrics } from '../../src/activities/metrics.js';
+import { requestQueueId } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { AgentJobs, type JobHandle } from '../../src/starter.js';
 import { createUpstream } from '../../src/upstream/client.js';
@@ -95,6 +96,68 @@ test.each([
     const { historyLength } = await server.client.workflow.getHandle(job.workflowId).describe();
     expect(cost).toMatchObject({ runs: 1, historyEvents: historyLength, reads: polls });
     expect(Math.abs((cost['billableActions'] as number) - counted)).toBeLessThanOrEqual(mayDiffer);
+  },
+  MOST_MS,
+);
+
+test(
+  'the estimate for a job that was throttled and waited for its turn is what the server counts',
+  async () => {
+    const projectId = `busy ${randomUUID()}`;
+    const fault = { kind: 'status', status: 429, retryAfter: 2, operation: 'create', projectId } as const;
+    await sandbox.addFault({ ...fault, count: 1 });
+    const before = await settledActions();
+    const job = await start(1_000, { projectId });
+    await job.result();
+    const counted = (await settledActions()) - before;
+    const cost = (await costOf(job)) as { billableActions: number; actions: Record<string, number> };
+    // A try that is refused and joins, a turn, and its report.
+    expect(cost.actions).toMatchObject({
+      activities: 3,
+      heartbeats: 3,
+      signals: 1,
+      timers: 1,
+      queueMessages: 2,
+      turnReports: 1,
+    });
+    const { events } = await server.client.workflow
+      .getHandle(requestQueueId({ operation: 'create', projectId }))
+      .fetchHistory();
+    // The queue's own; the join is counted as one, whether it starts the queue or not.
+    const timers = (events ?? []).filter((event) => event.timerStartedEventAttributes);
+    expect(cost.billableActions + timers.length).toBe(counted);
+  },
+  MOST_MS,
+);
+
+test(
+  'the estimate for a job that is cancelled while it waits counts that it leaves the queue',
+  async () => {
+    const projectId = `busy ${randomUUID()}`;
+    const fault = { kind: 'status', status: 429, retryAfter: 3_600, operation: 'create', projectId } as const;
+    await sandbox.addFault({ ...fault, count: 1 });
+    const before = await settledActions();
+    const job = await start(1_000, { projectId });
+    const client = server.client.workflow;
+    const eventsOf = async (id: string) => (await client.getHandle(id).fetchHistory()).events ?? [];
+    const waits = async () => (await eventsOf(job.workflowId)).some((event) => event.timerStartedEventAttributes);
+    await expect.poll(waits, { timeout: 60_000 }).toBe(true);
+    await job.cancel();
+    await job.result().catch(() => {});
+    const counted = (await settledActions()) - before;
+    const cost = (await costOf(job)) as { billableActions: number; actions: Record<string, number> };
+    expect(cost.actions).toMatchObject({
+      activities: 1,
+      heartbeats: 2,
+      timers: 1,
+      signals: 0,
+      queueMessages: 3,
+      turnReports: 0,
+    });
+    const { events } = await client.getHandle(requestQueueId({ operation: 'create', projectId })).fetchHistory();
+    // The queue's own; the join is counted as one, whether it starts the queue or not.
+    const timers = (events ?? []).filter((event) => event.timerStartedEventAttributes);
+    expect(cost.billableActions + timers.length).toBe(counted);
   },
   MOST_MS,
 );

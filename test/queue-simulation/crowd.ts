@@ -151,7 +151,8 @@ async function waitCost(world: World, order: JobOrder, wasKilled: boolean): Prom
   if (wasKilled && (actions.updates > 0 || actions.activityRetries > 0)) return null;
   return {
     events: historyEvents - ALONE.events,
-    actions: billableActions - ALONE.actions,
+    // The report of the turn is a part of the send, and so are the fences of those that were refused.
+    actions: billableActions - ALONE.actions - actions.turnReports - (actions.heartbeats - 1),
     prompts: prompts - ALONE.prompts,
   };
 }
