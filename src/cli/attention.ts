@@ -57,15 +57,16 @@ function toStuckLine({ workflowId, projectId, ...stuck }: StuckJob) {
   return { workflowId, projectId, stuck };
 }
 
-function formatStuckJob({ workflowId, projectId, attempts, since, failure }: StuckJob): string {
+function formatStuckJob({ workflowId, workflowType, projectId, attempts, since, failure }: StuckJob): string {
   return fields([
     ['Workflow', workflowId],
+    ['Type', workflowType],
     ['Project', projectId],
     ['Stuck', `its workflow task was tried ${attempts} times`],
     ['Since', since],
     ['Failure', failure ?? 'none is recorded: the task timed out'],
-    ['Why', "a bug, or a release that does not fit the job's history: see the worker's log lines with this workflowId"],
-    ['To mend it', 'run the release before, or one that is mended: the job goes on by itself'],
+    ['Why', "a bug, or a release that does not fit its history: see the worker's log lines with this workflowId"],
+    ['To mend it', 'run the release before, or one that is mended: the workflow goes on by itself'],
   ]);
 }
 

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
 import { InterceptingCall } from '@grpc/grpc-js';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { listStuck } from '../../src/client/agent-job/stuck-jobs.js';
 import type { JobHandle } from '../../src/starter.js';
+import { createTestWorker } from '../support/worker.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
 const MINUTE = 60_000;
@@ -54,7 +56,8 @@ test(
     await expect.poll(() => countOf(server.client), { timeout: MINUTE }).toBe(1);
     const older = await clientOfOlderServer();
     expect(await countOf(older.client)).toBe(1);
-    expect(older.asked()).toBe(1);
+    // Of jobs, and of the workflows that they wait for.
+    expect(older.asked()).toBe(2);
     await older.client.connection.close();
   },
 );
@@ -65,5 +68,38 @@ test(
   async () => {
     await expect.poll(() => countOf(server.client, 0), { timeout: 3 * MINUTE, interval: 1_000 }).toBe(1);
     expect(await countOf(server.client)).toBe(1);
+  },
+);
+
+test(
+  'a queue, a recurring job, its lock and an export that are stuck are found too',
+  { timeout: 4 * MINUTE },
+  async () => {
+    const taskQueue = `test-${randomUUID()}`;
+    const worker = await createTestWorker({
+      connection: server.nativeConnection,
+      taskQueue,
+      activities: {},
+      // It has none of these workflows: their tasks fail.
+      workflowsPath: fileURLToPath(new URL('../support/echo-workflow.ts', import.meta.url)),
+    });
+    const running = worker.run();
+    const types = ['requestQueue', 'recurringJob', 'recurringJobLock', 'visitorExport'];
+    const ids = types.map((type) => `${type}/${randomUUID()}`);
+    try {
+      for (const [i, workflowId] of ids.entries()) {
+        await server.client.workflow.start(types[i]!, { workflowId, taskQueue, args: [{}] });
+      }
+      const found = async () => {
+        const stuck: Record<string, string> = {};
+        for await (const { workflowId, workflowType } of listStuck(server.client)) stuck[workflowId] = workflowType;
+        return ids.map((id) => stuck[id]);
+      };
+      await expect.poll(found, { timeout: 2 * MINUTE, interval: 1_000 }).toEqual(types);
+    } finally {
+      for (const workflowId of ids) await server.client.workflow.getHandle(workflowId).terminate();
+      worker.shutdown();
+      await running;
+    }
   },
 );

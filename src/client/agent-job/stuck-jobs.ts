@@ -1,25 +1,42 @@
-/** Jobs without progress, because their workflow task fails: Temporal repeats it until a worker can run it. */
+/**
+ * Workflows without progress, because their workflow task fails: Temporal repeats it until a worker can run it. Jobs,
+ * and what they wait for: queues of requests, recurring jobs and their locks, exports.
+ */
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
-import { WorkflowNotFoundError } from '@temporalio/common';
-import type { Phase } from '../../contract.js';
+import { defineSearchAttributeKey, SearchAttributeType, WorkflowNotFoundError } from '@temporalio/common';
+import {
+  AGENT_JOB_WORKFLOW,
+  RECURRING_JOB_LOCK_WORKFLOW,
+  RECURRING_JOB_WORKFLOW,
+  REQUEST_QUEUE_WORKFLOW,
+  SEARCH_ATTRIBUTE,
+  VISITOR_EXPORT_WORKFLOW,
+  type Phase,
+} from '../../contract.js';
+import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
 import { readTaskFailure } from './no-answer.js';
 import { inBatches, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isInvalidArgument } from '../temporal-errors.js';
-import { listJobs, type JobSummary } from './list.js';
+import { listJobs } from './list.js';
 
+const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 /** A task is repeated once where a worker died with it; more often only where it fails. */
 const STUCK_ATTEMPTS = 3;
 /** Servers from 1.30 on mark workflows so, after 5 failures and not at once. */
 const IS_REPORTED = 'TemporalReportedProblems IS NOT NULL';
+const OTHERS = [REQUEST_QUEUE_WORKFLOW, RECURRING_JOB_WORKFLOW, RECURRING_JOB_LOCK_WORKFLOW, VISITOR_EXPORT_WORKFLOW];
 /** So many of all running jobs are described, newest first: the mark comes late, and not with every server. */
 const MAX_DESCRIBED = 200;
 
 /**
- * A job whose workflow task fails again and again: a bug, or a release that does not fit its history. Times are ISO
- * 8601.
+ * A job whose workflow task fails again and again: a bug, or a release that does not fit its history. Or another
+ * workflow: those that wait for it make no progress either. Times are ISO 8601.
  */
 export interface StuckJob {
   workflowId: string;
+  /** `agentJob`, `requestQueue`, `recurringJob`, `recurringJobLock` or `visitorExport`. */
+  workflowType: string;
+  /** Null where it is not listed with the workflow. */
   projectId: string | null;
   phase: Phase | null;
   /** How often the task was tried. */
@@ -31,8 +48,8 @@ export interface StuckJob {
 }
 
 /**
- * Lists running jobs whose workflow task keeps failing. It examines those that the server marks, and the newest
- * `maxDescribed` of all running jobs.
+ * Lists running workflows whose workflow task keeps failing. It examines those that the server marks, and the newest
+ * `maxDescribed` of all running jobs, and of all others.
  */
 export async function* listStuck(
   client: Client,
@@ -40,9 +57,13 @@ export async function* listStuck(
   maxDescribed = MAX_DESCRIBED,
 ): AsyncGenerator<StuckJob, void, undefined> {
   const listed = new Set<string>();
-  const describe = (job: JobSummary) => temporalCall(client, options, () => stuckOrNull(client, job));
-  for (const jobs of [listReported(client, options), listNewest(client, options, maxDescribed)]) {
-    for await (const job of inBatches(jobs, describe)) {
+  const describe = (run: ListedRun) => temporalCall(client, options, () => stuckOrNull(client, run));
+  const runs = [listRunningJobs, listOthers].flatMap((list) => [
+    listReported(list(client, options, IS_REPORTED)),
+    listNewest(list(client, options), maxDescribed),
+  ]);
+  for (const listing of runs) {
+    for await (const job of inBatches(listing, describe)) {
       if (job === null || listed.has(job.workflowId)) continue;
       listed.add(job.workflowId);
       yield job;
@@ -50,38 +71,65 @@ export async function* listStuck(
   }
 }
 
-async function* listReported(client: Client, options: CallOptions): AsyncGenerator<JobSummary, void, undefined> {
+/** What is known of a workflow before it is described. */
+type ListedRun = Pick<StuckJob, 'workflowId' | 'workflowType' | 'projectId' | 'phase'>;
+
+async function* listRunningJobs(
+  client: Client,
+  options: CallOptions,
+  condition?: string,
+): AsyncGenerator<ListedRun, void, undefined> {
+  for await (const { workflowId, projectId, phase } of listJobs(client, { isRunning: true }, options, condition)) {
+    yield { workflowId, workflowType: AGENT_JOB_WORKFLOW, projectId, phase };
+  }
+}
+
+async function* listOthers(
+  client: Client,
+  options: CallOptions,
+  condition?: string,
+): AsyncGenerator<ListedRun, void, undefined> {
+  const types = OTHERS.map((type) => `'${type}'`).join(', ');
+  const conditions = [`WorkflowType IN (${types})`, `ExecutionStatus = 'Running'`, ...(condition ? [condition] : [])];
+  const runs = lenientWorkflowClient(client)
+    .list({ query: conditions.join(' AND ') })
+    [Symbol.asyncIterator]();
+  for (;;) {
+    const next = await temporalCall(client, options, () => runs.next());
+    if (next.done) return;
+    const { workflowId, type, typedSearchAttributes } = next.value;
+    yield { workflowId, workflowType: type, projectId: typedSearchAttributes.get(PROJECT) ?? null, phase: null };
+  }
+}
+
+async function* listReported(runs: AsyncIterable<ListedRun>): AsyncGenerator<ListedRun, void, undefined> {
   try {
-    yield* listJobs(client, { isRunning: true }, options, IS_REPORTED);
+    yield* runs;
   } catch (error) {
     // An older server has no such mark.
     if (!isInvalidArgument(error)) throw error;
   }
 }
 
-async function* listNewest(
-  client: Client,
-  options: CallOptions,
-  max: number,
-): AsyncGenerator<JobSummary, void, undefined> {
+async function* listNewest(runs: AsyncIterable<ListedRun>, max: number): AsyncGenerator<ListedRun, void, undefined> {
   let count = 0;
   if (max === 0) return;
-  for await (const job of listJobs(client, { isRunning: true }, options)) {
-    yield job;
+  for await (const run of runs) {
+    yield run;
     count += 1;
     if (count === max) return;
   }
 }
 
 /** Null where the workflow task is well, or the job has ended meanwhile. */
-async function stuckOrNull(client: Client, { workflowId, projectId, phase }: JobSummary): Promise<StuckJob | null> {
-  const run = await describeOrNull(client, workflowId);
+async function stuckOrNull(client: Client, listed: ListedRun): Promise<StuckJob | null> {
+  const run = await describeOrNull(client, listed.workflowId);
   const task = run?.raw.pendingWorkflowTask;
   const attempts = task?.attempt ?? 0;
   if (!run || !task || attempts < STUCK_ATTEMPTS) return null;
   const seconds = Number(task.originalScheduledTime?.seconds ?? 0);
   const since = seconds === 0 ? null : new Date(seconds * 1_000).toISOString();
-  return { workflowId, projectId, phase, attempts, since, failure: await readTaskFailure(client, run) };
+  return { ...listed, attempts, since, failure: await readTaskFailure(client, run) };
 }
 
 async function describeOrNull(client: Client, workflowId: string): Promise<WorkflowExecutionDescription | null> {
