@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { Client } from '@temporalio/client';
+import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
 import { EXIT } from './exit.js';
 import { print, printToStderr, withSession } from './session.js';
 
@@ -17,7 +18,7 @@ export function addSetup(program: Command): void {
       withSession(command, async ({ jobs: { client } }) => {
         print(`Temporal           answers, namespace "${client.options.namespace}"`);
         await showRetention(client);
-        const isRegistered = await registerSearchAttributes(client);
+        const isRegistered = (await registerSearchAttributes(client)) && (await checkTypes(client));
         const { checkUpstream } = await import('./upstream-check.js');
         const upstream = await checkUpstream(project);
         print(`Upstream           ${upstream.text}`);
@@ -42,12 +43,36 @@ async function showRetention(client: Client): Promise<void> {
   );
 }
 
+/** Jobs can't set an attribute of another type, or can't be found by it. */
+async function checkTypes(client: Client): Promise<boolean> {
+  const { removalCommands, wrongSearchAttributes: wrongOf } = await import('../temporal/search-attributes.js');
+  const { namespace } = client.options;
+  const wrong = await wrongOf(operatorOf(client), namespace);
+  if (wrong.length === 0) return true;
+  const told = wrong.map(({ name, type }) => `${name} is ${type}`).join(', ');
+  printToStderr(`agent-jobs: search attributes of namespace "${namespace}" are of another type than Keyword: ${told}`);
+  const { selfHosted, cloud } = removalCommands(
+    namespace,
+    wrong.map(({ name }) => name),
+  );
+  printToStderr(
+    'Jobs are not found by them. Put them away, then run "agent-jobs setup" again. On a server of your own:',
+  );
+  for (const line of selfHosted) printToStderr(`  ${line}`);
+  printToStderr('on Temporal Cloud:');
+  for (const line of cloud) printToStderr(`  ${line}`);
+  return false;
+}
+
+/** The client's connection type leaves the operator service out; every real Connection has it. */
+function operatorOf({ connection }: Client): Parameters<typeof wrongSearchAttributes>[0] {
+  return connection as unknown as Parameters<typeof wrongSearchAttributes>[0];
+}
+
 async function registerSearchAttributes(client: Client): Promise<boolean> {
   const { ensureSearchAttributes, SearchAttributesRefusedError } = await import('../temporal/search-attributes.js');
   try {
-    // The client's connection type leaves the operator service out; every real Connection has it.
-    const connection = client.connection as unknown as Parameters<typeof ensureSearchAttributes>[0];
-    const added = await ensureSearchAttributes(connection, client.options.namespace);
+    const added = await ensureSearchAttributes(operatorOf(client), client.options.namespace);
     print(`Search attributes  ${added.length === 0 ? 'were registered already' : `registered ${added.join(', ')}`}`);
     return true;
   } catch (error) {

@@ -5,8 +5,9 @@
 import { SEARCH_ATTRIBUTE } from '../contract.js';
 import { hasGrpcStatus } from './grpc-status.js';
 
-/** `INDEXED_VALUE_TYPE_KEYWORD` of Temporal's API. */
-const KEYWORD = 2;
+/** `IndexedValueType` of Temporal's API. */
+const TYPES = ['Unspecified', 'Text', 'Keyword', 'Int', 'Double', 'Bool', 'Datetime', 'KeywordList'] as const;
+const KEYWORD = TYPES.indexOf('Keyword');
 const NAMES: readonly string[] = Object.values(SEARCH_ATTRIBUTE);
 
 /** What a Connection of the client or of the worker offers. */
@@ -40,6 +41,39 @@ export async function ensureSearchAttributes(connection: Connected, namespace: s
   } catch (error) {
     throw new SearchAttributesRefusedError(namespace, error);
   }
+}
+
+/** A search attribute that somebody has registered by another type than Keyword. */
+export interface WrongAttribute {
+  name: string;
+  /** The type's name, as Temporal's own tools show it. */
+  type: string;
+}
+
+/** The project's search attributes that a namespace has by another type than Keyword. */
+export async function wrongSearchAttributes(connection: Connected, namespace: string): Promise<WrongAttribute[]> {
+  const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
+  return NAMES.flatMap((name) => {
+    const type = customAttributes?.[name];
+    return type === undefined || type === KEYWORD ? [] : [{ name, type: TYPES[Number(type)] ?? 'unknown' }];
+  });
+}
+
+/** How a wrong attribute is put away with Temporal's own command-line tools; `agent-jobs setup` then registers it. */
+export function removalCommands(
+  namespace: string,
+  names: readonly string[],
+): { selfHosted: string[]; cloud: string[] } {
+  return {
+    selfHosted: names.map(
+      (name) => `temporal operator search-attribute remove --namespace "${namespace}" --name ${name}`,
+    ),
+    cloud: names.map(
+      (name) =>
+        `tcld namespace search-attributes rename --namespace "${namespace}" ` +
+        `--existing-name ${name} --new-name ${name}Old`,
+    ),
+  };
 }
 
 async function add({ operatorService }: Connected, namespace: string, names: string[]): Promise<void> {

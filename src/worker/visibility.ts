@@ -12,6 +12,9 @@ const FIRST_ATTRIBUTES = Object.values(SEARCH_ATTRIBUTE).filter((name) => !LATER
 const NO_JOB_RUNS =
   'Search attributes are not registered, and no job makes progress without them: run "agent-jobs setup"';
 const NOT_SHOWN = 'Search attributes of this release are not registered, and no job sets them: run "agent-jobs setup"';
+const WRONG_TYPE =
+  'Search attributes are registered by another type than Keyword, and jobs are not found by them: ' +
+  '"agent-jobs setup" says what to do';
 
 /** Which search attributes the namespace has; the worker looks until it has them all. */
 export class KnownAttributes {
@@ -46,7 +49,9 @@ export class KnownAttributes {
     try {
       const missing = await this.#missingOf(FIRST_ATTRIBUTES, (name) => `${name} = 'x'`);
       if (missing.length > 0) this.#log.warn({ namespace, missing }, NO_JOB_RUNS);
-      const notShown = await this.#lookForLater();
+      const wrong = await this.#wronglyTyped();
+      if (wrong.length > 0) this.#log.warn({ namespace, wrong }, WRONG_TYPE);
+      const notShown = (await this.#lookForLater()).filter((name) => !wrong.includes(name));
       if (notShown.length > 0) this.#log.warn({ namespace, missing: notShown }, NOT_SHOWN);
     } catch (error) {
       this.#log.warn({ namespace, error }, 'Could not check whether the search attributes are registered');
@@ -55,9 +60,18 @@ export class KnownAttributes {
 
   /** Answers with those that are missing, or of another type than Keyword, which takes no such query. */
   async #lookForLater(): Promise<string[]> {
-    const missing = await this.#missingOf(LATER_SEARCH_ATTRIBUTES, (name) => `${name} STARTS_WITH 'x'`);
+    const missing = await this.#missingOf(LATER_SEARCH_ATTRIBUTES, keywordQuery);
     this.#later = LATER_SEARCH_ATTRIBUTES.filter((name) => !missing.includes(name));
     return missing;
+  }
+
+  /** Those that are registered, but take no query of a Keyword. An older server takes none of any attribute. */
+  async #wronglyTyped(): Promise<string[]> {
+    if (!(await this.#takes(keywordQuery('WorkflowType')))) return [];
+    const names = Object.values(SEARCH_ATTRIBUTE);
+    const missing = await this.#missingOf(names, (name) => `${name} IS NULL`);
+    const notKeyword = await this.#missingOf(names, keywordQuery);
+    return notKeyword.filter((name) => !missing.includes(name));
   }
 
   /** A query needs no more than a worker's own permissions, Temporal Cloud included. */
@@ -75,6 +89,11 @@ export class KnownAttributes {
       throw error;
     }
   }
+}
+
+/** A query that only an attribute of the type Keyword takes. */
+function keywordQuery(name: string): string {
+  return `${name} STARTS_WITH 'x'`;
 }
 
 /** True where a query names a search attribute that the namespace does not know. */

@@ -60,6 +60,35 @@ test(
 );
 
 test(
+  'search attributes of another type are told, with what to do, and exit 1',
+  async () => {
+    const namespace = await createNamespace(30);
+    const [TEXT, KEYWORD_LIST] = [1, 7]; // temporal.api.enums.v1.IndexedValueType
+    await server.client.connection.operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: { [SEARCH_ATTRIBUTE.waitingFor]: KEYWORD_LIST!, [SEARCH_ATTRIBUTE.status]: TEXT! },
+    });
+    const { code, stdout, stderr } = await setup(namespace);
+    expect(stdout).toContain('registered AgentJobProject');
+    expect(stderr).toContain('another type than Keyword: AgentJobStatus is Text, AgentJobWaitingFor is KeywordList');
+    const removal = (name: string) =>
+      `temporal operator search-attribute remove --namespace "${namespace}" --name ${name}`;
+    expect(stderr).toContain(removal('AgentJobStatus'));
+    expect(stderr).not.toContain(removal('AgentJobBatch'));
+    expect(code).toBe(1);
+    // As the commands say.
+    await server.client.connection.operatorService.removeSearchAttributes({
+      namespace,
+      searchAttributes: [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.status],
+    });
+    const again = await setup(namespace);
+    expect(again.stdout).toContain('registered AgentJobStatus, AgentJobWaitingFor');
+    expect(again).toMatchObject({ code: 0, stderr: '' });
+  },
+  2 * MINUTE,
+);
+
+test(
   'an upstream that answers is told, one that refuses the key or is silent is an error',
   async () => {
     const env = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey };

@@ -9,7 +9,8 @@ import { connectTo, startPrivateDevServer, type TestServer } from '../support/de
 import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
 
 const MOST_MS = 240_000;
-const KEYWORD = 2; // temporal.api.enums.v1.IndexedValueType
+const TEXT = 1; // temporal.api.enums.v1.IndexedValueType
+const KEYWORD = 2;
 const KEYWORD_LIST = 7;
 const LATER = [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.batch];
 const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, 'KEYWORD');
@@ -55,16 +56,21 @@ async function startWorker(): Promise<void> {
   await worker.wrote('The worker runs');
 }
 
+const MISSING = /AgentJobWaitingFor.*AgentJobBatch.*no job sets them: run \\"agent-jobs setup\\"/;
+const WRONG_TYPE =
+  /AgentJobWaitingFor.*AgentJobBatch.*another type than Keyword.*\\"agent-jobs setup\\" says what to do/;
+
 test.for([
-  ['lacks the search attributes', {}],
-  ['has them by another type', { [LATER[0]!]: KEYWORD_LIST, [LATER[1]!]: KEYWORD_LIST }],
+  ['lacks the search attributes', {}, MISSING],
+  ['has them as lists of keywords', { [LATER[0]!]: KEYWORD_LIST, [LATER[1]!]: KEYWORD_LIST }, WRONG_TYPE],
+  ['has them as text', { [LATER[0]!]: TEXT, [LATER[1]!]: TEXT }, WRONG_TYPE],
 ] as const)(
   'a worker whose namespace %s says so, and its jobs run without them',
   { timeout: MOST_MS },
-  async ([, types]) => {
+  async ([, types, warning]) => {
     await setAttributes(types);
     await startWorker();
-    expect(worker.output()).toMatch(/AgentJobWaitingFor.*AgentJobBatch.*no job sets them: run \\"agent-jobs setup\\"/);
+    expect(worker.output()).toMatch(warning);
     const job = await startThrottledJob(1);
     expect(await job.result()).toMatchObject({ outcome: 'completed' });
   },
