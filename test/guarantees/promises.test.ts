@@ -7,7 +7,14 @@ import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { PROMISES, promiseTable, VOUCHED_STATUS, type Promise_ } from './promises.js';
+import {
+  PROMISES,
+  promiseTable,
+  QUEUE_PROMISES,
+  queuePromiseTable,
+  VOUCHED_STATUS,
+  type Promise_,
+} from './promises.js';
 
 /** Not `expect.poll`, which does not know its test where several run at once. */
 const PATIENCE = { timeout: 40_000, interval: 50 };
@@ -151,6 +158,14 @@ describe.concurrent('the promise table', () => {
   );
 });
 
+const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
+
 test('docs/guarantees.md shows exactly these rows', async () => {
-  expect(await readFile(new URL('../../docs/guarantees.md', import.meta.url), 'utf8')).toContain(promiseTable());
+  const page = await read('docs/guarantees.md');
+  expect(page).toContain(promiseTable());
+  expect(page).toContain(queuePromiseTable());
+});
+
+test.each(QUEUE_PROMISES)('what is promised for "$fault" has its test: $title', async ({ test, title }) => {
+  expect(await read(test)).toContain(title);
 });

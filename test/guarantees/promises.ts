@@ -1,6 +1,7 @@
 /**
  * The promise table: fault × moment × policy → what the caller sees and how many requests the upstream got. Each row is
- * a test (promises.test.ts), and docs/guarantees.md shows exactly these rows.
+ * a test (promises.test.ts), and docs/guarantees.md shows exactly these rows. The promises of the queue of requests
+ * have a table of their own, each row with the test that holds it.
  */
 import type { UnknownOutcomePolicy } from '../../src/contract.js';
 import type { FaultRule } from '../../src/testing.js';
@@ -134,4 +135,172 @@ const HEADS = ['write', 'fault', 'moment', 'policy', 'what the caller sees', 're
 export function promiseTable(): string {
   const rows = PROMISES.map((promise) => COLUMNS.map((name) => String(promise[name])));
   return markdownTable(HEADS, rows);
+}
+
+/** What is promised of writes that wait for their turn, and the title of the test that fails where it does not hold. */
+interface QueuePromise {
+  fault: string;
+  promise: string;
+  test: string;
+  title: string;
+}
+
+const queueRow = (fault: string, promise: string, test: string, title: string): QueuePromise => ({
+  fault,
+  promise,
+  test: `test/${test}.test.ts`,
+  title,
+});
+
+export const QUEUE_PROMISES: QueuePromise[] = [
+  queueRow(
+    'many wait, of several priorities',
+    'the highest priority (1) goes first, within one who asked first',
+    'request-queue/skipped-time',
+    'those of a higher priority go first, and within one those who asked first',
+  ),
+  queueRow(
+    'one that waits asks again',
+    'it keeps its place',
+    'request-queue/skipped-time',
+    'who asks again keeps the place, and may change the priority',
+  ),
+  queueRow(
+    'no budget is known',
+    'about three answers 429 an hour, whatever the number of jobs',
+    'request-queue/skipped-time',
+    '300 waiters at 100 an hour go in order, with at most three answers 429 an hour and 12 events each',
+  ),
+  queueRow(
+    'a budget is set',
+    'no more are sent in any hour',
+    'request-queue/skipped-time',
+    'a set budget lets so many go at once, and the others when the hour frees their turns',
+  ),
+  queueRow(
+    'exports at the same time',
+    'together they keep the one budget of exports',
+    'export/shared-budget',
+    'two exports at once make no more than their one budget in any hour',
+  ),
+  queueRow(
+    'a create waits longer than `deadline`',
+    '`deadline` stands still; `startWithin` ends the wait as `timedOut`, and nothing was sent',
+    'workflows/waiting-writes',
+    'a create that waits outlives its deadline, and ends at the end of startWithin',
+  ),
+  queueRow(
+    'a follow-up waits longer than `deadline`',
+    '`deadline` stands still, and the job is polled on',
+    'workflows/waiting-writes',
+    'a follow-up that waits outlives the deadline while the job is read on, and a cancellation abandons it',
+  ),
+  queueRow(
+    'a wait of hours',
+    'the history does not grow between join and turn',
+    'workflows/turns-over-hours',
+    'while a job waits for its turn, its history does not grow',
+  ),
+  queueRow(
+    'a wait of hours',
+    'at most 20 history events and 6 actions, and one action to report the turn',
+    'workflows/turns-over-hours',
+    'a wait of hours costs at most 20 events and 6 actions, and the report of its turn',
+  ),
+  queueRow(
+    'none: a lone job',
+    'no event and no action more; the last byte waits for one question beside the connection',
+    'activities/turns',
+    'a lone write connects while the server is asked for a queue, and its last byte waits for that',
+  ),
+  queueRow(
+    'anything keeps a job waiting',
+    '`waiting` says what, since when and until when, at every moment',
+    'workflows/waiting-life',
+    'from its start to its end a job tells what it waits for, whatever fails',
+  ),
+  queueRow(
+    'the queue workflow is terminated',
+    'those that wait try by themselves; none is lost, doubled or left waiting',
+    'workflows/turns-over-hours',
+    'where the queue is terminated, those that waited try by themselves, and none is lost or doubled',
+  ),
+  queueRow(
+    'the worker of the queue is killed',
+    'no turn is lost or doubled',
+    'request-queue/real-time',
+    'killed workers of the queue cost no turn and double none',
+  ),
+  queueRow(
+    'the worker of a job is killed with a turn',
+    'the turn counts as used; that write is in doubt at most, and the others keep their order',
+    'worker/queue-kills',
+    'a worker that is killed while jobs wait, and one that is killed with a turn, cost no job and double none',
+  ),
+  queueRow(
+    'Temporal is killed',
+    'only a delay; a write that was under way is in doubt at most',
+    'worker/queue-kills',
+    'Temporal that is killed while jobs wait and while turns are given costs no job and doubles none',
+  ),
+  queueRow(
+    'the queue continues as new under load',
+    'nobody loses the place',
+    'request-queue/real-time',
+    'under traffic the queue continues as new again and again, and loses nobody',
+  ),
+  queueRow(
+    'jobs are cancelled while they wait',
+    'their places are free at once',
+    'workflows/turns',
+    'two hundred that are cancelled leave the queue, and the one that waits behind them goes at once',
+  ),
+  queueRow(
+    'a job is terminated while it waits',
+    'its turn goes to the next one at once, and costs nothing',
+    'request-queue/skipped-time',
+    'a turn for a workflow that is not there goes to the next one at once',
+  ),
+  queueRow(
+    'a turn reaches a job that is cancelled in that moment',
+    'it is given back, and goes to the next one',
+    'workflows/turns',
+    'a turn that reaches a job in the very moment of its cancellation is given on',
+  ),
+  queueRow(
+    'a turn is lost with its worker, or never reported',
+    'it counts as used, so that the budget is never exceeded',
+    'request-queue/skipped-time',
+    'a turn that nobody reports in time counts as used, and a late report corrects nothing',
+  ),
+  queueRow(
+    'a turn comes too late',
+    'it is given back unused; the job keeps its place',
+    'workflows/turns',
+    'a turn that comes too late is not used: the job keeps its place, and sends with the next one',
+  ),
+  queueRow(
+    'a turn comes twice',
+    'one write is sent',
+    'workflows/turns',
+    'a turn that comes twice sends once, and one that nobody waits for sends nothing',
+  ),
+  queueRow(
+    'the budgets file breaks while the worker runs',
+    'its last good content holds',
+    'workflows/budgets-file',
+    'its last good content holds',
+  ),
+  queueRow(
+    'a file of jobs has wrong lines',
+    'each line has exactly one fate, and the others go on',
+    'cli/start-from',
+    'each line has one fate: a bad one is refused with what is wrong, and the others go on',
+  ),
+];
+
+/** The queue's promises as Markdown. */
+export function queuePromiseTable(): string {
+  const rows = QUEUE_PROMISES.map(({ fault, promise, test, title }) => [fault, promise, `\`${test}\`: ${title}`]);
+  return markdownTable(['fault', 'what is promised', 'held by'], rows);
 }

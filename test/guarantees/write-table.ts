@@ -1,7 +1,7 @@
 /** Writes the table of promises and that of mutants into docs/guarantees.md, between their markers. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { mutantTable } from '../chaos/mutants.js';
-import { promiseTable } from './promises.js';
+import { promiseTable, queuePromiseTable } from './promises.js';
 
 const file = new URL('../../docs/guarantees.md', import.meta.url);
 
@@ -12,4 +12,8 @@ function fill(text: string, marker: string, table: string): string {
 }
 
 const text = await readFile(file, 'utf8');
-await writeFile(file, fill(fill(text, 'promises', promiseTable()), 'mutants', mutantTable()));
+const tables = { promises: promiseTable(), 'queue-promises': queuePromiseTable(), mutants: mutantTable() };
+await writeFile(
+  file,
+  Object.entries(tables).reduce((filled, [marker, table]) => fill(filled, marker, table), text),
+);
