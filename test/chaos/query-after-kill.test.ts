@@ -10,9 +10,10 @@ import { SANDBOX_API_KEY, startSandbox, type Sandbox } from '../../src/testing.j
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { WorkerFleet } from './worker-fleet.js';
 
-const JOBS = 12;
+/** Half of them are in the cache of the worker that is killed. */
+const JOBS = 16;
 /** Longer than the server waits for a dead worker to answer a query, so that the timer fires meanwhile. */
-const LINGER = '12 seconds';
+const LINGER = '20 seconds';
 
 let folder: string;
 let server: TestServer;
@@ -24,7 +25,7 @@ beforeAll(async () => {
   server = await connectDevServer();
   upstream = await startSandbox({ script: { activeMs: 100 } });
   fleet = new WorkerFleet({
-    workers: 1,
+    workers: 2,
     folder,
     env: {
       TEMPORAL_ADDRESS: server.address,

@@ -25,9 +25,9 @@ interface UpstreamHost extends UpstreamEvents {
 }
 
 /** The input of the job that a scenario is about. */
-export function inputOf(scenario: Scenario): AgentJobInput {
+export function inputOf(scenario: Scenario, projectId = 'p'): AgentJobInput {
   const { deadline, startWithin, polling, onUnknownOutcome, decideWithin, settle, linger, usedFollowUpIds } = scenario;
-  const options = { projectId: 'p', deadline, startWithin, polling, onUnknownOutcome, decideWithin, settle, linger };
+  const options = { projectId, deadline, startWithin, polling, onUnknownOutcome, decideWithin, settle, linger };
   return scenario.isAttached ? { ...options, jobId: 'job-1', usedFollowUpIds } : { ...options, prompt: 'create' };
 }
 

@@ -1,4 +1,5 @@
 /** Runs a scenario on Temporal's time-skipping server, reports all that happens to the model, and compares the end. */
+import { randomUUID } from 'node:crypto';
 import {
   WorkflowFailedError,
   WorkflowNotFoundError,
@@ -90,7 +91,8 @@ class RealServerRunner {
       this.#monitor.record(() => (kind === 'found' ? model.resolved(this.#callAt, 'adopt') : model.adoptRefused()));
     const { tasksPerRun } = scenario;
     const memo = tasksPerRun < 1e6 ? { eventsPerRun: tasksPerRun * 5 } : {};
-    this.#handle = await this.#server.start(inputOf(scenario), { memo });
+    // The queue of a project outlives its jobs.
+    this.#handle = await this.#server.start(inputOf(scenario, `p-${randomUUID()}`), { memo });
     let at = 0;
     for (const action of scenario.actions) {
       if (action.at > at) await this.#environment.sleep(action.at - at);
