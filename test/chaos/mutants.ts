@@ -638,6 +638,32 @@ export const MUTANTS: Mutant[] = [
     test: 'test/export/shared-budget.test.ts',
     title: 'two exports at once make no more than their one budget in any hour',
   },
+  {
+    name: 'an export that asks without its priority',
+    file: 'src/workflows/visitor-export/turns.ts',
+    find: 'return { taskQueue: workflowInfo().taskQueue, priority: this.#priority };',
+    replace: 'return { taskQueue: workflowInfo().taskQueue, priority: this.#priority && 3 };',
+    test: 'test/export/shared-budget.test.ts',
+    title: 'the export of higher priority goes first',
+  },
+  {
+    name: 'an export that waits for ever for a queue that is gone',
+    file: 'src/workflows/visitor-export/turns.ts',
+    find: '      if (await condition(() => turns.turn !== null, waitMs(asked))) continue;\n',
+    replace:
+      '      if (waitMs(asked) > 0) await condition(() => turns.turn !== null);\n' +
+      '      if (turns.turn) continue;\n',
+    test: 'test/export/shared-budget.test.ts',
+    title: 'a queue that is terminated delays the exports that wait',
+  },
+  {
+    name: 'a turn that nobody reports costs nothing',
+    file: 'src/workflows/request-queue/queue-run.ts',
+    find: '      this.budget.spent({ at: turn.until, givenAt: turn.givenAt }, turn.requests);\n',
+    replace: '',
+    test: 'test/export/shared-budget.test.ts',
+    title: 'a chunk whose worker is killed has spent its whole turn',
+  },
 ];
 
 /** The list as Markdown, for docs/guarantees.md. */

@@ -28,8 +28,10 @@ import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testi
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
+import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, vi } from 'vitest';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { startTimeSkipping } from '../support/time-skipping.js';
 import { createTestWorker } from '../support/worker.js';
 
 /** The queue that all exports share. */
@@ -100,6 +102,29 @@ export function useExport(options: SandboxOptions, connect: () => Promise<TestSe
   return setUp;
 }
 
+/**
+ * For tests with long waits: a server that skips time, and a set-up of exports, for each test. What one test leaves
+ * behind, such as a task that its worker never ended, would keep the server from skipping for the next. So would a
+ * signal that meets the queue's continue-as-new: keep below 150 turns.
+ */
+export function useSkippedTime(
+  options: (environment: TestWorkflowEnvironment) => SandboxOptions | Promise<SandboxOptions>,
+): { setUp: ExportSetUp; environment: TestWorkflowEnvironment } {
+  const tests = {} as { setUp: ExportSetUp; environment: TestWorkflowEnvironment };
+  beforeEach(async () => {
+    const environment = await startTimeSkipping();
+    const { client, nativeConnection, namespace = 'default', address } = environment;
+    const close = async () => {};
+    const server = { address, client, nativeConnection, namespace, taskQueue: '', close };
+    Object.assign(tests, { environment, setUp: await setUpExport(server, await options(environment)) });
+  });
+  afterEach(async () => {
+    await tests.setUp.close();
+    await tests.environment.teardown();
+  });
+  return tests;
+}
+
 /** Runs workers of both task queues while the work goes on. */
 export async function withWorkers<T>(
   { server, upstream, store }: ExportSetUp,
@@ -114,20 +139,34 @@ export async function withWorkers<T>(
   return running([workflows, exports], work).finally(() => shutdown.abort());
 }
 
+/** What a worker process is told. */
+export interface WorkerSettings {
+  address: string;
+  namespace: string;
+  taskQueue: string;
+  baseUrl: string;
+  apiKey: string;
+  root: string;
+  requestsPerHour?: string;
+  /** It tells of each request before it sends it. */
+  tellsRequests?: boolean;
+  isOfReleaseBefore?: boolean;
+}
+
 /** A worker of the export task queue in a process of its own, which the caller ends. */
 export function forkExportWorker(
   { server, sandbox, root }: ExportSetUp,
-  limits: { requestsPerHour?: string } = {},
+  more: Pick<WorkerSettings, 'requestsPerHour' | 'tellsRequests' | 'isOfReleaseBefore'> = {},
 ): ChildProcess {
   const { address, namespace, taskQueue } = server;
-  const settings = {
+  const settings: WorkerSettings = {
     address,
     namespace,
     taskQueue: exportTaskQueue(taskQueue),
     baseUrl: sandbox.url,
     apiKey: sandbox.apiKey,
     root,
-    ...limits,
+    ...more,
   };
   const script = fileURLToPath(new URL('./worker-process.ts', import.meta.url));
   return fork(script, [JSON.stringify(settings)], { execArgv: ['--import', 'tsx'] });

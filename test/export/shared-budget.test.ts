@@ -1,9 +1,8 @@
 /** The one budget of all exports: time is skipped, and the sandbox's clock follows the server's. */
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import {
   exportTaskQueue,
@@ -15,16 +14,15 @@ import {
   type VisitorExportRangeInput,
 } from '../../src/contract.js';
 import { startServerClock } from '../../src/temporal/activity-attempt.js';
-import { startTimeSkipping } from '../support/time-skipping.js';
 import { createTestWorker } from '../support/worker.js';
 import {
   ALL_EXPORTS,
   failureOfRun,
   forkExportWorker,
   rangeOf,
-  setUpExport,
   startExport,
   until,
+  useSkippedTime,
   visitorRequests,
   withWorkers,
   type ExportSetUp,
@@ -39,19 +37,13 @@ let now: number;
 const HOUR_MS = 3_600_000;
 const ROWS = { rows: 2_600 }; // 12 requests
 
-beforeAll(async () => {
-  environment = await startTimeSkipping();
+const tests = useSkippedTime(async (server) => {
+  now = await server.currentTimeMs();
+  return { visitors: ROWS, clock: () => now };
 });
-afterAll(() => environment.teardown());
-beforeEach(async () => {
-  const { client, nativeConnection, namespace = 'default', address } = environment;
-  const close = async () => {};
+beforeEach(() => {
+  ({ setUp, environment } = tests);
   sent = [];
-  now = await environment.currentTimeMs();
-  setUp = await setUpExport(
-    { address, client, nativeConnection, namespace, taskQueue: randomUUID(), close },
-    { visitors: ROWS, clock: () => now },
-  );
   const { getVisitors } = setUp.upstream;
   setUp.upstream.getVisitors = (request, options) => {
     now = Math.max(now, startServerClock()());
@@ -59,7 +51,6 @@ beforeEach(async () => {
     return getVisitors(request, options);
   };
 });
-afterEach(() => setUp.close());
 
 test.each(['sliding', 'fixed'] as const)(
   'two exports at once make no more than their one budget in any hour (%s window), and both go on',

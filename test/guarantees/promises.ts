@@ -179,9 +179,51 @@ export const QUEUE_PROMISES: QueuePromise[] = [
   ),
   queueRow(
     'exports at the same time',
-    'together they keep the one budget of exports',
+    'together they keep the one budget of exports, over several workers',
+    'export/two-workers',
+    'two exports and a backfill over two processes make no more than their one budget in any hour',
+  ),
+  queueRow(
+    'exports are answered 429, and no budget is set',
+    'about three answers 429 an hour for all of them',
     'export/shared-budget',
-    'two exports at once make no more than their one budget in any hour',
+    'without a set budget exports that are answered 429 share what the upstream takes',
+  ),
+  queueRow(
+    'exports of several priorities wait',
+    'the highest priority (1) goes first, whoever asked before',
+    'export/shared-budget',
+    'the export of higher priority goes first, whoever asked before',
+  ),
+  queueRow(
+    'an export is cancelled while it waits',
+    'the others get its turns',
+    'export/shared-budget',
+    'an export that is cancelled while it waits leaves its place to the others',
+  ),
+  queueRow(
+    'a worker is killed while it reads an export',
+    'its whole turn counts as used, and no page is missing',
+    'export/shared-budget',
+    'a chunk whose worker is killed has spent its whole turn',
+  ),
+  queueRow(
+    "no worker takes an export's turn in time",
+    'it is given back unused, and another one is asked for',
+    'export/shared-budget',
+    'a turn that comes to no worker in time is given back unused, and another one is asked for',
+  ),
+  queueRow(
+    'the queue of all exports is terminated',
+    'they wait longer, and each one ends',
+    'export/shared-budget',
+    'a queue that is terminated delays the exports that wait, and stops none',
+  ),
+  queueRow(
+    'an export worker of 0.2.0 runs beside new ones',
+    'no page is missing; the budget may be exceeded, and a 429 is obeyed',
+    'export/two-workers',
+    'beside a worker of the release before, which knows no turns, every page comes, and a 429 is obeyed',
   ),
   queueRow(
     'a create waits longer than `deadline`',
