@@ -17,6 +17,8 @@ export interface CliOptions {
   closesStdoutEarly?: boolean;
   /** Press Ctrl-C once it resolves. */
   interruptWhen?: Promise<void>;
+  /** It is ended after so long. */
+  mostMs?: number;
 }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -25,12 +27,12 @@ const MOST_MS = 90_000;
 /** Runs the real program in a process of its own, with nothing of this process's environment but PATH. */
 export async function runCli(
   args: string[],
-  { env, stdin, closesStdoutEarly, interruptWhen }: CliOptions = {},
+  { env, stdin, closesStdoutEarly, interruptWhen, mostMs = MOST_MS }: CliOptions = {},
 ): Promise<CliRun> {
   const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', ...args], {
     cwd: ROOT,
     env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...env },
-    timeout: MOST_MS,
+    timeout: mostMs,
   });
   const run: CliRun = { code: null, stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

@@ -78,20 +78,21 @@ test(
     const { file, batch, keys } = await writeLines(LINES);
     const args = ['start', '--from', file, '--project', batch, '--batch', batch, '--json'];
     for (let kill = 1; kill <= KILLS; kill++) await killAfter((kill * LINES) / (KILLS + 1), args);
-    const last = await cli(args);
+    const whole = { mostMs: MOST_MS + LINES * 50 };
+    const last = await cli(args, whole);
     const told = inOrder(toldBy(last));
     expect(told.map(({ line }) => line)).toEqual(Array.from({ length: LINES }, (_, i) => i + 1));
     expect(countOf('started', told) + countOf('joined', told)).toBe(LINES);
     expect(countOf('started', told)).toBeGreaterThan(0);
     expect(last.code).toBe(0);
     await expect.poll(() => countWorkflows(batch), { timeout: 30_000 }).toBe(keys);
-    const again = await cli(args);
+    const again = await cli(args, whole);
     expect(countOf('joined', toldBy(again))).toBe(LINES);
     expect(again.stderr).toContain(`0 started, ${LINES} joined, 0 conflict, 0 refused`);
     expect(again.code).toBe(0);
     expect(await countWorkflows(batch)).toBe(keys);
   },
-  MOST_MS + LINES * 200,
+  MOST_MS + LINES * 300,
 );
 
 test(

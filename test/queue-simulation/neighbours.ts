@@ -10,8 +10,9 @@ export interface NeighbourOptions {
 }
 
 export interface NeighbourResult {
-  /** What the creates after their start were for, in order. */
+  /** What the creates after their start were for, in order: theirs, and those that were under way with them. */
   next: string[];
+  nextAt: number[];
   urgent: string[];
   /** Of a lone job before the crowd came, and of one of an idle project beside it. */
   alone: LoneJob;
@@ -27,6 +28,8 @@ interface LoneJob {
 }
 
 const URGENT = 5;
+/** Four turns of a learned budget of 100 are under way at a time, and answered in any order. */
+const BESIDE = 3;
 const MINUTE_MS = 60_000;
 const CROWD = 'crowded';
 
@@ -41,9 +44,9 @@ export async function runNeighbours({ server, perHour, waiting }: NeighbourOptio
     await world.start(urgent.map((name) => ({ projectId: CROWD, name, priority: 1 })));
     const beside = await loneJob(world, 'idle');
     const created = () => world.creates(CROWD).filter(({ status }) => status < 300);
-    await world.passUntil(() => created().length >= perHour + URGENT, 120 * MINUTE_MS);
-    const next = created().slice(perHour, perHour + URGENT);
-    return { next: next.map(({ what }) => what), urgent, alone, beside };
+    await world.passUntil(() => created().length >= perHour + URGENT + BESIDE, 120 * MINUTE_MS);
+    const next = created().slice(perHour, perHour + URGENT + BESIDE);
+    return { next: next.map(({ what }) => what), nextAt: next.map(({ at }) => at), urgent, alone, beside };
   } finally {
     await world.close();
   }

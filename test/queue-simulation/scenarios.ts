@@ -58,7 +58,7 @@ function waitChecks({ jobs, waits: { quiet, refused } }: CrowdResult): [boolean,
   const isCheap = ({ events, actions, prompts }: typeof quiet.most, waits: number) =>
     events <= waits * MOST.eventsOfAWait && actions <= waits * MOST.actionsOfAWait && prompts <= waits;
   return [
-    [quiet.jobs >= jobs / 3, `only ${quiet.jobs} waited for an hour`],
+    [quiet.jobs + refused.jobs >= jobs / 3, `only ${quiet.jobs + refused.jobs} waited for an hour`],
     [isCheap(quiet.most, 1), `a wait cost ${dear(quiet.most)}`],
     [isCheap(refused.most, 1 + refused.mostRefusals), `a wait with answers 429 cost ${dear(refused.most)}`],
   ];
@@ -95,7 +95,7 @@ export const SCENARIOS: Record<string, Scenario> = {
       return {
         figures,
         broken: told([
-          [isSame(next.toSorted(), urgent), `next came ${next.join(' ')}`],
+          [urgent.every((one) => next.includes(one)), `next came ${next.join(' ')}`],
           [isSame(alone, { ...ALONE, requests: alone.requests }), `a lone job: ${JSON.stringify(alone)}`],
           [isSame(beside, alone), `a lone job beside the crowd: ${JSON.stringify(beside)}`],
         ]),
