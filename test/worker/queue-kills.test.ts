@@ -33,6 +33,7 @@ afterAll(async () => {
 });
 
 async function startWorker({ address, taskQueue }: { address: string; taskQueue: string }): Promise<void> {
+  await worker?.kill();
   worker = startWorkerProcess({
     UPSTREAM_BASE_URL: sandbox.url,
     ADMIN_API_KEY: sandbox.apiKey,
