@@ -145,7 +145,13 @@ async function listsAsStuck(workflowId: string): Promise<void> {
   expect(line).toEqual({
     workflowId,
     projectId: null,
-    stuck: { phase: null, attempts: expect.any(Number), since: expect.any(String), failure: 'a bug of ours' },
+    stuck: {
+      workflowType: 'agentJob',
+      phase: null,
+      attempts: expect.any(Number),
+      since: expect.any(String),
+      failure: 'a bug of ours',
+    },
   });
 }
 
