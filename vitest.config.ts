@@ -10,9 +10,9 @@ export default defineConfig(({ mode }) => ({
     // Recording is a command of its own, `npm run test:record-histories`.
     exclude: mode === 'record-histories' ? [] : ['test/replay/record.test.ts'],
     globalSetup: ['test/support/test-host.ts'],
-    // Temporal’s native parts want a process per file. Most tests wait most of the time, so one more than the cores.
+    // Temporal’s native parts want a process per file. Most tests wait most of the time: two cores are a third busy.
     pool: 'forks',
-    maxWorkers: 3,
+    maxWorkers: 4,
     maxConcurrency: 10, // of tests that mostly wait, in one file
     testTimeout: 90_000, // a busy machine is slow
     expect: { poll: { timeout: 40_000 } },
