@@ -4,11 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { MockActivityEnvironment } from '@temporalio/testing';
-import { expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createExportActivities, type ReadChunkInput } from '../../src/activities/visitor-export/export-activities.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { NEW_SCAN } from '../../src/visitor-export/scan-checkpoint.js';
+import { connectPrivateDevServer, type TestServer } from '../support/dev-server.js';
 
 const MINUTE_MS = 60_000;
 const range = { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
@@ -21,6 +22,13 @@ const chunk: ReadChunkInput = {
   isUpstreamFailing: false,
   probeStore: false,
 };
+
+// It has no queue of exports.
+let server: TestServer;
+beforeAll(async () => {
+  server = await connectPrivateDevServer();
+});
+afterAll(() => server.close());
 
 test('a workflow that knows no turns is told the pace of its own requests, as before', async () => {
   let requests = 0;
@@ -37,7 +45,7 @@ test('a workflow that knows no turns is told the pace of its own requests, as be
     shutdownSignal: new AbortController().signal,
     requestsPerHour: 24,
   });
-  const environment = new MockActivityEnvironment();
+  const environment = new MockActivityEnvironment({}, { client: server.client });
   expect(await environment.run(prepareExport, { range })).toMatchObject({ expectedRows: null, asked: null });
   const result = await environment.run(readChunk, chunk);
   expect(requests).toBe(2);
