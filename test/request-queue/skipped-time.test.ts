@@ -45,8 +45,9 @@ test('300 waiters at 100 an hour go in order, with at most three answers 429 an 
   await expect.poll(() => bench.sent.length).toBe(4);
   await bench.wait(296, { askedAt: 1_000 });
   // Real time passes besides: how long it takes is for the simulation to tell.
-  await environment.sleep('140 minutes');
-  const accepted = bench.sent.filter(({ isAccepted }) => isAccepted);
+  const sentWell = () => bench.sent.filter(({ isAccepted }) => isAccepted);
+  for (let hours = 0; hours < 8 && sentWell().length < 300; hours++) await environment.sleep('1 hour');
+  const accepted = sentWell();
   const throttled = bench.sent.filter(({ isAccepted }) => !isAccepted).map(({ at }) => at);
   expect(accepted).toHaveLength(300);
   expect(new Set(accepted.map(({ workflowId }) => workflowId)).size).toBe(300);
