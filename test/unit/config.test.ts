@@ -133,6 +133,12 @@ describe('readWorkerConfig', () => {
     expect(report).not.toContain('secret');
   });
 
+  test.each(['0', '1.5', '-3', 'Infinity'])('a budget of all exports of %s is refused', (value) => {
+    const problems = problemsOf({ ...minimal, EXPORT_REQUESTS_PER_HOUR: value });
+    expect(Object.keys(problems)).toEqual(['EXPORT_REQUESTS_PER_HOUR']);
+    expect(Object.values(problems).join()).toContain('whole number above 0');
+  });
+
   test.each([
     ['no JSON', '{"p": ', 'it is not valid JSON'],
     ['no object', '[]', 'it should hold a JSON object of projectId to budgets'],

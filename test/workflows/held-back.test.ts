@@ -13,9 +13,9 @@ test('a write that is held back for another one’s 429 is not sent, and counts 
   const bench = await startJobBench(server, upstream, { metrics: { ...noMetrics, writeEnded } });
   try {
     upstream.createFaults.push(throttled('429', 3_000));
-    const first = await bench.start({ projectId: 'circuit-breaker', prompt: 'Fix it' });
+    const first = await bench.start({ projectId: 'held-back', prompt: 'Fix it' });
     await expect.poll(() => upstream.created.length).toBe(1);
-    const second = await bench.start({ projectId: 'circuit-breaker', prompt: 'Fix that' });
+    const second = await bench.start({ projectId: 'held-back', prompt: 'Fix that' });
     for (const job of [first, second]) expect(await job.result()).toMatchObject({ outcome: 'completed' });
     expect(upstream.created).toHaveLength(3);
     expect(sends).toEqual(['throttled', 'accepted', 'accepted']);
