@@ -12,16 +12,23 @@ import {
   type AgentJobOptions,
   type CreateJobInput,
   type OverlapPolicy,
+  type RecurringJobInput,
 } from '../contract.js';
+import { checkObject, InvalidInputError } from '../contract/input-checks.js';
 import {
-  checkDuration,
-  checkId,
-  checkObject,
-  checkString,
-  checkTimeZone,
-  InvalidInputError,
-  isGiven,
-} from '../contract/input-checks.js';
+  duration,
+  ID,
+  NO_CONTROL_CHARACTERS,
+  oneOf,
+  optional,
+  parseFields,
+  schemaOf,
+  TEXT,
+  TIME_ZONE,
+  type Kind,
+  type Kinds,
+} from '../contract/kinds.js';
+import { NEW_JOB_OPTIONS } from './fields.js';
 import { parseJobInput } from './input.js';
 import { renderPrompt } from './prompt-template.js';
 import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from './start-options.js';
@@ -38,7 +45,6 @@ export interface RecurringJobSpec {
 }
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
-const DEFAULT = { overlap: 'skip', queueFor: '24 hours' } as const;
 /** Bounds how many runs of a frequent Schedule wait at the same time. */
 const MAX_QUEUE_MS = 7 * 24 * 3_600_000;
 const MAX_NAME_BYTES = 100;
@@ -47,20 +53,40 @@ const MAX_SCHEDULE_ID_CHARACTERS = LIMIT.workflowIdCharacters - 23;
 /** All scheduled times make a prompt and a key of the same length. */
 const SOME_TIME = new Date('2026-01-01T00:00:00Z');
 
+const NAME: Kind<string> = {
+  check: checkName,
+  schema: () => ({
+    type: 'string',
+    minLength: 1,
+    maxLength: MAX_NAME_BYTES,
+    pattern: NO_CONTROL_CHARACTERS,
+    'x-well-formed': true,
+    'x-max-encoded-bytes': MAX_NAME_BYTES,
+  }),
+};
+
+/** What the options are is checked with the job that they make. */
+const OPTIONS: Kind<AgentJobOptions> = { check: checkObject, schema: () => schemaOf(NEW_JOB_OPTIONS) };
+
+/** The input of `recurringJob`. */
+export const RECURRING_JOB = {
+  projectId: ID,
+  options: optional(OPTIONS, {}),
+  name: NAME,
+  prompt: {
+    check: TEXT.check,
+    schema: () => ({ type: 'string', minLength: 1, 'x-rule': 'rendered, it is a prompt of agentJob' }),
+  } as Kind<string>,
+  timeZone: TIME_ZONE,
+  overlap: optional(oneOf('skip', 'queue'), 'skip'),
+  queueFor: optional(duration(MAX_QUEUE_MS, '7 days'), '24 hours'),
+} satisfies Kinds<RecurringJobInput>;
+
 /** Checks the input of `recurringJob`; unknown fields are ignored, null means absent. Throws InvalidInputError. */
 export function parseRecurringJob(input: unknown): RecurringJobSpec {
-  const fields = checkObject(input, 'input');
-  const projectId = checkId(fields['projectId'], 'projectId');
-  const options = isGiven(fields['options']) ? checkObject(fields['options'], 'options') : {};
-  const spec: RecurringJobSpec = {
-    projectId,
-    name: checkRecurringName(projectId, fields['name']),
-    prompt: checkString(fields['prompt'], 'prompt'),
-    timeZone: checkTimeZone(fields['timeZone'], 'timeZone'),
-    overlap: checkOverlap(fields['overlap'] ?? DEFAULT.overlap),
-    queueForMs: checkQueueFor(fields['queueFor'] ?? DEFAULT.queueFor),
-    options,
-  };
+  const { queueFor, ...fields } = parseFields(RECURRING_JOB, checkObject(input, 'input'));
+  checkRecurringName(fields.projectId, fields.name);
+  const spec: RecurringJobSpec = { ...fields, queueForMs: queueFor };
   parseJobInput(jobOf(spec, SOME_TIME));
   return spec;
 }
@@ -85,17 +111,6 @@ function checkName(value: unknown): string {
   }
   const shouldBe = `must be well-formed text without control characters, 1 to ${MAX_NAME_BYTES} bytes`;
   throw new InvalidInputError('name', `${shouldBe} when percent-encoded`);
-}
-
-function checkOverlap(value: unknown): OverlapPolicy {
-  if (value !== 'skip' && value !== 'queue') throw new InvalidInputError('overlap', 'must be skip or queue');
-  return value;
-}
-
-function checkQueueFor(value: unknown): number {
-  const millis = checkDuration(value, 'queueFor');
-  if (millis > MAX_QUEUE_MS) throw new InvalidInputError('queueFor', 'must be at most 7 days');
-  return millis;
 }
 
 /** The job of a scheduled time, as a start call takes it. Throws InvalidInputError. */

@@ -1,15 +1,24 @@
 /** What a caller of `visitorExport` may say, checked. Pure and safe in workflow code. */
-import { DEFAULT_PRIORITY, type Priority, type VisitorExportRange, type VisitorExportRangeInput } from '../contract.js';
-import { isDate } from './date-range.js';
 import {
-  checkId,
-  checkObject,
-  checkPriority,
-  checkString,
-  checkTimeZone,
-  InvalidInputError,
-  isGiven,
-} from '../contract/input-checks.js';
+  DEFAULT_PRIORITY,
+  type Priority,
+  type ScheduledExportInput,
+  type VisitorExportRange,
+  type VisitorExportRangeInput,
+} from '../contract.js';
+import { checkId, checkObject, checkString, InvalidInputError, isGiven } from '../contract/input-checks.js';
+import {
+  FLAG,
+  ID,
+  NOTHING,
+  optional,
+  parseFields,
+  PRIORITY,
+  TIME_ZONE,
+  type Kind,
+  type Kinds,
+} from '../contract/kinds.js';
+import { isDate } from './date-range.js';
 
 /** A valid input of `visitorExport`, defaults filled in. */
 export type ExportSpec =
@@ -19,25 +28,65 @@ export type ExportSpec =
 /** A year of days: each is an export of its own in one workflow. */
 const MAX_DAYS = 366;
 
+const DATE: Kind<string> = {
+  check: (value, field) => {
+    const date = checkString(value, field);
+    if (isDate(date)) return date;
+    throw new InvalidInputError(field, 'must be a date of the calendar, YYYY-MM-DD');
+  },
+  schema: () => ({ type: 'string', format: 'date', pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}$' }),
+};
+
+const DAYS: Kind<number> = {
+  check: (value, field) => {
+    if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_DAYS) return value;
+    throw new InvalidInputError(field, `must be a whole number from 1 to ${MAX_DAYS}`);
+  },
+  schema: () => ({ type: 'integer', minimum: 1, maximum: MAX_DAYS }),
+};
+
+const NO_TIME_ZONE = { timeZone: NOTHING };
+const NO_RANGE = { dateFrom: NOTHING, dateTo: NOTHING };
+
+/** The input of `visitorExport` that names a range. */
+export const RANGE_EXPORT = {
+  projectId: ID,
+  dateFrom: DATE,
+  dateTo: DATE,
+  ...NO_TIME_ZONE,
+  secondScan: optional(FLAG, true),
+  priority: optional(PRIORITY, DEFAULT_PRIORITY),
+} satisfies Kinds<VisitorExportRangeInput>;
+
+/** The input of `visitorExport` that a Schedule gives. */
+export const SCHEDULED_EXPORT = {
+  projectId: ID,
+  ...NO_RANGE,
+  timeZone: TIME_ZONE,
+  days: optional(DAYS, 1),
+} satisfies Kinds<ScheduledExportInput>;
+
 /** Checks the input of `visitorExport`; unknown fields are ignored, null means absent. Throws InvalidInputError. */
 export function parseExportInput(input: unknown): ExportSpec {
   const fields = checkObject(input, 'input');
-  const projectId = checkId(fields['projectId'], 'projectId');
+  checkId(fields['projectId'], 'projectId');
   const isRange = isGiven(fields['dateFrom']) || isGiven(fields['dateTo']);
   if (isRange && isGiven(fields['timeZone'])) {
     throw new InvalidInputError('timeZone', 'must not be given together with dateFrom and dateTo');
   }
-  if (!isRange && isGiven(fields['timeZone'])) {
-    const timeZone = checkTimeZone(fields['timeZone'], 'timeZone');
-    return { kind: 'scheduled', projectId, timeZone, days: checkDays(fields['days'] ?? 1) };
-  }
-  const dateFrom = checkDate(fields['dateFrom'], 'dateFrom');
-  const dateTo = checkDate(fields['dateTo'], 'dateTo');
+  return !isRange && isGiven(fields['timeZone']) ? parseScheduled(fields) : parseRange(fields);
+}
+
+function parseScheduled(fields: Record<string, unknown>): ExportSpec {
+  const { projectId, timeZone, days } = parseFields(SCHEDULED_EXPORT, fields);
+  return { kind: 'scheduled', projectId, timeZone, days };
+}
+
+function parseRange(fields: Record<string, unknown>): ExportSpec {
+  const { projectId, dateFrom, dateTo, secondScan, priority } = parseFields(RANGE_EXPORT, fields);
   if (dateTo <= dateFrom) {
     throw new InvalidInputError('dateTo', `must be later than dateFrom (it is exclusive): ${dateFrom}..${dateTo}`);
   }
-  const secondScan = checkSecondScan(fields['secondScan'] ?? true);
-  const priority = checkPriority(fields['priority'] ?? DEFAULT_PRIORITY);
   return { kind: 'range', range: { projectId, dateFrom, dateTo }, secondScan, priority };
 }
 
@@ -47,22 +96,4 @@ export function toRangeInput(
   { secondScan, priority }: { secondScan: boolean; priority: Priority },
 ): VisitorExportRangeInput {
   return { ...range, ...(!secondScan && { secondScan }), ...(priority !== DEFAULT_PRIORITY && { priority }) };
-}
-
-function checkSecondScan(value: unknown): boolean {
-  if (typeof value !== 'boolean') throw new InvalidInputError('secondScan', 'must be true or false');
-  return value;
-}
-
-function checkDate(value: unknown, field: string): string {
-  const date = checkString(value, field);
-  if (!isDate(date)) throw new InvalidInputError(field, 'must be a date of the calendar, YYYY-MM-DD');
-  return date;
-}
-
-function checkDays(value: unknown): number {
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < 1 || value > MAX_DAYS) {
-    throw new InvalidInputError('days', `must be a whole number from 1 to ${MAX_DAYS}`);
-  }
-  return value;
 }

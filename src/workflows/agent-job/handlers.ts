@@ -24,7 +24,8 @@ import {
   type JobState,
   type ResolveUnknownInput,
 } from '../../contract.js';
-import { checkFollowUpId, parseFollowUp, type GivenFollowUp } from '../../agent-job/input.js';
+import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
+import { parseFollowUp, type GivenFollowUp } from '../../agent-job/input.js';
 import { parseAcceptedResolution, parseResolution } from '../../agent-job/resolution.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
 import { readTurn } from './activity-results.js';
@@ -81,7 +82,7 @@ function queue(run: JobRun, id: string, { prompt, priority }: GivenFollowUp): vo
 
 function checkUpdate(run: JobRun, input: FollowUpInput): void {
   const { prompt, id } = parseFollowUp(input);
-  const key = id ?? checkFollowUpId(currentUpdateInfo()?.id, 'update id');
+  const key = id ?? FOLLOW_UP_ID.check(currentUpdateInfo()?.id, 'update id');
   if (run.followUps.isUsed(key)) return;
   if (run.isClosing && run.ending()) throw new InvalidInputError('job', 'has ended; start it again to send follow-ups');
   if (!run.followUps.hasRoomFor(key, prompt)) {

@@ -1,0 +1,200 @@
+/**
+ * The fields of inputs, declared once: how each value is checked, and the JSON Schema that tells callers the same. The
+ * parsers check with it, and the published schemas are made of it. Safe in workflow code.
+ */
+import { LIMIT, type DurationInput, type Priority } from '../contract.js';
+import {
+  checkDuration,
+  checkId,
+  checkLabel,
+  checkObject,
+  checkPriority,
+  checkString,
+  checkTimeZone,
+  InvalidInputError,
+  isGiven,
+} from './input-checks.js';
+
+/** JSON Schema 2020-12. What the standard can't say is told by keywords that begin with `x-`. */
+export type JsonSchema = { readonly [keyword: string]: unknown };
+
+/** A kind of value: what callers give, and what a check makes of it. */
+export interface Kind<Given, Parsed = Given> {
+  /** Throws InvalidInputError, which names the field. */
+  readonly check: (value: unknown, field: string) => Parsed;
+  /** Made when it is asked for: a workflow never asks. */
+  readonly schema: () => JsonSchema;
+  /** Whether the field may be left out. */
+  readonly isOptional?: boolean;
+  /** For types alone: neither more nor less than what the contract's types let callers give. */
+  readonly given?: (value: Given) => Given;
+}
+
+/** A kind for each field of a type of the contract; the compiler notices one that is missing, or too much. */
+export type Kinds<T> = { readonly [Field in keyof T]-?: Kind<Exclude<T[Field], undefined>, unknown> };
+
+type AnyKinds = { readonly [field: string]: Pick<Kind<never, unknown>, 'check' | 'schema' | 'isOptional'> };
+
+/** What the checks of all fields make. */
+export type Parsed<Fields> = {
+  -readonly [Field in keyof Fields]: Fields[Field] extends { check: (...args: never[]) => infer Value } ? Value : never;
+};
+
+/** Checks each field of an object, in order; other fields are ignored. */
+export function parseFields<Fields extends AnyKinds>(
+  fields: Fields,
+  given: Record<string, unknown>,
+  prefix = '',
+): Parsed<Fields> {
+  const parsed = Object.entries(fields).map(([field, kind]) => [field, kind.check(given[field], prefix + field)]);
+  return Object.fromEntries(parsed) as Parsed<Fields>;
+}
+
+/** The JSON Schema of an object with these fields. */
+export function schemaOf(fields: AnyKinds): JsonSchema {
+  const required = Object.keys(fields).filter((field) => !fields[field]!.isOptional);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(Object.entries(fields).map(([field, kind]) => [field, kind.schema()])),
+    ...(required.length > 0 && { required }),
+  };
+}
+
+/** A field that may be left out, or null. With a default, that is checked in place of what is missing. */
+export function optional<Given, Value>(
+  kind: Kind<Given, Value>,
+  ...[byDefault]: [NoInfer<Given>]
+): Kind<Given | null, Value>;
+export function optional<Given, Value>(kind: Kind<Given, Value>): Kind<Given | null, Value | null>;
+export function optional<Given, Value>(kind: Kind<Given, Value>, byDefault?: Given): Kind<Given | null, Value | null> {
+  return {
+    isOptional: true,
+    check: (value, field) => {
+      if (isGiven(value)) return kind.check(value, field);
+      return byDefault === undefined ? null : kind.check(byDefault, field);
+    },
+    schema: () => ({ ...nullable(kind.schema()), ...(byDefault !== undefined && { default: byDefault }) }),
+  };
+}
+
+function nullable(schema: JsonSchema): JsonSchema {
+  const { type, enum: values } = schema;
+  if (Array.isArray(values)) return { ...schema, type: [type, 'null'], enum: [...(values as unknown[]), null] };
+  if (typeof type === 'string') return { ...schema, type: [type, 'null'] };
+  return Array.isArray(type) ? { ...schema, type: [...(type as unknown[]), 'null'] } : schema;
+}
+
+/** A field that goes with another form of the input: absent or null here. */
+export const NOTHING: Kind<null> = {
+  isOptional: true,
+  check: (value, field) => {
+    if (isGiven(value)) throw new InvalidInputError(field, 'must not be given here');
+    return null;
+  },
+  schema: () => ({ type: 'null' }),
+};
+
+/** Any text. */
+export const TEXT: Kind<string> = { check: checkString, schema: () => ({ type: 'string' }) };
+
+/** No control characters, in a form that every language's regular expressions read. */
+export const NO_CONTROL_CHARACTERS = '^[^\u0000-\u001f\u007f-\u009f]*$';
+
+/** A project or job id. */
+export const ID: Kind<string> = {
+  check: checkId,
+  schema: () => ({
+    type: 'string',
+    minLength: 1,
+    maxLength: LIMIT.idBytes,
+    pattern: NO_CONTROL_CHARACTERS,
+    not: { enum: ['.', '..'] },
+    'x-well-formed': true,
+    'x-max-encoded-bytes': LIMIT.idBytes,
+  }),
+};
+
+/** A text that a search attribute can hold. */
+export function label(maxBytes: number): Kind<string> {
+  return {
+    check: (value, field) => checkLabel(value, field, maxBytes),
+    schema: () => ({
+      type: 'string',
+      minLength: 1,
+      maxLength: maxBytes,
+      pattern: NO_CONTROL_CHARACTERS,
+      'x-well-formed': true,
+      'x-max-utf8-bytes': maxBytes,
+    }),
+  };
+}
+
+/** A number and a unit as the parser reads them; only zero may be negative. */
+const DURATION_TEXT =
+  '^\\s*(-0*\\.?0+|[0-9]*\\.?[0-9]+) *(milliseconds?|msecs?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|' +
+  'days?|d|weeks?|w|years?|yrs?|y)?\\s*$';
+
+/** A duration in milliseconds, up to a limit. */
+export function duration(maxMs: number = LIMIT.durationMs, atMost?: string): Kind<DurationInput, number> {
+  return {
+    check: (value, field) => {
+      const millis = checkDuration(value, field);
+      if (millis > maxMs) throw new InvalidInputError(field, `must be at most ${atMost}`);
+      return millis;
+    },
+    schema: () => ({
+      type: ['number', 'string'],
+      minimum: 0,
+      maximum: maxMs,
+      maxLength: 100,
+      pattern: ignoringCase(DURATION_TEXT),
+      'x-max-duration-ms': maxMs,
+    }),
+  };
+}
+
+/** JSON Schema has no flags: each letter becomes its two forms. */
+function ignoringCase(pattern: string): string {
+  return pattern.replace(/\\s|[a-z]/g, (part) => (part.length > 1 ? part : `[${part.toUpperCase()}${part}]`));
+}
+
+/** Who goes first, 1 to 5. */
+export const PRIORITY: Kind<Priority> = {
+  check: checkPriority,
+  schema: () => ({ type: 'integer', minimum: 1, maximum: 5 }),
+};
+
+/** One of several words. */
+export function oneOf<const Word extends string>(...words: readonly Word[]): Kind<Word> {
+  return {
+    check: (value, field) => {
+      if (words.includes(value as Word)) return value as Word;
+      const list = words.length === 2 ? words.join(' or ') : `one of ${words.join(', ')}`;
+      throw new InvalidInputError(field, `must be ${list}`);
+    },
+    schema: () => ({ type: 'string', enum: [...words] }),
+  };
+}
+
+/** True or false. */
+export const FLAG: Kind<boolean> = {
+  check: (value, field) => {
+    if (typeof value === 'boolean') return value;
+    throw new InvalidInputError(field, 'must be true or false');
+  },
+  schema: () => ({ type: 'boolean' }),
+};
+
+/** The IANA name of a time zone. */
+export const TIME_ZONE: Kind<string> = {
+  check: checkTimeZone,
+  schema: () => ({ type: 'string', pattern: '^[A-Za-z]', 'x-format': 'iana-time-zone' }),
+};
+
+/** An object of fields. */
+export function object<Given, Fields extends AnyKinds>(fields: Fields): Kind<Given, Parsed<Fields>> {
+  return {
+    check: (value, field) => parseFields(fields, checkObject(value, field), `${field}.`),
+    schema: () => schemaOf(fields),
+  };
+}
