@@ -38,7 +38,7 @@ const DEFAULT = { pollMin: '2 seconds', pollMax: '60 seconds', pollRatio: 0.1 } 
 const MIN_POLL_MS = 1_000;
 
 /** An instruction: well-formed, 1 byte to 512 KiB of UTF-8, at most 1 MiB as JSON. */
-export const PROMPT: Kind<string> = {
+const PROMPT: Kind<string> = {
   check: checkPrompt,
   schema: () => ({
     type: 'string',

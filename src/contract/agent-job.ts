@@ -140,6 +140,12 @@ export const LATER_SEARCH_ATTRIBUTES: readonly string[] = [SEARCH_ATTRIBUTE.wait
 /** Names of the memo's fields. */
 export const MEMO = { jobId: 'jobId', prLink: 'prLink', inputHash: 'inputHash' } as const;
 
+/** The search attributes of a job, as far as they are set. */
+export type AgentJobSearchAttributes = { [Name in (typeof SEARCH_ATTRIBUTE)[keyof typeof SEARCH_ATTRIBUTE]]?: string };
+
+/** The memo of a job, as far as it is set. */
+export type AgentJobMemo = { [Name in (typeof MEMO)[keyof typeof MEMO]]?: string };
+
 /** The workflow id of a project's key. */
 export function agentJobWorkflowId(projectId: string, key: string): string {
   return `agent-job/${encodeId(projectId)}/${encodeId(key)}`;

@@ -133,6 +133,12 @@ export interface UnfinishedJobResult extends ResultBase {
 /** The result of `agentJob`. */
 export type AgentJobResult = EndedJobResult | UnfinishedJobResult;
 
+/** Details of the failure `InvalidInput`, also of a refused update. */
+export interface InvalidInputDetails {
+  /** The field that is wrong; its name begins the message. */
+  field: string;
+}
+
 /** Details of the failure `CreateRejected`. */
 export interface CreateRejectedDetails {
   /** The HTTP status. */

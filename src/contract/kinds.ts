@@ -77,7 +77,8 @@ export function optional<Given, Value>(kind: Kind<Given, Value>, byDefault?: Giv
   };
 }
 
-function nullable(schema: JsonSchema): JsonSchema {
+/** A schema that takes null besides. */
+export function nullable(schema: JsonSchema): JsonSchema {
   const { type, enum: values } = schema;
   if (Array.isArray(values)) return { ...schema, type: [type, 'null'], enum: [...(values as unknown[]), null] };
   if (typeof type === 'string') return { ...schema, type: [type, 'null'] };

@@ -102,6 +102,46 @@ export interface VisitorExportResult {
   secondScans?: number;
 }
 
+/** A day that a Schedule's run could not export. */
+export interface FailedDay {
+  dateFrom: string;
+  dateTo: string;
+  /** Of the day's failure. */
+  type: string;
+  message: string;
+  /** Details of the day's failure; null where it has none. */
+  details: unknown;
+}
+
+/** Details of a failure of `visitorExport` that began at one of several days; its type is that of the first of them. */
+export interface FailedDaysDetails {
+  snapshots: SnapshotReceipt[];
+  failed: FailedDay[];
+}
+
+/** Details of the failure `ExportRejected`. */
+export interface ExportRejectedDetails {
+  /** The HTTP status. */
+  status: number;
+  /** The upstream's own text. */
+  error: string;
+  nextRequestAt?: string;
+}
+
+/** Details of the failure `SnapshotStoreFailed`. */
+export interface SnapshotStoreFailedDetails {
+  operation: string;
+  error: string;
+  nextRequestAt?: string;
+}
+
+/** Details of the failures `UpstreamUnavailable` and `ExportFailed`. */
+export interface ExportFailureDetails {
+  /** The last reason. */
+  error: string;
+  nextRequestAt?: string;
+}
+
 /** How far the export of a date range is, to its last chunk of pages. */
 export interface VisitorExportProgress {
   dateFrom: string;

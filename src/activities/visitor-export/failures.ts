@@ -2,7 +2,7 @@
  * The failures by which the workflow decides. None is retried by Temporal: the workflow owns the retries, and the pace.
  */
 import { ApplicationFailure, Context } from '@temporalio/activity';
-import { FAILURE } from '../../contract.js';
+import { FAILURE, type ExportRejectedDetails, type SnapshotStoreFailedDetails } from '../../contract.js';
 import { SnapshotStoreError } from '../../snapshots/snapshot-store.js';
 import { StaleStagingError } from '../../snapshots/staging.js';
 import type { RejectedError } from '../../upstream/errors.js';
@@ -12,7 +12,7 @@ export type NextRequestAt = string | undefined;
 
 /** The failure of an export that the upstream refuses; its requests count towards the pace of the next export. */
 export function rejectedFailure({ status, error, message }: RejectedError, next: NextRequestAt): ApplicationFailure {
-  return failure(FAILURE.exportRejected, message, { status, error }, next);
+  return failure(FAILURE.exportRejected, message, { status, error } satisfies ExportRejectedDetails, next);
 }
 
 /** The failure of a chunk whose worker shut down before it read a page. */
@@ -32,7 +32,12 @@ export async function reported<T>(work: () => Promise<T>, nextRequestAt?: () => 
 function toFailure(error: unknown, next: NextRequestAt): unknown {
   if (error instanceof SnapshotStoreError) {
     const { operation, error: text, message } = error;
-    return failure(FAILURE.snapshotStoreFailed, message, { operation, error: text }, next);
+    return failure(
+      FAILURE.snapshotStoreFailed,
+      message,
+      { operation, error: text } satisfies SnapshotStoreFailedDetails,
+      next,
+    );
   }
   if (error instanceof StaleStagingError) return ApplicationFailure.nonRetryable(error.message, 'StaleStaging');
   if (error instanceof ApplicationFailure || Context.current().cancellationSignal.aborted) return error;

@@ -5,7 +5,7 @@
 import { ActivityFailure, ApplicationFailure, ChildWorkflowFailure, isCancellation, sleep } from '@temporalio/workflow';
 import type { ReadChunkResult } from '../../activities/visitor-export/export-activities.js';
 import { throttledWaitMs } from '../../agent-job/retry-waits.js';
-import { FAILURE } from '../../contract.js';
+import { FAILURE, type ExportFailureDetails, type SnapshotStoreFailedDetails } from '../../contract.js';
 
 /** For how long a kind of failure is retried, with waits that double up to a maximum. */
 interface RetryLimit {
@@ -58,7 +58,7 @@ export async function withRetries<T>(
 }
 
 /** The failure of an export whose store can't be relied on. */
-export function storeFailure(message: string, details: { operation: string; error: string }): ApplicationFailure {
+export function storeFailure(message: string, details: SnapshotStoreFailedDetails): ApplicationFailure {
   return ApplicationFailure.create({
     type: FAILURE.snapshotStoreFailed,
     message,
@@ -89,7 +89,7 @@ function limitOf(error: unknown): RetryLimit | null {
 function exportFailure(error: unknown): ApplicationFailure {
   const reason = reasonOf(error);
   const nextRequestAt = nextRequestAfter(error);
-  const details = [
+  const details: ExportFailureDetails[] = [
     { error: reason, ...(nextRequestAt > 0 && { nextRequestAt: new Date(nextRequestAt).toISOString() }) },
   ];
   const message = `The export failed for 24 hours, though neither upstream nor store refused: ${reason}`;
@@ -119,6 +119,6 @@ export function outageFailure({ reason }: Interruption, notBefore: number): Appl
     type: FAILURE.upstreamUnavailable,
     message: `The upstream gave no page for 24 hours: ${reason}`,
     nonRetryable: true,
-    details: [{ error: reason, nextRequestAt: new Date(notBefore).toISOString() }],
+    details: [{ error: reason, nextRequestAt: new Date(notBefore).toISOString() } satisfies ExportFailureDetails],
   });
 }

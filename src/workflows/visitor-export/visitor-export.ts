@@ -20,6 +20,9 @@ import {
   DEFAULT_PRIORITY,
   FAILURE,
   visitorExportWorkflowId,
+  type FailedDay,
+  type FailedDaysDetails,
+  type InvalidInputDetails,
   type SnapshotReceipt,
   type VisitorExportInput,
   type VisitorExportRange,
@@ -35,15 +38,6 @@ import { rangeTitle } from './details.js';
 import { exportRange, MAX_EVENTS, type RangeResult } from './range-export.js';
 import type { RangeState } from './range-state.js';
 import { failureOf, nextRequestAfter } from './retries.js';
-
-/** A day that could not be exported. */
-interface FailedDay {
-  dateFrom: string;
-  dateTo: string;
-  type: string;
-  message: string;
-  details: unknown;
-}
 
 /** What continue-as-new passes on, inside the input; ignored in a run that does not continue another. */
 interface Continued {
@@ -103,7 +97,8 @@ function checked<T>(check: () => T): T {
     return check();
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
-    throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput);
+    const details: InvalidInputDetails = { field: error.field };
+    throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, details);
   }
 }
 
@@ -201,7 +196,7 @@ function conclude({ snapshots, failed, notBefore, secondScans }: Continued): Vis
       type: first.type,
       message,
       nonRetryable: true,
-      details: [{ snapshots, failed }],
+      details: [{ snapshots, failed } satisfies FailedDaysDetails],
     });
   }
   const nextRequestAt = notBefore > Date.now() ? new Date(notBefore).toISOString() : undefined;

@@ -1,0 +1,62 @@
+/** The published files of the contract: what is in each. */
+import { format } from 'prettier';
+import * as contract from '../../src/contract.js';
+import type { JsonSchema } from '../../src/contract/kinds.js';
+import { asyncApi, type Message } from './async-api.js';
+import { llmsText } from './llms-text.js';
+import { INPUTS, OUTPUTS, WORKFLOWS } from './shapes.js';
+import { TypeSchemas } from './type-schemas.js';
+
+const ABOUT =
+  'All shapes that callers of agent-jobs send and read. Fields that are not listed are ignored in inputs, and may ' +
+  'come in outputs; so may new words of an enum there. In inputs null means the same as a missing field. Keywords ' +
+  'that begin with x- tell what the standard can not: see llms.txt.';
+
+/** What callers rely on, as data. */
+export interface Contract {
+  /** Of the package. */
+  readonly version: string;
+  readonly schema: { readonly $defs: Readonly<Record<string, JsonSchema>> } & JsonSchema;
+  readonly messages: readonly Message[];
+}
+
+/** Reads the contract out of a source tree. */
+export function readContract(root: string, version: string): Contract {
+  const types = new TypeSchemas(root);
+  try {
+    const inputs = Object.entries(INPUTS).map(([name, schema]) => [name, types.withDescriptions(schema, name)]);
+    const $defs = { ...Object.fromEntries(inputs), ...types.definitions(OUTPUTS) } as Record<string, JsonSchema>;
+    const schema = {
+      $schema: 'https://json-schema.org/draft/2020-12/schema',
+      $id: 'urn:agent-jobs:contract',
+      title: 'agent-jobs',
+      description: ABOUT,
+      $defs,
+    };
+    return { version, schema, messages: readMessages(types) };
+  } finally {
+    types.close();
+  }
+}
+
+const DEFINITIONS: Readonly<Record<string, unknown>> = { ...contract };
+
+function readMessages(types: TypeSchemas): Message[] {
+  return WORKFLOWS.flatMap(({ type, messages }) =>
+    messages.map((name) => {
+      const { type: kind, name: wireName } = DEFINITIONS[name] as { type: Message['kind']; name: string };
+      return { workflow: type, kind, name: wireName, description: types.descriptionOf(name), ...types.message(name) };
+    }),
+  );
+}
+
+/** The published files, by their names. */
+export async function artefacts(read: Contract): Promise<Record<string, string>> {
+  const json = (value: unknown): Promise<string> =>
+    format(JSON.stringify(value), { parser: 'json', singleQuote: true, printWidth: 120 });
+  return {
+    'agent-jobs.schema.json': await json(read.schema),
+    'asyncapi.json': await json(asyncApi(read)),
+    'llms.txt': llmsText(read),
+  };
+}

@@ -1,0 +1,128 @@
+/**
+ * All shapes that callers see: inputs with the tables that their parsers check with, outputs by the names of their
+ * types, and the messages of each workflow.
+ */
+import {
+  AGENT_JOB_WORKFLOW,
+  FAILURE,
+  RECURRING_JOB_WORKFLOW,
+  REQUEST_QUEUE_WORKFLOW,
+  VISITOR_EXPORT_WORKFLOW,
+} from '../../src/contract.js';
+import { schemaOf, type JsonSchema } from '../../src/contract/kinds.js';
+import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, SETTLE } from '../../src/agent-job/fields.js';
+import { RECURRING_JOB } from '../../src/agent-job/recurring-input.js';
+import { RANGE_EXPORT, SCHEDULED_EXPORT } from '../../src/visitor-export/input.js';
+
+/** A reference to a shape. */
+function ref(name: string): JsonSchema {
+  return { $ref: `#/$defs/${name}` };
+}
+
+/** What callers send, by the name of its type. */
+export const INPUTS: Record<string, JsonSchema> = {
+  AgentJobInput: { oneOf: [ref('CreateJobInput'), ref('AttachJobInput')] },
+  CreateJobInput: schemaOf(CREATE_JOB),
+  AttachJobInput: schemaOf(ATTACH_JOB),
+  FollowUpInput: schemaOf(FOLLOW_UP),
+  ResolveUnknownInput: {
+    oneOf: [schemaOf({ ...ADOPT, ...ATTRIBUTION }), schemaOf({ ...SETTLE, ...ATTRIBUTION })],
+  },
+  Attribution: schemaOf(ATTRIBUTION),
+  RecurringJobInput: { ...schemaOf(RECURRING_JOB), 'x-rule': 'projectId and name make ids of at most 255 characters' },
+  VisitorExportInput: { oneOf: [ref('VisitorExportRangeInput'), ref('ScheduledExportInput')] },
+  VisitorExportRangeInput: { ...schemaOf(RANGE_EXPORT), 'x-rule': 'dateTo is later than dateFrom' },
+  ScheduledExportInput: schemaOf(SCHEDULED_EXPORT),
+};
+
+/** What callers read, by the names of the types. Types that these refer to follow. */
+export const OUTPUTS: readonly string[] = [
+  'AgentJobResult',
+  'JobState',
+  'FollowUpAnswer',
+  'RecurringJobResult',
+  'RecurringJobRun',
+  'VisitorExportResult',
+  'VisitorExportProgress',
+  'RequestQueueState',
+  'QueuePlace',
+  'SnapshotManifest',
+  'InvalidInputDetails',
+  'CreateRejectedDetails',
+  'UnknownOutcomeDetails',
+  'ExportRejectedDetails',
+  'SnapshotStoreFailedDetails',
+  'ExportFailureDetails',
+  'FailedDaysDetails',
+  'AgentJobMemo',
+  'AgentJobSearchAttributes',
+];
+
+/** A workflow that callers start, or only ask. */
+export interface WorkflowShape {
+  readonly type: string;
+  readonly description: string;
+  /** Null where callers start none. */
+  readonly input: string | null;
+  readonly result: string | null;
+  /** What the details of each type of failure may be. */
+  readonly failures: Readonly<Record<string, readonly string[]>>;
+  /** Names of the definitions in `src/contract.ts`. */
+  readonly messages: readonly string[];
+}
+
+export const WORKFLOWS: readonly WorkflowShape[] = [
+  {
+    type: AGENT_JOB_WORKFLOW,
+    description: 'Starts a remote agent job or attaches to one, sends follow-ups, and ends with one result.',
+    input: 'AgentJobInput',
+    result: 'AgentJobResult',
+    failures: {
+      [FAILURE.invalidInput]: ['InvalidInputDetails'],
+      [FAILURE.createRejected]: ['CreateRejectedDetails'],
+      [FAILURE.unknownOutcome]: ['UnknownOutcomeDetails'],
+    },
+    messages: ['followUpSignal', 'pollNowSignal', 'sendFollowUpUpdate', 'resolveUnknownUpdate', 'jobStateQuery'],
+  },
+  {
+    type: RECURRING_JOB_WORKFLOW,
+    description: 'Started by a Schedule at each of its times: runs one agent job.',
+    input: 'RecurringJobInput',
+    result: 'RecurringJobResult',
+    failures: { [FAILURE.invalidInput]: ['InvalidInputDetails'] },
+    messages: [],
+  },
+  {
+    type: VISITOR_EXPORT_WORKFLOW,
+    description: 'Exports the visitors of a date range, or of the days before a scheduled time, into snapshots.',
+    input: 'VisitorExportInput',
+    result: 'VisitorExportResult',
+    failures: {
+      [FAILURE.invalidInput]: ['InvalidInputDetails'],
+      [FAILURE.exportRejected]: ['ExportRejectedDetails', 'FailedDaysDetails'],
+      [FAILURE.snapshotStoreFailed]: ['SnapshotStoreFailedDetails', 'FailedDaysDetails'],
+      [FAILURE.upstreamUnavailable]: ['ExportFailureDetails', 'FailedDaysDetails'],
+      [FAILURE.exportFailed]: ['ExportFailureDetails', 'FailedDaysDetails'],
+    },
+    messages: ['visitorExportProgressQuery'],
+  },
+  {
+    type: REQUEST_QUEUE_WORKFLOW,
+    description: 'Who may send next where the upstream takes only so many requests an hour. Workers start it.',
+    input: null,
+    result: null,
+    failures: {},
+    messages: ['requestQueueStateQuery', 'queuePlaceQuery'],
+  },
+];
+
+/** Definitions of messages between workflows of this project, which callers never send. */
+export const INTERNAL_MESSAGES: readonly string[] = [
+  'joinQueueSignal',
+  'leaveQueueSignal',
+  'reportRequestSignal',
+  'requestTurnSignal',
+  'awaitLockSignal',
+  'lockAnswerSignal',
+  'scheduleRemovedSignal',
+];

@@ -1,0 +1,153 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { parseFollowUp, parseJobInput } from '../../src/agent-job/input.js';
+import { parseRecurringJob } from '../../src/agent-job/recurring-input.js';
+import { parseAttribution, parseResolution } from '../../src/agent-job/resolution.js';
+import { InvalidInputError } from '../../src/contract/input-checks.js';
+import { parseExportInput } from '../../src/visitor-export/input.js';
+import { newValidator } from './validator.js';
+
+type Schema = Record<string, unknown>;
+const file = new URL('../../docs/contract/agent-jobs.schema.json', import.meta.url);
+const schema = JSON.parse(readFileSync(file, 'utf8')) as { $id: string; $defs: Record<string, Schema> };
+
+const standard = newValidator({ isStandard: true }).addSchema(schema);
+const whole = newValidator({ isStandard: false }).addSchema(schema);
+const fits = (validator: typeof whole, name: string, value: unknown): boolean =>
+  validator.validate(`${schema.$id}#/$defs/${name}`, value) as boolean;
+
+const PARSERS: [name: string, parse: (input: unknown) => unknown][] = [
+  ['AgentJobInput', parseJobInput],
+  ['FollowUpInput', parseFollowUp],
+  ['ResolveUnknownInput', parseResolution],
+  ['Attribution', parseAttribution],
+  ['RecurringJobInput', parseRecurringJob],
+  ['VisitorExportInput', parseExportInput],
+];
+
+function isTaken(parse: (input: unknown) => unknown, input: unknown): boolean {
+  try {
+    parse(input);
+    return true;
+  } catch (error) {
+    if (error instanceof InvalidInputError) return false;
+    throw error;
+  }
+}
+
+/** Texts at the borders of every rule. */
+const TEXTS = [
+  ...['', '.', '..', '...', 'a', 'a b', 'é', '€', '😀', '\ud800', 'x\udc00', 'a\u0000', 'a\nb\tc', '\u007f', '\u0085'],
+  ...[99, 100, 101, 200, 201, 256, 257, 1_000, 1_001].flatMap((length) => ['a'.repeat(length), 'é'.repeat(length / 2)]),
+  ...['0', '1', '-0', '-0.0 s', '-1', '1.5 h', '.5 MINUTES', '1. s', ' 7 days ', '8 days', '10 years', '11 years'],
+  ...[
+    '1 fortnight',
+    '1e3',
+    '1  yr',
+    '\u00a03 secs\ufeff',
+    'soon',
+    `${'1'.repeat(12)}`,
+    '9'.repeat(99),
+    '1'.repeat(101),
+  ],
+  ...['2026-01-01', '2026-01-03', '2024-02-29', '2026-02-29', '2026-13-01', '0000-01-01', '2026-1-1', '2026-01-01Z'],
+  ...['UTC', 'Europe/Paris', 'Mars/Olympus', '+01:00', 'utc'],
+  ...['{date} {time}', '{{', '{', '{nobody}', '{{date}}', 'adopt', 'delivered', 'ask', 'queue'],
+];
+const NUMBERS = [0, 1, 1.5, 3, 5, 6, 366, 367, -1, 604_800_000, 604_800_001, 315_576_000_000, 315_576_000_001, 1e300];
+
+const text = fc.oneof(fc.constantFrom(...TEXTS), fc.string({ unit: 'binary', maxLength: 12 }));
+const anything = fc.oneof(
+  text,
+  fc.constantFrom<unknown>(...NUMBERS, null, true, false, [], {}, [''], ['a', 'a'], [7]),
+  fc.jsonValue({ maxDepth: 1 }),
+);
+
+/** Values that fit a schema more often than not. */
+function valueOf(part: Schema): fc.Arbitrary<unknown> {
+  const { $ref, oneOf, enum: words, type, properties, items } = part as Parts;
+  if ($ref) return valueOf(schema.$defs[$ref.split('/').at(-1)!]!);
+  if (oneOf) return fc.oneof(...oneOf.map(valueOf));
+  if (words) return fc.constantFrom(...words);
+  if (properties) return fc.record(fieldsOf(properties), { requiredKeys: [] });
+  const types = [type].flat();
+  return fc.oneof(
+    ...(types.includes('string') ? [text] : []),
+    ...(types.includes('number') || types.includes('integer') ? [fc.constantFrom(...NUMBERS)] : []),
+    ...(types.includes('boolean') ? [fc.boolean()] : []),
+    ...(types.includes('array') ? [fc.array(valueOf(items ?? {}), { maxLength: 3 })] : []),
+    ...(types.includes('null') || !type ? [fc.constant(null)] : []),
+  );
+}
+
+function fieldsOf(properties: Record<string, Schema>): Record<string, fc.Arbitrary<unknown>> {
+  const field = (part: Schema): fc.Arbitrary<unknown> =>
+    fc.oneof({ weight: 30, arbitrary: usual(part) }, { weight: 10, arbitrary: valueOf(part) }, anything);
+  return Object.fromEntries(Object.entries(properties).map(([name, part]) => [name, field(part)]));
+}
+
+/** A value that surely fits, so that one wrong field among many is met too. */
+function usual(part: Schema): fc.Arbitrary<unknown> {
+  const { type, enum: words, pattern, format, minimum, not } = part as Parts;
+  if ([type].flat().includes('null')) return fc.constant(null);
+  if (words) return fc.constantFrom(...words);
+  if (format === 'date') return fc.constantFrom('2026-01-01', '2026-01-03');
+  if (part['x-format']) return fc.constant('Europe/Paris');
+  if (type === 'string') return fc.constantFrom('a', 'b', not && pattern ? '..a' : 'c');
+  return minimum === undefined ? valueOf(part) : fc.constant(minimum);
+}
+
+interface Parts {
+  $ref?: string;
+  oneOf?: Schema[];
+  enum?: unknown[];
+  type?: string | string[];
+  properties?: Record<string, Schema>;
+  items?: Schema;
+  pattern?: string;
+  format?: string;
+  minimum?: number;
+  not?: unknown;
+}
+
+describe.each(PARSERS)('%s', (name, parse) => {
+  const input = fc.oneof({ weight: 20, arbitrary: valueOf(schema.$defs[name]!) }, { weight: 1, arbitrary: anything });
+
+  test('the schema takes what the parser takes, and refuses what it refuses', () => {
+    const seen = { taken: 0, refused: 0 };
+    fc.assert(
+      fc.property(input, (value) => {
+        const taken = isTaken(parse, value);
+        seen[taken ? 'taken' : 'refused'] += 1;
+        // Whoever knows the standard alone refuses nothing that is right.
+        const isRefusedWrongly = taken && !fits(standard, name, value);
+        expect({ taken: fits(whole, name, value), isRefusedWrongly }).toEqual({ taken, isRefusedWrongly: false });
+      }),
+      { numRuns: 5_000 },
+    );
+    expect(Math.min(seen.taken, seen.refused)).toBeGreaterThan(250);
+  });
+});
+
+test('the schema takes prompts up to the last byte that the parser takes', () => {
+  const sizes: [string, number][] = [
+    ['a', 524_288],
+    ['é', 262_144],
+    ['\u0001', 174_762],
+  ];
+  for (const [character, length] of sizes) {
+    for (const [more, isRight] of [[0, true] as const, [1, false] as const]) {
+      const input = { projectId: 'p', prompt: character.repeat(length + more) };
+      expect([isTaken(parseJobInput, input), fits(whole, 'AgentJobInput', input)]).toEqual([isRight, isRight]);
+    }
+  }
+});
+
+test('the schema takes as many used ids as the parser', () => {
+  for (const [length, isRight] of [[1_000, true] as const, [1_001, false] as const]) {
+    const usedFollowUpIds = Array.from({ length }, (_, i) => `id-${i}`);
+    const input = { projectId: 'p', jobId: 'j', usedFollowUpIds };
+    expect([isTaken(parseJobInput, input), fits(whole, 'AgentJobInput', input)]).toEqual([isRight, isRight]);
+  }
+});

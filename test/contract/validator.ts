@@ -1,0 +1,69 @@
+/** JSON Schema with the keywords of the contract's own, written down without the parsers. */
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import ms from 'ms';
+import { renderPrompt } from '../../src/agent-job/prompt-template.js';
+
+const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+function isDate(text: string): boolean {
+  const [year = 0, month = 0, day = 0] = text.split('-').map(Number);
+  const isLeapYear = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
+  return day >= 1 && day <= (DAYS[month - 1] ?? 0) + (month === 2 && isLeapYear ? 1 : 0);
+}
+
+function isTimeZone(name: string): boolean {
+  try {
+    return Boolean(new Intl.DateTimeFormat('en', { timeZone: name }));
+  } catch {
+    return false;
+  }
+}
+
+function encodedBytes(text: string): number {
+  const sizes = [...Buffer.from(text)].map((byte) => (/[\w.~-]/.test(String.fromCharCode(byte)) ? 1 : 3));
+  return sizes.reduce((sum: number, size) => sum + size, 0);
+}
+
+type Fields = Record<string, unknown>;
+/** NaN where a text is no duration. */
+function millis(value: unknown): number {
+  if (typeof value === 'number') return value;
+  const isLegal = typeof value === 'string' && value.trim() !== '' && value.length <= 100;
+  return (isLegal ? (ms(value.trim() as ms.StringValue) as number | undefined) : undefined) ?? NaN;
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== '' && value.isWellFormed();
+
+/** What `x-rule` says in words. A value that is wrong in itself is the other keywords' to refuse. */
+const RULES: Record<string, (value: never) => boolean> = {
+  'min is not above max': ({ min, max }: Fields) =>
+    min == null || max == null || Math.round(millis(min)) <= Math.round(millis(max)),
+  'dateTo is later than dateFrom': ({ dateFrom, dateTo }: { dateFrom: string; dateTo: string }) => dateTo > dateFrom,
+  'projectId and name make ids of at most 255 characters': ({ projectId, name }: { projectId: string; name: string }) =>
+    !isText(projectId) || !isText(name) || encodedBytes(projectId) + encodedBytes(name) <= 217,
+  'rendered, it is a prompt of agentJob': (template: string) => {
+    try {
+      const prompt = renderPrompt(template, 0, 'UTC');
+      return isText(prompt) && Buffer.byteLength(prompt) <= 524_288;
+    } catch {
+      return false;
+    }
+  },
+};
+
+/** A validator of the standard alone, or of the contract's own keywords too. */
+export function newValidator({ isStandard }: { isStandard: boolean }): Ajv2020 {
+  const ajv = new Ajv2020({ strict: false, formats: { date: isStandard ? true : isDate } });
+  if (isStandard) return ajv;
+  const ofText = (keyword: string, validate: (limit: never, text: string) => boolean): void =>
+    void ajv.addKeyword({ keyword, type: 'string', validate: validate as (...args: unknown[]) => boolean });
+  ofText('x-well-formed', (_: true, text) => text.isWellFormed());
+  ofText('x-max-utf8-bytes', (most: number, text) => Buffer.byteLength(text) <= most);
+  ofText('x-max-json-bytes', (most: number, text) => Buffer.byteLength(JSON.stringify(text)) <= most);
+  ofText('x-max-encoded-bytes', (most: number, text) => encodedBytes(text) <= most);
+  ofText('x-max-duration-ms', (most: number, text) => millis(text) <= most);
+  ofText('x-format', (_: string, text) => isTimeZone(text));
+  const validate = (rule: string, value: unknown): boolean => value === null || RULES[rule]!(value as never);
+  ajv.addKeyword({ keyword: 'x-rule', validate });
+  return ajv;
+}
