@@ -1,32 +1,23 @@
-/** Counts what a job has cost on Temporal, from its histories. Rules: https://docs.temporal.io/cloud/actions */
+/** Counts what a workflow has cost on Temporal, from its histories. Rules: https://docs.temporal.io/cloud/actions */
+import {
+  AGENT_JOB_WORKFLOW,
+  RECURRING_JOB_LOCK_WORKFLOW,
+  RECURRING_JOB_WORKFLOW,
+  REQUEST_QUEUE_WORKFLOW,
+  VISITOR_EXPORT_WORKFLOW,
+} from '../contract.js';
+import { activitiesOf, pollsOfResult, type ActivityRecord, type CostEvent } from './cost-history.js';
+import { isWatch, watchCost } from './watch-cost.js';
 
-/** The parts of a history event that count; Temporal's own protobuf events fit. */
-interface CostEvent {
-  eventId?: { toString(): string } | null;
-  workflowExecutionStartedEventAttributes?: object | null;
-  activityTaskScheduledEventAttributes?: {
-    activityType?: { name?: string | null } | null;
-    input?: Payloads | null;
-  } | null;
-  activityTaskStartedEventAttributes?: {
-    scheduledEventId?: { toString(): string } | null;
-    attempt?: number | null;
-  } | null;
-  activityTaskCompletedEventAttributes?: {
-    scheduledEventId?: { toString(): string } | null;
-    result?: Payloads | null;
-  } | null;
-  timerStartedEventAttributes?: object | null;
-  workflowExecutionSignaledEventAttributes?: object | null;
-  workflowExecutionUpdateAcceptedEventAttributes?: object | null;
-  upsertWorkflowSearchAttributesEventAttributes?: object | null;
-  workflowPropertiesModifiedEventAttributes?: object | null;
-  signalExternalWorkflowExecutionInitiatedEventAttributes?: object | null;
-}
-
-interface Payloads {
-  payloads?: { data?: Uint8Array | null }[] | null;
-}
+/** The workflows whose cost can be told. */
+export const COSTED_WORKFLOWS = [
+  AGENT_JOB_WORKFLOW,
+  REQUEST_QUEUE_WORKFLOW,
+  RECURRING_JOB_WORKFLOW,
+  RECURRING_JOB_LOCK_WORKFLOW,
+  VISITOR_EXPORT_WORKFLOW,
+] as const;
+export type CostedWorkflow = (typeof COSTED_WORKFLOWS)[number];
 
 /** One run of the chain that continue-as-new makes. */
 export interface CostedRun {
@@ -37,25 +28,28 @@ export interface CostedRun {
 
 /** An activity that is under way or waits for its next attempt. */
 export interface PendingActivity {
-  name: string;
+  id: string;
   attempt: number;
 }
 
 /** What the cost is estimated from. */
 export interface CostInput {
+  /** Default `agentJob`. */
+  workflow?: CostedWorkflow;
+  /** The newest run first. */
   runs: readonly CostedRun[];
   pending: readonly PendingActivity[];
-  /** The job's own count of finished reads; null where no worker tells: then reads that were cut short are missing. */
-  polls: number | null;
+  /** When the histories were read, in milliseconds of the server's clock; default now. */
+  readAt?: number;
 }
 
 /** Billable actions by kind. */
 interface ActionCounts {
   starts: number;
   activities: number;
-  /** Attempts after the first: nearly all of them reads, or questions whose turn it is to write. */
+  /** Attempts after the first: reads, where each is an attempt, or questions whose turn it is to write. */
   activityRetries: number;
-  /** One fence before each write, and one that takes it back where the write was throttled. */
+  /** One fence before each write, one that takes it back where the write was throttled, and renewals of a lease. */
   heartbeats: number;
   timers: number;
   signals: number;
@@ -66,6 +60,10 @@ interface ActionCounts {
   turnReports: number;
   searchAttributeUpserts: number;
   memoUpserts: number;
+  /** A child costs one more than any other start. */
+  childWorkflows: number;
+  /** Signals to other workflows than a queue. */
+  sentSignals: number;
 }
 
 /** What a job has cost so far. */
@@ -79,130 +77,120 @@ export interface JobCost {
   billableActions: number;
 }
 
-const WATCH = 'pollJob';
 const WRITES: readonly string[] = ['createJob', 'sendMessage'];
-/** Each attempt after the first asks again whether a write that waits may be sent. */
-const AWAIT_TURN = 'awaitTurn';
+const ASK_TURN = 'askTurn';
+/** The SDK sends a heartbeat at most after this share of the time-out, and at least once a minute. */
+const THROTTLE = { share: 0.8, mostMs: 60_000 };
+/** Exports heartbeat so often; the first one leaves at once. */
+const EXPORT_BEAT_MS = 2_000;
 
 /**
- * Estimates a job's cost. Events and bytes are exact. Actions leave out what has no trace in history: queries, rejected
- * updates, and the heartbeats by which a poll loop passes its state to its next attempt.
+ * Estimates a workflow's cost. Events and bytes are exact. Actions leave out what has no trace in history: queries,
+ * rejected updates, and what died with a worker.
  */
-export function estimateCost({ runs, pending, polls }: CostInput): JobCost {
+export function estimateCost(input: CostInput): JobCost {
+  const { workflow = AGENT_JOB_WORKFLOW, runs, pending, readAt = Date.now() } = input;
   const events = runs.flatMap((run) => run.events);
-  const activities = runs.flatMap((run) => activitiesOf(run.events));
-  const writes = activities.filter(({ name }) => WRITES.includes(name));
-  const writeAttempts =
-    sum(writes, ({ attempt }) => attempt) + sum(pendingOf(pending, WRITES), ({ attempt }) => attempt);
-  const pendingReads = sum(pendingOf(pending, [WATCH]), ({ attempt }) => attempt);
-  const watches = activities.filter(({ name }) => name === WATCH);
-  const finishedReads = sum(watches, ({ reads }) => reads);
-  const reads = pendingReads + (polls ?? finishedReads);
-  // Of a watch that was cut short nothing tells how many attempts its reads took: at most as many.
-  const cut = watches.filter(({ attempt }) => attempt === 0).length - pendingOf(pending, [WATCH]).length;
-  const cutRetries = polls === null || cut <= 0 ? 0 : Math.max(0, polls - finishedReads - cut);
-  const watchRetries =
-    sum(watches, ({ attempt }) => Math.max(0, attempt - 1)) +
-    cutRetries +
-    sum(pendingOf(pending, [WATCH]), ({ attempt }) => Math.max(0, attempt - 1));
-  const turns = [...activities.filter(({ name }) => name === AWAIT_TURN), ...pendingOf(pending, [AWAIT_TURN])];
-  const turnRetries = sum(turns, ({ attempt }) => Math.max(0, attempt - 1));
-  const writesStarted = writes.filter(({ attempt }) => attempt > 0).length + pendingOf(pending, WRITES).length;
+  const pendingById = new Map(pending.map(({ id, attempt }) => [id, attempt]));
+  // Ids of activities are unique in a run; what is pending is of the newest.
+  const activities = runs.flatMap((run, index) =>
+    activitiesOf(run.events).map((activity) => withPending(activity, index === 0 ? pendingById : new Map())),
+  );
+  const watches = activities
+    .filter(isWatch)
+    .map((watch) => ({ ...watchCost(watch, readAt), isPending: watch.isPending }));
+  const others = activities.filter((activity) => !isWatch(activity));
+  const ended = watches.filter(({ isPending }) => !isPending);
+  const readsOfEnded = pollsOfResult(runs[0]?.events ?? []) ?? sum(ended, ({ reads }) => reads);
   const actions: ActionCounts = {
-    starts: countOf(events, 'workflowExecutionStartedEventAttributes'),
+    ...countEvents(events, workflow),
     activities: activities.length,
-    activityRetries: watchRetries + turnRetries + writeAttempts - writesStarted,
-    heartbeats: writeAttempts - count(writes, isHeld) + count(writes, isRefused),
-    timers: countOf(events, 'timerStartedEventAttributes'),
-    signals: countOf(events, 'workflowExecutionSignaledEventAttributes'),
-    updates: countOf(events, 'workflowExecutionUpdateAcceptedEventAttributes'),
-    queueMessages:
-      2 * count(writes, hasJoined) + countOf(events, 'signalExternalWorkflowExecutionInitiatedEventAttributes'),
-    turnReports: count(writes, hasReported),
-    searchAttributeUpserts: countOf(events, 'upsertWorkflowSearchAttributesEventAttributes'),
-    memoUpserts: countOf(events, 'workflowPropertiesModifiedEventAttributes'),
+    activityRetries: sum(others, ({ attempt }) => Math.max(0, attempt - 1)) + sum(watches, ({ retries }) => retries),
+    heartbeats: sum(others, heartbeatsOf) + sum(watches, ({ heartbeats }) => heartbeats),
+    queueMessages: sum(others, joinMessages) + leaveMessages(events, workflow),
+    turnReports: count(others, hasReported),
   };
   return {
     runs: runs.length,
     historyEvents: events.length,
     historyBytes: sum(runs, ({ bytes }) => bytes),
-    reads,
+    reads: readsOfEnded + sum(watches, ({ reads, isPending }) => (isPending ? reads : 0)),
     actions,
     billableActions: sum(Object.values(actions), (n) => n),
   };
 }
 
-interface Activity {
-  name: string;
-  /** The attempt that ended it; 0 where none is in history, as while it waits or where it was cancelled in a wait. */
-  attempt: number;
-  /** Reads of a watch that has ended. */
-  reads: number;
-  /** A write was sent because a queue had given it this turn. */
-  turn: unknown;
-  /** What it says of itself in its result; empty while it has none. */
-  result: ActivityResult;
+interface Activity extends ActivityRecord {
+  isPending: boolean;
 }
 
-interface ActivityResult {
-  kind?: string;
-  reads?: number;
-  isHeld?: boolean;
-  queued?: object | null;
+function withPending(activity: ActivityRecord, pending: ReadonlyMap<string, number>): Activity {
+  const attempt = activity.endedAt === null ? pending.get(activity.id) : undefined;
+  return { ...activity, attempt: attempt ?? activity.attempt, isPending: attempt !== undefined };
 }
 
-/** It was not sent, and has no fence. */
-function isHeld({ result }: Activity): boolean {
-  return result.isHeld === true;
+type EventCounts = Omit<
+  ActionCounts,
+  'activities' | 'activityRetries' | 'heartbeats' | 'queueMessages' | 'turnReports'
+>;
+
+/** What each event stands for alone. What two workflows say to each other counts with one of them. */
+function countEvents(events: readonly CostEvent[], workflow: CostedWorkflow): EventCounts {
+  const isServant = workflow === REQUEST_QUEUE_WORKFLOW || workflow === RECURRING_JOB_LOCK_WORKFLOW;
+  const starts = events.flatMap(({ workflowExecutionStartedEventAttributes: start }) => start ?? []);
+  const counts = isServant || workflow === AGENT_JOB_WORKFLOW ? 0 : 1;
+  return {
+    // The request that starts a queue counts with whoever joins it.
+    starts: workflow === REQUEST_QUEUE_WORKFLOW ? count(starts, isContinued) : starts.length,
+    timers: countOf(events, 'timerStartedEventAttributes'),
+    signals: isServant ? 0 : countOf(events, 'workflowExecutionSignaledEventAttributes'),
+    updates: countOf(events, 'workflowExecutionUpdateAcceptedEventAttributes'),
+    searchAttributeUpserts: countOf(events, 'upsertWorkflowSearchAttributesEventAttributes'),
+    memoUpserts: countOf(events, 'workflowPropertiesModifiedEventAttributes'),
+    childWorkflows: countOf(events, 'startChildWorkflowExecutionInitiatedEventAttributes'),
+    sentSignals: counts * countOf(events, 'signalExternalWorkflowExecutionInitiatedEventAttributes'),
+  };
+}
+
+function isContinued({ continuedExecutionRunId }: { continuedExecutionRunId?: string | null }): boolean {
+  return Boolean(continuedExecutionRunId);
+}
+
+function leaveMessages(events: readonly CostEvent[], workflow: CostedWorkflow): number {
+  if (workflow !== AGENT_JOB_WORKFLOW) return 0;
+  return countOf(events, 'signalExternalWorkflowExecutionInitiatedEventAttributes');
+}
+
+/** Of a write, its fences; of an export's activity, what the SDK sends of its beats. */
+function heartbeatsOf(activity: Activity): number {
+  const { name, attempt, heartbeatTimeoutMs, startedAt, endedAt } = activity;
+  if (WRITES.includes(name)) return attempt - (hasNoFence(activity) ? 1 : 0) + (isTakenBack(activity) ? 1 : 0);
+  if (heartbeatTimeoutMs === 0 || startedAt === null || endedAt === null) return 0;
+  const lastMs = endedAt - startedAt - EXPORT_BEAT_MS;
+  const throttleMs = Math.min(THROTTLE.share * heartbeatTimeoutMs, THROTTLE.mostMs);
+  return lastMs < 0 ? 0 : 1 + Math.floor(lastMs / throttleMs);
+}
+
+/** It was not sent. */
+function hasNoFence({ result, attempt }: Activity): boolean {
+  return attempt > 0 && (result['isHeld'] === true || result['kind'] === 'notDelivered');
 }
 
 /** It was sent and throttled: its fence was taken back. */
-function isRefused({ result }: Activity): boolean {
-  return result.kind === 'throttled' && result.isHeld !== true;
+function isTakenBack({ result }: Activity): boolean {
+  return result['kind'] === 'throttled' && result['isHeld'] !== true;
 }
 
 /** To join is a signal and a query. */
-function hasJoined({ result }: Activity): boolean {
-  return Boolean(result.queued);
+function joinMessages({ name, result }: Activity): number {
+  const hasJoined = WRITES.includes(name) ? Boolean(result['queued']) : name === ASK_TURN && 'askedAt' in result;
+  return hasJoined ? 2 : 0;
 }
 
 /** Where it joins again, it reports its turn with that. */
-function hasReported({ turn, result }: Activity): boolean {
-  return turn !== undefined && result.kind !== undefined && result.kind !== 'throttled';
-}
-
-function activitiesOf(events: readonly CostEvent[]): Activity[] {
-  const activities = new Map<string, Activity>();
-  for (const event of events) {
-    const scheduled = event.activityTaskScheduledEventAttributes;
-    if (scheduled) {
-      const name = scheduled.activityType?.name ?? '';
-      const { turn } = WRITES.includes(name) ? (jsonIn(scheduled.input) as { turn?: unknown }) : {};
-      activities.set(String(event.eventId), { name, attempt: 0, reads: 0, turn, result: {} });
-    }
-    const started = event.activityTaskStartedEventAttributes;
-    const activity = started && activities.get(String(started.scheduledEventId));
-    if (activity) activity.attempt = started.attempt ?? 1;
-    const completed = event.activityTaskCompletedEventAttributes;
-    const ended = completed && activities.get(String(completed.scheduledEventId));
-    if (!ended) continue;
-    ended.result = jsonIn(completed.result);
-    ended.reads = ended.result.reads ?? ended.attempt;
-  }
-  return [...activities.values()];
-}
-
-/** What an activity was given or returned; nothing where a codec hides it. */
-function jsonIn(given: Payloads | null | undefined): object {
-  try {
-    return (JSON.parse(new TextDecoder().decode(given?.payloads?.[0]?.data ?? undefined)) ?? {}) as object;
-  } catch {
-    return {};
-  }
-}
-
-function pendingOf(pending: readonly PendingActivity[], names: readonly string[]): PendingActivity[] {
-  return pending.filter(({ name }) => names.includes(name));
+function hasReported({ name, input, result }: Activity): boolean {
+  if (!WRITES.includes(name) || input['turn'] === undefined) return false;
+  return result['kind'] !== undefined && result['kind'] !== 'throttled';
 }
 
 function countOf(events: readonly CostEvent[], attributes: keyof CostEvent): number {

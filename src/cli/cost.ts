@@ -1,162 +1,76 @@
-import type { Client, WorkflowExecutionDescription, WorkflowHandle } from '@temporalio/client';
 import type { Command } from 'commander';
-import {
-  addCosts,
-  estimateCost,
-  type CostedRun,
-  type CostInput,
-  type JobCost,
-  type PendingActivity,
-} from './cost-estimate.js';
-import { CONCURRENT_JOBS, readBatch, readTarget } from './batch.js';
-import { ProgressLine } from './progress-line.js';
-import { print, printJson, withSession, type Session } from './session.js';
-import { countOf, fields } from './text.js';
+import { readTarget } from './batch.js';
+import { addForecastOptions, showForecast, type ForecastFlags } from './cost-forecast.js';
+import { COST_SOURCE } from './cost-text.js';
+import { UsageError } from './exit.js';
+import { withSession } from './session.js';
 
-/** A long job has many pages of history. */
-const HISTORIES_MS = 60_000;
-const TELL_EVERY_MS = 5_000;
-const SOURCE = 'https://docs.temporal.io/cloud/actions';
+const DEFAULT_DAYS = 7;
+const MAX_DAYS = 3_650;
 
-/** Adds `cost`, which shows what a job has cost on Temporal. */
+interface CostFlags extends ForecastFlags {
+  batch?: string;
+  project?: string;
+  days?: string;
+  forecast?: boolean;
+  json?: boolean;
+}
+
+/** Adds `cost`, which shows what jobs have cost on Temporal, or will cost. */
 export function addCost(program: Command): void {
   const command = program
     .command('cost')
-    .description('tell what a job has cost on Temporal so far: history, and billable actions (an estimate)')
+    .description(
+      'tell what jobs have cost on Temporal so far, or will cost: history, and billable actions (an estimate)',
+    )
     .argument('[workflow-id]', 'the job')
     .option('--batch <label>', 'of all jobs of this batch together')
+    .option('--project <id>', 'of all that was started of this project, by type of workflow')
+    .option('--days <number>', `with --project: started in the last days (default: ${DEFAULT_DAYS})`)
     .option('--json', 'print JSON')
-    .addHelpText('after', `\nActions are counted by the rules of ${SOURCE}`)
-    .action(async (given: string | undefined, { json = false, batch }: { json?: boolean; batch?: string }) => {
-      const target = await readTarget(given, batch);
-      await withSession(command, async (session) => {
-        if (target.batch !== null) return showBatchCost(session, target.batch, json);
-        const { workflowId } = target;
-        const { input, isComplete } = await readCost(session, workflowId);
-        const cost = estimateCost(input);
-        const notes = notesOn(input, isComplete);
-        if (json) printJson({ workflowId, ...cost, notes, source: SOURCE });
-        else print(formatCost([['Workflow', workflowId]], cost, notes));
-      });
-    });
+    .addHelpText('after', `\nActions are counted by the rules of ${COST_SOURCE}`);
+  addForecastOptions(command).action((given: string | undefined, flags: CostFlags) => cost(command, given, flags));
 }
 
-/** Each job is some requests: a batch of thousands takes minutes. */
-async function showBatchCost({ jobs, signal }: Session, batch: string, isJson: boolean): Promise<void> {
-  const listed = await readBatch(jobs, batch, signal);
-  const { concurrently } = await import('../client/concurrently.js');
-  const progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
-  const worker: WorkerPresence = { answers: true };
-  const costs = concurrently(listed, { limit: CONCURRENT_JOBS, signal }, async ({ workflowId }) => {
-    const { input, isComplete } = await readCost({ jobs, signal }, workflowId, worker);
-    return { workflowId, cost: estimateCost(input), notes: notesOn(input, isComplete) };
-  });
-  const sum = { jobs: 0, cost: null as JobCost | null, notes: new Set<string>() };
-  for await (const { workflowId, cost, notes } of costs) {
-    sum.jobs += 1;
-    sum.cost = sum.cost === null ? cost : addCosts(sum.cost, cost);
-    notes.forEach((note) => sum.notes.add(note));
-    progress.show(`${sum.jobs} of ${countOf(listed.length, 'job')}`);
-    if (isJson) printJson({ workflowId, ...cost, notes, source: SOURCE });
-  }
-  progress.clear();
-  if (isJson || sum.cost === null) return;
-  const whose = [['Batch', batch] as const, ['Jobs', String(sum.jobs)] as const];
-  print(formatCost(whose, sum.cost, [...sum.notes]));
-}
-
-/** Whether a worker answered so far: the other jobs of a batch need not wait for one that is not there. */
-interface WorkerPresence {
-  answers: boolean;
-}
-
-/** Everything that Temporal still has of the newest chain of runs. */
-async function readCost(
-  { jobs, signal }: Pick<Session, 'jobs' | 'signal'>,
-  workflowId: string,
-  worker: WorkerPresence = { answers: true },
-): Promise<{ input: CostInput; isComplete: boolean }> {
-  const { readRun } = await import('../client/agent-job/run-record.js');
-  const { temporalCall } = await import('../client/temporal-call.js');
-  return temporalCall(jobs.client, { signal, timeoutMs: HISTORIES_MS }, async () => {
-    const newest = await readRun(jobs.client, workflowId);
-    const { runs, isComplete } = await readRuns(jobs.client, workflowId, newest.runId);
-    const described = await jobs.client.workflow.getHandle(workflowId, newest.runId).describe();
-    const polls = worker.answers ? await readPolls({ jobs, signal }, workflowId) : null;
-    worker.answers &&= polls !== null;
-    return { input: { runs, pending: pendingOf(described), polls }, isComplete };
-  });
-}
-
-/** From the newest run back to the first one that is still kept. */
-async function readRuns(
-  client: Client,
-  workflowId: string,
-  newestRunId: string,
-): Promise<{ runs: CostedRun[]; isComplete: boolean }> {
-  const runs: CostedRun[] = [];
-  for (let runId: string | undefined = newestRunId; runId;) {
-    const handle: WorkflowHandle = client.workflow.getHandle(workflowId, runId);
-    try {
-      const events = (await handle.fetchHistory()).events ?? [];
-      runs.push({ events, bytes: (await handle.describe()).historySize ?? 0 });
-      runId = events[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId ?? undefined;
-    } catch (error) {
-      if (runs.length === 0 || (error as Error).name !== 'WorkflowNotFoundError') throw error;
-      return { runs, isComplete: false };
+async function cost(command: Command, given: string | undefined, flags: CostFlags): Promise<void> {
+  const { json: isJson = false, project, days, forecast = false, ...others } = flags;
+  if (forecast) {
+    if ([given, flags.batch, project, days].some((value) => value !== undefined)) {
+      throw new UsageError('--forecast goes without a workflow id, --batch, --project and --days: it asks no server');
     }
+    return showForecast(others, isJson);
   }
-  return { runs, isComplete: true };
-}
-
-function pendingOf({ raw }: WorkflowExecutionDescription): PendingActivity[] {
-  return (raw.pendingActivities ?? []).map(({ activityType, attempt }) => ({
-    name: activityType?.name ?? '',
-    attempt: attempt ?? 1,
-  }));
-}
-
-async function readPolls(
-  { jobs, signal }: Pick<Session, 'jobs' | 'signal'>,
-  workflowId: string,
-): Promise<number | null> {
-  const { NoWorkerError } = await import('../client/errors.js');
-  try {
-    return (await jobs.handle(workflowId).state({ signal })).polls;
-  } catch (error) {
-    if (!(error instanceof NoWorkerError)) throw error;
-    return null;
+  const { showBatchCost, showJobCost, showProjectCost } = await import('./cost-show.js');
+  const [stray] = Object.keys(others).filter((name) => name !== 'batch');
+  if (stray !== undefined) throw new UsageError(`${flagOf(stray)} goes with --forecast`);
+  if (project !== undefined) {
+    if ((given ?? flags.batch) !== undefined) {
+      throw new UsageError('give a workflow id, --batch or --project, one of the three');
+    }
+    const { checkId } = await import('../contract/input-checks.js');
+    const asked = { projectId: checkId(project, '--project'), days: toDays(days) };
+    return withSession(command, (session) => showProjectCost(session, asked, isJson));
   }
+  if (days !== undefined) throw new UsageError('--days goes with --project');
+  if ((given ?? flags.batch) === undefined) {
+    throw new UsageError('name a job by its workflow id, or jobs with --batch or --project; or give --forecast');
+  }
+  const target = await readTarget(given, flags.batch);
+  await withSession(command, (session) =>
+    target.batch !== null
+      ? showBatchCost(session, target.batch, isJson)
+      : showJobCost(session, target.workflowId, isJson),
+  );
 }
 
-function notesOn({ polls }: CostInput, isComplete: boolean): string[] {
-  return [
-    'not counted, as they leave no trace: queries, rejected updates, heartbeats between the attempts of a watch',
-    ...(polls === null ? ['no worker answered: reads that were cut short are not counted'] : []),
-    ...(isComplete ? [] : ['earlier runs are no longer kept']),
-  ];
+function toDays(text: string | undefined): number {
+  if (text === undefined) return DEFAULT_DAYS;
+  const days = Number(text);
+  if (/^\d+$/.test(text) && days >= 1 && days <= MAX_DAYS) return days;
+  throw new UsageError(`--days must be a whole number of days, 1 to ${MAX_DAYS.toLocaleString('en-US')}`);
 }
 
-function formatCost(whose: readonly (readonly [string, string])[], cost: JobCost, notes: string[]): string {
-  const { actions } = cost;
-  const lines = fields([
-    ...whose,
-    ['Runs', String(cost.runs)],
-    ['History events', String(cost.historyEvents)],
-    ['History bytes', String(cost.historyBytes)],
-    ['Reads', String(cost.reads)],
-    ['Billable actions', `${cost.billableActions} (estimated by ${SOURCE})`],
-    ['  starts', String(actions.starts)],
-    ['  activities', String(actions.activities)],
-    ['  activity retries', String(actions.activityRetries)],
-    ['  heartbeats', String(actions.heartbeats)],
-    ['  timers', String(actions.timers)],
-    ['  signals', String(actions.signals)],
-    ['  updates', String(actions.updates)],
-    ['  queue messages', String(actions.queueMessages)],
-    ['  turn reports', String(actions.turnReports)],
-    ['  search attributes', String(actions.searchAttributeUpserts)],
-    ['  memo', String(actions.memoUpserts)],
-  ]);
-  return [lines, ...notes.map((note) => `(${note})`)].join('\n');
+/** `pollMin` is `--poll-min`. */
+function flagOf(name: string): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }

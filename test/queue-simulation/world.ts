@@ -180,8 +180,11 @@ export class World {
   /** What a job has cost, and how often its history holds its prompt. */
   async cost(order: JobOrder): Promise<JobCost & { prompts: number }> {
     const { events } = await this.#job(order).fetchHistory();
-    const { polls } = await this.#job(order).query(jobStateQuery);
-    const cost = estimateCost({ runs: [{ events: events ?? [], bytes: 0 }], pending: [], polls });
+    const cost = estimateCost({
+      runs: [{ events: events ?? [], bytes: 0 }],
+      pending: [],
+      readAt: await this.time.now(),
+    });
     return { ...cost, prompts: textsIn(events).filter((text) => text.includes(`"prompt":"${order.name}"`)).length };
   }
 
@@ -193,7 +196,7 @@ export class World {
       const { events } = await this.client.workflow.getHandle(workflowId, runId).fetchHistory();
       runs.push({ events: events ?? [], bytes: 0 });
       runId = events?.[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId ?? undefined;
-      if (!runId) return estimateCost({ runs, pending: [], polls: 0 });
+      if (!runId) return estimateCost({ runs, pending: [] });
     }
   }
 

@@ -35,7 +35,7 @@ const eventCount = async (handle: WorkflowHandle) => (await handle.fetchHistory(
 
 async function costOf(handle: WorkflowHandle): Promise<JobCost> {
   const { events } = await handle.fetchHistory();
-  return estimateCost({ runs: [{ events: events ?? [], bytes: 0 }], pending: [], polls: null });
+  return estimateCost({ runs: [{ events: events ?? [], bytes: 0 }], pending: [] });
 }
 
 async function startWaiting(prompt: string) {

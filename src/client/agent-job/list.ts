@@ -74,7 +74,7 @@ function toQuery({ phase, projectId, batch, isRunning, waitingFor }: JobFilter):
  * No server was found to take `"` and `\` quoted, nor `'` at either end. What precedes them is asked for, and the rest
  * is compared as jobs are read.
  */
-function equals(attribute: string, value: string): string {
+export function equals(attribute: string, value: string): string {
   const [start = ''] = /^(?!')[^"\\]*[^"\\']/.exec(value) ?? [];
   if (start === value) return `${attribute} = ${quoted(value)}`;
   return start === '' ? `${attribute} IS NOT NULL` : `${attribute} STARTS_WITH ${quoted(start)}`;
@@ -88,7 +88,7 @@ function waitsFor(what: ShownWaitingFor): string {
     : `${SEARCH_ATTRIBUTE.waitingFor} = ${quoted(what)}`;
 }
 
-function quoted(value: string): string {
+export function quoted(value: string): string {
   return `'${value.replaceAll("'", "''")}'`;
 }
 

@@ -1,0 +1,89 @@
+/**
+ * What polling costs on Temporal: how the reads of a plan become activities, attempts and heartbeats. Pure. An estimate
+ * of a batch that left no result, and the forecast, go by it. Times in milliseconds.
+ */
+import { pollWaitMs, type PollPlan } from './poll-plan.js';
+
+/** Reads of one batch, after which a timer keeps the wait until the next. */
+const POLLS_PER_BATCH = 60;
+/** A first batch ends where waits become so long: the next one has a longer lease. */
+const LONG_WAIT_MS = 20_000;
+const RENEWAL_MS = { short: 40_000, long: 270_000 };
+
+/** How the worker reads: all reads of a batch in one attempt that renews its lease, or an attempt for each read. */
+export type ReadMode = 'lease' | 'attempts';
+
+/** The polling that a stretch of time without any change takes, from its first read on. */
+export interface PolledStretch {
+  /** From the last change of the job to the first read. */
+  sinceChangeMs: number;
+  durationMs: number;
+  /** Whether it is cut short then, or the first read from then on sees the job's end. */
+  end: 'cut' | 'seen';
+  mode: ReadMode;
+  /** Reads of the first batch at most. */
+  maxReads?: number | undefined;
+}
+
+/** What it costs. Each batch is an activity, and each batch but the first has a timer before it. */
+export interface PollingCost {
+  reads: number;
+  batches: number;
+  /** Attempts after the first one of each batch. */
+  retries: number;
+  /** Renewals of the lease. */
+  heartbeats: number;
+}
+
+/** How long an attempt that waits so long between its reads goes without a renewal of its lease. */
+function renewalMs(waitMs: number): number {
+  return waitMs < LONG_WAIT_MS ? RENEWAL_MS.short : RENEWAL_MS.long;
+}
+
+/** What a stretch costs, by the reads of the plan without jitter. */
+export function pollingCost(plan: PollPlan, stretch: Omit<PolledStretch, 'maxReads'>): PollingCost {
+  const cost: PollingCost = { reads: 0, batches: 0, retries: 0, heartbeats: 0 };
+  const { sinceChangeMs, durationMs } = stretch;
+  const waitAt = (at: number) => pollWaitMs(plan, { sinceChangeMs: sinceChangeMs + at, failures: 0, random: 0.5 });
+  for (let at = 0, isOver = false; !isOver;) {
+    const leftMs = durationMs - at;
+    const batch = batchCost(plan, { ...stretch, sinceChangeMs: sinceChangeMs + at, durationMs: leftMs });
+    // Once waits stay as they are, all batches but the last two are alike: years take no time to add up.
+    const isSteady = !batch.isOver && waitAt(at) === waitAt(durationMs);
+    const times = isSteady ? Math.max(1, Math.floor(leftMs / batch.nextAfterMs) - 1) : 1;
+    cost.batches += times;
+    cost.reads += times * batch.reads;
+    cost.retries += times * batch.retries;
+    cost.heartbeats += times * batch.heartbeats;
+    at += times * batch.nextAfterMs;
+    ({ isOver } = batch);
+  }
+  return cost;
+}
+
+/** The first batch of a stretch. */
+interface BatchCost extends Omit<PollingCost, 'batches'> {
+  /** From its first read to that of the next batch. */
+  nextAfterMs: number;
+  /** The stretch has no further batch. */
+  isOver: boolean;
+}
+
+/** What the first batch of a stretch costs. */
+export function batchCost(
+  plan: PollPlan,
+  { sinceChangeMs, durationMs, end, mode, maxReads = POLLS_PER_BATCH }: PolledStretch,
+): BatchCost {
+  const waitAfter = (at: number) => pollWaitMs(plan, { sinceChangeMs: sinceChangeMs + at, failures: 0, random: 0.5 });
+  const first = waitAfter(0);
+  const mayGrow = mode === 'lease' && first < LONG_WAIT_MS;
+  for (let reads = 1, at = 0, wait = first; ; reads++, at += wait, wait = waitAfter(at)) {
+    const isOver = end === 'seen' ? at >= durationMs : at + wait > durationMs;
+    const isFull = reads >= maxReads || (mayGrow && wait >= LONG_WAIT_MS);
+    if (!isOver && !isFull) continue;
+    const openMs = isFull || end === 'seen' ? at : durationMs;
+    const heartbeats = Math.floor(openMs / renewalMs(first));
+    const attempts = mode === 'lease' ? { retries: 0, heartbeats } : { retries: reads - 1, heartbeats: 0 };
+    return { reads, ...attempts, nextAfterMs: at + wait, isOver };
+  }
+}
