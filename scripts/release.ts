@@ -1,12 +1,14 @@
 /**
  * Makes a release of a clean tree: `npm run release -- 0.2.0` runs the gate, sets the version, closes the changelog's
- * section, packs, commits and tags. `--no-gate` leaves the gate out. Nothing is pushed or published.
+ * section, renews the contract's files, packs, commits and tags. `--no-gate` leaves the gate out. Nothing is pushed or
+ * published.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
-const FILES = ['CHANGELOG.md', 'package.json', 'package-lock.json'];
+const CONTRACT = ['docs/contract', 'scripts/contract/released.json', 'scripts/contract/declared-changes.json'];
+const FILES = ['CHANGELOG.md', 'package.json', 'package-lock.json', ...CONTRACT];
 const UNRELEASED = '## Unreleased\n';
 
 /** A reason not to release, for a person. */
@@ -63,6 +65,8 @@ function prepare(version: string, changelog: string): string {
   try {
     writeFileSync('CHANGELOG.md', changelog);
     run('npm', 'version', version, '--no-git-tag-version', '--ignore-scripts');
+    // From now on callers may rely on what this version takes and tells.
+    run('npm', 'run', 'docs:contract', '--', '--release');
     // What an earlier build left there would be packed too.
     rmSync('dist', { recursive: true, force: true });
     return read('npm', 'pack', '--silent').split('\n').at(-1) ?? '';

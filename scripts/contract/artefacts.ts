@@ -4,7 +4,7 @@ import * as contract from '../../src/contract.js';
 import type { JsonSchema } from '../../src/contract/kinds.js';
 import { asyncApi, type Message } from './async-api.js';
 import { llmsText } from './llms-text.js';
-import { INPUTS, OUTPUTS, WORKFLOWS } from './shapes.js';
+import { INPUTS, OUTPUTS, WORKFLOWS, type WorkflowShape } from './shapes.js';
 import { TypeSchemas } from './type-schemas.js';
 
 const ABOUT =
@@ -16,7 +16,10 @@ const ABOUT =
 export interface Contract {
   /** Of the package. */
   readonly version: string;
+  /** Names of the shapes that callers send; they read the others. */
+  readonly inputs: readonly string[];
   readonly schema: { readonly $defs: Readonly<Record<string, JsonSchema>> } & JsonSchema;
+  readonly workflows: readonly WorkflowShape[];
   readonly messages: readonly Message[];
 }
 
@@ -33,7 +36,7 @@ export function readContract(root: string, version: string): Contract {
       description: ABOUT,
       $defs,
     };
-    return { version, schema, messages: readMessages(types) };
+    return { version, inputs: Object.keys(INPUTS), schema, workflows: WORKFLOWS, messages: readMessages(types) };
   } finally {
     types.close();
   }
@@ -50,13 +53,16 @@ function readMessages(types: TypeSchemas): Message[] {
   );
 }
 
+/** JSON as the formatter of this repository leaves it. */
+export function formatJson(value: unknown): Promise<string> {
+  return format(JSON.stringify(value), { parser: 'json', printWidth: 120 });
+}
+
 /** The published files, by their names. */
 export async function artefacts(read: Contract): Promise<Record<string, string>> {
-  const json = (value: unknown): Promise<string> =>
-    format(JSON.stringify(value), { parser: 'json', singleQuote: true, printWidth: 120 });
   return {
-    'agent-jobs.schema.json': await json(read.schema),
-    'asyncapi.json': await json(asyncApi(read)),
+    'agent-jobs.schema.json': await formatJson(read.schema),
+    'asyncapi.json': await formatJson(asyncApi(read)),
     'llms.txt': llmsText(read),
   };
 }

@@ -11,6 +11,7 @@ export interface Message {
   readonly name: string;
   readonly description: string;
   readonly argument: JsonSchema | null;
+  readonly isArgumentOptional: boolean;
   readonly answer: JsonSchema | null;
 }
 

@@ -56,9 +56,9 @@ function section(shape: WorkflowShape, messages: readonly Message[]): string {
     `## Workflow ${type}\n\n${description}\n`,
     ...(input === null ? [] : [`- start: ${input} → ${result}`]),
     ...(told.length === 0 ? [] : [`- fails as: ${told.join(', ')}`]),
-    ...messages.map(({ kind, name, argument, answer, description: text }) => {
+    ...messages.map(({ kind, name, argument, isArgumentOptional, answer, description: text }) => {
       const [takes, answers] = [argument, answer].map((schema) => (schema ? brief(schema) : 'nothing'));
-      return `- ${kind} \`${name}\`: ${takes} → ${answers}. ${text}`;
+      return `- ${kind} \`${name}\`: ${takes}${isArgumentOptional ? ' or nothing' : ''} → ${answers}. ${text}`;
     }),
   ].join('\n');
 }

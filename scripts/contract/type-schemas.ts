@@ -8,6 +8,7 @@ import { nullable, type JsonSchema } from '../../src/contract/kinds.js';
 /** What a signal, an update or a query takes and answers; null where it is nothing. */
 export interface MessageTypes {
   readonly argument: JsonSchema | null;
+  readonly isArgumentOptional: boolean;
   readonly answer: JsonSchema | null;
 }
 
@@ -61,7 +62,11 @@ export class TypeSchemas {
     const isSignal = type.getSymbol()?.name === 'SignalDefinition';
     const [args, answer] = isSignal ? [given[0]] : [given[1], given[0]];
     const [argument] = args?.isTypeReference() ? this.#checker.getTypeArguments(args) : [];
-    return { argument: argument ? this.#reference(argument) : null, answer: answer ? this.#reference(answer) : null };
+    return {
+      argument: argument ? this.#reference(argument) : null,
+      isArgumentOptional: args !== undefined && this.#checker.typeToString(args).endsWith('?]'),
+      answer: answer ? this.#reference(answer) : null,
+    };
   }
 
   /** A schema with the TSDoc of a type's properties, wherever it says nothing itself. */

@@ -1,13 +1,22 @@
-/** `npm run docs:contract` writes the published files of the contract into docs/contract. */
+/**
+ * `npm run docs:contract` writes the published files of the contract into docs/contract. With `--release` it also makes
+ * this contract the one that later changes are compared with.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { artefacts, readContract } from './artefacts.js';
+import { parseArgs } from 'node:util';
+import { artefacts, formatJson, readContract } from './artefacts.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const FOLDER = `${ROOT}docs/contract/`;
+const PUBLISHED = `${ROOT}docs/contract/`;
+const HERE = `${ROOT}scripts/contract/`;
 
+const { values } = parseArgs({ options: { release: { type: 'boolean', default: false } } });
 const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as { version: string };
-mkdirSync(FOLDER, { recursive: true });
-for (const [name, text] of Object.entries(await artefacts(readContract(ROOT, version)))) {
-  writeFileSync(FOLDER + name, text);
+const contract = readContract(ROOT, version);
+mkdirSync(PUBLISHED, { recursive: true });
+for (const [name, text] of Object.entries(await artefacts(contract))) writeFileSync(PUBLISHED + name, text);
+if (values.release) {
+  writeFileSync(`${HERE}released.json`, await formatJson(contract));
+  writeFileSync(`${HERE}declared-changes.json`, '{}\n');
 }

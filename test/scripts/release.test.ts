@@ -58,6 +58,11 @@ test('a release sets the version, closes the section of the changelog, packs, co
   for (const file of ['package.json', 'package-lock.json']) {
     expect(JSON.parse(await git('show', `v99.1.0:${file}`))).toMatchObject({ version: '99.1.0' });
   }
+  // Later changes are compared with the contract of this version.
+  const released = JSON.parse(await git('show', 'v99.1.0:scripts/contract/released.json')) as object;
+  expect(released).toMatchObject({ version: '99.1.0', workflows: expect.any(Array) as unknown });
+  expect(await git('show', 'v99.1.0:scripts/contract/declared-changes.json')).toBe('{}');
+  expect(await git('show', 'v99.1.0:docs/contract/llms.txt')).toMatch(/^# agent-jobs 99\.1\.0\n/);
   expect(await git('log', '-1', '--format=%s')).toBe('chore(release): Release 99.1.0');
   expect(await git('describe', '--exact-match')).toBe('v99.1.0');
   expect(await git('status', '--porcelain')).toBe('');
