@@ -4,7 +4,7 @@ import * as contract from '../../src/contract.js';
 import type { JsonSchema } from '../../src/contract/kinds.js';
 import { asyncApi, type Message } from './async-api.js';
 import { llmsText } from './llms-text.js';
-import { INPUTS, OUTPUTS, WORKFLOWS, type WorkflowShape } from './shapes.js';
+import { CHECKED_OUTPUTS, INPUTS, OUTPUTS, WORKFLOWS, type WorkflowShape } from './shapes.js';
 import { TypeSchemas } from './type-schemas.js';
 
 const ABOUT =
@@ -28,7 +28,8 @@ export function readContract(root: string, version: string): Contract {
   const types = new TypeSchemas(root);
   try {
     const inputs = Object.entries(INPUTS).map(([name, schema]) => [name, types.withDescriptions(schema, name)]);
-    const $defs = { ...Object.fromEntries(inputs), ...types.definitions(OUTPUTS) } as Record<string, JsonSchema>;
+    const outputs = Object.entries(types.definitions(OUTPUTS)).map(([name, type]) => [name, withBounds(type, name)]);
+    const $defs = Object.fromEntries([...inputs, ...outputs]) as Record<string, JsonSchema>;
     const schema = {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       $id: 'urn:agent-jobs:contract',
@@ -40,6 +41,18 @@ export function readContract(root: string, version: string): Contract {
   } finally {
     types.close();
   }
+}
+
+/** A type's schema with the bounds of the fields that a reader checks. */
+function withBounds(type: JsonSchema, name: string): JsonSchema {
+  const bounds = Object.entries((CHECKED_OUTPUTS[name]?.['properties'] ?? {}) as Record<string, JsonSchema>);
+  if (bounds.length === 0) return type;
+  const properties = type['properties'] as Readonly<Record<string, JsonSchema>>;
+  const bounded = bounds.map(([field, schema]): [string, JsonSchema] => {
+    const { description } = properties[field]!;
+    return [field, { ...(description !== undefined && { description }), ...schema }];
+  });
+  return { ...type, properties: { ...properties, ...Object.fromEntries(bounded) } };
 }
 
 const DEFINITIONS: Readonly<Record<string, unknown>> = { ...contract };

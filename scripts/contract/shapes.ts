@@ -12,6 +12,7 @@ import {
 import { schemaOf, type JsonSchema } from '../../src/contract/kinds.js';
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, SETTLE } from '../../src/agent-job/fields.js';
 import { RECURRING_JOB } from '../../src/agent-job/recurring-input.js';
+import { CHECKED_FIELDS } from '../../src/snapshots/manifest.js';
 import { RANGE_EXPORT, SCHEDULED_EXPORT } from '../../src/visitor-export/input.js';
 
 /** A reference to a shape. */
@@ -57,6 +58,9 @@ export const OUTPUTS: readonly string[] = [
   'AgentJobMemo',
   'AgentJobSearchAttributes',
 ];
+
+/** Bounds of outputs that a reader of this project checks, field by field. */
+export const CHECKED_OUTPUTS: Readonly<Record<string, JsonSchema>> = { SnapshotManifest: schemaOf(CHECKED_FIELDS) };
 
 /** A workflow that callers start, or only ask. */
 export interface WorkflowShape {

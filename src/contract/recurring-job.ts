@@ -71,7 +71,7 @@ export type SkipReason = 'earlierRun' | 'queueWait' | 'scheduleRemoved';
 /** The fate of a run; `exists`: a job of this key had been started before, so this run started none. */
 export type RecurringRunFate = 'queued' | 'running' | 'ended' | 'exists' | 'skipped';
 
-/** What came of a run, also in its memo under `MEMO.recurringRun` while it is under way. */
+/** What came of a run, also in its memo under `recurringRun` while it is under way. */
 export interface RecurringJobRun<Fate extends RecurringRunFate = RecurringRunFate> {
   fate: Fate;
   projectId: string;

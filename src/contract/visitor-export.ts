@@ -50,6 +50,7 @@ export interface ScheduledExportInput {
   days?: number | null;
 }
 
+/** The only argument of `visitorExport`: a date range, or the time zone whose days a Schedule exports. */
 export type VisitorExportInput = VisitorExportRangeInput | ScheduledExportInput;
 
 /** Visitors of one path or of the whole site. */
@@ -160,7 +161,7 @@ export interface VisitorExportProgress {
   position?: number;
 }
 
-/** Of the workflow that writes a date range: `visitorExportWorkflowId`. */
+/** Asked of the workflow `visitor-export/<projectId>/<dateFrom>..<dateTo>`, which writes that date range. */
 export const visitorExportProgressQuery = defineQuery<VisitorExportProgress>('exportProgress');
 
 /** `manifest.json` of a snapshot: the snapshot exists when its manifest does, and is then complete. */

@@ -1,66 +1,115 @@
 /** `manifest.json` of a snapshot: parsing and checks, its checksum, `snapshotId`, and the receipt made from it. */
-import type { SnapshotManifest, SnapshotReceipt, VisitorExportRange, VisitorTotals } from '../contract.js';
-import { isDate } from '../visitor-export/date-range.js';
+import type {
+  Inconsistency,
+  SnapshotManifest,
+  SnapshotReceipt,
+  VisitorExportRange,
+  VisitorTotals,
+} from '../contract.js';
+import { checkObject, InvalidInputError } from '../contract/input-checks.js';
+import {
+  FLAG,
+  object,
+  parseFields,
+  schemaOf,
+  TEXT,
+  type JsonSchema,
+  type Kind,
+  type Kinds,
+} from '../contract/kinds.js';
+import { DATE } from '../visitor-export/input.js';
 import { sha256Hex } from './content-digest.js';
 import { manifestKey, snapshotFolder } from './layout.js';
 import { SnapshotStoreError, type SnapshotStore } from './snapshot-store.js';
 
-/** The manifest in the bytes; null where they hold none. */
+/** The manifest in the bytes; null where they hold none: a file that is no manifest must not stop a reader of many. */
 export function parseManifest(bytes: Uint8Array): SnapshotManifest | null {
   try {
-    const value = JSON.parse(Buffer.from(bytes).toString('utf8')) as Partial<SnapshotManifest> | null;
-    return isManifest(value) ? value : null;
+    const value = JSON.parse(Buffer.from(bytes).toString('utf8')) as SnapshotManifest;
+    parseFields(CHECKED_FIELDS, checkObject(value, 'manifest'));
+    return value;
   } catch {
     return null;
   }
 }
 
-// A file that is no manifest must not stop a reader of many. A newer release may know more kinds of `drift`
-// (InconsistencyKind in contract/visitor-export.ts), so any text is a kind.
-function isManifest(value: Partial<SnapshotManifest> | null): value is SnapshotManifest {
-  return (
-    isPlainName(value?.snapshotId) &&
-    typeof value?.projectId === 'string' &&
-    isDay(value.dateFrom) &&
-    isDay(value.dateTo) &&
-    isCount(value.rows) &&
-    isCounts(value.totals) &&
-    typeof value.consistent === 'boolean' &&
-    typeof value.provisional === 'boolean' &&
-    (value.drift == null || (typeof value.drift.kind === 'string' && isCount(value.drift.offset))) &&
-    typeof value.exportedAt === 'string' &&
-    Number.isFinite(Date.parse(value.exportedAt)) &&
-    Array.isArray(value.files) &&
-    value.files.every(isFile) &&
-    isAbsentOrCounts(value.rowSums) &&
-    isAbsentOrCounts(value.rowMaxima)
-  );
-}
+const COUNT: Kind<number> = {
+  check: (value, field) => {
+    if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
+    throw new InvalidInputError(field, 'must be a count');
+  },
+  schema: () => ({ type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+};
 
-function isDay(value: unknown): boolean {
-  return typeof value === 'string' && isDate(value);
-}
-
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
-}
-
-function isCounts(value: Partial<VisitorTotals> | undefined): boolean {
-  return isCount(value?.human) && isCount(value?.ai) && isCount(value?.total);
-}
-
-function isAbsentOrCounts(value: Partial<VisitorTotals> | undefined): boolean {
-  return value == null || isCounts(value);
-}
+const NAME_PATTERN = '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$';
 
 /** What becomes a part of a key: it must not lead elsewhere, nor be more than a folder can hold. */
-function isPlainName(value: unknown): boolean {
-  return typeof value === 'string' && /^\w[\w.-]{0,127}$/.test(value);
+const PLAIN_NAME: Kind<string> = {
+  check: (value, field) => {
+    if (typeof value === 'string' && new RegExp(NAME_PATTERN).test(value)) return value;
+    throw new InvalidInputError(field, 'must be a plain name');
+  },
+  schema: () => ({ type: 'string', pattern: NAME_PATTERN }),
+};
+
+const TIME: Kind<string> = {
+  check: (value, field) => {
+    if (typeof value === 'string' && Number.isFinite(Date.parse(value))) return value;
+    throw new InvalidInputError(field, 'must be a time');
+  },
+  schema: () => ({ type: 'string', format: 'date-time' }),
+};
+
+const TOTALS = { human: COUNT, ai: COUNT, total: COUNT } satisfies Kinds<VisitorTotals>;
+const COUNTS: Kind<VisitorTotals> = {
+  check: object({ ...TOTALS }).check,
+  schema: () => boundedShape('VisitorTotals', TOTALS),
+};
+
+/** A newer release may know more kinds (InconsistencyKind in contract/visitor-export.ts), so any text is a kind. */
+const DRIFT: Kind<Inconsistency, unknown> = {
+  check: object({ kind: TEXT, offset: COUNT }).check,
+  schema: () => boundedShape('Inconsistency', { offset: COUNT }),
+};
+
+/** A published shape, with bounds of some of its fields. */
+function boundedShape(name: string, fields: Record<string, Kind<number>>): JsonSchema {
+  return { $ref: `#/$defs/${name}`, properties: schemaOf(fields)['properties'] };
 }
 
-function isFile(value: Partial<SnapshotManifest['files'][number]> | null): boolean {
-  return isPlainName(value?.name) && isCount(value?.rows) && isCount(value?.bytes) && typeof value?.sha256 === 'string';
+const FILE = object<ManifestFile, Kinds<ManifestFile>>({ name: PLAIN_NAME, rows: COUNT, bytes: COUNT, sha256: TEXT });
+type ManifestFile = SnapshotManifest['files'][number];
+
+const FILES: Kind<ManifestFile[], unknown> = {
+  check: (value, field) => {
+    if (!Array.isArray(value)) throw new InvalidInputError(field, 'must be a list');
+    return value.map((file) => FILE.check(file, field));
+  },
+  schema: () => ({ type: 'array', items: FILE.schema() }),
+};
+
+/** A field that may be missing. A reader takes null for that; nobody writes it. */
+function unlessMissing<Given>(kind: Kind<Given, unknown>): Kind<Given, unknown> {
+  const check = (value: unknown, field: string): unknown => (value == null ? null : kind.check(value, field));
+  return { check, schema: kind.schema, isOptional: true };
 }
+
+/** What a reader checks of a manifest; the published schema has the same bounds. The rest is for people. */
+export const CHECKED_FIELDS = {
+  snapshotId: PLAIN_NAME,
+  projectId: TEXT,
+  dateFrom: DATE,
+  dateTo: DATE,
+  rows: COUNT,
+  totals: COUNTS,
+  consistent: FLAG,
+  provisional: FLAG,
+  drift: unlessMissing(DRIFT),
+  exportedAt: TIME,
+  files: FILES,
+  rowSums: unlessMissing(COUNTS),
+  rowMaxima: unlessMissing(COUNTS),
+} satisfies Kinds<Omit<SnapshotManifest, 'rounded' | 'run' | 'supersededAt' | 'checksum'>>;
 
 /**
  * The manifest of a date range's snapshot; null where there is no snapshot. Throws where another project's lies in its

@@ -28,7 +28,8 @@ export type ExportSpec =
 /** A year of days: each is an export of its own in one workflow. */
 const MAX_DAYS = 366;
 
-const DATE: Kind<string> = {
+/** A date of the calendar, `YYYY-MM-DD`. */
+export const DATE: Kind<string> = {
   check: (value, field) => {
     const date = checkString(value, field);
     if (isDate(date)) return date;

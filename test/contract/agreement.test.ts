@@ -5,6 +5,7 @@ import { parseFollowUp, parseJobInput } from '../../src/agent-job/input.js';
 import { parseRecurringJob } from '../../src/agent-job/recurring-input.js';
 import { parseAttribution, parseResolution } from '../../src/agent-job/resolution.js';
 import { InvalidInputError } from '../../src/contract/input-checks.js';
+import { parseManifest } from '../../src/snapshots/manifest.js';
 import { parseExportInput } from '../../src/visitor-export/input.js';
 import { newValidator } from './validator.js';
 
@@ -128,6 +129,41 @@ describe.each(PARSERS)('%s', (name, parse) => {
     );
     expect(Math.min(seen.taken, seen.refused)).toBeGreaterThan(250);
   });
+});
+
+const MANIFEST = {
+  ...{ snapshotId: 'a1', projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02', rows: 1, consistent: true },
+  ...{ totals: { human: 1, ai: 0, total: 1 }, provisional: false, exportedAt: '2026-01-02T13:00:00.000Z' },
+  ...{ files: [{ name: 'a1.parquet', rows: 1, bytes: 2, sha256: '00' }], drift: { kind: 'order', offset: 1 } },
+};
+
+test('a manifest is read where it fits the schema, and only there', () => {
+  const names = ['a1', '', '..', '-a', 'a/b', 'a'.repeat(128), 'a'.repeat(129)];
+  const times = ['2026-01-02T13:00:00.000Z', '2026-13-02T13:00:00.000Z', 'soon'];
+  const counts = [0, 1, -1, 1.5, Number.MAX_SAFE_INTEGER, 2 ** 53, '1'];
+  const value = fc.oneof(
+    fc.constantFrom<unknown>(...names, ...times, ...counts, '2026-01-03', '2026-02-30', true),
+    anything.filter((given) => given !== null),
+  );
+  const paths = ['snapshotId', 'projectId', 'dateFrom', 'dateTo', 'rows', 'totals', 'totals.ai', 'consistent'].concat(
+    ['provisional', 'exportedAt', 'files', 'files.0', 'files.0.name', 'files.0.rows', 'files.0.bytes', 'drift'],
+    ['files.0.sha256', 'drift.offset', 'rowSums', 'rowMaxima'],
+  );
+  const seen = { read: 0, refused: 0 };
+  fc.assert(
+    fc.property(fc.constantFrom(...paths), fc.option(value, { nil: undefined, freq: 10 }), (path, given) => {
+      const manifest = structuredClone(MANIFEST) as Record<string, unknown>;
+      const steps = path.split('.');
+      const parent = steps.slice(0, -1).reduce((at, step) => at[step] as Record<string, unknown>, manifest);
+      parent[steps.at(-1)!] = given;
+      const text = JSON.stringify(manifest);
+      const isRead = parseManifest(Buffer.from(text)) !== null;
+      seen[isRead ? 'read' : 'refused'] += 1;
+      expect(fits(whole, 'SnapshotManifest', JSON.parse(text)), text).toBe(isRead);
+    }),
+    { numRuns: 3_000 },
+  );
+  expect(Math.min(seen.read, seen.refused)).toBeGreaterThan(200);
 });
 
 test('the schema takes prompts up to the last byte that the parser takes', () => {

@@ -42,7 +42,7 @@ async function untilPhase(handle: Awaited<ReturnType<typeof tests.bench.start>>,
     .toBe(phase);
 }
 
-test('a job in doubt, adopted, with follow-ups, until its end: states, answers, result, memo and attributes', async () => {
+test('a job in doubt, adopted, with follow-ups, until its end: states, answers, result, memo', async () => {
   const { bench, upstream } = tests;
   upstream.show = () => ({ status: 'active', source: { repository: 'a/b', ref: null } });
   upstream.createFaults.push(inDoubt('upstream answered 500'));

@@ -11,6 +11,10 @@ function isDate(text: string): boolean {
   return day >= 1 && day <= (DAYS[month - 1] ?? 0) + (month === 2 && isLeapYear ? 1 : 0);
 }
 
+function isTime(text: string): boolean {
+  return Number.isFinite(Date.parse(text));
+}
+
 function isTimeZone(name: string): boolean {
   try {
     return Boolean(new Intl.DateTimeFormat('en', { timeZone: name }));
@@ -53,7 +57,10 @@ const RULES: Record<string, (value: never) => boolean> = {
 
 /** A validator of the standard alone, or of the contract's own keywords too. */
 export function newValidator({ isStandard }: { isStandard: boolean }): Ajv2020 {
-  const ajv = new Ajv2020({ strict: false, formats: { date: isStandard ? true : isDate } });
+  const ajv = new Ajv2020({
+    strict: false,
+    formats: { date: isStandard ? true : isDate, 'date-time': isStandard ? true : isTime },
+  });
   if (isStandard) return ajv;
   const ofText = (keyword: string, validate: (limit: never, text: string) => boolean): void =>
     void ajv.addKeyword({ keyword, type: 'string', validate: validate as (...args: unknown[]) => boolean });
