@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import type { GivenServer } from './temporal.js';
 
-const SCENARIOS = ['drain', 'steady', 'burst', 'followUp', 'export', 'tenMinutes', 'crowd'] as const;
+const SCENARIOS = ['drain', 'steady', 'burst', 'followUp', 'export', 'tenMinutes', 'cost', 'crowd'] as const;
 export type Scenario = (typeof SCENARIOS)[number];
 
 export const USAGE = `Usage: npm run bench -- [options]
@@ -13,6 +13,7 @@ export const USAGE = `Usage: npm run bench -- [options]
   --n N                jobs of drain and burst, default 300
   --steady N           jobs of steady, default 40
   --ten N              jobs of tenMinutes, default 5
+  --mixed N            jobs of cost, default 1000
   --crowd N,M          sizes of the crowd, one after the other, default 500,2000,4000,8000
   --look N             how long each size is watched, in seconds, default 60
   --rows N,M           rows of export, default 100000,1000000
@@ -41,6 +42,9 @@ export interface Options {
   /** Jobs of ten minutes, and how long they take, in milliseconds. */
   ten: number;
   tenMs: number;
+  /** Mixed jobs of cost, and how long the longer ones take, in milliseconds. */
+  mixed: number;
+  mixedMs: number;
   /** Sizes, the smallest first. */
   crowd: number[];
   lookMs: number;
@@ -58,6 +62,7 @@ const FLAGS = {
   steady: { type: 'string' },
   only: { type: 'string' },
   ten: { type: 'string' },
+  mixed: { type: 'string' },
   crowd: { type: 'string' },
   look: { type: 'string' },
   rows: { type: 'string' },
@@ -90,6 +95,8 @@ export function readOptions(args: string[]): Options | null {
     only: values.only,
     ten: size(5, 2, values.ten),
     tenMs: values.quick ? 20_000 : 600_000,
+    mixed: size(1_000, 40, values.mixed),
+    mixedMs: values.quick ? 12_000 : 90_000,
     crowd: sizes([500, 2_000, 4_000, 8_000], [10, 20], values.crowd).toSorted((a, b) => a - b),
     lookMs: 1_000 * size(60, 5, values.look),
     rows: sizes([100_000, 1_000_000], [5_000], values.rows),

@@ -6,9 +6,16 @@ import { pollWaitMs, type PollPlan } from './poll-plan.js';
 
 /** Reads of one batch, after which a timer keeps the wait until the next. */
 const POLLS_PER_BATCH = 60;
-/** A first batch ends where waits become so long: the next one has a longer lease. */
-const LONG_WAIT_MS = 20_000;
-const RENEWAL_MS = { short: 40_000, long: 270_000 };
+/** A lease is renewed so long before it ends. */
+const RENEW_EARLY_MS = 15_000;
+/** A batch whose waits have grown ends after so many reads, so that the next one has a longer lease. */
+const READS_PER_LEASE = 10;
+const YOUNG_WAIT_MS = 20_000;
+
+/** The lease of a batch, by the wait between its reads. */
+function pollLeaseMs(waitMs: number): number {
+  return waitMs < YOUNG_WAIT_MS ? 50_000 : 290_000;
+}
 
 /** How the worker reads: all reads of a batch in one attempt that renews its lease, or an attempt for each read. */
 export type ReadMode = 'lease' | 'attempts';
@@ -21,8 +28,9 @@ export interface PolledStretch {
   /** Whether it is cut short then, or the first read from then on sees the job's end. */
   end: 'cut' | 'seen';
   mode: ReadMode;
-  /** Reads of the first batch at most. */
+  /** Of the first batch: its reads at most, and its lease. */
   maxReads?: number | undefined;
+  leaseMs?: number | undefined;
 }
 
 /** What it costs. Each batch is an activity, and each batch but the first has a timer before it. */
@@ -35,13 +43,8 @@ export interface PollingCost {
   heartbeats: number;
 }
 
-/** How long an attempt that waits so long between its reads goes without a renewal of its lease. */
-function renewalMs(waitMs: number): number {
-  return waitMs < LONG_WAIT_MS ? RENEWAL_MS.short : RENEWAL_MS.long;
-}
-
 /** What a stretch costs, by the reads of the plan without jitter. */
-export function pollingCost(plan: PollPlan, stretch: Omit<PolledStretch, 'maxReads'>): PollingCost {
+export function pollingCost(plan: PollPlan, stretch: Omit<PolledStretch, 'maxReads' | 'leaseMs'>): PollingCost {
   const cost: PollingCost = { reads: 0, batches: 0, retries: 0, heartbeats: 0 };
   const { sinceChangeMs, durationMs } = stretch;
   const waitAt = (at: number) => pollWaitMs(plan, { sinceChangeMs: sinceChangeMs + at, failures: 0, random: 0.5 });
@@ -70,19 +73,17 @@ interface BatchCost extends Omit<PollingCost, 'batches'> {
 }
 
 /** What the first batch of a stretch costs. */
-export function batchCost(
-  plan: PollPlan,
-  { sinceChangeMs, durationMs, end, mode, maxReads = POLLS_PER_BATCH }: PolledStretch,
-): BatchCost {
+export function batchCost(plan: PollPlan, stretch: PolledStretch): BatchCost {
+  const { sinceChangeMs, durationMs, end, mode, maxReads = POLLS_PER_BATCH } = stretch;
   const waitAfter = (at: number) => pollWaitMs(plan, { sinceChangeMs: sinceChangeMs + at, failures: 0, random: 0.5 });
-  const first = waitAfter(0);
-  const mayGrow = mode === 'lease' && first < LONG_WAIT_MS;
-  for (let reads = 1, at = 0, wait = first; ; reads++, at += wait, wait = waitAfter(at)) {
+  const leaseMs = stretch.leaseMs ?? pollLeaseMs(waitAfter(0));
+  for (let reads = 1, at = 0, wait = waitAfter(0); ; reads++, at += wait, wait = waitAfter(at)) {
     const isOver = end === 'seen' ? at >= durationMs : at + wait > durationMs;
-    const isFull = reads >= maxReads || (mayGrow && wait >= LONG_WAIT_MS);
+    const hasGrown = mode === 'lease' && reads >= READS_PER_LEASE && pollLeaseMs(wait) > leaseMs;
+    const isFull = reads >= maxReads || hasGrown;
     if (!isOver && !isFull) continue;
     const openMs = isFull || end === 'seen' ? at : durationMs;
-    const heartbeats = Math.floor(openMs / renewalMs(first));
+    const heartbeats = Math.floor(openMs / Math.max(1_000, leaseMs - RENEW_EARLY_MS));
     const attempts = mode === 'lease' ? { retries: 0, heartbeats } : { retries: reads - 1, heartbeats: 0 };
     return { reads, ...attempts, nextAfterMs: at + wait, isOver };
   }

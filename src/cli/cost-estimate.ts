@@ -6,7 +6,7 @@ import {
   REQUEST_QUEUE_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
 } from '../contract.js';
-import { activitiesOf, pollsOfResult, type ActivityRecord, type CostEvent } from './cost-history.js';
+import { activitiesOf, millisOf, pollsOfResult, type ActivityRecord, type CostEvent } from './cost-history.js';
 import { isWatch, watchCost } from './watch-cost.js';
 
 /** The workflows whose cost can be told. */
@@ -30,6 +30,8 @@ export interface CostedRun {
 export interface PendingActivity {
   id: string;
   attempt: number;
+  /** What its last heartbeat told. */
+  details?: Record<string, unknown>;
 }
 
 /** What the cost is estimated from. */
@@ -91,11 +93,9 @@ const EXPORT_BEAT_MS = 2_000;
 export function estimateCost(input: CostInput): JobCost {
   const { workflow = AGENT_JOB_WORKFLOW, runs, pending, readAt = Date.now() } = input;
   const events = runs.flatMap((run) => run.events);
-  const pendingById = new Map(pending.map(({ id, attempt }) => [id, attempt]));
+  const pendingById = new Map(pending.map((activity) => [activity.id, activity]));
   // Ids of activities are unique in a run; what is pending is of the newest.
-  const activities = runs.flatMap((run, index) =>
-    activitiesOf(run.events).map((activity) => withPending(activity, index === 0 ? pendingById : new Map())),
-  );
+  const activities = runs.flatMap((run, index) => activitiesIn(run, index === 0 ? pendingById : new Map()));
   const watches = activities
     .filter(isWatch)
     .map((watch) => ({ ...watchCost(watch, readAt), isPending: watch.isPending }));
@@ -124,9 +124,14 @@ interface Activity extends ActivityRecord {
   isPending: boolean;
 }
 
-function withPending(activity: ActivityRecord, pending: ReadonlyMap<string, number>): Activity {
-  const attempt = activity.endedAt === null ? pending.get(activity.id) : undefined;
-  return { ...activity, attempt: attempt ?? activity.attempt, isPending: attempt !== undefined };
+/** What is neither pending nor ended went with its run, as where that was terminated. */
+function activitiesIn({ events }: CostedRun, pending: ReadonlyMap<string, PendingActivity>): Activity[] {
+  const lastAt = millisOf(events.at(-1)?.eventTime);
+  return activitiesOf(events).map((activity) => {
+    const found = activity.endedAt === null ? pending.get(activity.id) : undefined;
+    const endedAt = found ? null : (activity.endedAt ?? lastAt);
+    return { ...activity, ...found, endedAt, isPending: found !== undefined };
+  });
 }
 
 type EventCounts = Omit<

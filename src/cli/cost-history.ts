@@ -33,7 +33,7 @@ interface OfActivity {
   scheduledEventId?: { toString(): string } | null;
 }
 
-interface Payloads {
+export interface Payloads {
   payloads?: { data?: Uint8Array | null }[] | null;
 }
 
@@ -58,6 +58,8 @@ export interface ActivityRecord {
   heartbeatTimeoutMs: number;
   /** What it was given; empty where a codec hides it. */
   input: Record<string, unknown>;
+  /** What its last heartbeat told; empty where it is not under way, or had none. */
+  details: Record<string, unknown>;
   /** What it says of itself in its result; empty while it has none. */
   result: Record<string, unknown>;
 }
@@ -92,6 +94,7 @@ function scheduled({ eventTime, activityTaskScheduledEventAttributes: given }: C
     endedAt: null,
     heartbeatTimeoutMs: millisOf(given?.heartbeatTimeout),
     input: jsonIn(given?.input),
+    details: {},
     result: {},
   };
 }
@@ -117,8 +120,8 @@ export function millisOf(time: Timestamp | null | undefined): number {
   return Number(time?.seconds ?? 0) * 1_000 + (time?.nanos ?? 0) / 1e6;
 }
 
-/** What an activity was given or returned; nothing where a codec hides it. */
-function jsonIn(given: Payloads | null | undefined): Record<string, unknown> {
+/** What an activity was given, returned or heartbeat; nothing where a codec hides it. */
+export function jsonIn(given: Payloads | null | undefined): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(new TextDecoder().decode(given?.payloads?.[0]?.data ?? undefined));
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};

@@ -1,5 +1,6 @@
 /** Reads from Temporal what a workflow's cost is estimated from. No worker is asked. */
 import type { Client, WorkflowExecutionDescription, WorkflowHandle } from '@temporalio/client';
+import { jsonIn, millisOf } from './cost-history.js';
 import type { CostedRun, CostedWorkflow, CostInput, PendingActivity } from './cost-estimate.js';
 import type { Session } from './session.js';
 
@@ -31,7 +32,6 @@ export async function readCost(
 ): Promise<CostRead> {
   const { readRun } = await import('../client/agent-job/run-record.js');
   const { temporalCall } = await import('../client/temporal-call.js');
-  const { millisOf } = await import('./cost-history.js');
   return temporalCall(jobs.client, { signal, timeoutMs: HISTORIES_MS }, async () => {
     const newestRunId = runId ?? (await readRun(jobs.client, workflowId)).runId;
     const newest = await readOneRun(jobs.client, workflowId, newestRunId);
@@ -77,8 +77,9 @@ async function readOneRun(
 }
 
 function pendingOf({ raw }: WorkflowExecutionDescription): PendingActivity[] {
-  return (raw.pendingActivities ?? []).map(({ activityId, attempt }) => ({
+  return (raw.pendingActivities ?? []).map(({ activityId, attempt, heartbeatDetails }) => ({
     id: activityId ?? '',
     attempt: attempt ?? 1,
+    details: jsonIn(heartbeatDetails),
   }));
 }

@@ -22,11 +22,15 @@ export function isWatch({ name }: ActivityRecord): boolean {
 export function watchCost(watch: ActivityRecord, readAt: number): WatchCost {
   const { attempt, result } = watch;
   const retries = Math.max(0, attempt - 1);
-  if (typeof result['reads'] !== 'number') return plannedCost(watch, readAt);
-  return { reads: result['reads'], retries, heartbeats: numberIn(result['heartbeats']) };
+  if (typeof result['reads'] === 'number') {
+    return { reads: result['reads'], retries, heartbeats: numberIn(result['heartbeats']) };
+  }
+  const planned = plannedCost(watch, readAt);
+  const { heartbeats = planned.heartbeats, polls } = watch.details;
+  return { ...planned, reads: Math.max(planned.reads, numberIn(polls)), heartbeats: numberIn(heartbeats) };
 }
 
-/** A batch with a heartbeat time-out reads in one attempt; without, each read is an attempt. */
+/** The heartbeat time-out is the lease of a batch that reads in one attempt; without one, each read is an attempt. */
 function plannedCost({ attempt, input, heartbeatTimeoutMs, ...times }: ActivityRecord, readAt: number): WatchCost {
   const { plan, lastChangeAt, maxReads } = input;
   const isLeased = heartbeatTimeoutMs > 0 && attempt <= 1;
@@ -39,6 +43,7 @@ function plannedCost({ attempt, input, heartbeatTimeoutMs, ...times }: ActivityR
     end: 'cut',
     mode: isLeased ? 'lease' : 'attempts',
     maxReads: numberIn(maxReads) || undefined,
+    leaseMs: heartbeatTimeoutMs || undefined,
   });
   return { reads, retries, heartbeats };
 }

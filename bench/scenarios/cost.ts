@@ -1,0 +1,112 @@
+/** Mixed jobs of some projects: what `agent-jobs cost` and its forecast say, beside the server's own counter. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { forecastJob, type TypicalJob } from '../../src/agent-job/job-forecast.js';
+import { addCosts, estimateCost, type JobCost } from '../../src/cli/cost-estimate.js';
+import { readCost } from '../../src/cli/cost-read.js';
+import { concurrently } from '../../src/client/concurrently.js';
+import { listProjectRuns } from '../../src/client/project-runs.js';
+import type { AgentJobs } from '../../src/starter.js';
+import type { Bench } from '../contender.js';
+import type { Figures } from '../figures.js';
+import { runMixedJobs } from '../mixed-jobs.js';
+import { oursClient } from '../ours.js';
+
+export interface CostWork {
+  n: number;
+  /** How long the longer jobs of the mix are active. */
+  longMs: number;
+}
+
+/** The upstream takes only so many creates of a project at once: the jobs are of so many. */
+const PROJECTS = 20;
+const PLAN = { minMs: 2_000, maxMs: 60_000, ratio: 0.1 };
+const COUNTER_LOOK_MS = 3_000;
+const READERS = 10;
+/** Jobs of one kind each, whose forecast is compared. */
+const FORECAST_JOBS = 50;
+
+/** Runs the mix, and jobs of one kind, and compares. */
+export async function compareCosts(bench: Bench, { n, longMs }: CostWork, tag: string): Promise<Figures> {
+  const jobs = oursClient(bench);
+  const since = new Date();
+  const projects = Array.from({ length: PROJECTS }, (_, i) => `${tag}-${i}`);
+  const before = await settledActions(bench);
+  const work = { jobs, control: bench.upstream.control, projects, tag, n, longMs };
+  const { queries } = await runMixedJobs(work);
+  const counted = minus(await settledActions(bench), before, queries);
+  const costs = await costsOf(jobs, projects, since);
+  const estimated = costs.billableActions;
+  const forecast = await compareForecast(
+    bench,
+    jobs,
+    { lengthMs: longMs, plan: PLAN, followUps: 0, mode: 'lease' },
+    tag,
+  );
+  return {
+    'mixed jobs': n,
+    'actions, counted by the server': counted,
+    'actions, agent-jobs cost --project': estimated,
+    'deviation %, agent-jobs cost --project': counted === null ? null : (100 * (estimated - counted)) / counted,
+    'history events': costs.historyEvents,
+    ...forecast,
+  };
+}
+
+/** Jobs of one length, one after the other's start, beside what their forecast says. */
+async function compareForecast(bench: Bench, jobs: AgentJobs, job: TypicalJob, tag: string): Promise<Figures> {
+  const since = new Date();
+  await bench.upstream.control.setScript({ activeMs: job.lengthMs });
+  const projects = [`${tag}-forecast`];
+  const before = await settledActions(bench);
+  const started = await Promise.all(
+    Array.from({ length: FORECAST_JOBS }, (_, i) =>
+      jobs.start({ key: `${tag}-${i}`, projectId: projects[0] ?? '', prompt: 'as long as the others', settle: 0 }),
+    ),
+  );
+  await Promise.all(started.map((each) => each.result()));
+  const counted = minus(await settledActions(bench), before, 0);
+  const costs = await costsOf(jobs, projects, since);
+  const { billableActions, historyEvents, historyBytes } = forecastJob(job);
+  const percent = (said: number, was: number | null) =>
+    was === null ? null : 100 * (said / (was / FORECAST_JOBS) - 1);
+  return {
+    'actions a job, counted': counted === null ? null : counted / FORECAST_JOBS,
+    'actions a job, forecast': billableActions,
+    'deviation %, forecast of actions': percent(billableActions, counted),
+    'events a job': costs.historyEvents / FORECAST_JOBS,
+    'deviation %, forecast of events': percent(historyEvents, costs.historyEvents),
+    'bytes a job': costs.historyBytes / FORECAST_JOBS,
+    'deviation %, forecast of bytes': percent(historyBytes, costs.historyBytes),
+  };
+}
+
+function minus(after: number | null, before: number | null, queries: number): number | null {
+  return after === null || before === null ? null : after - before - queries;
+}
+
+/** The counter once it stands still: it lags behind. */
+async function settledActions({ temporal }: Bench): Promise<number | null> {
+  for (let before = await temporal.actions(); ;) {
+    await pause(COUNTER_LOOK_MS);
+    const now = await temporal.actions();
+    if (now === before) return now;
+    before = now;
+  }
+}
+
+/** As the command adds them up. */
+async function costsOf(jobs: AgentJobs, projects: readonly string[], since: Date): Promise<JobCost> {
+  const signal = new AbortController().signal;
+  const runs = async function* () {
+    for (const projectId of projects) yield* listProjectRuns(jobs.client, { projectId, since });
+  };
+  let sum: JobCost | null = null;
+  for await (const cost of concurrently(runs(), { limit: READERS }, async (run) => {
+    const { input } = await readCost({ jobs, signal }, { ...run, isAlone: run.workflow === 'requestQueue' });
+    return estimateCost(input);
+  })) {
+    sum = sum === null ? cost : addCosts(sum, cost);
+  }
+  if (sum === null) throw new Error('Temporal lists none of the jobs');
+  return sum;
+}
