@@ -1,4 +1,5 @@
 /** Jobs of many kinds, whose cost is compared with the server's own counter. */
+import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { concurrently } from '../src/client/concurrently.js';
 import type { AgentJobs, JobHandle } from '../src/starter.js';
@@ -14,6 +15,8 @@ interface Kind {
   script: (longMs: number) => Script;
   /** The status that the create is answered with, once. */
   fault?: { status: number; retryAfter?: number };
+  /** Has a project of its own: a queue learns from answers 429, and would hold the others back for an hour. */
+  isAlone?: boolean;
   /** What its caller does after the start. */
   steer?: (job: JobHandle) => Promise<unknown>;
 }
@@ -46,7 +49,12 @@ const KINDS = {
     },
   },
   'a create that is rejected': { share: 1, script: ENDS_AT_ONCE, fault: { status: 403 } },
-  'a create that is throttled': { share: 1, script: ENDS_AT_ONCE, fault: { status: 429, retryAfter: 1 } },
+  'a create that is throttled': {
+    share: 1,
+    script: ENDS_AT_ONCE,
+    fault: { status: 429, retryAfter: 1 },
+    isAlone: true,
+  },
   'a create in doubt': {
     share: 1,
     script: ENDS_AT_ONCE,
@@ -69,6 +77,7 @@ const KINDS = {
 /** Queries are actions that no history shows: the caller counts its own. */
 export interface MixedRun {
   workflowIds: string[];
+  projects: string[];
   queries: number;
 }
 
@@ -86,6 +95,8 @@ export interface MixedWork {
 
 /** Jobs that are under way at the same moment: most of them wait. */
 const AT_ONCE = 200;
+/** Bounds the whole run: a job that does not end is an error. */
+const MOST_MS = 10 * 60_000;
 let queries = 0;
 
 /** Runs the jobs, each to its end. */
@@ -101,22 +112,29 @@ export async function runMixedJobs(work: MixedWork): Promise<MixedRun> {
     if (kind.fault)
       await control.addFault({ kind: 'status', operation: 'create', promptIncludes, count, ...kind.fault });
   }
-  const ran = concurrently(kinds.entries(), { limit: AT_ONCE }, async ([index, name]) => {
+  const used = new Set<string>();
+  const signal = AbortSignal.timeout(MOST_MS);
+  setMaxListeners(0, signal);
+  const ran = concurrently(kinds.entries(), { limit: AT_ONCE, signal }, async ([index, name]) => {
+    const kind: Kind = KINDS[name];
+    const shared = projects[Math.floor(index / 20) % projects.length] ?? 'bench';
+    const projectId = kind.isAlone ? `${shared} ${index}` : shared;
+    used.add(projectId);
     const job = await work.jobs.start({
       key: `${tag}-${index}`,
-      projectId: projects[Math.floor(index / 20) % projects.length] ?? 'bench',
+      projectId,
       prompt: `${tag} ${name}`,
       settle: 0,
       ...(work.polling && { polling: work.polling }),
     });
-    const result = job.result().catch(() => null);
-    await (KINDS[name] as Kind).steer?.(job);
+    const result = job.result({ signal }).catch(() => signal.throwIfAborted());
+    await kind.steer?.(job);
     await result;
     return job.workflowId;
   });
   const workflowIds: string[] = [];
   for await (const workflowId of ran) workflowIds.push(workflowId);
-  return { workflowIds, queries };
+  return { workflowIds, projects: [...used], queries };
 }
 
 /** The kinds of n jobs: each 20 jobs have every kind, mixed. */

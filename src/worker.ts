@@ -52,6 +52,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const store = openSnapshots(config);
   const attributes = new KnownAttributes(connection, namespace, log);
   const workers = await createWorkers(config, connection, {
+    metrics,
     // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
     jobs: () =>
       createActivities({

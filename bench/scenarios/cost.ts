@@ -32,9 +32,9 @@ export async function compareCosts(bench: Bench, { n, longMs }: CostWork, tag: s
   const projects = Array.from({ length: PROJECTS }, (_, i) => `${tag}-${i}`);
   const before = await settledActions(bench);
   const work = { jobs, control: bench.upstream.control, projects, tag, n, longMs };
-  const { queries } = await runMixedJobs(work);
+  const { queries, projects: used } = await runMixedJobs(work);
   const counted = minus(await settledActions(bench), before, queries);
-  const costs = await costsOf(jobs, projects, since);
+  const costs = await costsOf(jobs, used, since);
   const estimated = costs.billableActions;
   const forecast = await compareForecast(
     bench,

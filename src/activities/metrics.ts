@@ -4,6 +4,10 @@ export type WriteOperation = 'create' | 'message';
 /** What a send of a write may end in. */
 export const WRITE_OUTCOMES = ['accepted', 'rejected', 'throttled', 'unauthorized', 'notDelivered', 'inDoubt'] as const;
 
+/** Kinds of billable actions that a worker causes itself. */
+export const ACTION_KINDS = ['activities', 'activityRetries', 'heartbeats', 'signals', 'queries'] as const;
+export type ActionKind = (typeof ACTION_KINDS)[number];
+
 /**
  * Figures that an operator can alert on. Recording never fails and never blocks.
  * The names that Prometheus sees are in docs/operations.md.
@@ -23,6 +27,8 @@ export interface Metrics {
   readonly upstreamTook: (operation: string, seconds: number) => void;
   /** A read found that a job has ended, at most so many seconds ago. */
   readonly endSeen: (lateBySeconds: number) => void;
+  /** This worker has caused a billable action for a workflow of a type. */
+  readonly actionCaused: (workflow: string, kind: ActionKind) => void;
   /** How many running jobs wait for a person. */
   readonly needAttention: (jobs: number) => void;
   /** How many running jobs are in a phase. */
@@ -55,6 +61,7 @@ export const noMetrics: Metrics = {
   refusedKeys: () => {},
   upstreamTook: () => {},
   endSeen: () => {},
+  actionCaused: () => {},
   needAttention: () => {},
   openJobs: () => {},
   waitingJobs: () => {},

@@ -1,7 +1,13 @@
 /** The names, units and buckets of the worker's metrics. */
 import type { MetricCounter, MetricMeter } from '@temporalio/common';
-import { AGENT_JOB_WORKFLOW, JOB_ENDS, JOBS_ENDED_METRIC } from '../contract.js';
-import { WRITE_OUTCOMES, type Metrics } from '../activities/metrics.js';
+import {
+  AGENT_JOB_WORKFLOW,
+  JOB_ENDS,
+  JOBS_ENDED_METRIC,
+  REQUEST_QUEUE_WORKFLOW,
+  VISITOR_EXPORT_WORKFLOW,
+} from '../contract.js';
+import { ACTION_KINDS, WRITE_OUTCOMES, type Metrics } from '../activities/metrics.js';
 import { RESPONSE_CLASSES } from '../upstream/outcome.js';
 import type { Upstream } from '../upstream/upstream.js';
 
@@ -15,6 +21,8 @@ export const histogramBuckets = {
   [END_SEEN_SECONDS]: [1, 2, 5, 10, 30, 60, 120, 300, 3_600],
 };
 
+/** Of workflows that have activities, or that activities speak to. */
+const COUNTED_WORKFLOWS: readonly string[] = [AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW];
 const OPERATIONS = ['create', 'message', 'get', 'visitors'];
 
 /** The metrics of this project, on the SDK's meter. */
@@ -46,7 +54,6 @@ export function createMetrics(meter: MetricMeter): Metrics {
   );
   const gaps = gauge('agent_jobs_export_gap_days', 'Days of the last 28 without a good export', 'd');
   const pollers = gauge('agent_jobs_export_pollers', 'Workers that ask for exports');
-
   startCountersAtZero({ writes, refused, answers });
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
@@ -56,6 +63,7 @@ export function createMetrics(meter: MetricMeter): Metrics {
     refusedKeys: (projects) => refusedKeys.set(projects),
     upstreamTook: (operation, value) => took.record(value, { operation }),
     endSeen: (value) => late.record(Math.max(0, value)),
+    actionCaused: actionCounter(meter),
     needAttention: (jobs) => attention.set(jobs),
     openJobs: (phase, jobs) => open.set(jobs, { phase }),
     waitingJobs: (reason, jobs) => waiting.set(jobs, { for: reason }),
@@ -67,6 +75,15 @@ export function createMetrics(meter: MetricMeter): Metrics {
     exportsRemoved: (project) => [dayAge, gaps].forEach((gone) => gone.set(Number.NaN, { project })),
     exportPollers: (count) => pollers.set(count),
   };
+}
+
+function actionCounter(meter: MetricMeter): Metrics['actionCaused'] {
+  const name = 'agent_jobs_billable_actions_total';
+  const actions = meter.createCounter(name, undefined, 'Billable actions that this worker caused, an estimate');
+  for (const workflow of [...COUNTED_WORKFLOWS, 'other']) {
+    for (const kind of ACTION_KINDS) actions.add(0, { workflow, kind });
+  }
+  return (type, kind) => actions.add(1, { workflow: COUNTED_WORKFLOWS.includes(type) ? type : 'other', kind });
 }
 
 /** A series that begins at 1 shows no increase. */

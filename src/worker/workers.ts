@@ -2,9 +2,11 @@
 import { totalmem } from 'node:os';
 import { Worker } from '@temporalio/worker';
 import type { NativeConnection, WorkerOptions } from '@temporalio/worker';
+import type { Metrics } from '../activities/metrics.js';
 import type { WorkerConfig, WorkerRole } from '../config.js';
 import { exportTaskQueue } from '../contract.js';
 import { loadWorkflowBundle } from '../temporal/workflow-bundle.js';
+import { countAttempts, countCalls } from './action-counter.js';
 
 /** Makes the activities of each role; called for the roles that this process serves. */
 export type Activities = Record<WorkerRole, () => object>;
@@ -22,11 +24,13 @@ const MIB_PER_CACHED_WORKFLOW = 4;
 export async function createWorkers(
   config: WorkerConfig,
   connection: NativeConnection,
-  activities: Activities,
+  { metrics, ...activities }: Activities & { metrics: Metrics },
 ): Promise<Worker[]> {
   const { taskQueue, roles, temporal } = config;
   const { workflowBundle, dataConverter } = loadWorkflowBundle();
-  const shared = { connection, namespace: temporal.namespace, dataConverter };
+  countCalls(connection, metrics);
+  const interceptors = { activity: [countAttempts(metrics)] };
+  const shared = { connection, namespace: temporal.namespace, dataConverter, interceptors };
   const options: Record<WorkerRole, WorkerOptions> = {
     jobs: { ...shared, ...jobOptions(config), taskQueue, workflowBundle },
     exports: { ...shared, ...exportOptions(), taskQueue: exportTaskQueue(taskQueue) },

@@ -69,14 +69,14 @@ const total = (actions: Actions) => Object.values(actions).reduce((sum, count) =
 let projects: string[];
 
 test(
-  'the cost of two projects of 40 mixed jobs is within 2 % of what the server counts',
+  'the cost of the projects of 40 mixed jobs is within 2 % of what the server counts',
   async () => {
     const before = await settledActions();
     projects = [`one ${randomUUID()}`, `two "${randomUUID()}"`];
     const work = { jobs, control: sandbox, projects, tag: randomUUID(), n: 40, longMs: 12_000 };
-    const { workflowIds, queries } = await runMixedJobs(work);
+    const { workflowIds, queries, projects: used } = await runMixedJobs(work);
     const after = await settledActions();
-    const runs = await Promise.all(projects.map((project) => cli(['--project', project, '--json'])));
+    const runs = await Promise.all(used.map((project) => cli(['--project', project, '--json'])));
     const lines = runs.flatMap(({ stdout }) => jsonLines(stdout) as unknown as Line[]);
     const ids = lines.filter(({ workflow }) => workflow === 'agentJob').map(({ workflowId }) => workflowId);
     expect(ids.toSorted()).toEqual(workflowIds.toSorted());
@@ -106,8 +106,8 @@ test(
     const { stdout, stderr, code } = await cli(['--project', project, '--days', '30']);
     expect({ stderr: stderr.replace(/\d+ workflows? read\n/g, ''), code }).toEqual({ stderr: '', code: 0 });
     expect(stdout).toMatch(/^Project +one \S+\nStarted since +\d{4}-\S+Z\n/);
-    expect(stdout).toMatch(/\nWORKFLOW +COUNT +RUNS +EVENTS +BYTES +ACTIONS +ACTIONS EACH\nagentJob +20 +20 /);
-    expect(stdout).toMatch(/\nBILLABLE ACTIONS +ALL +PER JOB\nstarts +20 +1\.0\n/);
+    expect(stdout).toMatch(/\nWORKFLOW +COUNT +RUNS +EVENTS +BYTES +ACTIONS +ACTIONS EACH\nagentJob +19 +19 /);
+    expect(stdout).toMatch(/\nBILLABLE ACTIONS +ALL +PER JOB\nstarts +19 +1\.0\n/);
     expect(stdout).toContain('(closed workflows are kept for 1 day: older ones are gone)');
   },
   MOST_MS,
