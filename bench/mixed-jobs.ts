@@ -1,7 +1,9 @@
 /** Jobs of many kinds, whose cost is compared with the server's own counter. */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { concurrently } from '../src/client/concurrently.js';
+import { SEARCH_ATTRIBUTE } from '../src/contract.js';
 import type { AgentJobs, JobHandle } from '../src/starter.js';
 import type { SandboxControl } from '../src/testing.js';
 
@@ -18,9 +20,12 @@ interface Kind {
   /** Has a project of its own: a queue learns from answers 429, and would hold the others back for an hour. */
   isAlone?: boolean;
   /** What its caller does after the start. */
-  steer?: (job: JobHandle) => Promise<unknown>;
+  steer?: (job: JobHandle, jobs: AgentJobs) => Promise<unknown>;
 }
 
+const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
+/** A busy machine answers late. */
+const PATIENT = { timeoutMs: 120_000 };
 const ENDS_AT_ONCE = () => ({ activeMs: 10 });
 
 /** Each name is a part of the prompts of its jobs. */
@@ -37,15 +42,15 @@ const KINDS = {
     script: (longMs) => ({ activeMs: longMs, followUp: 'ignore' }),
     steer: async (job) => {
       await pause(3_000);
-      await job.followUp('And a test');
+      await job.followUp('And a test', PATIENT);
     },
   },
   'two follow-ups by update': {
     share: 1,
     script: () => ({ activeMs: 2_000, followUp: 'ignore' }),
     steer: async (job) => {
-      await job.sendFollowUp('And a test');
-      await job.sendFollowUp('And the docs');
+      await job.sendFollowUp('And a test', PATIENT);
+      await job.sendFollowUp('And the docs', PATIENT);
     },
   },
   'a create that is rejected': { share: 1, script: ENDS_AT_ONCE, fault: { status: 403 } },
@@ -59,9 +64,9 @@ const KINDS = {
     share: 1,
     script: ENDS_AT_ONCE,
     fault: { status: 500 },
-    steer: async (job) => {
-      await untilInDoubt(job);
-      await job.resolveUnknown({ action: 'abandon' });
+    steer: async (job, jobs) => {
+      await untilInDoubt(jobs, job);
+      await job.resolveUnknown({ action: 'abandon' }, PATIENT);
     },
   },
   'cancelled while it is polled': {
@@ -69,16 +74,14 @@ const KINDS = {
     script: () => ({ activeMs: 3_600_000 }),
     steer: async (job) => {
       await pause(5_000);
-      await job.cancel();
+      await job.cancel(PATIENT);
     },
   },
 } satisfies Record<string, Kind>;
 
-/** Queries are actions that no history shows: the caller counts its own. */
 export interface MixedRun {
   workflowIds: string[];
   projects: string[];
-  queries: number;
 }
 
 export interface MixedWork {
@@ -90,19 +93,16 @@ export interface MixedWork {
   n: number;
   /** How long the longer jobs are active. */
   longMs: number;
-  polling?: { min: number; max: number; ratio: number };
 }
 
 /** Jobs that are under way at the same moment: most of them wait. */
-const AT_ONCE = 200;
+const AT_ONCE = 100;
 /** Bounds the whole run: a job that does not end is an error. */
 const MOST_MS = 10 * 60_000;
-let queries = 0;
 
 /** Runs the jobs, each to its end. */
 export async function runMixedJobs(work: MixedWork): Promise<MixedRun> {
   const { control, tag, n, longMs, projects } = work;
-  queries = 0;
   const kinds = namesOf(n);
   for (const [name, kind] of Object.entries<Kind>(KINDS)) {
     const promptIncludes = `${tag} ${name}`;
@@ -120,21 +120,16 @@ export async function runMixedJobs(work: MixedWork): Promise<MixedRun> {
     const shared = projects[Math.floor(index / 20) % projects.length] ?? 'bench';
     const projectId = kind.isAlone ? `${shared} ${index}` : shared;
     used.add(projectId);
-    const job = await work.jobs.start({
-      key: `${tag}-${index}`,
-      projectId,
-      prompt: `${tag} ${name}`,
-      settle: 0,
-      ...(work.polling && { polling: work.polling }),
-    });
+    const request = { key: `${tag}-${index}`, projectId, prompt: `${tag} ${name}`, settle: 0 };
+    const job = await work.jobs.start(request, PATIENT);
     const result = job.result({ signal }).catch(() => signal.throwIfAborted());
-    await kind.steer?.(job);
+    await kind.steer?.(job, work.jobs);
     await result;
     return job.workflowId;
   });
   const workflowIds: string[] = [];
   for await (const workflowId of ran) workflowIds.push(workflowId);
-  return { workflowIds, projects: [...used], queries };
+  return { workflowIds, projects: [...used] };
 }
 
 /** The kinds of n jobs: each 20 jobs have every kind, mixed. */
@@ -144,10 +139,8 @@ function namesOf(n: number): (keyof typeof KINDS)[] {
   return Array.from({ length: n }, (_, i) => twenty[(i * 7) % twenty.length]!);
 }
 
-async function untilInDoubt(job: JobHandle): Promise<void> {
-  for (;;) {
-    queries += 1;
-    if ((await job.state()).phase === 'needsAttention') return;
-    await pause(500);
-  }
+/** By a description: a query would be an action that no history shows. */
+async function untilInDoubt({ client }: AgentJobs, { workflowId }: JobHandle): Promise<void> {
+  const handle = client.workflow.getHandle(workflowId);
+  while ((await handle.describe()).typedSearchAttributes.get(PHASE) !== 'needsAttention') await pause(500);
 }

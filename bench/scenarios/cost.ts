@@ -32,8 +32,8 @@ export async function compareCosts(bench: Bench, { n, longMs }: CostWork, tag: s
   const projects = Array.from({ length: PROJECTS }, (_, i) => `${tag}-${i}`);
   const before = await settledActions(bench);
   const work = { jobs, control: bench.upstream.control, projects, tag, n, longMs };
-  const { queries, projects: used } = await runMixedJobs(work);
-  const counted = minus(await settledActions(bench), before, queries);
+  const { projects: used } = await runMixedJobs(work);
+  const counted = minus(await settledActions(bench), before);
   const costs = await costsOf(jobs, used, since);
   const estimated = costs.billableActions;
   const forecast = await compareForecast(
@@ -64,7 +64,7 @@ async function compareForecast(bench: Bench, jobs: AgentJobs, job: TypicalJob, t
     ),
   );
   await Promise.all(started.map((each) => each.result()));
-  const counted = minus(await settledActions(bench), before, 0);
+  const counted = minus(await settledActions(bench), before);
   const costs = await costsOf(jobs, projects, since);
   const { billableActions, historyEvents, historyBytes } = forecastJob(job);
   const percent = (said: number, was: number | null) =>
@@ -80,8 +80,8 @@ async function compareForecast(bench: Bench, jobs: AgentJobs, job: TypicalJob, t
   };
 }
 
-function minus(after: number | null, before: number | null, queries: number): number | null {
-  return after === null || before === null ? null : after - before - queries;
+function minus(after: number | null, before: number | null): number | null {
+  return after === null || before === null ? null : after - before;
 }
 
 /** The counter once it stands still: it lags behind. */
