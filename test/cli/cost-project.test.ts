@@ -114,6 +114,27 @@ test(
 );
 
 test(
+  'the cost of a recurring job is that of its run, its lock and its job; the Schedule adds two, and the trigger one',
+  async () => {
+    const projectId = `again ${randomUUID()}`;
+    const handle = await jobs.schedule({ projectId, name: 'nightly', prompt: 'Tidy up', every: '1 day', paused: true });
+    const before = await settledActions();
+    await handle.trigger();
+    await expect
+      .poll(async () => (await handle.lastRuns(1))[0]?.fate, { timeout: 120_000, interval: 2_000 })
+      .toBe('ended');
+    const after = await settledActions();
+    const lines = jsonLines((await cli(['--project', projectId, '--json'])).stdout) as unknown as Line[];
+    const types = lines.map(({ workflow }) => workflow);
+    expect(types.toSorted()).toEqual(['agentJob', 'recurringJob', 'recurringJobLock']);
+    const estimated = lines.reduce((sum, { billableActions }) => sum + billableActions, 0);
+    // A marker and a memo of the Schedule, and the request that triggered it.
+    expect(total(after) - total(before) - estimated).toBe(3);
+  },
+  MOST_MS,
+);
+
+test(
   'a project of which nothing was started is an error, for its id may be mistyped',
   async () => {
     const { code, stdout, stderr } = await cli(['--project', 'nobody "here"', '--days', '1']);
