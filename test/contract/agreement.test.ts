@@ -166,6 +166,57 @@ test('a manifest is read where it fits the schema, and only there', () => {
   expect(Math.min(seen.read, seen.refused)).toBeGreaterThan(200);
 });
 
+const RIGHT: [name: string, input: Schema][] = [
+  ['AgentJobInput', { projectId: 'p', prompt: 'x' }],
+  ['AgentJobInput', { projectId: 'p', jobId: 'j' }],
+  ['FollowUpInput', { prompt: 'x' }],
+  ['ResolveUnknownInput', { action: 'adopt', jobId: 'j' }],
+  ['ResolveUnknownInput', { action: 'retry' }],
+  ['Attribution', {}],
+  ['RecurringJobInput', { projectId: 'p', name: 'n', prompt: 'x', timeZone: 'UTC' }],
+  ['VisitorExportInput', { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-03' }],
+  ['VisitorExportInput', { projectId: 'p', timeZone: 'UTC' }],
+];
+const OTHERS: unknown[] = [null, true, false, 'true', [], {}, [''], ['a', 'a'], [7], { toString: 1 }];
+
+function fieldNames(part: Schema): string[] {
+  const { $ref, oneOf, properties = {} } = part as Parts;
+  const forms = [...(oneOf ?? []), ...($ref ? [schema.$defs[$ref.split('/').at(-1)!]!] : [])];
+  return [...new Set([...Object.keys(properties), ...forms.flatMap(fieldNames)])];
+}
+
+test.each(RIGHT)('%s %j: each field takes the same values by schema and parser', (name, input) => {
+  const [, parse] = PARSERS.find(([known]) => known === name)!;
+  const wrong = fieldNames(schema.$defs[name]!).flatMap((field) =>
+    [...TEXTS, ...NUMBERS, ...OTHERS].filter((value) => {
+      const changed = { ...input, [field]: value };
+      return fits(whole, name, changed) !== isTaken(parse, changed);
+    }),
+  );
+  expect(wrong).toEqual([]);
+});
+
+test('rules between fields hold at their borders', () => {
+  const job = (polling: object) => ({ projectId: 'p', prompt: 'x', polling });
+  const range = (dateFrom: string, dateTo: string) => ({ projectId: 'p', dateFrom, dateTo });
+  const recurring = (length: number) => ({
+    ...{ projectId: 'p'.repeat(200), name: 'n'.repeat(length), prompt: 'x', timeZone: 'UTC' },
+  });
+  const cases: [name: string, input: unknown, isRight: boolean][] = [
+    ['AgentJobInput', job({ min: '2 s', max: 2_000 }), true],
+    ['AgentJobInput', job({ min: 2_001, max: '2 s' }), false],
+    ['VisitorExportInput', range('2026-01-01', '2026-01-02'), true],
+    ['VisitorExportInput', range('2026-01-01', '2026-01-01'), false],
+    ['RecurringJobInput', recurring(17), true],
+    ['RecurringJobInput', recurring(18), false],
+  ];
+  const told = cases.map(([name, input]) => {
+    const [, parse] = PARSERS.find(([known]) => known === name)!;
+    return [isTaken(parse, input), fits(whole, name, input)];
+  });
+  expect(told).toEqual(cases.map(([, , isRight]) => [isRight, isRight]));
+});
+
 test('the schema takes prompts up to the last byte that the parser takes', () => {
   const sizes: [string, number][] = [
     ['a', 524_288],

@@ -42,7 +42,8 @@ const isText = (value: unknown): value is string => typeof value === 'string' &&
 const RULES: Record<string, (value: never) => boolean> = {
   'min is not above max': ({ min, max }: Fields) =>
     min == null || max == null || Math.round(millis(min)) <= Math.round(millis(max)),
-  'dateTo is later than dateFrom': ({ dateFrom, dateTo }: { dateFrom: string; dateTo: string }) => dateTo > dateFrom,
+  'dateTo is later than dateFrom': ({ dateFrom, dateTo }: Fields) =>
+    typeof dateFrom === 'string' && typeof dateTo === 'string' && dateTo > dateFrom,
   'projectId and name make ids of at most 255 characters': ({ projectId, name }: { projectId: string; name: string }) =>
     !isText(projectId) || !isText(name) || encodedBytes(projectId) + encodedBytes(name) <= 217,
   'rendered, it is a prompt of agentJob': (template: string) => {
