@@ -1,7 +1,6 @@
 /** The production worker, `npm run worker`: everything that it needs comes from the environment. */
 import { Runtime, type NativeConnection } from '@temporalio/worker';
-import { Budgets, createActivities, KeyHealth } from './activities/index.js';
-import { MAX_POLLING_BUDGET_MS } from './activities/agent-job/poll-job.js';
+import { Budgets, createActivities, KeyHealth, Poller } from './activities/index.js';
 import type { Metrics } from './activities/metrics.js';
 import { createExportActivities } from './activities/visitor-export/export-activities.js';
 import { ConfigError, readWorkerConfig, upstreamWarnings } from './config.js';
@@ -24,8 +23,8 @@ import { KnownAttributes } from './worker/visibility.js';
 import { createWorkers } from './worker/workers.js';
 
 async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
-  const { temporal, healthAddress, metricsAddress, roles, taskQueue, upstreamRequestsPerSecond } = config;
-  const { namespace, address } = temporal;
+  const { temporal, healthAddress, metricsAddress, taskQueue, upstreamRequestsPerSecond } = config;
+  const { namespace } = temporal;
   const shutdown = new Shutdown(log);
   for (const warning of upstreamWarnings(config.upstream)) log.warn(warning);
   const readiness = new Readiness();
@@ -51,6 +50,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = openSnapshots(config);
   const attributes = new KnownAttributes(connection, namespace, log);
+  const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal);
   const workers = await createWorkers(config, connection, {
     metrics,
     // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
@@ -60,7 +60,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
         keyHealth,
         knownAttributes: () => attributes.later,
         budgets: new Budgets(config.budgets, { onProblem: logBudgetProblem(log) }),
-        pollingBudgetMs: upstreamRequestsPerSecond ? 0 : MAX_POLLING_BUDGET_MS,
+        poller,
         asksPerSecond: (upstreamRequestsPerSecond ?? Infinity) / 4,
       }),
     exports: () => createExportActivities({ ...dependencies, ...exportSettings(config, store) }),
@@ -68,9 +68,9 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   shutdown.onBegin(await attributes.watch());
   if (metricsAddress) watchFigures({ config, connection, metrics, store, log, shutdown });
   readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
-  log.info({ address, namespace, taskQueue, roles, ...restored }, 'The worker runs');
-  if (!roles.includes('exports')) log.info('Exports are off: SNAPSHOTS_URL or WORKER_ROLES leaves them out');
+  logStart(config, log);
   await shutdown.runUntilEnd(workers);
+  await poller?.ended();
   await connection.close();
 }
 
@@ -114,6 +114,13 @@ function restoreMode({ confirmWritesBefore }: WorkerConfig, log: Logger): { conf
   if (Date.parse(confirmWritesBefore) < Date.now())
     log.warn({ confirmWritesBefore }, 'CONFIRM_WRITES_BEFORE has passed: what was not taken up by then does not ask');
   return { confirmWritesBefore };
+}
+
+function logStart({ temporal, roles, taskQueue, confirmWritesBefore }: WorkerConfig, log: Logger): void {
+  const { address, namespace } = temporal;
+  const restored = confirmWritesBefore === undefined ? {} : { confirmWritesBefore };
+  log.info({ address, namespace, taskQueue, roles, ...restored }, 'The worker runs');
+  if (!roles.includes('exports')) log.info('Exports are off: SNAPSHOTS_URL or WORKER_ROLES leaves them out');
 }
 
 /** Null where this worker has no exports. */

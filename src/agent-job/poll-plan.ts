@@ -34,6 +34,17 @@ export function pollWaitMs(plan: PollPlan, situation: PollSituation): number {
   return Math.round(Math.max(slowed, obeyedRetryAfterMs(situation.retryAfterMs)));
 }
 
+/** Up to this wait a job is young: that its worker died must show soon. */
+const YOUNG_WAIT_MS = 20_000;
+
+/**
+ * For how long a worker may hold a job's polls without a sign of life, by the wait between them: a minute with all that
+ * follows where waits are short, five minutes where they are long.
+ */
+export function pollLeaseMs(waitMs: number): number {
+  return waitMs < YOUNG_WAIT_MS ? 50_000 : 290_000;
+}
+
 /** How many reads the plan makes within a time: an estimate for a poll that was cut short. At most `most`. */
 export function plannedPolls(plan: PollPlan, sinceChangeMs: number, durationMs: number, most: number): number {
   let reads = 0;

@@ -108,10 +108,16 @@ export interface AboutNamespace {
  * jobs go on where `agent-jobs setup` was not run again, and older histories replay.
  */
 export function tellingOfNamespace(knownAttributes: () => readonly string[]) {
+  const about = aboutNamespace(knownAttributes);
   return <I, R extends object>(activity: (input: I) => Promise<R>): ((input: I) => Promise<R & AboutNamespace>) =>
-    async (input) => {
-      const result = await activity(input);
-      const attributes = knownAttributes();
-      return attributes.length === 0 ? result : { ...result, attributes };
-    };
+    async (input) =>
+      about(await activity(input));
+}
+
+/** Adds it to a result. */
+export function aboutNamespace(knownAttributes: () => readonly string[]) {
+  return <R extends object>(result: R): R & AboutNamespace => {
+    const attributes = knownAttributes();
+    return attributes.length === 0 ? result : { ...result, attributes };
+  };
 }

@@ -42,3 +42,35 @@ test(
     expect(troubles).toEqual([]);
   },
 );
+
+test(
+  'a worker killed between two polls of a job that it holds costs the job a delay and nothing else',
+  { timeout: 240_000 },
+  async () => {
+    const { sandbox, server } = system;
+    const projectId = 'killed-lease';
+    await sandbox.addScript({ projectId, script: { activeMs: 8_000 } });
+    const first = system.startWorker();
+    const polling = { min: 2_000, max: 2_000 };
+    const handle = await server.client.workflow.start<(input: AgentJobInput) => Promise<AgentJobResult>>(
+      AGENT_JOB_WORKFLOW,
+      {
+        workflowId: `agent-job/${projectId}/only`,
+        taskQueue: server.taskQueue,
+        args: [{ projectId, prompt: 'Say hello', polling }],
+      },
+    );
+    const reads = async () => (await sandbox.requests()).filter((request) => request.projectId === projectId).length;
+    await until(async () => (await reads()) >= 3, 'a second poll', first.output);
+    const second = system.startWorker();
+    await second.wrote('The worker runs');
+    await first.kill();
+
+    expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [] });
+    const { events } = await handle.fetchHistory();
+    const attempts = events?.flatMap(({ activityTaskStartedEventAttributes: started }) => started?.attempt ?? []);
+    // The create, and the one batch of polls: the server gave it to the second worker.
+    expect(attempts).toEqual([1, 2]);
+    expect(await sandbox.creates({ projectId })).toHaveLength(1);
+  },
+);

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { activityInfo } from '@temporalio/activity';
 import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
 import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker';
-import { createActivities, KeyHealth } from '../../src/activities/index.js';
+import { createActivities, KeyHealth, Poller } from '../../src/activities/index.js';
 import { requestQueueId, requestQueueStateQuery, type AgentJobInput } from '../../src/contract.js';
 import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import { Budgets, type BudgetSettings } from '../../src/activities/agent-job/budgets.js';
@@ -22,7 +22,8 @@ export interface JobBench {
 }
 
 export interface JobBenchOptions {
-  pollingBudgetMs?: number;
+  /** Whether attempts go on in a poller; default: each read is an attempt, and a server may skip the waits. */
+  hasPoller?: boolean;
   metrics?: Metrics;
   tryKeyEveryMs?: number;
   onKeyChange?: (projectId: string, reason: string | null) => void;
@@ -45,7 +46,7 @@ export async function startJobBench(
   { client, nativeConnection }: { client: Client; nativeConnection: NativeConnection },
   upstream: Upstream,
   {
-    pollingBudgetMs = 0,
+    hasPoller = false,
     metrics = noMetrics,
     tryKeyEveryMs = 1_000,
     onKeyChange = () => {},
@@ -57,11 +58,12 @@ export async function startJobBench(
   }: JobBenchOptions = {},
 ): Promise<JobBench> {
   const shutdown = new AbortController();
+  const poller = hasPoller ? new Poller(shutdown.signal) : null;
   const activities = createActivities({
     upstream,
     shutdownSignal: shutdown.signal,
     metrics,
-    pollingBudgetMs,
+    poller,
     confirmWritesBefore,
     knownAttributes: () => knownAttributes,
     budgets: new Budgets(budgets),
@@ -96,6 +98,7 @@ export async function startJobBench(
       shutdown.abort();
       worker.shutdown();
       await running;
+      await poller?.ended();
     },
   };
 }

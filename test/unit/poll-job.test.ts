@@ -1,6 +1,7 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { expect, test, vi } from 'vitest';
-import { createPollJob, type PollJobInput, type PollJobResult } from '../../src/activities/agent-job/poll-job.js';
+import { createPollJob } from '../../src/activities/agent-job/poll-job.js';
+import type { PollJobInput, PollJobResult } from '../../src/activities/index.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const INPUT: PollJobInput = {
@@ -39,13 +40,13 @@ async function attempt(watch: Watch, number: number, kept: unknown, workflowId =
 test('an attempt that ends before its read is counted as none', async () => {
   const upstream = new ScriptedUpstream();
   const shutdown = new AbortController();
-  const leaving = createPollJob({ upstream, shutdownSignal: shutdown.signal, pollingBudgetMs: 0 });
+  const leaving = createPollJob({ upstream, shutdownSignal: shutdown.signal, poller: null });
   shutdown.abort();
   const first = await attempt(leaving, 1, undefined);
   const second = await attempt(leaving, 2, first.details);
   expect(second.failure).toMatchObject({ type: 'StillPolling', message: expect.stringContaining('shutting down') });
   expect(upstream.reads).toBe(0);
-  const staying = createPollJob({ upstream, shutdownSignal: new AbortController().signal, pollingBudgetMs: 0 });
+  const staying = createPollJob({ upstream, shutdownSignal: new AbortController().signal, poller: null });
   const third = await attempt(staying, 3, second.details);
   expect(third.result).toMatchObject({ reading: { kind: 'record' }, reads: 1 });
   expect(upstream.reads).toBe(1);
@@ -57,7 +58,7 @@ test.each(['text', null, { failures: 'many', missing: null, further: {} }, [1]])
     const watch = createPollJob({
       upstream: new ScriptedUpstream(),
       shutdownSignal: new AbortController().signal,
-      pollingBudgetMs: 0,
+      poller: null,
     });
     expect((await attempt(watch, 2, kept)).result).toMatchObject({ reads: 2, failures: 0 });
   },
@@ -65,7 +66,7 @@ test.each(['text', null, { failures: 'many', missing: null, further: {} }, [1]])
 
 test('of polls that are due in the same second some are handed back, each with a time of its own', async () => {
   const upstream = new ScriptedUpstream();
-  const watch = createPollJob({ upstream, shutdownSignal: new AbortController().signal, pollingBudgetMs: 0 });
+  const watch = createPollJob({ upstream, shutdownSignal: new AbortController().signal, poller: null });
   const clock = vi.spyOn(performance, 'now').mockReturnValue(0);
   const attempts = Array.from({ length: 6_000 }, (_, i) => attempt(watch, 1, undefined, `w${i}`));
   const outcomes = await Promise.all(attempts);

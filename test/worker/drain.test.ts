@@ -14,6 +14,7 @@ import type { TestServer } from '../support/dev-server.js';
 import { distFolder, startWorkerProcess, until } from '../support/worker-process.js';
 import type { WorkerProcess } from '../support/worker-process.js';
 
+const SCHEDULED = 1; // temporal.api.enums.v1.PendingActivityState
 const running: WorkerProcess[] = [];
 let server: TestServer;
 let sandbox: Sandbox;
@@ -72,6 +73,29 @@ describe('SIGTERM', { timeout: 180_000 }, () => {
     expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'watching', unknown: null });
     expect(await requestsOf(projectId, 'create')).toBe(1);
     await handle.terminate();
+  });
+
+  test('gives back at once all jobs that wait for their next poll, and the rest of each wait to the server', async () => {
+    const worker = start();
+    const jobs = await Promise.all(
+      Array.from({ length: 40 }, (_, i) => startJob(`handed-back-${i}`, { polling: { min: '15 seconds' } })),
+    );
+    const polls = async (i: number) => requestsOf(`handed-back-${i}`, 'get');
+    const readsOfAll = () => Promise.all(jobs.map((_, i) => polls(i)));
+    await until(async () => (await readsOfAll()).every((reads) => reads === 1), 'a poll of each', worker.output);
+    worker.signal('SIGTERM');
+    expect(await worker.ended).toBe(0);
+    for (const job of jobs) {
+      const [pending] = (await job.describe()).raw.pendingActivities ?? [];
+      expect(pending).toMatchObject({
+        state: SCHEDULED,
+        attempt: 2,
+        lastFailure: { message: expect.stringMatching(/^the worker is shutting down, next poll in \d+ s$/) },
+      });
+    }
+    const next = start();
+    await until(async () => (await readsOfAll()).every((reads) => reads === 2), 'a next poll of each', next.output);
+    await Promise.all(jobs.map((job) => job.terminate()));
   });
 
   test('does not wait for a poll that hangs', async () => {

@@ -6,11 +6,13 @@ import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstre
 import { KeyHealth } from './key-health.js';
 import { RejectedError, UpstreamError } from '../../upstream/errors.js';
 import { startServerClock } from '../../temporal/activity-attempt.js';
-import { tellingOfNamespace, type AboutNamespace } from '../../temporal/search-attributes.js';
+import { aboutNamespace, tellingOfNamespace, type AboutNamespace } from '../../temporal/search-attributes.js';
 import type { Budgets } from './budgets.js';
 import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
 import { QueueFound, Turns, type FencedSend, type SendOutcome, type WantedSend } from './turns.js';
-import { createPollJob, type PollJobInput, type PollJobResult } from './poll-job.js';
+import { createPollJob } from './poll-job.js';
+import type { PollJobInput, PollJobResult } from './poll-run.js';
+import type { Poller } from './poller.js';
 import {
   confirmNotAccepted,
   createFence,
@@ -66,8 +68,8 @@ export interface JobActivitiesDependencies {
    * were sent.
    */
   confirmWritesBefore?: string | undefined;
-  /** While waits are short, an attempt of `pollJob` polls for so long, in milliseconds; default 0: once. */
-  pollingBudgetMs?: number;
+  /** Goes on to poll after the first read of an attempt; default none: each read is an attempt. */
+  poller?: Poller | null;
   /** The clock of the waits for a key, in milliseconds; default `performance.now`. */
   keyClock?: () => number;
   /** What is known of the projects' keys; default: what these activities find out. */
@@ -94,7 +96,7 @@ export function createJobActivities({
   shutdownSignal,
   metrics,
   confirmWritesBefore,
-  pollingBudgetMs = 0,
+  poller = null,
   keyClock: now,
   keyHealth = new KeyHealth({ upstream: given, metrics, ...(now && { now }) }),
   knownAttributes = () => [],
@@ -127,7 +129,7 @@ export function createJobActivities({
   return {
     createJob: telling((input) => write('create', input, (options) => upstream.createJob(input, options))),
     sendMessage: telling((input) => write('message', input, (options) => upstream.sendMessage(input, options))),
-    pollJob: telling(createPollJob({ upstream, shutdownSignal, pollingBudgetMs, metrics })),
+    pollJob: createPollJob({ upstream, shutdownSignal, poller, metrics, describe: aboutNamespace(knownAttributes) }),
     awaitTurn: createAwaitTurn(turns),
     readJob: createReadJob(upstream, shutdownSignal),
   };

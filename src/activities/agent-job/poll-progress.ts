@@ -1,18 +1,20 @@
-import { activityInfo, Context } from '@temporalio/activity';
-
 interface Saved {
   failures: number;
   notFound: number;
   further: number;
   unread: number;
+  heartbeats: number;
 }
 
-/** What the attempts of one batch tell each other, by the details of a heartbeat. */
+/** What the attempts of one batch tell each other, by the details that a heartbeat or a failure leaves. */
 export class PollProgress {
   /** Failed reads in a row. */
   failures: number;
   /** 404 in a row. */
   notFound: number;
+  /** Heartbeats of the whole batch so far: each is a billable action. */
+  heartbeats: number;
+  readonly #attempt: number;
   /** Reads beyond the first of each attempt. */
   #further: number;
   /** Attempts that ended before they had read anything. */
@@ -20,18 +22,23 @@ export class PollProgress {
   readonly #before: Saved;
   #readsHere = 0;
 
-  constructor(input: { failures: number; notFound: { count: number } | null }) {
-    const first = { failures: input.failures, notFound: input.notFound?.count ?? 0, further: 0, unread: 0 };
-    this.#before = { ...first, ...numbersIn(activityInfo().heartbeatDetails) };
+  constructor(
+    input: { failures: number; notFound: { count: number } | null },
+    { attempt, heartbeatDetails }: { attempt: number; heartbeatDetails: unknown },
+  ) {
+    const first = { failures: input.failures, notFound: input.notFound?.count ?? 0 };
+    this.#before = { ...first, further: 0, unread: 0, heartbeats: 0, ...numbersIn(heartbeatDetails) };
+    this.#attempt = attempt;
     this.failures = this.#before.failures;
     this.notFound = this.#before.notFound;
+    this.heartbeats = this.#before.heartbeats;
     this.#further = this.#before.further;
     this.#unread = this.#before.unread;
   }
 
   /** Polls of the whole batch so far. */
   get reads(): number {
-    return activityInfo().attempt - this.#unread + this.#further;
+    return this.#attempt - this.#unread + this.#further;
   }
 
   add(response: 'record' | 'notFound' | 'failed'): void {
@@ -46,11 +53,15 @@ export class PollProgress {
     if (this.#readsHere === 0) this.#unread += 1;
   }
 
-  /** A heartbeat costs an action: only where there is something to remember. */
-  save(): void {
-    const { failures, notFound } = this;
-    const saved: Saved = { failures, notFound, further: this.#further, unread: this.#unread };
-    if (JSON.stringify(saved) !== JSON.stringify(this.#before)) Context.current().heartbeat(saved);
+  /** What the next attempt needs to know; null where it is what this one was told. */
+  get news(): Saved | null {
+    const saved = this.saved;
+    return JSON.stringify(saved) === JSON.stringify(this.#before) ? null : saved;
+  }
+
+  get saved(): Saved {
+    const { failures, notFound, heartbeats } = this;
+    return { failures, notFound, further: this.#further, unread: this.#unread, heartbeats };
   }
 }
 

@@ -13,7 +13,7 @@ import {
   proxyActivities,
 } from '@temporalio/workflow';
 import type { JobActivities, PollJobInput, PollJobResult } from '../../activities/index.js';
-import { pollWaitMs } from '../../agent-job/poll-plan.js';
+import { pollLeaseMs, pollWaitMs } from '../../agent-job/poll-plan.js';
 import { MAX_FAILING_WAIT_MS } from '../../agent-job/retry-waits.js';
 import { readPollResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
@@ -21,18 +21,14 @@ import type { PollState } from './poll-state.js';
 import type { WaitPoint } from './wait-point.js';
 import { isResetRun } from './continue-as-new.js';
 
-/**
- * Bounds how late the death of a worker is noticed. An attempt polls for up to 25 s; its last request takes at most 20
- * s.
- */
-const MAX_ATTEMPT_MS = 50_000;
+/** A read takes at most 20 s, and its start may be delayed. */
+const MAX_READ_MS = 50_000;
 /** A batch that has not ended so long after it had to will never end. */
 const BACKSTOP_MS = 24 * 3_600_000;
 /** Longer than any duration of the input, and short enough for Temporal. */
 const MAX_BATCH_MS = 20 * 365 * 24 * 3_600_000;
 
 const POLL = {
-  startToCloseTimeout: MAX_ATTEMPT_MS,
   // The waits come with each attempt; these are for attempts that end without one.
   retry: { initialInterval: '2 seconds', backoffCoefficient: 1 },
   // A waiting poll is dropped by the server itself, at once, whether a worker runs or not.
@@ -47,7 +43,7 @@ const AFTER_WRITES = { priority: { priorityKey: 2 } } as const;
 const STILL_POLLING = 'StillPolling';
 
 /** Polls of one batch: few enough to show progress in history, many enough to cost nothing. */
-const POLLS_PER_BATCH = 60;
+const POLLS_PER_BATCH = 120;
 
 /** Polls the job by the plan for as long as the run lasts. */
 export async function pollLoop(run: JobRun, waitPoint: WaitPoint, jobId: string): Promise<never> {
@@ -98,7 +94,9 @@ async function untilPollRequested({ polls, spec }: JobRun, input: PollJobInput):
   const scope = new CancellationScope();
   const priority = spec.priority === 1 ? AFTER_WRITES : {};
   const scheduleToCloseTimeout = maxBatchMs(input);
-  const { pollJob } = proxyActivities<JobActivities>({ ...POLL, scheduleToCloseTimeout, ...priority });
+  const heartbeatTimeout = leaseMs(input);
+  const timeouts = { heartbeatTimeout, scheduleToCloseTimeout };
+  const { pollJob } = proxyActivities<JobActivities>({ ...POLL, ...timeouts, ...priority });
   // A single poll is never cut short: a stream of `pollNow` would starve it.
   const isCut = () => polls.requestedAt !== null && input.maxReads > 1;
   try {
@@ -126,10 +124,15 @@ async function untilPollRequested({ polls, spec }: JobRun, input: PollJobInput):
   }
 }
 
+/** How soon the death of the worker that polls is noticed. */
+function leaseMs({ plan, lastChangeAt }: PollJobInput): number {
+  return pollLeaseMs(pollWaitMs(plan, { sinceChangeMs: Date.now() - lastChangeAt, failures: 0, random: 0.5 }));
+}
+
 /** What the batch's own limits allow, and a good deal more: a batch that ends here is one that would never end. */
 function maxBatchMs({ plan, maxReads, deadlineAt, settledAt }: PollJobInput): number {
   const maxWaitMs = Math.max(plan.maxMs, MAX_FAILING_WAIT_MS, settledAt - Date.now());
-  const byPolls = 2 * maxReads * (maxWaitMs + MAX_ATTEMPT_MS);
+  const byPolls = 2 * maxReads * (maxWaitMs + MAX_READ_MS);
   const byDeadline = deadlineAt === null ? Infinity : Math.max(0, deadlineAt - Date.now());
   return Math.min(Math.min(byPolls, byDeadline) + BACKSTOP_MS, MAX_BATCH_MS);
 }

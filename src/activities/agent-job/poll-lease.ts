@@ -1,0 +1,118 @@
+/**
+ * A poll batch that this worker holds after its activity's function has ended. The server takes it for dead, and gives
+ * it to another worker, where no heartbeat comes within the heartbeat timeout: so a worker that was killed is noticed.
+ * Times in milliseconds by `performance.now()`.
+ */
+import type { Info } from '@temporalio/activity';
+import type { AsyncAttempt, ServerAnswer } from '../../temporal/async-attempt.js';
+import { nextAttemptIn, type PollJobResult, type PollRun } from './poll-run.js';
+
+/** The last heartbeat that counts must arrive so long before the timeout. */
+const RENEW_EARLY_MS = 15_000;
+/** What a read takes at most, and what telling its result takes. */
+const READ_MS = 21_000;
+/** A read may begin so much later than it is due. */
+const READ_LATE_MS = 4_000;
+/** A call that got no answer is made again after this time. */
+const TRY_AGAIN_MS = 2_000;
+
+export interface PollLeaseOptions {
+  /** Tells the polls of one job from those of another. */
+  name: string;
+  run: PollRun;
+  attempt: AsyncAttempt;
+  info: Pick<Info, 'heartbeatTimeoutMs' | 'startToCloseTimeoutMs'>;
+  describe: (result: PollJobResult) => PollJobResult;
+}
+
+export class PollLease {
+  readonly name: string;
+  readonly run: PollRun;
+  /** It has ended, or somebody else holds the batch. */
+  isOver = false;
+  /** A read is under way. */
+  isReading = false;
+  /** When the next read is due. */
+  dueAt = 0;
+  readonly #attempt: AsyncAttempt;
+  readonly #describe: PollLeaseOptions['describe'];
+  readonly #heartbeatTimeoutMs: number | undefined;
+  /** From then on the server may have given the batch to another worker. */
+  #expiresAt: number;
+
+  constructor({ name, run, attempt, info, describe }: PollLeaseOptions) {
+    this.name = name;
+    this.run = run;
+    this.#attempt = attempt;
+    this.#describe = describe;
+    this.#heartbeatTimeoutMs = info.heartbeatTimeoutMs || undefined;
+    const leaseMs = this.#heartbeatTimeoutMs ?? info.startToCloseTimeoutMs;
+    // The server counts from when it handed the attempt out: the first read is part of it.
+    this.#expiresAt = performance.now() - run.elapsedMs + leaseMs;
+  }
+
+  /** When the next heartbeat is due; null where the lease cannot be renewed. */
+  get renewAt(): number | null {
+    return this.#isRenewed ? this.#expiresAt - RENEW_EARLY_MS : null;
+  }
+
+  /** Whether a read that is due at this time will end before the lease does. */
+  reaches(dueAt: number): boolean {
+    return this.#isRenewed || dueAt + READ_LATE_MS + READ_MS <= this.#expiresAt;
+  }
+
+  /** Whether a read may begin now. */
+  get mayRead(): boolean {
+    return this.#isRenewed || performance.now() + READ_MS <= this.#expiresAt;
+  }
+
+  /** A batch of an older release has no heartbeat timeout. */
+  get #isRenewed(): boolean {
+    return this.#heartbeatTimeoutMs !== undefined;
+  }
+
+  get isExpired(): boolean {
+    return performance.now() >= this.#expiresAt;
+  }
+
+  /** Shows the server that the batch is polled. Returns when to do so next; null where the lease is over. */
+  async renew(): Promise<number | null> {
+    const { progress, shown } = this.run;
+    const begunAt = performance.now();
+    progress.heartbeats += 1;
+    const answer = await this.#attempt.heartbeat({ status: shown, polls: progress.reads, ...progress.saved });
+    if (this.isOver) return null;
+    if (answer === 'accepted') this.#expiresAt = begunAt + this.#heartbeatTimeoutMs!;
+    else if (answer === 'unknown') return this.isExpired ? this.#forget() : performance.now() + TRY_AGAIN_MS;
+    else if (answer === 'mustEnd') await this.handBack('an operator asked for a pause or a reset');
+    else if (answer === 'cancelled') await this.#end(() => this.#attempt.reportCancellation());
+    else this.#forget();
+    return this.isOver ? null : this.renewAt;
+  }
+
+  async complete(result: PollJobResult): Promise<void> {
+    await this.#end(() => this.#attempt.complete(this.#describe(result)));
+  }
+
+  /** Ends the attempt; the server gives the batch to a worker when the next read is due. */
+  async handBack(why: string): Promise<void> {
+    const { saved } = this.run.progress;
+    const failure = nextAttemptIn(why, this.dueAt - performance.now());
+    await this.#end(() => this.#attempt.fail(failure, saved));
+  }
+
+  /** Nobody waits for this attempt any more. */
+  #forget(): null {
+    this.isOver = true;
+    return null;
+  }
+
+  /** Tells the server until it answers, or no longer waits. */
+  async #end(tell: () => Promise<ServerAnswer>): Promise<void> {
+    if (this.isOver) return;
+    this.isOver = true;
+    while ((await tell()) === 'unknown' && !this.isExpired) {
+      await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS));
+    }
+  }
+}

@@ -1,0 +1,214 @@
+/** One attempt of a poll batch: what a read comes to, and when the next one is due. Waits in milliseconds. */
+import type { ApplicationFailure, Info } from '@temporalio/activity';
+import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
+import { noMetrics, type Metrics } from '../metrics.js';
+import { isSameRecord, LOST_AFTER, pollLeaseMs, pollWaitMs, type PollPlan } from '../../agent-job/poll-plan.js';
+import { MIN_AFTER_429_MS } from '../../agent-job/retry-waits.js';
+import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
+import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
+import type { Upstream } from '../../upstream/upstream.js';
+import { PollProgress } from './poll-progress.js';
+
+export interface PollJobInput {
+  projectId: string;
+  jobId: string;
+  plan: PollPlan;
+  /** The record that the workflow knows; the poll loop ends when the upstream shows another. */
+  known: JobRecord | null;
+  lastChangeAt: number;
+  /** The poll loop ends at this time; null where no clock runs. */
+  deadlineAt: number | null;
+  /** A terminal status read before this time is read again after it. */
+  settledAt: number;
+  /** Whether a terminal status that the workflow knows already ends the poll loop. */
+  endsAtTerminal: boolean;
+  /** Failed reads in a row before this batch. */
+  failures: number;
+  /** How many 404 came in a row before this batch, and since when; null where the last response was another. */
+  notFound: { count: number; since: number } | null;
+  /** How many polls the batch may make. */
+  maxReads: number;
+  afterReset: boolean;
+}
+
+export type Reading =
+  | { kind: 'record'; job: JobRecord }
+  | { kind: 'unchanged' }
+  /** A terminal status, read too soon after a follow-up to count. */
+  | { kind: 'settling'; job: JobRecord }
+  /** The upstream answered 404, `count` times in a row. */
+  | { kind: 'notFound'; count: number }
+  | { kind: 'failed'; reason: string; retryAfterMs?: number; waitsFor?: 'rateLimit' | 'key' | 'upstream' };
+
+export interface PollJobResult {
+  reading: Reading;
+  reads: number;
+  failures: number;
+  afterReset: boolean;
+  /** Heartbeats of the batch, where there were any; each is a billable action. */
+  heartbeats?: number;
+}
+
+export interface PollRunOptions {
+  upstream: Upstream;
+  /** Aborted when the worker begins to shut down. */
+  shutdownSignal: AbortSignal;
+  metrics?: Pick<Metrics, 'endSeen'>;
+  /** For how long the batch is leased with each heartbeat; absent where each read is an attempt. */
+  leaseMs?: number | undefined;
+}
+
+/** Whatever the releases of workflow and worker think of leases: a batch costs more than some heartbeats. */
+const MIN_READS_PER_LEASE = 10;
+
+/** What follows a read: the batch ends, or another read is due after a wait. */
+export type NextStep =
+  { kind: 'end'; result: PollJobResult } | { kind: 'wait'; ms: number; why: string; isHealthy: boolean };
+
+export class PollRun {
+  readonly input: PollJobInput;
+  readonly progress: PollProgress;
+  /** The server's time. */
+  readonly now = startServerClock();
+  readonly #beganAt = performance.now();
+  readonly #options: PollRunOptions;
+  #lastWaitMs: number | undefined;
+  #shown = '';
+
+  constructor(input: PollJobInput, info: Info, options: PollRunOptions) {
+    this.input = input;
+    this.progress = new PollProgress(input, info);
+    this.#options = options;
+  }
+
+  /** How long the attempt has lasted. */
+  get elapsedMs(): number {
+    return performance.now() - this.#beganAt;
+  }
+
+  /** What the last read showed, for people who look at a heartbeat. */
+  get shown(): string {
+    return this.#shown;
+  }
+
+  /** Reads once. Throws, retryably, where the worker shuts down. */
+  async read(): Promise<NextStep> {
+    const { input, progress } = this;
+    const { upstream, shutdownSignal, metrics = noMetrics } = this.#options;
+    const response = await read(upstream, input, shutdownSignal);
+    progress.add(response.kind);
+    const now = this.now();
+    const reading = resultOf(input, response, progress, this.#isLastRead(response, now), now);
+    if (reading && isEnd(reading)) metrics.endSeen((this.#lastWaitMs ?? plannedWaitMs(input, now)) / 1_000);
+    if (reading) return { kind: 'end', result: this.#result(reading) };
+    const ms = waitMs(input, response, progress.failures, now);
+    this.#lastWaitMs = ms;
+    this.#shown = describeResponse(response, progress.failures);
+    return { kind: 'wait', ms, why: this.#shown, isHealthy: response.kind === 'record' };
+  }
+
+  #isLastRead({ kind }: JobResponse, now: number): boolean {
+    const { input, progress } = this;
+    const isOver = progress.reads >= input.maxReads || (input.deadlineAt !== null && now >= input.deadlineAt);
+    return isOver || (kind === 'record' && this.#deservesLongerLease(now));
+  }
+
+  /** The waits have become so long that the next batch can have a longer lease. */
+  #deservesLongerLease(now: number): boolean {
+    const { leaseMs } = this.#options;
+    if (!leaseMs || this.progress.reads < MIN_READS_PER_LEASE) return false;
+    return pollLeaseMs(plannedWaitMs(this.input, now)) > leaseMs;
+  }
+
+  #result(reading: Reading): PollJobResult {
+    const { reads, failures, heartbeats } = this.progress;
+    return { reading, reads, failures, afterReset: this.input.afterReset, ...(heartbeats > 0 && { heartbeats }) };
+  }
+}
+
+type JobResponse = Exclude<Reading, { kind: 'unchanged' | 'settling' | 'notFound' }> | { kind: 'notFound' };
+
+async function read(upstream: Upstream, input: PollJobInput, signal: AbortSignal): Promise<JobResponse> {
+  try {
+    return { kind: 'record', job: await upstream.getJob(input, { signal }) };
+  } catch (error) {
+    if (signal.aborted) throw nextAttemptIn('the worker is shutting down', 1);
+    if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
+    if (error instanceof ReadFailedError || error instanceof RejectedError) {
+      const retryAfterMs = error instanceof ReadFailedError ? pauseAfter(error) : undefined;
+      return {
+        kind: 'failed',
+        reason: error.reason,
+        ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+        ...(error.status === 429 && { waitsFor: 'rateLimit' }),
+        ...(error.status === 401 && { waitsFor: 'key' }),
+      };
+    }
+    throw error;
+  }
+}
+
+function pauseAfter({ status, retryAfterMs }: ReadFailedError): number | undefined {
+  return status === 429 ? Math.max(MIN_AFTER_429_MS, retryAfterMs ?? 0) : retryAfterMs;
+}
+
+/** What the batch ends with after this response; null where the upstream is to be asked again. */
+function resultOf(
+  input: PollJobInput,
+  response: JobResponse,
+  { notFound }: PollProgress,
+  isLastPoll: boolean,
+  now: number,
+): Reading | null {
+  switch (response.kind) {
+    case 'notFound': {
+      // Each of those that it takes is told at once: a batch that is cancelled must not forget them.
+      const isOneOfThose = notFound <= LOST_AFTER.count;
+      const mustReport = input.notFound !== null && now - input.notFound.since >= LOST_AFTER.ms;
+      return isLastPoll || isOneOfThose || mustReport ? { kind: 'notFound', count: notFound } : null;
+    }
+    case 'failed': {
+      // A shorter one is no longer than the pause between any two reads.
+      const mustWait = (response.retryAfterMs ?? 0) > MIN_AFTER_429_MS;
+      return isLastPoll || mustWait || input.notFound !== null ? response : null;
+    }
+    case 'record': {
+      const ends = input.endsAtTerminal && isTerminalStatus(response.job.status);
+      if (ends && now < input.settledAt) return isLastPoll ? { kind: 'settling', job: response.job } : null;
+      if (ends || input.notFound !== null || !isSameRecord(response.job, input.known)) return response;
+      return isLastPoll ? { kind: 'unchanged' } : null;
+    }
+  }
+}
+
+function waitMs(input: PollJobInput, response: JobResponse, failures: number, now: number): number {
+  const planned = pollWaitMs(input.plan, {
+    sinceChangeMs: now - input.lastChangeAt,
+    failures,
+    retryAfterMs: response.kind === 'failed' ? response.retryAfterMs : undefined,
+    random: Math.random(),
+  });
+  const isSettling = response.kind === 'record' && isTerminalStatus(response.job.status) && now < input.settledAt;
+  const wanted = isSettling && input.endsAtTerminal ? input.settledAt - now : planned;
+  return Math.min(wanted, input.deadlineAt === null ? Infinity : input.deadlineAt - now);
+}
+
+function isEnd(reading: Reading): boolean {
+  return reading.kind === 'record' && isTerminalStatus(reading.job.status);
+}
+
+/** The wait before an attempt's first read, by the plan: the server kept it. */
+function plannedWaitMs({ plan, lastChangeAt, failures }: PollJobInput, now: number): number {
+  return pollWaitMs(plan, { sinceChangeMs: now - lastChangeAt, failures, random: 0.5 });
+}
+
+function describeResponse(response: JobResponse, failures: number): string {
+  if (response.kind === 'record') return shownStatus(response.job.status);
+  const what = response.kind === 'notFound' ? 'upstream answered 404' : response.reason;
+  return failures > 1 ? `${what}, ${failures} times in a row` : what;
+}
+
+/** The retryable failure that ends an attempt: it tells the server when the next one starts. */
+export function nextAttemptIn(why: string, waitMs: number): ApplicationFailure {
+  return tryLater('StillPolling', why, 'next poll', waitMs);
+}

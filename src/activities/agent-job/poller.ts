@@ -1,0 +1,138 @@
+/**
+ * The one poller of a worker: it holds the poll batches of thousands of jobs between their reads, wakes a few times a
+ * second and reads all that is due. Reads that leave together cost a third of reads that leave one by one, and a batch
+ * that stays here costs the server nothing but a heartbeat. Times in milliseconds by `performance.now()`.
+ */
+import { AsyncResource } from 'node:async_hooks';
+import type { PollLease } from './poll-lease.js';
+import type { NextStep } from './poll-run.js';
+import { ReadStarts } from './read-starts.js';
+import { TickQueue } from './tick-queue.js';
+
+/** Each takes a few KiB. */
+const MAX_LEASES = 50_000;
+/** How many calls of the Temporal server may be under way at once, where all leases end. */
+const CALLS_AT_ONCE = 100;
+
+/** A read has its turn already where it had to wait for it. */
+type Due = { lease: PollLease; what: 'read' | 'renew'; hasTurn?: boolean };
+
+export class Poller {
+  readonly starts: ReadStarts;
+  readonly #shutdownSignal: AbortSignal;
+  /** What runs later belongs to no activity: else it would keep the context of the one that began it. */
+  readonly #scope = new AsyncResource('Poller');
+  readonly #leases = new Map<string, PollLease>();
+  readonly #queue: TickQueue<Due>;
+  /** What must have ended before the worker's connection closes. */
+  readonly #open = new Set<Promise<void>>();
+
+  constructor(shutdownSignal: AbortSignal) {
+    this.starts = new ReadStarts(shutdownSignal);
+    this.#shutdownSignal = shutdownSignal;
+    this.#queue = new TickQueue({ scope: this.#scope, onDue: (due) => this.#handle(due) });
+    shutdownSignal.addEventListener('abort', () => this.#scope.runInAsyncScope(() => this.#keep(this.#handBackAll())));
+  }
+
+  /** How many jobs it polls. */
+  get size(): number {
+    return this.#leases.size;
+  }
+
+  /** A later attempt polls this job: nobody waits for the one that is held here. */
+  dropEarlier(name: string): void {
+    const earlier = this.#leases.get(name);
+    if (!earlier) return;
+    this.#scope.runInAsyncScope(() => this.#end(earlier, earlier.handBack('a later poll of this job has begun')));
+  }
+
+  /** Takes a job over, whose next read is due after `waitMs`; false where the server must keep the wait. */
+  take(makeLease: () => PollLease, waitMs: number): boolean {
+    if (this.#shutdownSignal.aborted || this.#leases.size >= MAX_LEASES) return false;
+    const lease = makeLease();
+    lease.dueAt = performance.now() + waitMs;
+    if (!lease.reaches(lease.dueAt)) return false;
+    this.#leases.set(lease.name, lease);
+    this.#queue.add({ lease, what: 'read' }, lease.dueAt);
+    if (lease.renewAt !== null) this.#queue.add({ lease, what: 'renew' }, lease.renewAt);
+    return true;
+  }
+
+  /** Resolves when the server knows of all that has ended here; call it after shutdown has begun. */
+  async ended(): Promise<void> {
+    while (this.#open.size > 0) await Promise.all(this.#open);
+  }
+
+  #handle({ lease, what, hasTurn }: Due): void {
+    if (lease.isOver || this.#shutdownSignal.aborted) return;
+    // This process stood still for too long: another worker polls the job.
+    if (lease.isExpired) this.#forget(lease);
+    else if (what === 'renew') this.#keep(this.#renew(lease));
+    else this.#beginRead(lease, hasTurn);
+  }
+
+  #beginRead(lease: PollLease, hasTurn = false): void {
+    if (!lease.mayRead) return this.#end(lease, lease.handBack('many reads are due at once'));
+    const { ms, isShort } = hasTurn ? { ms: 0, isShort: true } : this.starts.reserve();
+    if (ms > 0) this.#queue.add({ lease, what: 'read', hasTurn: isShort }, performance.now() + ms);
+    else this.#keep(this.#read(lease));
+  }
+
+  async #read(lease: PollLease): Promise<void> {
+    let next: NextStep;
+    lease.isReading = true;
+    try {
+      next = await this.starts.count(() => lease.run.read());
+    } catch (error) {
+      // Only a shutdown makes a read throw, or a defect: either way another attempt reads.
+      lease.dueAt = performance.now();
+      const why = error instanceof Error ? error.message : 'the read failed';
+      return this.#endNow(lease, lease.handBack(why));
+    } finally {
+      lease.isReading = false;
+    }
+    if (lease.isOver) return;
+    if (next.kind === 'end') return this.#endNow(lease, lease.complete(next.result));
+    lease.dueAt = performance.now() + next.ms;
+    const stays = next.isHealthy && lease.reaches(lease.dueAt) && !this.#shutdownSignal.aborted;
+    if (stays) this.#queue.add({ lease, what: 'read' }, lease.dueAt);
+    else await this.#endNow(lease, lease.handBack(next.why));
+  }
+
+  async #renew(lease: PollLease): Promise<void> {
+    const nextAt = await lease.renew();
+    if (nextAt === null) this.#forget(lease);
+    else this.#queue.add({ lease, what: 'renew' }, nextAt);
+  }
+
+  /** All at once would be thousands of calls. What is reading ends by itself: shutdown ends each read. */
+  async #handBackAll(): Promise<void> {
+    this.#queue.clear();
+    const idle = [...this.#leases.values()].filter(({ isReading }) => !isReading);
+    await Promise.all(
+      Array.from({ length: CALLS_AT_ONCE }, async () => {
+        for (let lease = idle.pop(); lease; lease = idle.pop())
+          await this.#endNow(lease, lease.handBack('the worker is shutting down'));
+      }),
+    );
+  }
+
+  #end(lease: PollLease, ending: Promise<void>): void {
+    this.#keep(this.#endNow(lease, ending));
+  }
+
+  async #endNow(lease: PollLease, ending: Promise<void>): Promise<void> {
+    this.#forget(lease);
+    await ending;
+  }
+
+  #forget(lease: PollLease): void {
+    lease.isOver = true;
+    if (this.#leases.get(lease.name) === lease) this.#leases.delete(lease.name);
+  }
+
+  #keep(work: Promise<void>): void {
+    this.#open.add(work);
+    void work.finally(() => this.#open.delete(work));
+  }
+}

@@ -1,0 +1,52 @@
+/** Lets the reads of one worker begin: not too many at once, nor too many in a second, and none once it shuts down. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { nextAttemptIn } from './poll-run.js';
+import { ReadBurstLimit } from './read-burst-limit.js';
+
+/**
+ * How many reads may be under way in one worker: beyond it they wait, so that a hanging upstream leaves room for
+ * writes.
+ */
+const MAX_CONCURRENT_READS = 4_000;
+/** After so long it is tried again whether one more may begin. */
+const FULL_WAIT_MS = 2_000;
+
+export class ReadStarts {
+  readonly #limit = new ReadBurstLimit();
+  readonly #shutdownSignal: AbortSignal;
+  #inFlight = 0;
+
+  constructor(shutdownSignal: AbortSignal) {
+    this.#shutdownSignal = shutdownSignal;
+  }
+
+  /** How long a read must wait that wants to begin; 0: it may. */
+  reserve(): { ms: number; why: string; isShort: boolean } {
+    if (this.#inFlight >= MAX_CONCURRENT_READS)
+      return { ms: FULL_WAIT_MS, why: 'this worker has too many reads under way', isShort: false };
+    const { kind, ms } = this.#limit.reserve();
+    return { ms, why: 'many reads are due at once', isShort: kind === 'wait' };
+  }
+
+  /** Returns when a read may begin; throws a retryable failure where it must wait for a later attempt. */
+  async wait(): Promise<void> {
+    this.#refuseInShutdown();
+    const { ms, why, isShort } = this.reserve();
+    if (!isShort) throw nextAttemptIn(why, ms);
+    if (ms > 0) await pause(Math.ceil(ms), undefined, { signal: this.#shutdownSignal }).catch(() => {});
+    this.#refuseInShutdown();
+  }
+
+  async count<T>(read: () => Promise<T>): Promise<T> {
+    this.#inFlight += 1;
+    try {
+      return await read();
+    } finally {
+      this.#inFlight -= 1;
+    }
+  }
+
+  #refuseInShutdown(): void {
+    if (this.#shutdownSignal.aborted) throw nextAttemptIn('the worker is shutting down', 1);
+  }
+}

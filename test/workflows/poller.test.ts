@@ -1,0 +1,231 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createPollJob } from '../../src/activities/agent-job/poll-job.js';
+import { Poller, type PollJobInput } from '../../src/activities/index.js';
+import { followUpSignal, pollNowSignal } from '../../src/contract.js';
+import { ReadFailedError } from '../../src/upstream/errors.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
+import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
+
+const EVERY_20_MS = { minMs: 20, maxMs: 20, ratio: 0 };
+const EVERY_9_S = { minMs: 9_000, maxMs: 9_000, ratio: 0 };
+
+function watching({ hasPoller = true } = {}) {
+  const upstream = new ScriptedUpstream();
+  upstream.show = () => ({ status: 'active' });
+  const shutdown = new AbortController();
+  const poller = hasPoller ? new Poller(shutdown.signal) : null;
+  const pollJob = createPollJob({ upstream, shutdownSignal: shutdown.signal, poller });
+  const attempt = (input: Partial<PollJobInput> = {}, options: HeldAttemptOptions = {}) =>
+    runAttempt(pollJob, { ...anyInput(), ...input }, options);
+  return { upstream, shutdown, poller, attempt };
+}
+
+function anyInput(): PollJobInput {
+  return {
+    projectId: 'p1',
+    jobId: 'job-1',
+    plan: EVERY_20_MS,
+    known: record(),
+    lastChangeAt: 0,
+    deadlineAt: null,
+    settledAt: 0,
+    endsAtTerminal: true,
+    failures: 0,
+    notFound: null,
+    maxReads: 60,
+    afterReset: false,
+  };
+}
+
+describe('one attempt', () => {
+  test('reads until something has changed, and counts its reads', async () => {
+    const { upstream, attempt, poller } = watching();
+    upstream.show = (read) => ({ status: read < 4 ? 'active' : 'completed' });
+    const { result, kept } = await attempt();
+    expect(result).toMatchObject({ reading: { kind: 'record', job: { status: 'completed' } }, reads: 4 });
+    expect(result).not.toHaveProperty('heartbeats');
+    expect(kept).toBeNull();
+    expect(poller?.size).toBe(0);
+  });
+
+  test('makes no more reads than the batch has left', async () => {
+    const { upstream, attempt } = watching();
+    expect((await attempt({ maxReads: 3 })).result).toMatchObject({ reading: { kind: 'unchanged' }, reads: 3 });
+    expect(upstream.reads).toBe(3);
+  });
+
+  test('reads for the last time at the deadline', async () => {
+    const { attempt } = watching();
+    expect((await attempt({ plan: EVERY_9_S, deadlineAt: 1_000 })).result).toMatchObject({
+      reading: { kind: 'unchanged' },
+      reads: 2,
+    });
+  });
+
+  test('goes back to the server with a failed read, which it shows, and with what it has counted', async () => {
+    const { upstream, attempt } = watching();
+    upstream.show = (read) => {
+      if (read === 3) throw new ReadFailedError('the upstream answered 503', 503);
+      return { status: 'active' };
+    };
+    const { error, kept } = await attempt();
+    expect(error).toMatchObject({ type: 'StillPolling', message: expect.stringMatching(/answered 503, next poll in/) });
+    expect(upstream.reads).toBe(3);
+    expect(kept).toMatchObject({ failures: 1 });
+    upstream.show = () => ({ status: 'completed' });
+    const second = await attempt({}, { info: { attempt: 2, heartbeatDetails: kept } });
+    expect(second.result).toMatchObject({ reads: 4, failures: 0 });
+  });
+
+  test('goes back to the server at once where its worker shuts down, which keeps the rest of the wait', async () => {
+    const { upstream, shutdown, attempt, poller } = watching();
+    const attempted = attempt({ plan: EVERY_9_S });
+    await expect.poll(() => poller?.size).toBe(1);
+    shutdown.abort();
+    const { error } = await attempted;
+    expect(error).toMatchObject({ type: 'StillPolling', message: expect.stringMatching(/shutting down/) });
+    expect(error?.nextRetryDelay).toBeGreaterThan(5_000);
+    expect(error?.nextRetryDelay).toBeLessThanOrEqual(9_900);
+    await poller?.ended();
+    expect(upstream.reads).toBe(1);
+  });
+
+  test('ends for a later one of the same job, and for none of another job', async () => {
+    const { upstream, attempt, poller } = watching();
+    const earlier = attempt({ plan: EVERY_9_S });
+    const other = attempt({ plan: EVERY_9_S, jobId: 'job-2', known: record({ id: 'job-2' }), deadlineAt: 3_000 });
+    await expect.poll(() => poller?.size).toBe(2);
+    const later = attempt({ plan: EVERY_9_S, deadlineAt: 3_000 });
+    expect((await earlier).error).toMatchObject({
+      type: 'StillPolling',
+      message: expect.stringMatching(/later poll/),
+    });
+    expect((await later).result?.reads).toBe(2);
+    expect((await other).result?.reads).toBe(2);
+    expect(upstream.reads).toBe(5);
+  });
+
+  test('whose waits have become long ends for a longer lease, but not before the tenth read of the batch', async () => {
+    const EVERY_MINUTE = { minMs: 60_000, maxMs: 60_000, ratio: 0 };
+    const { attempt } = watching();
+    const { result } = await attempt({ plan: EVERY_MINUTE }, { info: { attempt: 10 } });
+    expect(result).toMatchObject({ reading: { kind: 'unchanged' }, reads: 10 });
+    const { attempt: early, poller } = watching();
+    void early({ plan: EVERY_MINUTE }, { info: { attempt: 9 } });
+    await expect.poll(() => poller?.size).toBe(1);
+    const { attempt: long, poller: other } = watching();
+    void long({ plan: EVERY_MINUTE }, { info: { attempt: 10, heartbeatTimeoutMs: 290_000 } });
+    await expect.poll(() => other?.size).toBe(1);
+  });
+
+  test('is each read where requests are limited', async () => {
+    const { upstream, attempt } = watching({ hasPoller: false });
+    expect((await attempt()).error).toMatchObject({ type: 'StillPolling' });
+    expect(upstream.reads).toBe(1);
+  });
+});
+
+describe('a lease', () => {
+  /** Renewed after a second. */
+  const SHORT = { heartbeatTimeoutMs: 16_000 };
+
+  test('is renewed by a heartbeat, which tells people and the next attempt how far it is', async () => {
+    const { attempt, shutdown } = watching();
+    const heartbeats: unknown[] = [];
+    const attempted = attempt({ plan: EVERY_9_S }, { info: SHORT, onHeartbeat: (details) => heartbeats.push(details) });
+    await expect.poll(() => heartbeats.length, { timeout: 10_000 }).toBe(2);
+    expect(heartbeats[1]).toMatchObject({ status: 'active', heartbeats: 2, failures: 0 });
+    shutdown.abort();
+    expect((await attempted).kept).toMatchObject({ heartbeats: 2 });
+  });
+
+  test.each([
+    ['ActivityNotFoundError', 'the server knows it no more', 'nothing'],
+    ['ActivityCancelledError', 'the workflow no longer wants it', 'a cancellation'],
+  ])('is over at a %s, for %s: it tells the server %s', async (name, _, told) => {
+    const { attempt, poller, upstream } = watching();
+    const attempted = attempt({ plan: EVERY_9_S }, { info: SHORT, answers: [Object.assign(new Error(), { name })] });
+    await expect.poll(() => poller?.size).toBe(1);
+    await expect.poll(() => poller?.size, { timeout: 10_000 }).toBe(0);
+    expect(upstream.reads).toBe(1);
+    const nothing = new Promise((resolve) => setTimeout(() => resolve({ wasCancelled: false }), 500));
+    expect(await Promise.race([attempted, nothing])).toMatchObject({ wasCancelled: told === 'a cancellation' });
+  });
+
+  test('goes on where the server did not answer, until it did', async () => {
+    const { attempt, shutdown } = watching();
+    const heartbeats: unknown[] = [];
+    const attempted = attempt(
+      { plan: EVERY_9_S },
+      { info: SHORT, answers: [new Error('unavailable')], onHeartbeat: (details) => heartbeats.push(details) },
+    );
+    await expect.poll(() => heartbeats.length, { timeout: 10_000 }).toBe(2);
+    shutdown.abort();
+    expect((await attempted).error).toMatchObject({ type: 'StillPolling' });
+  });
+
+  test('of a batch of an older release is not renewed: the server keeps a wait that is too long for it', async () => {
+    const { attempt, upstream } = watching();
+    const OLD = { heartbeatTimeoutMs: 0, startToCloseTimeoutMs: 26_000 };
+    const { error, kept } = await attempt({ maxReads: 1_000 }, { info: OLD });
+    expect(error).toMatchObject({ type: 'StillPolling', message: expect.stringMatching(/^active, next poll/) });
+    expect(upstream.reads).toBeGreaterThan(2);
+    upstream.show = () => ({ status: 'completed' });
+    const { reads } = upstream;
+    const second = await attempt({}, { info: { ...OLD, attempt: 2, heartbeatDetails: kept } });
+    expect(second.result?.reads).toBe(reads + 1);
+  });
+});
+
+describe('on a server', () => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await connectDevServer();
+  });
+  afterAll(async () => server.close());
+
+  async function withBench(work: (bench: JobBench, upstream: ScriptedUpstream) => Promise<void>) {
+    const upstream = new ScriptedUpstream();
+    const bench = await startJobBench(server, upstream, { hasPoller: true });
+    try {
+      await work(bench, upstream);
+    } finally {
+      await bench.stop();
+    }
+  }
+
+  test('a follow-up is sent in the middle of a wait, and the job read right after it', () =>
+    withBench(async (bench, upstream) => {
+      upstream.show = () => (upstream.messages.length > 0 ? { status: 'completed' } : { status: 'active' });
+      const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0, polling: { min: 9_000 } });
+      await expect.poll(() => upstream.reads).toBe(1);
+      await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });
+      expect(await handle.result()).toMatchObject({
+        outcome: 'completed',
+        followUps: [{ id: 'one', state: 'sent' }],
+      });
+      expect(upstream.reads).toBe(2);
+      expect((await handle.describe()).historyLength).toBeLessThanOrEqual(40);
+    }));
+
+  test('pollNow reads in the middle of a wait', () =>
+    withBench(async (bench, upstream) => {
+      upstream.show = (read) => (read > 1 ? { status: 'completed' } : { status: 'active' });
+      const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', polling: { min: 9_000 } });
+      await expect.poll(() => upstream.reads).toBe(1);
+      await handle.signal(pollNowSignal);
+      expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 2 });
+    }));
+
+  test('reads in one attempt cost no action of their own, and are all counted', () =>
+    withBench(async (bench, upstream) => {
+      upstream.show = (read) => (read > 5 ? { status: 'completed' } : { status: 'active' });
+      const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', polling: { min: 1_000, max: 1_000 } });
+      expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 6 });
+      const { events } = await handle.fetchHistory();
+      const attempts = events?.flatMap(({ activityTaskStartedEventAttributes: started }) => started?.attempt ?? []);
+      expect(attempts).toEqual([1, 1]);
+    }));
+});
