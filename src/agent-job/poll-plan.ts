@@ -34,8 +34,14 @@ export function pollWaitMs(plan: PollPlan, situation: PollSituation): number {
   return Math.round(Math.max(slowed, obeyedRetryAfterMs(situation.retryAfterMs)));
 }
 
+/** Polls of one batch: few enough to show progress in history, many enough to cost nothing. */
+export const POLLS_PER_BATCH = 120;
+/** A batch ends early for a longer lease only after so many: a further batch costs more than some heartbeats. */
+export const MIN_READS_PER_LEASE = 10;
 /** Up to this wait a job is young: that its worker died must show soon. */
 const YOUNG_WAIT_MS = 20_000;
+/** A heartbeat renews a lease so long before its end. */
+export const RENEW_EARLY_MS = 15_000;
 
 /**
  * For how long a worker may hold a job's polls without a sign of life, by the wait between them: a minute with all that

@@ -2,20 +2,14 @@
  * What polling costs on Temporal: how the reads of a plan become activities, attempts and heartbeats. Pure. An estimate
  * of a batch that left no result, and the forecast, go by it. Times in milliseconds.
  */
-import { pollWaitMs, type PollPlan } from './poll-plan.js';
-
-/** Reads of one batch, after which a timer keeps the wait until the next. */
-const POLLS_PER_BATCH = 60;
-/** A lease is renewed so long before it ends. */
-const RENEW_EARLY_MS = 15_000;
-/** A batch whose waits have grown ends after so many reads, so that the next one has a longer lease. */
-const READS_PER_LEASE = 10;
-const YOUNG_WAIT_MS = 20_000;
-
-/** The lease of a batch, by the wait between its reads. */
-function pollLeaseMs(waitMs: number): number {
-  return waitMs < YOUNG_WAIT_MS ? 50_000 : 290_000;
-}
+import {
+  MIN_READS_PER_LEASE,
+  pollLeaseMs,
+  POLLS_PER_BATCH,
+  pollWaitMs,
+  RENEW_EARLY_MS,
+  type PollPlan,
+} from './poll-plan.js';
 
 /** How the worker reads: all reads of a batch in one attempt that renews its lease, or an attempt for each read. */
 export type ReadMode = 'lease' | 'attempts';
@@ -77,14 +71,20 @@ export function batchCost(plan: PollPlan, stretch: PolledStretch): BatchCost {
   const { sinceChangeMs, durationMs, end, mode, maxReads = POLLS_PER_BATCH } = stretch;
   const waitAfter = (at: number) => pollWaitMs(plan, { sinceChangeMs: sinceChangeMs + at, failures: 0, random: 0.5 });
   const leaseMs = stretch.leaseMs ?? pollLeaseMs(waitAfter(0));
+  const renewalMs = Math.max(1_000, leaseMs - RENEW_EARLY_MS);
+  // The server keeps a wait that a lease would have to be renewed for.
+  const isHeld = (wait: number) => mode === 'lease' && wait < renewalMs;
+  let [retries, heldMs] = [0, 0];
   for (let reads = 1, at = 0, wait = waitAfter(0); ; reads++, at += wait, wait = waitAfter(at)) {
     const isOver = end === 'seen' ? at >= durationMs : at + wait > durationMs;
-    const hasGrown = mode === 'lease' && reads >= READS_PER_LEASE && pollLeaseMs(wait) > leaseMs;
+    const hasGrown = mode === 'lease' && reads >= MIN_READS_PER_LEASE && pollLeaseMs(wait) > leaseMs;
     const isFull = reads >= maxReads || hasGrown;
-    if (!isOver && !isFull) continue;
-    const openMs = isFull || end === 'seen' ? at : durationMs;
-    const heartbeats = Math.floor(openMs / Math.max(1_000, leaseMs - RENEW_EARLY_MS));
-    const attempts = mode === 'lease' ? { retries: 0, heartbeats } : { retries: reads - 1, heartbeats: 0 };
-    return { reads, ...attempts, nextAfterMs: at + wait, isOver };
+    if (!isOver && !isFull) {
+      if (isHeld(wait)) heldMs += wait;
+      else retries += 1;
+      continue;
+    }
+    if (!isFull && end === 'cut' && isHeld(wait)) heldMs += durationMs - at;
+    return { reads, retries, heartbeats: Math.floor(heldMs / renewalMs), nextAfterMs: at + wait, isOver };
   }
 }

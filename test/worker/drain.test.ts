@@ -75,7 +75,7 @@ describe('SIGTERM', { timeout: 180_000 }, () => {
     await handle.terminate();
   });
 
-  test('gives back at once all jobs that wait for their next poll, and the rest of each wait to the server', async () => {
+  test('gives back at once all jobs that wait for their next poll, each with the rest of its wait', async () => {
     const worker = start();
     const jobs = await Promise.all(
       Array.from({ length: 40 }, (_, i) => startJob(`handed-back-${i}`, { polling: { min: '15 seconds' } })),

@@ -9,6 +9,7 @@ import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const EVERY_20_MS = { minMs: 20, maxMs: 20, ratio: 0 };
+const EVERY_600_MS = { minMs: 600, maxMs: 600, ratio: 0 };
 const EVERY_9_S = { minMs: 9_000, maxMs: 9_000, ratio: 0 };
 
 function watching({ hasPoller = true } = {}) {
@@ -113,8 +114,10 @@ describe('one attempt', () => {
     const { result } = await attempt({ plan: EVERY_MINUTE }, { info: { attempt: 10 } });
     expect(result).toMatchObject({ reading: { kind: 'unchanged' }, reads: 10 });
     const { attempt: early, poller } = watching();
-    void early({ plan: EVERY_MINUTE }, { info: { attempt: 9 } });
-    await expect.poll(() => poller?.size).toBe(1);
+    expect((await early({ plan: EVERY_MINUTE }, { info: { attempt: 9 } })).error).toMatchObject({
+      type: 'StillPolling',
+    });
+    expect(poller?.size).toBe(0);
     const { attempt: long, poller: other } = watching();
     void long({ plan: EVERY_MINUTE }, { info: { attempt: 10, heartbeatTimeoutMs: 290_000 } });
     await expect.poll(() => other?.size).toBe(1);
@@ -134,7 +137,10 @@ describe('a lease', () => {
   test('is renewed by a heartbeat, which tells people and the next attempt how far it is', async () => {
     const { attempt, shutdown } = watching();
     const heartbeats: unknown[] = [];
-    const attempted = attempt({ plan: EVERY_9_S }, { info: SHORT, onHeartbeat: (details) => heartbeats.push(details) });
+    const attempted = attempt(
+      { plan: EVERY_600_MS },
+      { info: SHORT, onHeartbeat: (details) => heartbeats.push(details) },
+    );
     await expect.poll(() => heartbeats.length, { timeout: 10_000 }).toBe(2);
     expect(heartbeats[1]).toMatchObject({ status: 'active', heartbeats: 2, failures: 0 });
     shutdown.abort();
@@ -146,24 +152,33 @@ describe('a lease', () => {
     ['ActivityCancelledError', 'the workflow no longer wants it', 'a cancellation'],
   ])('is over at a %s, for %s: it tells the server %s', async (name, _, told) => {
     const { attempt, poller, upstream } = watching();
-    const attempted = attempt({ plan: EVERY_9_S }, { info: SHORT, answers: [Object.assign(new Error(), { name })] });
+    const attempted = attempt({ plan: EVERY_600_MS }, { info: SHORT, answers: [Object.assign(new Error(), { name })] });
     await expect.poll(() => poller?.size).toBe(1);
     await expect.poll(() => poller?.size, { timeout: 10_000 }).toBe(0);
-    expect(upstream.reads).toBe(1);
-    const nothing = new Promise((resolve) => setTimeout(() => resolve({ wasCancelled: false }), 500));
+    const { reads } = upstream;
+    const nothing = new Promise((resolve) => setTimeout(() => resolve({ wasCancelled: false }), 1_500));
     expect(await Promise.race([attempted, nothing])).toMatchObject({ wasCancelled: told === 'a cancellation' });
+    expect(upstream.reads).toBe(reads);
   });
 
   test('goes on where the server did not answer, until it did', async () => {
     const { attempt, shutdown } = watching();
     const heartbeats: unknown[] = [];
     const attempted = attempt(
-      { plan: EVERY_9_S },
+      { plan: EVERY_600_MS },
       { info: SHORT, answers: [new Error('unavailable')], onHeartbeat: (details) => heartbeats.push(details) },
     );
     await expect.poll(() => heartbeats.length, { timeout: 10_000 }).toBe(2);
     shutdown.abort();
     expect((await attempted).error).toMatchObject({ type: 'StillPolling' });
+  });
+
+  test('is not taken where it would have to be renewed within a wait: the server keeps that', async () => {
+    const { attempt, poller, upstream } = watching();
+    const { error, kept } = await attempt({ plan: { minMs: 45_000, maxMs: 45_000, ratio: 0 } });
+    expect(error).toMatchObject({ type: 'StillPolling' });
+    expect(error?.nextRetryDelay).toBeGreaterThanOrEqual(40_500);
+    expect({ kept, size: poller?.size, reads: upstream.reads }).toEqual({ kept: null, size: 0, reads: 1 });
   });
 
   test('of a batch of an older release is not renewed: the server keeps a wait that is too long for it', async () => {

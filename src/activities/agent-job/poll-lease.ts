@@ -5,10 +5,9 @@
  */
 import type { Info } from '@temporalio/activity';
 import type { AsyncAttempt, ServerAnswer } from '../../temporal/async-attempt.js';
+import { RENEW_EARLY_MS } from '../../agent-job/poll-plan.js';
 import { nextAttemptIn, type PollJobResult, type PollRun } from './poll-run.js';
 
-/** The last heartbeat that counts must arrive so long before the timeout. */
-const RENEW_EARLY_MS = 15_000;
 /** What a read takes at most, and what telling its result takes. */
 const READ_MS = 21_000;
 /** A read may begin so much later than it is due. */
@@ -56,9 +55,13 @@ export class PollLease {
     return this.#isRenewed ? this.#expiresAt - RENEW_EARLY_MS : null;
   }
 
-  /** Whether a read that is due at this time will end before the lease does. */
-  reaches(dueAt: number): boolean {
-    return this.#isRenewed || dueAt + READ_LATE_MS + READ_MS <= this.#expiresAt;
+  /**
+   * Whether it may last for this wait and a read after it. The server keeps longer waits, at the price of one attempt;
+   * a lease would cost more.
+   */
+  lasts(waitMs: number): boolean {
+    if (this.#heartbeatTimeoutMs !== undefined) return waitMs < this.#heartbeatTimeoutMs - RENEW_EARLY_MS;
+    return performance.now() + waitMs + READ_LATE_MS + READ_MS <= this.#expiresAt;
   }
 
   /** Whether a read may begin now. */

@@ -2,7 +2,14 @@
 import type { ApplicationFailure, Info } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
 import { noMetrics, type Metrics } from '../metrics.js';
-import { isSameRecord, LOST_AFTER, pollLeaseMs, pollWaitMs, type PollPlan } from '../../agent-job/poll-plan.js';
+import {
+  isSameRecord,
+  LOST_AFTER,
+  MIN_READS_PER_LEASE,
+  pollLeaseMs,
+  pollWaitMs,
+  type PollPlan,
+} from '../../agent-job/poll-plan.js';
 import { MIN_AFTER_429_MS } from '../../agent-job/retry-waits.js';
 import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
@@ -57,9 +64,6 @@ export interface PollRunOptions {
   /** For how long the batch is leased with each heartbeat; absent where each read is an attempt. */
   leaseMs?: number | undefined;
 }
-
-/** Whatever the releases of workflow and worker think of leases: a batch costs more than some heartbeats. */
-const MIN_READS_PER_LEASE = 10;
 
 /** What follows a read: the batch ends, or another read is due after a wait. */
 export type NextStep =

@@ -50,8 +50,8 @@ export class Poller {
   take(makeLease: () => PollLease, waitMs: number): boolean {
     if (this.#shutdownSignal.aborted || this.#leases.size >= MAX_LEASES) return false;
     const lease = makeLease();
+    if (!lease.lasts(waitMs)) return false;
     lease.dueAt = performance.now() + waitMs;
-    if (!lease.reaches(lease.dueAt)) return false;
     this.#leases.set(lease.name, lease);
     this.#queue.add({ lease, what: 'read' }, lease.dueAt);
     if (lease.renewAt !== null) this.#queue.add({ lease, what: 'renew' }, lease.renewAt);
@@ -94,7 +94,7 @@ export class Poller {
     if (lease.isOver) return;
     if (next.kind === 'end') return this.#endNow(lease, lease.complete(next.result));
     lease.dueAt = performance.now() + next.ms;
-    const stays = next.isHealthy && lease.reaches(lease.dueAt) && !this.#shutdownSignal.aborted;
+    const stays = next.isHealthy && lease.lasts(next.ms) && !this.#shutdownSignal.aborted;
     if (stays) this.#queue.add({ lease, what: 'read' }, lease.dueAt);
     else await this.#endNow(lease, lease.handBack(next.why));
   }

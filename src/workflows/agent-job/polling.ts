@@ -13,7 +13,7 @@ import {
   proxyActivities,
 } from '@temporalio/workflow';
 import type { JobActivities, PollJobInput, PollJobResult } from '../../activities/index.js';
-import { pollLeaseMs, pollWaitMs } from '../../agent-job/poll-plan.js';
+import { pollLeaseMs, POLLS_PER_BATCH, pollWaitMs } from '../../agent-job/poll-plan.js';
 import { MAX_FAILING_WAIT_MS } from '../../agent-job/retry-waits.js';
 import { readPollResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
@@ -41,9 +41,6 @@ const AFTER_WRITES = { priority: { priorityKey: 2 } } as const;
 
 /** The type of the failures with which a poll waits for its next attempt. */
 const STILL_POLLING = 'StillPolling';
-
-/** Polls of one batch: few enough to show progress in history, many enough to cost nothing. */
-const POLLS_PER_BATCH = 120;
 
 /** Polls the job by the plan for as long as the run lasts. */
 export async function pollLoop(run: JobRun, waitPoint: WaitPoint, jobId: string): Promise<never> {
