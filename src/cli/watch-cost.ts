@@ -23,11 +23,18 @@ export function watchCost(watch: ActivityRecord, readAt: number): WatchCost {
   const { attempt, result } = watch;
   const retries = Math.max(0, attempt - 1);
   if (typeof result['reads'] === 'number') {
-    return { reads: result['reads'], retries, heartbeats: numberIn(result['heartbeats']) };
+    const reads = result['reads'];
+    const { heartbeats = heartbeatsBetween(watch, reads) } = result;
+    return { reads, retries, heartbeats: numberIn(heartbeats) };
   }
   const planned = plannedCost(watch, readAt);
   const { heartbeats = planned.heartbeats, polls } = watch.details;
   return { ...planned, reads: Math.max(planned.reads, numberIn(polls)), heartbeats: numberIn(heartbeats) };
+}
+
+/** Without a lease, an attempt that read several times told the next one so by a heartbeat, which no result counts. */
+function heartbeatsBetween({ attempt, heartbeatTimeoutMs }: ActivityRecord, reads: number): number {
+  return heartbeatTimeoutMs > 0 ? 0 : Math.max(0, Math.min(attempt - 1, reads - attempt));
 }
 
 /** The heartbeat time-out is the lease of a batch that reads in one attempt; without one, each read is an attempt. */

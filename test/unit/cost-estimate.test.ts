@@ -41,18 +41,19 @@ describe('the estimate of a batch of polls', () => {
     expect({ reads, ...actions }).toMatchObject({ reads: 30, activities: 1, activityRetries: 0, heartbeats: 9 });
   });
 
-  test('of an older release knows of no heartbeats', () => {
+  test.each([
+    { attempt: 7, reads: 7, heartbeats: 0 },
+    { attempt: 4, reads: 30, heartbeats: 3 },
+    { attempt: 4, reads: 5, heartbeats: 1 },
+  ])('without a lease, $reads reads in $attempt attempts told each other $heartbeats times', (batch) => {
+    const { attempt, reads, heartbeats } = batch;
     const { actions } = costOf([
       started,
       polled(2, 0),
-      { eventId: 3, ...at(0), activityTaskStartedEventAttributes: { scheduledEventId: 2, attempt: 7 } },
-      {
-        eventId: 4,
-        ...at(70),
-        activityTaskCompletedEventAttributes: { scheduledEventId: 2, result: json({ reads: 7 }) },
-      },
+      { eventId: 3, ...at(0), activityTaskStartedEventAttributes: { scheduledEventId: 2, attempt } },
+      { eventId: 4, ...at(70), activityTaskCompletedEventAttributes: { scheduledEventId: 2, result: json({ reads }) } },
     ]);
-    expect(actions).toMatchObject({ activities: 1, activityRetries: 6, heartbeats: 0 });
+    expect(actions).toMatchObject({ activities: 1, activityRetries: attempt - 1, heartbeats });
   });
 
   test('that was cut short goes by the plan in its input, until the cut', () => {
