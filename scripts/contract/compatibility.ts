@@ -134,6 +134,7 @@ class Comparison {
       ...(this.#isInput ? narrowedBounds(before, now, at) : []),
       ...this.#compareFields(before, now, at),
       ...(itemsBefore && itemsNow ? this.compare(itemsBefore, itemsNow, `${at}[]`) : []),
+      ...(itemsBefore && !itemsNow && !this.#isInput ? [notice(`${at}[] may be any now`)] : []),
     ];
   }
 

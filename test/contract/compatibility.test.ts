@@ -120,6 +120,7 @@ describe('of an output', () => {
       'notice: JobState.usedFollowUpIds[] may be integer now',
       (s) => (field(s, 'usedFollowUpIds').items!.type = 'integer'),
     ],
+    ['notice: JobState.followUps[] may be any now', (s) => delete field(s, 'followUps').items],
     ['break: SnapshotManifest.files is gone', (s) => delete s['SnapshotManifest']!.properties['files']],
     [
       'break: AgentJobResult.outcome is gone',

@@ -104,6 +104,17 @@ test('a job that waits for its turn: the state of the queue, and its place', asy
   expect(state.waiting).toHaveLength(1);
 });
 
+test('an export that is refused names the field', async () => {
+  const input = { projectId: setUp.projectId, dateFrom: '2026-01-01' } as never;
+  const refusal = await withWorkers(setUp, async () => {
+    const handle = await startExport(setUp, input, `wrong/${setUp.projectId}`);
+    return (await handle.result().catch((error: unknown) => error)) as WorkflowFailedError;
+  });
+  const details = (refusal.cause as ApplicationFailure).details?.[0];
+  expect(misfit('InvalidInputDetails', details)).toBeNull();
+  expect(details).toEqual({ field: 'dateTo' });
+});
+
 test('an export: its progress, result and manifest', async () => {
   const range = rangeOf(setUp);
   await withWorkers(setUp, async () => {
