@@ -41,11 +41,8 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   workflowIds.connect(connection, namespace);
   const keys = createKeySource(config.upstream.keys);
   const upstream = createUpstream({ ...config.upstream, keys, onResponse: metrics.upstreamResponded });
-  const keyHealth = new KeyHealth({
-    upstream: timedUpstream(upstream, metrics),
-    metrics,
-    onChange: logKeyChanges(log),
-  });
+  const timed = timedUpstream(upstream, metrics);
+  const keyHealth = new KeyHealth({ upstream: timed, metrics, onChange: logKeyChanges(log) });
   readiness.watchKeys(() => keyHealth.refusedProjects);
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = openSnapshots(config);
