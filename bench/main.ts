@@ -8,6 +8,7 @@ import { Recorder } from './recorder.js';
 import { repeat, turns } from './repetition.js';
 import { compareCosts } from './scenarios/cost.js';
 import { runCrowd } from './scenarios/crowd.js';
+import { runKilledWorker } from './scenarios/killed-worker.js';
 import { countsOnly, tenMinutes } from './scenarios/ten-minutes.js';
 import { uniqueTag, withBench, withWorker } from './session.js';
 import { summary } from './summary.js';
@@ -28,6 +29,7 @@ async function main(options: Options): Promise<void> {
   if (scenarios.includes('tenMinutes')) await usualJobs(options, recorder);
   if (scenarios.includes('cost')) await costs(options, recorder);
   if (scenarios.includes('crowd')) await crowds(options, recorder);
+  if (scenarios.includes('killed')) await killedWorkers(options, recorder);
   console.log(`Measured on ${recorder.place}; median (least–most).\n`);
   console.log(summary(recorder.measured));
   console.log(tables(recorder.measured));
@@ -68,6 +70,13 @@ async function crowds(options: Options, recorder: Recorder): Promise<void> {
     await withBench(options, (bench) =>
       withWorker(bench, contender, (worker) => runCrowd({ bench, contender, worker, options, recorder })),
     );
+  }
+}
+
+/** Each contender with a fresh server. */
+async function killedWorkers(options: Options, recorder: Recorder): Promise<void> {
+  for (const contender of turns(options)) {
+    await withBench(options, (bench) => runKilledWorker(bench, contender, options, recorder));
   }
 }
 

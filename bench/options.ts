@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import type { GivenServer } from './temporal.js';
 
-const SCENARIOS = ['drain', 'steady', 'burst', 'followUp', 'export', 'tenMinutes', 'cost', 'crowd'] as const;
+const SCENARIOS = ['drain', 'steady', 'burst', 'followUp', 'export', 'tenMinutes', 'cost', 'crowd', 'killed'] as const;
 export type Scenario = (typeof SCENARIOS)[number];
 
 export const USAGE = `Usage: npm run bench -- [options]
@@ -15,6 +15,7 @@ export const USAGE = `Usage: npm run bench -- [options]
   --ten N              jobs of tenMinutes, default 5
   --mixed N            jobs of cost, default 1000
   --crowd N,M          sizes of the crowd, one after the other, default 500,2000,4000,8000
+  --killed N           jobs of killed, default 200
   --look N             how long each size is watched, in seconds, default 60
   --rows N,M           rows of export, default 100000,1000000
   --python PATH        a Python that has dlt, for export
@@ -45,6 +46,8 @@ export interface Options {
   /** Mixed jobs of cost, and how long the longer ones take, in milliseconds. */
   mixed: number;
   mixedMs: number;
+  /** Jobs that two workers share, of which one is killed. */
+  killed: number;
   /** Sizes, the smallest first. */
   crowd: number[];
   lookMs: number;
@@ -64,6 +67,7 @@ const FLAGS = {
   ten: { type: 'string' },
   mixed: { type: 'string' },
   crowd: { type: 'string' },
+  killed: { type: 'string' },
   look: { type: 'string' },
   rows: { type: 'string' },
   python: { type: 'string' },
@@ -98,6 +102,7 @@ export function readOptions(args: string[]): Options | null {
     mixed: size(1_000, 40, values.mixed),
     mixedMs: values.quick ? 12_000 : 90_000,
     crowd: sizes([500, 2_000, 4_000, 8_000], [10, 20], values.crowd).toSorted((a, b) => a - b),
+    killed: size(200, 10, values.killed),
     lookMs: 1_000 * size(60, 5, values.look),
     rows: sizes([100_000, 1_000_000], [5_000], values.rows),
     python: values.python,

@@ -24,7 +24,6 @@ import { createWorkers } from './worker/workers.js';
 
 async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const { temporal, healthAddress, metricsAddress, taskQueue, upstreamRequestsPerSecond } = config;
-  const { namespace } = temporal;
   const shutdown = new Shutdown(log);
   for (const warning of upstreamWarnings(config.upstream)) log.warn(warning);
   const readiness = new Readiness();
@@ -35,10 +34,10 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   await installRuntime(log, workflowIds, metricsAddress);
   const meter = Runtime.instance().metricMeter;
   const metrics = createMetrics(meter);
-  startJobEndsAtZero(meter, { namespace, taskQueue });
+  startJobEndsAtZero(meter, { namespace: temporal.namespace, taskQueue });
   if (metricsAddress) shutdown.onBegin(watchProcess(meter));
   const connection = await connectTemporal(temporal, log);
-  workflowIds.connect(connection, namespace);
+  workflowIds.connect(connection, temporal.namespace);
   const keys = createKeySource(config.upstream.keys);
   const upstream = createUpstream({ ...config.upstream, keys, onResponse: metrics.upstreamResponded });
   const timed = timedUpstream(upstream, metrics);
@@ -46,7 +45,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   readiness.watchKeys(() => keyHealth.refusedProjects);
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = openSnapshots(config);
-  const attributes = new KnownAttributes(connection, namespace, log);
+  const attributes = new KnownAttributes(connection, temporal.namespace, log);
   const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal);
   const workers = await createWorkers(config, connection, {
     metrics,
@@ -64,7 +63,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   });
   shutdown.onBegin(await attributes.watch());
   if (metricsAddress) watchFigures({ config, connection, metrics, store, log, shutdown });
-  readiness.watch((deadline) => reachNamespace(connection, namespace, deadline), workers);
+  readiness.watch((deadline) => reachNamespace(connection, temporal.namespace, deadline), workers);
   logStart(config, log);
   await shutdown.runUntilEnd(workers);
   await poller?.ended();

@@ -74,9 +74,11 @@ async function lookAtSize(
   await pause(CALM_MS);
   const readsBefore = (await bench.upstream.requests()).get;
   const memoryAtFirst = memoryMiB([worker.pid]);
+  const actionsBefore = await bench.temporal.actions();
   const peak = watchMemory([worker.pid], 2_000);
   const cores = await coresUsed(bench, worker, lookMs);
   const reads = (await bench.upstream.requests()).get - readsBefore;
+  const actions = await actionsSince(bench, actionsBefore);
   const budget = COMFORTABLE * availableParallelism() - idle;
   return {
     'open jobs': size,
@@ -84,6 +86,7 @@ async function lookAtSize(
     'share of all cores': cores / availableParallelism(),
     'cores used before': idle,
     'reads per job and minute': reads / size / (lookMs / 60_000),
+    'billable actions per read': actions === null ? null : actions / reads,
     'CPU ms per read': ((cores - idle) * lookMs) / reads,
     [FITS]: cores > idle ? (size * budget) / (cores - idle) : null,
     'worker memory MiB, at first': memoryAtFirst,
@@ -94,6 +97,11 @@ async function lookAtSize(
   } satisfies Figures;
 }
 
+async function actionsSince({ temporal }: Bench, before: number | null): Promise<number | null> {
+  const now = await temporal.actions();
+  return now === null || before === null ? null : now - before;
+}
+
 async function coresUsed(bench: Bench, worker: ManagedProcess, lookMs: number): Promise<number> {
   const [before, startedAt] = [cpuUse(bench, worker), performance.now()];
   await pause(lookMs);
@@ -101,11 +109,11 @@ async function coresUsed(bench: Bench, worker: ManagedProcess, lookMs: number): 
 }
 
 async function untilCreated({ upstream }: Bench, n: number): Promise<void> {
-  for (let tries = 0; tries < 600; tries++) {
+  for (let tries = 0; tries < 1_800; tries++) {
     if ((await upstream.requests()).create >= n) return;
     await pause(1_000);
   }
-  throw new Error('not every job was created in 10 minutes');
+  throw new Error('not every job was created in 30 minutes');
 }
 
 function terminate({ temporal }: Bench, { workflowId }: RunningJob): Promise<unknown> {

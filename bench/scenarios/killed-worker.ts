@@ -1,0 +1,88 @@
+/** How late reads become when one of two workers is killed: the server must notice that its jobs are polled no more. */
+import { setTimeout as pause } from 'node:timers/promises';
+import type { ManagedProcess } from '../../src/local/child-process.js';
+import type { Bench, Contender } from '../contender.js';
+import type { Figures } from '../figures.js';
+import type { Options } from '../options.js';
+import type { Recorder } from '../recorder.js';
+import { uniqueTag } from '../session.js';
+
+/** Waits between reads, in seconds, and for how long after the kill the reads are watched. */
+const CLASSES = [
+  { waitS: 5, watchS: 120 },
+  { waitS: 60, watchS: 480 },
+];
+const ACTIVE_MS = 24 * 3_600_000;
+/** What the jitter of the plan, the ticks of a worker and the request itself may add to a wait. */
+const TOLERANCE = 1.15;
+
+/** Kills a worker that shares the jobs of each class with another one; both run before the jobs start. */
+export async function runKilledWorker(
+  bench: Bench,
+  contender: Contender,
+  { killed: jobs }: Options,
+  recorder: Recorder,
+): Promise<void> {
+  await bench.upstream.control.setScript({ activeMs: ACTIVE_MS });
+  for (const { waitS, watchS } of CLASSES) {
+    const workers = await Promise.all([contender.startWorker(bench), contender.startWorker(bench)]);
+    const name = { scenario: `killed worker, waits of ${waitS} s`, contender: contender.name, repetition: 1 };
+    try {
+      await recorder.run(name, () => killAndWatch(bench, contender, workers, { jobs, waitS, watchS }));
+    } finally {
+      for (const worker of workers) await worker.stop(30_000);
+    }
+  }
+}
+
+interface Watch {
+  jobs: number;
+  waitS: number;
+  watchS: number;
+}
+
+async function killAndWatch(
+  bench: Bench,
+  contender: Contender,
+  [killed]: ManagedProcess[],
+  { jobs, waitS, watchS }: Watch,
+): Promise<Figures> {
+  const waitMs = waitS * 1_000;
+  await bench.upstream.control.resetCounts();
+  const polling = { min: waitMs, max: waitMs, ratio: 0 };
+  const started = await Promise.all(
+    Array.from({ length: jobs }, (_, i) => contender.start(bench, uniqueTag(`killed-${waitS}-${i}`), polling)),
+  );
+  // Each is in the middle of its waits, held by the one worker or the other.
+  await pause(3 * waitMs);
+  await killed!.stop(0);
+  const killedAt = Date.now();
+  await pause(watchS * 1_000);
+  const lateness = latenessAfter(await readsByJob(bench), killedAt, waitMs);
+  const handles = started.map(({ workflowId }) => bench.temporal.client.workflow.getHandle(workflowId));
+  await Promise.all(handles.map((handle) => handle.terminate('the bench has seen enough')));
+  const late = lateness.filter(({ seenAtS }) => seenAtS > 0);
+  return {
+    jobs,
+    'jobs read late by more than a wait': late.length,
+    'last such read, s after the kill': Math.max(0, ...late.map(({ seenAtS }) => seenAtS)),
+    'jobs never read again': lateness.filter(({ isUnread }) => isUnread).length,
+  };
+}
+
+async function readsByJob({ upstream }: Bench): Promise<Map<string, number[]>> {
+  const reads = new Map<string, number[]>();
+  for (const { operation, jobId, at } of await upstream.control.requests()) {
+    if (operation !== 'get' || jobId === null) continue;
+    reads.set(jobId, [...(reads.get(jobId) ?? []), Date.parse(at)]);
+  }
+  return reads;
+}
+
+/** A read is late by more than a wait where it comes later than two waits after the one before. */
+function latenessAfter(reads: Map<string, number[]>, killedAt: number, waitMs: number) {
+  return [...reads.values()].map((times) => {
+    const late = times.filter((at, i) => at > killedAt && i > 0 && at - times[i - 1]! > 2 * waitMs * TOLERANCE);
+    return { seenAtS: late.length === 0 ? 0 : (late.at(-1)! - killedAt) / 1_000, isUnread: times.at(-1)! < killedAt };
+  });
+}
