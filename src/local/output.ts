@@ -65,7 +65,7 @@ export function nextSteps(options: NextStepsOptions): string[] {
         ]),
     cli(`export run --project ${project}`),
     `npx agent-jobs report --project ${project} --snapshots ${shellWord(snapshotsUrl)}`,
-    `python3 -m pip install temporalio && ${prefix}python3 examples/start_job.py --project ${project} ${place}`,
+    `python3 -m pip install temporalio && ${prefix}python3 examples/python/start_job.py --project ${project} ${place}`,
   ];
 }
 

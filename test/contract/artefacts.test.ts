@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import * as contract from '../../src/contract.js';
 import { artefacts, readContract } from '../../scripts/contract/artefacts.js';
+import { exampleTypes } from '../../scripts/contract/example-types.js';
 import { INPUTS, INTERNAL_MESSAGES, WORKFLOWS } from '../../scripts/contract/shapes.js';
 import { newValidator } from './validator.js';
 
@@ -13,6 +14,12 @@ const committed = (name: string): string => readFileSync(`${ROOT}docs/contract/$
 
 test('the published files are those of the source: npm run docs:contract', async () => {
   for (const [name, text] of Object.entries(await artefacts(read))) expect(committed(name), name).toBe(text);
+});
+
+test('the types of the examples are those of the schemas: npm run docs:contract', () => {
+  const files = Object.entries(exampleTypes(read.schema));
+  for (const [path, text] of files) expect(readFileSync(ROOT + path, 'utf8'), path).toBe(text);
+  expect(files).toHaveLength(3);
 });
 
 test('every message of the contract is published, or is one between its workflows', () => {

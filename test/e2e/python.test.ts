@@ -5,11 +5,12 @@ import { beforeAll, beforeEach, expect, test } from 'vitest';
 import type { AgentJobResult } from '../../src/contract.js';
 import { inputHash } from '../../src/agent-job/input.js';
 import { fetchPythonPackage } from '../support/python-packages.js';
+import { expectedSteps, expectedTraces, prepareStory, readSteps, readTraces } from './language-story.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
-const PYTHON_LIMIT_MS = 60_000;
+const PYTHON_LIMIT_MS = 120_000;
 
 // Its examples name their key: on a server of its own, no other test's job has it.
 const system = usePrivateSystem({ script: { activeMs: 5_000 } });
@@ -24,7 +25,11 @@ beforeEach(() => {
 
 /** Runs a Python program that reaches nothing but a Temporal client and the server's address. */
 async function python(program: string, ...args: string[]): Promise<string> {
-  const env = { ...system.clientEnv(), PATH: process.env['PATH'], PYTHONPATH: packages };
+  const env = {
+    ...system.clientEnv(),
+    PATH: process.env['PATH'],
+    PYTHONPATH: `${packages}:${PROJECT_FOLDER}examples/python`,
+  };
   const options = { cwd: PROJECT_FOLDER, env, timeout: PYTHON_LIMIT_MS };
   // The client's own threads can crash an interpreter that is about to end, when all is said.
   const whole = `${program}\nimport os, sys\nsys.stdout.flush()\nos._exit(0)`;
@@ -35,7 +40,7 @@ async function python(program: string, ...args: string[]): Promise<string> {
 }
 
 function example(...args: string[]): Promise<string> {
-  return python('import runpy; runpy.run_path("examples/start_job.py", run_name="__main__")', ...args);
+  return python('import runpy; runpy.run_path("examples/python/start_job.py", run_name="__main__")', ...args);
 }
 
 function found(pattern: RegExp, text: string): string {
@@ -96,6 +101,17 @@ test(
     expect(await system.sandbox.creates({ projectId })).toHaveLength(1);
   },
 );
+
+test('a Python program tells the whole story of the contract', { timeout: 150_000 }, async () => {
+  const projectId = 'story-python';
+  await prepareStory(system, projectId);
+  const printed = await python(
+    'import runpy; runpy.run_path("examples/python/story.py", run_name="__main__")',
+    projectId,
+  );
+  expect(readSteps(printed)).toEqual(await expectedSteps(system, projectId));
+  expect(await readTraces(system, projectId)).toEqual(expectedTraces(projectId));
+});
 
 test(
   "README's Python snippet runs as it is written, and the workflow sets the hash itself",

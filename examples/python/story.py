@@ -1,0 +1,84 @@
+"""What a caller may rely on: each step prints one line of JSON. The examples of all languages tell the same."""
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+from temporalio.client import Client
+
+from agent_jobs import AgentJobs, Job, JobFailed, KeyConflict
+
+# How each of these jobs ends is decided by the sandbox upstream, which goes by the key.
+ENDS = ["archived", "failed", "timedOut", "abandoned", "InvalidInput", "CreateRejected", "UnknownOutcome", "lost"]
+OPTIONS: dict[str, Any] = {
+    "timedOut": {"deadline": "1 second"},
+    "InvalidInput": {"deadline": "tomorrow"},
+    "UnknownOutcome": {"onUnknownOutcome": "fail"},
+    "lost": {"polling": {"max": "1 second"}},
+}
+
+
+def tell(step: str, **facts: Any) -> None:
+    print(json.dumps({"step": step, **facts}), flush=True)
+
+
+async def end_of(job: Job) -> str:
+    try:
+        return (await job.result())["outcome"]
+    except JobFailed as failure:
+        return failure.type
+
+
+async def main(project: str) -> None:
+    client = await Client.connect(os.environ["TEMPORAL_ADDRESS"], namespace=os.environ["TEMPORAL_NAMESPACE"])
+    jobs = AgentJobs(client, os.environ["AGENT_JOBS_TASK_QUEUE"])
+    ticket: Any = {"projectId": project, "prompt": "Schreib «Grüße» 🐍\n"}
+
+    others = {end: await jobs.start(end, {"projectId": project, "prompt": end, **OPTIONS.get(end, {})}) for end in ENDS}
+    canceled = await jobs.start("Canceled", {"projectId": project, "prompt": "Canceled"})
+    terminated = await jobs.start("Terminated", {"projectId": project, "prompt": "Terminated"})
+
+    job = await jobs.start("a (ticket)/1", ticket)
+    tell("started", workflowId=job.workflow_id, isNew=job.is_new)
+    again = await jobs.start("a (ticket)/1", ticket)
+    tell("repeated while it runs", workflowId=again.workflow_id, isNew=again.is_new)
+    try:
+        await jobs.start("a (ticket)/1", {**ticket, "prompt": "Another"})
+    except KeyConflict:
+        tell("another prompt refused")
+    first = await job.follow_up("Add a test", id="test")
+    second = await job.follow_up("Add a test", id="test")
+    tell("follow-up said twice", states=[first["state"], second["state"]])
+    while (state := await job.state())["waiting"] is None:
+        await asyncio.sleep(0.1)
+    tell("state while it waits", phase=state["phase"], waitsFor=state["waiting"]["for"], jobId=state["jobId"])
+    result = await job.result()
+    tell("ended", outcome=result["outcome"], prLink=(result["job"] or {}).get("prLink"), jobId=result["jobId"])
+    again = await jobs.start("a (ticket)/1", ticket)
+    tell("repeated after its end", workflowId=again.workflow_id, isNew=again.is_new)
+    known = await job.follow_up("Add a test", id="test")
+    tell("used id after the end", state=known["state"])
+    after, twin = await asyncio.gather(job.follow_up("Add docs", id="docs"), job.follow_up("Add docs", id="docs"))
+    tell("follow-up after the end", states=[after["state"], twin["state"]])
+    result = await job.result()
+    tell("ended again", outcome=result["outcome"], jobId=result["jobId"], usedIds=result["usedFollowUpIds"])
+    again = await jobs.start("a (ticket)/1", ticket)
+    tell("repeated after all", isNew=again.is_new)
+
+    await canceled.cancel()
+    await terminated.handle.terminate("by the story")
+    abandoned = others["abandoned"]
+    while (await abandoned.state())["unknown"] is None:
+        await asyncio.sleep(0.2)
+    await abandoned.handle.execute_update("resolveUnknown", {"action": "abandon"})
+    for end, other in {**others, "Canceled": canceled, "Terminated": terminated}.items():
+        tell("told apart", expected=end, told=await end_of(other))
+    refused = await jobs.start("CreateRejected", {"projectId": project, "prompt": "Another prompt"})
+    tell("refused key starts again", isNew=refused.is_new, outcome=await end_of(refused))
+
+
+asyncio.run(main(sys.argv[1]))
+# The client's own threads can crash an interpreter that is about to end, when all is said.
+os._exit(0)
