@@ -65,8 +65,11 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   if (metricsAddress) watchFigures({ config, connection, metrics, store, log, shutdown });
   readiness.watch((deadline) => reachNamespace(connection, temporal.namespace, deadline), workers);
   logStart(config, log);
-  await shutdown.runUntilEnd(workers);
-  await poller?.ended();
+  try {
+    await shutdown.runUntilEnd(workers);
+  } finally {
+    await poller?.ended();
+  }
   await connection.close();
 }
 

@@ -24,7 +24,8 @@ export class AsyncAttempt {
   /** Of the attempt that runs. */
   constructor({ client, info } = Context.current()) {
     this.#client = client;
-    this.#taskToken = info.taskToken;
+    // A copy: the SDK's is a part of the whole task, which it would keep in memory with the activity's input.
+    this.#taskToken = Uint8Array.from(info.taskToken);
   }
 
   async complete(result: unknown): Promise<ServerAnswer> {

@@ -76,7 +76,7 @@ export function runAttempt(
         },
       },
     };
-    const options = { attempt: 1, currentAttemptScheduledTimestampMs: 0, heartbeatTimeoutMs: 50_000, ...info };
+    const options = { attempt: 1, currentAttemptScheduledTimestampMs: Date.now(), heartbeatTimeoutMs: 50_000, ...info };
     const environment = new MockActivityEnvironment(options, { client: client as unknown as Client });
     environment.on('heartbeat', heartbeat);
     (environment.run(pollJob, input) as Promise<PollJobResult>).then(

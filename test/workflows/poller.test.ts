@@ -59,7 +59,7 @@ describe('one attempt', () => {
 
   test('reads for the last time at the deadline', async () => {
     const { attempt } = watching();
-    expect((await attempt({ plan: EVERY_9_S, deadlineAt: 1_000 })).result).toMatchObject({
+    expect((await attempt({ plan: EVERY_9_S, deadlineAt: Date.now() + 1_000 })).result).toMatchObject({
       reading: { kind: 'unchanged' },
       reads: 2,
     });
@@ -96,9 +96,10 @@ describe('one attempt', () => {
   test('ends for a later one of the same job, and for none of another job', async () => {
     const { upstream, attempt, poller } = watching();
     const earlier = attempt({ plan: EVERY_9_S });
-    const other = attempt({ plan: EVERY_9_S, jobId: 'job-2', known: record({ id: 'job-2' }), deadlineAt: 3_000 });
+    const deadlineAt = Date.now() + 3_000;
+    const other = attempt({ plan: EVERY_9_S, jobId: 'job-2', known: record({ id: 'job-2' }), deadlineAt });
     await expect.poll(() => poller?.size).toBe(2);
-    const later = attempt({ plan: EVERY_9_S, deadlineAt: 3_000 });
+    const later = attempt({ plan: EVERY_9_S, deadlineAt });
     expect((await earlier).error).toMatchObject({
       type: 'StillPolling',
       message: expect.stringMatching(/later poll/),

@@ -13,8 +13,6 @@ import { ReadStarts } from './read-starts.js';
 export interface PollJobOptions extends PollRunOptions {
   /** Goes on to read after the first read; null: each read is an attempt. */
   poller: Poller | null;
-  /** Makes of a result what the workflow is told. */
-  describe?: (result: PollJobResult) => PollJobResult;
 }
 
 /**
@@ -22,18 +20,18 @@ export interface PollJobOptions extends PollRunOptions {
  * read, or stays open for the poller to complete.
  */
 export function createPollJob(options: PollJobOptions): (input: PollJobInput) => Promise<PollJobResult> {
-  const { poller, shutdownSignal, describe = (result) => result } = options;
+  const { poller, shutdownSignal } = options;
   const starts = poller?.starts ?? new ReadStarts(shutdownSignal);
   return async (input) => {
     const info = activityInfo();
     const run = new PollRun(input, info, { ...options, leaseMs: poller ? info.heartbeatTimeoutMs : undefined });
-    const name = [info.workflowExecution?.workflowId, input.projectId, input.jobId].join(' ');
+    const name = JSON.stringify([info.workflowExecution?.workflowId, input.projectId, input.jobId]);
     poller?.dropEarlier(name);
     try {
       await untilMayRead(run, starts);
       const next = await starts.count(() => run.read());
-      if (next.kind === 'end') return describe(next.result);
-      const lease = () => new PollLease({ name, run, attempt: new AsyncAttempt(), info, describe });
+      if (next.kind === 'end') return next.result;
+      const lease = () => new PollLease({ name, run, attempt: new AsyncAttempt(), info });
       if (next.isHealthy && poller?.take(lease, next.ms)) throw new CompleteAsyncError();
       throw nextAttemptIn(next.why, next.ms);
     } catch (error) {

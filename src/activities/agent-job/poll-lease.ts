@@ -14,6 +14,8 @@ const READ_MS = 21_000;
 const READ_LATE_MS = 4_000;
 /** A call that got no answer is made again after this time. */
 const TRY_AGAIN_MS = 2_000;
+/** The clock of this machine may go ahead of the time that passes here by so much. */
+const CLOCK_JUMP_MS = 5_000;
 
 export interface PollLeaseOptions {
   /** Tells the polls of one job from those of another. */
@@ -21,7 +23,6 @@ export interface PollLeaseOptions {
   run: PollRun;
   attempt: AsyncAttempt;
   info: Pick<Info, 'heartbeatTimeoutMs' | 'startToCloseTimeoutMs'>;
-  describe: (result: PollJobResult) => PollJobResult;
 }
 
 export class PollLease {
@@ -34,16 +35,15 @@ export class PollLease {
   /** When the next read is due. */
   dueAt = 0;
   readonly #attempt: AsyncAttempt;
-  readonly #describe: PollLeaseOptions['describe'];
   readonly #heartbeatTimeoutMs: number | undefined;
   /** From then on the server may have given the batch to another worker. */
   #expiresAt: number;
+  readonly #clockOffset = clockOffset();
 
-  constructor({ name, run, attempt, info, describe }: PollLeaseOptions) {
+  constructor({ name, run, attempt, info }: PollLeaseOptions) {
     this.name = name;
     this.run = run;
     this.#attempt = attempt;
-    this.#describe = describe;
     this.#heartbeatTimeoutMs = info.heartbeatTimeoutMs || undefined;
     const leaseMs = this.#heartbeatTimeoutMs ?? info.startToCloseTimeoutMs;
     // The server counts from when it handed the attempt out: the first read is part of it.
@@ -78,6 +78,14 @@ export class PollLease {
     return performance.now() >= this.#expiresAt;
   }
 
+  /**
+   * This machine was suspended, or its clock was set. `performance.now()` stood still: it says neither whether the
+   * lease has expired nor what the server's time is.
+   */
+  get wasSuspended(): boolean {
+    return clockOffset() - this.#clockOffset > CLOCK_JUMP_MS;
+  }
+
   /** Shows the server that the batch is polled. Returns when to do so next; null where the lease is over. */
   async renew(): Promise<number | null> {
     const { progress, shown } = this.run;
@@ -94,14 +102,13 @@ export class PollLease {
   }
 
   async complete(result: PollJobResult): Promise<void> {
-    await this.#end(() => this.#attempt.complete(this.#describe(result)));
+    await this.#end(() => this.#attempt.complete(result));
   }
 
   /** Ends the attempt; the server gives the batch to a worker when the next read is due. */
   async handBack(why: string): Promise<void> {
     const { saved } = this.run.progress;
-    const failure = nextAttemptIn(why, this.dueAt - performance.now());
-    await this.#end(() => this.#attempt.fail(failure, saved));
+    await this.#end(() => this.#attempt.fail(nextAttemptIn(why, this.dueAt - performance.now()), saved));
   }
 
   /** Nobody waits for this attempt any more. */
@@ -118,4 +125,8 @@ export class PollLease {
       await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS));
     }
   }
+}
+
+function clockOffset(): number {
+  return Date.now() - performance.now();
 }

@@ -27,13 +27,14 @@ export class PollProgress {
     { attempt, heartbeatDetails }: { attempt: number; heartbeatDetails: unknown },
   ) {
     const first = { failures: input.failures, notFound: input.notFound?.count ?? 0 };
-    this.#before = { ...first, further: 0, unread: 0, heartbeats: 0, ...numbersIn(heartbeatDetails) };
+    this.#before = numbersIn(heartbeatDetails, { ...first, further: 0, unread: 0, heartbeats: 0 });
     this.#attempt = attempt;
     this.failures = this.#before.failures;
     this.notFound = this.#before.notFound;
     this.heartbeats = this.#before.heartbeats;
     this.#further = this.#before.further;
-    this.#unread = this.#before.unread;
+    // An operator's reset counts the attempts anew, and leaves the details.
+    this.#unread = Math.min(this.#before.unread, attempt - 1);
   }
 
   /** Polls of the whole batch so far. */
@@ -65,8 +66,10 @@ export class PollProgress {
   }
 }
 
-/** Another release may have saved something else. */
-function numbersIn(details: unknown): Partial<Saved> {
-  if (typeof details !== 'object' || details === null) return {};
-  return Object.fromEntries(Object.entries(details).filter(([, value]) => Number.isFinite(value)));
+/** What the details tell of these figures. A lease tells people more, and another release may have saved others. */
+function numbersIn(details: unknown, figures: Saved): Saved {
+  const told: Partial<Saved> = typeof details === 'object' && details !== null ? details : {};
+  const isTold = (name: keyof Saved) => Number.isFinite(told[name]) && told[name]! >= 0;
+  const names = Object.keys(figures) as (keyof Saved)[];
+  return { ...figures, ...Object.fromEntries(names.filter(isTold).map((name) => [name, told[name]])) };
 }

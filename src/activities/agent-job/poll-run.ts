@@ -1,15 +1,9 @@
 /** One attempt of a poll batch: what a read comes to, and when the next one is due. Waits in milliseconds. */
+import { createHash } from 'node:crypto';
 import type { ApplicationFailure, Info } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
 import { noMetrics, type Metrics } from '../metrics.js';
-import {
-  isSameRecord,
-  LOST_AFTER,
-  MIN_READS_PER_LEASE,
-  pollLeaseMs,
-  pollWaitMs,
-  type PollPlan,
-} from '../../agent-job/poll-plan.js';
+import { LOST_AFTER, MIN_READS_PER_LEASE, pollLeaseMs, pollWaitMs, type PollPlan } from '../../agent-job/poll-plan.js';
 import { MIN_AFTER_429_MS } from '../../agent-job/retry-waits.js';
 import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
@@ -63,6 +57,8 @@ export interface PollRunOptions {
   metrics?: Pick<Metrics, 'endSeen'>;
   /** For how long the batch is leased with each heartbeat; absent where each read is an attempt. */
   leaseMs?: number | undefined;
+  /** Makes of a result what the workflow is told. */
+  describe?: (result: PollJobResult) => PollJobResult;
 }
 
 /** What follows a read: the batch ends, or another read is due after a wait. */
@@ -70,17 +66,19 @@ export type NextStep =
   { kind: 'end'; result: PollJobResult } | { kind: 'wait'; ms: number; why: string; isHealthy: boolean };
 
 export class PollRun {
-  readonly input: PollJobInput;
   readonly progress: PollProgress;
   /** The server's time. */
   readonly now = startServerClock();
   readonly #beganAt = performance.now();
+  readonly #input: Asked;
+  readonly #known: string | null;
   readonly #options: PollRunOptions;
-  #lastWaitMs: number | undefined;
+  #lastReadAt: number | undefined;
   #shown = '';
 
-  constructor(input: PollJobInput, info: Info, options: PollRunOptions) {
-    this.input = input;
+  constructor({ known, ...input }: PollJobInput, info: Info, options: PollRunOptions) {
+    this.#input = input;
+    this.#known = known && fingerprint(known);
     this.progress = new PollProgress(input, info);
     this.#options = options;
   }
@@ -97,22 +95,32 @@ export class PollRun {
 
   /** Reads once. Throws, retryably, where the worker shuts down. */
   async read(): Promise<NextStep> {
-    const { input, progress } = this;
-    const { upstream, shutdownSignal, metrics = noMetrics } = this.#options;
+    const { progress } = this;
+    const input = this.#input;
+    const { upstream, shutdownSignal, metrics = noMetrics, describe = (result) => result } = this.#options;
+    const readAt = performance.now();
     const response = await read(upstream, input, shutdownSignal);
     progress.add(response.kind);
     const now = this.now();
-    const reading = resultOf(input, response, progress, this.#isLastRead(response, now), now);
-    if (reading && isEnd(reading)) metrics.endSeen((this.#lastWaitMs ?? plannedWaitMs(input, now)) / 1_000);
-    if (reading) return { kind: 'end', result: this.#result(reading) };
-    const ms = waitMs(input, response, progress.failures, now);
-    this.#lastWaitMs = ms;
+    const isKnown = response.kind === 'record' && fingerprint(response.job) === this.#known;
+    const reading = resultOf(input, response, { progress, isKnown, isLastRead: this.#isLastRead(response, now), now });
+    const lateMs = this.#lastReadAt === undefined ? plannedWaitMs(input, now) : readAt - this.#lastReadAt;
+    if (reading && isEnd(reading)) metrics.endSeen(lateMs / 1_000);
+    if (reading) return { kind: 'end', result: describe(this.#result(reading)) };
+    this.#lastReadAt = readAt;
     this.#shown = describeResponse(response, progress.failures);
-    return { kind: 'wait', ms, why: this.#shown, isHealthy: response.kind === 'record' };
+    const ms = waitMs(input, response, progress.failures, now);
+    return {
+      kind: 'wait',
+      ms,
+      why: this.#shown,
+      isHealthy: response.kind === 'record' && !isClockDoubtful(input, now),
+    };
   }
 
   #isLastRead({ kind }: JobResponse, now: number): boolean {
-    const { input, progress } = this;
+    const { progress } = this;
+    const input = this.#input;
     const isOver = progress.reads >= input.maxReads || (input.deadlineAt !== null && now >= input.deadlineAt);
     return isOver || (kind === 'record' && this.#deservesLongerLease(now));
   }
@@ -121,18 +129,22 @@ export class PollRun {
   #deservesLongerLease(now: number): boolean {
     const { leaseMs } = this.#options;
     if (!leaseMs || this.progress.reads < MIN_READS_PER_LEASE) return false;
-    return pollLeaseMs(plannedWaitMs(this.input, now)) > leaseMs;
+    // As the workflow chooses the next one.
+    return pollLeaseMs(plannedWaitMs({ ...this.#input, failures: 0 }, now)) > leaseMs;
   }
 
   #result(reading: Reading): PollJobResult {
     const { reads, failures, heartbeats } = this.progress;
-    return { reading, reads, failures, afterReset: this.input.afterReset, ...(heartbeats > 0 && { heartbeats }) };
+    return { reading, reads, failures, afterReset: this.#input.afterReset, ...(heartbeats > 0 && { heartbeats }) };
   }
 }
 
+/** A record takes up to 64 KiB, and a worker holds thousands: of what the workflow knows a fingerprint is kept. */
+type Asked = Omit<PollJobInput, 'known'>;
+
 type JobResponse = Exclude<Reading, { kind: 'unchanged' | 'settling' | 'notFound' }> | { kind: 'notFound' };
 
-async function read(upstream: Upstream, input: PollJobInput, signal: AbortSignal): Promise<JobResponse> {
+async function read(upstream: Upstream, input: Asked, signal: AbortSignal): Promise<JobResponse> {
   try {
     return { kind: 'record', job: await upstream.getJob(input, { signal }) };
   } catch (error) {
@@ -156,36 +168,43 @@ function pauseAfter({ status, retryAfterMs }: ReadFailedError): number | undefin
   return status === 429 ? Math.max(MIN_AFTER_429_MS, retryAfterMs ?? 0) : retryAfterMs;
 }
 
+interface ReadFacts {
+  progress: PollProgress;
+  /** The workflow knows the record that was read. */
+  isKnown: boolean;
+  isLastRead: boolean;
+  now: number;
+}
+
 /** What the batch ends with after this response; null where the upstream is to be asked again. */
 function resultOf(
-  input: PollJobInput,
+  input: Asked,
   response: JobResponse,
-  { notFound }: PollProgress,
-  isLastPoll: boolean,
-  now: number,
+  { progress, isKnown, isLastRead, now }: ReadFacts,
 ): Reading | null {
   switch (response.kind) {
     case 'notFound': {
       // Each of those that it takes is told at once: a batch that is cancelled must not forget them.
+      const { notFound } = progress;
       const isOneOfThose = notFound <= LOST_AFTER.count;
       const mustReport = input.notFound !== null && now - input.notFound.since >= LOST_AFTER.ms;
-      return isLastPoll || isOneOfThose || mustReport ? { kind: 'notFound', count: notFound } : null;
+      return isLastRead || isOneOfThose || mustReport ? { kind: 'notFound', count: notFound } : null;
     }
     case 'failed': {
       // A shorter one is no longer than the pause between any two reads.
       const mustWait = (response.retryAfterMs ?? 0) > MIN_AFTER_429_MS;
-      return isLastPoll || mustWait || input.notFound !== null ? response : null;
+      return isLastRead || mustWait || input.notFound !== null ? response : null;
     }
     case 'record': {
       const ends = input.endsAtTerminal && isTerminalStatus(response.job.status);
-      if (ends && now < input.settledAt) return isLastPoll ? { kind: 'settling', job: response.job } : null;
-      if (ends || input.notFound !== null || !isSameRecord(response.job, input.known)) return response;
-      return isLastPoll ? { kind: 'unchanged' } : null;
+      if (ends && now < input.settledAt) return isLastRead ? { kind: 'settling', job: response.job } : null;
+      if (ends || input.notFound !== null || !isKnown) return response;
+      return isLastRead ? { kind: 'unchanged' } : null;
     }
   }
 }
 
-function waitMs(input: PollJobInput, response: JobResponse, failures: number, now: number): number {
+function waitMs(input: Asked, response: JobResponse, failures: number, now: number): number {
   const planned = pollWaitMs(input.plan, {
     sinceChangeMs: now - input.lastChangeAt,
     failures,
@@ -202,8 +221,21 @@ function isEnd(reading: Reading): boolean {
 }
 
 /** The wait before an attempt's first read, by the plan: the server kept it. */
-function plannedWaitMs({ plan, lastChangeAt, failures }: PollJobInput, now: number): number {
+function plannedWaitMs({ plan, lastChangeAt, failures }: Asked, now: number): number {
   return pollWaitMs(plan, { sinceChangeMs: now - lastChangeAt, failures, random: 0.5 });
+}
+
+/**
+ * The deadline has passed by this machine's clock and not by the server's time as it is known here, which is behind
+ * where the attempt waited long for a worker or the machine was suspended. Another attempt knows it anew.
+ */
+function isClockDoubtful({ deadlineAt }: Asked, now: number): boolean {
+  return deadlineAt !== null && now < deadlineAt && Date.now() >= deadlineAt;
+}
+
+/** Two records have the same one where they tell a caller the same. */
+function fingerprint(job: JobRecord): string {
+  return createHash('sha256').update(JSON.stringify(job)).digest('base64');
 }
 
 function describeResponse(response: JobResponse, failures: number): string {

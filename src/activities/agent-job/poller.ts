@@ -50,7 +50,8 @@ export class Poller {
   take(makeLease: () => PollLease, waitMs: number): boolean {
     if (this.#shutdownSignal.aborted || this.#leases.size >= MAX_LEASES) return false;
     const lease = makeLease();
-    if (!lease.lasts(waitMs)) return false;
+    if (!lease.lasts(waitMs) || this.#isLaterHeld(lease)) return false;
+    this.dropEarlier(lease.name);
     lease.dueAt = performance.now() + waitMs;
     this.#leases.set(lease.name, lease);
     this.#queue.add({ lease, what: 'read' }, lease.dueAt);
@@ -63,10 +64,17 @@ export class Poller {
     while (this.#open.size > 0) await Promise.all(this.#open);
   }
 
+  /** Its first read outlasted the begin of a later attempt: nobody waits for it any more. */
+  #isLaterHeld({ name, run }: PollLease): boolean {
+    const held = this.#leases.get(name);
+    return held !== undefined && held.run.elapsedMs < run.elapsedMs;
+  }
+
   #handle({ lease, what, hasTurn }: Due): void {
     if (lease.isOver || this.#shutdownSignal.aborted) return;
     // This process stood still for too long: another worker polls the job.
     if (lease.isExpired) this.#forget(lease);
+    else if (lease.wasSuspended) this.#end(lease, lease.handBack('this machine was suspended, or its clock was set'));
     else if (what === 'renew') this.#keep(this.#renew(lease));
     else this.#beginRead(lease, hasTurn);
   }
