@@ -1,0 +1,313 @@
+package agentjobs
+
+// Follow-ups, and starts that continue from a closed run.
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/update/v1"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+)
+
+const (
+	// From reading a closed run to the start that continues from it.
+	startWithin           = 5 * time.Second
+	betweenRounds         = 200 * time.Millisecond
+	maxAttachedRequestIds = 20
+)
+
+// ErrUnconfirmed says that the follow-up may or may not be sent: say it again with the same id.
+var ErrUnconfirmed = errors.New("the follow-up is not confirmed: say it again with the same id")
+
+// ErrNoJob says that the workflow ended without a job to send a follow-up to.
+var ErrNoJob = errors.New("the workflow ended without a job")
+
+// FollowUp sends a follow-up, and starts an ended job again for it. The same id is sent at most once, ever.
+// A *temporal.ApplicationError is a refusal: it was surely not sent.
+func (job *Job) FollowUp(ctx context.Context, followUp FollowUpInput) (FollowUpAnswer, error) {
+	if followUp.Id == "" {
+		followUp.Id = rand.Text()
+	}
+	for range rounds {
+		answer, err := job.sendToRun(ctx, followUp)
+		if !isEnded(err) {
+			return answer, unconfirmed(err)
+		}
+		known, err := job.followUpAfterEnd(ctx, followUp)
+		if err != nil || known != nil {
+			return valueOf(known), unconfirmed(err)
+		}
+		time.Sleep(betweenRounds)
+	}
+	return FollowUpAnswer{}, ErrUnconfirmed
+}
+
+func (job *Job) sendToRun(ctx context.Context, followUp FollowUpInput) (answer FollowUpAnswer, err error) {
+	handle, err := job.jobs.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID:   job.WorkflowId,
+		UpdateID:     followUp.Id,
+		UpdateName:   "sendFollowUp",
+		Args:         []any{followUp},
+		WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err != nil {
+		return answer, err
+	}
+	return answer, handle.Get(ctx, &answer)
+}
+
+// The workflow has ended, or refuses messages right before its end: surely not sent, and the next run takes it.
+func isEnded(err error) bool {
+	var missing *serviceerror.NotFound
+	var refused *temporal.ApplicationError
+	var details struct{ Field string }
+	if errors.As(err, &refused) && refused.Details(&details) == nil {
+		return details.Field == "job"
+	}
+	return errors.As(err, &missing)
+}
+
+// Accepted, and then the workflow was ended from outside.
+func unconfirmed(err error) error {
+	var refused *temporal.ApplicationError
+	if errors.As(err, &refused) && refused.Type() == "AcceptedUpdateCompletedWorkflow" {
+		return errors.Join(ErrUnconfirmed, err)
+	}
+	return err
+}
+
+func valueOf(answer *FollowUpAnswer) FollowUpAnswer {
+	if answer == nil {
+		return FollowUpAnswer{}
+	}
+	return *answer
+}
+
+// What a run's result or last state tells.
+type finalState struct {
+	jobId     *string
+	job       *JobRecord
+	followUps []FollowUpStatus
+	usedIds   []string
+}
+
+// Starts the ended workflow id again, attached to its job, and sends the follow-up there in one request. Nil where the
+// run is no longer the last one.
+func (job *Job) followUpAfterEnd(ctx context.Context, followUp FollowUpInput) (*FollowUpAnswer, error) {
+	readAt := time.Now()
+	last, err := job.readRun(ctx)
+	if err != nil || last.status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return nil, err
+	}
+	earlier, err := job.earlierRuns(ctx, last)
+	if err != nil {
+		return nil, err
+	}
+	states, err := job.finalStates(ctx, last, earlier)
+	if err != nil {
+		return nil, err
+	}
+	input, err := job.startInput(ctx, last.firstId)
+	if err != nil {
+		return nil, err
+	}
+	used := []string{}
+	for _, state := range states {
+		used = append(used, state.usedIds...)
+	}
+	if slices.Contains(used, followUp.Id) {
+		return fateOf(followUp.Id, states), nil
+	}
+	slices.Sort(used)
+	input["prompt"], input["jobId"], input["usedFollowUpIds"] = nil, states[0].jobId, slices.Compact(used)
+	// This policy is safe here alone: a run with jobId creates nothing.
+	start, err := job.requestAfter(last.id, enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, input, last.hash)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := job.startWithUpdate(ctx, start, followUp, readAt)
+	job.attachRequestIds(ctx, earlier)
+	if isLate(err) || isEnded(err) {
+		return nil, nil
+	}
+	return answer, err
+}
+
+// The last run's state first. Fails where one can't be read: a forgotten id could be sent twice.
+func (job *Job) finalStates(ctx context.Context, last run, earlier []string) (states []finalState, err error) {
+	for _, runId := range append([]string{last.id}, earlier...) {
+		state, err := job.finalState(ctx, runId)
+		if err != nil {
+			return nil, err
+		}
+		if state != nil {
+			states = append(states, *state)
+		}
+		if len(states) == 0 || states[0].jobId == nil {
+			return nil, ErrNoJob
+		}
+	}
+	return states, nil
+}
+
+// Nil where there is surely no job.
+func (job *Job) finalState(ctx context.Context, runId string) (*finalState, error) {
+	result, err := job.resultOf(ctx, runId)
+	var failed *JobFailed
+	if err == nil {
+		return &finalState{result.JobId, result.Job, result.FollowUps, result.UsedFollowUpIds}, nil
+	}
+	if !errors.As(err, &failed) {
+		return nil, err
+	}
+	if failed.isSurelyNoJob() {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	state, err := job.stateOf(ctx, runId)
+	return &finalState{state.JobId, state.Job, state.FollowUps, state.UsedFollowUpIds}, err
+}
+
+// The state of a used id; unknown where only the id was handed on, or the run was terminated meanwhile.
+func fateOf(id string, states []finalState) *FollowUpAnswer {
+	for _, state := range states {
+		for _, known := range state.followUps {
+			if known.Id == id && known.State != "abandoned" && known.State != "queued" {
+				return &FollowUpAnswer{Id: id, State: known.State, Job: states[0].job}
+			}
+		}
+	}
+	return &FollowUpAnswer{Id: id, State: "unknown", Job: states[0].job}
+}
+
+func (job *Job) startWithUpdate(
+	ctx context.Context, start *workflowservice.StartWorkflowExecutionRequest, followUp FollowUpInput, readAt time.Time,
+) (*FollowUpAnswer, error) {
+	args, err := converter.GetDefaultDataConverter().ToPayloads(followUp)
+	if err != nil {
+		return nil, err
+	}
+	accepted := enums.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_ACCEPTED
+	request := &workflowservice.UpdateWorkflowExecutionRequest{
+		Namespace:         start.Namespace,
+		WorkflowExecution: &common.WorkflowExecution{WorkflowId: job.WorkflowId},
+		WaitPolicy:        &update.WaitPolicy{LifecycleStage: accepted},
+		Request: &update.Request{
+			Meta:  &update.Meta{UpdateId: followUp.Id},
+			Input: &update.Input{Name: "sendFollowUp", Args: args},
+		},
+	}
+	type operation = workflowservice.ExecuteMultiOperationRequest_Operation
+	limited, cancel := context.WithDeadline(ctx, readAt.Add(startWithin))
+	defer cancel()
+	response, err := job.jobs.Client.WorkflowService().ExecuteMultiOperation(
+		limited, &workflowservice.ExecuteMultiOperationRequest{Namespace: start.Namespace, Operations: []*operation{
+			{Operation: &workflowservice.ExecuteMultiOperationRequest_Operation_StartWorkflow{StartWorkflow: start}},
+			{Operation: &workflowservice.ExecuteMultiOperationRequest_Operation_UpdateWorkflow{UpdateWorkflow: request}},
+		}})
+	if err != nil {
+		return nil, err
+	}
+	if failure := response.Responses[1].GetUpdateWorkflow().GetOutcome().GetFailure(); failure != nil {
+		return nil, temporal.GetDefaultFailureConverter().FailureToError(failure)
+	}
+	handle := job.jobs.Client.GetWorkflowUpdateHandle(client.GetWorkflowUpdateHandleOptions{
+		WorkflowID: job.WorkflowId, RunID: response.Responses[0].GetStartWorkflow().RunId, UpdateID: followUp.Id,
+	})
+	var answer FollowUpAnswer
+	return &answer, handle.Get(ctx, &answer)
+}
+
+// Continues from a run that made no job. False where another caller did first, with another input.
+func (job *Job) startAgain(ctx context.Context, last run, input any, wanted string, readAt time.Time) (bool, error) {
+	earlier, err := job.earlierRuns(ctx, last)
+	if err != nil {
+		return false, err
+	}
+	for _, runId := range earlier {
+		if none, err := job.isSurelyNoJob(ctx, runId); err != nil {
+			return false, err
+		} else if !none {
+			return false, &KeyConflict{"the earlier run " + runId + " of " + job.WorkflowId + " may have made a job"}
+		}
+	}
+	start, err := job.requestAfter(last.id, enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY, input, wanted)
+	if err != nil {
+		return false, err
+	}
+	limited, cancel := context.WithDeadline(ctx, readAt.Add(startWithin))
+	defer cancel()
+	if _, err := job.jobs.Client.WorkflowService().StartWorkflowExecution(limited, start); err != nil {
+		if isLate(err) {
+			return false, nil
+		}
+		return false, err
+	}
+	job.attachRequestIds(ctx, earlier)
+	now, err := job.readRun(ctx)
+	return now.hash == wanted, err
+}
+
+// A start that Temporal makes once, however many callers continue from the same closed run.
+func (job *Job) requestAfter(
+	runId string, policy enums.WorkflowIdReusePolicy, input any, hash string,
+) (*workflowservice.StartWorkflowExecutionRequest, error) {
+	args, err := converter.GetDefaultDataConverter().ToPayloads(input)
+	if err != nil {
+		return nil, err
+	}
+	memo, err := converter.GetDefaultDataConverter().ToPayload(hash)
+	return &workflowservice.StartWorkflowExecutionRequest{
+		Namespace:                job.jobs.Namespace,
+		WorkflowId:               job.WorkflowId,
+		WorkflowType:             &common.WorkflowType{Name: "agentJob"},
+		TaskQueue:                &taskqueue.TaskQueue{Name: job.jobs.TaskQueue},
+		Input:                    args,
+		Memo:                     &common.Memo{Fields: map[string]*common.Payload{"inputHash": memo}},
+		RequestId:                "agent-jobs/after/" + runId,
+		WorkflowIdReusePolicy:    policy,
+		WorkflowIdConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}, err
+}
+
+// Makes Temporal answer late starts after earlier runs with the run that runs now. It never makes a run.
+func (job *Job) attachRequestIds(ctx context.Context, runIds []string) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	for _, runId := range runIds[:min(len(runIds), maxAttachedRequestIds)] {
+		request, err := job.requestAfter(runId, enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, nil, "")
+		if err != nil {
+			return
+		}
+		request.OnConflictOptions = &workflow.OnConflictOptions{AttachRequestId: true}
+		if _, err := job.jobs.Client.WorkflowService().StartWorkflowExecution(ctx, request); err != nil {
+			return // The time limit alone guards the start then.
+		}
+	}
+}
+
+// Whether another run has followed the closed one, or Temporal did not answer in time: read again.
+func isLate(err error) bool {
+	var late *serviceerror.DeadlineExceeded
+	var taken *serviceerror.WorkflowExecutionAlreadyStarted
+	isDeadline := errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded)
+	return isDeadline || errors.As(err, &taken) || (err != nil && strings.Contains(err.Error(), "StartDeduped"))
+}
+
+func fromPayload(payload *common.Payload, value any) error {
+	return converter.GetDefaultDataConverter().FromPayload(payload, value)
+}

@@ -1,0 +1,36 @@
+/** Toolchains of other languages, which a machine may lack: a test without its own is skipped, and says what to do. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import type { TestContext } from 'vitest';
+
+const run = promisify(execFile);
+
+/** What the examples need, each with the arguments that make it tell its version. */
+const TOOLCHAINS = {
+  go: { program: 'go', args: ['version'], remedy: 'install Go 1.25 or later (https://go.dev/dl)' },
+  java: { program: 'mvn', args: ['--version'], remedy: 'install a JDK, 17 or later, and Maven 3.8 or later' },
+} as const;
+
+/**
+ * Skips the test where its toolchain is missing, with the reason in the report. Where REQUIRED_TOOLCHAINS names the
+ * language (`go,java`, or `all`), a missing one fails the test instead.
+ */
+export async function needToolchain(
+  context: Pick<TestContext, 'skip'>,
+  language: keyof typeof TOOLCHAINS,
+): Promise<void> {
+  const { program, args, remedy } = TOOLCHAINS[language];
+  const isThere = await run(program, args).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false;
+      throw error; // It is there, and broken.
+    },
+  );
+  if (isThere) return;
+  const text = `NOT TESTED: the example in ${language} needs the program ${program}: ${remedy}`;
+  const required = (process.env['REQUIRED_TOOLCHAINS'] ?? '').split(',');
+  if (required.includes(language) || required.includes('all')) throw new Error(text);
+  console.warn(text);
+  context.skip(text);
+}
