@@ -4,9 +4,12 @@
  */
 import { throttledWaitMs } from '../agent-job/retry-waits.js';
 import { HOUR_MS, RollingHour, type Step } from '../agent-job/rolling-hour.js';
+import { sharedWindow } from '../agent-job/turn-times.js';
 
 /** A queue that has ended, or that another worker began, is noticed within this time. */
 const ASK_EVERY_MS = 30_000;
+/** Each worker may meet so many answers 429 at once, as a share of what it has sent in this hour. */
+const LINE_WIDTH = { share: 1 / 50, least: 1, most: 20 };
 /** What nobody uses is forgotten, so that a worker that serves every project keeps little. */
 const SWEEP_ABOVE = 1_000;
 
@@ -29,6 +32,12 @@ export class RequestFacts {
 
   accepted(name: string, now: number, requests = 1): void {
     this.#of(name, now).accepted.add(now, requests, now);
+  }
+
+  /** How many may be sent at a time without a queue: more, the more the upstream took in this hour without a 429. */
+  lineWidth(name: string, now: number): number {
+    const { accepted, throttledAt } = this.#of(name, now);
+    return now - throttledAt < HOUR_MS ? 1 : sharedWindow(accepted.countAt(now), LINE_WIDTH);
   }
 
   throttled(name: string, now: number, retryAfterMs: number | undefined): void {

@@ -57,8 +57,11 @@ const MOST_THROTTLES = 3;
 const TRY_AGAIN_MS = 20 * 60_000;
 /** What the hour frees so soon is waited for: a try beyond the budget would show nothing. Tries are so far apart. */
 const SOON_MS = 60_000;
-/** Turns in flight where no budget is known: so many answers 429 may come at once. */
-const UNKNOWN_WINDOW = 3;
+/**
+ * Turns in flight where no budget is known, as a share of what was accepted in this hour: so many answers 429 may come
+ * at once.
+ */
+const UNKNOWN_WINDOW = { share: 1 / 50, least: 3, most: 20 };
 /** Turns in flight under a learned budget, as a share of it, within bounds: it may be too high by then. */
 const LEARNED_WINDOW = { share: 1 / 25, least: 2, most: 20 };
 /** The same under a budget that is set: where it is too high, so many answers 429 may come at once. */
@@ -125,12 +128,12 @@ function earliestAt({ data, now }: BudgetMoment): number {
 }
 
 /** How many turns may be in flight at once. */
-function windowAt({ data, throttles, now }: BudgetMoment): number {
+function windowAt({ data, spends, throttles, now }: BudgetMoment): number {
   const limit = limitOf(data);
-  if (limit === null) return Math.min(data.window, UNKNOWN_WINDOW);
+  if (limit === null) return Math.min(data.window, sharedWindow(spends.countAt(now), UNKNOWN_WINDOW));
   const isTrusted = limit === data.perHour && data.refusalsInARow === 0 && throttles.countAt(now) === 0;
-  if (isTrusted) return shareOf(limit, SET_WINDOW);
-  return Math.min(data.window, shareOf(limit, LEARNED_WINDOW));
+  if (isTrusted) return sharedWindow(limit, SET_WINDOW);
+  return Math.min(data.window, sharedWindow(limit, LEARNED_WINDOW));
 }
 
 /** When all that the hour frees was refused again and again, the hour of the refusals ends first. */
@@ -145,7 +148,7 @@ function nextBeyondAt(moment: BudgetMoment, earliest: number, freeAt: number): n
   const { data, turns } = moment;
   if (data.learned === null || limitOf(data) !== data.learned) return Infinity;
   const at = data.isGrowing ? earliest : Math.max(earliest, tryAt(moment), data.triedBeyondAt + SOON_MS);
-  if (leftOfSet(moment, at) <= 0 || turns >= (data.isGrowing ? shareOf(data.learned, BEYOND_WINDOW) : 1))
+  if (leftOfSet(moment, at) <= 0 || turns >= (data.isGrowing ? sharedWindow(data.learned, BEYOND_WINDOW) : 1))
     return Infinity;
   return freeAt - at <= SOON_MS && !data.isGrowing ? Infinity : at;
 }
@@ -165,8 +168,9 @@ function leftOfSet({ data, spends, requests }: BudgetMoment, at: number): number
   return data.perHour === null ? Infinity : data.perHour - spends.countAt(at) - requests;
 }
 
-function shareOf(limit: number, { share, least, most }: typeof LEARNED_WINDOW): number {
-  return Math.min(Math.max(Math.floor(limit * share), least), most);
+/** How many requests may be in flight: a share of a number, within bounds. */
+export function sharedWindow(number: number, { share, least, most }: typeof LEARNED_WINDOW): number {
+  return Math.min(Math.max(Math.floor(number * share), least), most);
 }
 
 /** How much must be free before a turn for so many requests is given. */

@@ -1,48 +1,60 @@
 /**
- * Lines of this worker's writes: of each project and kind one is sent at a time, first in, first out. So a burst of
- * which nobody knows whether the upstream takes it meets at most one 429 in each worker.
+ * Lines of this worker's writes: of each project and kind a few are sent at a time, first in, first out. So a burst of
+ * which nobody knows whether the upstream takes it meets few answers 429.
  */
-type Admit = (leave: (() => void) | null) => void;
+type Leave = (width: number) => void;
+type Admit = (leave: Leave | null) => void;
+
+interface Line {
+  sending: number;
+  waiting: Admit[];
+}
 
 export class SendLines {
-  /** Who waits behind the one that sends; a line without anybody is not kept. */
-  readonly #lines = new Map<string, Admit[]>();
+  /** A line without anybody is not kept. */
+  readonly #lines = new Map<string, Line>();
 
   /** @param closed Ends the wait of all. */
   constructor(closed: AbortSignal) {
-    const endAll = () => [...this.#lines.values()].forEach((line) => line.splice(0).forEach((admit) => admit(null)));
+    const endAll = () =>
+      [...this.#lines.values()].forEach(({ waiting }) => waiting.splice(0).forEach((admit) => admit(null)));
     closed.addEventListener('abort', endAll, { once: true });
   }
 
   /** Whether others wait. */
   isBusy(name: string): boolean {
-    return (this.#lines.get(name)?.length ?? 0) > 0;
+    return (this.#lines.get(name)?.waiting.length ?? 0) > 0;
   }
 
-  /** Resolves with what must be called after the send; with null where it took too long, or the lines were closed. */
-  enter(name: string, forMs: number): Promise<(() => void) | null> {
-    const line = this.#lines.get(name);
-    const leave = () => this.#leave(name);
-    if (!line) {
-      this.#lines.set(name, []);
-      return Promise.resolve(leave);
-    }
+  /**
+   * Resolves where fewer than `width` are being sent, with what must be called after the send, with the width by then;
+   * with null where it took too long, or the lines were closed.
+   */
+  enter(name: string, { forMs, width }: { forMs: number; width: number }): Promise<Leave | null> {
+    const line = this.#lines.get(name) ?? { sending: 0, waiting: [] };
+    this.#lines.set(name, line);
+    if (line.sending < width && line.waiting.length === 0) return Promise.resolve(this.#begin(name, line));
     return new Promise((resolve) => {
-      const admit: Admit = (mayLeave) => {
+      const admit: Admit = (leave) => {
         clearTimeout(timer);
-        resolve(mayLeave);
+        resolve(leave);
       };
       const timer = setTimeout(() => {
-        line.splice(line.indexOf(admit), 1);
+        line.waiting.splice(line.waiting.indexOf(admit), 1);
         resolve(null);
       }, forMs);
-      line.push(admit);
+      line.waiting.push(admit);
     });
   }
 
-  #leave(name: string): void {
-    const next = this.#lines.get(name)?.shift();
-    if (next) next(() => this.#leave(name));
-    else this.#lines.delete(name);
+  #begin(name: string, line: Line): Leave {
+    line.sending += 1;
+    return (width) => this.#leave(name, line, width);
+  }
+
+  #leave(name: string, line: Line, width: number): void {
+    line.sending -= 1;
+    while (line.sending < width && line.waiting.length > 0) line.waiting.shift()!(this.#begin(name, line));
+    if (line.sending === 0) this.#lines.delete(name);
   }
 }

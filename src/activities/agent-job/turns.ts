@@ -65,7 +65,6 @@ const LINE_WAIT_MS = 5_000;
 /** Whoever waits for a key asks this often whether there is another. */
 const NEXT_KEY_MS = 5_000;
 const WAITS_FOR_TURN = 'the budget of this project is shared: this waits for its turn';
-const OTHERS_FIRST = 'others of this project are sent first';
 
 /** Ends a send whose last byte has not left: a queue orders these writes. */
 export class QueueFound extends Error {}
@@ -95,13 +94,14 @@ export class Turns {
     const held = (await this.#isQueued(wanted)) ? await this.#held(wanted) : null;
     // Where no queue can be asked, a write is tried now and then.
     if (held && (held.queued || this.#restMs(wanted) > 0)) return held;
-    const leave = await this.#lines.enter(nameOf(wanted), LINE_WAIT_MS);
+    const width = () => this.#facts.lineWidth(nameOf(wanted), wanted.now());
+    const leave = await this.#lines.enter(nameOf(wanted), { forMs: LINE_WAIT_MS, width: width() });
     if (!leave) return this.#leftOut(wanted);
     let outcome: WriteOutcome | null;
     try {
       outcome = await this.#sendInLine(wanted, fenced, held === null);
     } finally {
-      leave();
+      leave(width());
     }
     return outcome ? this.#ended(wanted, fenced, outcome) : this.#held(wanted);
   }
@@ -119,7 +119,7 @@ export class Turns {
     const refusal = await this.#keys.refusalNow(projectId, jobId);
     if (refusal !== null) return { reason: refusal, waitMs: this.#asks.postpone(holder, NEXT_KEY_MS) };
     if (this.#lines.isBusy(nameOf({ operation, projectId }))) {
-      return { reason: OTHERS_FIRST, waitMs: this.#asks.postpone(holder, NEXT_TURN_MS) };
+      return { reason: 'others of this project are sent first', waitMs: this.#asks.postpone(holder, NEXT_TURN_MS) };
     }
     this.#asks.done(holder);
     return null;
@@ -153,7 +153,7 @@ export class Turns {
         if (await isQueued) throw new QueueFound();
       });
       if (outcome.kind === 'throttled') this.#facts.throttled(name, wanted.now(), outcome.retryAfterMs);
-      if (outcome.kind === 'accepted') this.#facts.accepted(name, wanted.now());
+      else if (outcome.kind === 'accepted') this.#facts.accepted(name, wanted.now());
       return outcome;
     } catch (error) {
       if (error instanceof QueueFound) return null;
