@@ -8,6 +8,6 @@ export {
 } from './agent-job/job-activities.js';
 export { Budgets } from './agent-job/budgets.js';
 export { KeyHealth } from './agent-job/key-health.js';
-export type { Reading, PollJobInput, PollJobResult } from './agent-job/poll-run.js';
+export type { Reading, PollJobInput, PollJobResult } from './agent-job/poll-batch.js';
 export { Poller } from './agent-job/poller.js';
 export type { Queued } from './queue-client.js';

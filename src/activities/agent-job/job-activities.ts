@@ -10,8 +10,8 @@ import { aboutNamespace, tellingOfNamespace, type AboutNamespace } from '../../t
 import type { Budgets } from './budgets.js';
 import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
 import { QueueFound, Turns, type FencedSend, type SendOutcome, type WantedSend } from './turns.js';
+import type { PollJobInput, PollJobResult } from './poll-batch.js';
 import { createPollJob } from './poll-job.js';
-import type { PollJobInput, PollJobResult } from './poll-run.js';
 import type { Poller } from './poller.js';
 import {
   confirmNotAccepted,

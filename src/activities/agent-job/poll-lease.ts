@@ -6,7 +6,8 @@
 import type { Info } from '@temporalio/activity';
 import type { AsyncAttempt, ServerAnswer } from '../../temporal/async-attempt.js';
 import { RENEW_EARLY_MS } from '../../agent-job/poll-plan.js';
-import { nextAttemptIn, type PollJobResult, type PollRun } from './poll-run.js';
+import type { PollJobResult } from './poll-batch.js';
+import { nextAttemptIn, type PollRun } from './poll-run.js';
 
 /** What a read takes at most, and what telling its result takes. */
 const READ_MS = 21_000;

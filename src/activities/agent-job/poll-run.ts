@@ -3,52 +3,16 @@ import { createHash } from 'node:crypto';
 import type { ApplicationFailure, Info } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
 import { noMetrics, type Metrics } from '../metrics.js';
-import { LOST_AFTER, MIN_READS_PER_LEASE, pollLeaseMs, pollWaitMs, type PollPlan } from '../../agent-job/poll-plan.js';
+import { LOST_AFTER, MIN_READS_PER_LEASE, pollLeaseMs, pollWaitMs } from '../../agent-job/poll-plan.js';
 import { MIN_AFTER_429_MS } from '../../agent-job/retry-waits.js';
 import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
+import type { PollJobInput, PollJobResult, Reading } from './poll-batch.js';
 import { PollProgress } from './poll-progress.js';
 
-export interface PollJobInput {
-  projectId: string;
-  jobId: string;
-  plan: PollPlan;
-  /** The record that the workflow knows; the poll loop ends when the upstream shows another. */
-  known: JobRecord | null;
-  lastChangeAt: number;
-  /** The poll loop ends at this time; null where no clock runs. */
-  deadlineAt: number | null;
-  /** A terminal status read before this time is read again after it. */
-  settledAt: number;
-  /** Whether a terminal status that the workflow knows already ends the poll loop. */
-  endsAtTerminal: boolean;
-  /** Failed reads in a row before this batch. */
-  failures: number;
-  /** How many 404 came in a row before this batch, and since when; null where the last response was another. */
-  notFound: { count: number; since: number } | null;
-  /** How many polls the batch may make. */
-  maxReads: number;
-  afterReset: boolean;
-}
-
-export type Reading =
-  | { kind: 'record'; job: JobRecord }
-  | { kind: 'unchanged' }
-  /** A terminal status, read too soon after a follow-up to count. */
-  | { kind: 'settling'; job: JobRecord }
-  /** The upstream answered 404, `count` times in a row. */
-  | { kind: 'notFound'; count: number }
-  | { kind: 'failed'; reason: string; retryAfterMs?: number; waitsFor?: 'rateLimit' | 'key' | 'upstream' };
-
-export interface PollJobResult {
-  reading: Reading;
-  reads: number;
-  failures: number;
-  afterReset: boolean;
-  /** Heartbeats of the batch, where there were any; each is a billable action. */
-  heartbeats?: number;
-}
+/** A read that begins no later than this is punctual. */
+const PUNCTUAL_MS = 1_000;
 
 export interface PollRunOptions {
   upstream: Upstream;
@@ -73,7 +37,8 @@ export class PollRun {
   readonly #input: Asked;
   readonly #known: string | null;
   readonly #options: PollRunOptions;
-  #lastReadAt: number | undefined;
+  /** The wait after the last read here: how long it was to be, and since when. */
+  #wait: { ms: number; since: number } | null = null;
   #shown = '';
 
   constructor({ known, ...input }: PollJobInput, info: Info, options: PollRunOptions) {
@@ -104,18 +69,24 @@ export class PollRun {
     const now = this.now();
     const isKnown = response.kind === 'record' && fingerprint(response.job) === this.#known;
     const reading = resultOf(input, response, { progress, isKnown, isLastRead: this.#isLastRead(response, now), now });
-    const lateMs = this.#lastReadAt === undefined ? plannedWaitMs(input, now) : readAt - this.#lastReadAt;
-    if (reading && isEnd(reading)) metrics.endSeen(lateMs / 1_000);
+    if (reading && isEnd(reading)) metrics.endSeen((this.#waitedMs(readAt) ?? plannedWaitMs(input, now)) / 1_000);
     if (reading) return { kind: 'end', result: describe(this.#result(reading)) };
-    this.#lastReadAt = readAt;
     this.#shown = describeResponse(response, progress.failures);
     const ms = waitMs(input, response, progress.failures, now);
+    this.#wait = { ms, since: performance.now() };
     return {
       kind: 'wait',
       ms,
       why: this.#shown,
       isHealthy: response.kind === 'record' && !isClockDoubtful(input, now),
     };
+  }
+
+  /** How long the wait before a read was; null before the first one. Usually it is as long as it was to be. */
+  #waitedMs(readAt: number): number | null {
+    if (!this.#wait) return null;
+    const { ms, since } = this.#wait;
+    return readAt - since > ms + PUNCTUAL_MS ? readAt - since : ms;
   }
 
   #isLastRead({ kind }: JobResponse, now: number): boolean {
