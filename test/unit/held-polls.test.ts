@@ -117,6 +117,15 @@ test('failed reads before a batch do not end it for a longer lease', async () =>
   await attempted;
 });
 
+test('a lease that another release chose is not ended for a longer one, which might never come', async () => {
+  const { poller, shutdown, attempt } = holding();
+  const EVERY_MINUTE = { minMs: 60_000, maxMs: 60_000, ratio: 0 };
+  const attempted = attempt({ plan: EVERY_MINUTE }, { info: { attempt: 10, heartbeatTimeoutMs: 120_000 } });
+  await expect.poll(() => poller.size, { timeout: 5_000 }).toBe(1);
+  shutdown.abort();
+  await attempted;
+});
+
 test('a machine that was suspended hands its polls back, as its clock may be behind', async () => {
   const { upstream, poller, attempt } = holding();
   const attempted = attempt({ plan: { minMs: 600, maxMs: 600, ratio: 0 } });
