@@ -92,7 +92,7 @@ func (jobs *AgentJobs) start(ctx context.Context, job *Job, input any, wanted st
 		if !hasNoJob {
 			return nil, &KeyConflict{"the key of " + job.WorkflowId + " names a job with another prompt"}
 		}
-		if done, err := job.startAgain(ctx, run, input, wanted, readAt); err != nil || done {
+		if done, err := job.startAgain(ctx, run, input, wanted, readAt); !isLate(err) && (err != nil || done) {
 			return job.made(true), err
 		}
 	}
@@ -228,8 +228,23 @@ func (job *Job) isSurelyNoJob(ctx context.Context, runId string) (bool, error) {
 	return false, err
 }
 
+// The last run is another one by now: read again.
+var errFollowed = errors.New("another run has followed")
+
 // The closed runs before the last one, newest first; a chain that continued as new counts by its end.
-func (job *Job) earlierRuns(ctx context.Context, last run) (runIds []string, err error) {
+func (job *Job) earlierRuns(ctx context.Context, last run) ([]string, error) {
+	runIds, err := job.otherRuns(ctx, last)
+	if err != nil || len(runIds) == 0 {
+		return runIds, err
+	}
+	now, err := job.readRun(ctx)
+	if err == nil && now.id != last.id {
+		err = errFollowed
+	}
+	return runIds, err
+}
+
+func (job *Job) otherRuns(ctx context.Context, last run) (runIds []string, err error) {
 	query := "WorkflowId = '" + job.WorkflowId + "' AND WorkflowType = 'agentJob'"
 	query += " AND ExecutionStatus != 'ContinuedAsNew'"
 	request := &workflowservice.ListWorkflowExecutionsRequest{Namespace: job.jobs.Namespace, Query: query}

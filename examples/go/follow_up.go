@@ -113,6 +113,9 @@ func (job *Job) followUpAfterEnd(ctx context.Context, followUp FollowUpInput) (*
 		return nil, err
 	}
 	earlier, err := job.earlierRuns(ctx, last)
+	if errors.Is(err, errFollowed) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +235,7 @@ func (job *Job) startWithUpdate(
 	return &answer, handle.Get(ctx, &answer)
 }
 
-// Continues from a run that made no job. False where another caller did first, with another input.
+// Continues from a run that made no job. False, or a late error, where another caller did first.
 func (job *Job) startAgain(ctx context.Context, last run, input any, wanted string, readAt time.Time) (bool, error) {
 	earlier, err := job.earlierRuns(ctx, last)
 	if err != nil {
@@ -252,9 +255,6 @@ func (job *Job) startAgain(ctx context.Context, last run, input any, wanted stri
 	limited, cancel := context.WithDeadline(ctx, readAt.Add(startWithin))
 	defer cancel()
 	if _, err := job.jobs.Client.WorkflowService().StartWorkflowExecution(limited, start); err != nil {
-		if isLate(err) {
-			return false, nil
-		}
 		return false, err
 	}
 	job.attachRequestIds(ctx, earlier)
@@ -304,8 +304,10 @@ func (job *Job) attachRequestIds(ctx context.Context, runIds []string) {
 func isLate(err error) bool {
 	var late *serviceerror.DeadlineExceeded
 	var taken *serviceerror.WorkflowExecutionAlreadyStarted
-	isDeadline := errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded)
-	return isDeadline || errors.As(err, &taken) || (err != nil && strings.Contains(err.Error(), "StartDeduped"))
+	if err == nil || errors.Is(err, errFollowed) || errors.Is(err, context.DeadlineExceeded) {
+		return err != nil
+	}
+	return errors.As(err, &late) || errors.As(err, &taken) || strings.Contains(err.Error(), "StartDeduped")
 }
 
 func fromPayload(payload *common.Payload, value any) error {

@@ -179,6 +179,8 @@ class Job:
     ) -> bool:
         """Continues from a run that made no job. False where another caller did first, with another input."""
         earlier = await self._earlier_runs(run)
+        if earlier is None:
+            return False
         for run_id in earlier:
             if not await self._is_surely_no_job(run_id):
                 raise KeyConflict(f"The earlier run {run_id} of {self.workflow_id} may have made a job")
@@ -203,6 +205,8 @@ class Job:
         if final is None or final["jobId"] is None:
             raise FollowUpRefused(f"{self.workflow_id} ended without a job")
         earlier = await self._earlier_runs(run)
+        if earlier is None:
+            return None
         states = [final, *[state for run_id in earlier if (state := await self._final_state(run_id))]]
         used = list(dict.fromkeys(id for state in states for id in state["usedFollowUpIds"]))
         if follow_up["id"] in used:
@@ -275,11 +279,16 @@ class Job:
             except RPCError:
                 return  # The time limit alone guards the start then.
 
-    async def _earlier_runs(self, last: WorkflowExecutionDescription) -> list[str]:
-        """The closed runs before the last one, newest first; a chain that continued as new counts by its end."""
+    async def _earlier_runs(self, last: WorkflowExecutionDescription) -> list[str] | None:
+        """The closed runs before the last one, newest first; None where another is the last one by now.
+
+        A chain that continued as new counts by its end.
+        """
         query = f"WorkflowId = '{self.workflow_id}' AND WorkflowType = 'agentJob'"
         query += " AND ExecutionStatus != 'ContinuedAsNew'"
         runs = [run async for run in self._client.list_workflows(query) if run.run_id != last.run_id]
+        if runs and (await self.describe()).run_id != last.run_id:
+            return None
         return [run.run_id for run in sorted(runs, key=lambda run: run.start_time, reverse=True)]
 
     async def _is_surely_no_job(self, run_id: str) -> bool:
@@ -347,8 +356,8 @@ def refusal(error: WorkflowUpdateFailedError) -> Exception:
 
 def is_late(error: RPCError) -> bool:
     """Whether another run has followed the closed one, or Temporal did not answer in time: read again."""
-    late = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.ALREADY_EXISTS, RPCStatusCode.CANCELLED)
-    return error.status in late or "StartDeduped" in str(error) or "already started" in str(error).lower()
+    late = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.ALREADY_EXISTS, RPCStatusCode.NOT_FOUND)
+    return error.status in late or "StartDeduped" in str(error)
 
 
 def time_left(read_at: float) -> timedelta:

@@ -64,19 +64,26 @@ async def main(project: str) -> None:
     tell("follow-up after the end", states=[after["state"], twin["state"]])
     result = await job.result()
     tell("ended again", outcome=result["outcome"], jobId=result["jobId"], usedIds=result["usedFollowUpIds"])
+    last = await job.follow_up("One more", id="last")
+    result = await job.result()
+    tell("ended once more", state=last["state"], outcome=result["outcome"], usedIds=result["usedFollowUpIds"])
     again = await jobs.start("a (ticket)/1", ticket)
     tell("repeated after all", isNew=again.is_new)
 
     await canceled.cancel()
+    end = await end_of(canceled)
+    answer = await canceled.follow_up("Go on", id="on")
+    tell("follow-up after a cancel", ended=end, state=answer["state"], outcome=await end_of(canceled))
     await terminated.handle.terminate("by the story")
     abandoned = others["abandoned"]
     while (await abandoned.state())["unknown"] is None:
         await asyncio.sleep(0.2)
     await abandoned.handle.execute_update("resolveUnknown", {"action": "abandon"})
-    for end, other in {**others, "Canceled": canceled, "Terminated": terminated}.items():
+    for end, other in {**others, "Terminated": terminated}.items():
         tell("told apart", expected=end, told=await end_of(other))
-    refused = await jobs.start("CreateRejected", {"projectId": project, "prompt": "Another prompt"})
-    tell("refused key starts again", isNew=refused.is_new, outcome=await end_of(refused))
+    another: Any = {"projectId": project, "prompt": "Another prompt"}
+    refused = await asyncio.gather(*[jobs.start("CreateRejected", another) for _ in range(5)])
+    tell("refused key starts again", outcomes=[await end_of(one) for one in refused])
 
 
 asyncio.run(main(sys.argv[1]))

@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { needToolchain } from '../support/toolchains.js';
-import { expectedSteps, expectedTraces, prepareStory, readSteps, readTraces } from './language-story.js';
+import { expectedSteps, expectedTraces, prepareStory, readSteps, readTraces, storyFailed } from './language-story.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
@@ -25,7 +25,8 @@ test(
     const projectId = 'story-go';
     await prepareStory(system, projectId);
     const env = { ...process.env, ...system.clientEnv() };
-    const { stdout } = await run('go', ['run', './story', projectId], { cwd: EXAMPLE, env, timeout: STORY_LIMIT_MS });
+    const options = { cwd: EXAMPLE, env, timeout: STORY_LIMIT_MS };
+    const { stdout } = await run('go', ['run', './story', projectId], options).catch(storyFailed);
     expect(readSteps(stdout)).toEqual(await expectedSteps(system, projectId));
     expect(await readTraces(system, projectId)).toEqual(expectedTraces(projectId));
   },

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { needToolchain } from '../support/toolchains.js';
-import { expectedSteps, expectedTraces, prepareStory, readSteps, readTraces } from './language-story.js';
+import { expectedSteps, expectedTraces, prepareStory, readSteps, readTraces, storyFailed } from './language-story.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
@@ -40,7 +40,9 @@ test(
       const projectId = 'story-java';
       await prepareStory(system, projectId);
       const options = { env: { ...process.env, ...system.clientEnv() }, timeout: STORY_LIMIT_MS };
-      const { stdout } = await run('java', ['-cp', classPath, 'agentjobs.Story', projectId], options);
+      const { stdout } = await run('java', ['-cp', classPath, 'agentjobs.Story', projectId], options).catch(
+        storyFailed,
+      );
       expect(readSteps(stdout)).toEqual(await expectedSteps(system, projectId));
       expect(await readTraces(system, projectId)).toEqual(expectedTraces(projectId));
     } finally {

@@ -1,4 +1,6 @@
 /** The story that the examples of all languages tell: what the upstream does in it, and what has to come of it. */
+import type { ExecFileException } from 'node:child_process';
+import { isDeepStrictEqual } from 'node:util';
 import { expect } from 'vitest';
 import { inputHash } from '../../src/agent-job/input.js';
 import type { usePrivateSystem } from './system.js';
@@ -24,17 +26,27 @@ export async function prepareStory({ sandbox }: System, projectId: string): Prom
 
 const ENDS = [
   ...['archived', 'failed', 'timedOut', 'abandoned', 'InvalidInput', 'CreateRejected', 'UnknownOutcome', 'lost'],
-  ...['Canceled', 'Terminated'],
+  'Terminated',
 ];
 
 function workflowIdOf(projectId: string): string {
   return `agent-job/${projectId}/a%20%28ticket%29%2F1`;
 }
 
+/** Throws what a program that failed had to say. */
+export function storyFailed({ code, signal, stdout, stderr }: ExecFileException): never {
+  throw new Error(`the story ended with ${signal ?? code}:\n${stdout}\n${stderr}`);
+}
+
 /** What the program printed, line by line. */
 export function readSteps(printed: string): unknown[] {
   const lines = printed.trim().split('\n');
   return lines.map((line) => JSON.parse(line) as unknown);
+}
+
+/** In any order. */
+function usedIds(...ids: string[]): unknown {
+  return expect.toSatisfy((given: string[]) => isDeepStrictEqual(given.toSorted(), ids.toSorted()));
 }
 
 /** What it has to print. */
@@ -52,37 +64,60 @@ export async function expectedSteps({ sandbox }: System, projectId: string): Pro
     { step: 'repeated after its end', workflowId, isNew: false },
     { step: 'used id after the end', state: 'sent' },
     { step: 'follow-up after the end', states: ['sent', 'sent'] },
-    { step: 'ended again', outcome: 'completed', jobId, usedIds: ['test', 'docs'] },
+    { step: 'ended again', outcome: 'completed', jobId, usedIds: usedIds('test', 'docs') },
+    { step: 'ended once more', state: 'sent', outcome: 'completed', usedIds: usedIds('test', 'docs', 'last') },
     { step: 'repeated after all', isNew: false },
+    { step: 'follow-up after a cancel', ended: 'Canceled', state: 'sent', outcome: 'completed' },
     ...ENDS.map((end) => ({ step: 'told apart', expected: end, told: end })),
-    { step: 'refused key starts again', isNew: true, outcome: 'completed' },
+    { step: 'refused key starts again', outcomes: Array.from({ length: 5 }, () => 'completed') },
   ];
 }
 
-/** What came of the story's own job upstream and in Temporal. */
+/** What came of the story's own job upstream and in Temporal, its runs from the first to the last. */
 export async function readTraces({ sandbox, server }: System, projectId: string): Promise<object> {
   const creates = await sandbox.creates({ projectId, promptIncludes: PROMPT });
   const messages = await sandbox.messages({ jobId: creates[0]?.id });
-  const { workflow } = server.client;
-  const workflowId = workflowIdOf(projectId);
-  const hashes: unknown[] = [];
-  const events = new Set<string>();
-  for await (const { runId } of workflow.list({ query: `WorkflowId = '${workflowId}'` })) {
-    const handle = workflow.getHandle(workflowId, runId);
-    hashes.push((await handle.describe()).memo?.['inputHash']);
-    const history = await handle.fetchHistory();
-    for (const event of history.events ?? []) for (const name of Object.keys(event)) events.add(name);
-  }
+  const runs = await readRuns(server.client, workflowIdOf(projectId));
+  const again = await sandbox.creates({ projectId, promptIncludes: 'Another prompt' });
   return {
     creates: creates.length,
+    createsAfterRefusal: again.length,
     messages: messages.map(({ prompt }) => prompt),
-    hashes,
-    ofRepeatedStarts: [...events].filter((name) => /OptionsUpdated|Signaled/.test(name)),
+    hashes: runs.map(({ hash }) => hash),
+    // A repeated start or a signal would have left one in the first run.
+    optionsUpdates: runs[0]?.events.filter((event) => /OptionsUpdated|Signaled/.test(event)),
+    followedRuns: runs.map(({ requestIds }) =>
+      runs.flatMap(({ runId }, index) => (requestIds.includes(`agent-jobs/after/${runId}`) ? [index] : [])),
+    ),
   };
 }
 
-/** One create, each message once, one run and another for the follow-up after its end; the rest left no event. */
+async function readRuns({ workflow }: System['server']['client'], workflowId: string) {
+  const runs = [];
+  for await (const { runId, startTime } of workflow.list({ query: `WorkflowId = '${workflowId}'` })) {
+    const handle = workflow.getHandle(workflowId, runId);
+    const { memo, raw } = await handle.describe();
+    const { events } = await handle.fetchHistory();
+    runs.push({
+      runId,
+      startTime,
+      hash: memo?.['inputHash'],
+      events: (events ?? []).flatMap((event) => Object.keys(event)),
+      requestIds: Object.keys(raw.workflowExtendedInfo?.requestIdInfos ?? {}),
+    });
+  }
+  return runs.toSorted((a, b) => a.startTime.getTime() - b.startTime.getTime());
+}
+
+/** One create, each message once, and one run for each end; each run knows the ids of starts after those before it. */
 export function expectedTraces(projectId: string): object {
   const hash = inputHash({ projectId, prompt: PROMPT });
-  return { creates: 1, messages: ['Add a test', 'Add docs'], hashes: [hash, hash], ofRepeatedStarts: [] };
+  return {
+    creates: 1,
+    createsAfterRefusal: 1,
+    messages: ['Add a test', 'Add docs', 'One more'],
+    hashes: [hash, hash, hash],
+    optionsUpdates: [],
+    followedRuns: [[], [0], [0, 1]],
+  };
 }

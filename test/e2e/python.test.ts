@@ -28,6 +28,7 @@ async function python(program: string, ...args: string[]): Promise<string> {
   const env = {
     ...system.clientEnv(),
     PATH: process.env['PATH'],
+    PYTHONDONTWRITEBYTECODE: '1',
     PYTHONPATH: `${packages}:${PROJECT_FOLDER}examples/python`,
   };
   const options = { cwd: PROJECT_FOLDER, env, timeout: PYTHON_LIMIT_MS };

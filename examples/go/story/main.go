@@ -78,7 +78,11 @@ func main() {
 	}
 	tellOfTicket(ctx, jobs, agentjobs.CreateJobInput{ProjectId: project, Prompt: "Schreib «Grüße» 🐍\n"})
 
-	check(others["Canceled"].Cancel(ctx))
+	canceled := others["Canceled"]
+	check(canceled.Cancel(ctx))
+	end := endOf(ctx, canceled)
+	answer := must(canceled.FollowUp(ctx, agentjobs.FollowUpInput{Prompt: "Go on", Id: "on"}))
+	tell("follow-up after a cancel", facts{"ended": end, "state": answer.State, "outcome": endOf(ctx, canceled)})
 	check(temporal.TerminateWorkflow(ctx, others["Terminated"].WorkflowId, "", "by the story"))
 	for must(others["abandoned"].State(ctx)).Unknown == nil {
 		time.Sleep(200 * time.Millisecond)
@@ -90,11 +94,22 @@ func main() {
 		WaitForStage: client.WorkflowUpdateStageCompleted,
 	}))
 	for _, other := range otherJobs(project) {
+		if other.Prompt == "Canceled" {
+			continue
+		}
 		tell("told apart", facts{"expected": other.Prompt, "told": endOf(ctx, others[other.Prompt])})
 	}
 	another := agentjobs.CreateJobInput{ProjectId: project, Prompt: "Another prompt"}
-	refused := must(jobs.Start(ctx, "CreateRejected", another))
-	tell("refused key starts again", facts{"isNew": refused.IsNew, "outcome": endOf(ctx, refused)})
+	const callers = 5
+	ends := make(chan string)
+	for range callers {
+		go func() { ends <- endOf(ctx, must(jobs.Start(ctx, "CreateRejected", another))) }()
+	}
+	outcomes := []string{}
+	for range callers {
+		outcomes = append(outcomes, <-ends)
+	}
+	tell("refused key starts again", facts{"outcomes": outcomes})
 }
 
 func tellOfTicket(ctx context.Context, jobs *agentjobs.AgentJobs, ticket agentjobs.CreateJobInput) {
@@ -133,6 +148,9 @@ func tellOfTicket(ctx context.Context, jobs *agentjobs.AgentJobs, ticket agentjo
 	tell("follow-up after the end", facts{"states": []string{after.State, (<-twin).State}})
 	result = must(job.Result(ctx))
 	tell("ended again", facts{"outcome": result.Outcome, "jobId": result.JobId, "usedIds": result.UsedFollowUpIds})
+	last := must(job.FollowUp(ctx, agentjobs.FollowUpInput{Prompt: "One more", Id: "last"}))
+	result = must(job.Result(ctx))
+	tell("ended once more", facts{"state": last.State, "outcome": result.Outcome, "usedIds": result.UsedFollowUpIds})
 	again = must(jobs.Start(ctx, key, ticket))
 	tell("repeated after all", facts{"isNew": again.IsNew})
 }

@@ -49,7 +49,9 @@ final class Continuation {
 
   /** Starts a key again whose last run made no job. False where another caller did first, with another input. */
   boolean startAgain(Object input, String wanted) {
-    var earlier = job.earlierRuns(last);
+    var found = job.earlierRuns(last);
+    if (found.isEmpty()) return false;
+    var earlier = found.get();
     for (var runId : earlier) {
       if (job.isSurelyNoJob(runId)) continue;
       throw new AgentJobs.KeyConflict("the earlier run " + runId + " of " + job.workflowId + " may have made a job");
@@ -67,7 +69,9 @@ final class Continuation {
 
   /** Starts the ended workflow id again, attached to its job, and sends the follow-up there. Empty: read again. */
   Optional<FollowUpAnswer> followUp(FollowUpInput followUp) {
-    var earlier = job.earlierRuns(last);
+    var found = job.earlierRuns(last);
+    if (found.isEmpty()) return Optional.empty();
+    var earlier = found.get();
     var states = new ArrayList<Job.FinalState>();
     job.finalState(last.id()).filter(state -> state.jobId() != null).ifPresent(states::add);
     if (states.isEmpty()) throw new Job.FollowUpRefused(job.workflowId + " ended without a job");

@@ -214,11 +214,15 @@ public final class Job {
     }
   }
 
-  /** The closed runs before the last one; a chain that continued as new counts by its end. */
-  List<String> earlierRuns(Run last) {
+  /**
+   * The closed runs before the last one; a chain that continued as new counts by its end. Empty where another run is
+   * the last one by now.
+   */
+  Optional<List<String>> earlierRuns(Run last) {
     var query = "WorkflowId = '" + workflowId + "' AND WorkflowType = 'agentJob'";
     var found = jobs.client.listExecutions(query + " AND ExecutionStatus != 'ContinuedAsNew'");
-    return found.map(run -> run.getExecution().getRunId()).filter(id -> !id.equals(last.id())).toList();
+    var others = found.map(run -> run.getExecution().getRunId()).filter(id -> !id.equals(last.id())).toList();
+    return others.isEmpty() || readRun().id().equals(last.id()) ? Optional.of(others) : Optional.empty();
   }
 
   /** What a run's result or last state tells. */

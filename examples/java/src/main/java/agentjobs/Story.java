@@ -13,10 +13,14 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.stream.Stream;
 
 /** What a caller may rely on: each step prints one line of JSON. The examples of all languages tell the same. */
 public final class Story {
   private static final ObjectMapper JSON = new ObjectMapper();
+  private static final ExecutorService CALLERS = Executors.newFixedThreadPool(5);
   private static final String KEY = "a (ticket)/1";
 
   private final AgentJobs jobs;
@@ -79,7 +83,11 @@ public final class Story {
     for (var other : otherJobs()) others.put(other.prompt(), jobs.start(other.prompt(), other));
     tellOfTicket(input("Schreib «Grüße» 🐍\n"));
 
-    others.get("Canceled").cancel();
+    var canceled = others.remove("Canceled");
+    canceled.cancel();
+    var end = endOf(canceled);
+    var answer = canceled.followUp("Go on", "on");
+    tell("follow-up after a cancel", "ended", end, "state", answer.state(), "outcome", endOf(canceled));
     others.get("Terminated").stub().terminate("by the story");
     var abandoned = others.get("abandoned");
     while (abandoned.state().unknown() == null) Thread.sleep(200);
@@ -87,8 +95,14 @@ public final class Story {
     for (var other : others.entrySet()) {
       tell("told apart", "expected", other.getKey(), "told", endOf(other.getValue()));
     }
-    var refused = jobs.start("CreateRejected", input("Another prompt"));
-    tell("refused key starts again", "isNew", refused.isNew, "outcome", endOf(refused));
+    var ends =
+        Stream.generate(() -> CompletableFuture.supplyAsync(this::startAgain, CALLERS)).limit(5).toList();
+    tell("refused key starts again", "outcomes", ends.stream().map(CompletableFuture::join).toList());
+    CALLERS.shutdown();
+  }
+
+  private String startAgain() {
+    return endOf(jobs.start("CreateRejected", input("Another prompt")));
   }
 
   private void tellOfTicket(CreateJobInput ticket) throws Exception {
@@ -121,6 +135,9 @@ public final class Story {
     tell("follow-up after the end", "states", List.of(after.state(), twin.get().state()));
     result = job.result();
     tell("ended again", "outcome", result.outcome(), "jobId", result.jobId(), "usedIds", result.usedFollowUpIds());
+    var last = job.followUp("One more", "last");
+    result = job.result();
+    tell("ended once more", "state", last.state(), "outcome", result.outcome(), "usedIds", result.usedFollowUpIds());
     tell("repeated after all", "isNew", jobs.start(KEY, ticket).isNew);
   }
 
