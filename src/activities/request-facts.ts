@@ -9,7 +9,7 @@ import { sharedWindow } from '../agent-job/turn-times.js';
 /** A queue that has ended, or that another worker began, is noticed within this time. */
 const ASK_EVERY_MS = 30_000;
 /** Each worker may meet so many answers 429 at once, as a share of what it has sent in this hour. */
-const LINE_WIDTH = { share: 1 / 50, least: 1, most: 20 };
+const LINE_WIDTH = { share: 1 / 33, least: 1, most: 20 };
 /** What nobody uses is forgotten, so that a worker that serves every project keeps little. */
 const SWEEP_ABOVE = 1_000;
 

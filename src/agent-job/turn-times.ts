@@ -61,7 +61,7 @@ const SOON_MS = 60_000;
  * Turns in flight where no budget is known, as a share of what was accepted in this hour: so many answers 429 may come
  * at once.
  */
-const UNKNOWN_WINDOW = { share: 1 / 50, least: 3, most: 20 };
+const UNKNOWN_WINDOW = { share: 1 / 33, least: 3, most: 20 };
 /** Turns in flight under a learned budget, as a share of it, within bounds: it may be too high by then. */
 const LEARNED_WINDOW = { share: 1 / 25, least: 2, most: 20 };
 /** The same under a budget that is set: where it is too high, so many answers 429 may come at once. */

@@ -37,7 +37,7 @@ test('a line widens with what the upstream took in this hour, and is one again a
   const widthAt = (now: number) => facts.lineWidth('a', now);
   const accept = (count: number, now: number) => facts.accepted('a', now, count);
   expect(widthAt(0)).toBe(1);
-  accept(99, 0);
+  accept(65, 0);
   expect(widthAt(0)).toBe(1);
   accept(1, 0);
   expect(widthAt(0)).toBe(2);

@@ -61,7 +61,7 @@ export interface TurnsOptions extends AskSpreadOptions {
 }
 
 /** How long a write waits for those that this worker sends before it; then it joins the queue. */
-const LINE_WAIT_MS = 5_000;
+const LINE_WAIT_MS = 15_000;
 /** Whoever waits for a key asks this often whether there is another. */
 const NEXT_KEY_MS = 5_000;
 const WAITS_FOR_TURN = 'the budget of this project is shared: this waits for its turn';
