@@ -61,7 +61,7 @@ async function connect(given: GivenServer, stop: () => Promise<void>): Promise<B
 }
 
 /** The sum of the server's `action` counter over one namespace; it lags by up to a second or two. */
-export async function readActions(metricsUrl: string, namespace: string): Promise<number> {
+async function readActions(metricsUrl: string, namespace: string): Promise<number> {
   return Object.values(await readActionsByKind(metricsUrl, namespace)).reduce((sum, count) => sum + count, 0);
 }
 

@@ -11,9 +11,8 @@ import {
   VISITOR_EXPORT_WORKFLOW,
   visitorExportScheduleId,
 } from '../contract.js';
-import { lenientWorkflowClient } from '../temporal/lenient-workflow-client.js';
 import { equals, quoted } from './agent-job/list.js';
-import { temporalCall, type CallOptions } from './temporal-call.js';
+import { listWorkflows, type CallOptions } from './temporal-call.js';
 
 /** One run of a workflow. */
 export interface ProjectRun {
@@ -59,14 +58,9 @@ async function* runsOf<W extends ProjectRun['workflow']>(
   { conditions, isAsked = () => true }: { conditions: string[]; isAsked?: (run: WorkflowExecutionInfo) => boolean },
   options: CallOptions,
 ): AsyncGenerator<ProjectRun, void, undefined> {
-  const runs = lenientWorkflowClient(client)
-    .list({ query: conditions.join(' AND ') })
-    [Symbol.asyncIterator]();
-  for (;;) {
-    const next = await temporalCall(client, options, () => runs.next());
-    if (next.done) return;
-    const { workflowId, runId } = next.value;
-    if (isAsked(next.value)) yield { workflowId, runId, workflow };
+  for await (const run of listWorkflows(client, conditions.join(' AND '), options)) {
+    const { workflowId, runId } = run;
+    if (isAsked(run)) yield { workflowId, runId, workflow };
   }
 }
 

@@ -1,8 +1,9 @@
 /** Calls to Temporal within the caller's limits: a signal and a time for each, and waits that outlive outages. */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Client, Connection } from '@temporalio/client';
+import type { Client, Connection, WorkflowExecutionInfo } from '@temporalio/client';
 import { InvalidInputError } from '../contract/input-checks.js';
+import { lenientWorkflowClient } from '../temporal/lenient-workflow-client.js';
 import { onAbort } from './abort-signal.js';
 import { TemporalCallError } from './errors.js';
 import { isOutage, tooSlowError, toUserError } from './temporal-errors.js';
@@ -152,4 +153,18 @@ export async function* inBatches<T, R>(
     batch = [];
   }
   yield* await Promise.all(batch.map(work));
+}
+
+/** Lists what fits a query of Temporal's visibility; each page is a call of its own, with the limits of `options`. */
+export async function* listWorkflows(
+  client: Client,
+  query: string,
+  options: CallOptions,
+): AsyncGenerator<WorkflowExecutionInfo, void, undefined> {
+  const runs = lenientWorkflowClient(client).list({ query })[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await temporalCall(client, options, () => runs.next());
+    if (next.done) return;
+    yield next.value;
+  }
 }

@@ -1,62 +1,25 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readActions } from '../../bench/temporal.js';
-import { createActivities } from '../../src/activities/index.js';
-import type { DevServer } from '../../src/local/dev-server.js';
-import { freePort } from '../../src/local/free-ports.js';
-import { noMetrics } from '../../src/activities/metrics.js';
 import { requestQueueId } from '../../src/contract.js';
-import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
-import { AgentJobs, type JobHandle } from '../../src/starter.js';
-import { createUpstream } from '../../src/upstream/client.js';
-import { createKeySource } from '../../src/upstream/keys.js';
-import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
-import { createTestWorker } from '../support/worker.js';
+import { type JobHandle } from '../../src/starter.js';
+import { startCountedServer, totalOf, type CountedServer } from './counted-server.js';
 import { envOf, jsonLines, runCli } from './run-cli.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 const POLLING = { min: 1_000, max: 1_000 };
 
-let devServer: DevServer;
-let server: TestServer;
-let sandbox: Sandbox;
-let jobs: AgentJobs;
-let metricsUrl: string;
-const cleanUp: (() => Promise<unknown>)[] = [];
+let counted: CountedServer;
+let { server, sandbox, jobs } = {} as CountedServer;
 
-// A server of one's own: its counter counts everything that happens in the namespace.
 beforeAll(async () => {
-  const metricsPort = await freePort();
-  metricsUrl = `http://127.0.0.1:${metricsPort}/metrics`;
-  devServer = await startPrivateDevServer({ metricsPort });
-  cleanUp.unshift(() => devServer.stop());
-  server = await connectTo(devServer);
-  cleanUp.unshift(() => server.close());
-  sandbox = await startSandbox();
-  cleanUp.unshift(() => sandbox.close());
-  const keys = createKeySource({ adminApiKey: sandbox.apiKey });
-  const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 5_000, notTakenStatuses: [] });
-  cleanUp.unshift(() => upstream.close());
-  const { nativeConnection: connection, taskQueue } = server;
-  const activities = createActivities({ upstream, shutdownSignal: new AbortController().signal, metrics: noMetrics });
-  const worker = await createTestWorker({ connection, taskQueue, activities });
-  const running = worker.run();
-  cleanUp.unshift(() => (worker.shutdown(), running));
-  jobs = new AgentJobs({ client: server.client, taskQueue });
+  counted = await startCountedServer();
+  ({ server, sandbox, jobs } = counted);
 }, MOST_MS);
+afterAll(() => counted.close());
 
-afterAll(async () => {
-  for (const step of cleanUp) await step();
-});
-
-/** The server's counter once it stands still: it lags behind. */
 async function settledActions(): Promise<number> {
-  for (let before = -1; ; await pause(5_000)) {
-    const now = await readActions(metricsUrl, devServer.namespace);
-    if (now === before) return now;
-    before = now;
-  }
+  return totalOf(await counted.settledActions());
 }
 
 async function costOf(job: JobHandle): Promise<Record<string, unknown>> {

@@ -8,6 +8,26 @@ import { defaultDataConverter, defaultFailureConverter, defaultPayloadConverter 
 import type { ApplicationFailure, Payload, ProtoFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import type { PollJobInput, PollJobResult } from '../../src/activities/index.js';
+import { record } from './scripted-upstream.js';
+
+/** A batch of a job that is active, in nothing special. */
+export function pollInput(differences: Partial<PollJobInput> = {}): PollJobInput {
+  return {
+    projectId: 'p1',
+    jobId: 'job-1',
+    plan: { minMs: 20, maxMs: 20, ratio: 0 },
+    known: record(),
+    lastChangeAt: 0,
+    deadlineAt: null,
+    settledAt: 0,
+    endsAtTerminal: true,
+    failures: 0,
+    notFound: null,
+    maxReads: 60,
+    afterReset: false,
+    ...differences,
+  };
+}
 
 export interface HeldAttempt {
   result?: PollJobResult;

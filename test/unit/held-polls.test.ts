@@ -7,26 +7,13 @@ import { expect, test, vi } from 'vitest';
 import { createPollJob, type PollJobOptions } from '../../src/activities/agent-job/poll-job.js';
 import { PollProgress } from '../../src/activities/agent-job/poll-progress.js';
 import { Poller, type PollJobInput } from '../../src/activities/index.js';
-import { runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
+import { pollInput, runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
 import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const EVERY_9_S = { minMs: 9_000, maxMs: 9_000, ratio: 0 };
 const EVERY_20_MS = { minMs: 20, maxMs: 20, ratio: 0 };
 
-const INPUT: PollJobInput = {
-  projectId: 'p1',
-  jobId: 'job-1',
-  plan: EVERY_9_S,
-  known: record(),
-  lastChangeAt: 0,
-  deadlineAt: null,
-  settledAt: 0,
-  endsAtTerminal: true,
-  failures: 0,
-  notFound: null,
-  maxReads: 60,
-  afterReset: false,
-};
+const INPUT = pollInput({ plan: EVERY_9_S });
 
 function holding(options: Partial<PollJobOptions> = {}) {
   const upstream = new ScriptedUpstream();

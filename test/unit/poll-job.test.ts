@@ -2,22 +2,10 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { expect, test, vi } from 'vitest';
 import { createPollJob } from '../../src/activities/agent-job/poll-job.js';
 import type { PollJobInput, PollJobResult } from '../../src/activities/index.js';
+import { pollInput } from '../support/held-attempt.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
-const INPUT: PollJobInput = {
-  projectId: 'p1',
-  jobId: 'job-1',
-  plan: { minMs: 60_000, maxMs: 60_000, ratio: 0 },
-  known: null,
-  lastChangeAt: 0,
-  deadlineAt: null,
-  settledAt: 0,
-  endsAtTerminal: true,
-  failures: 0,
-  notFound: null,
-  maxReads: 60,
-  afterReset: false,
-};
+const INPUT = pollInput({ plan: { minMs: 60_000, maxMs: 60_000, ratio: 0 }, known: null });
 
 type Watch = (input: PollJobInput) => Promise<PollJobResult>;
 

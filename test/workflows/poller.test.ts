@@ -4,11 +4,10 @@ import { Poller, type PollJobInput } from '../../src/activities/index.js';
 import { followUpSignal, pollNowSignal } from '../../src/contract.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
+import { pollInput, runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
 
-const EVERY_20_MS = { minMs: 20, maxMs: 20, ratio: 0 };
 const EVERY_600_MS = { minMs: 600, maxMs: 600, ratio: 0 };
 const EVERY_9_S = { minMs: 9_000, maxMs: 9_000, ratio: 0 };
 
@@ -19,25 +18,8 @@ function watching({ hasPoller = true } = {}) {
   const poller = hasPoller ? new Poller(shutdown.signal) : null;
   const pollJob = createPollJob({ upstream, shutdownSignal: shutdown.signal, poller });
   const attempt = (input: Partial<PollJobInput> = {}, options: HeldAttemptOptions = {}) =>
-    runAttempt(pollJob, { ...anyInput(), ...input }, options);
+    runAttempt(pollJob, pollInput(input), options);
   return { upstream, shutdown, poller, attempt };
-}
-
-function anyInput(): PollJobInput {
-  return {
-    projectId: 'p1',
-    jobId: 'job-1',
-    plan: EVERY_20_MS,
-    known: record(),
-    lastChangeAt: 0,
-    deadlineAt: null,
-    settledAt: 0,
-    endsAtTerminal: true,
-    failures: 0,
-    notFound: null,
-    maxReads: 60,
-    afterReset: false,
-  };
 }
 
 describe('one attempt', () => {

@@ -2,8 +2,7 @@
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase, type ShownWaitingFor } from '../../contract.js';
-import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
-import { temporalCall, type CallOptions } from '../temporal-call.js';
+import { listWorkflows, type CallOptions } from '../temporal-call.js';
 import { textOrNull } from './run-record.js';
 
 /** Which jobs to list; what is left out does not restrict. */
@@ -47,11 +46,8 @@ export async function* listJobs(
   condition?: string,
 ): AsyncGenerator<JobSummary, void, undefined> {
   const query = [toQuery(filter), ...(condition === undefined ? [] : [condition])].join(' AND ');
-  const runs = lenientWorkflowClient(client).list({ query })[Symbol.asyncIterator]();
-  for (;;) {
-    const next = await temporalCall(client, options, () => runs.next());
-    if (next.done) return;
-    const job = toSummary(next.value);
+  for await (const run of listWorkflows(client, query, options)) {
+    const job = toSummary(run);
     if (isAsked(job.projectId, filter.projectId) && isAsked(job.batch, filter.batch)) yield job;
   }
 }

@@ -7,9 +7,8 @@ import {
   type QueueName,
   type RequestQueueState,
 } from '../../contract.js';
-import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
 import { JobNotFoundError } from '../errors.js';
-import { inBatches, temporalCall, type CallOptions } from '../temporal-call.js';
+import { inBatches, listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { readDescription } from './run-record.js';
@@ -51,11 +50,8 @@ function queuesOf(projectId: string): QueueName[] {
 
 async function* runningQueues(client: Client, options: CallOptions): AsyncGenerator<QueueName, void, undefined> {
   const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ExecutionStatus = 'Running'`;
-  const runs = lenientWorkflowClient(client).list({ query })[Symbol.asyncIterator]();
-  for (;;) {
-    const next = await temporalCall(client, options, () => runs.next());
-    if (next.done) return;
-    const name = nameOf(next.value.workflowId);
+  for await (const { workflowId } of listWorkflows(client, query, options)) {
+    const name = nameOf(workflowId);
     if (name) yield name;
   }
 }

@@ -13,9 +13,8 @@ import {
   VISITOR_EXPORT_WORKFLOW,
   type Phase,
 } from '../../contract.js';
-import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
 import { readTaskFailure } from './no-answer.js';
-import { inBatches, temporalCall, type CallOptions } from '../temporal-call.js';
+import { inBatches, listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isInvalidArgument } from '../temporal-errors.js';
 import { listJobs } from './list.js';
 
@@ -91,13 +90,8 @@ async function* listOthers(
 ): AsyncGenerator<ListedRun, void, undefined> {
   const types = OTHERS.map((type) => `'${type}'`).join(', ');
   const conditions = [`WorkflowType IN (${types})`, `ExecutionStatus = 'Running'`, ...(condition ? [condition] : [])];
-  const runs = lenientWorkflowClient(client)
-    .list({ query: conditions.join(' AND ') })
-    [Symbol.asyncIterator]();
-  for (;;) {
-    const next = await temporalCall(client, options, () => runs.next());
-    if (next.done) return;
-    const { workflowId, type, typedSearchAttributes } = next.value;
+  for await (const run of listWorkflows(client, conditions.join(' AND '), options)) {
+    const { workflowId, type, typedSearchAttributes } = run;
     yield { workflowId, workflowType: type, projectId: typedSearchAttributes.get(PROJECT) ?? null, phase: null };
   }
 }

@@ -9,8 +9,7 @@ import {
   type SkipReason,
 } from '../../contract.js';
 import { agentJobWorkflowId } from '../../contract.js';
-import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
-import { temporalCall, type CallOptions } from '../temporal-call.js';
+import { listWorkflows, type CallOptions } from '../temporal-call.js';
 
 /**
  * One run. Beside the fates that the workflow tells: `starting` until a worker takes it; and `failed`, `canceled`,
@@ -43,12 +42,7 @@ export async function* listRuns(
 ): AsyncGenerator<RecurringRunSummary, void, undefined> {
   // Of the characters that a query treats, an encoded id has none.
   const query = `TemporalScheduledById = '${of.scheduleId}'`;
-  const runs = lenientWorkflowClient(client).list({ query })[Symbol.asyncIterator]();
-  for (;;) {
-    const next = await temporalCall(client, options, () => runs.next());
-    if (next.done) return;
-    yield toSummary(of, next.value);
-  }
+  for await (const run of listWorkflows(client, query, options)) yield toSummary(of, run);
 }
 
 /** So many more are read than asked for: one that ran for long is listed by its end, and begun before the others. */

@@ -1,7 +1,7 @@
 /**
  * The poll loop: bounded batches of polls, and durable timers between them that a follow-up or `pollNow` ends. A batch
- * is one activity: it extends the polling of samples-typescript/polling/infrequent, where a BENIGN failure with
- * `nextRetryDelay` keeps the wait.
+ * is one activity, which a worker holds under a lease: its heartbeat timeout. Where it may not, a BENIGN failure with
+ * `nextRetryDelay` keeps the wait, as in samples-typescript/polling/infrequent.
  */
 import {
   ActivityCancellationType,
