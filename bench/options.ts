@@ -15,6 +15,7 @@ export const USAGE = `Usage: npm run bench -- [options]
   --ten N              jobs of tenMinutes, default 5
   --mixed N            jobs of cost, default 1000
   --crowd N,M          sizes of the crowd, one after the other, default 500,2000,4000,8000
+  --pace N             jobs of the crowd that are started in a second, default as many as go
   --killed N           jobs of killed, default 200
   --look N             how long each size is watched, in seconds, default 60
   --rows N,M           rows of export, default 100000,1000000
@@ -50,6 +51,8 @@ export interface Options {
   killed: number;
   /** Sizes, the smallest first. */
   crowd: number[];
+  /** Starts of the crowd a second; undefined: as many as go. */
+  pace: number | undefined;
   lookMs: number;
   rows: number[];
   python: string | undefined;
@@ -67,6 +70,7 @@ const FLAGS = {
   ten: { type: 'string' },
   mixed: { type: 'string' },
   crowd: { type: 'string' },
+  pace: { type: 'string' },
   killed: { type: 'string' },
   look: { type: 'string' },
   rows: { type: 'string' },
@@ -102,6 +106,7 @@ export function readOptions(args: string[]): Options | null {
     mixed: size(1_000, 40, values.mixed),
     mixedMs: values.quick ? 12_000 : 90_000,
     crowd: sizes([500, 2_000, 4_000, 8_000], [10, 20], values.crowd).toSorted((a, b) => a - b),
+    pace: values.pace === undefined ? undefined : positive(values.pace),
     killed: size(200, 10, values.killed),
     lookMs: 1_000 * size(60, 5, values.look),
     rows: sizes([100_000, 1_000_000], [5_000], values.rows),

@@ -65,10 +65,15 @@ async function lookAtSize(
   size: number,
   idle: number,
 ) {
-  const { lookMs } = options;
+  const { lookMs, pace } = options;
   const grownSince = Date.now();
   const keys = Array.from({ length: size - jobs.length }, (_, i) => uniqueTag(`crowd-${i}`));
-  jobs.push(...(await eachAtOnce(keys, (key) => contender.start(bench, key, POLLING))));
+  const turn = paced(pace);
+  const start = async (key: string) => {
+    await turn();
+    return contender.start(bench, key, POLLING);
+  };
+  jobs.push(...(await eachAtOnce(keys, start)));
   await untilCreated(bench, size);
   const grownMs = Date.now() - grownSince;
   await pause(CALM_MS);
@@ -118,6 +123,16 @@ async function untilCreated({ upstream }: Bench, n: number): Promise<void> {
 
 function terminate({ temporal }: Bench, { workflowId }: RunningJob): Promise<unknown> {
   return temporal.client.workflow.getHandle(workflowId).terminate('the bench has seen enough');
+}
+
+/** Resolves at even intervals, one caller after the other; without a pace at once. */
+function paced(perSecond: number | undefined): () => Promise<void> {
+  let next = Date.now();
+  return async () => {
+    if (perSecond === undefined) return;
+    next = Math.max(next + 1_000 / perSecond, Date.now());
+    await pause(next - Date.now());
+  };
 }
 
 async function eachAtOnce<T, R>(items: readonly T[], action: (item: T) => Promise<R>): Promise<R[]> {
