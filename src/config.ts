@@ -4,20 +4,16 @@ import { DEFAULT_TASK_QUEUE } from './contract.js';
 import { budgetsSchema, toBudgets, type BudgetsConfig } from './config/budgets.js';
 import { ConfigError, type ConfigProblem } from './config/config-error.js';
 import * as field from './config/fields.js';
-import { isDefault, readTemporal } from './config/temporal.js';
-import type { TemporalSettings } from './config/temporal.js';
+import { deepFreeze, present, type ClientConfig, type Environment } from './config/client.js';
+import { readTemporal, type TemporalSettings } from './config/temporal.js';
 
+export { hasTemporalProfile, readClientConfig, type Environment } from './config/client.js';
 export { ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/temporal.js';
 
-/** The environment's variables; an empty one counts as unset. */
-export type Environment = Readonly<Record<string, string | undefined>>;
-
 /** The environment of this process, for `npm start`, which passes a part of it to its child processes. */
 export const processEnvironment: Environment = process.env;
-
-const clientSchema = z.object({ AGENT_JOBS_TASK_QUEUE: field.taskQueueField.default(DEFAULT_TASK_QUEUE) });
 
 const upstreamSchema = z.object({
   UPSTREAM_BASE_URL: field.baseUrlField,
@@ -37,7 +33,7 @@ const snapshotsSchema = z.object({
 });
 
 const workerSchema = z.object({
-  ...clientSchema.shape,
+  AGENT_JOBS_TASK_QUEUE: field.taskQueueField.default(DEFAULT_TASK_QUEUE),
   ...upstreamSchema.shape,
   ...snapshotsSchema.shape,
   ...budgetsSchema.shape,
@@ -53,12 +49,6 @@ const workerSchema = z.object({
 
 /** Every variable of a worker, but Temporal's own. */
 export const WORKER_VARIABLES: readonly string[] = Object.keys(workerSchema.shape);
-
-/** The settings of a client: the way to Temporal and the task queue. */
-export interface ClientConfig {
-  taskQueue: string;
-  temporal: TemporalSettings;
-}
 
 /** How to reach the upstream, and with which keys. */
 export interface UpstreamConfig {
@@ -120,21 +110,6 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
   });
 }
 
-/** The way to Temporal and the task queue, for starters and the CLI; throws a ConfigError. */
-export function readClientConfig(environment: Environment = process.env): ClientConfig {
-  const env = present(environment);
-  const { values, problems } = check(clientSchema, env);
-  const temporal = collect(readTemporal(env), problems);
-  if (!values || !temporal) throw new ConfigError(problems);
-  return deepFreeze({ taskQueue: values.AGENT_JOBS_TASK_QUEUE, temporal });
-}
-
-/** Whether the user's Temporal profile, in its usual place, sets anything. */
-export function hasTemporalProfile(environment: Environment = process.env): boolean {
-  const entries = Object.entries(present(environment)).filter(([name]) => !name.startsWith('TEMPORAL_'));
-  return !isDefault(readTemporal(Object.fromEntries(entries)));
-}
-
 /** The upstream alone, for a check whether it answers; throws a ConfigError. */
 export function readUpstreamConfig(environment: Environment = process.env): UpstreamConfig {
   const env = present(environment);
@@ -150,20 +125,6 @@ export function readSnapshotsConfig(environment: Environment = process.env): Sna
   const { values, problems } = check(snapshotsSchema.extend({ SNAPSHOTS_URL: field.snapshotsUrlField }), env);
   if (!values) throw new ConfigError(problems);
   return deepFreeze({ url: values.SNAPSHOTS_URL, forcePathStyle: values.S3_FORCE_PATH_STYLE });
-}
-
-/** Without the empty ones; the proxies' lower-case names count first, as everywhere. */
-function present(environment: Environment): Record<string, string> {
-  const env: Record<string, string> = {};
-  for (const [name, value] of Object.entries(environment)) {
-    const trimmed = value?.trim();
-    if (trimmed) env[name] = trimmed;
-  }
-  for (const name of ['HTTPS_PROXY', 'HTTP_PROXY', 'NO_PROXY']) {
-    const lower = env[name.toLowerCase()];
-    if (lower) env[name] = lower;
-  }
-  return env;
 }
 
 function check<T>(
@@ -222,11 +183,4 @@ function toUpstream(values: z.output<typeof upstreamSchema>): UpstreamConfig {
 
 function toSnapshots(values: z.output<typeof snapshotsSchema>): SnapshotsConfig | undefined {
   return values.SNAPSHOTS_URL ? { url: values.SNAPSHOTS_URL, forcePathStyle: values.S3_FORCE_PATH_STYLE } : undefined;
-}
-
-function deepFreeze<T extends object>(value: T): T {
-  for (const child of Object.values(value)) {
-    if (typeof child === 'object' && child !== null && !ArrayBuffer.isView(child)) deepFreeze(child as object);
-  }
-  return Object.freeze(value);
 }

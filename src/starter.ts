@@ -83,7 +83,7 @@ export class AgentJobs {
    */
   static async connect(settings: ConnectSettings = {}): Promise<AgentJobs> {
     // Loaded here: a caller that brings its own client needs no reader of the environment.
-    const { readClientConfig } = await import('./config.js');
+    const { readClientConfig } = await import('./config/client.js');
     const { temporal, taskQueue } = readClientConfig();
     const connected = await connectClient({
       address: settings.address ?? temporal.address,

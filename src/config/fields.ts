@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import ms from 'ms';
 import type { StringValue } from 'ms';
 import { z } from 'zod';
+import { TASK_QUEUE_RULE, taskQueueOf } from './client.js';
 
 /** Where a server of ours listens; a `host` of an IPv6 address has no brackets. */
 export interface ListenAddress {
@@ -62,7 +63,7 @@ function hasProjectKeys(path: string): boolean {
   }
 }
 
-export const taskQueueField = field('a name of 1 to 200 characters', (text) => (text.length <= 200 ? text : undefined));
+export const taskQueueField = field(TASK_QUEUE_RULE, taskQueueOf);
 
 /** The upstream's address without a trailing slash. */
 export const baseUrlField = field(

@@ -1,7 +1,6 @@
 /** The contract of the workflow `agentJob`: its input, messages and names. See docs/contract.md. */
-import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
 import type { DecisionAction, FollowUpState, JobRecord, JobState } from './job-state.js';
-import { encodeId, type DurationInput } from './shared.js';
+import { defineQuery, defineSignal, defineUpdate, encodeId, type DurationInput } from './shared.js';
 
 /** Workflow type, for callers that start the workflow by name. */
 export const AGENT_JOB_WORKFLOW = 'agentJob';

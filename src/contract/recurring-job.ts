@@ -2,10 +2,9 @@
  * The contract of recurring jobs: the workflow `recurringJob`, which a Schedule starts at each of its times, and the
  * workflow `recurringJobLock`, which keeps the jobs of one Schedule apart. See docs/contract.md.
  */
-import { defineSignal } from '@temporalio/workflow';
 import type { AgentJobOptions } from './agent-job.js';
 import type { Outcome } from './job-state.js';
-import { encodeId, type DurationInput } from './shared.js';
+import { defineSignal, encodeId, type DurationInput } from './shared.js';
 
 /** Workflow type, for Schedules that are made with another client. */
 export const RECURRING_JOB_WORKFLOW = 'recurringJob';

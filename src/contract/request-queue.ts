@@ -2,9 +2,8 @@
  * The contract of the workflow `requestQueue`: who may send next, where the upstream takes only so many requests an
  * hour. One queue for each project and kind of write, and one for all exports. See docs/contract.md.
  */
-import { defineQuery, defineSignal } from '@temporalio/workflow';
 import type { Priority } from './agent-job.js';
-import { encodeId } from './shared.js';
+import { defineQuery, defineSignal, encodeId } from './shared.js';
 
 /** Workflow type. */
 export const REQUEST_QUEUE_WORKFLOW = 'requestQueue';

@@ -1,4 +1,5 @@
 /** What both workflows share: task queues, durations, bounds, failure types, and how an id becomes part of another. */
+import type { QueryDefinition, SignalDefinition, UpdateDefinition } from '@temporalio/common';
 
 /** The task queue of workers and starters unless `AGENT_JOBS_TASK_QUEUE` or a caller names another. */
 export const DEFAULT_TASK_QUEUE = 'agent-jobs';
@@ -69,3 +70,20 @@ export const JOB_ENDS = [
 
 /** Begins the error of a query whose worker has thrown its copy of the run away: asked again, it is answered. */
 export const STALE_COPY = 'this worker’s copy of the run was spoilt by the query';
+
+/**
+ * A signal with the types of its arguments; as `@temporalio/workflow` makes it, which a client need not install.
+ */
+export function defineSignal<Args extends unknown[] = []>(name: string): SignalDefinition<Args> {
+  return { type: 'signal', name } as SignalDefinition<Args>;
+}
+
+/** An update with the type of its answer and those of its arguments. */
+export function defineUpdate<Answer, Args extends unknown[] = []>(name: string): UpdateDefinition<Answer, Args> {
+  return { type: 'update', name } as UpdateDefinition<Answer, Args>;
+}
+
+/** A query with the type of its answer and those of its arguments. */
+export function defineQuery<Answer, Args extends unknown[] = []>(name: string): QueryDefinition<Answer, Args> {
+  return { type: 'query', name } as QueryDefinition<Answer, Args>;
+}

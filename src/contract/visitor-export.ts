@@ -1,7 +1,6 @@
 /** The contract of the workflow `visitorExport`: its input, progress, result and snapshots. See docs/contract.md. */
-import { defineQuery } from '@temporalio/workflow';
 import type { Priority } from './agent-job.js';
-import { encodeId } from './shared.js';
+import { defineQuery, encodeId } from './shared.js';
 
 /** Workflow type, for callers that start the workflow by name. */
 export const VISITOR_EXPORT_WORKFLOW = 'visitorExport';

@@ -15,7 +15,7 @@ export interface ImportRule {
 /** Ordered so that a room imports only rooms above it. */
 export const IMPORT_RULES: Record<string, ImportRule> = {
   // Names on the wire and pure domain code: workflows, workers and clients share them.
-  contract: { packages: '@temporalio/workflow ms' },
+  contract: { types: '@temporalio/common', packages: 'ms' },
   'agent-job': { values: 'contract', packages: '@noble/hashes @temporalio/common ms' },
   'visitor-export': { values: 'contract' },
 
@@ -83,20 +83,19 @@ export const REACH_RULES: readonly ReachRule[] = [
     packages: '@noble/hashes @temporalio/common @temporalio/workflow ms',
   },
   // Anybody may import the contract, in workflow code and in a browser.
-  { entry: 'contract.ts', lazy: true, packages: '@temporalio/workflow' },
+  { entry: 'contract.ts', lazy: true, packages: '' },
   // A service that starts jobs loads no worker, no HTTP client and, over a client of its own, no reader of the
   // environment.
   {
     entry: 'starter.ts',
     lazy: false,
-    packages: 'node @noble/hashes @temporalio/client @temporalio/common @temporalio/workflow ms',
+    packages: 'node @noble/hashes @temporalio/client @temporalio/common ms',
   },
   // `AgentJobs.connect` loads the reader of the environment besides, and nothing else.
   {
     entry: 'starter.ts',
     lazy: true,
-    packages:
-      'node @noble/hashes @temporalio/client @temporalio/common @temporalio/envconfig @temporalio/workflow ms zod',
+    packages: 'node @noble/hashes @temporalio/client @temporalio/common @temporalio/envconfig ms',
   },
   // `agent-jobs --help` answers at once: a command loads Temporal, Parquet or charts when it runs.
   { entry: 'cli/main.ts', lazy: false, packages: 'node commander' },

@@ -6,7 +6,6 @@ import {
   forbiddenImports,
   reachMistakes,
   roomArrows,
-  roomOf,
   uncoveredFiles,
   unusedRules,
 } from './check-imports.js';
@@ -56,12 +55,6 @@ describe('the files of src', () => {
 
   test.each(REACH_RULES)('$entry loads just the packages of its rule (lazy imports: $lazy)', (rule) => {
     expect(reachMistakes(src, rule)).toEqual([]);
-  });
-
-  test('the contract uses of the workflow SDK only what defines messages', () => {
-    const imports = [...src].flatMap(([file, imports]) => (roomOf(file) === 'contract' ? imports : []));
-    const names = imports.flatMap(({ target, names }) => (target === '@temporalio/workflow' ? names : []));
-    expect(new Set(names)).toEqual(new Set(['defineQuery', 'defineSignal', 'defineUpdate']));
   });
 });
 

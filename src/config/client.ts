@@ -1,0 +1,63 @@
+/** The settings of a client: read without zod, which a service that starts jobs does not install. */
+import { DEFAULT_TASK_QUEUE } from '../contract.js';
+import { ConfigError } from './config-error.js';
+import { isDefault, readTemporal, type TemporalSettings } from './temporal.js';
+
+/** The environment's variables; an empty one counts as unset. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The way to Temporal and the task queue. */
+export interface ClientConfig {
+  taskQueue: string;
+  temporal: TemporalSettings;
+}
+
+/** What the name of a task queue should be. */
+export const TASK_QUEUE_RULE = 'a name of 1 to 200 characters';
+
+const MAX_TASK_QUEUE_CHARACTERS = 200;
+
+/** The name, or undefined where none can be like it. */
+export function taskQueueOf(text: string): string | undefined {
+  return text.length <= MAX_TASK_QUEUE_CHARACTERS ? text : undefined;
+}
+
+/** The way to Temporal and the task queue, for starters and the CLI; throws a ConfigError. */
+export function readClientConfig(environment: Environment = process.env): ClientConfig {
+  const env = present(environment);
+  const taskQueue = taskQueueOf(env['AGENT_JOBS_TASK_QUEUE'] ?? DEFAULT_TASK_QUEUE);
+  const temporal = readTemporal(env);
+  const problems = Array.isArray(temporal) ? temporal : [];
+  if (taskQueue === undefined)
+    problems.push({ variable: 'AGENT_JOBS_TASK_QUEUE', problem: `should be ${TASK_QUEUE_RULE}` });
+  if (Array.isArray(temporal) || taskQueue === undefined) throw new ConfigError(problems);
+  return deepFreeze({ taskQueue, temporal });
+}
+
+/** Whether the user's Temporal profile, in its usual place, sets anything. */
+export function hasTemporalProfile(environment: Environment = process.env): boolean {
+  const entries = Object.entries(present(environment)).filter(([name]) => !name.startsWith('TEMPORAL_'));
+  return !isDefault(readTemporal(Object.fromEntries(entries)));
+}
+
+/** Without the empty ones; the proxies' lower-case names count first, as everywhere. */
+export function present(environment: Environment): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries(environment)) {
+    const trimmed = value?.trim();
+    if (trimmed) env[name] = trimmed;
+  }
+  for (const name of ['HTTPS_PROXY', 'HTTP_PROXY', 'NO_PROXY']) {
+    const lower = env[name.toLowerCase()];
+    if (lower) env[name] = lower;
+  }
+  return env;
+}
+
+/** Settings are read once and change no more. */
+export function deepFreeze<T extends object>(value: T): T {
+  for (const child of Object.values(value)) {
+    if (typeof child === 'object' && child !== null && !ArrayBuffer.isView(child)) deepFreeze(child as object);
+  }
+  return Object.freeze(value);
+}
