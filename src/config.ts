@@ -70,7 +70,7 @@ export interface SnapshotsConfig {
 }
 
 /** The settings of the production worker. */
-export interface WorkerConfig extends ClientConfig {
+export interface WorkerConfig extends Omit<ClientConfig, 'webUiUrl'> {
   roles: readonly field.WorkerRole[];
   upstream: UpstreamConfig;
   /** Over all workers, where set. */

@@ -28,6 +28,7 @@ import type { JobScheduleSettings } from './client/recurring-job/schedule-spec.j
 import { startVisitorExport, type VisitorExportHandle } from './client/visitor-export/handle.js';
 import type { ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
 import { ensureExportSchedule } from './client/visitor-export/schedule.js';
+import { webUiOf, type WebUi } from './client/web-ui.js';
 
 export * from './contract.js';
 export { inputHash } from './agent-job/input.js';
@@ -47,6 +48,7 @@ export type { CallOptions, WaitOptions } from './client/temporal-call.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 export * from './client/visitor-export/schedule.js';
 export { checkExportSchedule, type ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
+export { jobUrl, listUrl, webUiOf, webUiViews, type WebUi, type WebUiView } from './client/web-ui.js';
 export { InvalidInputError } from './contract/input-checks.js';
 export { ensureSearchAttributes, SearchAttributesRefusedError } from './temporal/search-attributes.js';
 
@@ -64,17 +66,31 @@ export interface ConnectSettings {
   namespace?: string | undefined;
   /** Where the workers listen; else `AGENT_JOBS_TASK_QUEUE`. */
   taskQueue?: string | undefined;
+  /** The address of Temporal's web UI, for links; else `AGENT_JOBS_WEB_UI_URL`, or its usual place. */
+  webUiUrl?: string | undefined;
+}
+
+/** What to work over, where a service brings its own client. */
+export interface AgentJobsSettings {
+  client: Client;
+  /** Where the workers listen; default `agent-jobs`. */
+  taskQueue?: string | undefined;
+  /** The address of Temporal's web UI, for links; default: that of Temporal Cloud, or of a dev server. */
+  webUiUrl?: string | undefined;
 }
 
 /** The way in to agent jobs, over one Temporal client. */
 export class AgentJobs {
   readonly client: Client;
   readonly taskQueue: string;
+  /** Where Temporal's web UI shows the jobs; null where its address is neither given nor usual. */
+  readonly webUi: WebUi | null;
   #closeConnection: (() => Promise<void>) | undefined;
 
-  constructor({ client, taskQueue }: { client: Client; taskQueue?: string | undefined }) {
+  constructor({ client, taskQueue, webUiUrl }: AgentJobsSettings) {
     this.client = client;
     this.taskQueue = taskQueue ?? DEFAULT_TASK_QUEUE;
+    this.webUi = webUiOf(client, webUiUrl);
   }
 
   /**
@@ -84,14 +100,14 @@ export class AgentJobs {
   static async connect(settings: ConnectSettings = {}): Promise<AgentJobs> {
     // Loaded here: a caller that brings its own client needs no reader of the environment.
     const { readClientConfig } = await import('./config/client.js');
-    const { temporal, taskQueue } = readClientConfig();
+    const { temporal, taskQueue, webUiUrl } = readClientConfig();
     const connected = await connectClient({
       address: settings.address ?? temporal.address,
       namespace: settings.namespace ?? temporal.namespace,
       taskQueue: settings.taskQueue ?? taskQueue,
       connectionOptions: temporal.connectionOptions as ConnectionOptions,
     });
-    const jobs = new AgentJobs(connected);
+    const jobs = new AgentJobs({ ...connected, webUiUrl: settings.webUiUrl ?? webUiUrl });
     jobs.#closeConnection = connected.close;
     return jobs;
   }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { Client } from '@temporalio/client';
+import type { WebUi } from '../client/web-ui.js';
 import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
 import { EXIT } from './exit.js';
 import { print, printToStderr, withSession } from './session.js';
@@ -15,16 +16,25 @@ export function addSetup(program: Command): void {
     .description('prepare a namespace once: register the search attributes, check Temporal and the upstream')
     .option('--project <id>', 'ask the upstream about this project, so that its key is checked too')
     .action(({ project }: { project?: string }) =>
-      withSession(command, async ({ jobs: { client } }) => {
+      withSession(command, async ({ jobs: { client, webUi } }) => {
         print(`Temporal           answers, namespace "${client.options.namespace}"`);
         await showRetention(client);
         const isRegistered = (await registerSearchAttributes(client)) && (await checkTypes(client));
         const { checkUpstream } = await import('./upstream-check.js');
         const upstream = await checkUpstream(project);
         print(`Upstream           ${upstream.text}`);
+        await showDashboard(webUi);
         if (!isRegistered || upstream.isWrong) process.exitCode = EXIT.error;
       }),
     );
+}
+
+/** The links that an operator keeps; those of a day name the present one. */
+async function showDashboard(webUi: WebUi | null): Promise<void> {
+  if (webUi === null) return print('Web UI             not known; set AGENT_JOBS_WEB_UI_URL to have the links to it');
+  const { listUrl, webUiViews } = await import('../client/web-ui.js');
+  print(`Web UI             ${listUrl(webUi)}`);
+  for (const { title, url } of webUiViews(webUi)) print(`  ${title}\n    ${url}`);
 }
 
 async function showRetention(client: Client): Promise<void> {

@@ -10,6 +10,8 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface ClientConfig {
   taskQueue: string;
   temporal: TemporalSettings;
+  /** Where Temporal's web UI is, for the links to it; undefined where its usual place will do. */
+  webUiUrl: string | undefined;
 }
 
 /** What the name of a task queue should be. */
@@ -22,7 +24,25 @@ export function taskQueueOf(text: string): string | undefined {
   return text.length <= MAX_TASK_QUEUE_CHARACTERS ? text : undefined;
 }
 
-/** The way to Temporal and the task queue, for starters and the CLI; throws a ConfigError. */
+const WEB_UI_RULE =
+  'the http or https address of Temporal’s web UI without credentials, query or fragment, ' +
+  'for example https://temporal.example.com';
+
+/** The URL that a text is, where it has one of the protocols. */
+export function parseUrl(text: string, protocols: string[]): URL | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  return protocols.includes(url.protocol) ? url : undefined;
+}
+
+/** An address of the web without credentials, query, fragment and trailing slash. */
+export function plainAddress(text: string): string | undefined {
+  const url = parseUrl(text, ['http:', 'https:']);
+  const isPlain = url !== undefined && !url.username && !url.password && !url.search && !url.hash;
+  return isPlain ? url.href.replace(/\/+$/, '') : undefined;
+}
+
+/** The way to Temporal, the task queue and the web UI, for starters and the CLI; throws a ConfigError. */
 export function readClientConfig(environment: Environment = process.env): ClientConfig {
   const env = present(environment);
   const taskQueue = taskQueueOf(env['AGENT_JOBS_TASK_QUEUE'] ?? DEFAULT_TASK_QUEUE);
@@ -30,8 +50,12 @@ export function readClientConfig(environment: Environment = process.env): Client
   const problems = Array.isArray(temporal) ? temporal : [];
   if (taskQueue === undefined)
     problems.push({ variable: 'AGENT_JOBS_TASK_QUEUE', problem: `should be ${TASK_QUEUE_RULE}` });
-  if (Array.isArray(temporal) || taskQueue === undefined) throw new ConfigError(problems);
-  return deepFreeze({ taskQueue, temporal });
+  const webUi = env['AGENT_JOBS_WEB_UI_URL'];
+  const webUiUrl = webUi === undefined ? undefined : plainAddress(webUi);
+  if (webUi !== undefined && webUiUrl === undefined)
+    problems.push({ variable: 'AGENT_JOBS_WEB_UI_URL', problem: `should be ${WEB_UI_RULE}` });
+  if (Array.isArray(temporal) || taskQueue === undefined || problems.length > 0) throw new ConfigError(problems);
+  return deepFreeze({ taskQueue, temporal, webUiUrl });
 }
 
 /** Whether the user's Temporal profile, in its usual place, sets anything. */

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import ms from 'ms';
 import type { StringValue } from 'ms';
 import { z } from 'zod';
-import { TASK_QUEUE_RULE, taskQueueOf } from './client.js';
+import { parseUrl, plainAddress, TASK_QUEUE_RULE, taskQueueOf } from './client.js';
 
 /** Where a server of ours listens; a `host` of an IPv6 address has no brackets. */
 export interface ListenAddress {
@@ -21,12 +21,6 @@ function field<T>(shouldBe: string, read: (text: string) => T | undefined) {
     context.addIssue({ code: 'custom', message: `should be ${shouldBe}` });
     return z.NEVER;
   });
-}
-
-function parseUrl(text: string, protocols: string[]): URL | undefined {
-  if (!URL.canParse(text)) return undefined;
-  const url = new URL(text);
-  return protocols.includes(url.protocol) ? url : undefined;
 }
 
 function parseListenAddress(text: string): ListenAddress | undefined {
@@ -69,11 +63,7 @@ export const taskQueueField = field(TASK_QUEUE_RULE, taskQueueOf);
 export const baseUrlField = field(
   'the http or https address of the upstream without credentials, query or fragment, ' +
     'for example https://api.example.com',
-  (text) => {
-    const url = parseUrl(text, ['http:', 'https:']);
-    const isPlain = url !== undefined && !url.username && !url.password && !url.search && !url.hash;
-    return isPlain ? url.href.replace(/\/+$/, '') : undefined;
-  },
+  plainAddress,
 );
 
 export const keyField = field('the key itself: visible ASCII characters without spaces', (text) =>

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { SEARCH_ATTRIBUTE } from '../contract.js';
 import { channelArgsFor } from '../client/connection.js';
+import { DEV_SERVER_PORTS } from '../client/web-ui.js';
 import { startProcess, type ManagedProcess } from './child-process.js';
 import { freePort } from './free-ports.js';
 
@@ -52,7 +53,7 @@ const RETENTION_SECONDS = 3650 * 24 * 3600;
 export async function startDevServer(options: DevServerOptions): Promise<DevServer> {
   for (let start = 1; ; start++) {
     const port = await freePort(options.preferredPort);
-    const uiPort = options.ui ? await freePort(options.preferredUiPort, [port]) : undefined;
+    const uiPort = options.ui ? await freePort(uiPortFor(options, port), [port]) : undefined;
     const httpPort = await freePort(undefined, [port, uiPort ?? 0]);
     const address = `${HOST}:${port}`;
     const args = serverArguments(options, { port, uiPort, httpPort });
@@ -75,6 +76,12 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
       }
     }
   }
+}
+
+/** Beside a port that was not preferred, the web UI is where clients expect it. */
+function uiPortFor({ preferredPort, preferredUiPort }: DevServerOptions, port: number): number | undefined {
+  const usual = port + DEV_SERVER_PORTS;
+  return port === preferredPort || usual > 65_535 ? preferredUiPort : usual;
 }
 
 interface Ports {

@@ -9,10 +9,12 @@ import {
   readUpstreamConfig,
   upstreamWarnings,
 } from '../config.js';
+import { jobUrl, listUrl, webUiViews, type WebUi } from '../client/web-ui.js';
+import type { DevServer } from './dev-server.js';
 import { followDemoJob, startDemoJob } from './demo-job.js';
 import { foreignTemporalSettings, ignoredSettings } from './environment.js';
 import { LocalSystem } from './local-system.js';
-import { nextSteps, Output, workflowPage } from './output.js';
+import { nextSteps, Output } from './output.js';
 import { findParent, whenParentEnds } from './process-identity.js';
 
 const USAGE = `Usage: npm start [-- --real]
@@ -100,7 +102,7 @@ async function runDemo({ jobs, server, demoFile }: LocalSystem): Promise<string>
   output.line();
   output.entry('Workflow', `${workflowId}${isResumed ? ' was under way when the last start ended; it goes on' : ''}`);
   const { runId } = await jobs.client.workflow.getHandle(workflowId).describe();
-  const page = workflowPage(server.uiUrl ?? '', server.namespace, workflowId, runId);
+  const page = jobUrl(webUi(server), { workflowId, runId });
   output.entry('Web UI', page);
   await followDemoJob(job, (label, text) => output.entry(label, text), ending.signal);
   const { outcome, job: record, polls } = await job.result({ signal: ending.signal });
@@ -113,8 +115,13 @@ async function runDemo({ jobs, server, demoFile }: LocalSystem): Promise<string>
 
 function printNextSteps(system: LocalSystem, workflowId: string | undefined): void {
   const { server, taskQueue, snapshotsUrl } = system;
-  const { address, namespace, uiUrl } = server;
-  if (workflowId === undefined) output.entry('Web UI', `${uiUrl}/namespaces/${namespace}/workflows`);
+  const { address } = server;
+  output.line();
+  if (workflowId === undefined) output.entry('Web UI', listUrl(webUi(server)));
+  for (const { title, url } of webUiViews(webUi(server))) {
+    output.line(`${title[0]?.toUpperCase()}${title.slice(1)}:`);
+    output.line(`  ${url}`);
+  }
   output.line();
   output.line('Try next, in another terminal, from this folder:');
   const unset = foreignTemporalSettings(env);
@@ -123,6 +130,10 @@ function printNextSteps(system: LocalSystem, workflowId: string | undefined): vo
   for (const command of nextSteps({ ...place, workflowId })) output.line(`  ${command}`);
   output.line();
   output.line('Everything stays up until Ctrl-C.');
+}
+
+function webUi({ uiUrl = '', namespace }: DevServer): WebUi {
+  return { url: uiUrl, namespace };
 }
 
 function messageOf(error: unknown): string {

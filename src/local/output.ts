@@ -1,6 +1,6 @@
 import { shellWord } from '../cli/text.js';
 import type { Environment } from '../config.js';
-import { DEFAULT_TASK_QUEUE, encodeId } from '../contract.js';
+import { DEFAULT_TASK_QUEUE } from '../contract.js';
 
 const LABEL_WIDTH = 12;
 
@@ -67,9 +67,4 @@ export function nextSteps(options: NextStepsOptions): string[] {
     `npx agent-jobs report --project ${project} --snapshots ${shellWord(snapshotsUrl)}`,
     `python3 -m pip install temporalio && ${prefix}python3 examples/python/start_job.py --project ${project} ${place}`,
   ];
-}
-
-/** The page of exactly this run in Temporal's web UI. */
-export function workflowPage(uiUrl: string, namespace: string, workflowId: string, runId: string): string {
-  return `${uiUrl}/namespaces/${encodeId(namespace)}/workflows/${encodeURIComponent(workflowId)}/${runId}/history`;
 }

@@ -1,0 +1,105 @@
+/**
+ * Links into Temporal's web UI: the page of a job, and lists by a visibility query. Decides where the web UI is, which
+ * of its pages shows a job's summary, and what the lists of the dashboard ask for. Sends no request.
+ */
+import type { Client } from '@temporalio/client';
+import { AGENT_JOB_WORKFLOW, SEARCH_ATTRIBUTE, VISITOR_EXPORT_WORKFLOW, type Phase } from '../contract.js';
+import { quoted } from './agent-job/list.js';
+
+/** Where the web UI shows a namespace. */
+export interface WebUi {
+  /** Without a slash at its end. */
+  url: string;
+  namespace: string;
+}
+
+/** A list of the dashboard. */
+export interface WebUiView {
+  /** Stable, for commands: `attention`, `waiting`, `ended-badly` or `exports`. */
+  name: string;
+  /** What the list shows, in words. */
+  title: string;
+  /** In the query language of Temporal's visibility. */
+  query: string;
+  url: string;
+}
+
+const CLOUD_URL = 'https://cloud.temporal.io';
+const CLOUD_HOST = /\.(tmprl\.cloud|temporal\.io)$/;
+const LOCAL_HOST = /^(localhost|127(\.\d+){3}|\[::1\])$/;
+/** From the port of a dev server to that of its web UI, as Temporal's CLI chooses it. */
+export const DEV_SERVER_PORTS = 1_000;
+
+/**
+ * The web UI of the server that a client talks to: the given address, else that of Temporal Cloud or of a dev server on
+ * this machine. Null where nobody can know it.
+ */
+export function webUiOf(client: Pick<Client, 'connection' | 'options'>, url?: string): WebUi | null {
+  const { namespace } = client.options;
+  const known = url ?? usualUrl((client.connection as { options?: { address?: unknown } }).options?.address);
+  return known === null ? null : { url: known.replace(/\/+$/, ''), namespace };
+}
+
+function usualUrl(address: unknown): string | null {
+  const [, host = '', port] = /^(.+?):(\d+)$/.exec(typeof address === 'string' ? address : '') ?? [];
+  if (CLOUD_HOST.test(host)) return CLOUD_URL;
+  return LOCAL_HOST.test(host) ? `http://${host}:${Number(port) + DEV_SERVER_PORTS}` : null;
+}
+
+/**
+ * The page of a job that shows its title, prompt and state. It exists for a run; without a run id the web UI leads to
+ * the timeline of the newest one.
+ */
+export function jobUrl(ui: WebUi, { workflowId, runId }: { workflowId: string; runId?: string | undefined }): string {
+  const page = `${workflowsUrl(ui)}/${encodeURIComponent(workflowId)}`;
+  return runId === undefined ? page : `${page}/${encodeURIComponent(runId)}/user-metadata`;
+}
+
+/** The list of all workflows, or of those that a query finds. */
+export function listUrl(ui: WebUi, query?: string): string {
+  return query === undefined ? workflowsUrl(ui) : `${workflowsUrl(ui)}?query=${encodeURIComponent(query)}`;
+}
+
+/** The lists of the dashboard. The day of `now` begins at midnight UTC. */
+export function webUiViews(ui: WebUi, now = new Date()): WebUiView[] {
+  const today = quoted(`${now.toISOString().slice(0, 10)}T00:00:00.000Z`);
+  const views = [
+    { name: 'attention', title: 'jobs that need a person', query: needsAttention() },
+    { name: 'waiting', title: 'jobs that wait for their turn, a limit, the upstream or its key', query: waiting() },
+    { name: 'ended-badly', title: 'jobs that ended badly today (UTC)', query: endedBadlySince(today) },
+    { name: 'exports', title: 'exports that failed', query: failedExports() },
+  ];
+  return views.map((view) => ({ ...view, url: listUrl(ui, view.query) }));
+}
+
+function needsAttention(): string {
+  const phase: Phase = 'needsAttention';
+  return `${running()} AND ${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`;
+}
+
+function waiting(): string {
+  const reasons = ['turn', 'rateLimit', 'upstream', 'key'].map(quoted);
+  return `${running()} AND ${SEARCH_ATTRIBUTE.waitingFor} IN (${reasons.join(', ')})`;
+}
+
+/** A cancellation is no bad end: somebody asked for it. */
+function endedBadlySince(time: string): string {
+  const { status } = SEARCH_ATTRIBUTE;
+  const jobs = `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)} AND CloseTime >= ${time}`;
+  const withoutGoodEnd = `(${status} IS NULL OR ${status} NOT IN ('completed', 'archived'))`;
+  return `${jobs} AND (${FAILED} OR (ExecutionStatus = 'Completed' AND ${withoutGoodEnd}))`;
+}
+
+function failedExports(): string {
+  return `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND ${FAILED}`;
+}
+
+const FAILED = `ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')`;
+
+function running(): string {
+  return `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)} AND ExecutionStatus = 'Running'`;
+}
+
+function workflowsUrl({ url, namespace }: WebUi): string {
+  return `${url}/namespaces/${encodeURIComponent(namespace)}/workflows`;
+}

@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest';
+import { readClientConfig } from '../../src/config/client.js';
+import { jobUrl, listUrl, webUiOf, webUiViews } from '../../src/client/web-ui.js';
+
+const ui = { url: 'http://127.0.0.1:8233', namespace: 'default' };
+
+function clientOf(address: unknown, namespace = 'default') {
+  return { connection: { options: { address } }, options: { namespace } } as unknown as Parameters<typeof webUiOf>[0];
+}
+
+test.each([
+  ['127.0.0.1:7233', 'http://127.0.0.1:8233'],
+  ['localhost:7300', 'http://localhost:8300'],
+  ['[::1]:7233', 'http://[::1]:8233'],
+  ['acme.a2dd6.tmprl.cloud:7233', 'https://cloud.temporal.io'],
+  ['eu-west-1.aws.api.temporal.io:7233', 'https://cloud.temporal.io'],
+])('the web UI of a client of %s is at %s', (address, url) => {
+  expect(webUiOf(clientOf(address))).toEqual({ url, namespace: 'default' });
+});
+
+test.each(['temporal.internal:7233', 'localhost', 'tmprl.cloud.example:7233', undefined, 7])(
+  'nobody knows the web UI of a server at %s unless its address is given',
+  (address) => {
+    expect(webUiOf(clientOf(address))).toBeNull();
+    expect(webUiOf(clientOf(address), 'https://ui.example.com/temporal/')).toEqual({
+      url: 'https://ui.example.com/temporal',
+      namespace: 'default',
+    });
+  },
+);
+
+test('a job’s link leads to the page with its summary, whatever its id and namespace hold', () => {
+  expect(jobUrl(ui, { workflowId: 'agent-job/a%2Fb/ü?#', runId: 'run-1' })).toBe(
+    'http://127.0.0.1:8233/namespaces/default/workflows/agent-job%2Fa%252Fb%2F%C3%BC%3F%23/run-1/user-metadata',
+  );
+  expect(jobUrl({ ...ui, namespace: 'a/b' }, { workflowId: 'x' })).toBe(
+    'http://127.0.0.1:8233/namespaces/a%2Fb/workflows/x',
+  );
+});
+
+test('each list of the dashboard is a link that carries its query', () => {
+  const views = webUiViews(ui, new Date('2026-07-01T23:59:59.999Z'));
+  expect(views.map(({ name }) => name)).toEqual(['attention', 'waiting', 'ended-badly', 'exports']);
+  for (const { url, query } of views) {
+    expect(url).toBe(listUrl(ui, query));
+    expect(new URL(url).searchParams.get('query')).toBe(query);
+  }
+  expect(views[2]?.query).toContain(`CloseTime >= '2026-07-01T00:00:00.000Z'`);
+});
+
+test('the setting AGENT_JOBS_WEB_UI_URL names the web UI, and a wrong one is told', () => {
+  expect(readClientConfig({ AGENT_JOBS_WEB_UI_URL: 'https://ui.example.com/' }).webUiUrl).toBe(
+    'https://ui.example.com',
+  );
+  expect(readClientConfig({}).webUiUrl).toBeUndefined();
+  expect(() => readClientConfig({ AGENT_JOBS_WEB_UI_URL: 'ui.example.com' })).toThrow(
+    /AGENT_JOBS_WEB_UI_URL +should be the http or https address/,
+  );
+});
