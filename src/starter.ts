@@ -49,6 +49,7 @@ export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 export * from './client/visitor-export/schedule.js';
 export { checkExportSchedule, type ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
 export { jobUrl, listUrl, webUiOf, webUiViews, type WebUi, type WebUiView } from './client/web-ui.js';
+export { ConfigError, type ConfigProblem } from './config/config-error.js';
 export { InvalidInputError } from './contract/input-checks.js';
 export { ensureSearchAttributes, SearchAttributesRefusedError } from './temporal/search-attributes.js';
 

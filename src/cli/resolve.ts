@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Decision, InDoubtWrite } from '../contract.js';
+import type { Attribution, Decision, InDoubtWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
 import { EXIT, UsageError } from './exit.js';
@@ -129,7 +129,9 @@ function printVerdict(
   print(`line ${number}  ${workflowId ?? '-'}  ${verdict}`);
 }
 
-function verdictText({ action, by }: { action: string | null; by?: string | null }, dryRun: boolean): string {
+type Verdict = Pick<Attribution, 'by'> & { action: string | null };
+
+function verdictText({ action, by }: Verdict, dryRun: boolean): string {
   return dryRun ? `would be settled with ${action}` : `settled with ${action}${by ? ` by ${by}` : ''}`;
 }
 

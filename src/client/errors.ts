@@ -1,10 +1,13 @@
 /** What our client throws: a class for each cause that callers treat differently. */
 import type { CreateRejectedDetails, UnknownOutcomeDetails } from '../contract.js';
+import { AgentJobsError, type AgentJobsErrorOptions } from '../contract/errors.js';
+
+export { AgentJobsError, type AgentJobsErrorCode, type AgentJobsErrorOptions } from '../contract/errors.js';
 
 /** Base of all errors that name a job's workflow. */
-export abstract class AgentJobError extends Error {
+export abstract class AgentJobError extends AgentJobsError {
   readonly workflowId: string;
-  constructor(workflowId: string, message: string, options?: ErrorOptions) {
+  constructor(workflowId: string, message: string, options?: AgentJobsErrorOptions) {
     super(`${message} [workflowId=${workflowId}]`, options);
     this.workflowId = workflowId;
   }
@@ -13,18 +16,21 @@ export abstract class AgentJobError extends Error {
 /** The key is taken by a job with another input; choose another key, or repeat the first input. */
 export class KeyConflictError extends AgentJobError {
   override readonly name = 'KeyConflictError';
+  override readonly code = 'KEY_CONFLICT';
 }
 
 /** No such workflow: never started, in another namespace, or closed so long ago that Temporal no longer keeps it. */
 export class JobNotFoundError extends AgentJobError {
   override readonly name: string = 'JobNotFoundError';
+  override readonly code: 'JOB_NOT_FOUND' | 'JOB_ENDED' = 'JOB_NOT_FOUND';
 }
 
 /** The workflow has ended, and what was asked is for one that runs; `status` is Temporal's, such as `COMPLETED`. */
 export class JobEndedError extends JobNotFoundError {
   override readonly name = 'JobEndedError';
+  override readonly code = 'JOB_ENDED';
   readonly status: string;
-  constructor(workflowId: string, status: string, options?: ErrorOptions) {
+  constructor(workflowId: string, status: string, options?: AgentJobsErrorOptions) {
     super(workflowId, `the workflow has ended (${status.toLowerCase()})`, options);
     this.status = status;
   }
@@ -33,10 +39,11 @@ export class JobEndedError extends JobNotFoundError {
 /** The upstream refused to create the job; the key may be used again, with any input. */
 export class CreateRejectedError extends AgentJobError implements CreateRejectedDetails {
   override readonly name = 'CreateRejectedError';
+  override readonly code = 'CREATE_REJECTED';
   readonly status: number;
   /** The upstream's own text. */
   readonly error: string;
-  constructor(workflowId: string, details: CreateRejectedDetails, options?: ErrorOptions) {
+  constructor(workflowId: string, details: CreateRejectedDetails, options?: AgentJobsErrorOptions) {
     super(workflowId, `the upstream refused to create the job: ${details.status} ${details.error}`.trimEnd(), options);
     this.status = details.status;
     this.error = details.error;
@@ -46,8 +53,9 @@ export class CreateRejectedError extends AgentJobError implements CreateRejected
 /** A write may or may not have reached the upstream, and the job's policy was not to wait for a person. */
 export class UnknownOutcomeError extends AgentJobError {
   override readonly name = 'UnknownOutcomeError';
+  override readonly code = 'UNKNOWN_OUTCOME';
   readonly details: UnknownOutcomeDetails;
-  constructor(workflowId: string, details: UnknownOutcomeDetails, options?: ErrorOptions) {
+  constructor(workflowId: string, details: UnknownOutcomeDetails, options?: AgentJobsErrorOptions) {
     super(workflowId, `nobody knows whether the upstream took the ${details.kind}: ${details.reason}`, options);
     this.details = details;
   }
@@ -56,7 +64,7 @@ export class UnknownOutcomeError extends AgentJobError {
 /** The workflow ended from outside; where `jobId` is not null the remote job goes on. */
 abstract class EndedFromOutsideError extends AgentJobError {
   readonly jobId: string | null;
-  constructor(workflowId: string, reason: string, jobId: string | null, options?: ErrorOptions) {
+  constructor(workflowId: string, reason: string, jobId: string | null, options?: AgentJobsErrorOptions) {
     super(workflowId, jobId === null ? reason : `${reason}; the remote job ${jobId} goes on`, options);
     this.jobId = jobId;
   }
@@ -65,7 +73,8 @@ abstract class EndedFromOutsideError extends AgentJobError {
 /** The workflow was cancelled. */
 export class JobCanceledError extends EndedFromOutsideError {
   override readonly name = 'JobCanceledError';
-  constructor(workflowId: string, jobId: string | null, options?: ErrorOptions) {
+  override readonly code = 'JOB_CANCELED';
+  constructor(workflowId: string, jobId: string | null, options?: AgentJobsErrorOptions) {
     super(workflowId, 'canceled', jobId, options);
   }
 }
@@ -73,41 +82,60 @@ export class JobCanceledError extends EndedFromOutsideError {
 /** The workflow was ended (terminated, or by a time-out of Temporal's own) without a result. */
 export class JobTerminatedError extends EndedFromOutsideError {
   override readonly name = 'JobTerminatedError';
+  override readonly code = 'JOB_TERMINATED';
 }
 
 /** The workflow failed in a way that the contract does not know; `cause` holds Temporal's error. */
 export class JobFailedError extends AgentJobError {
   override readonly name = 'JobFailedError';
+  override readonly code = 'JOB_FAILED';
 }
 
 /** The ended workflow never knew a job, so a follow-up has nowhere to go. */
 export class NoJobError extends AgentJobError {
   override readonly name = 'NoJobError';
+  override readonly code = 'NO_JOB';
 }
 
-/** Attaching anew could send a follow-up twice: the ids that an ended run used up can't be read. */
+/**
+ * Attaching anew could send a follow-up twice: the ids that an ended run used up can't be read. It is `retryable` where
+ * a worker may tell them.
+ */
 export class UsedIdsUnknownError extends AgentJobError {
   override readonly name = 'UsedIdsUnknownError';
+  override readonly code = 'USED_IDS_UNKNOWN';
 }
 
 /** The workflow refused the message; nothing was queued or settled. */
 export class MessageRefusedError extends AgentJobError {
   override readonly name = 'MessageRefusedError';
+  override readonly code = 'MESSAGE_REFUSED';
 }
 
-/** The follow-up may or may not have been queued; repeat it with the same `id`, which is sent at most once. */
+/**
+ * The follow-up may or may not have been queued; repeat it with the same `id`, which is sent at most once. It is
+ * `retryable` where the call gave that id: else the same call would send another one.
+ */
 export class FollowUpUnconfirmedError extends AgentJobError {
   override readonly name = 'FollowUpUnconfirmedError';
+  override readonly code = 'FOLLOW_UP_UNCONFIRMED';
   readonly id: string;
-  constructor(workflowId: string, id: string, message: string, options?: ErrorOptions) {
-    super(workflowId, message, options);
+  constructor(workflowId: string, id: string, message: string, options?: AgentJobsErrorOptions) {
+    super(workflowId, message, { retryable: true, ...options });
     this.id = id;
   }
 }
 
-/** No worker responded to a query or update; where it is no more special error, none polls the job's task queue. */
+/**
+ * No worker responded to a query or update; where it is no more special error, none polls the job's task queue. It is
+ * `retryable` but where the call may have settled a write in doubt without naming it.
+ */
 export class NoWorkerError extends AgentJobError {
   override readonly name: string = 'NoWorkerError';
+  override readonly code: 'NO_WORKER' | 'WORKER_BUSY' | 'WORKFLOW_TASK_FAILING' = 'NO_WORKER';
+  constructor(workflowId: string, message: string, options?: AgentJobsErrorOptions) {
+    super(workflowId, message, { retryable: true, ...options });
+  }
 }
 
 /**
@@ -116,26 +144,40 @@ export class NoWorkerError extends AgentJobError {
  */
 export class WorkerBusyError extends NoWorkerError {
   override readonly name = 'WorkerBusyError';
+  override readonly code = 'WORKER_BUSY';
 }
 
-/** The job's workflow task fails again and again: a bug, or a release that does not fit the job's history. */
+/**
+ * The job's workflow task fails again and again: a bug, or a release that does not fit the job's history. Another
+ * release of the worker mends it, no repetition of the call.
+ */
 export class WorkflowTaskFailingError extends NoWorkerError {
   override readonly name = 'WorkflowTaskFailingError';
+  override readonly code = 'WORKFLOW_TASK_FAILING';
+  constructor(workflowId: string, message: string, options?: AgentJobsErrorOptions) {
+    super(workflowId, message, { ...options, retryable: false });
+  }
 }
 
-/** Temporal could not be reached, or refused the call. */
-export class TemporalCallError extends Error {
+/** Temporal could not be reached, or refused the call; `retryable` where it gave no definite answer. */
+export class TemporalCallError extends AgentJobsError {
   override readonly name: string = 'TemporalCallError';
+  override readonly code: 'TEMPORAL_CALL' | 'TEMPORAL_UNAVAILABLE' = 'TEMPORAL_CALL';
 }
 
 /** Temporal did not respond: it is not reachable, or took longer than the call may. The same call may work later. */
 export class TemporalUnavailableError extends TemporalCallError {
   override readonly name = 'TemporalUnavailableError';
+  override readonly code = 'TEMPORAL_UNAVAILABLE';
+  constructor(message: string, options?: AgentJobsErrorOptions) {
+    super(message, { retryable: true, ...options });
+  }
 }
 
 /** No such Schedule: never made, removed, or in another namespace. */
-export class ScheduleMissingError extends Error {
+export class ScheduleMissingError extends AgentJobsError {
   override readonly name = 'ScheduleMissingError';
+  override readonly code = 'SCHEDULE_MISSING';
   constructor(scheduleId: string) {
     super(`there is no Schedule ${scheduleId}; "agent-jobs schedule" makes one`);
   }
@@ -144,10 +186,16 @@ export class ScheduleMissingError extends Error {
 /** The export ended without a snapshot; `type` is the workflow's failure type, such as `ExportRejected`. */
 export class ExportFailedError extends AgentJobError {
   override readonly name = 'ExportFailedError';
+  override readonly code = 'EXPORT_FAILED';
   readonly type: string;
   /** ISO 8601: when the request budget allows the next request; absent where it may follow at once. */
   readonly nextRequestAt?: string;
-  constructor(workflowId: string, type: string, message: string, options?: ErrorOptions & { nextRequestAt?: string }) {
+  constructor(
+    workflowId: string,
+    type: string,
+    message: string,
+    options?: AgentJobsErrorOptions & { nextRequestAt?: string },
+  ) {
     super(workflowId, `${type}: ${message}`, options);
     this.type = type;
     if (options?.nextRequestAt !== undefined) this.nextRequestAt = options.nextRequestAt;
@@ -157,7 +205,8 @@ export class ExportFailedError extends AgentJobError {
 /** The export was cancelled. */
 export class ExportCanceledError extends AgentJobError {
   override readonly name = 'ExportCanceledError';
-  constructor(workflowId: string, options?: ErrorOptions) {
+  override readonly code = 'EXPORT_CANCELED';
+  constructor(workflowId: string, options?: AgentJobsErrorOptions) {
     super(workflowId, 'canceled', options);
   }
 }

@@ -1,6 +1,7 @@
 /** What the errors of Temporal's client mean: whether to try again, and the same in words that say what to do. */
 import {
   isGrpcServiceError,
+  QueryNotRegisteredError,
   ServiceError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
   type Client,
@@ -101,11 +102,23 @@ export function toUserError(client: Client, error: unknown): unknown {
   if (grpc !== undefined && grpc.code === GRPC.notFound && /namespace/i.test(grpc.details)) {
     return new TemporalCallError(`${grpc.details}: check TEMPORAL_NAMESPACE`, { cause: error });
   }
-  if (grpc === undefined || !isOfTemporal(error)) return error;
+  if (grpc === undefined) return withoutGrpc(error);
+  if (!isOfTemporal(error)) return error;
   const Kind = UNREACHABLE.includes(grpc.code) ? TemporalUnavailableError : TemporalCallError;
   return new Kind(`Temporal${addressOf(client)} did not take the call: ${remedyFor(grpc, namespace)}`, {
     cause: error,
+    retryable: OUTAGE.includes(grpc.code),
   });
+}
+
+/** The SDK's own errors that no answer of the server caused; any other error as it is. */
+function withoutGrpc(error: unknown): unknown {
+  if (error instanceof QueryNotRegisteredError) {
+    return new TemporalCallError(`the workflow is of another type or release: ${error.message}`, { cause: error });
+  }
+  if (!(error instanceof ServiceError)) return error;
+  const why = error.cause instanceof Error ? error.cause.message : error.message;
+  return new TemporalCallError(`Temporal could not be called: ${why}; was the connection closed?`, { cause: error });
 }
 
 function isOfTemporal(error: unknown): boolean {

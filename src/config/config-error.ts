@@ -3,6 +3,7 @@
  */
 import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
+import { AgentJobsError } from '../contract/errors.js';
 
 const READABLE_BY_ALL = 0o004;
 
@@ -13,8 +14,9 @@ export interface ConfigProblem {
 }
 
 /** All settings that are missing or wrong, in one readable message. */
-export class ConfigError extends Error {
+export class ConfigError extends AgentJobsError {
   override readonly name = 'ConfigError';
+  override readonly code = 'CONFIG';
   readonly problems: readonly ConfigProblem[];
 
   constructor(problems: readonly ConfigProblem[]) {

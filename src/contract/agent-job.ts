@@ -8,11 +8,11 @@ export const AGENT_JOB_WORKFLOW = 'agentJob';
 /** The next wait is `ratio` times the time since the last known change, within `min` and `max`. */
 export interface PollingInput {
   /** Default 2 seconds; less than 1 second counts as 1 second. */
-  min?: DurationInput | null;
+  min?: DurationInput | null | undefined;
   /** Default 60 seconds. */
-  max?: DurationInput | null;
+  max?: DurationInput | null | undefined;
   /** 0 or more; default 0.1. */
-  ratio?: number | null;
+  ratio?: number | null | undefined;
 }
 
 /** What to do when a write may or may not have reached the upstream: ask a person, fail, or send it again. */
@@ -30,22 +30,22 @@ export interface AgentJobOptions {
    * How long to wait for a terminal status before `timedOut`; default 24 hours. It stands still while a write waits for
    * its turn.
    */
-  deadline?: DurationInput | null;
+  deadline?: DurationInput | null | undefined;
   /** How long the create may wait for its first turn before `timedOut`; default for ever. */
-  startWithin?: DurationInput | null;
+  startWithin?: DurationInput | null | undefined;
   /** Who goes first where writes wait for their turn, 1 to 5, 1 first; default 3. */
-  priority?: Priority | null;
+  priority?: Priority | null | undefined;
   /** A label to find jobs by that were started together; at most 100 bytes. */
-  batch?: string | null;
-  polling?: PollingInput | null;
+  batch?: string | null | undefined;
+  polling?: PollingInput | null | undefined;
   /** Default `ask`. */
-  onUnknownOutcome?: UnknownOutcomePolicy | null;
+  onUnknownOutcome?: UnknownOutcomePolicy | null | undefined;
   /** How long `needsAttention` waits for a person; default for ever. */
-  decideWithin?: DurationInput | null;
+  decideWithin?: DurationInput | null | undefined;
   /** A terminal status read so soon after a follow-up's acceptance is read again; default 5 seconds. */
-  settle?: DurationInput | null;
+  settle?: DurationInput | null | undefined;
   /** Stay open for follow-ups so long after a terminal status; default 0. */
-  linger?: DurationInput | null;
+  linger?: DurationInput | null | undefined;
 }
 
 /** A job to create. */
@@ -54,16 +54,16 @@ export interface CreateJobInput extends AgentJobOptions {
   projectId: string;
   /** 1 byte to 512 KiB of UTF-8. */
   prompt: string;
-  jobId?: null;
+  jobId?: null | undefined;
 }
 
 /** A job that exists upstream already, to attach to. */
 export interface AttachJobInput extends AgentJobOptions {
   projectId: string;
   jobId: string;
-  prompt?: null;
+  prompt?: null | undefined;
   /** Follow-up ids that an earlier run has used up. */
-  usedFollowUpIds?: string[] | null;
+  usedFollowUpIds?: string[] | null | undefined;
 }
 
 /** The only argument of `agentJob`; exactly one of `prompt` and `jobId` is given. */
@@ -74,9 +74,9 @@ export interface FollowUpInput {
   /** 1 byte to 512 KiB of UTF-8. */
   prompt: string;
   /** At most 256 bytes; the same id is sent at most once over the whole life of the job. */
-  id?: string | null;
+  id?: string | null | undefined;
   /** Default: that of the job. */
-  priority?: Priority | null;
+  priority?: Priority | null | undefined;
 }
 
 /** The result of the update `sendFollowUp`. */
@@ -89,9 +89,9 @@ export interface FollowUpAnswer {
 /** Who decides, and why. */
 export interface Attribution {
   /** 1 to 200 bytes, without control characters. */
-  by?: string | null;
+  by?: string | null | undefined;
   /** 1 to 1,000 bytes; line breaks and tabs are its only control characters. */
-  note?: string | null;
+  note?: string | null | undefined;
 }
 
 /** How a person settles a write in doubt; `since` and `followUpId`, where given, must name the present one. */
@@ -99,11 +99,11 @@ export type ResolveUnknownInput =
   /** `force` adopts a job that can't be read just now; a job that does not exist is never adopted. */
   (
     | { action: 'adopt'; jobId: string; force?: boolean | null }
-    | { action: Exclude<DecisionAction, 'adopt'>; jobId?: null }
+    | { action: Exclude<DecisionAction, 'adopt'>; jobId?: null | undefined }
   ) &
     Attribution & {
-      since?: string | null;
-      followUpId?: string | null;
+      since?: string | null | undefined;
+      followUpId?: string | null | undefined;
     };
 
 /** Queues a follow-up. */

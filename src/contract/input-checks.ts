@@ -4,11 +4,13 @@
  */
 import ms from 'ms';
 import { encodeId, LIMIT, type Priority } from '../contract.js';
+import { AgentJobsError } from './errors.js';
 import { isTimeZone } from './time-zones.js';
 
 /** Names the field that is wrong and what it should be. */
-export class InvalidInputError extends Error {
+export class InvalidInputError extends AgentJobsError {
   override readonly name = 'InvalidInputError';
+  override readonly code = 'INVALID_INPUT';
   readonly field: string;
   constructor(field: string, shouldBe: string) {
     super(`${field} ${shouldBe}`);

@@ -54,11 +54,11 @@ export interface RecurringJobInput {
   /** IANA name: the calendar and clock of `{date}` and `{time}`. */
   timeZone: string;
   /** Default `skip`. */
-  overlap?: OverlapPolicy | null;
+  overlap?: OverlapPolicy | null | undefined;
   /** With `queue`: how long a run waits before it is skipped; 0 to 7 days, default 24 hours. */
-  queueFor?: DurationInput | null;
+  queueFor?: DurationInput | null | undefined;
   /** The options of the job. */
-  options?: AgentJobOptions | null;
+  options?: AgentJobOptions | null | undefined;
 }
 
 /**

@@ -35,9 +35,9 @@ export interface VisitorExportRange {
 /** What starts the export of an explicit range. */
 export interface VisitorExportRangeInput extends VisitorExportRange {
   /** Whether a finished day whose scan is implausible is scanned again an hour later; default true. */
-  secondScan?: boolean | null;
+  secondScan?: boolean | null | undefined;
   /** Which export goes first where they wait for their shared budget: 1 to 5, 1 first; default 3. */
-  priority?: Priority | null;
+  priority?: Priority | null | undefined;
 }
 
 /** What a Schedule gives: the `days` whole local days before the scheduled time. */
@@ -46,7 +46,7 @@ export interface ScheduledExportInput {
   /** IANA time zone name. */
   timeZone: string;
   /** 1 to 366, default 1. */
-  days?: number | null;
+  days?: number | null | undefined;
 }
 
 /** The only argument of `visitorExport`: a date range, or the time zone whose days a Schedule exports. */

@@ -3,6 +3,7 @@
  * ever. So a worker registers them before it starts. This stays: the SDK does not register any.
  */
 import { SEARCH_ATTRIBUTE } from '../contract.js';
+import { AgentJobsError } from '../contract/errors.js';
 import { hasGrpcStatus } from './grpc-status.js';
 
 /** `IndexedValueType` of Temporal's API. */
@@ -21,12 +22,16 @@ interface Connected {
 }
 
 /** The server does not let this caller register search attributes; `commands` do it with other rights. */
-export class SearchAttributesRefusedError extends Error {
+export class SearchAttributesRefusedError extends AgentJobsError {
   override readonly name = 'SearchAttributesRefusedError';
+  override readonly code = 'SEARCH_ATTRIBUTES_REFUSED';
   readonly commands: { selfHosted: string[]; cloud: string };
   constructor(namespace: string, cause: unknown) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    super(`search attributes of namespace "${namespace}" could not be registered: ${why}`, { cause });
+    super(`search attributes of namespace "${namespace}" could not be registered: ${why}`, {
+      cause,
+      retryable: hasGrpcStatus(cause, 'unavailable') || hasGrpcStatus(cause, 'deadlineExceeded'),
+    });
     this.commands = registrationCommands(namespace);
   }
 }

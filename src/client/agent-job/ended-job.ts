@@ -122,7 +122,8 @@ async function queryState(client: Client, run: EndedRun): Promise<FinalState> {
 }
 
 function usedIdsUnknown({ workflowId, runId }: EndedRun, text: string, cause?: unknown): UsedIdsUnknownError {
-  return new UsedIdsUnknownError(workflowId, `the ended run ${runId} ${text}`, { cause });
+  const options = cause === undefined ? {} : { cause, retryable: true };
+  return new UsedIdsUnknownError(workflowId, `the ended run ${runId} ${text}`, options);
 }
 
 const OPTIONS = [

@@ -97,5 +97,5 @@ function cutShort(workflowId: string, { id }: FollowUpStatus): FollowUpUnconfirm
   const name = `follow-up ${JSON.stringify(id)}`;
   const text = `${name} was waiting when the workflow was terminated and may have been sent`;
   const remedy = 'look at the job, and send it under a new id if it is missing';
-  return new FollowUpUnconfirmedError(workflowId, id, `${text}; ${remedy}`);
+  return new FollowUpUnconfirmedError(workflowId, id, `${text}; ${remedy}`, { retryable: false });
 }

@@ -11,6 +11,7 @@ import {
   type Priority,
 } from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
+import { asNotRetryable } from '../../contract/errors.js';
 import { AgentJobError, FollowUpUnconfirmedError, JobEndedError, MessageRefusedError } from '../errors.js';
 import { START_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer, isOutage } from '../temporal-errors.js';
@@ -55,14 +56,19 @@ export async function queueFollowUp(
   const followUp = identify(prompt, options);
   const goOn = goOnAfterEnd(client, workflowId, followUp, options);
   const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? START_TIMEOUT_MS };
-  return confirmed(client, workflowId, followUp, limits, async () => {
+  const queue = async () => {
     const handle = client.workflow.getHandle(workflowId);
     const queued = await unlessEnded(() => handle.signal(followUpSignal, followUp).then(() => true));
     if (queued) return { id: followUp.id };
     const attached = await goOn();
     const isAccepted = attached.kind === 'accepted' || attached.kind === 'answered';
     return isAccepted ? { id: followUp.id } : undefined;
-  });
+  };
+  try {
+    return await confirmed(client, workflowId, followUp, limits, queue);
+  } catch (error) {
+    throw aboutRepetition(error, options);
+  }
 }
 
 /** Sends a follow-up by update and waits for its fate. */
@@ -85,9 +91,16 @@ export async function deliverFollowUp(
     return await confirmed(client, workflowId, followUp, limits, send);
   } catch (error) {
     const isUnanswered = error instanceof FollowUpUnconfirmedError && isNoAnswer(error.cause);
-    if (!isUnanswered || options.signal?.aborted) throw error;
-    return await readFate(client, workflowId, followUp, options.signal);
+    if (!isUnanswered || options.signal?.aborted) throw aboutRepetition(error, options);
+    return await readFate(client, workflowId, followUp, options.signal).catch((unread: unknown) => {
+      throw aboutRepetition(unread, options);
+    });
   }
+}
+
+/** Without an id of the caller's, the same call would send another follow-up. */
+function aboutRepetition(error: unknown, { id }: FollowUpOptions): unknown {
+  return error instanceof FollowUpUnconfirmedError && id == null ? asNotRetryable(error) : error;
 }
 
 /**

@@ -12,6 +12,7 @@ import {
 } from '../../contract.js';
 import { parseAttribution, parseResolution } from '../../agent-job/resolution.js';
 import { attributedWorkflowClient } from '../../temporal/attributed-cancel.js';
+import { asNotRetryable } from '../../contract/errors.js';
 import { JobEndedError, MessageRefusedError } from '../errors.js';
 import { CALL_TIMEOUT_MS, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
@@ -82,13 +83,19 @@ export class JobHandle {
    * write in doubt, and JobEndedError. Throws NoWorkerError, or one of its kinds, where no worker responds: then it may
    * have been settled. `adopt` reads the job first and has 75 seconds, not 10.
    */
-  resolveUnknown(resolution: ResolveUnknownInput, { signal, timeoutMs }: CallOptions = {}): Promise<JobState> {
+  async resolveUnknown(resolution: ResolveUnknownInput, { signal, timeoutMs }: CallOptions = {}): Promise<JobState> {
     const checked = parseResolution(resolution);
     const limits = {
       signal,
       timeoutMs: timeoutMs ?? (checked.action === 'adopt' ? ADOPT_TIMEOUT_MS : CALL_TIMEOUT_MS),
     };
-    return this.#askWorker(limits, (handle) => handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }));
+    const settle = (handle: WorkflowHandle) => handle.executeUpdate(resolveUnknownUpdate, { args: [checked] });
+    try {
+      return await this.#askWorker(limits, settle);
+    } catch (error) {
+      // Again, it could settle the next write in doubt; one that names its write is refused then.
+      throw checked.since == null ? asNotRetryable(error) : error;
+    }
   }
 
   /**

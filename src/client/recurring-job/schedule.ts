@@ -10,6 +10,7 @@ import {
 import { WorkflowNotFoundError } from '@temporalio/common';
 import { recurringJobLockId, recurringJobOf, recurringJobScheduleId, scheduleRemovedSignal } from '../../contract.js';
 import { checkRecurringName } from '../../agent-job/recurring-input.js';
+import { asNotRetryable } from '../../contract/errors.js';
 import { checkId, InvalidInputError } from '../../contract/input-checks.js';
 import {
   changeSchedule,
@@ -89,8 +90,13 @@ export class JobScheduleHandle {
   }
 
   /** Starts a run now, also of a paused Schedule; its scheduled time is now, in whole seconds. */
-  trigger(options: CallOptions = {}): Promise<void> {
-    return this.#call(options, (handle) => handle.trigger(ScheduleOverlapPolicy.ALLOW_ALL));
+  async trigger(options: CallOptions = {}): Promise<void> {
+    try {
+      await this.#call(options, (handle) => handle.trigger(ScheduleOverlapPolicy.ALLOW_ALL));
+    } catch (error) {
+      // Again, it would start another run where the first was started.
+      throw asNotRetryable(error);
+    }
   }
 
   /** Removes the Schedule. Its jobs go on; runs that wait for an earlier job are skipped. */

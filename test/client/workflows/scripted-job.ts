@@ -18,7 +18,7 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
   const jobId = input.jobId ?? 'job-1';
   const base = { projectId: input.projectId, jobId, job: null, followUps, startedAt, polls: 0 };
   const used = () => [...given, ...followUps.map(({ id }) => id)];
-  const take = ({ id, prompt }: { id?: string | null; prompt: string }) => {
+  const take = ({ id, prompt }: { id?: string | null | undefined; prompt: string }) => {
     if (id != null && !used().includes(id)) followUps.push({ id, state: 'sent' });
     return { id: id ?? '', state: 'sent' as const, job: null, prompt };
   };

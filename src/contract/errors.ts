@@ -1,0 +1,53 @@
+/**
+ * The base of all errors that our client throws, and their codes. It lies here as checks of input throw one of them.
+ * Pure and safe in workflow code.
+ */
+
+/** One for each class of error. Codes are stable: they may be compared, logged and sent on. */
+export type AgentJobsErrorCode =
+  | 'CONFIG'
+  | 'CREATE_REJECTED'
+  | 'EXPORT_CANCELED'
+  | 'EXPORT_FAILED'
+  | 'FOLLOW_UP_UNCONFIRMED'
+  | 'INVALID_INPUT'
+  | 'JOB_CANCELED'
+  | 'JOB_ENDED'
+  | 'JOB_FAILED'
+  | 'JOB_NOT_FOUND'
+  | 'JOB_TERMINATED'
+  | 'KEY_CONFLICT'
+  | 'MESSAGE_REFUSED'
+  | 'NO_JOB'
+  | 'NO_WORKER'
+  | 'SCHEDULE_MISSING'
+  | 'SEARCH_ATTRIBUTES_REFUSED'
+  | 'TEMPORAL_CALL'
+  | 'TEMPORAL_UNAVAILABLE'
+  | 'UNKNOWN_OUTCOME'
+  | 'USED_IDS_UNKNOWN'
+  | 'WORKER_BUSY'
+  | 'WORKFLOW_TASK_FAILING';
+
+/** What an error is made with, beside its message. */
+export interface AgentJobsErrorOptions extends ErrorOptions {
+  /** Where the class alone does not tell. */
+  retryable?: boolean;
+}
+
+/** What every error of our client is. */
+export abstract class AgentJobsError extends Error {
+  abstract readonly code: AgentJobsErrorCode;
+  /** Whether the same call may succeed later, and does no harm when it is made again as it was. */
+  readonly retryable: boolean;
+
+  constructor(message: string, { retryable = false, ...options }: AgentJobsErrorOptions = {}) {
+    super(message, options);
+    this.retryable = retryable;
+  }
+}
+
+/** The same error, of a call that may have been carried out and would do more when it is made again. */
+export function asNotRetryable(error: unknown): unknown {
+  return error instanceof AgentJobsError ? Object.assign(error, { retryable: false }) : error;
+}

@@ -1,0 +1,142 @@
+import { readFileSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { Client, Connection } from '@temporalio/client';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import * as starter from '../../src/starter.js';
+import { AgentJobs, AgentJobsError } from '../../src/starter.js';
+import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+
+let server: ScriptedServer;
+beforeAll(async () => {
+  server = await startScriptedServer();
+});
+afterAll(() => server.close());
+
+const UNKNOWN = { kind: 'create', jobId: null, followUpId: null, reason: 'reset' } as const;
+
+/** One of each class, as the client makes it where nothing special is known. */
+const SAMPLES: AgentJobsError[] = [
+  new starter.InvalidInputError('prompt', 'must be given'),
+  new starter.ConfigError([{ variable: 'TEMPORAL_ADDRESS', problem: 'should be host:port' }]),
+  new starter.TemporalUnavailableError('no answer'),
+  new starter.TemporalCallError('refused'),
+  new starter.NoWorkerError('w', 'none polls'),
+  new starter.WorkerBusyError('w', 'busy'),
+  new starter.WorkflowTaskFailingError('w', 'a bug', { retryable: true }),
+  new starter.JobNotFoundError('w', 'no such workflow'),
+  new starter.JobEndedError('w', 'COMPLETED'),
+  new starter.KeyConflictError('w', 'another input'),
+  new starter.MessageRefusedError('w', 'no'),
+  new starter.FollowUpUnconfirmedError('w', 'id-1', 'lost'),
+  new starter.NoJobError('w', 'no job'),
+  new starter.UsedIdsUnknownError('w', 'not told'),
+  new starter.CreateRejectedError('w', { status: 422, error: 'no' }),
+  new starter.UnknownOutcomeError('w', UNKNOWN),
+  new starter.JobCanceledError('w', null),
+  new starter.JobTerminatedError('w', 'terminated', null),
+  new starter.JobFailedError('w', 'odd'),
+  new starter.ExportFailedError('w', 'ExportRejected', 'no'),
+  new starter.ExportCanceledError('w'),
+  new starter.ScheduleMissingError('s'),
+  new starter.SearchAttributesRefusedError('default', new Error('no')),
+];
+
+test('every error class that is exported is an AgentJobsError with a name and a code of its own', () => {
+  const exported = Object.values(starter).filter(
+    (value) => typeof value === 'function' && value.prototype instanceof Error,
+  );
+  const bases = [starter.AgentJobsError, starter.AgentJobError];
+  expect(new Set([...SAMPLES.map(({ constructor }) => constructor), ...bases])).toEqual(new Set(exported));
+  expect(SAMPLES.every((error) => error instanceof AgentJobsError)).toBe(true);
+  expect(new Set(SAMPLES.map(({ code }) => code)).size).toBe(SAMPLES.length);
+  expect(SAMPLES.map(({ name }) => name)).toEqual(SAMPLES.map(({ constructor }) => constructor.name));
+});
+
+test('the table of errors says what the classes say', () => {
+  const page = readFileSync(new URL('../../docs/contract.md', import.meta.url), 'utf8');
+  const rows = [...page.matchAll(/^\| `(\w+Error)` +\| `([A-Z_]+)` +\| (yes|no|\[2\]|\[4\])/gm)];
+  const told = rows.map(([, name, code, retryable]) => ({ name, code, retryable: retryable === 'yes' }));
+  expect(told).toEqual(SAMPLES.map(({ name, code, retryable }) => ({ name, code, retryable })));
+});
+
+test('an error without an answer of Temporal is told as one, whatever was called', async () => {
+  // Not closed: the SDK sends requests again after their end.
+  const client = new Client({ connection: Connection.lazy({ address: '127.0.0.1:1' }) });
+  const jobs = new AgentJobs({ client });
+  const limits = { timeoutMs: 300 };
+  const job = jobs.handle({ projectId: 'p', key: 'k' });
+  const recurring = jobs.recurring({ projectId: 'p', name: 'n' });
+  const range = { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
+  const schedule = { projectId: 'p', name: 'n', prompt: 'x', every: '1 hour' };
+  const calls: Record<string, () => Promise<unknown>> = {
+    start: () => jobs.start({ projectId: 'p', key: 'k', prompt: 'x' }, limits),
+    attach: () => jobs.attach({ projectId: 'p', jobId: 'j' }, limits),
+    list: () => first(jobs.list({}, limits)),
+    needsAttention: () => first(jobs.needsAttention(limits)),
+    stuck: () => first(jobs.stuck(limits)),
+    queues: () => first(jobs.queues({}, limits)),
+    exportVisitors: () => jobs.exportVisitors(range, limits),
+    ensureExportSchedule: () => jobs.ensureExportSchedule({ projectId: 'p' }, limits),
+    schedule: () => jobs.schedule(schedule, limits),
+    schedules: () => jobs.schedules({}, limits),
+    state: () => job.state(limits),
+    pollNow: () => job.pollNow(limits),
+    cancel: () => job.cancel(limits),
+    followUpWithId: () => job.followUp('x', { id: 'i', ...limits }),
+    followUp: () => job.followUp('x', limits),
+    sendFollowUp: () => job.sendFollowUp('x', limits),
+    resolve: () => job.resolveUnknown({ action: 'retry' }, limits),
+    resolveThisOne: () => job.resolveUnknown({ action: 'retry', since: '2026-01-01T00:00:00.000Z' }, limits),
+    describe: () => recurring.describe(limits),
+    pause: () => recurring.pause('n', limits),
+    trigger: () => recurring.trigger(limits),
+    remove: () => recurring.remove(limits),
+  };
+  const told = await Promise.all(Object.entries(calls).map(async ([name, call]) => [name, await errorOf(call)]));
+  const unavailable = { code: 'TEMPORAL_UNAVAILABLE', retryable: true };
+  expect(Object.fromEntries(told)).toEqual({
+    ...Object.fromEntries(Object.keys(calls).map((name) => [name, unavailable])),
+    followUpWithId: { code: 'FOLLOW_UP_UNCONFIRMED', retryable: true },
+    followUp: { code: 'FOLLOW_UP_UNCONFIRMED', retryable: false },
+    sendFollowUp: { code: 'FOLLOW_UP_UNCONFIRMED', retryable: false },
+    resolve: { ...unavailable, retryable: false },
+    trigger: { ...unavailable, retryable: false },
+  });
+});
+
+test('a question that no worker takes may be asked again, and a decision that names no write may not', async () => {
+  const jobs = new AgentJobs({ client: server.client, taskQueue: `nobody-${randomUUID()}` });
+  const job = await jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'hello' });
+  const limits = { timeoutMs: 500 };
+  const since = new Date().toISOString();
+  expect(await errorOf(() => job.state(limits))).toEqual({ code: 'NO_WORKER', retryable: true });
+  expect(await errorOf(() => job.resolveUnknown({ action: 'retry', since }, limits))).toMatchObject({
+    retryable: true,
+  });
+  expect(await errorOf(() => job.resolveUnknown({ action: 'retry' }, limits))).toMatchObject({ retryable: false });
+  await server.client.workflow.getHandle(job.workflowId).terminate();
+});
+
+test('a workflow of another type, and a connection that was closed, are told as errors of the client', async () => {
+  const workflowId = `other-${randomUUID()}`;
+  await server.client.workflow.start('requestQueue', { workflowId, taskQueue: server.taskQueue, args: [{}] });
+  expect(await errorOf(() => server.jobs.handle(workflowId).state())).toMatchObject({ retryable: false });
+  await server.client.workflow.getHandle(workflowId).terminate();
+  const jobs = await AgentJobs.connect({ address: server.address, namespace: server.namespace });
+  await jobs.close();
+  expect(await errorOf(() => jobs.handle('x').cancel())).toMatchObject({ retryable: false });
+});
+
+async function first(items: AsyncIterable<unknown>): Promise<void> {
+  for await (const _ of items) return;
+}
+
+async function errorOf(call: () => Promise<unknown>): Promise<unknown> {
+  try {
+    await call();
+    return 'no error';
+  } catch (error) {
+    if (!(error instanceof AgentJobsError)) return error;
+    return { code: error.code, retryable: error.retryable };
+  }
+}
