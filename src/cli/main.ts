@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addAttention } from './attention.js';
 import { addCost } from './cost.js';
+import { addDoctor } from './doctor.js';
 import { EXIT, InterruptedError, UsageError } from './exit.js';
 import { addExportBackfill } from './export-backfill.js';
 import { addExportClean } from './export-clean.js';
@@ -22,6 +23,7 @@ import { addStart } from './start.js';
 /** Every group of commands: each is a file that loads what it needs only when a command runs. */
 const COMMANDS = [
   addSetup,
+  addDoctor,
   addStart,
   addFollowUp,
   addInspect,

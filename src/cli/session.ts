@@ -21,19 +21,31 @@ export interface Session {
 /** Connects, runs the action of a command, and disconnects whatever happens. */
 export async function withSession(command: Command, action: (session: Session) => Promise<void>): Promise<void> {
   const globals = command.optsWithGlobals<GlobalOptions>();
+  await withInterrupt(command, async (signal) => {
+    const jobs = await connect(globals);
+    try {
+      await action({ jobs, globals, signal });
+    } finally {
+      await jobs.close();
+    }
+  });
+}
+
+/** Connects; throws ConfigError or, within seconds, TemporalCallError. */
+export async function connect(globals: GlobalOptions): Promise<AgentJobs> {
+  // Loaded here, so that help and wrong commands answer at once.
+  const { AgentJobs } = await import('../starter.js');
+  return AgentJobs.connect(globals);
+}
+
+/** Runs what Ctrl-C ends by the signal. */
+export async function withInterrupt(command: Command, action: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const interrupt = new AbortController();
   const onInterrupt = () =>
     interrupt.abort(new InterruptedError(command.parent?.name() === 'export' ? 'export' : 'job'));
   process.once('SIGINT', onInterrupt);
   try {
-    // Loaded here, so that help and wrong commands answer at once.
-    const { AgentJobs } = await import('../starter.js');
-    const jobs = await AgentJobs.connect(globals);
-    try {
-      await action({ jobs, globals, signal: interrupt.signal });
-    } finally {
-      await jobs.close();
-    }
+    await action(interrupt.signal);
   } finally {
     process.off('SIGINT', onInterrupt);
   }

@@ -3,11 +3,8 @@ import type { Client } from '@temporalio/client';
 import type { WebUi } from '../client/web-ui.js';
 import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
 import { EXIT } from './exit.js';
+import { showRetention } from './retention.js';
 import { print, printToStderr, withSession } from './session.js';
-
-/** A key should outlive any retry of its caller. */
-const SHORTEST_RETENTION_DAYS = 30;
-const DAY_SECONDS = 86_400;
 
 /** Adds `setup`, which prepares a namespace. */
 export function addSetup(program: Command): void {
@@ -35,22 +32,6 @@ async function showDashboard(webUi: WebUi | null): Promise<void> {
   const { listUrl, webUiViews } = await import('../client/web-ui.js');
   print(`Web UI             ${listUrl(webUi)}`);
   for (const { title, url } of webUiViews(webUi)) print(`  ${title}\n    ${url}`);
-}
-
-async function showRetention(client: Client): Promise<void> {
-  const { temporalCall } = await import('../client/temporal-call.js');
-  const { namespace } = client.options;
-  const { config } = await temporalCall(client, {}, () => client.workflowService.describeNamespace({ namespace }));
-  const days = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0) / DAY_SECONDS;
-  const shown = Number(days.toFixed(1));
-  print(`Retention          a key is remembered for ${shown} ${shown === 1 ? 'day' : 'days'} after its job ended`);
-  if (days >= SHORTEST_RETENTION_DAYS) return;
-  printToStderr(
-    `agent-jobs: below ${SHORTEST_RETENTION_DAYS} days; a key that comes later makes a second job. Raise it with:`,
-  );
-  printToStderr(
-    `  temporal operator namespace update --namespace "${namespace}" --retention ${SHORTEST_RETENTION_DAYS}d`,
-  );
 }
 
 /** Jobs can't set an attribute of another type, or can't be found by it. */

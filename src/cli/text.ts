@@ -1,6 +1,15 @@
+import { styleText } from 'node:util';
 import { shellWord } from '../agent-job/waiting-text.js';
 
 export { shellWord };
+
+/** What is coloured, and nothing else. */
+export type Colour = 'green' | 'yellow' | 'red' | 'cyan' | 'dim' | 'bold';
+
+/** A text in a colour where the stream shows colours; Node reads NO_COLOR, FORCE_COLOR and TERM. */
+export function paint(colour: Colour, text: string, stream: NodeJS.WriteStream = process.stdout): string {
+  return styleText(colour, text, { stream });
+}
 
 /** Text without control characters: text from the upstream must not control the terminal. */
 export function printable(text: string): string {

@@ -6,14 +6,21 @@ import { createKeySource } from '../upstream/keys.js';
 /** Nobody's project and job: the question is only whether somebody answers, and takes the key. */
 const NOBODY = 'agent-jobs-setup';
 
+/** What came of asking: it answers, it was not asked, a setting is wrong, it refuses the key, or it does not answer. */
+type UpstreamFinding = 'answers' | 'notAsked' | 'wrongSettings' | 'keyRefused' | 'fails';
+
 /** How the upstream answered, as printed. */
 export interface UpstreamVerdict {
+  finding: UpstreamFinding;
   text: string;
   isWrong: boolean;
 }
 
-/** Asks the upstream for a job that is not there, which changes nothing; any answer but a refused key will do. */
-export async function checkUpstream(projectId?: string): Promise<UpstreamVerdict> {
+/**
+ * Asks the upstream for a job that is not there, which changes nothing; any answer but a refused key will do. It has
+ * `mostMs`, or less where UPSTREAM_TIMEOUT says so.
+ */
+export async function checkUpstream(projectId?: string, mostMs = Infinity): Promise<UpstreamVerdict> {
   let config;
   try {
     config = readUpstreamConfig();
@@ -22,31 +29,45 @@ export async function checkUpstream(projectId?: string): Promise<UpstreamVerdict
     const isUnset = error.problems.some(
       ({ variable, problem }) => variable === 'UPSTREAM_BASE_URL' && isMissing(problem),
     );
-    return { text: isUnset ? 'not checked: UPSTREAM_BASE_URL is not set here' : error.message, isWrong: !isUnset };
+    if (!isUnset) return { finding: 'wrongSettings', text: error.message, isWrong: true };
+    return { finding: 'notAsked', text: 'not checked: UPSTREAM_BASE_URL is not set here', isWrong: false };
   }
   const { adminApiKey, adminApiKeyFile } = config.keys;
-  if (projectId === undefined && !adminApiKey && !adminApiKeyFile)
-    return { text: 'not checked: only projects have keys; name one with --project', isWrong: false };
-  const upstream = createUpstream({ ...config, keys: createKeySource(config.keys) });
+  if (projectId === undefined && !adminApiKey && !adminApiKeyFile) {
+    return {
+      finding: 'notAsked',
+      text: 'not checked: only projects have keys; name one with --project',
+      isWrong: false,
+    };
+  }
+  const timeoutMs = Math.min(config.timeoutMs, mostMs);
+  const upstream = createUpstream({ ...config, timeoutMs, keys: createKeySource(config.keys) });
   try {
     await upstream.getJob({ projectId: projectId ?? NOBODY, jobId: NOBODY });
     return answers(config.baseUrl);
   } catch (error) {
     if (error instanceof RejectedError) return answers(config.baseUrl);
-    return { text: `${config.baseUrl}: ${(error as Error).message}${adviceOn(error)}`, isWrong: !isAnswer(error) };
+    const text = `${config.baseUrl}: ${(error as Error).message}${adviceOn(error)}`;
+    if (isAnswer(error)) return { finding: 'answers', text, isWrong: false };
+    return { finding: isKeyTrouble(error) ? 'keyRefused' : 'fails', text, isWrong: true };
   } finally {
     await upstream.close();
   }
 }
 
 function answers(baseUrl: string): UpstreamVerdict {
-  return { text: `${baseUrl} answers`, isWrong: false };
+  return { finding: 'answers', text: `${baseUrl} answers`, isWrong: false };
 }
 
 /** A 429 is an answer, and a 400 to such an id; a refused key, a 5xx and silence are not what a worker needs. */
 function isAnswer(error: unknown): boolean {
   const status = statusOf(error);
   return status >= 400 && status < 500 && !isRefused(error);
+}
+
+/** Refused, or there is none to send: a key file that can't be read, or has none for the project. */
+function isKeyTrouble(error: unknown): boolean {
+  return isRefused(error) || (error as Error).name === 'KeyUnavailableError';
 }
 
 function isRefused(error: unknown): boolean {

@@ -9,6 +9,7 @@ import {
   type ScheduleUpdateOptions,
 } from '@temporalio/client';
 import { ScheduleMissingError } from './errors.js';
+import { rememberedPollers, type PolledFor } from './pollers.js';
 import { temporalCall, type CallOptions } from './temporal-call.js';
 
 /** What Temporal knows of every Schedule. */
@@ -24,8 +25,6 @@ export interface ScheduleState {
 
 /** One request for each Schedule takes its time. */
 const LIST_MS = 60_000;
-/** Values of `TaskQueueType`. */
-const QUEUE_TYPE = { workflow: 1, activity: 2 } as const;
 
 /** Creates a Schedule, or changes the one of that id. */
 export async function ensureSchedule(
@@ -101,15 +100,9 @@ async function orNull<T>(call: Promise<T>): Promise<T | null> {
 }
 
 /** Workers that poll a task queue, null where Temporal does not tell. It remembers pollers for about five minutes. */
-export async function countPollers(
-  client: Client,
-  taskQueue: string,
-  type: keyof typeof QUEUE_TYPE,
-): Promise<number | null> {
-  const { namespace } = client.options;
-  const request = { namespace, taskQueue: { name: taskQueue }, taskQueueType: QUEUE_TYPE[type] };
-  return client.workflowService.describeTaskQueue(request).then(
-    ({ pollers }) => pollers?.length ?? 0,
+export async function countPollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<number | null> {
+  return rememberedPollers(client, taskQueue, polledFor).then(
+    (pollers) => pollers.length,
     () => null,
   );
 }

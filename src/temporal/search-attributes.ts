@@ -39,13 +39,18 @@ export class SearchAttributesRefusedError extends AgentJobsError {
 /** Registers the search attributes that a namespace lacks and answers with their names; those it has are left alone. */
 export async function ensureSearchAttributes(connection: Connected, namespace: string): Promise<string[]> {
   try {
-    const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
-    const missing = NAMES.filter((name) => customAttributes?.[name] === undefined);
+    const missing = await missingSearchAttributes(connection, namespace);
     if (missing.length > 0) await add(connection, namespace, missing);
     return missing;
   } catch (error) {
     throw new SearchAttributesRefusedError(namespace, error);
   }
+}
+
+/** The project's search attributes that a namespace lacks. */
+export async function missingSearchAttributes(connection: Connected, namespace: string): Promise<string[]> {
+  const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
+  return NAMES.filter((name) => customAttributes?.[name] === undefined);
 }
 
 /** A search attribute that somebody has registered by another type than Keyword. */

@@ -1,14 +1,12 @@
 /** Why no worker responded: asked of Temporal after a call has timed out, so that the error names the cause. */
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { NoWorkerError, WorkerBusyError, WorkflowTaskFailingError } from '../errors.js';
+import { livePollers } from '../pollers.js';
 import { temporalCall } from '../temporal-call.js';
 import { readDescription } from './run-record.js';
 
 /** For the examination of one workflow and its task queue. */
 const EXAMINE_TIMEOUT_MS = 3_000;
-/** A worker that waits for work polls anew at least once a minute; the server lists it for five. */
-const POLLED_WITHIN_MS = 90_000;
-const WORKFLOW_QUEUE = 1; // temporal.api.enums.v1.TaskQueueType
 
 /** A failed workflow task is among the last events: its repetitions are not written. */
 const LAST_EVENTS = 5;
@@ -40,8 +38,8 @@ async function examine(client: Client, workflowId: string, cause: unknown): Prom
     return new WorkflowTaskFailingError(workflowId, text, { cause });
   }
   const queue = JSON.stringify(run.taskQueue);
-  const poller = await lastPoller(client, run.taskQueue);
-  if (poller === null) {
+  const [poller] = await livePollers(client, run.taskQueue, 'workflow');
+  if (poller === undefined) {
     const text = `no worker polls the task queue ${queue}: start one there, or look whether workers listen elsewhere`;
     return new NoWorkerError(workflowId, text, { cause });
   }
@@ -49,20 +47,6 @@ async function examine(client: Client, workflowId: string, cause: unknown): Prom
   const polled = `${poller.identity} polled the task queue ${queue} ${seconds} s ago`;
   const text = `no answer in time, though ${polled}: it is busy, stands still or has just ended`;
   return new WorkerBusyError(workflowId, text, { cause });
-}
-
-async function lastPoller(client: Client, taskQueue: string): Promise<{ identity: string; polledAt: number } | null> {
-  const { pollers } = await client.workflowService.describeTaskQueue({
-    namespace: client.options.namespace,
-    taskQueue: { name: taskQueue },
-    taskQueueType: WORKFLOW_QUEUE,
-  });
-  const polled = (pollers ?? []).map(({ identity, lastAccessTime }) => ({
-    identity: identity ?? 'a worker',
-    polledAt: Number(lastAccessTime?.seconds ?? 0) * 1_000,
-  }));
-  const last = polled.sort((a, b) => b.polledAt - a.polledAt)[0];
-  return last !== undefined && Date.now() - last.polledAt < POLLED_WITHIN_MS ? last : null;
 }
 
 /**

@@ -1,0 +1,117 @@
+import type { Command } from 'commander';
+import type { AgentJobs } from '../starter.js';
+import { limited, skipped, type Check, type CheckStatus, type Finding } from './doctor-check.js';
+import { checkStore, checkUpstreamAndKey } from './doctor-settings.js';
+import {
+  checkClock,
+  checkExportWorker,
+  checkJobWorker,
+  checkRetention,
+  checkSearchAttributes,
+  checkTemporal,
+} from './doctor-temporal.js';
+import { EXIT } from './exit.js';
+import { connect, print, printJson, withInterrupt, type GlobalOptions } from './session.js';
+import { addSnapshotsOption, type SnapshotsFlags } from './snapshots-option.js';
+import { paint, printable, type Colour } from './text.js';
+
+interface DoctorFlags extends SnapshotsFlags {
+  project?: string;
+  exports?: boolean;
+  json?: boolean;
+}
+
+const EXITS = `
+Each check is ok, warn, fail or skip (not asked for, or another check failed first).
+Exit code: 0 where none fails, 11 where Temporal does not answer, else 1`;
+
+/** For what one check asks of Temporal: its error says more than that of the check's limit. */
+const TEMPORAL_LIMIT_MS = 6_000;
+const NAME_WIDTH = 18;
+const STATUS_COLOUR: Record<CheckStatus, Colour> = { ok: 'green', warn: 'yellow', fail: 'red', skip: 'dim' };
+
+/** Adds `doctor`, which examines the set-up and changes nothing that stays. */
+export function addDoctor(program: Command): void {
+  const command = program
+    .command('doctor')
+    .description('examine the set-up: Temporal, its namespace, the workers, the upstream, its key, the snapshots')
+    .option('--project <id>', 'ask the upstream about this project, so that its key is checked')
+    .option('--exports', 'exports are wanted too: that no worker polls for them is a failure')
+    .option('--json', 'print one line of JSON for each check');
+  command.addHelpText('after', EXITS);
+  addSnapshotsOption(command).action((flags: DoctorFlags) =>
+    withInterrupt(command, (signal) => examine(command.optsWithGlobals<GlobalOptions>(), flags, signal)),
+  );
+}
+
+async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: AbortSignal): Promise<void> {
+  const connection = connect(globals).then(
+    (jobs) => ({ jobs, error: null }),
+    (error: Error) => ({ jobs: null, error }),
+  );
+  const checks = [...temporalChecks(connection, flags, signal), ...settingsChecks(flags, signal)];
+  // Ctrl-C ends all of them, and the first one tells.
+  for (const { finding } of checks) finding.catch(() => {});
+  try {
+    for (const { name, finding } of checks) {
+      const found = await finding;
+      tell(name, found, flags.json ?? false);
+      if (found.status === 'fail')
+        process.exitCode = found.isOutage ? EXIT.unavailable : (process.exitCode ?? EXIT.error);
+    }
+  } finally {
+    await (await connection).jobs?.close();
+  }
+  // What a check began and gave up may go on for long, as a disk that does not answer.
+  process.stdout.write('', () => process.exit());
+}
+
+type Connection = Promise<{ jobs: AgentJobs; error: null } | { jobs: null; error: Error }>;
+
+/** All at once, in the order in which they are told. */
+function temporalChecks(connection: Connection, flags: DoctorFlags, signal: AbortSignal): Check[] {
+  const ask = (work: (jobs: AgentJobs, signal: AbortSignal) => Promise<Finding>) =>
+    limited(signal, async (limit) => {
+      const { jobs, error } = await connection;
+      if (error) throw error;
+      const { temporalCall } = await import('../client/temporal-call.js');
+      return temporalCall(jobs.client, { signal: limit, timeoutMs: TEMPORAL_LIMIT_MS }, () => work(jobs, limit));
+    });
+  const temporal = ask(({ client }) => checkTemporal(client));
+  const askNext: typeof ask = async (work) => ((await temporal).status === 'ok' ? ask(work) : skipped('not checked'));
+  const { exports: isAsked = false } = flags;
+  return [
+    { name: 'Temporal', finding: temporal },
+    { name: 'Search attributes', finding: askNext(({ client }) => checkSearchAttributes(client)) },
+    { name: 'Retention', finding: askNext(({ client }) => checkRetention(client)) },
+    { name: 'Clock', finding: askNext(({ client }, limit) => checkClock(client, limit)) },
+    { name: 'Worker', finding: askNext(({ client, taskQueue }) => checkJobWorker(client, taskQueue)) },
+    {
+      name: 'Export worker',
+      finding: askNext(({ client, taskQueue }) => checkExportWorker(client, taskQueue, { isAsked, ...flags })),
+    },
+  ];
+}
+
+function settingsChecks(flags: DoctorFlags, signal: AbortSignal): Check[] {
+  const asked = limited(signal, () => checkUpstreamAndKey(flags.project));
+  return [
+    { name: 'Upstream', finding: asked },
+    { name: 'Key', finding: asked.then((found) => ('key' in found && found.key) || skipped('not checked')) },
+    { name: 'Snapshots', finding: limited(signal, () => checkStore(flags)) },
+  ];
+}
+
+function tell(name: string, { status, text, remedy = [] }: Finding, isJson: boolean): void {
+  if (isJson) return printJson({ check: name, status, text, remedy });
+  const [first = '', ...more] = text.split('\n');
+  const lines = [...more, ...remedy.map((line) => `→ ${line}`)].map(
+    (line) => ' '.repeat(NAME_WIDTH + 7) + printable(line),
+  );
+  print(
+    [
+      `${paint(STATUS_COLOUR[status], status.padEnd(4))}  ${name.padEnd(NAME_WIDTH)} ${printable(first)}`,
+      ...lines,
+    ].join('\n'),
+  );
+}

@@ -1,0 +1,155 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, readdir } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { clockFinding } from '../../src/cli/doctor-temporal.js';
+import { clockDifference } from '../../src/client/server-clock.js';
+import { startJobServer, type JobServer } from '../client/job-server.js';
+import { startPrivateDevServer } from '../support/dev-server.js';
+import { envOf, jsonLines, runCli } from './run-cli.js';
+
+const MINUTE = 60_000;
+
+let server: JobServer;
+let snapshots: string;
+beforeAll(async () => {
+  server = await startJobServer();
+  snapshots = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
+}, 3 * MINUTE);
+afterAll(() => server.close());
+
+function wellEnv(): Record<string, string> {
+  const { url, apiKey } = server.sandbox;
+  return {
+    ...envOf(server),
+    UPSTREAM_BASE_URL: url,
+    ADMIN_API_KEY: apiKey,
+    SNAPSHOTS_URL: pathToFileURL(snapshots).href,
+  };
+}
+
+/** What each check found, by its name. */
+async function doctor(env: Record<string, string>, ...args: string[]) {
+  const { code, stdout, stderr } = await runCli(['doctor', '--json', ...args], { env });
+  const found = Object.fromEntries(jsonLines(stdout).map(({ check, ...rest }) => [check, rest]));
+  return { code, found: found as Record<string, { status: string; text: string; remedy: string[] }>, stderr };
+}
+
+test(
+  'where all is well each check is ok, and nothing is left behind',
+  async () => {
+    const { code, found, stderr } = await doctor(wellEnv());
+    const statuses = Object.entries(found).map(([check, { status }]) => [check, status]);
+    expect(Object.fromEntries(statuses)).toEqual({
+      Temporal: 'ok',
+      'Search attributes': 'ok',
+      Retention: 'ok',
+      Clock: 'ok',
+      Worker: 'ok',
+      'Export worker': 'warn',
+      Upstream: 'ok',
+      Key: 'ok',
+      Snapshots: 'ok',
+    });
+    expect(stderr).toBe('');
+    expect(code).toBe(0);
+    expect(await readdir(snapshots)).toEqual([]);
+    expect(await server.sandbox.creates({})).toHaveLength(0);
+  },
+  2 * MINUTE,
+);
+
+test(
+  'a queue without a worker, a refused key and a store that refuses are failures, each with what to do',
+  async () => {
+    const env = { ...wellEnv(), ADMIN_API_KEY: 'not-this-one', SNAPSHOTS_URL: 'file:///etc/hostname' };
+    const { code, found } = await doctor(env, '--task-queue', 'nobody', '--exports');
+    expect(found['Worker']).toMatchObject({ status: 'fail', text: 'no worker polls the task queue "nobody"' });
+    expect(found['Worker']?.remedy[0]).toContain('AGENT_JOBS_TASK_QUEUE=nobody npm run worker');
+    expect(found['Export worker']).toMatchObject({ status: 'fail', text: expect.stringContaining('nobody-export') });
+    expect(found['Upstream']?.status).toBe('ok');
+    expect(found['Key']).toMatchObject({ status: 'fail', text: expect.stringMatching(/401.*check the key/) });
+    expect(found['Snapshots']).toMatchObject({ status: 'fail', text: expect.stringContaining('write') });
+    expect(JSON.stringify(found)).not.toContain('not-this-one');
+    expect(code).toBe(1);
+  },
+  2 * MINUTE,
+);
+
+test(
+  'a fresh namespace lacks the search attributes and remembers keys for too short a time',
+  async () => {
+    const namespace = `doctor-${randomUUID()}`;
+    await server.client.workflowService.registerNamespace({
+      namespace,
+      workflowExecutionRetentionPeriod: { seconds: 3 * 86_400 } as never,
+    });
+    const env = { ...envOf(server), TEMPORAL_NAMESPACE: namespace };
+    // A server looks for new namespaces every few seconds.
+    await expect.poll(async () => (await doctor(env)).found['Temporal']?.status, { timeout: MINUTE }).toBe('ok');
+    const { code, found } = await doctor(env);
+    expect(found['Search attributes']).toMatchObject({ status: 'fail', remedy: ['npx agent-jobs setup'] });
+    expect(found['Retention']).toMatchObject({
+      status: 'warn',
+      remedy: [expect.stringContaining(`--namespace "${namespace}"`)],
+    });
+    expect(code).toBe(1);
+  },
+  3 * MINUTE,
+);
+
+test(
+  'a namespace that is not there is told, and what depends on it is not checked',
+  async () => {
+    const { code, found } = await doctor({ ...wellEnv(), TEMPORAL_NAMESPACE: 'nowhere' });
+    expect(found['Temporal']).toMatchObject({ status: 'fail', text: expect.stringContaining('TEMPORAL_NAMESPACE') });
+    expect(found['Worker']?.status).toBe('skip');
+    expect(found['Upstream']?.status).toBe('ok');
+    expect(code).toBe(1);
+  },
+  2 * MINUTE,
+);
+
+test(
+  'a server that is not there, or stands still, exits 11; settings that are wrong are told besides',
+  async () => {
+    const away = await doctor({ TEMPORAL_ADDRESS: '127.0.0.1:1', UPSTREAM_BASE_URL: 'ftp://x', ADMIN_API_KEY: 'k' });
+    expect(away.found['Temporal']).toMatchObject({ status: 'fail', text: expect.stringContaining('can not reach') });
+    expect(away.found['Upstream']).toMatchObject({
+      status: 'fail',
+      text: expect.stringContaining('UPSTREAM_BASE_URL'),
+    });
+    expect(away.code).toBe(11);
+    const program = await startPrivateDevServer();
+    try {
+      process.kill(program.pid, 'SIGSTOP');
+      const still = await doctor({ TEMPORAL_ADDRESS: program.address, TEMPORAL_NAMESPACE: program.namespace });
+      expect(still.found['Temporal']?.status).toBe('fail');
+      expect(still.code).toBe(11);
+    } finally {
+      process.kill(program.pid, 'SIGCONT');
+      await program.stop();
+    }
+  },
+  3 * MINUTE,
+);
+
+test('without --json each check is a line, in colours only where they are asked for', async () => {
+  const env = { TEMPORAL_ADDRESS: '127.0.0.1:1' };
+  const plain = await runCli(['doctor'], { env });
+  expect(plain.stdout).toMatch(/^fail {2}Temporal +can not reach/);
+  expect(plain.stdout).not.toContain('\u001B');
+  const coloured = await runCli(['doctor'], { env: { ...env, FORCE_COLOR: '1' } });
+  expect(coloured.stdout).toContain('\u001B[31mfail\u001B[39m');
+});
+
+test('a clock is wrong by no more than what the round trip can not explain', () => {
+  expect(clockDifference({ askedAt: 1_000, serverAt: 1_040, answeredAt: 1_100 })).toBe(0);
+  expect(clockDifference({ askedAt: 1_000, serverAt: 61_100, answeredAt: 1_100 })).toBe(60_000);
+  expect(clockDifference({ askedAt: 61_000, serverAt: 1_000, answeredAt: 61_100 })).toBe(-60_000);
+  expect(clockFinding(1_500).status).toBe('ok');
+  expect(clockFinding(60_000)).toMatchObject({ status: 'warn', text: 'this machine is 60.0 s behind the server' });
+  expect(clockFinding(-60_000)).toMatchObject({ status: 'warn', text: 'this machine is 60.0 s ahead of the server' });
+});
