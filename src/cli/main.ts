@@ -13,6 +13,7 @@ import { addExportRun } from './export-run.js';
 import { addInspect } from './inspect.js';
 import { addList } from './list.js';
 import { addQueue } from './queue.js';
+import { addReplayCheck } from './replay-check.js';
 import { addReport } from './report.js';
 import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
@@ -35,6 +36,7 @@ const COMMANDS = [
   addSignals,
   addExport,
   addReport,
+  addReplayCheck,
   addSchedule,
 ];
 

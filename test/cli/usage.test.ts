@@ -39,6 +39,8 @@ test.each([
   [['start', '--project', 'p', '--priority', 'high', 'do it'], '--priority must be a number'],
   [['start', '--project', 'p', '--batch', 'a\nb', 'do it'], 'batch must be well-formed'],
   [['start', '--project', 'p', '--start-within', 'soon', 'do it'], 'startWithin must be'],
+  [['replay-check', '--limit', '-1'], '--limit must be a whole number'],
+  [['replay-check', '--since', 'a while'], '--since must be'],
   [['export', 'run', '--project', 'p', '--day', 'x'], '--day must be a date'],
   [['export', 'list'], 'say where the snapshots are: --snapshots or SNAPSHOTS_URL'],
   [['schedule', '--project', 'p', '--hour', '30'], 'hour must be a whole number'],

@@ -1,0 +1,157 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { replayHistories, WORKFLOW_TYPES } from '../../src/cli/replay-histories.js';
+import { joinQueueSignal, jobStateQuery, pollNowSignal, requestQueueId } from '../../src/contract.js';
+import * as workflows from '../../src/workflows/index.js';
+import { rangeOf, setUpExport, startExport, withWorkers } from '../export/export.js';
+import { RECURRING_SCENARIOS, startLife } from '../replay/recurring-scenarios.js';
+import { connectPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { shared } from '../support/shared.js';
+import { createTestWorker } from '../support/worker.js';
+import { until } from '../support/worker-process.js';
+import { envOf, jsonLines, runCli } from './run-cli.js';
+
+const MOST_MS = 180_000;
+const PROMPT = 'Fix the login page of the swordfish shop';
+const BROKEN = fileURLToPath(new URL('../chaos/broken-workflows/index.ts', import.meta.url));
+let server: TestServer;
+let bench: JobBench;
+const running: string[] = [];
+
+beforeAll(async () => {
+  server = await connectPrivateDevServer();
+  bench = await startLives();
+}, MOST_MS);
+afterAll(async () => {
+  await bench?.stop();
+  await server.close();
+});
+
+/** Histories of every workflow type, of open runs and closed ones. */
+async function startLives(): Promise<JobBench> {
+  const upstream = new ScriptedUpstream();
+  const jobs = await startJobBench(server, upstream, { hasPoller: true });
+  const job = { projectId: 'p1', prompt: PROMPT, polling: { min: 1_000, max: 1_000 }, settle: 0 };
+  await (await jobs.start(job)).result();
+  const scenario = RECURRING_SCENARIOS['recurring-ended-and-exists']!;
+  await scenario.act(await startLife(server.client, jobs.taskQueue, upstream, 'nightly', scenario));
+  upstream.show = () => ({ status: 'active' });
+  const open = await jobs.start(job);
+  await until(async () => (await open.query(jobStateQuery)).phase === 'watching', 'a poll');
+  await open.signal(pollNowSignal);
+  running.push(open.workflowId);
+  await server.client.workflow.signalWithStart('requestQueue', {
+    taskQueue: jobs.taskQueue,
+    workflowId: requestQueueId({ operation: 'create', projectId: 'p1' }),
+    args: [{ operation: 'create', projectId: 'p1' }],
+    signal: joinQueueSignal,
+    signalArgs: [{ workflowId: open.workflowId, priority: 3, askedAt: Date.now() }],
+  });
+  const exporting = await setUpExport(server);
+  try {
+    await withWorkers(exporting, async () => (await startExport(exporting, rangeOf(exporting))).result());
+  } finally {
+    await exporting.close();
+  }
+  return jobs;
+}
+
+const cli = (...args: string[]) => runCli(['replay-check', ...args], { env: envOf(server) });
+const replay = (options: Parameters<typeof replayHistories>[3], limit = Infinity) =>
+  replayHistories(
+    server.client,
+    { since: new Date(0), limit, taskQueue: undefined },
+    new AbortController().signal,
+    options,
+  );
+
+/** Runs of workflow code of somebody else, under a type's name. */
+async function runsOfOtherCode(workflowType: string, count: number): Promise<{ taskQueue: string; ids: string[] }> {
+  const taskQueue = `other-${randomUUID()}`;
+  const workflowsPath = fileURLToPath(new URL('./other-workflows/index.ts', import.meta.url));
+  const ids = Array.from({ length: count }, () => `other/${randomUUID()}`);
+  const { nativeConnection: connection, client } = server;
+  const worker = await createTestWorker({ connection, taskQueue, workflowsPath, activities: {} });
+  await worker.runUntil(
+    Promise.all(
+      ids.map((workflowId) =>
+        client.workflow.execute(workflowType, { taskQueue, workflowId, args: [{ projectId: 'p1', prompt: PROMPT }] }),
+      ),
+    ),
+  );
+  return { taskQueue, ids };
+}
+
+test('replays what every workflow type has left, and tells by type that all fits', { timeout: MOST_MS }, async () => {
+  expect([...WORKFLOW_TYPES].toSorted()).toEqual(Object.keys(workflows).toSorted());
+  await sleep(2_000); // visibility lags behind
+  const { code, stdout, stderr } = await cli('--since', '7d');
+  expect(stderr).toBe('');
+  for (const type of WORKFLOW_TYPES) expect(stdout).toMatch(new RegExp(`^${type} +[1-9]\\d* +0 +0$`, 'm'));
+  expect(stdout).toMatch(/This release may be rolled out: \d+ runs replayed, and all fit\.\n$/);
+  expect(code).toBe(0);
+});
+
+test('a bundle whose code throws is refused, and no word of a prompt is told', { timeout: MOST_MS }, async () => {
+  const report = await replay({ workflowsPath: BROKEN });
+  expect(report.types['agentJob']).toMatchObject({ fits: 0, unread: 0 });
+  expect(report.misfits[0]).toMatchObject({
+    eventId: expect.any(Number),
+    problem: expect.stringMatching(/^the workflow code threw \w*Error/),
+  });
+  expect(JSON.stringify(report)).not.toMatch(/swordfish|broken on purpose/);
+});
+
+test('the first event that does not fit is named', { timeout: MOST_MS }, async () => {
+  const { taskQueue, ids } = await runsOfOtherCode('agentJob', 1);
+  await until(async () => (await server.client.workflow.count(`TaskQueue = '${taskQueue}'`)).count === 1, 'the list');
+  const { code, stdout, stderr } = await cli('--task-queue', taskQueue);
+  expect(stderr).toMatch(
+    new RegExp(`^agent-jobs: does not fit: agentJob ${ids[0]} \\(run [\\w-]+\\), event 5: .*TimerStarted`),
+  );
+  expect(stdout).toContain('Do not roll out: 1 of 1 run can not be replayed.');
+  expect(stdout + stderr).not.toContain('swordfish');
+  expect(code).toBe(1);
+  const [json] = jsonLines((await cli('--task-queue', taskQueue, '--json')).stdout);
+  expect(json).toMatchObject({ mayRollOut: false, misfits: [{ workflowId: ids[0], eventId: 5 }] });
+  for (const workflowId of ids) await server.client.workflowService.deleteWorkflowExecution(execution(workflowId));
+});
+
+const execution = (workflowId: string) => ({ namespace: server.namespace, workflowExecution: { workflowId } });
+
+test('workflows of other types are counted, and not replayed', { timeout: MOST_MS }, async () => {
+  const { taskQueue } = await runsOfOtherCode('buildRelease', 3);
+  await until(async () => (await server.client.workflow.count(`TaskQueue = '${taskQueue}'`)).count === 3, 'the list');
+  const { code, stdout } = await cli('--task-queue', taskQueue);
+  expect(stdout).toMatch(/^Skipped: 3 runs of workflow types that are not ours\nNothing was replayed/);
+  expect(code).toBe(0);
+});
+
+test('a limit keeps the open runs, and tells how many are left out', { timeout: MOST_MS }, async () => {
+  const { code, stdout } = await cli('--limit', '2');
+  expect(stdout).toMatch(/^Not replayed: \d+ runs above --limit$/m);
+  expect(stdout).toContain('2 runs replayed, and all fit.');
+  expect(code).toBe(0);
+  const seen: string[] = [];
+  const bundle = { workflowBundle: { codePath: (await shared('workflow-bundle')).path } };
+  const report = await replay(bundle, 2);
+  for (const { fits } of Object.values(report.types)) seen.push(String(fits));
+  expect(Object.keys(report.types).toSorted()).toEqual(['agentJob', 'requestQueue']);
+});
+
+test('a namespace without runs is told to say nothing', { timeout: MOST_MS }, async () => {
+  const namespace = `empty-${randomUUID()}`;
+  await server.client.workflowService.registerNamespace({
+    namespace,
+    workflowExecutionRetentionPeriod: { seconds: 86_400 as never },
+  });
+  const run = () => runCli(['replay-check', '--namespace', namespace], { env: envOf(server) });
+  await until(async () => (await run()).code === 0, 'the namespace to be seen');
+  expect((await run()).stdout).toBe(
+    `Nothing was replayed: namespace "${namespace}" holds no such run. That says nothing about this release.\n`,
+  );
+});
