@@ -12,12 +12,14 @@ export {
   LIMIT,
   MAX_RETRY_AFTER_MS,
   type DurationInput,
+  type JobMetadata,
 } from './contract/shared.js';
 export {
   AGENT_JOB_WORKFLOW,
   agentJobWorkflowId,
   attachedJobWorkflowId,
   DEFAULT_PRIORITY,
+  attributeType,
   followUpSignal,
   jobStateQuery,
   MEMO,
@@ -54,6 +56,7 @@ export {
   type FollowUpStatus,
   type InDoubtWrite,
   type InvalidInputDetails,
+  type JobOutcome,
   type JobRecord,
   type JobState,
   type Outcome,

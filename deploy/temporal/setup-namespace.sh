@@ -19,7 +19,12 @@ if ! temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/de
 fi
 
 # It takes some seconds until every part of the server knows a new namespace, so the registration is retried.
-for name in AgentJobProject AgentJobPhase AgentJobStatus AgentJobPrLink AgentJobWaitingFor AgentJobBatch; do
+for name in AgentJobProject AgentJobPhase AgentJobStatus AgentJobPrLink AgentJobWaitingFor AgentJobBatch AgentJobTags \
+  AgentJobOutcome; do
+  case "$name" in
+    AgentJobTags) type=KeywordList ;;
+    *) type=Keyword ;;
+  esac
   attempts=0
   until temporal operator search-attribute list | grep -qw "$name"; do
     attempts=$((attempts + 1))
@@ -27,7 +32,7 @@ for name in AgentJobProject AgentJobPhase AgentJobStatus AgentJobPrLink AgentJob
       echo "search attribute $name could not be registered" >&2
       exit 1
     fi
-    temporal operator search-attribute create --name "$name" --type Keyword || sleep 2
+    temporal operator search-attribute create --name "$name" --type "$type" || sleep 2
   done
 done
 echo "namespace $TEMPORAL_NAMESPACE is ready"

@@ -10,33 +10,37 @@ type Polling struct {
 
 // CreateJobInput: A job to create.
 type CreateJobInput struct {
-	ProjectId        string   `json:"projectId"`
-	Prompt           string   `json:"prompt"`
-	Priority         *int     `json:"priority,omitempty"`
-	Batch            string   `json:"batch,omitempty"`
-	Deadline         any      `json:"deadline,omitempty"`
-	StartWithin      any      `json:"startWithin,omitempty"`
-	Polling          *Polling `json:"polling,omitempty"`
-	OnUnknownOutcome string   `json:"onUnknownOutcome,omitempty"`
-	DecideWithin     any      `json:"decideWithin,omitempty"`
-	Settle           any      `json:"settle,omitempty"`
-	Linger           any      `json:"linger,omitempty"`
+	ProjectId        string            `json:"projectId"`
+	Prompt           string            `json:"prompt"`
+	Priority         *int              `json:"priority,omitempty"`
+	Batch            string            `json:"batch,omitempty"`
+	Tags             []string          `json:"tags,omitempty"`
+	Metadata         map[string]string `json:"metadata,omitempty"`
+	Deadline         any               `json:"deadline,omitempty"`
+	StartWithin      any               `json:"startWithin,omitempty"`
+	Polling          *Polling          `json:"polling,omitempty"`
+	OnUnknownOutcome string            `json:"onUnknownOutcome,omitempty"`
+	DecideWithin     any               `json:"decideWithin,omitempty"`
+	Settle           any               `json:"settle,omitempty"`
+	Linger           any               `json:"linger,omitempty"`
 }
 
 // AttachJobInput: A job that exists upstream already, to attach to.
 type AttachJobInput struct {
-	ProjectId        string   `json:"projectId"`
-	JobId            string   `json:"jobId"`
-	UsedFollowUpIds  []string `json:"usedFollowUpIds,omitempty"`
-	Priority         *int     `json:"priority,omitempty"`
-	Batch            string   `json:"batch,omitempty"`
-	Deadline         any      `json:"deadline,omitempty"`
-	StartWithin      any      `json:"startWithin,omitempty"`
-	Polling          *Polling `json:"polling,omitempty"`
-	OnUnknownOutcome string   `json:"onUnknownOutcome,omitempty"`
-	DecideWithin     any      `json:"decideWithin,omitempty"`
-	Settle           any      `json:"settle,omitempty"`
-	Linger           any      `json:"linger,omitempty"`
+	ProjectId        string            `json:"projectId"`
+	JobId            string            `json:"jobId"`
+	UsedFollowUpIds  []string          `json:"usedFollowUpIds,omitempty"`
+	Priority         *int              `json:"priority,omitempty"`
+	Batch            string            `json:"batch,omitempty"`
+	Tags             []string          `json:"tags,omitempty"`
+	Metadata         map[string]string `json:"metadata,omitempty"`
+	Deadline         any               `json:"deadline,omitempty"`
+	StartWithin      any               `json:"startWithin,omitempty"`
+	Polling          *Polling          `json:"polling,omitempty"`
+	OnUnknownOutcome string            `json:"onUnknownOutcome,omitempty"`
+	DecideWithin     any               `json:"decideWithin,omitempty"`
+	Settle           any               `json:"settle,omitempty"`
+	Linger           any               `json:"linger,omitempty"`
 }
 
 // FollowUpInput: The argument of `followUp` and `sendFollowUp`.
@@ -108,32 +112,37 @@ type Decision struct {
 
 // JobState: A job as the query `jobState` tells it. Times are ISO 8601 UTC with milliseconds.
 type JobState struct {
-	Phase           string           `json:"phase"`
-	ProjectId       string           `json:"projectId"`
-	JobId           *string          `json:"jobId"`
-	Job             *JobRecord       `json:"job"`
-	FollowUps       []FollowUpStatus `json:"followUps"`
-	UsedFollowUpIds []string         `json:"usedFollowUpIds"`
-	Unknown         *InDoubtWrite    `json:"unknown"`
-	Waiting         *Waiting         `json:"waiting"`
-	Decisions       []Decision       `json:"decisions"`
-	StartedAt       string           `json:"startedAt"`
-	LastChangeAt    string           `json:"lastChangeAt"`
-	Polls           int              `json:"polls"`
+	Phase           string            `json:"phase"`
+	ProjectId       string            `json:"projectId"`
+	JobId           *string           `json:"jobId"`
+	Job             *JobRecord        `json:"job"`
+	FollowUps       []FollowUpStatus  `json:"followUps"`
+	UsedFollowUpIds []string          `json:"usedFollowUpIds"`
+	Unknown         *InDoubtWrite     `json:"unknown"`
+	Waiting         *Waiting          `json:"waiting"`
+	Decisions       []Decision        `json:"decisions"`
+	Outcome         *string           `json:"outcome"`
+	Tags            []string          `json:"tags"`
+	Metadata        map[string]string `json:"metadata"`
+	StartedAt       string            `json:"startedAt"`
+	LastChangeAt    string            `json:"lastChangeAt"`
+	Polls           int               `json:"polls"`
 }
 
 // AgentJobResult: The result of `agentJob`.
 type AgentJobResult struct {
-	Outcome         string           `json:"outcome"`
-	JobId           *string          `json:"jobId"`
-	Job             *JobRecord       `json:"job"`
-	ProjectId       string           `json:"projectId"`
-	FollowUps       []FollowUpStatus `json:"followUps"`
-	UsedFollowUpIds []string         `json:"usedFollowUpIds"`
-	Decisions       []Decision       `json:"decisions"`
-	StartedAt       string           `json:"startedAt"`
-	FinishedAt      string           `json:"finishedAt"`
-	Polls           int              `json:"polls"`
+	Outcome         string            `json:"outcome"`
+	JobId           *string           `json:"jobId"`
+	Job             *JobRecord        `json:"job"`
+	ProjectId       string            `json:"projectId"`
+	FollowUps       []FollowUpStatus  `json:"followUps"`
+	UsedFollowUpIds []string          `json:"usedFollowUpIds"`
+	Decisions       []Decision        `json:"decisions"`
+	Tags            []string          `json:"tags"`
+	Metadata        map[string]string `json:"metadata"`
+	StartedAt       string            `json:"startedAt"`
+	FinishedAt      string            `json:"finishedAt"`
+	Polls           int               `json:"polls"`
 }
 
 // InvalidInputDetails: Details of the failure `InvalidInput`, also of a refused update.

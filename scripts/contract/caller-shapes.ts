@@ -13,7 +13,8 @@ const SHAPES = [
   'UnknownOutcomeDetails',
 ];
 
-export type Base = 'text' | 'whole' | 'number' | 'truth' | 'any' | { shape: string } | { listOf: Base };
+export type Base =
+  'text' | 'whole' | 'number' | 'truth' | 'any' | { shape: string } | { listOf: Base } | { recordOf: Base };
 
 export interface Field {
   name: string;
@@ -98,6 +99,9 @@ function readBase(name: string, schema: JsonSchema, types: string[], read: Read)
   }
   const [type, ...others] = types.filter((one) => one !== 'null');
   if (type === undefined || others.length > 0) return 'any'; // A duration is a number or a text.
+  const values = schema['additionalProperties'] as JsonSchema | undefined;
+  if (type === 'object' && values)
+    return { recordOf: readBase(name, values, [values['type']].flat() as string[], read) };
   if (type === 'object') {
     const own = name[0]!.toUpperCase() + name.slice(1);
     read(own, schema);

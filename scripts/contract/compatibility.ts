@@ -90,7 +90,20 @@ type Properties = Readonly<Record<string, JsonSchema>>;
 const UPPER = /^(maximum|maxLength|maxItems|x-max-.*)$/;
 const LOWER = /^(minimum|minLength)$/;
 /** Keywords that are compared by themselves, or narrow nothing. What another one says can't be compared. */
-const COMPARED = ['type', 'enum', 'properties', 'required', 'items', 'description', 'title', 'default'];
+const COMPARED = [
+  'type',
+  'enum',
+  'properties',
+  'required',
+  'items',
+  'additionalProperties',
+  'description',
+  'title',
+  'default',
+];
+
+/** Of a list, of a record. */
+const PARTS = ['items', 'additionalProperties'];
 
 /** Of one shape: what is read as `wide` must take all that `narrow` lets through. */
 class Comparison {
@@ -126,16 +139,20 @@ class Comparison {
   }
 
   #comparePlain(before: JsonSchema, now: JsonSchema, at: string): Change[] {
-    const itemsBefore = before['items'] as JsonSchema | undefined;
-    const itemsNow = now['items'] as JsonSchema | undefined;
     return [
       ...this.#compareTypes(before, now, at),
       ...this.#compareWords(before, now, at),
       ...(this.#isInput ? narrowedBounds(before, now, at) : []),
       ...this.#compareFields(before, now, at),
-      ...(itemsBefore && itemsNow ? this.compare(itemsBefore, itemsNow, `${at}[]`) : []),
-      ...(itemsBefore && !itemsNow && !this.#isInput ? [notice(`${at}[] may be any now`)] : []),
+      ...this.#compareParts(before['items'], now['items'], `${at}[]`),
+      ...this.#compareParts(before['additionalProperties'], now['additionalProperties'], `${at}{}`),
     ];
+  }
+
+  #compareParts(before: unknown, now: unknown, at: string): Change[] {
+    if (!before) return [];
+    if (now) return this.compare(before as JsonSchema, now as JsonSchema, at);
+    return this.#isInput ? [] : [notice(`${at} may be any now`)];
   }
 
   #compareTypes(before: JsonSchema, now: JsonSchema, at: string): Change[] {
@@ -177,7 +194,7 @@ class Comparison {
 function narrowedBounds(before: JsonSchema, now: JsonSchema, at: string): Change[] {
   const isOtherDefault = 'default' in now && !isSame(before['default'], now['default']);
   const isNewRule = (keyword: string): boolean =>
-    !COMPARED.includes(keyword) || (keyword === 'items' && !before['items']);
+    !COMPARED.includes(keyword) || (PARTS.includes(keyword) && !before[keyword]);
   const bounds = Object.keys(now).filter(isNewRule);
   return [
     ...(isOtherDefault ? [notice(`${at} is ${JSON.stringify(now['default'])} by default now`)] : []),

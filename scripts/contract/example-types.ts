@@ -5,6 +5,7 @@ import { readShapes, type Base, type Field, type Shape } from './caller-shapes.j
 const ORIGIN = 'Written from docs/contract/agent-jobs.schema.json by npm run docs:contract.';
 /** What a comment's sign leaves of 120 columns. */
 const COLUMNS = 112;
+const MAX_LINE = 120;
 
 /** The files, by their path from the root of the repository. */
 export function exampleTypes(schema: { readonly $defs: Readonly<Record<string, JsonSchema>> }): Record<string, string> {
@@ -30,6 +31,7 @@ function python(shapes: Shape[]): string {
   const bases = { text: 'str', whole: 'int', number: 'float', truth: 'bool', any: 'float | str' };
   const nameOf = (base: Base): string => {
     if (typeof base === 'string') return bases[base];
+    if ('recordOf' in base) return `dict[str, ${nameOf(base.recordOf)}]`;
     return 'shape' in base ? base.shape : `list[${nameOf(base.listOf)}]`;
   };
   const typeOf = ({ base, words, isNullable, isRequired }: Field): string => {
@@ -40,11 +42,23 @@ function python(shapes: Shape[]): string {
   };
   const declare = ({ name, description, fields }: Shape): string => {
     const about = comment(description, '#');
-    const lines = fields.map((field) => `        "${field.name}": ${typeOf(field)},\n`).join('');
+    const lines = fields.map((field) => brokenLine(`        "${field.name}": ${typeOf(field)},\n`)).join('');
     return `${about}${name} = TypedDict(\n    "${name}",\n    {\n${lines}    },\n)\n`;
   };
   const imports = 'from typing import Literal\n\nfrom typing_extensions import NotRequired, TypedDict\n';
   return `"""${ORIGIN}"""\n\n${imports}\n${shapes.map(declare).join('\n')}`;
+}
+
+/** The words of a line that is too long stand below each other. */
+function brokenLine(line: string): string {
+  if (line.length <= MAX_LINE) return line;
+  const indent = ' '.repeat(8);
+  return line
+    .replace(
+      /\[(.*)\]/,
+      (_, words: string) => `[\n${words.replace(/^|, /g, `$&${indent}    `).replace(/, /g, ',\n')},\n${indent}]`,
+    )
+    .replace(' | None', `\n${indent}| None`);
 }
 
 function capital(name: string): string {
@@ -55,10 +69,11 @@ function go(shapes: Shape[]): string {
   const bases = { text: 'string', whole: 'int', number: 'float64', truth: 'bool', any: 'any' };
   const nameOf = (base: Base): string => {
     if (typeof base === 'string') return bases[base];
+    if ('recordOf' in base) return `map[string]${nameOf(base.recordOf)}`;
     return 'shape' in base ? base.shape : `[]${nameOf(base.listOf)}`;
   };
   const typeOf = ({ base, isNullable, isRequired }: Field): string => {
-    const isEmptyAbsent = base === 'text' || base === 'any' || (typeof base === 'object' && 'listOf' in base);
+    const isEmptyAbsent = base === 'text' || base === 'any' || (typeof base === 'object' && !('shape' in base));
     const isPointer = isRequired ? isNullable && base !== 'any' : !isEmptyAbsent;
     return `${isPointer ? '*' : ''}${nameOf(base)}`;
   };
@@ -79,6 +94,7 @@ function java(shapes: Shape[]): string {
   const bases = { text: 'String', whole: 'Integer', number: 'Double', truth: 'Boolean', any: 'Object' };
   const nameOf = (base: Base): string => {
     if (typeof base === 'string') return bases[base];
+    if ('recordOf' in base) return `Map<String, ${nameOf(base.recordOf)}>`;
     return 'shape' in base ? base.shape : `List<${nameOf(base.listOf)}>`;
   };
   // The one name that is a word of the language.
@@ -89,7 +105,8 @@ function java(shapes: Shape[]): string {
     const about = description === '' ? '' : `  /**\n${comment(description, '   *')}   */\n`;
     return `${about}  record ${name}(\n${parameters}) {}\n`;
   };
-  const imports = 'import com.fasterxml.jackson.annotation.JsonProperty;\nimport java.util.List;\n';
+  const imports =
+    'import com.fasterxml.jackson.annotation.JsonProperty;\nimport java.util.List;\nimport java.util.Map;\n';
   const about = `/** ${ORIGIN} */\npublic interface Types {\n`;
   return `package agentjobs;\n\n${imports}\n${about}${shapes.map(declare).join('\n')}}\n`;
 }

@@ -25,7 +25,8 @@ export function llmsText({ version, schema, messages }: Contract): string {
 - Unknown fields of an input are ignored. In inputs null means the same as a missing field.
 - Outputs may get new fields, and new words where a word is expected: ignore what you do not know.
 - Durations are milliseconds or texts such as \`30 seconds\`. Times are ISO 8601 in UTC.
-- Search attributes of a job (Keyword): ${list(Object.values(SEARCH_ATTRIBUTE))}.
+- Search attributes of a job: ${list(Object.values(SEARCH_ATTRIBUTE))}.
+  All are Keyword, but \`${SEARCH_ATTRIBUTE.tags}\` is a KeywordList.
 - Memo of a job: ${list(Object.values(MEMO))}.
 
 ## Files
@@ -70,13 +71,14 @@ function shape([name, schema]: [string, JsonSchema]): string {
 
 /** A schema in a few characters, much like a type of TypeScript. */
 function brief(schema: JsonSchema): string {
-  const { $ref, enum: words, type, items, properties, required = [] } = schema as Brief;
+  const { $ref, enum: words, type, items, properties, additionalProperties: values, required = [] } = schema as Brief;
   const forms = (schema['oneOf'] ?? schema['anyOf']) as JsonSchema[] | undefined;
   if ($ref) return $ref.slice($ref.lastIndexOf('/') + 1);
   if (forms) return forms.map(brief).join(' | ');
   if (words) return words.map((word) => JSON.stringify(word)).join(' | ');
   const types = ([type].flat() as (string | undefined)[]).map((one) => one ?? 'unknown');
   if (items) return [`${brief(items)}[]`, ...types.filter((one) => one !== 'array')].join(' | ');
+  if (values) return [`{[name]: ${brief(values)}}`, ...types.filter((one) => one !== 'object')].join(' | ');
   if (!properties) return types.join(' | ');
   const fields = Object.entries(properties).map(
     ([field, value]) => `${field}${required.includes(field) ? '' : '?'}: ${brief(value)}`,
@@ -90,6 +92,7 @@ interface Brief {
   type?: string | string[];
   items?: JsonSchema;
   properties?: Record<string, JsonSchema>;
+  additionalProperties?: JsonSchema;
   required?: string[];
 }
 

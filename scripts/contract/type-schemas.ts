@@ -147,6 +147,10 @@ export class TypeSchemas {
 
   #expandObject(type: Type): JsonSchema {
     const properties = this.#checker.getPropertiesOfType(type);
+    const index = this.#checker.getIndexInfosOfType(type)[0];
+    if (properties.length === 0 && index) {
+      return { type: 'object', additionalProperties: this.#reference(index.valueType) };
+    }
     const schemas = properties.map((property): [string, JsonSchema] => {
       const schema = this.#reference(this.#checker.getTypeOfSymbol(property)!);
       return [property.name, { ...this.#description(property), ...schema }];

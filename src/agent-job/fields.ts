@@ -31,6 +31,7 @@ import {
   type Kinds,
   type Parsed,
 } from '../contract/kinds.js';
+import { METADATA, TAGS } from './labels.js';
 import type { PollPlan } from './poll-plan.js';
 
 const DEFAULT = { pollMin: '2 seconds', pollMax: '60 seconds', pollRatio: 0.1 } as const;
@@ -145,6 +146,8 @@ function toPollPlan({ min, max, ratio }: Parsed<typeof POLLING_FIELDS>): PollPla
 const OPTIONS = {
   priority: optional(PRIORITY, DEFAULT_PRIORITY),
   batch: optional(label(LIMIT.batchBytes)),
+  tags: optional(TAGS, []),
+  metadata: optional(METADATA, {}),
   deadline: optional(duration(), '24 hours'),
   startWithin: optional(duration()),
   polling: optional(POLLING, {}),

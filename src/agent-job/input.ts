@@ -4,7 +4,7 @@
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import { type Priority, type UnknownOutcomePolicy } from '../contract.js';
+import { type JobMetadata, type Priority, type UnknownOutcomePolicy } from '../contract.js';
 import { checkId, checkObject, InvalidInputError, isGiven } from '../contract/input-checks.js';
 import { parseFields, type Parsed } from '../contract/kinds.js';
 import { ATTACH_JOB, CREATE_JOB, FOLLOW_UP } from './fields.js';
@@ -19,6 +19,8 @@ interface JobOptions {
   priority: Priority;
   /** A label to find the job by. */
   batch: string | null;
+  tags: string[];
+  metadata: JobMetadata;
   deadlineMs: number;
   /** Null: the create may wait for its first turn for ever. */
   startWithinMs: number | null;

@@ -18,11 +18,13 @@ import {
   type Phase,
 } from '../contract.js';
 import { inputHash, parseJobInput } from './input.js';
+import { hasEntries } from './labels.js';
 import { checkString, cutToBytes, InvalidInputError, jsonBytes, utf8Bytes } from '../contract/input-checks.js';
 import { staticDetails, jobSummary } from './title.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
+const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, SearchAttributeType.KEYWORD_LIST);
 const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeType.KEYWORD);
 
 export interface AgentJobPlace {
@@ -55,7 +57,7 @@ export interface AgentJobStartOptions {
  * Throws InvalidInputError, which names the wrong field.
  */
 export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace): AgentJobStartOptions {
-  const { projectId, prompt, jobId, priority, batch } = parseJobInput(input);
+  const { projectId, prompt, jobId, priority, batch, tags, metadata } = parseJobInput(input);
   checkSize(input);
   const phase: Phase = jobId === null ? 'creating' : 'watching';
   const hash = place.inputHash ?? inputHash({ projectId, prompt, jobId });
@@ -63,12 +65,17 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
     workflowId: workflowIdFor(projectId, jobId, place),
     taskQueue: place.taskQueue ?? DEFAULT_TASK_QUEUE,
     args: [input],
-    memo: { [MEMO.inputHash]: hash, ...(jobId === null ? {} : { [MEMO.jobId]: jobId }) },
+    memo: {
+      [MEMO.inputHash]: hash,
+      ...(jobId === null ? {} : { [MEMO.jobId]: jobId }),
+      ...(hasEntries(metadata) && { [MEMO.metadata]: metadata }),
+    },
     typedSearchAttributes: new TypedSearchAttributes([
       { key: PROJECT, value: projectId },
       { key: PHASE, value: phase },
-      // A namespace that lacks this attribute still takes jobs without a batch.
+      // A namespace that lacks these attributes still takes jobs without a batch and tags.
       ...(batch === null ? [] : [{ key: BATCH, value: batch }]),
+      ...(tags.length === 0 ? [] : [{ key: TAGS, value: tags }]),
     ]),
     staticSummary: jobSummary({ projectId, prompt, jobId }),
     staticDetails: staticDetails({ projectId, prompt, jobId }),

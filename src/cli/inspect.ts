@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { JobState } from '../contract.js';
+import type { JobMetadata, JobState } from '../contract.js';
 import { readTarget } from './batch.js';
 import { waitAndPrint } from './job-end.js';
 import { lastDecisionField, resolveCommands } from './resolution.js';
@@ -49,6 +49,7 @@ function formatState(workflowId: string, state: JobState, globals: GlobalOptions
   return fields([
     ['Workflow', workflowId],
     ['Phase', state.phase],
+    ['Outcome', state.outcome],
     ['Waits for', formatWaiting(state.waiting)],
     // For a write in doubt the commands stand below.
     ['What to do', unknown ? undefined : remedyFor(state)],
@@ -59,6 +60,8 @@ function formatState(workflowId: string, state: JobState, globals: GlobalOptions
     ['Started', readableTime(state.startedAt)],
     ['Last change', readableTime(state.lastChangeAt)],
     ['Reads', String(state.polls)],
+    ['Tags', state.tags?.join(', ')],
+    ['Metadata', formatMetadata(state.metadata)],
     ['Follow-ups', state.followUps.map(({ id, state: fate }) => `${id}: ${fate}`).join(', ')],
     [
       'In doubt',
@@ -69,4 +72,11 @@ function formatState(workflowId: string, state: JobState, globals: GlobalOptions
     lastDecisionField(state.decisions),
     ...resolveCommands(workflowId, unknown, globals),
   ]);
+}
+
+/** A worker of an older release tells none. */
+function formatMetadata(metadata: JobMetadata | undefined): string {
+  return Object.entries(metadata ?? {})
+    .map(([name, text]) => `${name}=${text}`)
+    .join(', ');
 }

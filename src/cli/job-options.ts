@@ -1,12 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
-import type { AgentJobOptions, Priority, UnknownOutcomePolicy } from '../contract.js';
+import type { AgentJobOptions, JobMetadata, Priority, UnknownOutcomePolicy } from '../contract.js';
 import { UsageError } from './exit.js';
 
 /** The flags of `addJobOptions`, as typed. */
 export interface JobFlags {
   priority?: string;
   batch?: string;
+  tag?: string[];
+  meta?: string[];
   deadline?: string;
   startWithin?: string;
   pollMin?: string;
@@ -22,6 +24,8 @@ export interface JobFlags {
 export function addJobOptions(command: Command): Command {
   return addPriorityOption(command, 'who goes first where creates wait for the project’s budget')
     .option('--batch <label>', 'a label to find jobs by that were started together')
+    .option('--tag <label>', 'a label to filter by; may be repeated', collect)
+    .option('--meta <name=text>', 'the caller’s own, told back by state, result and logs; may be repeated', collect)
     .option('--deadline <duration>', 'give up watching after this long (default: 24 hours)')
     .option('--start-within <duration>', 'give up where the create waits longer for its first turn (default: for ever)')
     .option('--poll-min <duration>', 'shortest wait between two reads (default: 2 seconds)')
@@ -37,6 +41,23 @@ export function addJobOptions(command: Command): Command {
     .option('--decide-within <duration>', 'how long to wait for a person then (default: for ever)')
     .option('--settle <duration>', 'read an end again that comes this soon after a follow-up (default: 5 seconds)')
     .option('--linger <duration>', 'stay open for follow-ups this long after the end (default: 0)');
+}
+
+/** Gathers an option that may be repeated. */
+function collect(text: string, earlier: readonly string[] = []): string[] {
+  return [...earlier, text];
+}
+
+function toMetadata(pairs: readonly string[]): JobMetadata {
+  const entries = pairs.map((pair): [name: string, text: string] => {
+    const end = pair.indexOf('=');
+    if (end < 1) throw new UsageError('--meta must be a name and a text, such as --meta correlationId=4711');
+    return [pair.slice(0, end), pair.slice(end + 1)];
+  });
+  const names = entries.map(([name]) => name);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) throw new UsageError(`--meta ${twice} is given twice`);
+  return Object.fromEntries(entries);
 }
 
 /** Adds `--priority`. */
@@ -59,6 +80,8 @@ export function toJobOptions(flags: JobFlags): AgentJobOptions {
   const options = {
     priority: toPriority(flags.priority),
     batch,
+    tags: flags.tag,
+    metadata: flags.meta === undefined ? undefined : toMetadata(flags.meta),
     deadline,
     startWithin,
     onUnknownOutcome,

@@ -41,7 +41,7 @@ async function checkTypes(client: Client): Promise<boolean> {
   const wrong = await wrongOf(operatorOf(client), namespace);
   if (wrong.length === 0) return true;
   const told = wrong.map(({ name, type }) => `${name} is ${type}`).join(', ');
-  printToStderr(`agent-jobs: search attributes of namespace "${namespace}" are of another type than Keyword: ${told}`);
+  printToStderr(`agent-jobs: search attributes of namespace "${namespace}" are of another type than jobs set: ${told}`);
   const { selfHosted, cloud } = removalCommands(
     namespace,
     wrong.map(({ name }) => name),

@@ -1,6 +1,6 @@
 /** The contract of the workflow `agentJob`: its input, messages and names. See docs/contract.md. */
 import type { DecisionAction, FollowUpState, JobRecord, JobState } from './job-state.js';
-import { defineQuery, defineSignal, defineUpdate, encodeId, type DurationInput } from './shared.js';
+import { defineQuery, defineSignal, defineUpdate, encodeId, type DurationInput, type JobMetadata } from './shared.js';
 
 /** Workflow type, for callers that start the workflow by name. */
 export const AGENT_JOB_WORKFLOW = 'agentJob';
@@ -37,6 +37,13 @@ export interface AgentJobOptions {
   priority?: Priority | null | undefined;
   /** A label to find jobs by that were started together; at most 100 bytes. */
   batch?: string | null | undefined;
+  /** Labels to filter by: at most 10, each at most 64 bytes. */
+  tags?: readonly string[] | null | undefined;
+  /**
+   * The caller's own, such as a correlation id: texts by name, at most 4 KiB as JSON. Told by state, result and log
+   * lines; never sent upstream.
+   */
+  metadata?: JobMetadata | null | undefined;
   polling?: PollingInput | null | undefined;
   /** Default `ask`. */
   onUnknownOutcome?: UnknownOutcomePolicy | null | undefined;
@@ -120,7 +127,7 @@ export const resolveUnknownUpdate = defineUpdate<JobState, [ResolveUnknownInput]
 /** Tells the present state, of a closed workflow too. */
 export const jobStateQuery = defineQuery<JobState>('jobState');
 
-/** Names of the search attributes, all Keyword. */
+/** Names of the search attributes, all Keyword but the tags, which are a KeywordList. */
 export const SEARCH_ATTRIBUTE = {
   project: 'AgentJobProject',
   phase: 'AgentJobPhase',
@@ -128,22 +135,40 @@ export const SEARCH_ATTRIBUTE = {
   prLink: 'AgentJobPrLink',
   waitingFor: 'AgentJobWaitingFor',
   batch: 'AgentJobBatch',
+  tags: 'AgentJobTags',
+  outcome: 'AgentJobOutcome',
 } as const;
+
+/** The type of a search attribute, as Temporal's tools name it. */
+export function attributeType(name: string): 'Keyword' | 'KeywordList' {
+  return name === SEARCH_ATTRIBUTE.tags ? 'KeywordList' : 'Keyword';
+}
 
 /**
  * The search attributes that the first release did not have. A namespace lacks them until `agent-jobs setup` runs
  * again, and a workflow that sets one that is missing makes no progress: it sets one only once a worker has seen it.
  */
-export const LATER_SEARCH_ATTRIBUTES: readonly string[] = [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.batch];
+export const LATER_SEARCH_ATTRIBUTES: readonly string[] = [
+  SEARCH_ATTRIBUTE.waitingFor,
+  SEARCH_ATTRIBUTE.batch,
+  SEARCH_ATTRIBUTE.tags,
+  SEARCH_ATTRIBUTE.outcome,
+];
 
 /** Names of the memo's fields. */
-export const MEMO = { jobId: 'jobId', prLink: 'prLink', inputHash: 'inputHash' } as const;
+export const MEMO = { jobId: 'jobId', prLink: 'prLink', inputHash: 'inputHash', metadata: 'metadata' } as const;
 
 /** The search attributes of a job, as far as they are set. */
-export type AgentJobSearchAttributes = { [Name in (typeof SEARCH_ATTRIBUTE)[keyof typeof SEARCH_ATTRIBUTE]]?: string };
+export type AgentJobSearchAttributes = {
+  [Name in (typeof SEARCH_ATTRIBUTE)[keyof typeof SEARCH_ATTRIBUTE]]?: Name extends typeof SEARCH_ATTRIBUTE.tags
+    ? readonly string[]
+    : string;
+};
 
 /** The memo of a job, as far as it is set. */
-export type AgentJobMemo = { [Name in (typeof MEMO)[keyof typeof MEMO]]?: string };
+export type AgentJobMemo = {
+  [Name in (typeof MEMO)[keyof typeof MEMO]]?: Name extends typeof MEMO.metadata ? JobMetadata : string;
+};
 
 /** The workflow id of a project's key. */
 export function agentJobWorkflowId(projectId: string, key: string): string {

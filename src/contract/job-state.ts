@@ -1,5 +1,5 @@
 /** What is told of a job: the upstream's record, the workflow's state and result. See docs/contract.md. */
-import { LIMIT } from './shared.js';
+import { LIMIT, type FAILURE, type JobMetadata } from './shared.js';
 
 /** The upstream's record of a job: the fields of its interface and no others, absent ones null. */
 export interface JobRecord {
@@ -96,6 +96,10 @@ export interface JobState {
   waiting: Waiting | null;
   /** Of people, about writes in doubt; the last 100. */
   decisions: Decision[];
+  /** Null while it runs. */
+  outcome: JobOutcome | null;
+  tags: string[];
+  metadata: JobMetadata;
   startedAt: string;
   /** When the job's record changed, or a follow-up was accepted. */
   lastChangeAt: string;
@@ -106,11 +110,24 @@ export interface JobState {
 /** How a job's workflow completed; a failure or a cancellation has no outcome. */
 export type Outcome = TerminalStatus | 'timedOut' | 'lost' | 'abandoned';
 
+/**
+ * How a job's workflow ended, however it ended: the outcome of its result, the type of its failure, or what ended it.
+ * `Terminated` and `TimedOut` are told by clients: no workflow can see them.
+ */
+export type JobOutcome =
+  | Outcome
+  | (typeof FAILURE)['invalidInput' | 'createRejected' | 'unknownOutcome']
+  | 'Canceled'
+  | 'Terminated'
+  | 'TimedOut';
+
 interface ResultBase {
   projectId: string;
   followUps: FollowUpStatus[];
   usedFollowUpIds: string[];
   decisions: Decision[];
+  tags: string[];
+  metadata: JobMetadata;
   startedAt: string;
   finishedAt: string;
   polls: number;

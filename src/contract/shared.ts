@@ -12,6 +12,9 @@ export function exportTaskQueue(taskQueue: string): string {
 /** A number of milliseconds or a string such as `30 seconds`; 0 to 10 years. */
 export type DurationInput = number | string;
 
+/** What a caller says of a job for its own use: texts by name. */
+export type JobMetadata = Readonly<Record<string, string>>;
+
 /** Bounds of the contract, in bytes of UTF-8 unless said otherwise. */
 export const LIMIT = {
   idBytes: 200, // percent-encoded
@@ -21,6 +24,9 @@ export const LIMIT = {
   promptJsonBytes: 1024 * 1024,
   followUpIdBytes: 256,
   batchBytes: 100,
+  tags: 10, // a KeywordList of one job
+  tagBytes: 64,
+  metadataJsonBytes: 4 * 1024,
   followUpsPerJob: 1_000,
   waitingPromptsJsonBytes: 1024 * 1024,
   listedOverflows: 20,

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
-import { SEARCH_ATTRIBUTE } from '../contract.js';
+import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
 import { channelArgsFor } from '../client/connection.js';
 import { DEV_SERVER_PORTS } from '../client/web-ui.js';
 import { startProcess, type ManagedProcess } from './child-process.js';
@@ -97,7 +97,7 @@ function serverArguments(options: DevServerOptions, { port, uiPort, httpPort }: 
     ...(uiPort === undefined ? ['--headless'] : ['--ui-port', String(uiPort)]),
     ...(options.metricsPort === undefined ? [] : ['--metrics-port', String(options.metricsPort)]),
     ...(options.databaseFile === undefined ? [] : ['--db-filename', options.databaseFile, ...DURABLE]),
-    ...Object.values(SEARCH_ATTRIBUTE).flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
+    ...Object.values(SEARCH_ATTRIBUTE).flatMap((name) => ['--search-attribute', `${name}=${attributeType(name)}`]),
     ...Object.entries(options.dynamicConfig ?? {}).flatMap(([key, value]) => [
       '--dynamic-config-value',
       `${key}=${value}`,

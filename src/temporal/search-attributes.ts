@@ -2,13 +2,12 @@
  * Temporal fails a workflow task that sets a search attribute which its namespace does not know, and repeats it for
  * ever. So a worker registers them before it starts. This stays: the SDK does not register any.
  */
-import { SEARCH_ATTRIBUTE } from '../contract.js';
+import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
 import { AgentJobsError } from '../contract/errors.js';
 import { hasGrpcStatus } from './grpc-status.js';
 
 /** `IndexedValueType` of Temporal's API. */
 const TYPES = ['Unspecified', 'Text', 'Keyword', 'Int', 'Double', 'Bool', 'Datetime', 'KeywordList'] as const;
-const KEYWORD = TYPES.indexOf('Keyword');
 const NAMES: readonly string[] = Object.values(SEARCH_ATTRIBUTE);
 
 /** What a Connection of the client or of the worker offers. */
@@ -53,19 +52,23 @@ export async function missingSearchAttributes(connection: Connected, namespace: 
   return NAMES.filter((name) => customAttributes?.[name] === undefined);
 }
 
-/** A search attribute that somebody has registered by another type than Keyword. */
+function typeNumber(name: string): number {
+  return TYPES.indexOf(attributeType(name));
+}
+
+/** A search attribute that somebody has registered by another type than the jobs set. */
 export interface WrongAttribute {
   name: string;
   /** The type's name, as Temporal's own tools show it. */
   type: string;
 }
 
-/** The project's search attributes that a namespace has by another type than Keyword. */
+/** The project's search attributes that a namespace has by another type than the jobs set. */
 export async function wrongSearchAttributes(connection: Connected, namespace: string): Promise<WrongAttribute[]> {
   const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
   return NAMES.flatMap((name) => {
     const type = customAttributes?.[name];
-    return type === undefined || type === KEYWORD ? [] : [{ name, type: TYPES[Number(type)] ?? 'unknown' }];
+    return type === undefined || type === typeNumber(name) ? [] : [{ name, type: TYPES[Number(type)] ?? 'unknown' }];
   });
 }
 
@@ -88,7 +91,7 @@ export function removalCommands(
 
 async function add({ operatorService }: Connected, namespace: string, names: string[]): Promise<void> {
   try {
-    const searchAttributes = Object.fromEntries(names.map((name) => [name, KEYWORD]));
+    const searchAttributes = Object.fromEntries(names.map((name) => [name, typeNumber(name)]));
     await operatorService.addSearchAttributes({ namespace, searchAttributes });
   } catch (error) {
     // Somebody else registered them in between.
@@ -98,10 +101,12 @@ async function add({ operatorService }: Connected, namespace: string, names: str
 
 /** The same registration with Temporal's own command-line tools. */
 function registrationCommands(namespace: string): { selfHosted: string[]; cloud: string } {
-  const attributes = NAMES.map((name) => `--search-attribute "${name}=Keyword"`).join(' ');
+  const attributes = NAMES.map((name) => `--search-attribute "${name}=${attributeType(name)}"`).join(' ');
   return {
     selfHosted: NAMES.map(
-      (name) => `temporal operator search-attribute create --namespace "${namespace}" --name ${name} --type Keyword`,
+      (name) =>
+        `temporal operator search-attribute create --namespace "${namespace}" ` +
+        `--name ${name} --type ${attributeType(name)}`,
     ),
     cloud: `tcld namespace search-attributes add --namespace "${namespace}" ${attributes}`,
   };

@@ -1,5 +1,5 @@
 import type { NativeConnection } from '@temporalio/worker';
-import { SEARCH_ATTRIBUTE } from '../contract.js';
+import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
 import { LATER_SEARCH_ATTRIBUTES } from '../contract/agent-job.js';
 import { hasGrpcStatus } from '../temporal/grpc-status.js';
 import type { Logger } from './logging.js';
@@ -13,7 +13,7 @@ const NO_JOB_RUNS =
   'Search attributes are not registered, and no job makes progress without them: run "agent-jobs setup"';
 const NOT_SHOWN = 'Search attributes of this release are not registered, and no job sets them: run "agent-jobs setup"';
 const WRONG_TYPE =
-  'Search attributes are registered by another type than Keyword, and jobs are not found by them: ' +
+  'Search attributes are registered by another type than jobs set, and jobs are not found by them: ' +
   '"agent-jobs setup" says what to do';
 
 /** Which search attributes the namespace has; the worker looks until it has them all. */
@@ -58,9 +58,10 @@ export class KnownAttributes {
     }
   }
 
-  /** Answers with those that are missing, or of another type than Keyword, which takes no such query. */
+  /** Answers with those that are missing, or of another type than jobs set. An older server tells none of them. */
   async #lookForLater(): Promise<string[]> {
-    const missing = await this.#missingOf(LATER_SEARCH_ATTRIBUTES, keywordQuery);
+    const isTold = await this.#takes(keywordQuery('WorkflowType'));
+    const missing = isTold ? await this.#wrongOf(LATER_SEARCH_ATTRIBUTES) : [...LATER_SEARCH_ATTRIBUTES];
     this.#later = LATER_SEARCH_ATTRIBUTES.filter((name) => !missing.includes(name));
     return missing;
   }
@@ -70,8 +71,17 @@ export class KnownAttributes {
     if (!(await this.#takes(keywordQuery('WorkflowType')))) return [];
     const names = Object.values(SEARCH_ATTRIBUTE);
     const missing = await this.#missingOf(names, (name) => `${name} IS NULL`);
-    const notKeyword = await this.#missingOf(names, keywordQuery);
-    return notKeyword.filter((name) => !missing.includes(name));
+    return (await this.#wrongOf(names)).filter((name) => !missing.includes(name));
+  }
+
+  /** Those that do not take what their type takes, or take what it does not. */
+  async #wrongOf(names: readonly string[]): Promise<string[]> {
+    const lists = names.filter((name) => attributeType(name) === 'KeywordList');
+    const noWord = await this.#missingOf(names, keywordQuery);
+    const noList = await this.#missingOf(lists, (name) => `${name} IN ('x')`);
+    return names.filter((name) =>
+      lists.includes(name) ? !noWord.includes(name) || noList.includes(name) : noWord.includes(name),
+    );
   }
 
   /** A query needs no more than a worker's own permissions, Temporal Cloud included. */
@@ -91,7 +101,7 @@ export class KnownAttributes {
   }
 }
 
-/** A query that only an attribute of the type Keyword takes. */
+/** A query that of all types only Keyword takes. A KeywordList takes `IN`, and so does a Keyword; Text does not. */
 function keywordQuery(name: string): string {
   return `${name} STARTS_WITH 'x'`;
 }

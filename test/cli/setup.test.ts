@@ -70,7 +70,7 @@ test(
     });
     const { code, stdout, stderr } = await setup(namespace);
     expect(stdout).toContain('registered AgentJobProject');
-    expect(stderr).toContain('another type than Keyword: AgentJobStatus is Text, AgentJobWaitingFor is KeywordList');
+    expect(stderr).toContain('another type than jobs set: AgentJobStatus is Text, AgentJobWaitingFor is KeywordList');
     const removal = (name: string) =>
       `temporal operator search-attribute remove --namespace "${namespace}" --name ${name}`;
     expect(stderr).toContain(removal('AgentJobStatus'));

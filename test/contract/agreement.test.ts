@@ -67,7 +67,7 @@ const anything = fc.oneof(
 
 /** Values that fit a schema more often than not. */
 function valueOf(part: Schema): fc.Arbitrary<unknown> {
-  const { $ref, oneOf, enum: words, type, properties, items } = part as Parts;
+  const { $ref, oneOf, enum: words, type, properties, items, additionalProperties: values } = part as Parts;
   if ($ref) return valueOf(schema.$defs[$ref.split('/').at(-1)!]!);
   if (oneOf) return fc.oneof(...oneOf.map(valueOf));
   if (words) return fc.constantFrom(...words);
@@ -78,6 +78,9 @@ function valueOf(part: Schema): fc.Arbitrary<unknown> {
     ...(types.includes('number') || types.includes('integer') ? [fc.constantFrom(...NUMBERS)] : []),
     ...(types.includes('boolean') ? [fc.boolean()] : []),
     ...(types.includes('array') ? [fc.array(valueOf(items ?? {}), { maxLength: 3 })] : []),
+    ...(values
+      ? [fc.dictionary(text, fc.oneof({ weight: 9, arbitrary: valueOf(values) }, anything), { maxKeys: 3 })]
+      : []),
     ...(types.includes('null') || !type ? [fc.constant(null)] : []),
   );
 }
@@ -106,6 +109,7 @@ interface Parts {
   type?: string | string[];
   properties?: Record<string, Schema>;
   items?: Schema;
+  additionalProperties?: Schema;
   pattern?: string;
   format?: string;
   minimum?: number;
@@ -177,7 +181,18 @@ const RIGHT: [name: string, input: Schema][] = [
   ['VisitorExportInput', { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-03' }],
   ['VisitorExportInput', { projectId: 'p', timeZone: 'UTC' }],
 ];
-const OTHERS: unknown[] = [null, true, false, 'true', [], {}, [''], ['a', 'a'], [7], { toString: 1 }];
+const OTHERS: unknown[] = [
+  ...[null, true, false, 'true', [], {}, [''], ['a', 'a'], [7], { toString: 1 }],
+  ...[{ a: 'b' }, { a: null }, JSON.parse('{"__proto__": "x"}'), { '': '' }, Array(10).fill('é'), Array(11).fill('a')],
+  ...[
+    ['a'.repeat(64)],
+    ['a'.repeat(65)],
+    ['é'.repeat(33)],
+    ['a\n'],
+    { a: 'x'.repeat(4_088) },
+    { a: 'x'.repeat(4_089) },
+  ],
+];
 
 function fieldNames(part: Schema): string[] {
   const { $ref, oneOf, properties = {} } = part as Parts;

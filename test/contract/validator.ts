@@ -67,7 +67,11 @@ export function newValidator({ isStandard }: { isStandard: boolean }): Ajv2020 {
     void ajv.addKeyword({ keyword, type: 'string', validate: validate as (...args: unknown[]) => boolean });
   ofText('x-well-formed', (_: true, text) => text.isWellFormed());
   ofText('x-max-utf8-bytes', (most: number, text) => Buffer.byteLength(text) <= most);
-  ofText('x-max-json-bytes', (most: number, text) => Buffer.byteLength(JSON.stringify(text)) <= most);
+  ajv.addKeyword({
+    keyword: 'x-max-json-bytes',
+    type: ['string', 'object'],
+    validate: (most: number, value: unknown) => Buffer.byteLength(JSON.stringify(value)) <= most,
+  });
   ofText('x-max-encoded-bytes', (most: number, text) => encodedBytes(text) <= most);
   ofText('x-max-duration-ms', (most: number, text) => millis(text) <= most);
   ofText('x-format', (_: string, text) => isTimeZone(text));

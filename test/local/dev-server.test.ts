@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { attributeType, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { startProcess } from '../../src/local/child-process.js';
 import { startDevServer, type DevServer, type DevServerOptions } from '../../src/local/dev-server.js';
 import { freePort } from '../../src/local/free-ports.js';
@@ -86,7 +86,8 @@ test('the database has a write-ahead log, also one of an earlier version that ha
   const file = join(folder, 'old.db');
   const [port, httpPort] = [await freePort(), await freePort()];
   const ports = ['--port', String(port), '--http-port', String(httpPort)];
-  const attributes = Object.values(SEARCH_ATTRIBUTE).flatMap((name) => ['--search-attribute', `${name}=Keyword`]);
+  const names = Object.values(SEARCH_ATTRIBUTE);
+  const attributes = names.flatMap((name) => ['--search-attribute', `${name}=${attributeType(name)}`]);
   const args = ['server', 'start-dev', '--headless', '--db-filename', file, ...ports, ...attributes];
   const earlier = await startProcess({ program, args, env: {}, logFile: join(folder, 'earlier.log') });
   const address = `127.0.0.1:${port}`;

@@ -48,6 +48,7 @@ const resolve = (resolution: ResolveUnknownInput) => async (handle: Handle) => {
 export const SCENARIOS: Record<string, Scenario> = {
   'one-poll': { input: JOB },
   polls: { input: { ...JOB, polling: { min: 1_000, max: 1_000 } }, upstream: activeUntil(3) },
+  labels: { input: { ...JOB, batch: 'night', tags: ['a', 'b'], metadata: { correlationId: '4711' } } },
   attached: { input: { projectId: 'p1', jobId: 'job-7', usedFollowUpIds: ['old'] } },
   'follow-up-signal': {
     input: { ...JOB, settle: 0 },

@@ -12,7 +12,8 @@ const MOST_MS = 240_000;
 const TEXT = 1; // temporal.api.enums.v1.IndexedValueType
 const KEYWORD = 2;
 const KEYWORD_LIST = 7;
-const LATER = [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.batch];
+const LATER = [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.batch, SEARCH_ATTRIBUTE.tags];
+const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
 const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, 'KEYWORD');
 
 let own: DevServer;
@@ -45,7 +46,7 @@ async function startThrottledJob(retryAfter: number) {
   return server.client.workflow.start(AGENT_JOB_WORKFLOW, {
     workflowId: `agent-job/${projectId}/k`,
     taskQueue: server.taskQueue,
-    args: [{ projectId, prompt: 'hello', batch: 'night' }],
+    args: [{ projectId, prompt: 'hello', batch: 'night', tags: ['a', 'b'] }],
   });
 }
 
@@ -56,14 +57,18 @@ async function startWorker(): Promise<void> {
   await worker.wrote('The worker runs');
 }
 
-const MISSING = /AgentJobWaitingFor.*AgentJobBatch.*no job sets them: run \\"agent-jobs setup\\"/;
+const MISSING = /AgentJobWaitingFor.*AgentJobBatch.*AgentJobTags.*no job sets them: run \\"agent-jobs setup\\"/;
 const WRONG_TYPE =
-  /AgentJobWaitingFor.*AgentJobBatch.*another type than Keyword.*\\"agent-jobs setup\\" says what to do/;
+  /AgentJobWaitingFor.*AgentJobBatch.*AgentJobTags.*another type than jobs set.*\\"agent-jobs setup\\" says what to do/;
 
 test.for([
   ['lacks the search attributes', {}, MISSING],
-  ['has them as lists of keywords', { [LATER[0]!]: KEYWORD_LIST, [LATER[1]!]: KEYWORD_LIST }, WRONG_TYPE],
-  ['has them as text', { [LATER[0]!]: TEXT, [LATER[1]!]: TEXT }, WRONG_TYPE],
+  [
+    'has lists of keywords in place of keywords',
+    { [LATER[0]!]: KEYWORD_LIST, [LATER[1]!]: KEYWORD_LIST, [LATER[2]!]: KEYWORD },
+    WRONG_TYPE,
+  ],
+  ['has them as text', { [LATER[0]!]: TEXT, [LATER[1]!]: TEXT, [LATER[2]!]: TEXT }, WRONG_TYPE],
 ] as const)(
   'a worker whose namespace %s says so, and its jobs run without them',
   { timeout: MOST_MS },
@@ -82,14 +87,14 @@ test(
   async () => {
     await setAttributes({});
     await startWorker();
-    await setAttributes({ [LATER[0]!]: KEYWORD, [LATER[1]!]: KEYWORD });
+    await setAttributes({ [LATER[0]!]: KEYWORD, [LATER[1]!]: KEYWORD, [LATER[2]!]: KEYWORD_LIST });
     const shown = async () => {
       const job = await startThrottledJob(3_600);
       await until(async () => (await job.describe()).historyLength > 8, 'the refusal', worker.output);
-      const value = (await job.describe()).typedSearchAttributes.get(WAITING_FOR);
+      const attributes = (await job.describe()).typedSearchAttributes;
       await job.terminate();
-      return value;
+      return [attributes.get(WAITING_FOR), attributes.get(TAGS)];
     };
-    await expect.poll(shown, { timeout: 120_000 }).toBe('rateLimit');
+    await expect.poll(shown, { timeout: 120_000 }).toEqual(['rateLimit', ['a', 'b']]);
   },
 );

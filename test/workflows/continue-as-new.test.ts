@@ -6,6 +6,7 @@ import {
   jobStateQuery,
   pollNowSignal,
   resolveUnknownUpdate,
+  attributeType,
   SEARCH_ATTRIBUTE,
   sendFollowUpUpdate,
   type AgentJobInput,
@@ -96,7 +97,9 @@ test('follow-ups from all sides are each sent once, in order, over many runs', a
 test('memo, search attributes, start, ids and the deadline’s clock go on', async () => {
   const prLink = 'https://github.example/a/b/pull/1';
   upstream.show = () => ({ status: 'active', prLink });
-  const input = { projectId: 'p1', prompt: 'Fix it', deadline: '25 seconds', settle: 0, priority: 1, batch: 'monday' };
+  const metadata = { correlationId: '4711' };
+  const labels = { batch: 'monday', tags: ['a', 'b'], metadata };
+  const input = { projectId: 'p1', prompt: 'Fix it', deadline: '25 seconds', settle: 0, priority: 1, ...labels };
   const options = agentJobStartOptions(input as AgentJobInput, { key: randomUUID(), taskQueue: bench.taskQueue });
   const { workflowId } = await server.client.workflow.start('agentJob', options);
   const handle = latest(workflowId);
@@ -109,16 +112,23 @@ test('memo, search attributes, start, ids and the deadline’s clock go on', asy
   expect(after.polls).toBeGreaterThanOrEqual(before.polls);
   const { typedSearchAttributes, memo, priority } = await handle.describe();
   expect(priority).toMatchObject({ priorityKey: 1, fairnessKey: 'p1' });
-  expect(memo).toEqual({ jobId: 'job-1', prLink, inputHash: inputHash({ projectId: 'p1', prompt: 'Fix it' }) });
+  expect(memo).toEqual({
+    jobId: 'job-1',
+    prLink,
+    inputHash: inputHash({ projectId: 'p1', prompt: 'Fix it' }),
+    metadata,
+  });
   const shown = Object.values(SEARCH_ATTRIBUTE).map((name) =>
-    typedSearchAttributes.get(defineSearchAttributeKey(name, 'KEYWORD')),
+    typedSearchAttributes.get(
+      defineSearchAttributeKey(name, attributeType(name) === 'KeywordList' ? 'KEYWORD_LIST' : 'KEYWORD'),
+    ),
   );
-  expect(shown).toEqual(['p1', 'watching', 'active', prLink, undefined, 'monday']);
+  expect(shown).toEqual(['p1', 'watching', 'active', prLink, undefined, 'monday', ['a', 'b'], undefined]);
   expect(await handle.query('__temporal_workflow_metadata')).toMatchObject({
     currentDetails: expect.stringContaining('Fix it'),
   });
   const result = (await handle.result()) as { outcome: string; startedAt: string; finishedAt: string };
-  expect(result).toMatchObject({ outcome: 'timedOut', startedAt: before.startedAt });
+  expect(result).toMatchObject({ outcome: 'timedOut', startedAt: before.startedAt, tags: ['a', 'b'], metadata });
   expect(Date.parse(result.finishedAt) - Date.parse(before.startedAt)).toBeGreaterThanOrEqual(25_000);
 }, 120_000);
 

@@ -1,7 +1,7 @@
 import { WorkflowFailedError } from '@temporalio/client';
 import { ApplicationFailure, defineSearchAttributeKey } from '@temporalio/common';
 import { expect, test } from 'vitest';
-import { jobStateQuery, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { attributeType, jobStateQuery, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { inputHash } from '../../src/agent-job/input.js';
 import { notDelivered, rejected, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
@@ -41,6 +41,8 @@ test.each(['completed', 'archived', 'failed'])(
       followUps: [],
       usedFollowUpIds: [],
       decisions: [],
+      tags: [],
+      metadata: {},
       startedAt: expect.stringMatching(ISO),
       finishedAt: expect.stringMatching(ISO),
       polls: 3,
@@ -55,6 +57,9 @@ test.each(['completed', 'archived', 'failed'])(
       unknown: null,
       waiting: null,
       decisions: [],
+      outcome: status,
+      tags: [],
+      metadata: {},
       startedAt: result.startedAt,
       lastChangeAt: expect.stringMatching(ISO),
       polls: 3,
@@ -97,9 +102,11 @@ test('search attributes and memo tell the end, with one upsert per change', asyn
   await handle.result();
   const { typedSearchAttributes, memo } = await handle.describe();
   const shown = Object.values(SEARCH_ATTRIBUTE).map((name) =>
-    typedSearchAttributes.get(defineSearchAttributeKey(name, 'KEYWORD')),
+    typedSearchAttributes.get(
+      defineSearchAttributeKey(name, attributeType(name) === 'KeywordList' ? 'KEYWORD_LIST' : 'KEYWORD'),
+    ),
   );
-  expect(shown).toEqual(['p1', 'done', 'completed', PR, undefined, undefined]);
+  expect(shown).toEqual(['p1', 'done', 'completed', PR, undefined, undefined, undefined, 'completed']);
   expect(memo).toEqual({
     jobId: 'job-1',
     prLink: PR,

@@ -161,7 +161,7 @@ test(
     const older = await startPrivateDevServer();
     const outdated = await connectTo(older);
     const { client, namespace } = outdated;
-    const later = [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.batch];
+    const later = [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.batch, SEARCH_ATTRIBUTE.outcome];
     await client.connection.operatorService.removeSearchAttributes({ namespace, searchAttributes: later });
     const upstream = new ScriptedUpstream();
     upstream.createFaults.push(throttled('429', 1_000));

@@ -9,6 +9,7 @@ import {
   type JobRecord,
   type JobState,
 } from '../../contract.js';
+import { hasEntries, labelsOf } from '../../agent-job/labels.js';
 import { NoJobError, UsedIdsUnknownError } from '../errors.js';
 import { inBatches } from '../temporal-call.js';
 import type { EarlierRuns } from './earlier-runs.js';
@@ -142,5 +143,11 @@ const OPTIONS = [
 async function readOptions(client: Client, run: RunRecord): Promise<AgentJobOptions> {
   const input = await readStartInput(client, run.workflowId, run.firstRunId);
   const given = OPTIONS.filter((name) => input?.[name] != null);
-  return Object.fromEntries(given.map((name) => [name, input?.[name]]));
+  // A release that did not know labels took any value there.
+  const { tags, metadata } = labelsOf(input);
+  return {
+    ...Object.fromEntries(given.map((name) => [name, input?.[name]])),
+    ...(tags.length > 0 && { tags }),
+    ...(hasEntries(metadata) && { metadata }),
+  };
 }

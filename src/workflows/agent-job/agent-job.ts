@@ -37,7 +37,7 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     if (!ending) return makeContinueAsNewFunc<typeof agentJob>({ memo: dashboard.memo })(next());
     run.abandonRest();
     dashboard.refresh();
-    logEnd(run, ending);
+    logEnd(run);
     return conclude(run, ending);
   });
 }
@@ -78,9 +78,9 @@ function conclude(run: JobRun, ending: RunEnding): AgentJobResult {
   if (ending.kind === 'failed') {
     throw ApplicationFailure.nonRetryable(ending.message, ending.type, ending.details);
   }
-  const { projectId, jobId, job, followUps, usedFollowUpIds, decisions, startedAt, polls } = jobState(run);
-  const outcome = ending.kind === 'ended' ? job?.status : ending.kind;
+  const { outcome, projectId, jobId, job, followUps, usedFollowUpIds, decisions, ...told } = jobState(run);
+  const { tags, metadata, startedAt, polls } = told;
   const finishedAt = new Date(Date.now()).toISOString();
   const ids = { projectId, jobId, job, followUps, usedFollowUpIds, decisions };
-  return { outcome, ...ids, startedAt, finishedAt, polls } as AgentJobResult;
+  return { outcome, ...ids, tags, metadata, startedAt, finishedAt, polls } as AgentJobResult;
 }

@@ -23,7 +23,7 @@ interface Continued {
 }
 
 /** As where the caller gave none: these options are newer than release 0.2.0. */
-const NEWER_OPTIONS = { priority: DEFAULT_PRIORITY, batch: null, startWithinMs: null };
+const NEWER_OPTIONS = { priority: DEFAULT_PRIORITY, batch: null, tags: [], metadata: {}, startWithinMs: null };
 
 /** Raised with every change of `Continued` that another release would misread. */
 const CONTINUED_VERSION = 2;

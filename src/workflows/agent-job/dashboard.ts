@@ -1,19 +1,21 @@
 /** What operators see: search attributes, memo and current details, written on change only. */
-import { defineSearchAttributeKey, type SearchAttributeUpdatePair } from '@temporalio/common';
+import { defineSearchAttributeKey, SearchAttributeType, type SearchAttributeUpdatePair } from '@temporalio/common';
 import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
-import { LIMIT, MEMO, SEARCH_ATTRIBUTE, SHOWN_WAITING_FOR, shownStatus } from '../../contract.js';
+import { attributeType, LIMIT, MEMO, SEARCH_ATTRIBUTE, SHOWN_WAITING_FOR, shownStatus } from '../../contract.js';
 import { LATER_SEARCH_ATTRIBUTES } from '../../contract/agent-job.js';
+import { hasEntries, isSameMetadata } from '../../agent-job/labels.js';
 import { currentDetails } from './details.js';
 import type { JobRun } from './job-run.js';
-import { waitingNow } from './job-state.js';
+import { outcomeOf, waitingNow } from './job-state.js';
 
 type Attribute = keyof typeof SEARCH_ATTRIBUTE;
 const ATTRIBUTES = Object.keys(SEARCH_ATTRIBUTE) as Attribute[];
+type Value = string | readonly string[] | undefined;
 
 export class Dashboard {
   readonly #run: JobRun;
   readonly #inputHash: string;
-  readonly #attributes: Partial<Record<Attribute, string | undefined>> = {};
+  readonly #attributes: Partial<Record<Attribute, Value>> = {};
   readonly #memo: Record<string, unknown>;
   /** The later attributes that the namespace is known to have. */
   readonly #known = new Set<string>();
@@ -55,7 +57,9 @@ export class Dashboard {
 
   #refreshAttributes(): void {
     const wanted = attributesOf(this.#run);
-    const changed = ATTRIBUTES.filter((name) => this.#isSettable(name) && wanted[name] !== this.#attributes[name]);
+    const changed = ATTRIBUTES.filter(
+      (name) => this.#isSettable(name) && !isSame(wanted[name], this.#attributes[name]),
+    );
     // A send lasts seconds: that nothing is waited for meanwhile is worth no event of its own.
     const isNews = this.#run.write?.isSending ? changed.some((name) => name !== 'waitingFor') : changed.length > 0;
     if (!isNews) return;
@@ -71,23 +75,34 @@ export class Dashboard {
   }
 
   #refreshMemo(): void {
-    const { jobId, phase, polls } = this.#run;
+    const { jobId, phase, polls, spec } = this.#run;
     const { job } = polls.known;
     // Before there is more to tell than the hash, it can be computed from the start event just as well.
     if (jobId === null && phase !== 'done' && phase !== 'needsAttention') return;
     const wanted = { [MEMO.jobId]: jobId, [MEMO.prLink]: job?.prLink ?? null, [MEMO.inputHash]: this.#inputHash };
-    const changed = Object.entries(wanted).filter(([name, value]) => value !== (this.#memo[name] ?? null));
-    if (changed.length === 0) return;
-    upsertMemo(Object.fromEntries(changed));
-    Object.assign(this.#memo, wanted);
+    const changed: Record<string, unknown> = Object.fromEntries(
+      Object.entries(wanted).filter(([name, value]) => value !== (this.#memo[name] ?? null)),
+    );
+    // Without metadata a field of that name is another's.
+    const { metadata } = spec;
+    if (hasEntries(metadata) && !isSameMetadata(metadata, this.#memo[MEMO.metadata])) changed[MEMO.metadata] = metadata;
+    if (!hasEntries(changed)) return;
+    upsertMemo(changed);
+    Object.assign(this.#memo, wanted, changed);
   }
 }
 
 function keyOf(name: Attribute) {
-  return defineSearchAttributeKey(SEARCH_ATTRIBUTE[name], 'KEYWORD');
+  const attribute = SEARCH_ATTRIBUTE[name];
+  const isList = attributeType(attribute) === 'KeywordList';
+  return defineSearchAttributeKey(attribute, isList ? SearchAttributeType.KEYWORD_LIST : SearchAttributeType.KEYWORD);
 }
 
-function attributesOf(run: JobRun): Record<Attribute, string | undefined> {
+function isSame(value: Value, other: Value): boolean {
+  return JSON.stringify(value) === JSON.stringify(other);
+}
+
+function attributesOf(run: JobRun): Record<Attribute, Value> {
   const { spec, phase, polls } = run;
   const { job } = polls.known;
   const prLink = job?.prLink ?? undefined;
@@ -98,6 +113,8 @@ function attributesOf(run: JobRun): Record<Attribute, string | undefined> {
     prLink: prLink !== undefined && isIndexable(prLink) ? prLink : undefined,
     waitingFor: SHOWN_WAITING_FOR.find((what) => what === waitingNow(run)?.for),
     batch: spec.batch ?? undefined,
+    tags: spec.tags.length > 0 ? spec.tags : undefined,
+    outcome: outcomeOf(run) ?? undefined,
   };
 }
 

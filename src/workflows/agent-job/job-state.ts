@@ -1,5 +1,6 @@
 /** What the query `jobState` answers. */
-import type { JobState, Waiting } from '../../contract.js';
+import { FAILURE, type JobOutcome, type JobState, type Waiting } from '../../contract.js';
+import { labelsOf } from '../../agent-job/labels.js';
 import type { JobRun } from './job-run.js';
 import { waitingOf } from './waiting.js';
 
@@ -16,10 +17,22 @@ export function jobState(run: JobRun): JobState {
     unknown: run.inDoubt,
     waiting: waitingNow(run),
     decisions: run.decisions.list(),
+    outcome: outcomeOf(run),
+    tags: run.spec.tags,
+    metadata: run.spec.metadata,
     startedAt: isoTime(run.startedAt),
     lastChangeAt: isoTime(lastChangeAt),
     polls,
   };
+}
+
+/** How the run ended; null while it goes on. */
+export function outcomeOf(run: JobRun): JobOutcome | null {
+  const ending = run.ending();
+  if (ending === null) return null;
+  if (ending.kind === 'ended') return run.polls.known.job?.status as JobOutcome;
+  if (ending.kind === 'failed') return ending.type as JobOutcome;
+  return ending.kind === 'canceled' ? 'Canceled' : ending.kind;
 }
 
 /** Why nothing happens right now; null while a write is under way, or where the run is over. */
@@ -41,6 +54,8 @@ export function refusedState(input: unknown, startTime: Date): JobState {
     unknown: null,
     waiting: null,
     decisions: [],
+    outcome: FAILURE.invalidInput,
+    ...labelsOf(input),
     startedAt: at,
     lastChangeAt: at,
     polls: 0,

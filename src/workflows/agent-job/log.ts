@@ -4,10 +4,11 @@
  */
 import { log, metricMeter } from '@temporalio/workflow';
 import type { WriteResult } from '../../activities/index.js';
-import { FAILURE, JOBS_ENDED_METRIC } from '../../contract.js';
+import { FAILURE, JOBS_ENDED_METRIC, type JobMetadata } from '../../contract.js';
+import { labelsOf, loggedMetadata } from '../../agent-job/labels.js';
 import type { JobRun } from './job-run.js';
+import { outcomeOf } from './job-state.js';
 import type { PendingWrite } from './pending-write.js';
-import type { RunEnding } from './run-data.js';
 import type { Interruption } from './waiting.js';
 
 /** Logs the result of a send, once it is applied. A write that waits is logged when its reason changes. */
@@ -36,9 +37,9 @@ export function logWrite(run: JobRun, write: PendingWrite, result: WriteResult, 
 }
 
 /** Tells of a job's end. */
-export function logEnd(run: JobRun, ending: RunEnding): void {
+export function logEnd(run: JobRun): void {
   const { job, polls } = run.polls.known;
-  const outcome = outcomeOf(run, ending);
+  const outcome = outcomeOf(run) ?? 'completed';
   const seconds = Math.round((Date.now() - run.startedAt) / 1_000);
   log.info('The job has ended', {
     ...idsOf(run),
@@ -56,18 +57,20 @@ export function logRefusal(input: unknown, reason: string): void {
   log.warn('A job was refused: its input is wrong', {
     projectId: typeof projectId === 'string' ? projectId : null,
     reason,
+    ...loggedMetadata(labelsOf(input).metadata),
   });
   count(FAILURE.invalidInput);
 }
 
-function idsOf({ spec, jobId }: JobRun): { projectId: string; jobId: string | null } {
-  return { projectId: spec.projectId, jobId };
+interface Ids {
+  projectId: string;
+  jobId: string | null;
+  /** The caller's own: a correlation id, say. */
+  metadata?: JobMetadata;
 }
 
-function outcomeOf({ polls }: JobRun, ending: RunEnding): string {
-  if (ending.kind === 'ended') return polls.known.job?.status ?? 'completed';
-  if (ending.kind === 'failed') return ending.type;
-  return ending.kind === 'canceled' ? 'Canceled' : ending.kind;
+function idsOf({ spec, jobId }: JobRun): Ids {
+  return { projectId: spec.projectId, jobId, ...loggedMetadata(spec.metadata) };
 }
 
 function count(outcome: string): void {

@@ -2,6 +2,7 @@ package agentjobs;
 
 import com.fasterxml.jackson.annotation.JsonProperty;
 import java.util.List;
+import java.util.Map;
 
 /** Written from docs/contract/agent-jobs.schema.json by npm run docs:contract. */
 public interface Types {
@@ -18,6 +19,8 @@ public interface Types {
       String prompt,
       Integer priority,
       String batch,
+      List<String> tags,
+      Map<String, String> metadata,
       Object deadline,
       Object startWithin,
       Polling polling,
@@ -35,6 +38,8 @@ public interface Types {
       List<String> usedFollowUpIds,
       Integer priority,
       String batch,
+      List<String> tags,
+      Map<String, String> metadata,
       Object deadline,
       Object startWithin,
       Polling polling,
@@ -128,6 +133,9 @@ public interface Types {
       InDoubtWrite unknown,
       Waiting waiting,
       List<Decision> decisions,
+      String outcome,
+      List<String> tags,
+      Map<String, String> metadata,
       String startedAt,
       String lastChangeAt,
       Integer polls) {}
@@ -143,6 +151,8 @@ public interface Types {
       List<FollowUpStatus> followUps,
       List<String> usedFollowUpIds,
       List<Decision> decisions,
+      List<String> tags,
+      Map<String, String> metadata,
       String startedAt,
       String finishedAt,
       Integer polls) {}

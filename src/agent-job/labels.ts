@@ -1,0 +1,75 @@
+/** Tags and metadata: how they are checked, and what of them is shown. Pure and safe in workflow code. */
+import { LIMIT, type JobMetadata } from '../contract.js';
+import { checkObject, checkString, InvalidInputError, jsonBytes } from '../contract/input-checks.js';
+import { label, type Kind } from '../contract/kinds.js';
+
+/** A line of a log stays readable, and a job has many. */
+const LOGGED_JSON_BYTES = 1_024;
+
+const TAG = label(LIMIT.tagBytes);
+
+/** Labels of a job, each once. */
+export const TAGS: Kind<readonly string[], string[]> = {
+  check: (value, field) => {
+    if (!Array.isArray(value)) throw new InvalidInputError(field, 'must be an array of strings');
+    if (value.length > LIMIT.tags) throw new InvalidInputError(field, `must hold at most ${LIMIT.tags} tags`);
+    return [...new Set(value.map((tag: unknown, i) => TAG.check(tag, `${field}[${i}]`)))];
+  },
+  schema: () => ({ type: 'array', items: TAG.schema(), maxItems: LIMIT.tags }),
+};
+
+/** What a caller says of a job for its own use: texts by name. */
+export const METADATA: Kind<JobMetadata> = {
+  check: (value, field) => {
+    // A caller in TypeScript may give what is undefined: JSON leaves it out.
+    const given = Object.entries(checkObject(value, field)).filter(([, text]) => text !== undefined);
+    const metadata = Object.fromEntries(given.map(([name, text]) => [name, checkString(text, `${field}.${name}`)]));
+    const bytes = jsonBytes(metadata);
+    if (bytes <= LIMIT.metadataJsonBytes) return metadata;
+    throw new InvalidInputError(field, `must be at most ${LIMIT.metadataJsonBytes} bytes as JSON; it is ${bytes}`);
+  },
+  schema: () => ({
+    type: 'object',
+    additionalProperties: { type: 'string' },
+    'x-max-json-bytes': LIMIT.metadataJsonBytes,
+  }),
+};
+
+/** Those of an input that was refused, or that another release took: what is wrong is left out. */
+export function labelsOf(input: unknown): { tags: string[]; metadata: JobMetadata } {
+  const { tags, metadata } = (input ?? {}) as { tags?: unknown; metadata?: unknown };
+  return { tags: whereRight(TAGS, tags) ?? [], metadata: whereRight(METADATA, metadata) ?? {} };
+}
+
+function whereRight<Value>(kind: Pick<Kind<unknown, Value>, 'check'>, value: unknown): Value | null {
+  try {
+    return kind.check(value, 'label');
+  } catch (error) {
+    if (error instanceof InvalidInputError) return null;
+    throw error;
+  }
+}
+
+/** Whether a caller said anything there. */
+export function hasEntries(metadata: object): boolean {
+  return Object.keys(metadata).length > 0;
+}
+
+/** Whether both say the same, in any order. */
+export function isSameMetadata(metadata: JobMetadata, other: unknown): boolean {
+  return sorted(metadata) === sorted((other ?? {}) as JobMetadata);
+}
+
+function sorted(metadata: JobMetadata): string {
+  return JSON.stringify(Object.entries(metadata).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** A field of a log line: the entries that come first, up to 1 KiB; nothing where there are none. */
+export function loggedMetadata(metadata: JobMetadata): { metadata?: JobMetadata } {
+  const logged: Record<string, string> = {};
+  for (const [name, text] of Object.entries(metadata)) {
+    if (jsonBytes({ ...logged, [name]: text }) > LOGGED_JSON_BYTES) break;
+    logged[name] = text;
+  }
+  return hasEntries(logged) ? { metadata: logged } : {};
+}
