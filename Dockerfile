@@ -4,8 +4,9 @@ ARG NODE_IMAGE=node:22-bookworm-slim
 FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
+COPY packages ./packages
 RUN npm ci --ignore-scripts
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json tsconfig.build.json LICENSE ./
 COPY src ./src
 RUN npm run build && npm prune --omit=dev --ignore-scripts
 
@@ -17,6 +18,7 @@ WORKDIR /app
 COPY --from=build /app/package.json ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
+COPY --from=build /app/packages ./packages
 # A named volume takes over the owner of the folder that it covers: snapshots, and the journal of the sandbox.
 RUN mkdir /snapshots /data && chown 10001:10001 /snapshots /data
 USER 10001:10001

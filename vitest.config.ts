@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
 // The proxy of the machine, where it has one, is none for the servers that tests start.
@@ -5,6 +6,8 @@ const { no_proxy = '', NO_PROXY = no_proxy } = process.env;
 process.env['NO_PROXY'] = process.env['no_proxy'] = [NO_PROXY, '127.0.0.1', 'localhost'].filter(Boolean).join(',');
 
 export default defineConfig(({ mode }) => ({
+  // In the repository the client's package is its sources, as in tsconfig.json.
+  resolve: { alias: { 'agent-jobs-client': fileURLToPath(new URL('src/starter.ts', import.meta.url)) } },
   test: {
     include: ['test/**/*.test.ts'],
     // Recording is a command of its own, `npm run test:record-histories`.

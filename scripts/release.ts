@@ -8,7 +8,8 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
 const CONTRACT = ['docs/contract', 'scripts/contract/released.json', 'scripts/contract/declared-changes.json'];
-const FILES = ['CHANGELOG.md', 'package.json', 'package-lock.json', ...CONTRACT];
+const PACKAGES = ['package.json', 'packages/client/package.json', 'package-lock.json'];
+const FILES = ['CHANGELOG.md', ...PACKAGES, ...CONTRACT];
 const UNRELEASED = '## Unreleased\n';
 
 /** A reason not to release, for a person. */
@@ -33,11 +34,11 @@ function main(): void {
     throw new ReleaseError('the tree is not clean: commit or remove what is there');
   const changelog = closeSection(readFileSync('CHANGELOG.md', 'utf8'), version);
   if (!values['no-gate']) run('npm', 'run', 'check');
-  const tarball = prepare(version, changelog);
+  const tarballs = prepare(version, changelog).join(' and ');
   run('git', 'commit', '--quiet', '--message', `chore(release): Release ${version}`, '--', ...FILES);
   run('git', 'tag', '--annotate', `v${version}`, '--message', `Version ${version}`);
-  console.log(`${version} is committed, tagged v${version} and packed: ${tarball}`);
-  console.log(`Next: git push --follow-tags, then hand out ${tarball}; nothing is published.`);
+  console.log(`${version} is committed, tagged v${version} and packed: ${tarballs}`);
+  console.log(`Next: git push --follow-tags, then hand out ${tarballs}; nothing is published.`);
 }
 
 function checkVersion(version: string): void {
@@ -61,19 +62,38 @@ function closeSection(changelog: string, version: string): string {
 }
 
 /** Writes the version and packs it; undoes both when the package can't be built. */
-function prepare(version: string, changelog: string): string {
+function prepare(version: string, changelog: string): string[] {
   try {
     writeFileSync('CHANGELOG.md', changelog);
-    run('npm', 'version', version, '--no-git-tag-version', '--ignore-scripts');
+    PACKAGES.forEach((file) => setVersion(file, version));
     // From now on callers may rely on what this version takes and tells.
     run('npm', 'run', 'docs:contract', '--', '--release');
     // What an earlier build left there would be packed too.
     rmSync('dist', { recursive: true, force: true });
-    return read('npm', 'pack', '--silent').split('\n').at(-1) ?? '';
+    const packed = read('npm', 'pack', '--silent', '--workspaces', '--include-workspace-root');
+    return packed.split('\n').filter((line) => line.endsWith('.tgz'));
   } catch (error) {
     run('git', 'restore', '--', ...FILES);
     throw error;
   }
+}
+
+interface Manifest {
+  version: string;
+  dependencies?: Record<string, string>;
+  packages?: Record<string, Manifest>;
+}
+
+/** Sets the version of both packages, which are released together, in a package.json or the lock file. */
+function setVersion(file: string, version: string): void {
+  const manifest = JSON.parse(readFileSync(file, 'utf8')) as Manifest;
+  const { packages } = manifest;
+  for (const each of [manifest, packages?.[''], packages?.['packages/client']]) {
+    if (each === undefined) continue;
+    each.version = version;
+    if (each.dependencies?.['agent-jobs-client']) each.dependencies['agent-jobs-client'] = version;
+  }
+  writeFileSync(file, `${JSON.stringify(manifest, null, 2)}\n`);
 }
 
 try {

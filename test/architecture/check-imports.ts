@@ -2,7 +2,7 @@ import type { ImportRule, ReachRule } from './import-rules.js';
 import type { ModuleGraph, ModuleImport } from './module-graph.js';
 
 /** `cli/main.ts` and `cli.ts` are of the room `cli`. */
-export function roomOf(file: string): string {
+function roomOf(file: string): string {
   return file.split('/')[0]!.replace(/\.ts$/, '');
 }
 

@@ -54,6 +54,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     values: 'contract agent-job visitor-export temporal',
     packages: 'node @temporalio/client @temporalio/common',
   },
+  index: { packages: 'agent-jobs-client' },
   starter: { values: 'contract agent-job temporal config client', types: '@temporalio/client' },
   cli: {
     values: 'contract agent-job visitor-export temporal config upstream snapshots report client starter',

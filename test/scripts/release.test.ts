@@ -50,17 +50,26 @@ async function release(...args: string[]): Promise<{ code: number; output: strin
 
 test('a release sets the version, closes the section of the changelog, packs, commits and tags', async () => {
   const { code, output } = await release('99.1.0', '--no-gate');
-  expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining('agent-jobs-99.1.0.tgz') });
+  expect({ code, output }).toEqual({
+    code: 0,
+    output: expect.stringMatching(/agent-jobs-99.1.0.tgz and agent-jobs-client-99.1.0.tgz/),
+  });
   const today = new Date().toISOString().slice(0, 10);
   expect(await readFile(join(clone, 'CHANGELOG.md'), 'utf8')).toBe(
     CHANGELOG.replace('## Unreleased\n', `## Unreleased\n\n## 99.1.0 (${today})\n`),
   );
-  for (const file of ['package.json', 'package-lock.json']) {
-    expect(JSON.parse(await git('show', `v99.1.0:${file}`))).toMatchObject({ version: '99.1.0' });
-  }
+  const released = async (file: string) => JSON.parse(await git('show', `v99.1.0:${file}`)) as object;
+  const both = { version: '99.1.0', dependencies: { 'agent-jobs-client': '99.1.0' } };
+  expect(await released('package.json')).toMatchObject(both);
+  expect(await released('packages/client/package.json')).toMatchObject({ version: '99.1.0' });
+  expect(await released('package-lock.json')).toMatchObject({
+    packages: { '': both, 'packages/client': { version: '99.1.0' } },
+  });
   // Later changes are compared with the contract of this version.
-  const released = JSON.parse(await git('show', 'v99.1.0:scripts/contract/released.json')) as object;
-  expect(released).toMatchObject({ version: '99.1.0', workflows: expect.any(Array) as unknown });
+  expect(await released('scripts/contract/released.json')).toMatchObject({
+    version: '99.1.0',
+    workflows: expect.any(Array) as unknown,
+  });
   expect(await git('show', 'v99.1.0:scripts/contract/declared-changes.json')).toBe('{}');
   expect(await git('show', 'v99.1.0:docs/contract/llms.txt')).toMatch(/^# agent-jobs 99\.1\.0\n/);
   expect(await git('log', '-1', '--format=%s')).toBe('chore(release): Release 99.1.0');

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { usePrivateSystem } from './system.js';
+import { usePrivateSystem } from '../e2e/system.js';
 
 const run = promisify(execFile);
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
@@ -63,7 +63,7 @@ test(
     system.startWorker();
     const readme = await readFile(join(PROJECT_FOLDER, 'README.md'), 'utf8');
     const snippet = /```ts\n([\s\S]*?)```/.exec(readme)?.[1] ?? '';
-    expect(snippet).toContain("from 'agent-jobs'");
+    expect(snippet).toContain("from 'agent-jobs-client'");
     await compile('readme.ts', snippet);
     // Its types were checked, and it has none of its own: it is JavaScript, too.
     await writeFile(join(consumer, 'readme.js'), snippet);
@@ -100,6 +100,14 @@ type Promised = [JobHandle, AgentJobResult['outcome'], JobState['phase'], Sandbo
     expect(await execute('entries.js')).toBe('function agent-job/a%2Fb/k agent-jobs jobState\nagent-job/a/k true\n');
   },
 );
+
+test('its classes are those of the client package', async () => {
+  const program = `import { AgentJobs } from 'agent-jobs';
+import { AgentJobs as ofClient } from 'agent-jobs-client';
+console.log(AgentJobs === ofClient);`;
+  await writeFile(join(consumer, 'classes.js'), program);
+  expect(await execute('classes.js')).toBe('true\n');
+});
 
 test('the packed command line tells its version', async () => {
   expect(await execute('node_modules/agent-jobs/dist/cli/main.js', ['--version'])).toMatch(/^\d+\.\d+\.\d+\n$/);

@@ -1,0 +1,141 @@
+/**
+ * Builds the client's package from the sources of the repository, after `tsc` has written their declarations to `dist`
+ * of the root. One implementation, in CommonJS: its ES modules hand on the same classes, so that `instanceof` holds in
+ * a process that loads both. Small libraries are bundled, each with its licence; the Temporal packages are the
+ * caller's own.
+ */
+import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { decode, encode } from '@jridgewell/sourcemap-codec';
+import { rolldown } from 'rolldown';
+
+const PACKAGE = fileURLToPath(new URL('.', import.meta.url));
+const ROOT = join(PACKAGE, '../..');
+const SOURCES = join(ROOT, 'src');
+const DECLARATIONS = join(ROOT, 'dist');
+const OUT = join(PACKAGE, 'dist');
+
+/** Each entry of the package, and the module of the sources that it is made of. */
+const ENTRIES = {
+  index: 'starter',
+  contract: 'contract',
+  'start-options': 'agent-job/start-options',
+};
+
+/** The caller's own packages; a second copy of them would know nothing of the caller's classes. */
+const EXTERNAL = /^(node:|@temporalio\/(client|common)(\/|$))/;
+
+/** Writes the CommonJS files and returns the names that each entry exports, and what was bundled. */
+async function bundle() {
+  const input = Object.fromEntries(
+    Object.entries(ENTRIES).map(([entry, module]) => [entry, join(SOURCES, `${module}.ts`)]),
+  );
+  const build = await rolldown({ input, external: EXTERNAL, platform: 'node', treeshake: true });
+  const { output } = await build.write({
+    dir: OUT,
+    format: 'cjs',
+    sourcemap: true,
+    exports: 'named',
+    // The sources lie in the maps, comments and all.
+    comments: false,
+    minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },
+    chunkFileNames: 'chunks/[name].js',
+  });
+  await build.close();
+  for (const { fileName } of output) if (fileName.endsWith('.map')) await trimMap(join(OUT, fileName));
+  return output.filter(({ type }) => type === 'chunk');
+}
+
+/**
+ * Keeps of a map what a stack trace and a debugger need: the lines, and our sources. Doc comments lie in the
+ * declarations, and the small libraries' sources are public.
+ */
+async function trimMap(file) {
+  const { names: _, ...map } = JSON.parse(await readFile(file, 'utf8'));
+  const sourcesContent = map.sources.map((source, i) =>
+    source.includes('node_modules') ? null : map.sourcesContent[i].replace(/^ *\/\*\*[^]*?\*\/$/gm, blankLines),
+  );
+  const mappings = encode(decode(map.mappings).map(lineStarts));
+  await writeFile(file, JSON.stringify({ ...map, names: [], sourcesContent, mappings }));
+}
+
+/** As many line breaks as the text has. */
+function blankLines(text) {
+  return text.replace(/[^\n]+/g, '');
+}
+
+/** The segments of one line of JavaScript that begin another line of the sources. */
+function lineStarts(segments) {
+  return segments
+    .filter(([, source, line], i) => i === 0 || segments[i - 1][1] !== source || segments[i - 1][2] !== line)
+    .map((segment) => segment.slice(0, 4));
+}
+
+/** An ES module that hands on what the CommonJS file exports, and its types. */
+async function writeModules(chunks) {
+  for (const { name, isEntry, exports } of chunks) {
+    if (!isEntry) continue;
+    const types = `export * from './types/${ENTRIES[name]}.js';\n`;
+    await writeFile(join(OUT, `${name}.mjs`), `export { ${exports.join(', ')} } from './${name}.js';\n`);
+    await writeFile(join(OUT, `${name}.d.ts`), types);
+    await writeFile(join(OUT, `${name}.d.mts`), types);
+  }
+}
+
+/** Resolutions older than `exports` find an entry by a folder of its name. */
+async function writeFolders() {
+  for (const entry of Object.keys(ENTRIES)) {
+    if (entry === 'index') continue;
+    await mkdir(join(PACKAGE, entry), { recursive: true });
+    const main = { main: `../dist/${entry}.js`, types: `../dist/${entry}.d.ts` };
+    await writeFile(join(PACKAGE, entry, 'package.json'), `${JSON.stringify(main, null, 2)}\n`);
+  }
+}
+
+/** Copies the declarations that the entries reach, and no others. */
+async function copyDeclarations() {
+  const reached = new Set(Object.values(ENTRIES).map((module) => join(DECLARATIONS, `${module}.d.ts`)));
+  for (const file of reached) {
+    const text = (await readFile(file, 'utf8')).replace(/^\/\/# sourceMappingURL=.*$/m, '');
+    for (const [, path] of text.matchAll(/(?:from|import\()\s*'(\.[^']+)\.js'/g)) {
+      reached.add(join(dirname(file), `${path}.d.ts`));
+    }
+    const target = join(OUT, 'types', relative(DECLARATIONS, file));
+    await mkdir(dirname(target), { recursive: true });
+    await writeFile(target, text);
+  }
+}
+
+/** The licences of what was bundled. */
+async function writeNotices(chunks) {
+  const require = createRequire(import.meta.url);
+  const modules = chunks.flatMap(({ moduleIds }) => moduleIds);
+  const names = new Set(modules.flatMap((id) => /.*node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(id)?.[1] ?? []));
+  const texts = [...names]
+    .toSorted((a, b) => a.localeCompare(b))
+    .map(async (name) => {
+      const folder = join(ROOT, 'node_modules', name);
+      const { version, license } = require(join(folder, 'package.json'));
+      return `${name} ${version} (${license})\n\n${await licenceOf(folder)}`;
+    });
+  const notices = (await Promise.all(texts)).join(`\n${'-'.repeat(80)}\n\n`);
+  await writeFile(join(OUT, 'THIRD-PARTY-LICENSES.txt'), notices);
+}
+
+async function licenceOf(folder) {
+  for (const name of ['LICENSE', 'LICENSE.md', 'license.md', 'LICENSE.txt']) {
+    const text = await readFile(join(folder, name), 'utf8').catch(() => undefined);
+    if (text !== undefined) return text;
+  }
+  throw new Error(`${folder} has no licence file`);
+}
+
+await rm(OUT, { recursive: true, force: true });
+const chunks = await bundle();
+await writeModules(chunks);
+await writeFolders();
+await copyDeclarations();
+await writeNotices(chunks);
+await cp(join(ROOT, 'LICENSE'), join(PACKAGE, 'LICENSE'));

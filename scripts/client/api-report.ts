@@ -1,0 +1,55 @@
+/** The public surface of the client's package as text, so that a change of it shows in a diff. */
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type * as Extractor from '@microsoft/api-extractor';
+import { createRequire } from 'node:module';
+
+// It is CommonJS whose names Node finds only when it has run.
+const extractor = createRequire(import.meta.url)('@microsoft/api-extractor') as typeof Extractor;
+
+const PACKAGE = fileURLToPath(new URL('../../packages/client/', import.meta.url));
+
+/** Where the report lies. */
+export const API_REPORT = join(PACKAGE, 'api-report.md');
+
+/** Reads the declarations that the build wrote. */
+export async function apiReport(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-api-'));
+  try {
+    writeReport(folder);
+    return await readFile(join(folder, 'report.api.md'), 'utf8');
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function writeReport(folder: string): void {
+  const silent = { default: { logLevel: extractor.ExtractorLogLevel.None } };
+  const compilerOptions = { module: 'nodenext', target: 'es2023', strict: true, types: ['node'] };
+  const config = extractor.ExtractorConfig.prepare({
+    configObjectFullPath: join(PACKAGE, 'api-extractor.json'),
+    packageJsonFullPath: join(PACKAGE, 'package.json'),
+    configObject: {
+      projectFolder: PACKAGE,
+      mainEntryPointFilePath: join(PACKAGE, 'dist/index.d.ts'),
+      compiler: { overrideTsconfig: { compilerOptions, include: ['dist/index.d.ts'] } },
+      apiReport: {
+        enabled: true,
+        reportFileName: 'report',
+        reportFolder: folder,
+        reportTempFolder: join(folder, 'new'),
+      },
+      docModel: { enabled: false },
+      dtsRollup: { enabled: false },
+      tsdocMetadata: { enabled: false },
+      messages: { extractorMessageReporting: silent, compilerMessageReporting: silent, tsdocMessageReporting: silent },
+    },
+  });
+  const { succeeded } = extractor.Extractor.invoke(config, {
+    localBuild: true,
+    messageCallback: (message) => (message.handled = true),
+  });
+  if (!succeeded) throw new Error('the declarations of the client can’t be read: npm run build');
+}

@@ -1,0 +1,177 @@
+import { execFile } from 'node:child_process';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
+import { build } from 'esbuild';
+import { publint } from 'publint';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { API_REPORT, apiReport } from '../../scripts/client/api-report.js';
+import { compile, compilerOf, packClient, PROJECT_FOLDER, runProgram, unpackedConsumer } from './consumer.js';
+
+const TARBALL_BYTES = 150_000;
+
+let tarball: string;
+let consumer: string;
+beforeAll(async () => {
+  tarball = await packClient();
+  consumer = await unpackedConsumer(tarball);
+});
+
+describe('the packed client', () => {
+  test('has no fault that publint or attw know', async () => {
+    const bytes = await readFile(tarball);
+    const { messages } = await publint({ pack: { tarball: new Uint8Array(bytes).buffer }, strict: true });
+    expect(messages).toEqual([]);
+    const checked = await checkPackage(createPackageFromTarballData(new Uint8Array(bytes)));
+    expect(checked).toMatchObject({ packageName: 'agent-jobs-client', problems: [] });
+  });
+
+  test('is small, has its licence and those of what it bundles, and needs nothing but the Temporal client', async () => {
+    expect((await stat(tarball)).size).toBeLessThanOrEqual(TARBALL_BYTES);
+    const { stdout } = await promisify(execFile)('tar', ['-tzf', tarball]);
+    expect(stdout).toContain('package/LICENSE\n');
+    expect(stdout).not.toMatch(/tsbuildinfo|\.ts\.map|build\.mjs/);
+    const own = join(consumer, 'node_modules/agent-jobs-client');
+    const notices = await readFile(join(own, 'dist/THIRD-PARTY-LICENSES.txt'), 'utf8');
+    for (const name of ['@noble/hashes', '@temporalio/envconfig', 'ms', 'smol-toml'])
+      expect(notices).toContain(`${name} `);
+    const manifest = JSON.parse(await readFile(join(own, 'package.json'), 'utf8')) as Record<string, unknown>;
+    expect(manifest['dependencies']).toBeUndefined();
+    expect(manifest['peerDependencies']).toEqual({
+      '@temporalio/client': '>=1.13.0 <2',
+      '@temporalio/common': '>=1.13.0 <2',
+    });
+  });
+
+  test('has its sources in its maps', async () => {
+    const dist = join(consumer, 'node_modules/agent-jobs-client/dist');
+    const maps = (await readdir(dist, { recursive: true })).filter((name) => name.endsWith('.map'));
+    const sources = new Map<string, string | null>();
+    for (const name of maps) {
+      const map = JSON.parse(await readFile(join(dist, name), 'utf8')) as {
+        sources: string[];
+        sourcesContent: string[];
+      };
+      map.sources.forEach((source, i) =>
+        sources.set(source.replace(/^.*?\/(src|node_modules)\//, '$1/'), map.sourcesContent[i] ?? null),
+      );
+    }
+    expect(sources.get('src/starter.ts')).toContain('class AgentJobs');
+    const own = [...sources].filter(([source]) => source.startsWith('src/'));
+    expect(own.filter(([, content]) => content === null)).toEqual([]);
+    const broken = join(consumer, 'broken.mjs');
+    await writeFile(
+      broken,
+      `
+import { AgentJobs } from 'agent-jobs-client';
+try { new AgentJobs({ client: {} }).handle({ projectId: '', key: 'k' }).workflowId; } catch {}
+await new AgentJobs({ client: {} }).start({ key: 'k', projectId: '' }).catch((error) => console.log(error.stack));
+`,
+    );
+    const { stdout } = await promisify(execFile)(process.execPath, ['--enable-source-maps', broken], { cwd: consumer });
+    expect(stdout).toMatch(/src\/starter\.ts:\d+/);
+  });
+
+  test('has one set of classes, however it is loaded', async () => {
+    const program = `import { createRequire } from 'node:module';
+import * as imported from 'agent-jobs-client';
+const required = createRequire(import.meta.url)('agent-jobs-client');
+const names = Object.keys(required).filter((name) => name !== '__esModule');
+console.log(names.length > 50, names.every((name) => required[name] === imported[name]));
+`;
+    await writeFile(join(consumer, 'both.mjs'), program);
+    expect(await runProgram(consumer, 'both.mjs')).toBe('true true\n');
+  });
+
+  test('can be bundled by esbuild as an ES module, by the recipe of its page', async () => {
+    const recipe = await readFile(join(PROJECT_FOLDER, 'docs/client.md'), 'utf8');
+    const banner = /--banner:js="(.*)"/.exec(recipe)?.[1];
+    expect(banner).toContain('createRequire');
+    const program = join(consumer, 'bundled.mjs');
+    await build({
+      stdin: {
+        contents: `import { AgentJobs } from 'agent-jobs-client';
+const error = await AgentJobs.connect({ address: '127.0.0.1:1' }).catch((error) => error);
+console.log(error.name);
+process.exit();`,
+        resolveDir: consumer,
+      },
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      banner: { js: banner! },
+      outfile: program,
+      logLevel: 'error',
+    });
+    expect(await runProgram('/', program)).toBe('TemporalUnavailableError\n');
+  });
+
+  test('shows every change of its public surface in packages/client/api-report.md: npm run docs:api', async () => {
+    expect(await apiReport()).toBe(await readFile(API_REPORT, 'utf8'));
+  });
+});
+
+const PROGRAM = `
+import { AgentJobs, KeyConflictError, type AgentJobResult, type JobHandle, type JobState } from 'agent-jobs-client';
+import { Client } from '@temporalio/client';
+
+export async function run(client: Client): Promise<AgentJobResult> {
+  const jobs = new AgentJobs({ client });
+  const job: JobHandle = await jobs.start({ key: 'k', projectId: 'p', prompt: 'x', deadline: '1 hour' });
+  await job.followUp('y', { id: 'z' });
+  const state: JobState = await job.state();
+  for await (const summary of jobs.list({ projectId: 'p' })) console.log(summary.workflowId, state.phase);
+  return job.result();
+}
+export const isConflict = (error: unknown): boolean => error instanceof KeyConflictError;
+// @ts-expect-error A follow-up is text.
+export const wrong = (job: JobHandle) => job.followUp(1);
+`;
+
+const SUBPATHS = `
+import { agentJobWorkflowId, type JobState } from 'agent-jobs-client/contract';
+import { agentJobStartOptions } from 'agent-jobs-client/start-options';
+
+export const id: string = agentJobWorkflowId('p', 'k');
+export const phase = (state: JobState): string => state.phase;
+export const options = agentJobStartOptions({ projectId: 'p', prompt: 'x' }, { key: 'k' });
+`;
+
+const nodenext = { module: 'nodenext', moduleResolution: 'nodenext' };
+const node16 = { module: 'node16', moduleResolution: 'node16' };
+const bundler = { module: 'esnext', moduleResolution: 'bundler' };
+const node10 = { moduleResolution: 'node10', esModuleInterop: true };
+
+type Resolution = ['5.4' | 'newest', string, object, string];
+
+/** Each compiler, with each resolution that it has. */
+const RESOLUTIONS: Resolution[] = [
+  ...(['5.4', 'newest'] as const).flatMap((compiler): Resolution[] => [
+    [compiler, 'nodenext, ES modules', nodenext, 'mts'],
+    [compiler, 'nodenext, CommonJS', nodenext, 'cts'],
+    [compiler, 'node16, ES modules', node16, 'mts'],
+    [compiler, 'node16, CommonJS', node16, 'cts'],
+    [compiler, 'bundler, ES modules', bundler, 'ts'],
+  ]),
+  // Later releases of TypeScript have no node10, and CommonJS with "bundler".
+  ['5.4', 'node10, ES modules', { module: 'esnext', ...node10 }, 'ts'],
+  ['5.4', 'node10, CommonJS', { module: 'commonjs', ...node10 }, 'ts'],
+  ['newest', 'bundler, CommonJS', { module: 'commonjs', moduleResolution: 'bundler' }, 'ts'],
+];
+
+describe('a strict program over the packed client compiles', () => {
+  let compilers: Record<'5.4' | 'newest', string>;
+  beforeAll(async () => {
+    compilers = { '5.4': await compilerOf('5.4'), newest: await compilerOf(null) };
+  });
+
+  test.each(RESOLUTIONS)('with TypeScript %s and %s', async (compiler, _resolution, options, extension) => {
+    const folder = await unpackedConsumer(tarball);
+    await writeFile(join(folder, `program.${extension}`), PROGRAM);
+    await writeFile(join(folder, `subpaths.${extension}`), SUBPATHS);
+    const errors = await compile(folder, compilers[compiler], { noEmit: true, types: ['node'], ...options });
+    // Those of the Temporal packages are not ours.
+    expect(errors.filter((line) => /^(program|subpaths)|agent-jobs-client/.test(line))).toEqual([]);
+  });
+});

@@ -1,0 +1,86 @@
+/** A folder of another service that has the packed client, as npm would unpack or install it. */
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll } from 'vitest';
+
+const execute = promisify(execFile);
+export const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
+const LIMIT_MS = 120_000;
+
+/** The program of a compiler: this repository's, or that of another release, which npm installs. */
+export async function compilerOf(release: string | null): Promise<string> {
+  const folder = release === null ? PROJECT_FOLDER : await install([`typescript@${release}`]);
+  return join(folder, 'node_modules/typescript/bin/tsc');
+}
+
+/** Packs what the build wrote; answers with the path of the tarball. */
+export async function packClient(): Promise<string> {
+  const folder = await temporaryFolder();
+  const packing = ['pack', '--ignore-scripts', '--workspace', 'packages/client', '--pack-destination', folder];
+  await execute('npm', packing, { cwd: PROJECT_FOLDER });
+  return join(folder, (await readdir(folder)).find((name) => name.endsWith('.tgz')) ?? '');
+}
+
+/** A folder with the client unpacked, and every package of this repository at hand. */
+export async function unpackedConsumer(tarball: string): Promise<string> {
+  const folder = await temporaryFolder();
+  const own = join(folder, 'node_modules/agent-jobs-client');
+  await mkdir(own, { recursive: true });
+  await execute('tar', ['-xzf', tarball, '-C', own, '--strip-components=1']);
+  for (const name of await readdir(join(PROJECT_FOLDER, 'node_modules'))) {
+    if (name !== 'agent-jobs-client') await link(folder, name);
+  }
+  return folder;
+}
+
+/** A folder in which npm installed packages, as a service would. */
+export async function install(packages: string[]): Promise<string> {
+  const folder = await temporaryFolder();
+  await writeFile(join(folder, 'package.json'), '{"private": true}');
+  const flags = ['--no-audit', '--no-fund', '--prefer-offline'];
+  await execute('npm', ['install', ...flags, ...packages], { cwd: folder, timeout: LIMIT_MS });
+  return folder;
+}
+
+async function link(folder: string, name: string): Promise<void> {
+  const path = join(folder, 'node_modules', name);
+  await mkdir(dirname(path), { recursive: true });
+  await symlink(join(PROJECT_FOLDER, 'node_modules', name), path);
+}
+
+/** Compiles with the folder's tsconfig.json; answers with the errors, one a line. */
+export async function compile(folder: string, tsc: string, options: object): Promise<string[]> {
+  const strict = { strict: true, skipLibCheck: false, types: [], target: 'es2022', noUncheckedIndexedAccess: true };
+  const tsconfig = {
+    compilerOptions: { ...strict, exactOptionalPropertyTypes: true, ...options },
+    include: ['*.ts', '*.mts', '*.cts'],
+  };
+  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(tsconfig));
+  const done = execute(process.execPath, [tsc, '-p', folder, '--pretty', 'false'], { cwd: folder, timeout: LIMIT_MS });
+  const output = await done.then(
+    ({ stdout }) => stdout,
+    ({ stdout }: { stdout: string }) => stdout,
+  );
+  return output.split('\n').filter((line) => /error TS/.test(line));
+}
+
+/** Runs a program of the folder's; answers with what it wrote. */
+export async function runProgram(folder: string, name: string, env: NodeJS.ProcessEnv = {}): Promise<string> {
+  const options = { cwd: folder, env: { PATH: process.env['PATH'], ...env }, timeout: LIMIT_MS };
+  return (await execute(process.execPath, [name], options)).stdout;
+}
+
+const folders: string[] = [];
+
+async function temporaryFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-consumer-'));
+  folders.push(folder);
+  return folder;
+}
+
+afterAll(async () => {
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true });
+});
