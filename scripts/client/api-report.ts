@@ -19,7 +19,7 @@ export async function apiReport(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-api-'));
   try {
     writeReport(folder);
-    return await readFile(join(folder, 'report.api.md'), 'utf8');
+    return (await readFile(join(folder, 'report.api.md'), 'utf8')).replaceAll('\r\n', '\n');
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

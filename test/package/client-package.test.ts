@@ -9,6 +9,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { API_REPORT, apiReport } from '../../scripts/client/api-report.js';
 import { compile, compilerOf, packClient, PROJECT_FOLDER, runProgram, unpackedConsumer } from './consumer.js';
 
+const execute = promisify(execFile);
 const TARBALL_BYTES = 150_000;
 
 let tarball: string;
@@ -27,9 +28,9 @@ describe('the packed client', () => {
     expect(checked).toMatchObject({ packageName: 'agent-jobs-client', problems: [] });
   });
 
-  test('is small, has its licence and those of what it bundles, and needs nothing but the Temporal client', async () => {
+  test('is small, has all licences, and needs nothing but the Temporal client', async () => {
     expect((await stat(tarball)).size).toBeLessThanOrEqual(TARBALL_BYTES);
-    const { stdout } = await promisify(execFile)('tar', ['-tzf', tarball]);
+    const { stdout } = await execute('tar', ['-tzf', tarball]);
     expect(stdout).toContain('package/LICENSE\n');
     expect(stdout).not.toMatch(/tsbuildinfo|\.ts\.map|build\.mjs/);
     const own = join(consumer, 'node_modules/agent-jobs-client');
@@ -69,7 +70,7 @@ try { new AgentJobs({ client: {} }).handle({ projectId: '', key: 'k' }).workflow
 await new AgentJobs({ client: {} }).start({ key: 'k', projectId: '' }).catch((error) => console.log(error.stack));
 `,
     );
-    const { stdout } = await promisify(execFile)(process.execPath, ['--enable-source-maps', broken], { cwd: consumer });
+    const { stdout } = await execute(process.execPath, ['--enable-source-maps', broken], { cwd: consumer });
     expect(stdout).toMatch(/src\/starter\.ts:\d+/);
   });
 
