@@ -39,7 +39,7 @@ export function addInspect(program: Command): void {
       const target = await readTarget(workflowId, batch);
       await withSession(wait, (session) => {
         if (target.batch !== null) return waitForBatch(session, target.batch, json);
-        return waitAndPrint(session.jobs.handle(target.workflowId), session.signal, json);
+        return waitAndPrint(session, session.jobs.handle(target.workflowId), json);
       });
     });
 }

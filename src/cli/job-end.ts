@@ -2,9 +2,9 @@
 import type { AgentJobResult, Outcome } from '../contract.js';
 import type { JobHandle } from '../starter.js';
 import { EXIT } from './exit.js';
-import { print, printJson, printToStderr } from './session.js';
-import { fields, readableTime } from './text.js';
-import { withWaitingReasons } from './waiting-reason.js';
+import { withProgress } from './job-progress.js';
+import { print, printJson, printToStderr, type Session } from './session.js';
+import { fields, hint, readableTime } from './text.js';
 
 const OUTCOME_EXIT: Record<Outcome, number> = {
   completed: EXIT.ok,
@@ -50,23 +50,29 @@ export async function readEnd(job: JobHandle, signal: AbortSignal): Promise<JobE
   }
 }
 
-/** Waits for a job's end, prints meanwhile what it waits for, prints its result and sets the exit code. */
-export async function waitAndPrint(job: JobHandle, signal: AbortSignal, isJson: boolean): Promise<void> {
+/** Waits for a job's end, tells meanwhile how it goes, prints its result and sets the exit code. */
+export async function waitAndPrint(session: Session, job: JobHandle, isJson: boolean): Promise<void> {
+  const { signal, globals } = session;
   try {
-    const result = await withWaitingReasons(job, signal, job.result({ signal }));
+    const result = await withProgress(session, job, job.result({ signal }));
     if (isJson) printJson(result);
     else print(formatResult(job.workflowId, result));
     const code = (OUTCOME_EXIT as Partial<Record<string, number>>)[result.outcome];
     if (code === undefined) printToStderr('agent-jobs: this release does not know that outcome: it is no success');
     process.exitCode = code ?? EXIT.error;
   } catch (error) {
-    const { name, message } = error as Error;
-    const code = FAILURE_EXIT[name];
-    if (code === undefined) throw error;
-    if (isJson) printJson({ workflowId: job.workflowId, error: name.replace(/Error$/, ''), message });
-    printToStderr(`agent-jobs: the job failed: ${message}`);
-    process.exitCode = code;
+    if (signal.aborted) printToStderr(`agent-jobs: to wait again: ${hint(globals, ['wait', job.workflowId])}`);
+    printFailure(job, error as Error, isJson);
   }
+}
+
+function printFailure({ workflowId }: JobHandle, error: Error, isJson: boolean): void {
+  const { name, message } = error;
+  const code = FAILURE_EXIT[name];
+  if (code === undefined) throw error;
+  if (isJson) printJson({ workflowId, error: name.replace(/Error$/, ''), message });
+  printToStderr(`agent-jobs: the job failed: ${message}`);
+  process.exitCode = code;
 }
 
 function formatResult(workflowId: string, result: AgentJobResult): string {

@@ -3,7 +3,7 @@ import type { QueuedRequest, RequestQueueState } from '../contract.js';
 import type { QueueReport } from '../starter.js';
 import { EXIT } from './exit.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
-import { fields, readableTime, table } from './text.js';
+import { fields, readableTime, relativeTime, table } from './text.js';
 
 interface QueueFlags {
   project?: string;
@@ -98,16 +98,4 @@ function rowOf({ position, priority, since, expectedAt, workflowId }: QueuedRequ
 /** `2026-01-31 09:15:00 UTC, in 5 min`. */
 function timeOf(iso: string, now: number): string {
   return `${readableTime(iso)}, ${relativeTime(iso, now)}`;
-}
-
-function relativeTime(iso: string, now: number): string {
-  const ms = Date.parse(iso) - now;
-  const length = lengthOf(Math.abs(ms));
-  return ms >= 0 ? `in ${length}` : `${length} ago`;
-}
-
-function lengthOf(ms: number): string {
-  const minutes = ms / 60_000;
-  if (minutes < 1) return `${Math.round(ms / 1_000)} s`;
-  return minutes < 120 ? `${Math.round(minutes)} min` : `${(minutes / 60).toFixed(1)} h`;
 }

@@ -52,7 +52,8 @@ async function start(command: Command, argument: string | undefined, flags: Star
   const key = flags.key ?? (prompt === undefined ? undefined : randomUUID());
   const input = toInput(flags, prompt);
   agentJobStartOptions(input, { key }); // Wrong values are told before anything is connected.
-  await withSession(command, async ({ jobs, globals, signal }) => {
+  await withSession(command, async (session) => {
+    const { jobs, globals, signal } = session;
     const job = await startOrAttach(jobs, input, key, signal).catch((error: unknown) => {
       if (flags.key === undefined && key !== undefined) printKeyToRepeat(key);
       throw error;
@@ -68,7 +69,7 @@ async function start(command: Command, argument: string | undefined, flags: Star
         ]),
       );
     }
-    if (flags.wait) await waitAndPrint(job, signal, flags.json ?? false);
+    if (flags.wait) await waitAndPrint(session, job, flags.json ?? false);
   });
 }
 

@@ -62,3 +62,18 @@ export function hint(
   ];
   return ['npx', 'agent-jobs', ...options, ...words].map(shellWord).join(' ');
 }
+
+/** `45 s`, `12 min`, `3.5 h`, `4 days`. */
+export function durationText(ms: number): string {
+  const minutes = ms / 60_000;
+  if (minutes < 1) return `${Math.round(ms / 1_000)} s`;
+  if (minutes < 120) return `${Math.round(minutes)} min`;
+  return minutes < 2 * 24 * 60 ? `${(minutes / 60).toFixed(1)} h` : `${Math.round(minutes / (24 * 60))} days`;
+}
+
+/** `5 min ago`, `in 5 min`. */
+export function relativeTime(iso: string, now: number): string {
+  const ms = Date.parse(iso) - now;
+  const length = durationText(Math.abs(ms));
+  return ms >= 0 ? `in ${length}` : `${length} ago`;
+}

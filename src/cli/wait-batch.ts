@@ -6,7 +6,7 @@ import { EXIT } from './exit.js';
 import { readEnd, type JobEnd } from './job-end.js';
 import { ProgressLine } from './progress-line.js';
 import { print, printJson, printToStderr, type Session } from './session.js';
-import { countOf, printable } from './text.js';
+import { countOf, hint, printable } from './text.js';
 
 /** Between two looks at the list: a batch of thousands is several requests. */
 const LOOK_MS = 3_000;
@@ -25,7 +25,7 @@ type Ends = Map<string, { closedAt: string | null; label: string; isSuccess: boo
  * Tells each end as it comes, then how many ended how. The list lags behind the jobs, so that a batch whose last start
  * is some seconds old is complete. A job that a follow-up attaches anew counts as running again.
  */
-export async function waitForBatch({ jobs, signal }: Session, batch: string, isJson: boolean): Promise<void> {
+export async function waitForBatch({ jobs, globals, signal }: Session, batch: string, isJson: boolean): Promise<void> {
   const ends: Ends = new Map();
   const progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
   try {
@@ -34,7 +34,7 @@ export async function waitForBatch({ jobs, signal }: Session, batch: string, isJ
       if (listed !== null) {
         const hasEnded = await readEnds(jobs, listed, ends, { signal, isJson, progress });
         idleLooks = hasEnded ? idleLooks + 1 : 0;
-        progress.show(`${ends.size} of ${countOf(listed.length, 'job')} ended`);
+        progress.show(`${ends.size} of ${countOf(listed.length, 'job')} ended${needOf(listed)}`);
       }
       if (idleLooks < 2) await delay(LOOK_MS, undefined, { signal }).catch(() => {});
       signal.throwIfAborted();
@@ -42,6 +42,7 @@ export async function waitForBatch({ jobs, signal }: Session, batch: string, isJ
   } finally {
     progress.clear();
     printToStderr(`agent-jobs: ${summaryOf(ends)}`);
+    if (signal.aborted) printToStderr(`agent-jobs: to wait again: ${hint(globals, ['wait', '--batch', batch])}`);
   }
   if ([...ends.values()].some(({ isSuccess }) => !isSuccess)) process.exitCode = EXIT.notAll;
 }
@@ -87,6 +88,12 @@ async function readEnds(
     else print([workflowId, end.label, end.prLink ?? ''].map(printable).join('  ').trimEnd());
   }
   return listed.every(({ workflowId }) => ends.has(workflowId));
+}
+
+function needOf(listed: JobSummary[]): string {
+  const count = listed.filter(({ waitingFor }) => waitingFor === 'person').length;
+  if (count === 0) return '';
+  return `, ${count === 1 ? '1 needs' : `${count} need`} a person: npx agent-jobs attention`;
 }
 
 /** Null where the end can be read later; a job that Temporal has deleted since it was listed has no end to read. */

@@ -32,7 +32,7 @@ test(
   'a job is started and awaited in one command, which prints the pull request',
   async () => {
     const { code, stdout, stderr } = await start('Fix the footer', '--wait');
-    expect(stderr).toBe('');
+    expect(stderr).toMatch(/^(agent-jobs: (creating|watching|done).*\n|agent-jobs: pull request: https:.*\n)*$/);
     expect(stdout).toMatch(/Outcome +completed/);
     expect(stdout).toMatch(/Pull request +https:\/\//);
     expect(code).toBe(0);

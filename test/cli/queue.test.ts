@@ -59,7 +59,7 @@ test('a queue is shown with its budget, its next turn and who waits', { timeout:
   expect(line).toMatchObject({ workflowId: queue.workflowId, operation: 'create', projectId, waitingCount: 3 });
   await joined({ operation: 'create', projectId }, ['a fourth']);
   const later = (await cli('--project', projectId)).stdout;
-  expect(later).toMatch(/^Next turn +2126-01-01 12:00:00 UTC, in \d+\.\d h$/m);
+  expect(later).toMatch(/^Next turn +2126-01-01 12:00:00 UTC, in \d+ days$/m);
   expect(later).toMatch(/^Held back +nothing is sent before 2126-01-01 12:00:00 UTC, in/m);
   await queue.terminate();
 });

@@ -17,6 +17,10 @@ export interface CliOptions {
   closesStdoutEarly?: boolean;
   /** Press Ctrl-C once it resolves. */
   interruptWhen?: Promise<void>;
+  /** Press Ctrl-C once stderr says so. */
+  interruptAt?: RegExp;
+  /** Told all of stderr with each piece of it. */
+  onStderr?: (soFar: string) => void;
   /** It is ended after so long. */
   mostMs?: number;
 }
@@ -27,7 +31,7 @@ const MOST_MS = 90_000;
 /** Runs the real program in a process of its own, with nothing of this process's environment but PATH. */
 export async function runCli(
   args: string[],
-  { env, stdin, closesStdoutEarly, interruptWhen, mostMs = MOST_MS }: CliOptions = {},
+  { env, stdin, closesStdoutEarly, interruptWhen, interruptAt, onStderr, mostMs = MOST_MS }: CliOptions = {},
 ): Promise<CliRun> {
   const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', ...args], {
     cwd: ROOT,
@@ -35,12 +39,15 @@ export async function runCli(
     timeout: mostMs,
   });
   const run: CliRun = { code: null, stdout: '', stderr: '' };
+  let isInterrupted = false;
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     run.stdout += text;
     if (closesStdoutEarly) child.stdout.destroy();
   });
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     run.stderr += text;
+    onStderr?.(run.stderr);
+    if (!isInterrupted && interruptAt?.test(run.stderr)) isInterrupted = child.kill('SIGINT');
   });
   child.stdin.end(stdin ?? '');
   void interruptWhen?.then(() => child.kill('SIGINT'));

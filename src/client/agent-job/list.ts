@@ -2,8 +2,8 @@
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase, type ShownWaitingFor } from '../../contract.js';
-import { listWorkflows, type CallOptions } from '../temporal-call.js';
-import { textOrNull } from './run-record.js';
+import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
+import { readDescription, textOrNull } from './run-record.js';
 
 /** Which jobs to list; what is left out does not restrict. */
 export interface JobFilter {
@@ -94,7 +94,8 @@ const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeTy
 const STATUS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.status, SearchAttributeType.KEYWORD);
 const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, SearchAttributeType.KEYWORD);
 
-function toSummary(run: WorkflowExecutionInfo): JobSummary {
+/** A run as it is listed. */
+export function toSummary(run: Omit<WorkflowExecutionInfo, 'raw'>): JobSummary {
   const attributes = run.typedSearchAttributes;
   return {
     workflowId: run.workflowId,
@@ -112,8 +113,29 @@ function toSummary(run: WorkflowExecutionInfo): JobSummary {
 }
 
 /** A job that was terminated keeps what it waited for. */
-function waitingForOf({ typedSearchAttributes: attributes, status }: WorkflowExecutionInfo): ShownWaitingFor | null {
+function waitingForOf({
+  typedSearchAttributes: attributes,
+  status,
+}: Omit<WorkflowExecutionInfo, 'raw'>): ShownWaitingFor | null {
   if (status.name !== 'RUNNING') return null;
   if (attributes.get(PHASE) === 'needsAttention') return 'person';
   return (attributes.get(WAITING_FOR) as ShownWaitingFor | undefined) ?? null;
+}
+
+const SCHEDULED = 1; // temporal.api.enums.v1.PendingWorkflowTaskState
+
+/** A look at a job. */
+export interface JobLook {
+  /** As `listJobs` would show its newest run, without the lag of a list. */
+  summary: JobSummary;
+  /** A workflow task waits that no worker has taken yet. */
+  isWaitingForWorker: boolean;
+}
+
+/** Looks at a job; throws JobNotFoundError. */
+export function lookAtJob(client: Client, workflowId: string, options: CallOptions = {}): Promise<JobLook> {
+  return temporalCall(client, options, async () => {
+    const run = await readDescription(client, workflowId);
+    return { summary: toSummary(run), isWaitingForWorker: run.raw.pendingWorkflowTask?.state === SCHEDULED };
+  });
 }
