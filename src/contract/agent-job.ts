@@ -127,6 +127,28 @@ export const resolveUnknownUpdate = defineUpdate<JobState, [ResolveUnknownInput]
 /** Tells the present state, of a closed workflow too. */
 export const jobStateQuery = defineQuery<JobState>('jobState');
 
+/** The activity by which a workflow gets the result of a job that another one started: on the jobs' task queue. */
+export const JOIN_JOB_ACTIVITY = 'joinAgentJob';
+
+/** The only argument of `joinAgentJob`. */
+export interface JoinJobInput {
+  /** Of the job, as it was started or is to be. */
+  workflowId: string;
+  /** Tells whether it is the same job; it is started where the key has none. */
+  job: AgentJobInput;
+}
+
+/**
+ * `type` of the ApplicationFailure where a workflow has a job done and there is no result, beside those of `agentJob`
+ * itself.
+ */
+export const JOIN_FAILURE = {
+  keyConflict: 'KeyConflict',
+  canceled: 'Canceled',
+  terminated: 'Terminated',
+  timedOut: 'TimedOut',
+} as const;
+
 /** Names of the search attributes, all Keyword but the tags, which are a KeywordList. */
 export const SEARCH_ATTRIBUTE = {
   project: 'AgentJobProject',

@@ -16,7 +16,7 @@ export interface ImportRule {
 export const IMPORT_RULES: Record<string, ImportRule> = {
   // Names on the wire and pure domain code: workflows, workers and clients share them.
   contract: { types: '@temporalio/common', packages: 'ms' },
-  'agent-job': { values: 'contract', packages: '@noble/hashes @temporalio/common ms' },
+  'agent-job': { values: 'contract', packages: '@noble/hashes @temporalio/common @temporalio/workflow ms' },
   'visitor-export': { values: 'contract' },
 
   // Adapters: the SDK, the settings, the HTTP service, the store.
@@ -33,10 +33,17 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   },
   report: { values: 'snapshots visitor-export', types: 'contract', packages: 'echarts' },
 
+  // What starts and steers from outside; the worker starts jobs for other workflows.
+  client: {
+    values: 'contract agent-job visitor-export temporal',
+    packages: 'node @temporalio/client @temporalio/common',
+  },
+
   // What runs on a worker. Workflow code runs in a sandbox without Node, and knows activities by their types.
   activities: {
-    values: 'contract agent-job visitor-export temporal upstream snapshots report',
-    packages: 'node @temporalio/activity',
+    values: 'contract agent-job visitor-export temporal upstream snapshots report client',
+    types: '@temporalio/common',
+    packages: 'node @temporalio/activity @temporalio/client',
   },
   workflows: {
     values: 'contract agent-job visitor-export',
@@ -49,11 +56,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     packages: 'node @temporalio/client @temporalio/worker pino',
   },
 
-  // What starts and steers from outside.
-  client: {
-    values: 'contract agent-job visitor-export temporal',
-    packages: 'node @temporalio/client @temporalio/common',
-  },
+  // The entries of callers, and what operators run.
   index: { packages: 'agent-jobs-client' },
   starter: { values: 'contract agent-job temporal config client', types: '@temporalio/client' },
   cli: {
@@ -80,6 +83,12 @@ export const REACH_RULES: readonly ReachRule[] = [
   // The workflow sandbox has no Node and no fetch: ky would be bundled without a warning, and fail every workflow task.
   {
     entry: 'workflows/index.ts',
+    lazy: true,
+    packages: '@noble/hashes @temporalio/common @temporalio/workflow ms',
+  },
+  // Workflows of other services: what their sandbox has.
+  {
+    entry: 'agent-job/child.ts',
     lazy: true,
     packages: '@noble/hashes @temporalio/common @temporalio/workflow ms',
   },

@@ -17,8 +17,8 @@ export interface JobServer extends TestServer {
   projectId: string;
 }
 
-export async function startJobServer(): Promise<JobServer> {
-  const server = await connectDevServer();
+export async function startJobServer(given?: TestServer): Promise<JobServer> {
+  const server = given ?? (await connectDevServer());
   const { client, taskQueue, nativeConnection: connection } = server;
   await ensureSearchAttributes(client.connection, server.namespace);
   const sandbox = await startSandbox({ script: { activeMs: 300 } });

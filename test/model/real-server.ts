@@ -5,7 +5,12 @@ import { activityInfo } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { bundleWorkflowCode } from '@temporalio/worker';
-import { createActivities, type ReadJobResult, type WriteResult } from '../../src/activities/index.js';
+import {
+  createActivities,
+  type JobActivities,
+  type ReadJobResult,
+  type WriteResult,
+} from '../../src/activities/index.js';
 import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { noMetrics } from '../../src/activities/metrics.js';
@@ -94,5 +99,5 @@ function activitiesOf(server: () => RealServer, shutdownSignal: AbortSignal): ob
       server().onReadToAdopt(result);
       return result;
     },
-  } satisfies Activities;
+  } satisfies JobActivities;
 }

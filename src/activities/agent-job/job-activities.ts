@@ -1,6 +1,6 @@
 /** The activities of `agentJob`: each wraps one HTTP call. */
 import { activityInfo } from '@temporalio/activity';
-import { DEFAULT_PRIORITY, type Priority } from '../../contract.js';
+import { DEFAULT_PRIORITY, type JOIN_JOB_ACTIVITY, type Priority } from '../../contract.js';
 import type { Metrics, WriteOperation } from '../metrics.js';
 import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstream.js';
 import { KeyHealth } from './key-health.js';
@@ -9,6 +9,7 @@ import { startServerClock } from '../../temporal/activity-attempt.js';
 import { aboutNamespace, tellingOfNamespace, type AboutNamespace } from '../../temporal/search-attributes.js';
 import type { Budgets } from './budgets.js';
 import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
+import { joinAgentJob } from './join-job.js';
 import { QueueFound, Turns, type FencedSend, type SendOutcome, type WantedSend } from './turns.js';
 import type { PollJobInput, PollJobResult } from './poll-batch.js';
 import { createPollJob } from './poll-job.js';
@@ -90,6 +91,9 @@ export interface JobActivities {
   readJob(input: ReadJobInput): Promise<ReadJobResult>;
 }
 
+/** What workflows of other services ask for. */
+type JoinActivities = Record<typeof JOIN_JOB_ACTIVITY, typeof joinAgentJob>;
+
 /** The activities of `agentJob`. They never fail for what the upstream does: its responses are their results. */
 export function createJobActivities({
   upstream: given,
@@ -102,7 +106,7 @@ export function createJobActivities({
   knownAttributes = () => [],
   budgets,
   asksPerSecond,
-}: JobActivitiesDependencies): JobActivities {
+}: JobActivitiesDependencies): JobActivities & JoinActivities {
   const { upstream } = keyHealth;
   const asks = { ...(now && { now }), ...(asksPerSecond && { asksPerSecond }) };
   const turns = new Turns({ keys: keyHealth, budgets, shutdownSignal, ...asks });
@@ -132,6 +136,7 @@ export function createJobActivities({
     pollJob: createPollJob({ upstream, shutdownSignal, poller, metrics, describe: aboutNamespace(knownAttributes) }),
     awaitTurn: createAwaitTurn(turns),
     readJob: createReadJob(upstream, shutdownSignal),
+    joinAgentJob,
   };
 }
 

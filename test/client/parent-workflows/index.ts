@@ -1,1 +1,2 @@
 export { buildRelease } from './build-release.js';
+export { handleTicket, handleTwice, runOnly, runTyped } from './run-job.js';

@@ -1,0 +1,76 @@
+/**
+ * The activity `joinAgentJob`: a workflow can't read the result of another one, so it asks here. Decides which run it
+ * joins, how often it looks for the end, and what a job without a result means to who joined it. Times in milliseconds.
+ */
+import { activityInfo, Context, heartbeat } from '@temporalio/activity';
+import { WorkflowFailedError, type Client } from '@temporalio/client';
+import type { ApplicationFailure } from '@temporalio/common';
+import { inputHash } from '../../agent-job/input.js';
+import { agentJobStartOptions } from '../../agent-job/start-options.js';
+import { readRun } from '../../client/agent-job/run-record.js';
+import { readInputHash } from '../../client/agent-job/start-input.js';
+import { startJob } from '../../client/agent-job/start-or-join.js';
+import { KeyConflictError } from '../../client/errors.js';
+import { isDeadlineExceeded } from '../../client/temporal-errors.js';
+import { JOIN_FAILURE, type AgentJobResult, type JoinJobInput } from '../../contract.js';
+import { endWithoutResult, expected, invalidInputFailure } from '../../agent-job/end-without-result.js';
+import { InvalidInputError } from '../../contract/input-checks.js';
+import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
+
+/** An attempt waits for the end so long, which a worker that shuts down can wait for too. */
+const LOOK_MS = 10_000;
+/** The end is told late by at most a tenth of the job's time, and a minute. */
+const WAIT = { ratio: 0.1, minMs: 1_000, maxMs: 60_000 };
+
+/** What an attempt leaves to the next one: which run it joined. A later run of the key may be another job. */
+interface Joined {
+  runId: string;
+}
+
+/** Starts the job or joins the one that is there, as our own client does, and returns its result. */
+export async function joinAgentJob(input: JoinJobInput): Promise<AgentJobResult> {
+  const { client } = Context.current();
+  const { heartbeatDetails, scheduledTimestampMs } = activityInfo();
+  const now = startServerClock();
+  const joined = isJoined(heartbeatDetails) ? heartbeatDetails : await join(client, input);
+  heartbeat(joined);
+  const result = await resultWithin(client, input.workflowId, joined);
+  if (result !== null) return result;
+  const waitMs = Math.min(WAIT.maxMs, Math.max(WAIT.minMs, (now() - scheduledTimestampMs) * WAIT.ratio));
+  throw tryLater('StillRunning', 'the job runs; nothing is wrong', 'looks again', waitMs);
+}
+
+function isJoined(details: unknown): details is Joined {
+  return typeof (details as Joined | undefined)?.runId === 'string';
+}
+
+async function join(client: Client, { workflowId, job }: JoinJobInput): Promise<Joined> {
+  const { taskQueue } = activityInfo();
+  try {
+    await startJob(client, agentJobStartOptions(job, { workflowId, taskQueue }), {});
+  } catch (error) {
+    throw definiteFailure(error) ?? error;
+  }
+  const run = await readRun(client, workflowId);
+  // Since it was joined it ended without a job, and the key was used for another one.
+  if ((await readInputHash(client, run)) !== inputHash(job)) throw new Error('the key has just been used anew');
+  return { runId: run.runId };
+}
+
+/** What no further attempt would change. */
+function definiteFailure(error: unknown): ApplicationFailure | null {
+  if (error instanceof KeyConflictError) return expected({ message: error.message, type: JOIN_FAILURE.keyConflict });
+  return error instanceof InvalidInputError ? expected(invalidInputFailure(error)) : null;
+}
+
+/** The result of the run that was joined, over continue-as-new; null where it goes on. */
+async function resultWithin(client: Client, workflowId: string, { runId }: Joined): Promise<AgentJobResult | null> {
+  try {
+    const result = await client.withDeadline(Date.now() + LOOK_MS, () => client.workflow.result(workflowId, runId));
+    return result as AgentJobResult;
+  } catch (error) {
+    if (isDeadlineExceeded(error)) return null;
+    if (error instanceof WorkflowFailedError) throw expected(endWithoutResult(workflowId, error.cause));
+    throw error;
+  }
+}

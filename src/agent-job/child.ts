@@ -1,0 +1,95 @@
+/**
+ * What the workflows of other services import: have a job done as a child that outlives its parent, or join the one
+ * that its key already names. Only names, types and code that workflows may run. Each call makes the same commands in
+ * every release: one child, and one activity where the child's id is taken.
+ */
+import {
+  ActivityFailure,
+  CancellationScope,
+  ChildWorkflowFailure,
+  proxyActivities,
+  startChild,
+  type ChildWorkflowHandle,
+} from '@temporalio/workflow';
+import { ApplicationFailure, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import {
+  DEFAULT_TASK_QUEUE,
+  type AgentJobInput,
+  type AgentJobResult,
+  type JOIN_JOB_ACTIVITY,
+  type JoinJobInput,
+} from '../contract.js';
+import { endWithoutResult, invalidInputFailure } from './end-without-result.js';
+import { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
+import { InvalidInputError } from '../contract/input-checks.js';
+
+export * from '../contract.js';
+export type { AgentJobPlace } from './start-options.js';
+
+/** Options of `startChild` and `executeChild` for a job that goes on whatever becomes of its parent. */
+export interface AgentJobChildOptions extends AgentJobStartOptions {
+  parentClosePolicy: 'ABANDON';
+  cancellationType: 'ABANDON';
+}
+
+/** The workflow by its type, for `executeChild(agentJob, …)` and `startChild(agentJob, …)`; it runs in our worker. */
+export function agentJob(_input: AgentJobInput): Promise<AgentJobResult> {
+  const text = 'agentJob is started as a child: executeChild(agentJob, agentJobChildOptions(input, {key}))';
+  throw ApplicationFailure.nonRetryable(text, 'NotAChild');
+}
+
+/**
+ * Workflow id, memo, search attributes and titles as our own client sets them; the job outlives its parent. Throws the
+ * ApplicationFailure `InvalidInput`, which ends a workflow that does not catch it.
+ */
+export function agentJobChildOptions(input: AgentJobInput, place: AgentJobPlace): AgentJobChildOptions {
+  try {
+    const options = agentJobStartOptions(input, place);
+    return { ...options, parentClosePolicy: 'ABANDON', cancellationType: 'ABANDON' };
+  } catch (error) {
+    throw error instanceof InvalidInputError ? invalidInputFailure(error) : error;
+  }
+}
+
+/**
+ * Has a job done and waits for its result. Where the key names a job already, of whatever parent or caller, running or
+ * ended, its result is this one's too, and no second job is made. A cancelled parent stops waiting, and the job goes
+ * on. Throws an ApplicationFailure whose `type` is one of `FAILURE` or `JOIN_FAILURE`.
+ */
+export async function runAgentJob(input: AgentJobInput, place: AgentJobPlace): Promise<AgentJobResult> {
+  const options = agentJobChildOptions(input, place);
+  const { workflowId, taskQueue } = options;
+  const child = await startUnlessTaken(options);
+  try {
+    return await (child?.result() ?? joinActivity(taskQueue)({ workflowId, job: input }));
+  } catch (error) {
+    if (CancellationScope.current().consideredCancelled) throw error;
+    const isEnd = error instanceof ChildWorkflowFailure || error instanceof ActivityFailure;
+    throw isEnd ? endWithoutResult(workflowId, error.cause) : error;
+  }
+}
+
+/** Null where the workflow id is taken. */
+async function startUnlessTaken(options: AgentJobChildOptions): Promise<ChildWorkflowHandle<typeof agentJob> | null> {
+  try {
+    return await startChild(agentJob, options);
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return null;
+    throw error;
+  }
+}
+
+type JoinActivities = Record<typeof JOIN_JOB_ACTIVITY, (input: JoinJobInput) => Promise<AgentJobResult>>;
+
+/** Runs in the jobs' worker: the caller's own needs no activity and no client. */
+function joinActivity(taskQueue: string = DEFAULT_TASK_QUEUE): JoinActivities[typeof JOIN_JOB_ACTIVITY] {
+  const { joinAgentJob } = proxyActivities<JoinActivities>({
+    taskQueue,
+    // One start and one look for the end; it is then tried again for as long as the job runs.
+    startToCloseTimeout: '1 minute',
+    retry: { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '1 minute' },
+    cancellationType: 'TRY_CANCEL',
+    summary: 'Wait for the job that this key names',
+  });
+  return joinAgentJob;
+}

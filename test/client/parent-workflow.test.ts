@@ -1,0 +1,239 @@
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { WorkflowFailedError } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { Worker } from '@temporalio/worker';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { joinAgentJob } from '../../src/activities/agent-job/join-job.js';
+import { AGENT_JOB_WORKFLOW, pollNowSignal, type AgentJobInput, type AgentJobResult } from '../../src/starter.js';
+import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
+import { createTestWorker } from '../support/worker.js';
+import { QUICK, startJobServer, type JobServer } from './job-server.js';
+import type { Ticket, TicketEnd } from './parent-workflows/run-job.js';
+
+const workflowsPath = fileURLToPath(new URL('./parent-workflows/index.ts', import.meta.url));
+
+let server: JobServer;
+let parentWorker: Worker;
+let running: Promise<void>;
+let stopServer: () => Promise<void>;
+const parentTaskQueue = `tickets-${randomUUID()}`;
+
+beforeAll(async () => {
+  // A long history is short here, so that a job of a few polls continues as new.
+  const devServer = await startPrivateDevServer({
+    dynamicConfig: { 'limit.historyCount.suggestContinueAsNew': '40' },
+  });
+  stopServer = () => devServer.stop();
+  server = await startJobServer(await connectTo(devServer));
+  parentWorker = await createTestWorker({
+    connection: server.nativeConnection,
+    taskQueue: parentTaskQueue,
+    workflowsPath,
+    activities: {},
+  });
+  running = parentWorker.run();
+});
+afterAll(async () => {
+  parentWorker.shutdown();
+  await running;
+  await server.close();
+  await stopServer();
+});
+
+type Parent = 'handleTicket' | 'handleTwice' | 'runOnly' | 'runTyped';
+
+/** A ticket for a job of its own, which the upstream works on for so long. */
+async function ticket(activeMs = 300): Promise<Ticket & { workflowId: string; prompt: string }> {
+  const key = randomUUID();
+  const prompt = `Ticket ${key}`;
+  await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs } });
+  const job = { projectId: server.projectId, prompt, ...QUICK };
+  const { workflowId } = server.jobs.handle({ projectId: server.projectId, key });
+  return { job, place: { key, taskQueue: server.taskQueue }, workflowId, prompt };
+}
+
+function startParent(parent: Parent, { job, place }: Ticket) {
+  return server.client.workflow.start<(input: Ticket) => Promise<TicketEnd>>(parent, {
+    workflowId: `${parent}-${randomUUID()}`,
+    taskQueue: parentTaskQueue,
+    args: [{ job, place }],
+  });
+}
+
+async function untilPhase(workflowId: string, phase: string): Promise<void> {
+  const job = server.jobs.handle(workflowId);
+  await expect.poll(async () => (await job.state().catch(() => null))?.phase, { timeout: 10_000 }).toBe(phase);
+}
+
+/** Until the parent waits by the activity: its attempt has begun. */
+async function untilJoining(parent: Awaited<ReturnType<typeof startParent>>): Promise<void> {
+  await expect
+    .poll(async () => (await parent.describe()).raw.pendingActivities?.[0]?.attempt ?? 0, { timeout: 10_000 })
+    .toBeGreaterThan(0);
+}
+
+async function failureOf(parent: Awaited<ReturnType<typeof startParent>>): Promise<unknown> {
+  const error: unknown = await parent.result().catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(WorkflowFailedError);
+  return (error as WorkflowFailedError).cause;
+}
+
+const creates = (prompt: string) => server.sandbox.creates({ projectId: server.projectId, promptIncludes: prompt });
+
+test('a repeated ticket gets the first job’s result, while it runs and after it ended', async () => {
+  const { workflowId, prompt, ...same } = await ticket(3_000);
+  const first = await startParent('handleTicket', same);
+  await untilPhase(workflowId, 'watching');
+  const second = await startParent('handleTicket', same);
+  const [result, joined] = await Promise.all([first.result(), second.result()]);
+  expect(result).toMatchObject({ outcome: 'completed' });
+  expect(joined).toEqual(result);
+  const later = await startParent('handleTicket', same);
+  expect(await later.result()).toEqual(result);
+  expect(await creates(prompt)).toHaveLength(1);
+});
+
+test('the same parent may say its ticket twice at once', async () => {
+  const { prompt, ...same } = await ticket();
+  const twice = await startParent('handleTwice', same);
+  const [one, other] = (await twice.result()) as unknown as TicketEnd[];
+  expect(one).toMatchObject({ outcome: 'completed' });
+  expect(other).toEqual(one);
+  expect(await creates(prompt)).toHaveLength(1);
+});
+
+test('a parent joins the job that a caller without a workflow started', async () => {
+  const { prompt, job, place } = await ticket();
+  const handle = await server.jobs.start({ ...job, key: place.key! } as never);
+  const parent = await startParent('handleTicket', { job, place });
+  expect(await parent.result()).toEqual(await handle.result());
+  expect(await creates(prompt)).toHaveLength(1);
+});
+
+test('another prompt under the key is refused with a typed failure, and makes no job', async () => {
+  const { prompt, job, place } = await ticket();
+  const first = await startParent('handleTicket', { job, place });
+  await first.result();
+  const other = { ...job, prompt: `Another than ${prompt}` } as AgentJobInput;
+  const second = await startParent('handleTicket', { job: other, place });
+  expect(await second.result()).toMatchObject({ type: 'KeyConflict', message: expect.stringContaining('another key') });
+  expect(await creates(prompt)).toHaveLength(1);
+});
+
+test('a wrong input ends the parent instead of failing its task again and again', async () => {
+  const { job, place } = await ticket();
+  const parent = await startParent('runOnly', { job: { ...job, prompt: '' } as AgentJobInput, place });
+  const failure = await failureOf(parent);
+  expect(failure).toBeInstanceOf(ApplicationFailure);
+  expect(failure).toMatchObject({ type: 'InvalidInput', details: [{ field: 'prompt' }], nonRetryable: true });
+});
+
+test('a refused create is told to all who wait, and the key may be tried again', async () => {
+  const { prompt, workflowId, ...same } = await ticket();
+  await server.sandbox.addFault({ kind: 'status', status: 429, promptIncludes: prompt, retryAfter: 3 });
+  await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
+  const first = await startParent('handleTicket', same);
+  await untilPhase(workflowId, 'creating');
+  const second = await startParent('handleTicket', same);
+  await untilJoining(second);
+  const refused = { type: 'CreateRejected', details: [{ status: 422 }] };
+  expect(await first.result()).toMatchObject(refused);
+  expect(await second.result()).toMatchObject(refused);
+  const again = await startParent('handleTicket', same);
+  expect(await again.result()).toMatchObject({ outcome: 'completed' });
+  expect(await creates(prompt)).toHaveLength(1);
+});
+
+test('who joined a job that was refused is not told of another job that took its key meanwhile', async () => {
+  const { prompt, workflowId, job, place } = await ticket();
+  await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
+  await (await startParent('handleTicket', { job, place })).result();
+  const { runId } = await server.client.workflow.getHandle(workflowId).describe();
+  const other = { ...job, prompt: `Other ${prompt}` } as AgentJobInput;
+  await server.jobs.start({ ...other, key: place.key! } as never);
+  const attempt = new MockActivityEnvironment({ heartbeatDetails: { runId } }, { client: server.client });
+  await expect(attempt.run(joinAgentJob, { workflowId, job })).rejects.toMatchObject({ type: 'CreateRejected' });
+});
+
+test.each(['child', 'joined'])(
+  'a job that is cancelled or terminated fails a parent that has it as %s',
+  async (how) => {
+    for (const [end, type] of [
+      ['cancel', 'Canceled'],
+      ['terminate', 'Terminated'],
+    ] as const) {
+      const { workflowId, ...same } = await ticket(3_600_000);
+      if (how === 'joined') await server.jobs.start({ ...same.job, key: same.place.key! } as never);
+      const parent = await startParent('handleTicket', same);
+      await untilPhase(workflowId, 'watching');
+      if (how === 'joined') await untilJoining(parent);
+      await server.client.workflow.getHandle(workflowId)[end]();
+      expect(await parent.result()).toMatchObject({ type });
+    }
+  },
+);
+
+test.each(['child', 'joined'])('a parent that is cancelled stops waiting, and its %s goes on', async (how) => {
+  const { workflowId, ...same } = await ticket(3_600_000);
+  if (how === 'joined') await server.jobs.start({ ...same.job, key: same.place.key! } as never);
+  const parent = await startParent('handleTicket', same);
+  await untilPhase(workflowId, 'watching');
+  if (how === 'joined') await untilJoining(parent);
+  await parent.cancel();
+  await expect(parent.result()).rejects.toThrow('cancelled');
+  const { status } = await server.client.workflow.getHandle(workflowId).describe();
+  expect(status.name).toBe('RUNNING');
+  await server.client.workflow.getHandle(workflowId).terminate();
+});
+
+test('a parent that is terminated leaves its job running, and the next one gets the result', async () => {
+  const { workflowId, prompt, ...same } = await ticket(3_000);
+  const first = await startParent('runTyped', same);
+  await untilPhase(workflowId, 'watching');
+  await first.terminate();
+  const next = await startParent('handleTicket', same);
+  expect(await next.result()).toMatchObject({ outcome: 'completed' });
+  expect(await creates(prompt)).toHaveLength(1);
+});
+
+test('a job that continues as new answers both who had it as a child and who joined', async () => {
+  const { workflowId, prompt, ...same } = await ticket(15_000);
+  const first = await startParent('handleTicket', same);
+  await untilPhase(workflowId, 'watching');
+  const handle = server.client.workflow.getHandle(workflowId);
+  const { runId } = await handle.describe();
+  const second = await startParent('handleTicket', same);
+  for (let i = 0; i < 40 && (await handle.describe()).runId === runId; i++) {
+    await handle.signal(pollNowSignal);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+  }
+  expect((await handle.describe()).runId).not.toBe(runId);
+  const result = (await first.result()) as AgentJobResult;
+  expect(result.outcome).toBe('completed');
+  expect(await second.result()).toEqual(result);
+  expect(await creates(prompt)).toHaveLength(1);
+}, 60_000);
+
+test('a parent replays, whichever way it got the result', async () => {
+  const same = await ticket();
+  for (const way of ['child', 'joined']) {
+    const parent = await startParent('handleTicket', same);
+    await parent.result();
+    const replay = Worker.runReplayHistory({ workflowsPath }, await parent.fetchHistory(), parent.workflowId);
+    await expect(replay, way).resolves.toBeUndefined();
+  }
+});
+
+test('a job that a joining parent had to start is one like any other', async () => {
+  const { workflowId, job, place, prompt } = await ticket();
+  const attempt = new MockActivityEnvironment({ taskQueue: server.taskQueue }, { client: server.client });
+  const result = (await attempt.run(joinAgentJob, { workflowId, job })) as AgentJobResult;
+  expect(result.outcome).toBe('completed');
+  const run = await server.client.workflow.getHandle(workflowId).describe();
+  expect(run.type).toBe(AGENT_JOB_WORKFLOW);
+  const again = await server.jobs.start({ ...job, key: place.key! } as never);
+  expect(again.isNew).toBe(false);
+  expect(await creates(prompt)).toHaveLength(1);
+});
