@@ -41,6 +41,8 @@ const workerSchema = z.object({
   UPSTREAM_REQUESTS_PER_SECOND: field.positiveNumberField.optional(),
   EXPORT_REQUESTS_PER_HOUR: field.wholeNumberField.optional(),
   CONFIRM_WRITES_BEFORE: field.timeField.optional(),
+  WORKER_DEPLOYMENT: field.deploymentField.optional(),
+  WORKER_BUILD_ID: field.buildIdField.optional(),
   HEALTH_ADDRESS: field.listenAddressField.optional(),
   METRICS_ADDRESS: field.listenAddressField.optional(),
   LOG_LEVEL: field.logLevelField.default('info'),
@@ -82,6 +84,8 @@ export interface WorkerConfig extends Omit<ClientConfig, 'webUiUrl'> {
   exportRequestsPerHour: number | undefined;
   /** ISO 8601 in UTC: Temporal was restored, and what was asked for before asks a person before it is sent. */
   confirmWritesBefore: string | undefined;
+  /** Temporal's worker versioning, where it is on. */
+  deployment: { name: string; buildId: string | undefined } | undefined;
   healthAddress: field.ListenAddress | undefined;
   metricsAddress: field.ListenAddress | undefined;
   log: { level: field.LogLevel; format: field.LogFormat };
@@ -92,7 +96,7 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
   const env = present(environment);
   const { values, problems } = check(workerSchema, env);
   const temporal = collect(readTemporal(env), problems);
-  problems.push(...keyProblems(env), ...exportProblems(env, values?.WORKER_ROLES));
+  problems.push(...keyProblems(env), ...exportProblems(env, values?.WORKER_ROLES), ...deploymentProblems(env));
   if (!values || !temporal || problems.length > 0) throw new ConfigError(problems);
   return deepFreeze({
     taskQueue: values.AGENT_JOBS_TASK_QUEUE,
@@ -104,6 +108,7 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
     snapshots: toSnapshots(values),
     exportRequestsPerHour: values.EXPORT_REQUESTS_PER_HOUR,
     confirmWritesBefore: values.CONFIRM_WRITES_BEFORE,
+    deployment: toDeployment(values),
     healthAddress: values.HEALTH_ADDRESS,
     metricsAddress: values.METRICS_ADDRESS,
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
@@ -158,6 +163,18 @@ function exportProblems(env: Record<string, string>, roles: readonly string[] | 
   if (!wantsExports || env['SNAPSHOTS_URL']) return [];
   const problem = 'is missing; WORKER_ROLES names exports, so it should be file:///dir or s3://bucket/prefix';
   return [{ variable: 'SNAPSHOTS_URL', problem }];
+}
+
+function deploymentProblems(env: Record<string, string>): ConfigProblem[] {
+  if (!env['WORKER_BUILD_ID'] || env['WORKER_DEPLOYMENT']) return [];
+  return [{ variable: 'WORKER_DEPLOYMENT', problem: 'is missing; WORKER_BUILD_ID is set, and goes with it' }];
+}
+
+function toDeployment({
+  WORKER_DEPLOYMENT: name,
+  WORKER_BUILD_ID: buildId,
+}: Pick<z.output<typeof workerSchema>, 'WORKER_DEPLOYMENT' | 'WORKER_BUILD_ID'>): WorkerConfig['deployment'] {
+  return name === undefined ? undefined : { name, buildId };
 }
 
 function toUpstream(values: z.output<typeof upstreamSchema>): UpstreamConfig {

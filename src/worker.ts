@@ -20,6 +20,7 @@ import { Readiness, startHealthServer } from './worker/readiness.js';
 import { installRuntime } from './worker/runtime.js';
 import { Shutdown } from './worker/shutdown.js';
 import { KnownAttributes } from './worker/visibility.js';
+import { watchVersion } from './worker/old-version.js';
 import { createWorkers } from './worker/workers.js';
 
 async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
@@ -39,8 +40,8 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const connection = await connectTemporal(temporal, log);
   workflowIds.connect(connection, temporal.namespace);
   const keys = createKeySource(config.upstream.keys);
-  const upstream = createUpstream({ ...config.upstream, keys, onResponse: metrics.upstreamResponded });
-  const timed = timedUpstream(upstream, metrics);
+  const reached = createUpstream({ ...config.upstream, keys, onResponse: metrics.upstreamResponded });
+  const timed = timedUpstream(reached, metrics);
   const keyHealth = new KeyHealth({ upstream: timed, metrics, onChange: logKeyChanges(log) });
   readiness.watchKeys(() => keyHealth.refusedProjects);
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
@@ -61,7 +62,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
       }),
     exports: () => createExportActivities({ ...dependencies, ...exportSettings(config, store) }),
   });
-  shutdown.onBegin(await attributes.watch());
+  shutdown.onBegin(await attributes.watch(), watchVersion({ config, connection, poller, log }));
   if (metricsAddress) watchFigures({ config, connection, metrics, store, log, shutdown });
   readiness.watch((deadline) => reachNamespace(connection, temporal.namespace, deadline), workers);
   logStart(config, log);

@@ -133,6 +133,13 @@ export const rolesField = field(
   },
 );
 
+export const deploymentField = field('a name of 1 to 100 letters, digits, - and _', (text) =>
+  /^[\w-]{1,100}$/.test(text) ? text : undefined,
+);
+export const buildIdField = field('1 to 100 letters, digits, and . _ + -', (text) =>
+  /^[\w.+-]{1,100}$/.test(text) ? text : undefined,
+);
+
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const;
 /** From the most detailed level to errors alone. */
 export type LogLevel = (typeof LEVELS)[number];

@@ -5,7 +5,8 @@
  *
  * The SDK's worker takes a bundle, and the payload converter, as paths of compiled files.
  */
-import { existsSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { DefaultLogger, type BundleOptions } from '@temporalio/worker';
@@ -23,6 +24,13 @@ export function loadWorkflowBundle(): {
     throw new Error(`There is no workflow bundle at ${workflowBundlePath}: run "npm run build" first.`);
   }
   return { workflowBundle: { codePath: workflowBundlePath }, dataConverter: { payloadConverterPath } };
+}
+
+/** Names the workflow code of this release: its version, and a hash of its bundle without the source map's paths. */
+export function releaseBuildId(): string {
+  const { version } = JSON.parse(readFileSync(built('../package.json'), 'utf8')) as { version: string };
+  const [code = ''] = readFileSync(workflowBundlePath, 'utf8').split('\n//# sourceMappingURL=', 1);
+  return `${version}-${createHash('sha256').update(code).digest('hex').slice(0, 12)}`;
 }
 
 // The same place whether this module runs from src or from dist.

@@ -25,8 +25,8 @@ export class Shutdown {
     return this.#stopPolls.signal;
   }
 
-  onBegin(listener: () => void): void {
-    this.#onBegin.push(listener);
+  onBegin(...listeners: (() => void)[]): void {
+    this.#onBegin.push(...listeners);
   }
 
   /** Runs the workers until shutdown; rejects with the first fatal error, after the other workers have drained. */

@@ -1,11 +1,12 @@
 /** How many things of each kind a worker does at once, for each of its roles. */
 import { totalmem } from 'node:os';
+import type { WorkerDeploymentVersion } from '@temporalio/common';
 import { Worker } from '@temporalio/worker';
 import type { NativeConnection, WorkerOptions } from '@temporalio/worker';
 import type { Metrics } from '../activities/metrics.js';
 import type { WorkerConfig, WorkerRole } from '../config.js';
 import { exportTaskQueue } from '../contract.js';
-import { loadWorkflowBundle } from '../temporal/workflow-bundle.js';
+import { loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
 import { countAttempts, countCalls } from './action-counter.js';
 
 /** Makes the activities of each role; called for the roles that this process serves. */
@@ -30,12 +31,30 @@ export async function createWorkers(
   const { workflowBundle, dataConverter } = loadWorkflowBundle();
   countCalls(connection, metrics);
   const interceptors = { activity: [countAttempts(metrics)] };
-  const shared = { connection, namespace: temporal.namespace, dataConverter, interceptors };
+  const shared = {
+    connection,
+    namespace: temporal.namespace,
+    dataConverter,
+    interceptors,
+    ...versioningOptions(config),
+  };
   const options: Record<WorkerRole, WorkerOptions> = {
     jobs: { ...shared, ...jobOptions(config), taskQueue, workflowBundle },
     exports: { ...shared, ...exportOptions(), taskQueue: exportTaskQueue(taskQueue) },
   };
   return Promise.all(roles.map((role) => Worker.create({ ...options[role], activities: activities[role]() })));
+}
+
+/** The version of this process's workers; undefined without worker versioning. */
+export function workerVersion({ deployment }: Pick<WorkerConfig, 'deployment'>): WorkerDeploymentVersion | undefined {
+  return deployment && { deploymentName: deployment.name, buildId: deployment.buildId ?? releaseBuildId() };
+}
+
+/** Both roles have the version: an activity of a pinned workflow goes to a worker of the same one. */
+function versioningOptions(config: WorkerConfig): Pick<WorkerOptions, 'workerDeploymentOptions'> {
+  const version = workerVersion(config);
+  if (!version) return {};
+  return { workerDeploymentOptions: { version, useWorkerVersioning: true, defaultVersioningBehavior: 'PINNED' } };
 }
 
 /** Limits of the worker that runs the workflows and the jobs' activities. */

@@ -69,6 +69,8 @@ describe('readWorkerConfig', () => {
       PROJECT_BUDGETS_FILE: file('budgets.json', '{"p": {"createsPerHour": 5}}'),
       EXPORT_REQUESTS_PER_HOUR: '60',
       CONFIRM_WRITES_BEFORE: '2026-07-01T14:30:00+02:00',
+      WORKER_DEPLOYMENT: 'agent-jobs',
+      WORKER_BUILD_ID: '0.3.0+7-a_b',
       S3_FORCE_PATH_STYLE: 'true',
       HEALTH_ADDRESS: '[::1]:8081',
       METRICS_ADDRESS: '0.0.0.0:9464',
@@ -94,6 +96,7 @@ describe('readWorkerConfig', () => {
       budgets: { createsPerHour: 100, messagesPerHour: 50, projectBudgetsFile: join(folder, 'budgets.json') },
       exportRequestsPerHour: 60,
       confirmWritesBefore: '2026-07-01T12:30:00.000Z',
+      deployment: { name: 'agent-jobs', buildId: '0.3.0+7-a_b' },
       healthAddress: { host: '::1', port: 8081 },
       metricsAddress: { host: '0.0.0.0', port: 9464 },
       log: { level: 'debug', format: 'text' },
@@ -118,6 +121,8 @@ describe('readWorkerConfig', () => {
       PROJECT_BUDGETS_FILE: file('wrong-budgets.json', '{"p": {"createsPerHour": "secret"}}'),
       EXPORT_REQUESTS_PER_HOUR: 'many',
       CONFIRM_WRITES_BEFORE: '2026-02-30T12:30:00Z',
+      WORKER_DEPLOYMENT: 'agent:jobs',
+      WORKER_BUILD_ID: 'a/b',
       S3_FORCE_PATH_STYLE: 'maybe',
       HEALTH_ADDRESS: '8080',
       METRICS_ADDRESS: '::1:70000',
@@ -126,7 +131,7 @@ describe('readWorkerConfig', () => {
     };
     expect(Object.keys(problemsOf(wrong)).sort()).toEqual([...Object.keys(wrong), 'UPSTREAM_BASE_URL'].sort());
     const report = String(catchError(() => readWorkerConfig(wrong)));
-    expect(report).toContain('22 settings are wrong');
+    expect(report).toContain('24 settings are wrong');
     expect(report).toMatch(/UPSTREAM_BASE_URL +is missing; it should be the http or https address/);
     for (const value of [wrong.HTTPS_PROXY, wrong.ADMIN_API_KEY, wrong.UPSTREAM_TIMEOUT])
       expect(report).not.toContain(value);

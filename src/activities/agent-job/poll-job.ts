@@ -26,13 +26,14 @@ export function createPollJob(options: PollJobOptions): (input: PollJobInput) =>
   return async (input) => {
     const info = activityInfo();
     const run = new PollRun(input, info, { ...options, leaseMs: poller ? info.heartbeatTimeoutMs : undefined });
-    const name = JSON.stringify([info.workflowExecution?.workflowId, input.projectId, input.jobId]);
+    const { workflowId = '' } = info.workflowExecution ?? {};
+    const name = JSON.stringify([workflowId, input.projectId, input.jobId]);
     poller?.dropEarlier(name);
     try {
       await untilMayRead(run, starts);
       const next = await starts.count(() => run.read());
       if (next.kind === 'end') return next.result;
-      const lease = () => new PollLease({ name, run, attempt: new AsyncAttempt(), info });
+      const lease = () => new PollLease({ name, workflowId, run, attempt: new AsyncAttempt(), info });
       if (next.isHealthy && poller?.take(lease, next.ms)) throw new CompleteAsyncError();
       throw nextAttemptIn(next.why, next.ms);
     } catch (error) {

@@ -21,6 +21,7 @@ const CLOCK_JUMP_MS = 5_000;
 export interface PollLeaseOptions {
   /** Tells the polls of one job from those of another. */
   name: string;
+  workflowId: string;
   run: PollRun;
   attempt: AsyncAttempt;
   info: Pick<Info, 'heartbeatTimeoutMs' | 'startToCloseTimeoutMs'>;
@@ -28,6 +29,7 @@ export interface PollLeaseOptions {
 
 export class PollLease {
   readonly name: string;
+  readonly workflowId: string;
   readonly run: PollRun;
   /** It has ended, or somebody else holds the batch. */
   isOver = false;
@@ -41,8 +43,9 @@ export class PollLease {
   #expiresAt: number;
   readonly #clockOffset = clockOffset();
 
-  constructor({ name, run, attempt, info }: PollLeaseOptions) {
+  constructor({ name, workflowId, run, attempt, info }: PollLeaseOptions) {
     this.name = name;
+    this.workflowId = workflowId;
     this.run = run;
     this.#attempt = attempt;
     this.#heartbeatTimeoutMs = info.heartbeatTimeoutMs || undefined;

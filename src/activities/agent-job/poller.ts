@@ -59,6 +59,14 @@ export class Poller {
     return true;
   }
 
+  /** Hands back what it holds of these workflows, but for a batch that is reading. */
+  handBack(workflowIds: ReadonlySet<string>, why: string): void {
+    const idle = [...this.#leases.values()].filter(
+      ({ isReading, workflowId }) => !isReading && workflowIds.has(workflowId),
+    );
+    this.#scope.runInAsyncScope(() => this.#keep(this.#handBackSome(idle, why)));
+  }
+
   /** Resolves when the server knows of all that has ended here; call it after shutdown has begun. */
   async ended(): Promise<void> {
     while (this.#open.size > 0) await Promise.all(this.#open);
@@ -117,10 +125,13 @@ export class Poller {
   async #handBackAll(): Promise<void> {
     this.#queue.clear();
     const idle = [...this.#leases.values()].filter(({ isReading }) => !isReading);
+    await this.#handBackSome(idle, 'the worker is shutting down');
+  }
+
+  async #handBackSome(idle: PollLease[], why: string): Promise<void> {
     await Promise.all(
       Array.from({ length: CALLS_AT_ONCE }, async () => {
-        for (let lease = idle.pop(); lease; lease = idle.pop())
-          await this.#endNow(lease, lease.handBack('the worker is shutting down'));
+        for (let lease = idle.pop(); lease; lease = idle.pop()) await this.#endNow(lease, lease.handBack(why));
       }),
     );
   }

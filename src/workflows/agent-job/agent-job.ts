@@ -16,6 +16,7 @@ import { logEnd } from './log.js';
 import { pollLoop } from './polling.js';
 import type { RunEnding } from './run-data.js';
 import { WaitPoint } from './wait-point.js';
+import { leaveVersion, nextRunVersion } from '../worker-version.js';
 import { createRemoteJob, sendFollowUps } from './writes.js';
 
 /**
@@ -34,12 +35,17 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     await Promise.race([lifecycle(run, waitPoint), untilOver(run, waitPoint)]);
     run.polls.cancelBatch();
     const ending = run.ending();
-    if (!ending) return makeContinueAsNewFunc<typeof agentJob>({ memo: dashboard.memo })(next());
+    if (!ending) return continueRun(dashboard, next());
     run.abandonRest();
     dashboard.refresh();
     logEnd(run);
+    leaveVersion();
     return conclude(run, ending);
   });
+}
+
+function continueRun({ memo }: Dashboard, input: AgentJobInput): Promise<never> {
+  return makeContinueAsNewFunc<typeof agentJob>({ memo, ...nextRunVersion() })(input);
 }
 
 /** Create, then send follow-ups and poll side by side; `untilOver` ends it. */

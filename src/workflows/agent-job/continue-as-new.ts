@@ -9,6 +9,7 @@ import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js
 import type { CarriedFollowUps } from './follow-up-queue.js';
 import { JobRun } from './job-run.js';
 import { refusedState } from './job-state.js';
+import { isNewRunWanted, leaveVersion } from '../worker-version.js';
 import { logRefusal } from './log.js';
 import { firstRunData, type RunData } from './run-data.js';
 
@@ -34,7 +35,7 @@ const MAX_CARRIED_BYTES = 1_900_000;
 /** Whether the server wants a new run, and nothing is under way that the next one could not know. */
 export function mustContinueAsNew(run: JobRun, nextInput: () => unknown): boolean {
   return (
-    workflowInfo().continueAsNewSuggested &&
+    isNewRunWanted() &&
     run.write?.isSending !== true &&
     !run.polls.hasResult &&
     jsonBytes(nextInput()) < MAX_CARRIED_BYTES
@@ -114,6 +115,7 @@ function parse(input: unknown): JobSpec {
     if (!(error instanceof InvalidInputError)) throw error;
     setHandler(jobStateQuery, () => refusedState(input, workflowInfo().startTime));
     logRefusal(input, error.message);
+    leaveVersion();
     throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
   }
 }

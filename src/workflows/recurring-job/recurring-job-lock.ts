@@ -1,11 +1,10 @@
 import {
   CancellationScope,
   condition,
-  continueAsNew,
   getExternalWorkflowHandle,
+  makeContinueAsNewFunc,
   setCurrentDetails,
   setHandler,
-  workflowInfo,
 } from '@temporalio/workflow';
 import {
   awaitLockSignal,
@@ -15,6 +14,7 @@ import {
   type LockWaiter,
   type RecurringJobLockInput,
 } from '../../contract.js';
+import { isNewRunWanted, nextRunVersion } from '../worker-version.js';
 import { lockDetails } from './details.js';
 import { holderIn, removalIn, waitersIn } from './lock-messages.js';
 
@@ -39,7 +39,7 @@ export async function recurringJobLock(input: RecurringJobLockInput): Promise<vo
   return CancellationScope.nonCancellable(async () => {
     for (;;) {
       show();
-      await condition(() => lock.todo() !== null || workflowInfo().continueAsNewSuggested);
+      await condition(() => lock.todo() !== null || isNewRunWanted());
       switch (lock.todo()) {
         case 'close':
           return handOver(lock.line);
@@ -50,7 +50,7 @@ export async function recurringJobLock(input: RecurringJobLockInput): Promise<vo
           await lock.check();
           break;
         default:
-          return continueAsNew<typeof recurringJobLock>({ ...input, ...lock.carried() });
+          return makeContinueAsNewFunc<typeof recurringJobLock>(nextRunVersion())({ ...input, ...lock.carried() });
       }
     }
   });

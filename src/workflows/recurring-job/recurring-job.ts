@@ -5,6 +5,7 @@ import {
   log,
   ParentClosePolicy,
   setCurrentDetails,
+  setWorkflowOptions,
   startChild,
   upsertMemo,
   workflowInfo,
@@ -56,6 +57,9 @@ export async function recurringJob(input: RecurringJobInput): Promise<RecurringJ
   log.info('A run of a recurring job has ended', { projectId, name, outcome: null, reason: null, ...end });
   return show(runOf(plan, end));
 }
+
+/** It waits for its job, and has nothing to hand on: it goes on with any version. A change of it needs `patched`. */
+setWorkflowOptions({ versioningBehavior: 'AUTO_UPGRADE' }, recurringJob);
 
 function planOf(input: RecurringJobInput): Plan {
   const { typedSearchAttributes, taskQueue } = workflowInfo();

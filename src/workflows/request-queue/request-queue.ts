@@ -2,8 +2,8 @@ import {
   ApplicationFailure,
   CancellationScope,
   condition,
-  continueAsNew,
   log,
+  makeContinueAsNewFunc,
   setCurrentDetails,
   setHandler,
   sleep,
@@ -22,6 +22,7 @@ import {
 } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
+import { isNewRunWanted, isOtherVersionCurrent, leaveVersion, nextRunVersion } from '../worker-version.js';
 import { QueueRun, type QueueData } from './queue-run.js';
 import { queueDetails, queuePlace, queueState } from './queue-state.js';
 import { TurnSender } from './turn-sender.js';
@@ -49,14 +50,18 @@ export async function requestQueue(input: RequestQueueInput): Promise<void> {
   handleMessages(name, run, alarm.ring);
   for (;;) {
     expireTurns(run);
-    const mustContinue = workflowInfo().continueAsNewSuggested || workflowInfo().historyLength > MAX_EVENTS;
+    const mustContinue = isNewRunWanted() || workflowInfo().historyLength > MAX_EVENTS;
     if (!mustContinue) sender.giveTurns();
     setCurrentDetails(queueDetails(name, run));
     // No await may stand between these checks and the end of the run: a message could arrive in between, and be lost.
-    if (sender.isIdle && run.isOver) return;
-    if (sender.isIdle && mustContinue) await continueAsNew<typeof requestQueue>(nextInput(name, run));
-    await alarm.next(sender.isIdle ? run.wakeAt : Infinity);
+    if (sender.isIdle && run.isOver) return leaveVersion();
+    if (sender.isIdle && mustContinue) await continueRun(nextInput(name, run));
+    await alarm.next(sender.isIdle ? run.wakeAt : Infinity, () => sender.isIdle && isOtherVersionCurrent());
   }
+}
+
+function continueRun(input: RequestQueueInput): Promise<never> {
+  return makeContinueAsNewFunc<typeof requestQueue>(nextRunVersion())(input);
 }
 
 function open(input: unknown): { name: QueueName; run: QueueRun } {
@@ -134,9 +139,9 @@ class Alarm {
     this.#rings = true;
   };
 
-  async next(at: number): Promise<void> {
+  async next(at: number, mustWake: () => boolean): Promise<void> {
     if (at < (this.#timer?.at ?? Infinity)) this.#set(Math.max(at, Date.now() + MIN_TIMER_MS));
-    await condition(() => this.#rings);
+    await condition(() => this.#rings || mustWake());
     this.#rings = false;
   }
 

@@ -22,6 +22,7 @@ import {
 import { isProvisional } from '../../visitor-export/date-range.js';
 import { inconsistencyOf } from '../../visitor-export/inconsistency.js';
 import { NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
+import { isNewRunWanted } from '../worker-version.js';
 import { cleanUpActivities, exportActivities } from './activities.js';
 import { rangeDetails, rangeProgress } from './details.js';
 import { newRangeState, type RangeState } from './range-state.js';
@@ -98,8 +99,7 @@ class RangeWriter {
           return { receipt, notBefore: state.notBefore, isSecondScan: state.suspect != null };
         }
       }
-      const { continueAsNewSuggested, historyLength } = workflowInfo();
-      if (continueAsNewSuggested || historyLength > MAX_EVENTS) await this.#options.next(state);
+      if (isNewRunWanted() || workflowInfo().historyLength > MAX_EVENTS) await this.#options.next(state);
     }
   }
 

@@ -3,9 +3,9 @@ import {
   ApplicationFailure,
   CancellationScope,
   ContinueAsNew,
-  continueAsNew,
   executeChild,
   isCancellation,
+  makeContinueAsNewFunc,
   ParentClosePolicy,
   setCurrentDetails,
   sleep,
@@ -33,6 +33,7 @@ import { parseExportInput, toRangeInput, type ExportSpec } from '../../visitor-e
 import { daysBefore } from '../../visitor-export/date-range.js';
 import { MAX_SECOND_SCANS } from '../../visitor-export/scan-checkpoint.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
+import { isNewRunWanted, nextRunVersion } from '../worker-version.js';
 import { writeProjectReport } from './activities.js';
 import { rangeTitle } from './details.js';
 import { exportRange, MAX_EVENTS, type RangeResult } from './range-export.js';
@@ -155,8 +156,7 @@ async function throughWriter(
     }
     setCurrentDetails(`**${rangeTitle(range)}**\n\n**Waits** for another run that is writing this date range`);
     await sleep(waitMs);
-    const { continueAsNewSuggested, historyLength } = workflowInfo();
-    if (continueAsNewSuggested || historyLength > MAX_EVENTS) await next();
+    if (isNewRunWanted() || workflowInfo().historyLength > MAX_EVENTS) await next();
   }
 }
 
@@ -171,7 +171,7 @@ function writerId({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
 
 function continueRun(input: VisitorExportInput, continued: Continued): Promise<never> {
   const nextInput: VisitorExportInput & { continued: Continued } = { ...input, continued };
-  return continueAsNew<typeof visitorExport>(nextInput);
+  return makeContinueAsNewFunc<typeof visitorExport>(nextRunVersion())(nextInput);
 }
 
 function failedDay({ dateFrom, dateTo }: VisitorExportRange, error: unknown): FailedDay {

@@ -1,0 +1,32 @@
+/**
+ * Worker versioning, where a worker has it (`WORKER_DEPLOYMENT`): a run stays on the version of the worker that began
+ * it, so that no other code replays it. Once another version is current, the run goes on there by continue-as-new, at a
+ * moment at which nothing is under way. Without versioning nothing here has an effect.
+ */
+import { workflowInfo, type ContinueAsNewOptions } from '@temporalio/workflow';
+import { getActivator } from '@temporalio/workflow/lib/global-attributes.js';
+
+/** Whether another version than this run's is current. */
+export function isOtherVersionCurrent(): boolean {
+  return workflowInfo().targetWorkerDeploymentVersionChanged === true;
+}
+
+/** Whether the server wants a new run: the history is long, or another version of the workers is current. */
+export function isNewRunWanted(): boolean {
+  return workflowInfo().continueAsNewSuggested || isOtherVersionCurrent();
+}
+
+/** Where the next run begins: with the version that is current by then, else where this run is. */
+export function nextRunVersion(): Pick<ContinueAsNewOptions, 'initialVersioningBehavior'> {
+  return isOtherVersionCurrent() ? { initialVersioningBehavior: 'AUTO_UPGRADE' } : {};
+}
+
+/**
+ * Call it right before the run ends: any later version then answers queries of the closed run. Else only workers of its
+ * own version could, which are gone one day. The SDK sends this with each task, and lets no workflow change it.
+ */
+export function leaveVersion(): void {
+  // Without versioning the name is empty, or there is none.
+  if (!workflowInfo().currentDeploymentVersion?.deploymentName) return;
+  getActivator().versioningBehavior = 'AUTO_UPGRADE';
+}

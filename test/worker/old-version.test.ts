@@ -1,0 +1,261 @@
+/** Worker versioning with workers of two releases, whose workflow code does not fit, on a real server. */
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { bundleWorkflowCode, type WorkflowBundle } from '@temporalio/worker';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import {
+  AGENT_JOB_WORKFLOW,
+  followUpSignal,
+  joinQueueSignal,
+  jobStateQuery,
+  pollNowSignal,
+  requestQueueId,
+  type AgentJobInput,
+} from '../../src/contract.js';
+import type { DevServer } from '../../src/local/dev-server.js';
+import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
+import { createLogger } from '../../src/worker/logging.js';
+import { watchVersion } from '../../src/worker/old-version.js';
+import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { until } from '../support/worker-process.js';
+
+const MOST_MS = 240_000;
+const JOBS = 40;
+/** No task of a job comes soon by itself. */
+const HOURLY = { min: '1 hour', max: '1 hour' };
+let devServer: DevServer;
+let server: TestServer;
+let version2: WorkflowBundle;
+let deploymentName: string;
+let taskQueue: string;
+let upstream: ScriptedUpstream;
+const ends: (() => unknown)[] = [];
+
+beforeAll(async () => {
+  devServer = await startPrivateDevServer({
+    dynamicConfig: {
+      'history.timerProcessorMaxTimeShift': '"50ms"',
+      // The server looks every few minutes whether a version has drained.
+      'matching.wv.VersionDrainageStatusRefreshInterval': '"1s"',
+      'matching.wv.VersionDrainageStatusVisibilityGracePeriod': '"1s"',
+    },
+  });
+  server = await connectTo(devServer);
+  const workflowsPath = fileURLToPath(new URL('./version-2/index.ts', import.meta.url));
+  const source = fileURLToPath(new URL('../../src/', import.meta.url));
+  const { preloadModules: _, ...options } = workflowBundleOptions(source, '.ts');
+  version2 = await bundleWorkflowCode({ ...options, workflowsPath });
+}, MOST_MS);
+afterAll(async () => {
+  await server.close();
+  await devServer.stop();
+});
+beforeEach(() => {
+  deploymentName = `deployment-${randomUUID()}`;
+  taskQueue = `test-${randomUUID()}`;
+  upstream = new ScriptedUpstream();
+});
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end();
+});
+
+/** A worker of a release, which drains as the production worker does. */
+async function startRelease(buildId: string, workflowBundle?: WorkflowBundle): Promise<JobBench> {
+  const version = { deploymentName, buildId };
+  const versioning = { version, useWorkerVersioning: true, defaultVersioningBehavior: 'PINNED' } as const;
+  const worker = { workerDeploymentOptions: versioning, ...(workflowBundle && { workflowBundle }) };
+  const bench = await startJobBench(server, upstream, { hasPoller: true, taskQueue, worker });
+  const config = {
+    deployment: { name: deploymentName, buildId },
+    temporal: { address: server.address, namespace: server.namespace, connectionOptions: {} },
+  };
+  const log = createLogger({ level: 'warn', format: 'text' });
+  const stopWatch = watchVersion({ config, connection: server.nativeConnection, poller: null, log });
+  let isStopped = false;
+  const stop = async () => {
+    if (isStopped) return;
+    isStopped = true;
+    stopWatch();
+    await bench.stop();
+  };
+  ends.push(stop);
+  return { ...bench, stop };
+}
+
+/** Makes a version current, once the server knows its worker. */
+async function makeCurrent(buildId: string): Promise<void> {
+  const request = { namespace: server.namespace, deploymentName, buildId, identity: 'test' };
+  const set = () => server.client.workflowService.setWorkerDeploymentCurrentVersion(request);
+  await until(
+    () =>
+      set().then(
+        () => true,
+        () => false,
+      ),
+    `the version ${buildId} to be current`,
+  );
+}
+
+async function openOn(buildId: string): Promise<number> {
+  const query = `TemporalWorkerDeploymentVersion = '${deploymentName}:${buildId}' AND ExecutionStatus = 'Running'`;
+  return (await server.client.workflow.count(query)).count;
+}
+
+async function drainage(buildId: string): Promise<number> {
+  const { workerDeploymentVersionInfo: info } = await server.client.workflowService.describeWorkerDeploymentVersion({
+    namespace: server.namespace,
+    deploymentVersion: { deploymentName, buildId },
+  });
+  return Number(info?.status);
+}
+
+const DRAINED = 5; // temporal.api.enums.v1.WorkerDeploymentVersionStatus
+const latest = (workflowId: string) =>
+  server.client.workflow.getHandle<(input: AgentJobInput) => Promise<{ outcome: string }>>(workflowId);
+
+/** The events of all runs of a job. */
+async function eventsOf(workflowId: string) {
+  const events = [];
+  const { runId: newest } = await latest(workflowId).describe();
+  for (let runId: string | null | undefined = newest; runId;) {
+    const history = await server.client.workflow.getHandle(workflowId, runId).fetchHistory();
+    events.unshift(...(history.events ?? []));
+    runId = history.events?.[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId;
+  }
+  return events;
+}
+
+/** Starts a job on the shared task queue; the worker of one release may end before it. */
+async function startJob(options: object = {}): Promise<string> {
+  const workflowId = `agent-job/test/${randomUUID()}`;
+  const input = { projectId: 'p1', prompt: 'Fix it', polling: HOURLY, settle: 0, ...options };
+  await server.client.workflow.start<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
+    taskQueue,
+    workflowId,
+    args: [input],
+  });
+  return workflowId;
+}
+
+const isWatching = async (id: string) => (await latest(id).query(jobStateQuery)).phase === 'watching';
+const failedTasks = (events: Awaited<ReturnType<typeof eventsOf>>) =>
+  events.filter((event) => event.workflowTaskFailedEventAttributes);
+
+test('open jobs leave for a release that fits none of their histories', { timeout: MOST_MS }, async () => {
+  const before = await startRelease('1');
+  await makeCurrent('1');
+  upstream.show = () => ({ status: 'active' });
+  const ids = await Promise.all(Array.from({ length: JOBS }, () => startJob()));
+  for (const id of ids) await until(() => isWatching(id), id);
+  const followUp = { prompt: 'And a test', id: 'one' };
+  await Promise.all(ids.map((id) => latest(id).signal(followUpSignal, followUp)));
+  await until(() => upstream.messages.length === JOBS, 'the follow-ups');
+  const queueId = await startQueue(ids[0]!);
+  await until(async () => (await openOn('1')) === JOBS + 1, 'all on version 1');
+
+  await startRelease('2', version2);
+  await makeCurrent('2');
+  await until(
+    async () => (await openOn('1')) === 0,
+    'version 1 to drain',
+    () => '',
+    120_000,
+  );
+  await until(async () => (await drainage('1')) === DRAINED, 'the server to see it');
+  expect(await openOn('2')).toBe(JOBS + 1);
+  await before.stop();
+
+  // The ids of follow-ups came along: the same one is not sent again.
+  await Promise.all(ids.map((id) => latest(id).signal(followUpSignal, followUp)));
+  upstream.show = () => ({ status: 'completed' });
+  await Promise.all(ids.map((id) => latest(id).signal(pollNowSignal)));
+  const results = await Promise.all(ids.map((id) => latest(id).result()));
+  expect(new Set(results.map(({ outcome }) => outcome))).toEqual(new Set(['completed']));
+  expect([upstream.created.length, upstream.messages.length]).toEqual([JOBS, JOBS]);
+  for (const id of [...ids, queueId]) {
+    const events = await eventsOf(id);
+    expect(failedTasks(events)).toEqual([]);
+    // Each left at the first task that came.
+    const left = events.findIndex((event) => event.workflowExecutionContinuedAsNewEventAttributes);
+    const leftOnly = events.filter((event) => event.workflowExecutionContinuedAsNewEventAttributes);
+    expect(leftOnly).toHaveLength(1);
+    const wakes = events.slice(0, left).filter(({ workflowExecutionSignaledEventAttributes: signal }) => {
+      return signal?.signalName === 'versionChanged';
+    });
+    expect(wakes).toHaveLength(1);
+  }
+});
+
+/** A queue that waits for what becomes of the turn it gave. */
+async function startQueue(waiter: string): Promise<string> {
+  const name = { operation: 'create', projectId: 'p2' } as const;
+  const workflowId = requestQueueId(name);
+  await server.client.workflow.signalWithStart('requestQueue', {
+    taskQueue,
+    workflowId,
+    args: [name],
+    signal: joinQueueSignal,
+    signalArgs: [{ workflowId: waiter, priority: 3, askedAt: Date.now() }],
+  });
+  ends.push(() => latest(workflowId).terminate());
+  return workflowId;
+}
+
+test('a job whose write is in flight leaves after it, and the write is sent once', { timeout: MOST_MS }, async () => {
+  await startRelease('1');
+  await makeCurrent('1');
+  upstream.show = () => ({ status: 'active' });
+  const id = await startJob();
+  await until(() => isWatching(id), 'the job to be watched');
+  let answer = () => {};
+  const isAnswered = new Promise<void>((resolve) => (answer = resolve));
+  const { sendMessage } = upstream;
+  upstream.sendMessage = async (...request) => {
+    const outcome = await sendMessage.apply(upstream, request);
+    await isAnswered;
+    return outcome;
+  };
+  await latest(id).signal(followUpSignal, { prompt: 'And a test', id: 'one' });
+  await until(() => upstream.messages.length === 1, 'the message to be sent');
+  await startRelease('2', version2);
+  await makeCurrent('2');
+  const isWoken = async () =>
+    (await eventsOf(id)).some(
+      (event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'versionChanged',
+    );
+  await until(isWoken, 'the job to be woken');
+  expect(await openOn('1')).toBe(1);
+  answer();
+  await until(async () => (await openOn('1')) === 0, 'the job to leave');
+  // The other release has its handlers a moment later.
+  await until(() => isWatching(id).catch(() => false), 'the job to go on');
+  expect((await latest(id).query(jobStateQuery)).followUps).toEqual([{ id: 'one', state: 'sent' }]);
+  expect(upstream.messages).toEqual(['And a test']);
+  expect(failedTasks(await eventsOf(id))).toEqual([]);
+  await latest(id).terminate();
+});
+
+test('a later release answers for jobs that ended on a version without workers', { timeout: MOST_MS }, async () => {
+  const before = await startRelease('1');
+  await makeCurrent('1');
+  const ended = await startJob();
+  await latest(ended).result();
+  const refused = await startJob({ projectId: '..' });
+  await expect(latest(refused).result()).rejects.toThrow();
+  // The same code under another name, which fits: a release without a change of the workflows.
+  await startRelease('2');
+  await makeCurrent('2');
+  await before.stop();
+  for (const id of [ended, refused]) expect((await latest(id).query(jobStateQuery)).phase).toBe('done');
+});
+
+test('without worker versioning nothing is watched, and no run has a version', { timeout: MOST_MS }, async () => {
+  const bench = await startJobBench(server, upstream, { taskQueue });
+  ends.push(() => bench.stop());
+  const id = await startJob();
+  await latest(id).result();
+  const { raw } = await latest(id).describe();
+  expect(raw.workflowExecutionInfo?.versioningInfo ?? null).toBeNull();
+});
