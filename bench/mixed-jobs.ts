@@ -66,7 +66,7 @@ const KINDS = {
     fault: { status: 500 },
     steer: async (job, jobs) => {
       await untilInDoubt(jobs, job);
-      await job.resolveUnknown({ action: 'abandon' }, PATIENT);
+      await job.resolve({ action: 'abandon' }, PATIENT);
     },
   },
   'cancelled while it is polled': {

@@ -16,6 +16,7 @@ export {
 } from './contract/shared.js';
 export {
   AGENT_JOB_WORKFLOW,
+  agentJobOf,
   agentJobWorkflowId,
   attachedJobWorkflowId,
   DEFAULT_PRIORITY,
@@ -39,6 +40,7 @@ export {
   type FollowUpAnswer,
   type FollowUpInput,
   type JoinJobInput,
+  type NamedJob,
   type PollingInput,
   type Priority,
   type ResolveUnknownInput,

@@ -1,33 +1,26 @@
 /** What services import: start or attach a job, steer it, and wait for its end. No side effect on import. */
 import type { Client, ConnectionOptions } from '@temporalio/client';
-import {
-  agentJobWorkflowId,
-  attachedJobWorkflowId,
-  DEFAULT_TASK_QUEUE,
-  type AgentJobInput,
-  type AttachJobInput,
-  type VisitorExportRangeInput,
-} from './contract.js';
-import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
+import { DEFAULT_TASK_QUEUE, type VisitorExportRangeInput } from './contract.js';
+import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from './agent-job/start-options.js';
 import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
-import { JobHandle } from './client/agent-job/handle.js';
+import { TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
+import type { JobHandle } from './client/agent-job/job-handle.js';
 import { listJobs, type JobFilter, type JobSummary } from './client/agent-job/list.js';
 import { startMany, type StartFate, type StartItem, type StartManyOptions } from './client/agent-job/start-many.js';
 import { startJob } from './client/agent-job/start-or-join.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { connectClient } from './client/connection.js';
-import { START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
-import {
-  JobScheduleHandle,
-  ensureJobSchedule,
-  listJobSchedules,
-  type JobSchedule,
-} from './client/recurring-job/schedule.js';
+import { limitsOf, loggerOf, type ClientContext } from './client/context.js';
+import type { AgentJobsSettings, AttachRequest, ConnectSettings, JobName, StartRequest } from './client/settings.js';
+import { checkTimeout, START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
+import { ensureJobSchedule, listJobSchedules, type JobSchedule } from './client/recurring-job/schedule.js';
+import { TemporalJobScheduleHandle, type JobScheduleHandle } from './client/recurring-job/schedule-handle.js';
 import type { JobScheduleSettings } from './client/recurring-job/schedule-spec.js';
 import { startVisitorExport, type VisitorExportHandle } from './client/visitor-export/handle.js';
 import type { ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
-import { ensureExportSchedule } from './client/visitor-export/schedule.js';
+import { ensureExportSchedule, listExportSchedules, type ExportSchedule } from './client/visitor-export/schedule.js';
+import { TemporalExportScheduleHandle, type ExportScheduleHandle } from './client/visitor-export/schedule-handle.js';
 import { webUiOf, type WebUi } from './client/web-ui.js';
 
 export * from './contract.js';
@@ -35,50 +28,27 @@ export { inputHash } from './agent-job/input.js';
 export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './agent-job/start-options.js';
 export type { AttentionItem } from './client/agent-job/attention.js';
 export type { FollowUpOptions } from './client/agent-job/follow-up.js';
-export { JobHandle } from './client/agent-job/handle.js';
+export type { JobHandle } from './client/agent-job/job-handle.js';
 export type { JobFilter, JobSummary } from './client/agent-job/list.js';
 export type { QueueFilter, QueueReport } from './client/agent-job/queue.js';
 export type { StartFate, StartManyOptions } from './client/agent-job/start-many.js';
 export type { StuckJob } from './client/agent-job/stuck-jobs.js';
 export * from './client/errors.js';
 export type { RecurringRunSummary } from './client/recurring-job/runs.js';
-export { JobScheduleHandle, type JobSchedule } from './client/recurring-job/schedule.js';
+export type { JobSchedule } from './client/recurring-job/schedule.js';
+export type { JobScheduleHandle } from './client/recurring-job/schedule-handle.js';
 export { checkJobSchedule, type JobScheduleSettings } from './client/recurring-job/schedule-spec.js';
+export type { Logger } from './client/context.js';
+export type { AgentJobsSettings, AttachRequest, ConnectSettings, JobName, StartRequest } from './client/settings.js';
 export type { CallOptions, WaitOptions } from './client/temporal-call.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 export * from './client/visitor-export/schedule.js';
+export type { ExportScheduleHandle } from './client/visitor-export/schedule-handle.js';
 export { checkExportSchedule, type ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
 export { jobUrl, listUrl, webUiOf, webUiViews, type WebUi, type WebUiView } from './client/web-ui.js';
 export { ConfigError, type ConfigProblem } from './config/config-error.js';
 export { InvalidInputError } from './contract/input-checks.js';
 export { ensureSearchAttributes, SearchAttributesRefusedError } from './temporal/search-attributes.js';
-
-/** A job to start; the same key and input again answer with the same job. */
-export type StartRequest = AgentJobInput & { key: string };
-
-/** A job to attach to; without a key, attaching to the same job again answers with the same workflow. */
-export type AttachRequest = AttachJobInput & { key?: string | undefined };
-
-/** Where to connect; what is left out comes from the environment or the Temporal profile that it names. */
-export interface ConnectSettings {
-  /** `host:port`; else `TEMPORAL_ADDRESS` or the profile. */
-  address?: string | undefined;
-  /** Else `TEMPORAL_NAMESPACE` or the profile. */
-  namespace?: string | undefined;
-  /** Where the workers listen; else `AGENT_JOBS_TASK_QUEUE`. */
-  taskQueue?: string | undefined;
-  /** The address of Temporal's web UI, for links; else `AGENT_JOBS_WEB_UI_URL`, or its usual place. */
-  webUiUrl?: string | undefined;
-}
-
-/** What to work over, where a service brings its own client. */
-export interface AgentJobsSettings {
-  client: Client;
-  /** Where the workers listen; default `agent-jobs`. */
-  taskQueue?: string | undefined;
-  /** The address of Temporal's web UI, for links; default: that of Temporal Cloud, or of a dev server. */
-  webUiUrl?: string | undefined;
-}
 
 /** The way in to agent jobs, over one Temporal client. */
 export class AgentJobs {
@@ -86,19 +56,22 @@ export class AgentJobs {
   readonly taskQueue: string;
   /** Where Temporal's web UI shows the jobs; null where its address is neither given nor usual. */
   readonly webUi: WebUi | null;
-  #closeConnection: (() => Promise<void>) | undefined;
 
-  constructor({ client, taskQueue, webUiUrl }: AgentJobsSettings) {
+  constructor({ client, taskQueue, webUiUrl, timeoutMs, logger }: AgentJobsSettings) {
     this.client = client;
     this.taskQueue = taskQueue ?? DEFAULT_TASK_QUEUE;
-    this.webUi = webUiOf(client, webUiUrl);
+    this.webUi = webUiOf(client, webUiUrl ?? undefined);
+    const limit = timeoutMs == null ? undefined : checkTimeout(timeoutMs);
+    const { webUi } = this;
+    contexts.set(this, { client, taskQueue: this.taskQueue, webUi, timeoutMs: limit, logger: loggerOf(logger) });
   }
 
   /**
-   * Connects as the standard `TEMPORAL_*` settings say, each overridden by what is given; call `close` at the end.
-   * Throws ConfigError, which names each wrong setting, or, within seconds, TemporalCallError.
+   * Connects as the standard `TEMPORAL_*` settings say, each overridden by what is given; call `close` at the end, or
+   * declare it with `await using`. Throws ConfigError, which names each wrong setting, or, within 4 seconds unless a
+   * limit is given, TemporalCallError.
    */
-  static async connect(settings: ConnectSettings = {}): Promise<AgentJobs> {
+  static async connect(settings: ConnectSettings = {}, options: CallOptions = {}): Promise<AgentJobs> {
     // Loaded here: a caller that brings its own client needs no reader of the environment.
     const { readClientConfig } = await import('./config/client.js');
     const { temporal, taskQueue, webUiUrl } = readClientConfig();
@@ -107,15 +80,22 @@ export class AgentJobs {
       namespace: settings.namespace ?? temporal.namespace,
       taskQueue: settings.taskQueue ?? taskQueue,
       connectionOptions: temporal.connectionOptions as ConnectionOptions,
+      signal: options.signal,
+      timeoutMs: options.timeoutMs ?? settings.timeoutMs,
     });
-    const jobs = new AgentJobs({ ...connected, webUiUrl: settings.webUiUrl ?? webUiUrl });
-    jobs.#closeConnection = connected.close;
+    const jobs = new AgentJobs({ ...settings, ...connected, webUiUrl: settings.webUiUrl ?? webUiUrl });
+    connections.set(jobs, connected);
     return jobs;
   }
 
   /** Closes the connection that `connect` opened; a client of the caller's own stays open. */
   async close(): Promise<void> {
-    await this.#closeConnection?.();
+    await connections.get(this)?.close();
+  }
+
+  /** For `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   /**
@@ -123,8 +103,7 @@ export class AgentJobs {
    * anything is sent, and KeyConflictError where the key names a job with another input.
    */
   async start({ key, ...input }: StartRequest, options: CallOptions = {}): Promise<JobHandle> {
-    const startOptions = agentJobStartOptions(input, { key: checkKey(key), taskQueue: this.taskQueue });
-    return startJob(this.client, startOptions, options);
+    return startIn(this, agentJobStartOptions(input, { key: checkKey(key), taskQueue: this.taskQueue }), options);
   }
 
   /**
@@ -136,27 +115,30 @@ export class AgentJobs {
     requests: Iterable<StartRequest> | AsyncIterable<StartRequest>,
     options: StartManyOptions = {},
   ): AsyncIterable<StartFate> {
-    return startMany(this, inPlaces(requests), options);
+    return startMany(contextOf(this), inPlaces(requests), options);
   }
 
   /** Attaches to a job that exists upstream already. Throws InvalidInputError, and KeyConflictError as `start` does. */
   async attach({ key, ...input }: AttachRequest, options: CallOptions = {}): Promise<JobHandle> {
-    return startJob(this.client, agentJobStartOptions(input, { key, taskQueue: this.taskQueue }), options);
+    return startIn(this, agentJobStartOptions(input, { key, taskQueue: this.taskQueue }), options);
   }
 
-  /** The handle of a workflow id, of a project's key, or of an attached job's id; sends no request. */
-  handle(job: string | { projectId: string; key: string } | { projectId: string; jobId: string }): JobHandle {
-    return new JobHandle(this.client, typeof job === 'string' ? job : workflowIdOf(job));
+  /**
+   * The handle of a workflow id, of a project's key, or of an attached job's id; sends no request. Throws
+   * InvalidInputError.
+   */
+  handle(job: JobName): JobHandle {
+    return new TemporalJobHandle(contextOf(this), workflowIdOf(job));
   }
 
   /** Lists jobs as Temporal's visibility shows them; `timeoutMs` is for each page. */
   list(filter: JobFilter = {}, options: CallOptions = {}): AsyncIterable<JobSummary> {
-    return listJobs(this.client, filter, options);
+    return listJobs(this.client, filter, limitsIn(this, options));
   }
 
   /** Lists the running jobs that wait for a person, each with its write in doubt; `timeoutMs` is for each request. */
   needsAttention(options: CallOptions = {}): AsyncIterable<AttentionItem> {
-    return listAttention(this.client, options);
+    return listAttention(this.client, limitsIn(this, options));
   }
 
   /**
@@ -165,7 +147,7 @@ export class AgentJobs {
    * others the newest 200 jobs are read, and as many of the rest. `timeoutMs` is for each request.
    */
   stuck(options: CallOptions = {}): AsyncIterable<StuckJob> {
-    return listStuck(this.client, options);
+    return listStuck(this.client, limitsIn(this, options));
   }
 
   /**
@@ -173,13 +155,12 @@ export class AgentJobs {
    * exports. None where the upstream holds nothing back and no budget is set. `timeoutMs` is for each request.
    */
   queues(filter: QueueFilter = {}, options: CallOptions = {}): AsyncIterable<QueueReport> {
-    return listQueues(this.client, filter, options);
+    return listQueues(this.client, filter, limitsIn(this, options));
   }
 
   /** Starts the export of a date range into a snapshot, or joins the one that is running. Throws InvalidInputError. */
   exportVisitors(range: VisitorExportRangeInput, options: CallOptions = {}): Promise<VisitorExportHandle> {
-    const start = () => startVisitorExport(this.client, this.taskQueue, range);
-    return temporalCall(this.client, startLimits(options), start);
+    return temporalCall(this.client, startLimits(this, options), () => startVisitorExport(contextOf(this), range));
   }
 
   /**
@@ -188,7 +169,17 @@ export class AgentJobs {
    */
   ensureExportSchedule(settings: ExportScheduleSettings, options: CallOptions = {}): Promise<'created' | 'updated'> {
     const ensure = () => ensureExportSchedule(this.client, this.taskQueue, settings);
-    return temporalCall(this.client, startLimits(options), ensure);
+    return temporalCall(this.client, startLimits(this, options), ensure);
+  }
+
+  /** The handle of the Schedule of a project's nightly exports; sends no request. Throws InvalidInputError. */
+  exportSchedule(projectId: string): ExportScheduleHandle {
+    return new TemporalExportScheduleHandle(contextOf(this), projectId);
+  }
+
+  /** Reads the Schedules of all projects' nightly exports, by project. */
+  exportSchedules(options: CallOptions = {}): Promise<ExportSchedule[]> {
+    return listExportSchedules(this.client, limitsIn(this, options));
   }
 
   /**
@@ -197,31 +188,45 @@ export class AgentJobs {
    */
   async schedule(settings: JobScheduleSettings, options: CallOptions = {}): Promise<JobScheduleHandle> {
     const ensure = () => ensureJobSchedule(this.client, this.taskQueue, settings);
-    const done = await temporalCall(this.client, startLimits(options), ensure);
-    return new JobScheduleHandle(this.client, settings, done === 'created');
+    const done = await temporalCall(this.client, startLimits(this, options), ensure);
+    return new TemporalJobScheduleHandle(contextOf(this), settings, done === 'created');
   }
 
   /** The handle of a recurring job; sends no request. Throws InvalidInputError. */
   recurring(job: { projectId: string; name: string }): JobScheduleHandle {
-    return new JobScheduleHandle(this.client, job);
+    return new TemporalJobScheduleHandle(contextOf(this), job);
   }
 
   /** Reads all recurring jobs, or those of one project, by project and name. */
-  schedules(filter: { projectId?: string | undefined } = {}, options: CallOptions = {}): Promise<JobSchedule[]> {
-    return listJobSchedules(this.client, filter, options);
+  schedules(filter: { projectId?: string | null | undefined } = {}, options: CallOptions = {}): Promise<JobSchedule[]> {
+    return listJobSchedules(this.client, filter, limitsIn(this, options));
   }
+}
+
+/** Not fields of the class: a plain object can have its type then. */
+const contexts = new WeakMap<AgentJobs, ClientContext>();
+const connections = new WeakMap<AgentJobs, { close: () => Promise<void> }>();
+
+function contextOf(jobs: AgentJobs): ClientContext {
+  return contexts.get(jobs)!;
+}
+
+function limitsIn(jobs: AgentJobs, options: CallOptions): CallOptions {
+  return limitsOf(contextOf(jobs), options);
+}
+
+/** A start may read what runs already, and try again. */
+function startLimits(jobs: AgentJobs, options: CallOptions): CallOptions {
+  const { signal, timeoutMs } = limitsIn(jobs, options);
+  return { signal, timeoutMs: timeoutMs ?? START_TIMEOUT_MS };
+}
+
+async function startIn(jobs: AgentJobs, wanted: AgentJobStartOptions, options: CallOptions): Promise<JobHandle> {
+  const started = await startJob(jobs.client, wanted, limitsIn(jobs, options));
+  return new TemporalJobHandle(contextOf(jobs), wanted.workflowId, started);
 }
 
 async function* inPlaces(requests: Iterable<unknown> | AsyncIterable<unknown>): AsyncGenerator<StartItem> {
   let index = 0;
   for await (const request of requests) yield { index: index++, request };
-}
-
-/** A start may read what runs already, and try again. */
-function startLimits({ signal, timeoutMs = START_TIMEOUT_MS }: CallOptions): CallOptions {
-  return { signal, timeoutMs };
-}
-
-function workflowIdOf(job: { projectId: string; key: string } | { projectId: string; jobId: string }): string {
-  return 'key' in job ? agentJobWorkflowId(job.projectId, job.key) : attachedJobWorkflowId(job.projectId, job.jobId);
 }

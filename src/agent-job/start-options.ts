@@ -29,13 +29,13 @@ const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeTy
 
 export interface AgentJobPlace {
   /** The caller's name for the job, unique in its project; becomes the workflow id. */
-  key?: string | undefined;
+  key?: string | null | undefined;
   /** A workflow id of the caller's own choice, in place of `key`. */
-  workflowId?: string | undefined;
+  workflowId?: string | null | undefined;
   /** Where the agent-jobs worker listens; default `agent-jobs`. */
-  taskQueue?: string | undefined;
+  taskQueue?: string | null | undefined;
   /** Of the job that this run goes on with; default: that of the input. */
-  inputHash?: string | undefined;
+  inputHash?: string | null | undefined;
 }
 
 /** What `client.workflow.start` and `startChild` take alike. */
@@ -105,8 +105,8 @@ function checkSize(input: AgentJobInput): void {
 }
 
 function workflowIdFor(projectId: string, jobId: string | null, { key, workflowId }: AgentJobPlace): string {
-  if (workflowId !== undefined) return checkLength(checkString(workflowId, 'workflowId'), 'workflowId');
-  if (key !== undefined) return checkLength(agentJobWorkflowId(projectId, checkKey(key)), 'key');
+  if (workflowId != null) return checkLength(checkString(workflowId, 'workflowId'), 'workflowId');
+  if (key != null) return checkLength(agentJobWorkflowId(projectId, checkKey(key)), 'key');
   if (jobId !== null) return checkLength(attachedJobWorkflowId(projectId, jobId), 'jobId', '; give a key in its place');
   throw new InvalidInputError('key', 'must be given: it makes a repeated start answer with the same job');
 }

@@ -174,5 +174,5 @@ async function settle(
 ): Promise<void> {
   const { workflowId, ...decision } = resolution;
   const named = { ...decision, since: inDoubt.since, followUpId: inDoubt.followUpId ?? null };
-  await jobs.handle(workflowId).resolveUnknown(named, { signal });
+  await jobs.handle(workflowId).resolve(named, { signal });
 }

@@ -9,8 +9,8 @@ const listening = new WeakMap<AbortSignal, Listening>();
  * Calls back once the signal is aborted; the function that it returns ends that. All callbacks of a signal share one
  * listener. Node warns of a leak at more than ten, and a caller may give one signal to a hundred waits.
  */
-export function onAbort(signal: AbortSignal | undefined, callback: (reason: unknown) => void): () => void {
-  if (signal === undefined) return () => {};
+export function onAbort(signal: AbortSignal | null | undefined, callback: (reason: unknown) => void): () => void {
+  if (signal == null) return () => {};
   const { callbacks, listener } = listening.get(signal) ?? listen(signal);
   callbacks.add(callback);
   return () => {

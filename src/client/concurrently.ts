@@ -5,7 +5,7 @@ interface Limits {
   /** Items that are in work at the same moment. */
   limit: number;
   /** Once it is aborted no further item is begun. What is in work is finished; then the call ends with its reason. */
-  signal?: AbortSignal | undefined;
+  signal?: AbortSignal | null | undefined;
 }
 
 type Step<T, R> =

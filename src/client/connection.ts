@@ -1,9 +1,11 @@
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
 import { RequestRetries } from '../temporal/request-retries.js';
+import { onAbort } from './abort-signal.js';
+import { checkTimeout, MAX_TIMER_MS } from './temporal-call.js';
 import { toConnectError } from './temporal-errors.js';
 
 /** A caller learns within seconds that the server is not reachable. */
-const CONNECT_TIMEOUT = '4 seconds';
+const CONNECT_TIMEOUT_MS = 4_000;
 
 /** How to reach Temporal, and where the workers of the jobs listen. */
 interface ConnectionSettings {
@@ -13,6 +15,10 @@ interface ConnectionSettings {
   taskQueue: string;
   /** TLS, API key and the like. */
   connectionOptions: Omit<ConnectionOptions, 'address' | 'interceptors' | 'connectTimeout'>;
+  /** Ends the attempt with its reason. */
+  signal?: AbortSignal | null | undefined;
+  /** Default 4 seconds. */
+  timeoutMs?: number | null | undefined;
 }
 
 /** A client over a connection of its own. */
@@ -30,16 +36,20 @@ export function channelArgsFor(address: string): NonNullable<ConnectionOptions['
 
 /** Connects to Temporal; throws, within seconds, TemporalCallError. Reads no environment: its callers do. */
 export async function connectClient(settings: ConnectionSettings): Promise<ConnectedClient> {
-  const { address, namespace, taskQueue, connectionOptions } = settings;
+  const { address, namespace, taskQueue, connectionOptions, signal, timeoutMs } = settings;
+  const connectTimeout = Math.min(checkTimeout(timeoutMs ?? CONNECT_TIMEOUT_MS), MAX_TIMER_MS);
+  signal?.throwIfAborted();
   const retries = new RequestRetries();
   try {
-    const connection = await Connection.connect({
+    const connecting = Connection.connect({
       channelArgs: channelArgsFor(address),
       ...connectionOptions,
       address,
       interceptors: [retries.interceptor],
-      connectTimeout: CONNECT_TIMEOUT,
+      connectTimeout,
     });
+    const connection = await unlessAborted(connecting, signal);
+    signal?.throwIfAborted();
     return {
       client: new Client({ connection, namespace }),
       taskQueue,
@@ -49,6 +59,22 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
       },
     };
   } catch (error) {
+    signal?.throwIfAborted();
     throw toConnectError({ address, namespace }, error);
+  }
+}
+
+/** The SDK takes no signal: a connection that comes after the abort is closed. */
+async function unlessAborted(
+  connecting: Promise<Connection>,
+  signal: AbortSignal | null | undefined,
+): Promise<Connection> {
+  let stopListening = () => {};
+  const aborted = new Promise<never>((_, reject) => (stopListening = onAbort(signal, reject)));
+  try {
+    return await Promise.race([connecting, aborted]);
+  } finally {
+    stopListening();
+    if (signal?.aborted) connecting.then((late) => late.close()).catch(() => {});
   }
 }

@@ -11,9 +11,9 @@ import { isOutage, tooSlowError, toUserError } from './temporal-errors.js';
 /** How long a call to Temporal may take, and what else ends it; neither ends the job. */
 export interface CallOptions {
   /** The call ends with the signal's reason. */
-  signal?: AbortSignal | undefined;
+  signal?: AbortSignal | null | undefined;
   /** Milliseconds; each call has a default, `Infinity` is none. */
-  timeoutMs?: number | undefined;
+  timeoutMs?: number | null | undefined;
 }
 
 /** The default for a call that asks one thing. */
@@ -23,21 +23,21 @@ export const START_TIMEOUT_MS = 30_000;
 /** What ends a wait. */
 export interface WaitOptions {
   /** The wait ends with the signal's reason; the job goes on. */
-  signal?: AbortSignal | undefined;
+  signal?: AbortSignal | null | undefined;
 }
 
 /** The deadline of requests lies so much after the limit: the error of the limit says more. */
 const DEADLINE_AFTER_LIMIT_MS = 1_000;
 /** The longest timer that Node can set. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
+export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Runs requests that end with the signal's reason once it is aborted, or after a time; their errors say what to do. */
 export async function temporalCall<T>(
   client: Client,
-  { signal: given, timeoutMs: limitMs = CALL_TIMEOUT_MS }: CallOptions,
+  { signal: given, timeoutMs: givenMs }: CallOptions,
   call: () => Promise<T>,
 ): Promise<T> {
-  if (!(limitMs > 0)) throw new InvalidInputError('timeoutMs', 'must be a number of milliseconds above 0');
+  const limitMs = checkTimeout(givenMs ?? CALL_TIMEOUT_MS);
   const { leftMs, abortSignal } = surroundingLimits(client);
   const signal = given && abortSignal ? AbortSignal.any([given, abortSignal]) : (given ?? abortSignal);
   const timeoutMs = Math.min(limitMs, leftMs);
@@ -59,6 +59,12 @@ export async function temporalCall<T>(
   }
 }
 
+/** Checks a limit of calls. */
+export function checkTimeout(timeoutMs: number): number {
+  if (timeoutMs > 0) return timeoutMs;
+  throw new InvalidInputError('timeoutMs', 'must be a number of milliseconds above 0');
+}
+
 /**
  * What the caller has set around the call with its client's own `withDeadline` and `withAbortSignal`, which ours would
  * replace.
@@ -77,7 +83,7 @@ function surroundingLimits({ connection }: Client): { leftMs: number; abortSigna
 async function untilAborted<T>(
   client: Client,
   own: AbortController,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal | null | undefined,
   call: () => Promise<T>,
 ): Promise<T> {
   setMaxListeners(0, own.signal);
@@ -109,7 +115,7 @@ const DOUBT_MS = 5 * 60_000;
 /** A `temporalCall` that waits for what may take days, over outages of Temporal. */
 export async function longWait<T>(
   client: Client,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal | null | undefined,
   call: () => Promise<T>,
   acceptedAfterMs: number = ACCEPTED_AFTER_MS,
 ): Promise<T> {
@@ -130,7 +136,7 @@ export async function longWait<T>(
   }
 }
 
-async function pauseUntilAborted(durationMs: number, signal: AbortSignal | undefined): Promise<void> {
+async function pauseUntilAborted(durationMs: number, signal: AbortSignal | null | undefined): Promise<void> {
   const own = new AbortController();
   const stopListening = onAbort(signal, () => own.abort());
   await delay(durationMs, undefined, { signal: own.signal }).catch(() => {});

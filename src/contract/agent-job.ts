@@ -201,3 +201,25 @@ export function agentJobWorkflowId(projectId: string, key: string): string {
 export function attachedJobWorkflowId(projectId: string, jobId: string): string {
   return agentJobWorkflowId(projectId, 'attached').concat('/', encodeId(jobId));
 }
+
+/** What the workflow id of a job names: its project, and its key or, of a job attached without one, its job id. */
+export interface NamedJob {
+  projectId: string;
+  key: string | null;
+  jobId: string | null;
+}
+
+/** The project and key, or job id, that a workflow id names; null where it is of another making. */
+export function agentJobOf(workflowId: string): NamedJob | null {
+  const [prefix, ...parts] = workflowId.split('/');
+  const isAttached = parts.length === 3 && parts[1] === 'attached';
+  if (prefix !== 'agent-job' || (parts.length !== 2 && !isAttached)) return null;
+  try {
+    const [projectId = '', name = '', jobId = null] = parts.map(decodeURIComponent);
+    const again = jobId === null ? agentJobWorkflowId(projectId, name) : attachedJobWorkflowId(projectId, jobId);
+    if (again !== workflowId) return null;
+    return jobId === null ? { projectId, key: name, jobId: null } : { projectId, key: null, jobId };
+  } catch {
+    return null;
+  }
+}

@@ -84,7 +84,7 @@ export class Operator {
     const { since, followUpId = null } = unknown;
     this.shown.set(`${workflowId} ${since}`, { workflowId, unknown, action: decision.action });
     const job = this.#options.jobs.handle(workflowId);
-    await job.resolveUnknown({ ...decision, since, followUpId }, { signal: AbortSignal.timeout(30_000) });
+    await job.resolve({ ...decision, since, followUpId }, { signal: AbortSignal.timeout(30_000) });
   }
 
   #decide(workflowId: string, jobId: string | null, { kind, followUpId, since }: InDoubtWrite): ResolveUnknownInput {

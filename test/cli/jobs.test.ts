@@ -162,7 +162,7 @@ test(
     const waiting = await cli(['list', '--project', server.projectId, '--waiting-for', 'person', '--json']);
     expect(jsonLines(waiting.stdout)).toMatchObject([{ workflowId, waitingFor: 'person' }]);
     expect(sent.code).toBe(10);
-    await job.resolveUnknown({ action: 'abandon' });
+    await job.resolve({ action: 'abandon' });
     await job.result();
     const late = await cli(['poll-now', workflowId]);
     expect(late.stderr).toContain('the workflow has ended (completed)');

@@ -232,7 +232,7 @@ test(
         { timeout: 60_000 },
       )
       .toBe('create');
-    await job.resolveUnknown({ action: 'abandon' });
+    await job.resolve({ action: 'abandon' });
   },
   MOST_MS,
 );

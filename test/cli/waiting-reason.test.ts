@@ -36,7 +36,7 @@ test(
           '"npx agent-jobs attention" shows what can be done \\(.+\\)$',
       ),
     );
-    await job.resolveUnknown({ action: 'abandon' });
+    await job.resolve({ action: 'abandon' });
   },
   MOST_MS,
 );

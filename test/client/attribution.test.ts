@@ -65,7 +65,7 @@ test('a wrong author or note is refused, and nothing is sent', async () => {
     () => job.cancel({ note: 'n'.repeat(1_001) }),
     () => job.pollNow({ by: '' }),
     () => job.pollNow({ note: 7 as never }),
-    async () => job.resolveUnknown({ action: 'retry', by: '\u001b[2J' }),
+    async () => job.resolve({ action: 'retry', by: '\u001b[2J' }),
   ];
   for (const call of calls) await expect(call()).rejects.toThrow(InvalidInputError);
   // What had been sent would come before this one.

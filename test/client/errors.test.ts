@@ -85,8 +85,8 @@ test('an error without an answer of Temporal is told as one, whatever was called
     followUpWithId: () => job.followUp('x', { id: 'i', ...limits }),
     followUp: () => job.followUp('x', limits),
     sendFollowUp: () => job.sendFollowUp('x', limits),
-    resolve: () => job.resolveUnknown({ action: 'retry' }, limits),
-    resolveThisOne: () => job.resolveUnknown({ action: 'retry', since: '2026-01-01T00:00:00.000Z' }, limits),
+    resolve: () => job.resolve({ action: 'retry' }, limits),
+    resolveThisOne: () => job.resolve({ action: 'retry', since: '2026-01-01T00:00:00.000Z' }, limits),
     describe: () => recurring.describe(limits),
     pause: () => recurring.pause('n', limits),
     trigger: () => recurring.trigger(limits),
@@ -110,10 +110,10 @@ test('a question that no worker takes may be asked again, and a decision that na
   const limits = { timeoutMs: 500 };
   const since = new Date().toISOString();
   expect(await errorOf(() => job.state(limits))).toEqual({ code: 'NO_WORKER', retryable: true });
-  expect(await errorOf(() => job.resolveUnknown({ action: 'retry', since }, limits))).toMatchObject({
+  expect(await errorOf(() => job.resolve({ action: 'retry', since }, limits))).toMatchObject({
     retryable: true,
   });
-  expect(await errorOf(() => job.resolveUnknown({ action: 'retry' }, limits))).toMatchObject({ retryable: false });
+  expect(await errorOf(() => job.resolve({ action: 'retry' }, limits))).toMatchObject({ retryable: false });
   await server.client.workflow.getHandle(job.workflowId).terminate();
 });
 

@@ -75,7 +75,7 @@ describe.each(['nothing listens', 'the server is silent'])('where %s', (what) =>
     ['state', () => jobs.handle('w').state(NOW)],
     ['pollNow', () => jobs.handle('w').pollNow(NOW)],
     ['cancel', () => jobs.handle('w').cancel(NOW)],
-    ['resolveUnknown', () => jobs.handle('w').resolveUnknown({ action: 'retry' }, NOW)],
+    ['resolveUnknown', () => jobs.handle('w').resolve({ action: 'retry' }, NOW)],
     ['list', () => firstOf(jobs.list({}, NOW))],
     ['needsAttention', () => firstOf(jobs.needsAttention(NOW))],
     ['stuck', () => firstOf(jobs.stuck(NOW))],
@@ -114,7 +114,7 @@ test('where no worker polls the task queue, that is said, and how it is called',
   const taskQueue = `nobody-${randomUUID()}`;
   const job = await jobsOn(taskQueue).start(newRequest('hello'));
   const handle = server.client.workflow.getHandle(job.workflowId);
-  const calls = [job.state(NOW), job.resolveUnknown({ action: 'retry' }, NOW)];
+  const calls = [job.state(NOW), job.resolve({ action: 'retry' }, NOW)];
   for (const error of await Promise.all(calls.map(errorOf))) {
     expect(error.constructor).toBe(NoWorkerError);
     expect(error.message).toContain(`no worker polls the task queue "${taskQueue}"`);
@@ -161,7 +161,7 @@ test('a workflow that has ended is told from one that never was', { timeout: MIN
   expect(await errorOf(job.pollNow())).toMatchObject({ name: JobEndedError.name, status: 'COMPLETED' });
   const errors = await Promise.all([never.pollNow(), never.cancel(), never.state()].map(errorOf));
   for (const error of errors) expect(error.constructor).toBe(JobNotFoundError);
-  expect(await errorOf(job.resolveUnknown({ action: 'retry' }))).toBeInstanceOf(JobEndedError);
+  expect(await errorOf(job.resolve({ action: 'retry' }))).toBeInstanceOf(JobEndedError);
 });
 
 test.each([0, -1, Number.NaN])('a time limit of %s is refused by name', async (timeoutMs) => {

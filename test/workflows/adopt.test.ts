@@ -138,7 +138,7 @@ test('our client waits for a read that takes longer than its other calls may', {
   const handle = await startUnknownCreate();
   const open = holdReads();
   const job = new AgentJobs({ client: tests.bench.client }).handle(handle.workflowId);
-  const adoption = job.resolveUnknown({ action: 'adopt', jobId: 'job-1' });
+  const adoption = job.resolve({ action: 'adopt', jobId: 'job-1' });
   await expect.poll(() => tests.upstream.reads).toBe(1);
   setTimeout(open, 14_000);
   expect(await adoption).toMatchObject({ phase: 'watching', jobId: 'job-1', unknown: null });

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { followUpSignal, type JobState, type Waiting } from '../../src/contract.js';
-import { JobHandle } from '../../src/starter.js';
+import { AgentJobs, type JobHandle } from '../../src/starter.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { useDevServer } from '../support/job-tests.js';
 import { inDoubt, notDelivered, throttled, unauthorized } from '../support/outcomes.js';
@@ -44,7 +44,7 @@ test('from its start to its end a job tells what it waits for, whatever fails', 
     ...{ projectId: `p ${randomUUID()}`, prompt: 'Fix it', linger: '3 seconds', settle: '3 seconds' },
     polling: { min: 1_000, max: 1_000 },
   });
-  const job = new JobHandle(server.client, workflowId);
+  const job = new AgentJobs({ client: server.client }).handle(workflowId);
   const handle = server.client.workflow.getHandle(workflowId);
   const silent: JobState[] = [];
   const told = new Map<string, Waiting>();
@@ -60,7 +60,7 @@ test('from its start to its end a job tells what it waits for, whatever fails', 
     else if (!isWriting && phase !== 'done') silent.push(state);
     if (state.waiting?.for === 'person' && !isDecided) {
       isDecided = true;
-      await job.resolveUnknown({ action: 'retry' });
+      await job.resolve({ action: 'retry' });
     }
     if (upstream.readFaults.length === 0 && state.waiting?.for === 'poll' && !isSteered) {
       isSteered = true;

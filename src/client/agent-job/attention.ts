@@ -2,7 +2,7 @@
 import type { Client } from '@temporalio/client';
 import type { Decision, InDoubtWrite } from '../../contract.js';
 import { inBatches, type CallOptions } from '../temporal-call.js';
-import { JobHandle } from './handle.js';
+import { readState } from './call-job.js';
 import { listJobs, type JobSummary } from './list.js';
 
 /** A job that waits for a person; `unknown` is null, and `problem` says why, where its state could not be read. */
@@ -32,7 +32,7 @@ export async function* listAttention(
 async function readInDoubtWrite(client: Client, job: JobSummary, options: CallOptions): Promise<AttentionItem> {
   const { workflowId, projectId, jobId } = job;
   try {
-    const state = await new JobHandle(client, workflowId).state(options);
+    const state = await readState(client, workflowId, options);
     const { unknown, decisions } = state;
     return { workflowId, projectId: state.projectId, jobId: state.jobId, unknown, decisions: decisions ?? [] };
   } catch (error) {

@@ -35,15 +35,15 @@ const STATE_TIMEOUT_MS = 3_000;
 /** How a follow-up is sent. */
 export interface FollowUpOptions {
   /** Makes a repetition harmless: the same id is sent at most once over the job's life. Default: a new one. */
-  id?: string | undefined;
+  id?: string | null | undefined;
   /** Who goes first where the project's messages wait for their turn, 1 to 5, 1 first. Default: that of the job. */
-  priority?: Priority | undefined;
+  priority?: Priority | null | undefined;
   /** Throws JobEndedError where the workflow has ended, in place of attaching to its job anew. Default false. */
-  onlyWhileRunning?: boolean | undefined;
+  onlyWhileRunning?: boolean | null | undefined;
   /** Ends the call with the signal's reason; the follow-up may have been queued by then. */
-  signal?: AbortSignal | undefined;
+  signal?: AbortSignal | null | undefined;
   /** Milliseconds; default 30 seconds for `followUp`, a minute for `sendFollowUp`. `Infinity` is none. */
-  timeoutMs?: number | undefined;
+  timeoutMs?: number | null | undefined;
 }
 
 /** Queues a follow-up by signal, which needs no worker while the workflow runs. */
@@ -111,7 +111,7 @@ async function readFate(
   client: Client,
   workflowId: string,
   { id }: IdentifiedFollowUp,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal | null | undefined,
 ): Promise<FollowUpAnswer> {
   try {
     const handle = client.workflow.getHandle(workflowId);
@@ -150,7 +150,7 @@ function goOnAfterEnd(
   client: Client,
   workflowId: string,
   followUp: IdentifiedFollowUp,
-  { onlyWhileRunning = false }: FollowUpOptions,
+  { onlyWhileRunning }: FollowUpOptions,
 ): () => Promise<ReAttachment> {
   const endedJobs: EndedJobs = new Map();
   if (!onlyWhileRunning) return () => reAttach(client, workflowId, followUp, endedJobs);

@@ -1,7 +1,9 @@
-import { WorkflowUpdateFailedError, type Client, type WorkflowHandle } from '@temporalio/client';
-import { WorkflowNotFoundError } from '@temporalio/common';
+/** The handle of a job over a Temporal client. */
+import type { WorkflowHandle } from '@temporalio/client';
 import {
-  jobStateQuery,
+  agentJobOf,
+  agentJobWorkflowId,
+  attachedJobWorkflowId,
   pollNowSignal,
   resolveUnknownUpdate,
   type AgentJobResult,
@@ -10,139 +12,117 @@ import {
   type JobState,
   type ResolveUnknownInput,
 } from '../../contract.js';
+import { asNotRetryable } from '../../contract/errors.js';
+import { checkId, checkString, InvalidInputError } from '../../contract/input-checks.js';
+import { checkKey } from '../../agent-job/start-options.js';
 import { parseAttribution, parseResolution } from '../../agent-job/resolution.js';
 import { attributedWorkflowClient } from '../../temporal/attributed-cancel.js';
-import { asNotRetryable } from '../../contract/errors.js';
-import { JobEndedError, MessageRefusedError } from '../errors.js';
-import { CALL_TIMEOUT_MS, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
-import { isNoAnswer } from '../temporal-errors.js';
+import { limitsOf, type ClientContext } from '../context.js';
+import { CALL_TIMEOUT_MS, type CallOptions, type WaitOptions } from '../temporal-call.js';
+import type { JobName } from '../settings.js';
+import { jobUrl } from '../web-ui.js';
+import { askWorker, callJob, readState } from './call-job.js';
 import { deliverFollowUp, queueFollowUp, type FollowUpOptions } from './follow-up.js';
-import { whyNoAnswer } from './no-answer.js';
-import { withPresentWait } from './present-wait.js';
-import { readDescription } from './run-record.js';
+import type { JobHandle } from './job-handle.js';
 import { waitForResult } from './wait.js';
-import { queryAgain } from '../../temporal/query-again.js';
 
 /** A job that is to be adopted is read first, which may take a minute. */
 const ADOPT_TIMEOUT_MS = 75_000;
 
-/** One job, by its workflow id: always its newest run, so that a follow-up to an ended job is seen too. */
-export class JobHandle {
+/** What a start learns of the run that answers it. */
+export interface StartedRun {
+  isNew: boolean;
+  runId: string;
+}
+
+/** A handle that asks Temporal. */
+export class TemporalJobHandle implements JobHandle {
   readonly workflowId: string;
-  /** Whether the start that answered with this handle made the workflow; undefined of a handle from elsewhere. */
+  readonly projectId: string | null;
+  readonly key: string | null;
+  readonly runId: string | null;
+  readonly url: string | null;
   readonly isNew: boolean | undefined;
-  readonly #client: Client;
+  readonly #context: ClientContext;
 
-  constructor(client: Client, workflowId: string, isNew?: boolean) {
-    this.#client = client;
+  constructor(context: ClientContext, workflowId: string, started?: StartedRun) {
+    const named = agentJobOf(workflowId);
+    const { webUi } = context;
+    this.#context = context;
     this.workflowId = workflowId;
-    this.isNew = isNew;
+    this.projectId = named?.projectId ?? null;
+    this.key = named?.key ?? null;
+    this.runId = started?.runId ?? null;
+    this.url = webUi && jobUrl(webUi, { workflowId, runId: started?.runId });
+    this.isNew = started?.isNew;
   }
 
-  /**
-   * Queues a follow-up; of a job whose workflow has ended, a new run attached to the same job takes it. Throws
-   * InvalidInputError, MessageRefusedError, NoJobError, UsedIdsUnknownError, or FollowUpUnconfirmedError where nobody
-   * knows whether it was queued.
-   */
   followUp(prompt: string, options: FollowUpOptions = {}): Promise<{ id: string }> {
-    return queueFollowUp(this.#client, this.workflowId, prompt, options);
+    return queueFollowUp(this.#context.client, this.workflowId, prompt, { ...options, ...this.#limits(options) });
   }
 
-  /**
-   * As `followUp`, and waits until the upstream accepted it, refused it, or its outcome is unknown. Answers `queued`
-   * where that must wait, or takes longer than a minute.
-   */
   sendFollowUp(prompt: string, options: FollowUpOptions = {}): Promise<FollowUpAnswer> {
-    return deliverFollowUp(this.#client, this.workflowId, prompt, options);
+    return deliverFollowUp(this.#context.client, this.workflowId, prompt, { ...options, ...this.#limits(options) });
   }
 
-  /**
-   * Reads the job's present state, of a closed workflow too while a worker runs and its history is kept. Where the job
-   * waits for its turn, its queue is asked for the present place. Throws NoWorkerError, or one of its kinds, where no
-   * worker responds.
-   */
-  async state(options: CallOptions = {}): Promise<JobState> {
-    const startedAt = performance.now();
-    const state = await this.#askWorker(options, (handle) => queryAgain(() => handle.query(jobStateQuery)));
-    const leftMs = (options.timeoutMs ?? CALL_TIMEOUT_MS) - (performance.now() - startedAt);
-    return withPresentWait(this.#client, this.workflowId, state, { signal: options.signal, timeoutMs: leftMs });
+  state(options: CallOptions = {}): Promise<JobState> {
+    return readState(this.#context.client, this.workflowId, this.#limits(options));
   }
 
-  /**
-   * Reads the job at once, at most once a second and never against a `Retry-After`; throws JobEndedError. `by` and
-   * `note` stay in Temporal's history, as the argument of the signal.
-   */
   async pollNow({ by, note, ...options }: CallOptions & Attribution = {}): Promise<void> {
     const attribution = parseAttribution({ by, note });
     const args: [Attribution?] = Object.keys(attribution).length === 0 ? [] : [attribution];
     await this.#call(options, (handle) => handle.signal(pollNowSignal, ...args));
   }
 
-  /**
-   * Settles a write in doubt as a person decides. Throws MessageRefusedError where the action does not fit the present
-   * write in doubt, and JobEndedError. Throws NoWorkerError, or one of its kinds, where no worker responds: then it may
-   * have been settled. `adopt` reads the job first and has 75 seconds, not 10.
-   */
-  async resolveUnknown(resolution: ResolveUnknownInput, { signal, timeoutMs }: CallOptions = {}): Promise<JobState> {
+  async resolve(resolution: ResolveUnknownInput, options: CallOptions = {}): Promise<JobState> {
     const checked = parseResolution(resolution);
-    const limits = {
-      signal,
-      timeoutMs: timeoutMs ?? (checked.action === 'adopt' ? ADOPT_TIMEOUT_MS : CALL_TIMEOUT_MS),
-    };
-    const settle = (handle: WorkflowHandle) => handle.executeUpdate(resolveUnknownUpdate, { args: [checked] });
+    const { signal, timeoutMs } = this.#limits(options);
+    const defaultMs = checked.action === 'adopt' ? ADOPT_TIMEOUT_MS : CALL_TIMEOUT_MS;
+    const limits = { signal, timeoutMs: timeoutMs ?? defaultMs };
     try {
-      return await this.#askWorker(limits, settle);
+      return await askWorker(this.#context.client, this.workflowId, limits, (handle) =>
+        handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }),
+      );
     } catch (error) {
       // Again, it could settle the next write in doubt; one that names its write is refused then.
       throw checked.since == null ? asNotRetryable(error) : error;
     }
   }
 
-  /**
-   * Asks the workflow to end; a write in flight is finished first, and the remote job goes on. `by` and `note` stay in
-   * Temporal's history as the request's identity and reason, which no payload codec encrypts.
-   */
+  resolveUnknown(resolution: ResolveUnknownInput, options: CallOptions = {}): Promise<JobState> {
+    return this.resolve(resolution, options);
+  }
+
   async cancel({ by, note, ...options }: CallOptions & Attribution = {}): Promise<void> {
-    const workflows = attributedWorkflowClient(this.#client, parseAttribution({ by, note }));
+    const workflows = attributedWorkflowClient(this.#context.client, parseAttribution({ by, note }));
     await this.#call(options, () => workflows.getHandle(this.workflowId).cancel());
   }
 
-  /**
-   * Waits for the end, over continue-as-new and outages of Temporal. Throws InvalidInputError, CreateRejectedError,
-   * UnknownOutcomeError, JobCanceledError, JobTerminatedError or JobFailedError where there is no honest result.
-   */
   result({ signal }: WaitOptions = {}): Promise<AgentJobResult> {
-    return waitForResult(this.#client, this.workflowId, signal);
+    return waitForResult(this.#context.client, this.workflowId, signal);
   }
 
-  async #call<T>(options: CallOptions, call: (handle: WorkflowHandle) => Promise<T>): Promise<T> {
-    try {
-      return await temporalCall(this.#client, options, () => call(this.#client.workflow.getHandle(this.workflowId)));
-    } catch (error) {
-      if (error instanceof WorkflowNotFoundError) throw await this.#whyNotFound(options, error);
-      if (error instanceof WorkflowUpdateFailedError) {
-        throw new MessageRefusedError(this.workflowId, error.cause?.message ?? error.message, { cause: error });
-      }
-      throw error;
-    }
+  #call<T>(options: CallOptions, call: (handle: WorkflowHandle) => Promise<T>): Promise<T> {
+    return callJob(this.#context.client, this.workflowId, this.#limits(options), call);
   }
 
-  async #askWorker<T>(options: CallOptions, ask: (handle: WorkflowHandle) => Promise<T>): Promise<T> {
-    try {
-      return await this.#call(options, ask);
-    } catch (error) {
-      if (options.signal?.aborted || !isNoAnswer(error)) throw error;
-      throw await whyNoAnswer(this.#client, this.workflowId, options.signal, error);
-    }
+  #limits(options: CallOptions): CallOptions {
+    return limitsOf(this.#context, options);
   }
+}
 
-  /** Temporal says the same of a workflow that never was and of one that has ended. */
-  async #whyNotFound({ signal }: CallOptions, cause: WorkflowNotFoundError): Promise<Error> {
-    try {
-      const run = await temporalCall(this.#client, { signal }, () => readDescription(this.#client, this.workflowId));
-      return new JobEndedError(this.workflowId, run.status.name, { cause });
-    } catch (error) {
-      return error as Error;
-    }
-  }
+/** The workflow id of a job that is named in one of three ways; throws InvalidInputError. */
+export function workflowIdOf(job: JobName): string {
+  if (typeof job !== 'object' || job === null) return checkWorkflowId(job);
+  const projectId = checkId(job.projectId, 'projectId');
+  return 'key' in job
+    ? agentJobWorkflowId(projectId, checkKey(job.key))
+    : attachedJobWorkflowId(projectId, checkId(job.jobId, 'jobId'));
+}
+
+function checkWorkflowId(given: unknown): string {
+  const workflowId = checkString(given, 'workflowId');
+  if (workflowId === '') throw new InvalidInputError('workflowId', 'must not be empty');
+  return workflowId;
 }

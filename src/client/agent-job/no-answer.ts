@@ -16,7 +16,7 @@ const TEXT_CHARACTERS = 300;
 export async function whyNoAnswer(
   client: Client,
   workflowId: string,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal | null | undefined,
   cause: unknown,
 ): Promise<Error> {
   try {

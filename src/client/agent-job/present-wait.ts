@@ -18,12 +18,13 @@ export async function withPresentWait(
   client: Client,
   workflowId: string,
   state: JobState,
-  { signal, timeoutMs = MAX_ASK_MS }: CallOptions,
+  { signal, timeoutMs }: CallOptions,
 ): Promise<JobState> {
+  const leftMs = timeoutMs ?? MAX_ASK_MS;
   const ask = presentWait(client, workflowId, state);
-  if (!ask || timeoutMs <= 0) return state;
+  if (!ask || leftMs <= 0) return state;
   try {
-    const limits = { signal, timeoutMs: Math.min(timeoutMs, MAX_ASK_MS) };
+    const limits = { signal, timeoutMs: Math.min(leftMs, MAX_ASK_MS) };
     return { ...state, waiting: await temporalCall(client, limits, ask) };
   } catch {
     signal?.throwIfAborted();

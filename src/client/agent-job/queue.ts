@@ -16,7 +16,7 @@ import { queryAgain } from '../../temporal/query-again.js';
 
 /** Which queues to read; what is left out does not restrict. */
 export interface QueueFilter {
-  projectId?: string | undefined;
+  projectId?: string | null | undefined;
 }
 
 /** A queue that runs: `state` is null, and `problem` says why, where it could not be read. */
@@ -37,7 +37,7 @@ export async function* listQueues(
   { projectId }: QueueFilter = {},
   options: CallOptions = {},
 ): AsyncGenerator<QueueReport, void, undefined> {
-  const names = projectId === undefined ? runningQueues(client, options) : queuesOf(projectId);
+  const names = projectId == null ? runningQueues(client, options) : queuesOf(projectId);
   for await (const report of inBatches(names, (name) => readQueue(client, name, options))) if (report) yield report;
 }
 

@@ -9,17 +9,17 @@ import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { concurrently } from '../concurrently.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../temporal-errors.js';
-import type { JobHandle } from './handle.js';
+import type { StartedRun } from './handle.js';
 import { startJob } from './start-or-join.js';
 
 /** How many jobs are started. */
 export interface StartManyOptions {
   /** Starts under way at the same moment, 1 to 200; default 20. */
-  concurrency?: number | undefined;
+  concurrency?: number | null | undefined;
   /** How long one start is tried while Temporal does not answer, in milliseconds; default 2 minutes. */
-  outageLimitMs?: number | undefined;
+  outageLimitMs?: number | null | undefined;
   /** Once it is aborted no further job is begun. The fates of those under way are told; then its reason is thrown. */
-  signal?: AbortSignal | undefined;
+  signal?: AbortSignal | null | undefined;
 }
 
 /** What became of one request. */
@@ -53,7 +53,8 @@ export function startMany(
   items: Iterable<StartItem> | AsyncIterable<StartItem>,
   options: StartManyOptions,
 ): AsyncGenerator<StartFate, void, undefined> {
-  const { signal, outageLimitMs = DEFAULT.outageLimitMs } = options;
+  const { signal } = options;
+  const outageLimitMs = options.outageLimitMs ?? DEFAULT.outageLimitMs;
   const limit = checkConcurrency(options.concurrency);
   if (!(outageLimitMs >= 0)) throw new InvalidInputError('outageLimitMs', 'must be a number of milliseconds');
   const sameKey = new TakesTurns();
@@ -106,8 +107,8 @@ function readItem(item: StartItem, taskQueue: string): { key: string; options: A
 async function startUntilAnswered(
   client: Client,
   options: AgentJobStartOptions,
-  { signal, outageLimitMs }: { signal: AbortSignal | undefined; outageLimitMs: number },
-): Promise<JobHandle> {
+  { signal, outageLimitMs }: { signal: AbortSignal | null | undefined; outageLimitMs: number },
+): Promise<StartedRun> {
   const requestId = randomUUID();
   const elapsedMs = startStopwatch();
   for (;;) {

@@ -10,7 +10,7 @@ import { KeyConflictError } from '../errors.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { inBatches, START_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
 import { listEarlierRuns, type EarlierRuns } from './earlier-runs.js';
-import { JobHandle } from './handle.js';
+import type { StartedRun } from './handle.js';
 import { restartAfter } from './restart.js';
 import { createdNoJob, readRun, readRunEnd, type RunRecord } from './run-record.js';
 import { readInputHash, readStartInput } from './start-input.js';
@@ -32,44 +32,45 @@ interface StartCall extends CallOptions {
 export async function startJob(
   client: Client,
   options: AgentJobStartOptions,
-  { signal, timeoutMs = START_TIMEOUT_MS, requestId = randomUUID() }: StartCall,
-): Promise<JobHandle> {
-  const isNew = await temporalCall(client, { signal, timeoutMs }, () => startOrJoin(client, options, requestId));
-  return new JobHandle(client, options.workflowId, isNew);
+  { signal, timeoutMs, requestId = randomUUID() }: StartCall,
+): Promise<StartedRun> {
+  const limits = { signal, timeoutMs: timeoutMs ?? START_TIMEOUT_MS };
+  return temporalCall(client, limits, () => startOrJoin(client, options, requestId));
 }
 
-/** Whether it made a run. Callers that go on from one refused run at once share the next; each counts as its maker. */
-async function startOrJoin(client: Client, options: AgentJobStartOptions, requestId: string): Promise<boolean> {
+/** Callers that go on from one refused run at once share the next; each counts as its maker. */
+async function startOrJoin(client: Client, options: AgentJobStartOptions, requestId: string): Promise<StartedRun> {
   const { workflowId } = options;
   const wanted = inputHash(options.args[0]);
   const runsWithoutJob: RunIds = new Set();
   for (let round = 1; round <= MAX_ROUNDS; round++) {
-    if (await startNew(client, options, requestId)) return true;
+    const made = await startNew(client, options, requestId);
+    if (made !== null) return { isNew: true, runId: made };
     const elapsedMs = startStopwatch();
     const run = await readRun(client, workflowId);
     const isSame = (await readInputHash(client, run)) === wanted;
     if (!(await hasNoJob(client, run))) {
-      if (isSame) return false;
+      if (isSame) return { isNew: false, runId: run.runId };
       throw conflict(workflowId, run);
     }
-    if (await startAgain(client, options, { run, elapsedMs, wanted, runsWithoutJob })) return true;
+    const followed = await startAgain(client, options, { run, elapsedMs, wanted, runsWithoutJob });
+    if (followed !== null) return { isNew: true, runId: followed };
   }
   const text = 'others start this key again and again, or Temporal is slow to start it; each time the upstream refuses';
   throw new KeyConflictError(workflowId, text);
 }
 
-/** False where the workflow id is taken. */
-async function startNew(client: Client, options: AgentJobStartOptions, requestId: string): Promise<boolean> {
+/** The id of the run that it made; null where the workflow id is taken. */
+async function startNew(client: Client, options: AgentJobStartOptions, requestId: string): Promise<string | null> {
   try {
-    await client.workflow.start<JobWorkflow>(AGENT_JOB_WORKFLOW, {
+    const { firstExecutionRunId } = await client.workflow.start<JobWorkflow>(AGENT_JOB_WORKFLOW, {
       ...options,
       ...withRequestId(requestId),
       workflowIdConflictPolicy: 'FAIL',
     });
-    return true;
+    return firstExecutionRunId;
   } catch (error) {
-    if (error instanceof WorkflowExecutionAlreadyStartedError) return false;
-    throw error;
+    return nullIfAlreadyStarted(error);
   }
 }
 
@@ -83,14 +84,14 @@ interface Restart {
   runsWithoutJob: RunIds;
 }
 
-/** Goes on from a run that created no job; false where that is no longer the last one, or may not be. */
+/** Goes on from a run that created no job, with the run of this id; null where that is or may be no longer the last. */
 async function startAgain(
   client: Client,
   options: AgentJobStartOptions,
   { run, elapsedMs, wanted, runsWithoutJob }: Restart,
-): Promise<boolean> {
+): Promise<string | null> {
   const earlier = await listEarlierRuns(client, run);
-  if (earlier === null) return false;
+  if (earlier === null) return null;
   await refuseWhereJobExists(client, run, earlier, runsWithoutJob);
   const started = await restartAfter(client, { last: run, earlierRunIds: earlier.all, elapsedMs }, () =>
     client.workflow
@@ -102,8 +103,9 @@ async function startAgain(
       })
       .catch(nullIfAlreadyStarted),
   );
-  if (started === 'tooLate' || started === null) return false;
-  return (await readInputHash(client, await readRun(client, run.workflowId))) === wanted;
+  if (started === 'tooLate' || started === null) return null;
+  const newest = await readRun(client, run.workflowId);
+  return (await readInputHash(client, newest)) === wanted ? newest.runId : null;
 }
 
 function nullIfAlreadyStarted(error: unknown): null {

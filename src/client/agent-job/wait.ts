@@ -20,7 +20,11 @@ import { longWait } from '../temporal-call.js';
 import { readRun } from './run-record.js';
 
 /** Waits for a job's end, over continue-as-new and outages of Temporal; throws the typed error of each failure. */
-export function waitForResult(client: Client, workflowId: string, signal?: AbortSignal): Promise<AgentJobResult> {
+export function waitForResult(
+  client: Client,
+  workflowId: string,
+  signal?: AbortSignal | null,
+): Promise<AgentJobResult> {
   return longWait(client, signal, () => readResult(client, workflowId));
 }
 

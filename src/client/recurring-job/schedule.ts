@@ -1,17 +1,12 @@
-/** The Schedules of recurring jobs: create, change, list, pause, resume, trigger, remove. */
+/** The Schedules of recurring jobs: create, change, list. */
 import {
   ScheduleNotFoundError,
-  ScheduleOverlapPolicy,
   type Client,
   type ScheduleDescription,
-  type ScheduleHandle,
   type ScheduleUpdateOptions,
 } from '@temporalio/client';
-import { WorkflowNotFoundError } from '@temporalio/common';
-import { recurringJobLockId, recurringJobOf, recurringJobScheduleId, scheduleRemovedSignal } from '../../contract.js';
-import { checkRecurringName } from '../../agent-job/recurring-input.js';
-import { asNotRetryable } from '../../contract/errors.js';
-import { checkId, InvalidInputError } from '../../contract/input-checks.js';
+import { recurringJobOf, recurringJobScheduleId } from '../../contract.js';
+import { InvalidInputError } from '../../contract/input-checks.js';
 import {
   changeSchedule,
   countPollers,
@@ -19,11 +14,9 @@ import {
   listSchedules,
   stateAfter,
   stateOf,
-  withSchedule,
   type ScheduleState,
 } from '../schedules.js';
 import type { CallOptions } from '../temporal-call.js';
-import { lastRuns, listRuns, type RecurringRunSummary } from './runs.js';
 import {
   checkJobSchedule,
   mergedSpec,
@@ -40,89 +33,6 @@ export interface JobSchedule extends DescribedSpec, ScheduleState {
   workers: number | null;
   /** Times that were so long ago, after an outage of Temporal, that no run was started for them. */
   missedRuns: number;
-}
-
-/** One recurring job, by its project and name; making a handle sends no request. */
-export class JobScheduleHandle {
-  readonly projectId: string;
-  readonly name: string;
-  readonly scheduleId: string;
-  /** Whether the call that answered with it created the Schedule. */
-  readonly isNew: boolean;
-  readonly #client: Client;
-
-  constructor(client: Client, { projectId, name }: { projectId: string; name: string }, isNew = false) {
-    this.#client = client;
-    this.isNew = isNew;
-    this.projectId = checkId(projectId, 'projectId');
-    this.name = checkRecurringName(projectId, name);
-    this.scheduleId = recurringJobScheduleId(projectId, name);
-  }
-
-  /** Reads the Schedule; throws ScheduleMissingError. */
-  describe(options: CallOptions = {}): Promise<JobSchedule> {
-    return this.#call(options, async (handle) => toJobSchedule(this.#client, await handle.describe()));
-  }
-
-  /**
-   * Lists the runs, each with its fate: on most servers those that run first, then the others by their end. `timeoutMs`
-   * is for each page. May lag a moment behind.
-   */
-  runs(options: CallOptions = {}): AsyncIterable<RecurringRunSummary> {
-    return listRuns(this.#client, this, options);
-  }
-
-  /** The runs that were started last, newest first. */
-  lastRuns(limit: number, options: CallOptions = {}): Promise<RecurringRunSummary[]> {
-    return lastRuns(this.#client, this, limit, options);
-  }
-
-  /**
-   * Starts no run until it is resumed. What runs or waits already goes on. Throws ScheduleMissingError, as all below.
-   */
-  pause(note?: string, options: CallOptions = {}): Promise<void> {
-    return this.#call(options, (handle) => handle.pause(note ?? 'paused'));
-  }
-
-  /** Starts runs again. */
-  resume(note?: string, options: CallOptions = {}): Promise<void> {
-    return this.#call(options, (handle) => handle.unpause(note ?? 'resumed'));
-  }
-
-  /** Starts a run now, also of a paused Schedule; its scheduled time is now, in whole seconds. */
-  async trigger(options: CallOptions = {}): Promise<void> {
-    try {
-      await this.#call(options, (handle) => handle.trigger(ScheduleOverlapPolicy.ALLOW_ALL));
-    } catch (error) {
-      // Again, it would start another run where the first was started.
-      throw asNotRetryable(error);
-    }
-  }
-
-  /** Removes the Schedule. Its jobs go on; runs that wait for an earlier job are skipped. */
-  async remove(options: CallOptions = {}): Promise<void> {
-    await this.#call(options, async (handle) => {
-      try {
-        await handle.delete();
-      } finally {
-        // Of a Schedule that is gone already, too: the removal before may have been cut short.
-        await this.#dismissWaiting();
-      }
-    });
-  }
-
-  async #dismissWaiting(): Promise<void> {
-    try {
-      const lock = this.#client.workflow.getHandle(recurringJobLockId(this.projectId, this.name));
-      await lock.signal(scheduleRemovedSignal);
-    } catch (error) {
-      if (!(error instanceof WorkflowNotFoundError)) throw error;
-    }
-  }
-
-  #call<T>(options: CallOptions, work: (handle: ScheduleHandle) => Promise<T>): Promise<T> {
-    return withSchedule(this.#client, this.scheduleId, work, options);
-  }
 }
 
 /**
@@ -168,17 +78,18 @@ function toInvalidInput({ projectId, name, prompt, cron }: JobScheduleSettings, 
 /** The Schedules of recurring jobs in the namespace, or of one project, by id. */
 export function listJobSchedules(
   client: Client,
-  { projectId }: { projectId?: string | undefined } = {},
+  { projectId }: { projectId?: string | null | undefined } = {},
   options: CallOptions = {},
 ): Promise<JobSchedule[]> {
   const isWanted = (scheduleId: string) => {
     const job = recurringJobOf(scheduleId);
-    return job !== null && (projectId === undefined || job.projectId === projectId);
+    return job !== null && (projectId == null || job.projectId === projectId);
   };
   return listSchedules(client, isWanted, (schedule) => toJobSchedule(client, schedule), options);
 }
 
-async function toJobSchedule(client: Client, schedule: ScheduleDescription): Promise<JobSchedule> {
+/** What Temporal tells of a Schedule, and who polls for it. */
+export async function toJobSchedule(client: Client, schedule: ScheduleDescription): Promise<JobSchedule> {
   const state = stateOf(schedule);
   return {
     ...specOf(schedule),

@@ -11,7 +11,9 @@ import {
 import { parseExportInput, toRangeInput } from '../../visitor-export/input.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
-import { longWait, temporalCall, type WaitOptions } from '../temporal-call.js';
+import type { ClientContext } from '../context.js';
+import { longWait, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
+import { jobUrl } from '../web-ui.js';
 import { queryAgain } from '../../temporal/query-again.js';
 
 type Handle = WorkflowHandleWithStartDetails<(input: VisitorExportRangeInput) => Promise<VisitorExportResult>>;
@@ -19,24 +21,41 @@ type Handle = WorkflowHandleWithStartDetails<(input: VisitorExportRangeInput) =>
 /** A query that takes longer has no worker to answer it. */
 const QUERY_MS = 5_000;
 
-/** A running export of one date range, started by this call or an earlier one. */
-export class VisitorExportHandle {
+/**
+ * A running export of one date range, started by this call or an earlier one. An interface, so that a plain object can
+ * stand in for it in tests.
+ */
+export interface VisitorExportHandle {
   readonly workflowId: string;
   readonly runId: string;
+  /** The export's page in Temporal's web UI; null where nobody knows where that is. */
+  readonly url: string | null;
+
+  /** The export's progress, to the last chunk; null where no worker answers. */
+  progress(options?: CallOptions): Promise<VisitorExportProgress | null>;
+
+  /** Waits for the end; throws ExportFailedError or ExportCanceledError where there is no snapshot to tell of. */
+  result(options?: WaitOptions): Promise<VisitorExportResult>;
+}
+
+class TemporalExportHandle implements VisitorExportHandle {
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly url: string | null;
   readonly #client: Client;
   readonly #handle: Handle;
 
-  constructor(client: Client, handle: Handle) {
+  constructor({ client, webUi }: ClientContext, handle: Handle) {
     this.#client = client;
     this.#handle = handle;
     this.workflowId = handle.workflowId;
     this.runId = handle.firstExecutionRunId;
+    this.url = webUi && jobUrl(webUi, this);
   }
 
-  /** The export's progress, to the last chunk; null where no worker answers. */
-  async progress({ signal }: WaitOptions = {}): Promise<VisitorExportProgress | null> {
+  async progress({ signal, timeoutMs }: CallOptions = {}): Promise<VisitorExportProgress | null> {
     try {
-      return await temporalCall(this.#client, { signal, timeoutMs: QUERY_MS }, () =>
+      return await temporalCall(this.#client, { signal, timeoutMs: timeoutMs ?? QUERY_MS }, () =>
         queryAgain(() => this.#handle.query(visitorExportProgressQuery)),
       );
     } catch {
@@ -45,7 +64,6 @@ export class VisitorExportHandle {
     }
   }
 
-  /** Waits for the end; throws ExportFailedError or ExportCanceledError where there is no snapshot to tell of. */
   async result({ signal }: WaitOptions = {}): Promise<VisitorExportResult> {
     try {
       return await longWait(this.#client, signal, () => this.#handle.result());
@@ -81,10 +99,10 @@ function messageOf(cause: Error | undefined): string | undefined {
  * sent.
  */
 export async function startVisitorExport(
-  client: Client,
-  taskQueue: string,
+  context: ClientContext,
   input: VisitorExportRangeInput,
 ): Promise<VisitorExportHandle> {
+  const { client, taskQueue } = context;
   const spec = parseExportInput(input);
   if (spec.kind !== 'range') throw new InvalidInputError('dateFrom', 'must be given');
   const { range } = spec;
@@ -96,5 +114,5 @@ export async function startVisitorExport(
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     staticSummary: `Visitors, ${range.dateFrom}..${range.dateTo}`,
   });
-  return new VisitorExportHandle(client, handle);
+  return new TemporalExportHandle(context, handle);
 }

@@ -1,9 +1,10 @@
 /** The Schedules of nightly exports: create, change, list, pause, resume, remove. */
-import type { Client, ScheduleDescription } from '@temporalio/client';
+import type { Client, ScheduleDescription, ScheduleHandle } from '@temporalio/client';
 import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../../contract.js';
 import { checkId } from '../../contract/input-checks.js';
 import { countPollers, ensureSchedule, listSchedules, stateAfter, stateOf, withSchedule } from '../schedules.js';
 import type { ScheduleState } from '../schedules.js';
+import type { CallOptions } from '../temporal-call.js';
 import {
   DEFAULT_SPEC,
   mergedSpec,
@@ -42,29 +43,44 @@ export async function ensureExportSchedule(
 }
 
 /** All Schedules of nightly exports in the namespace, by id. */
-export function listExportSchedules(client: Client): Promise<ExportSchedule[]> {
+export function listExportSchedules(client: Client, options: CallOptions = {}): Promise<ExportSchedule[]> {
   const isOurs = (scheduleId: string) => scheduleId.startsWith(ID_START);
-  return listSchedules(client, isOurs, (schedule) => toExportSchedule(client, schedule));
+  return listSchedules(client, isOurs, (schedule) => toExportSchedule(client, schedule), options);
 }
 
 /** The Schedule of one project; throws ScheduleMissingError. */
-export function describeExportSchedule(client: Client, projectId: string): Promise<ExportSchedule> {
-  return withSchedule(client, idOf(projectId), async (handle) => toExportSchedule(client, await handle.describe()));
+export function describeExportSchedule(
+  client: Client,
+  projectId: string,
+  options: CallOptions = {},
+): Promise<ExportSchedule> {
+  const describe = async (handle: ScheduleHandle) => toExportSchedule(client, await handle.describe());
+  return withSchedule(client, idOf(projectId), describe, options);
 }
 
 /** Starts no run until the Schedule is resumed; throws ScheduleMissingError. */
-export function pauseExportSchedule(client: Client, projectId: string, note?: string): Promise<void> {
-  return withSchedule(client, idOf(projectId), (handle) => handle.pause(note));
+export function pauseExportSchedule(
+  client: Client,
+  projectId: string,
+  note?: string | null,
+  options: CallOptions = {},
+): Promise<void> {
+  return withSchedule(client, idOf(projectId), (handle) => handle.pause(note ?? undefined), options);
 }
 
 /** Starts runs again; throws ScheduleMissingError. */
-export function resumeExportSchedule(client: Client, projectId: string, note?: string): Promise<void> {
-  return withSchedule(client, idOf(projectId), (handle) => handle.unpause(note));
+export function resumeExportSchedule(
+  client: Client,
+  projectId: string,
+  note?: string | null,
+  options: CallOptions = {},
+): Promise<void> {
+  return withSchedule(client, idOf(projectId), (handle) => handle.unpause(note ?? undefined), options);
 }
 
 /** Removes the Schedule; its present run goes on, and snapshots stay. Throws ScheduleMissingError. */
-export function removeExportSchedule(client: Client, projectId: string): Promise<void> {
-  return withSchedule(client, idOf(projectId), (handle) => handle.delete());
+export function removeExportSchedule(client: Client, projectId: string, options: CallOptions = {}): Promise<void> {
+  return withSchedule(client, idOf(projectId), (handle) => handle.delete(), options);
 }
 
 function idOf(projectId: string): string {

@@ -1,0 +1,38 @@
+/** What callers give: where to connect, over which client to work, and which job to start or attach to. */
+import type { Client } from '@temporalio/client';
+import type { AgentJobInput, AttachJobInput } from '../contract.js';
+import type { Logger } from './context.js';
+
+/** A job to start; the same key and input again answer with the same job. */
+export type StartRequest = AgentJobInput & { key: string };
+
+/** A job to attach to; without a key, attaching to the same job again answers with the same workflow. */
+export type AttachRequest = AttachJobInput & { key?: string | null | undefined };
+
+/** A job by its workflow id, its project and key, or its project and the id of the job that was attached. */
+export type JobName = string | { projectId: string; key: string } | { projectId: string; jobId: string };
+
+/** What holds for all calls of a client. */
+interface SharedSettings {
+  /** Where the workers listen; default `AGENT_JOBS_TASK_QUEUE` for `connect`, else `agent-jobs`. */
+  taskQueue?: string | null | undefined;
+  /** Address of Temporal's web UI, for links; default `AGENT_JOBS_WEB_UI_URL` for `connect`, else its usual place. */
+  webUiUrl?: string | null | undefined;
+  /** The limit of each call that gives none itself, in milliseconds. Waits for an end have none. */
+  timeoutMs?: number | null | undefined;
+  /** Takes what the client has to say; default: nobody. */
+  logger?: Logger | null | undefined;
+}
+
+/** Where to connect; what is left out comes from the environment or the Temporal profile that it names. */
+export interface ConnectSettings extends SharedSettings {
+  /** `host:port`; else `TEMPORAL_ADDRESS` or the profile. */
+  address?: string | null | undefined;
+  /** Else `TEMPORAL_NAMESPACE` or the profile. */
+  namespace?: string | null | undefined;
+}
+
+/** What to work over, where a service brings its own client. */
+export interface AgentJobsSettings extends SharedSettings {
+  client: Client;
+}

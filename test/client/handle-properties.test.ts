@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto';
+import { Client, Connection } from '@temporalio/client';
+import { afterAll, beforeAll, expect, expectTypeOf, test } from 'vitest';
+import {
+  agentJobOf,
+  agentJobWorkflowId,
+  AgentJobs,
+  attachedJobWorkflowId,
+  InvalidInputError,
+  TemporalUnavailableError,
+  type ExportScheduleHandle,
+  type JobHandle,
+  type JobScheduleHandle,
+  type VisitorExportHandle,
+} from '../../src/starter.js';
+import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+
+let server: ScriptedServer;
+beforeAll(async () => {
+  server = await startScriptedServer();
+});
+afterAll(() => server.close());
+
+/** A type's members without what only the class itself can have: where they fit, a plain object does. */
+type Plain<T> = { [Name in keyof T]: T[Name] };
+
+test('a plain object can stand in for the client and for each of its handles', () => {
+  expectTypeOf<Plain<AgentJobs>>().toExtend<AgentJobs>();
+  expectTypeOf<Plain<JobHandle>>().toExtend<JobHandle>();
+  expectTypeOf<Plain<JobScheduleHandle>>().toExtend<JobScheduleHandle>();
+  expectTypeOf<Plain<VisitorExportHandle>>().toExtend<VisitorExportHandle>();
+  expectTypeOf<Plain<ExportScheduleHandle>>().toExtend<ExportScheduleHandle>();
+});
+
+test('a handle tells its project, key, run and page, and whether its start made the job', async () => {
+  const { client, taskQueue, projectId, namespace } = server;
+  const jobs = new AgentJobs({ client, taskQueue, webUiUrl: 'https://temporal.example.com/' });
+  const request = { projectId, key: `k/1 ${randomUUID()}`, prompt: 'stay' };
+  const made = await jobs.start(request);
+  const { runId } = await client.workflow.getHandle(made.workflowId).describe();
+  const page = `https://temporal.example.com/namespaces/${namespace}/workflows/${encodeURIComponent(made.workflowId)}`;
+  expect(made).toMatchObject({ projectId, key: request.key, runId, isNew: true });
+  expect(made.url).toBe(`${page}/${runId}/user-metadata`);
+  const joined = await jobs.start(request);
+  expect(joined).toMatchObject({ projectId, key: request.key, runId, isNew: false, url: made.url });
+  const named = jobs.handle({ projectId, key: request.key });
+  expect(named).toMatchObject({ projectId, key: request.key, runId: null, url: page });
+  expect(named.isNew).toBeUndefined();
+  await made.cancel();
+});
+
+test('a key whose run made no job starts again, and its handle names the new run', async () => {
+  const { jobs, projectId, client } = server;
+  const request = { projectId, key: randomUUID(), prompt: 'CreateRejected' };
+  const refused = await jobs.start(request);
+  await expect(refused.result()).rejects.toMatchObject({ code: 'CREATE_REJECTED' });
+  const again = await jobs.start({ ...request, prompt: 'stay' });
+  expect(again.isNew).toBe(true);
+  expect(again.runId).not.toBe(refused.runId);
+  expect((await client.workflow.getHandle(again.workflowId).describe()).runId).toBe(again.runId);
+  await again.cancel();
+});
+
+test('a workflow id tells what it was made of, and one of another making tells nothing', () => {
+  const jobs = new AgentJobs({ client: server.client });
+  expect(jobs.handle({ projectId: 'a/b', jobId: 'j 1' })).toMatchObject({ projectId: 'a/b', key: null });
+  expect(jobs.handle('my own id')).toMatchObject({ projectId: null, key: null, workflowId: 'my own id' });
+  expect(agentJobOf(agentJobWorkflowId('p', 'attached'))).toEqual({ projectId: 'p', key: 'attached', jobId: null });
+  expect(agentJobOf(attachedJobWorkflowId('p', 'j/1'))).toEqual({ projectId: 'p', key: null, jobId: 'j/1' });
+  for (const other of ['agent-job/p', 'agent-job/p/k/x/y', 'agent-job/p/%E0%A4%A', 'agent-job/p/a b', 'x/p/k'])
+    expect(agentJobOf(other)).toBeNull();
+});
+
+test('a handle is refused for a name that no job can have', () => {
+  const wrong: object[] = [
+    { projectId: '..', key: 'k' },
+    { projectId: 'p', key: '' },
+    { projectId: 'p', key: '\ud800' },
+    { projectId: '\ud800', jobId: 'j' },
+    { projectId: 'p', jobId: '' },
+    { projectId: 'p' },
+  ];
+  for (const job of wrong)
+    expect(() => server.jobs.handle(job as { projectId: string; key: string })).toThrow(InvalidInputError);
+  expect(() => server.jobs.handle('')).toThrow(InvalidInputError);
+  expect(() => server.jobs.handle(null as unknown as string)).toThrow(InvalidInputError);
+});
+
+test('a wrong limit is refused when it is given', () => {
+  expect(() => new AgentJobs({ client: server.client, timeoutMs: 0 })).toThrow(InvalidInputError);
+  expect(() => new AgentJobs({ client: server.client, timeoutMs: Number.NaN })).toThrow(InvalidInputError);
+});
+
+test('the limit of a client holds for each call that gives none itself', async () => {
+  const client = new Client({ connection: Connection.lazy({ address: '127.0.0.1:1' }) });
+  const jobs = new AgentJobs({ client, timeoutMs: 200 });
+  const job = jobs.handle({ projectId: 'p', key: 'k' });
+  const recurring = jobs.recurring({ projectId: 'p', name: 'n' });
+  const calls = [
+    () => jobs.start({ projectId: 'p', key: 'k', prompt: 'x' }),
+    () => jobs.schedules(),
+    () => jobs.exportSchedules(),
+    () => jobs.exportSchedule('p').describe(),
+    () => job.cancel(),
+    () => recurring.pause(),
+  ];
+  for (const call of calls) await expect(call()).rejects.toThrow('did not answer within 0.2 seconds');
+  await expect(job.cancel({ timeoutMs: 300 })).rejects.toThrow('did not answer within 0.3 seconds');
+  await expect(job.cancel({ timeoutMs: null, signal: null })).rejects.toThrow('did not answer within 0.2 seconds');
+});
+
+test('connecting ends with its signal, and within its limit', async () => {
+  const reason = new Error('enough');
+  await expect(AgentJobs.connect({ address: server.address }, { signal: AbortSignal.abort(reason) })).rejects.toBe(
+    reason,
+  );
+  const stop = new AbortController();
+  const connecting = AgentJobs.connect({ address: server.address }, { signal: stop.signal });
+  stop.abort(reason);
+  await expect(connecting).rejects.toBe(reason);
+  await expect(AgentJobs.connect({ address: '127.0.0.1:1', timeoutMs: 300 })).rejects.toThrow(TemporalUnavailableError);
+});
+
+test('a client that was declared with await using is closed', async () => {
+  const jobs = await AgentJobs.connect({ address: server.address, namespace: server.namespace });
+  await jobs[Symbol.asyncDispose]();
+  await expect(jobs.handle('x').cancel()).rejects.toMatchObject({ code: 'TEMPORAL_CALL' });
+});
