@@ -30,14 +30,18 @@ const LOCAL_HOST = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 /** From the port of a dev server to that of its web UI, as Temporal's CLI chooses it. */
 export const DEV_SERVER_PORTS = 1_000;
 
+/** A stand-in for a client may have neither. */
+type PartOfClient = Partial<Pick<Client, 'connection' | 'options'>>;
+
 /**
  * The web UI of the server that a client talks to: the given address, else that of Temporal Cloud or of a dev server on
  * this machine. Null where nobody can know it.
  */
-export function webUiOf(client: Pick<Client, 'connection' | 'options'>, url?: string): WebUi | null {
-  const { namespace } = client.options;
-  const known = url ?? usualUrl((client.connection as { options?: { address?: unknown } }).options?.address);
-  return known === null ? null : { url: known.replace(/\/+$/, ''), namespace };
+export function webUiOf(client: PartOfClient, url?: string): WebUi | null {
+  const namespace = client.options?.namespace;
+  const known =
+    url ?? usualUrl((client.connection as { options?: { address?: unknown } } | undefined)?.options?.address);
+  return known === null || namespace === undefined ? null : { url: known.replace(/\/+$/, ''), namespace };
 }
 
 function usualUrl(address: unknown): string | null {
