@@ -1,0 +1,156 @@
+/**
+ * A step of GitHub Actions that starts an agent job, or joins the one of this commit. It reads the inputs of
+ * `action.yml` and the variables of Actions, and needs nothing but `agent-jobs-client`, installed in the folder
+ * AGENT_JOBS_CLIENT. Ends with 0 where the job ended well, or where nobody waits for its end; else with 1.
+ */
+import { randomUUID } from 'node:crypto';
+import { appendFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+const { env } = process;
+const require = createRequire(join(env.AGENT_JOBS_CLIENT || process.cwd(), 'package.json'));
+const { AgentJobs, jobUrl } = require('agent-jobs-client');
+
+/** Between two questions whether the job needs a person. */
+const ASK_EVERY_MS = 3_000;
+const GOOD_OUTCOMES = ['completed', 'archived'];
+
+/** A wrong input of the step. */
+class InputError extends Error {}
+
+function readInputs() {
+  const { GITHUB_REPOSITORY: repository, GITHUB_SHA: sha, INPUT_PROMPT: prompt, INPUT_PROJECT: projectId } = env;
+  const key = env.INPUT_KEY || (repository && sha ? `${repository}@${sha}` : '');
+  if (!prompt || !projectId) throw new InputError('"prompt" and "project" must be given');
+  if (!key) throw new InputError('"key" must be given where GITHUB_REPOSITORY and GITHUB_SHA are not set');
+  const wait = (env.INPUT_WAIT || 'true').toLowerCase();
+  if (wait !== 'true' && wait !== 'false') throw new InputError('"wait" must be true or false');
+  const minutes = Number(env.INPUT_TIMEOUT_MINUTES || '60');
+  const isMinutes = minutes > 0 && minutes <= 10_000;
+  if (!isMinutes) throw new InputError('"timeout-minutes" must be a number above 0 and at most 10000');
+  return { key, projectId, prompt, waits: wait === 'true', timeoutMs: Math.ceil(minutes * 60_000) };
+}
+
+/** Whichever comes first: the end, a question to a person, or the time limit. */
+async function waitForEnd(job, timeoutMs) {
+  const ended = new AbortController();
+  const signal = AbortSignal.any([ended.signal, AbortSignal.timeout(timeoutMs)]);
+  try {
+    return await Promise.race([readEnd(job, signal), untilAttention(job, signal)]);
+  } finally {
+    ended.abort();
+  }
+}
+
+async function readEnd(job, signal) {
+  try {
+    const { outcome, job: record } = await job.result({ signal });
+    return { outcome, prLink: record?.prLink ?? '', why: '' };
+  } catch (error) {
+    if (signal.aborted) return { outcome: 'running', prLink: '', why: 'it runs on; run this step again to wait on' };
+    if (error.workflowId === undefined && error.name !== 'InvalidInputError') throw error;
+    return { outcome: error.name.replace(/Error$/, ''), prLink: '', why: error.message };
+  }
+}
+
+/** Answers only where the job needs a person. Where no worker responds, the next question may be answered. */
+async function untilAttention(job, signal) {
+  while (!signal.aborted) {
+    const state = await job.state({ signal }).catch(() => null);
+    if (state?.phase === 'needsAttention') {
+      const why = `a person must say whether a write arrived: agent-jobs resolve '${job.workflowId}' --help`;
+      return { outcome: 'needsAttention', prLink: state.job?.prLink ?? '', why };
+    }
+    await delay(ASK_EVERY_MS, undefined, { signal }).catch(() => {});
+  }
+  return new Promise(() => {});
+}
+
+async function runId({ client }, { workflowId }) {
+  const run = await client.workflow.getHandle(workflowId).describe();
+  return run.runId;
+}
+
+/** A value may hold line breaks, or what looks like the delimiter of another one. */
+async function writeOutputs(outputs) {
+  if (!env.GITHUB_OUTPUT) return;
+  const entries = Object.entries(outputs).map(([name, value]) => {
+    const delimiter = `end_${randomUUID()}`;
+    return `${name}<<${delimiter}\n${value}\n${delimiter}\n`;
+  });
+  await appendFile(env.GITHUB_OUTPUT, entries.join(''));
+}
+
+async function writeSummary({ workflowId, outcome, prLink, why, prompt, url }) {
+  if (!env.GITHUB_STEP_SUMMARY) return;
+  const title = prompt
+    .trim()
+    .split(/[\r\n]/, 1)[0]
+    .slice(0, 200);
+  const lines = [
+    `### Agent job: ${plain(outcome)}`,
+    '',
+    plain(title),
+    '',
+    `- Pull request: ${prLink ? link(prLink) : 'none'}`,
+    `- Workflow: ${plain(workflowId)}${url ? ` (${link(url)})` : ''}`,
+    ...(why ? [`- ${plain(why)}`] : []),
+  ];
+  await appendFile(env.GITHUB_STEP_SUMMARY, `${lines.join('\n')}\n\n`);
+}
+
+/** One line of Markdown that reads as the text and acts as nothing. */
+function plain(text) {
+  return oneLine(text).replace(/[!-/:-@[-`{-~]/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
+/** A link where the address is a simple one of the web; text where it is anything else. */
+function link(address) {
+  return /^https?:\/\/[\w.-]+(:\d+)?(\/[\w./%~@+-]*)?$/.test(address) ? `<${address}>` : plain(address);
+}
+
+function oneLine(text) {
+  return String(text)
+    .replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]+/gu, ' ')
+    .trim();
+}
+
+/** A line of the log; text from outside never begins one, so that none is a command of Actions. */
+function log(label, text) {
+  process.stdout.write(`${label}: ${oneLine(text)}\n`);
+}
+
+function logError(text) {
+  process.stdout.write(`::error title=Agent job::${oneLine(text).replaceAll('%', '%25')}\n`);
+}
+
+async function main() {
+  const { waits, timeoutMs, ...request } = readInputs();
+  const jobs = await AgentJobs.connect();
+  try {
+    const job = await jobs.start(request);
+    const { workflowId } = job;
+    log(job.isNew ? 'Started' : 'Joined', workflowId);
+    // Told before the wait: a step that is cancelled has said which job it was.
+    await writeOutputs({ 'workflow-id': workflowId });
+    const end = waits ? await waitForEnd(job, timeoutMs) : { outcome: 'running', prLink: '', why: '' };
+    const { outcome, prLink, why } = end;
+    await writeOutputs({ outcome, 'pr-link': prLink });
+    const url = jobs.webUi ? jobUrl(jobs.webUi, { workflowId, runId: await runId(jobs, job) }) : '';
+    await writeSummary({ workflowId, outcome, prLink, why, prompt: request.prompt, url });
+    log('Outcome', outcome);
+    if (prLink) log('Pull request', prLink);
+    if (!waits || GOOD_OUTCOMES.includes(outcome)) return;
+    logError(`${outcome}${why ? `: ${why}` : ''} [${workflowId}]`);
+    process.exitCode = 1;
+  } finally {
+    await jobs.close();
+  }
+}
+
+await main().catch((error) => {
+  logError(error.message);
+  process.exitCode = 1;
+});
