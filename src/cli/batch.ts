@@ -1,6 +1,7 @@
 /** The option `--batch`: a command acts on every job of a batch in place of one job. */
 import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
 import { EXIT, UsageError } from './exit.js';
+import { readJobName, type JobName, type JobNameFlags } from './job-name.js';
 import { print, printJson, printToStderr, type Session } from './session.js';
 import { countOf, printable } from './text.js';
 
@@ -13,16 +14,16 @@ export class NoJobsError extends Error {
 }
 
 /** What a command is for: one job, or all jobs of a batch. */
-export type Target = { workflowId: string; batch: null } | { workflowId: null; batch: string };
+export type Target = { job: JobName; batch: null } | { job: null; batch: string };
 
 /** Checks that exactly one of the two is given. */
-export async function readTarget(workflowId: string | undefined, batch: string | undefined): Promise<Target> {
-  if (batch === undefined) {
-    if (workflowId === undefined) throw new UsageError('name a job by its workflow id, or jobs with --batch');
-    return { workflowId, batch: null };
-  }
-  if (workflowId !== undefined) throw new UsageError('give a workflow id or --batch, not both');
-  return { workflowId: null, batch: await checkBatch(batch) };
+export async function readTarget(
+  given: string | undefined,
+  { batch, project, key }: JobNameFlags & { batch?: string | undefined },
+): Promise<Target> {
+  if (batch === undefined) return { job: readJobName({ given, project, key }), batch: null };
+  if ((given ?? project ?? key) !== undefined) throw new UsageError('give a workflow id or --batch, not both');
+  return { job: null, batch: await checkBatch(batch) };
 }
 
 /** Checks a label as the start of a job does. */

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { readTarget } from './batch.js';
+import { findJob } from './job-name.js';
 import { addForecastOptions, showForecast, type ForecastFlags } from './cost-forecast.js';
 import { COST_SOURCE } from './cost-text.js';
 import { UsageError } from './exit.js';
@@ -55,12 +56,11 @@ async function cost(command: Command, given: string | undefined, flags: CostFlag
   if ((given ?? flags.batch) === undefined) {
     throw new UsageError('name a job by its workflow id, or jobs with --batch or --project; or give --forecast');
   }
-  const target = await readTarget(given, flags.batch);
-  await withSession(command, (session) =>
-    target.batch !== null
-      ? showBatchCost(session, target.batch, isJson)
-      : showJobCost(session, target.workflowId, isJson),
-  );
+  const target = await readTarget(given, { batch: flags.batch });
+  await withSession(command, async (session) => {
+    if (target.batch !== null) return showBatchCost(session, target.batch, isJson);
+    return showJobCost(session, (await findJob(session, target.job)).workflowId, isJson);
+  });
 }
 
 function toDays(text: string | undefined): number {

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { JobMetadata, JobState } from '../contract.js';
 import { readTarget } from './batch.js';
 import { waitAndPrint } from './job-end.js';
+import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { lastDecisionField, resolveCommands } from './resolution.js';
 import { print, printJson, withSession, type GlobalOptions } from './session.js';
 import { fields, readableTime } from './text.js';
@@ -14,34 +15,43 @@ Exit code: 0 completed or archived, 3 failed, 4 timedOut, 5 lost, 6 abandoned,
 1 any other error, 2 wrong usage, 130 interrupted (the job goes on).
 With --batch: 0 where every job ended as completed or archived, else 13`;
 
+interface InspectFlags extends JobNameFlags {
+  json?: boolean;
+}
+
 /** Adds `state` and `wait`. */
 export function addInspect(program: Command): void {
   const state = program
     .command('state')
     .description('show what a job is doing, or did')
-    .argument('<workflow-id>', 'the job')
+    .argument('[job]', 'its workflow id, or its key where one job has it')
     .option('--json', 'print JSON')
-    .action((workflowId: string, { json }: { json?: boolean }) =>
-      withSession(state, async ({ jobs, globals, signal }) => {
-        const jobState = await jobs.handle(workflowId).state({ signal });
-        if (json) printJson({ workflowId, ...jobState });
-        else print(formatState(workflowId, jobState, globals));
-      }),
-    );
+    .action((given: string | undefined, { json, ...flags }: InspectFlags) => {
+      const name = readJobName({ given, ...flags });
+      return withSession(state, async (session) => {
+        const { globals, signal } = session;
+        const job = await findJob(session, name);
+        const jobState = await job.state({ signal });
+        if (json) printJson({ workflowId: job.workflowId, ...jobState });
+        else print(formatState(job.workflowId, jobState, globals));
+      });
+    });
+  addJobNameOptions(state);
   const wait = program
     .command('wait')
     .description('wait for a job’s end, or for the ends of all jobs of a batch')
-    .argument('[workflow-id]', 'the job')
+    .argument('[job]', 'its workflow id, or its key where one job has it')
     .option('--batch <label>', 'until every job of this batch has ended')
     .option('--json', 'print JSON')
     .addHelpText('after', WAIT_EXITS)
-    .action(async (workflowId: string | undefined, { json = false, batch }: { json?: boolean; batch?: string }) => {
-      const target = await readTarget(workflowId, batch);
-      await withSession(wait, (session) => {
+    .action(async (given: string | undefined, { json = false, ...flags }: InspectFlags & { batch?: string }) => {
+      const target = await readTarget(given, flags);
+      await withSession(wait, async (session) => {
         if (target.batch !== null) return waitForBatch(session, target.batch, json);
-        return waitAndPrint(session, session.jobs.handle(target.workflowId), json);
+        return waitAndPrint(session, await findJob(session, target.job), json);
       });
     });
+  addJobNameOptions(wait);
 }
 
 function formatState(workflowId: string, state: JobState, globals: GlobalOptions): string {

@@ -1,10 +1,9 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
+import { Command } from 'commander';
 import { addAttention } from './attention.js';
 import { addCost } from './cost.js';
 import { addDoctor } from './doctor.js';
-import { EXIT, InterruptedError, UsageError } from './exit.js';
 import { addExportBackfill } from './export-backfill.js';
 import { addExportClean } from './export-clean.js';
 import { addExportCsv } from './export-csv.js';
@@ -12,6 +11,7 @@ import { addExportInspect } from './export-inspect.js';
 import { addExportRun } from './export-run.js';
 import { addInspect } from './inspect.js';
 import { addList } from './list.js';
+import { addOpen } from './open.js';
 import { addQueue } from './queue.js';
 import { addReplayCheck } from './replay-check.js';
 import { addReport } from './report.js';
@@ -20,6 +20,7 @@ import { addSchedule } from './schedule.js';
 import { addSetup } from './setup.js';
 import { addFollowUp, addSignals } from './signals.js';
 import { addStart } from './start.js';
+import { tellError, usageErrorText } from './tell-error.js';
 
 /** Every group of commands: each is a file that loads what it needs only when a command runs. */
 const COMMANDS = [
@@ -31,6 +32,7 @@ const COMMANDS = [
   addList,
   addCost,
   addAttention,
+  addOpen,
   addQueue,
   addResolve,
   addSignals,
@@ -67,7 +69,7 @@ function createProgram(): Command {
 /** Each command shows its own usage, in so few lines that the error before them stays in sight. */
 function showUsageOnErrors(command: Command): void {
   command.configureOutput({
-    outputError: (text, write) => write(`agent-jobs: ${text.trim().replace(/^error: /, '')}\n${usageOf(command)}`),
+    outputError: (text, write) => write(usageErrorText(command, text.trim().replace(/^error: /, ''))),
   });
   command.commands.forEach(showUsageOnErrors);
 }
@@ -78,14 +80,6 @@ function readVersion(): string {
   };
   return version;
 }
-
-/** By the names of the client's errors, whose classes are loaded only when a command needs them. */
-const CAUSE_EXIT: Record<string, number> = {
-  TemporalUnavailableError: EXIT.unavailable,
-  NoWorkerError: EXIT.noWorker,
-  WorkerBusyError: EXIT.noWorker,
-  WorkflowTaskFailingError: EXIT.noWorker,
-};
 
 async function main(): Promise<void> {
   // A closed pipe is no error: its reader has seen enough.
@@ -99,35 +93,8 @@ async function main(): Promise<void> {
   try {
     await program.parseAsync();
   } catch (error) {
-    process.exitCode = exitCodeOf(called, error as Error);
+    process.exitCode = tellError(called, error as Error);
   }
-}
-
-function exitCodeOf(called: Command, error: Error): number {
-  // Commander has printed it already; help and version end with 0.
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  process.stderr.write(`agent-jobs: ${error.message}\n`);
-  if (error instanceof InterruptedError) return EXIT.interrupted;
-  if (!(error instanceof UsageError) && error.name !== 'InvalidInputError') return exitCodeOfCause(error);
-  process.stderr.write(usageOf(called));
-  return EXIT.usage;
-}
-
-/** Of the error or what it was caused by, whichever says more. */
-function exitCodeOfCause(error: Error): number {
-  for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
-    const code = CAUSE_EXIT[cause.name];
-    if (code !== undefined) return code;
-  }
-  return EXIT.error;
-}
-
-function usageOf(command: Command): string {
-  return `Usage: ${command.createHelp().commandUsage(command)}\n(${nameOf(command)} --help lists the options)\n`;
-}
-
-function nameOf(command: Command): string {
-  return command.parent ? `${nameOf(command.parent)} ${command.name()}` : command.name();
 }
 
 await main();

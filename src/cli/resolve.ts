@@ -3,6 +3,7 @@ import type { Attribution, Decision, InDoubtWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
 import { EXIT, UsageError } from './exit.js';
+import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { readText } from './job-options.js';
 import {
   earlyRetryWarning,
@@ -16,7 +17,7 @@ import {
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, printable } from './text.js';
 
-interface ResolveFlags extends AttributionFlags {
+interface ResolveFlags extends AttributionFlags, JobNameFlags {
   jobId?: string;
   force?: boolean;
   since?: string;
@@ -31,7 +32,7 @@ export function addResolve(program: Command): void {
   const command = program
     .command('resolve')
     .description('settle a write in doubt: one of which nobody knows whether the upstream took it')
-    .argument('[workflow-id]', 'the job')
+    .argument('[job]', 'its workflow id, or its key where one job has it; none with --key')
     .argument(
       '[action]',
       'adopt (a create made the job --job-id), delivered (a follow-up arrived), retry (send it again), abandon',
@@ -48,24 +49,33 @@ export function addResolve(program: Command): void {
         ? resolveOne(command, workflowId, action, flags)
         : resolveMany(command, workflowId, flags.from, flags),
     );
-  addAttributionOptions(command);
+  addAttributionOptions(addJobNameOptions(command));
 }
 
 async function resolveOne(
   command: Command,
-  workflowId: string | undefined,
-  action: string | undefined,
+  first: string | undefined,
+  second: string | undefined,
   flags: ResolveFlags,
 ): Promise<void> {
-  if (workflowId === undefined || action === undefined) {
+  // With --key no job precedes the action.
+  const hasJob = flags.key === undefined || second !== undefined;
+  const action = hasJob ? second : first;
+  const given = hasJob ? first : undefined;
+  if ((given ?? flags.key) === undefined || action === undefined) {
     throw new UsageError('name the workflow and the action, or give --from');
   }
+  const name = readJobName({ given, project: flags.project, key: flags.key });
   const { jobId, force, since, followUpId } = flags;
   const attribution = await readAttribution(flags);
   if (action === 'adopt' && jobId === undefined)
     throw new UsageError('adopt needs --job-id, the job that the create made');
-  const resolution = await readResolution({ workflowId, action, jobId, force, since, followUpId, ...attribution });
-  await withSession(command, async ({ jobs, signal }) => {
+  const decision = { action, jobId, force, since, followUpId, ...attribution };
+  await readResolution({ workflowId: 'any', ...decision }); // Wrong values are told before anything is connected.
+  await withSession(command, async (session) => {
+    const { jobs, signal } = session;
+    const { workflowId } = await findJob(session, name);
+    const resolution = await readResolution({ workflowId, ...decision });
     const { inDoubt, decisions } = await readQuestion(jobs, resolution, signal);
     const shown = [['Workflow', workflowId] as const, ...inDoubtFields(inDoubt), lastDecisionField(decisions)];
     if (!flags.json) print(fields(shown));

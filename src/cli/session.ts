@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import type { AgentJobs } from '../starter.js';
 import { InterruptedError } from './exit.js';
+import { printableLines } from './text.js';
 
 /** Options that every command takes, before or after its name; the connection's override the environment. */
 export interface GlobalOptions {
@@ -63,5 +64,5 @@ export function printJson(value: unknown): void {
 
 /** Prints a line for a person that is not the answer itself. */
 export function printToStderr(line: string): void {
-  process.stderr.write(`${line}\n`);
+  process.stderr.write(`${printableLines(line)}\n`);
 }

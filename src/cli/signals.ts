@@ -5,12 +5,13 @@ import type { FollowUpOptions, JobHandle } from '../starter.js';
 import { forEachRunning, readTarget } from './batch.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
 import { EXIT } from './exit.js';
+import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { addPriorityOption, readPrompt, toPriority } from './job-options.js';
 import { print, printJson, printToStderr, withSession, type Session } from './session.js';
 import { fields, printable, shellWord } from './text.js';
 import { printWait, withWaitingReasons } from './waiting-reason.js';
 
-interface FollowUpFlags {
+interface FollowUpFlags extends JobNameFlags {
   batch?: string;
   id?: string;
   priority?: string;
@@ -32,16 +33,19 @@ export function addFollowUp(program: Command): void {
   const command = program
     .command('follow-up')
     .description('send a further instruction to a job, also to one whose workflow has ended')
-    .argument('[workflow-id]', 'the job; none with --batch')
+    .argument('[job]', 'its workflow id, or its key where one job has it; none with --batch or --key')
     .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
     .option('--batch <label>', 'to every running job of this batch, all under the same --id')
     .option('--id <id>', 'sent at most once over the whole life of the job (default: a new one each time)')
     .option('--prompt-file <path>', 'read the prompt from a file')
     .option('--wait', 'wait, for at most a minute, until the upstream took it (exit 0; 10 where it is not sent)')
     .option('--json', 'print JSON');
-  addPriorityOption(command, 'who goes first where messages wait for the project’s budget', 'that of the job').action(
-    (first: string | undefined, second: string | undefined, flags: FollowUpFlags) =>
-      followUp(command, [first, second], flags),
+  addPriorityOption(
+    addJobNameOptions(command),
+    'who goes first where messages wait for the project’s budget',
+    'that of the job',
+  ).action((first: string | undefined, second: string | undefined, flags: FollowUpFlags) =>
+    followUp(command, [first, second], flags),
   );
 }
 
@@ -57,9 +61,9 @@ async function followUp(
   [first, second]: [string | undefined, string | undefined],
   flags: FollowUpFlags,
 ): Promise<void> {
-  // With --batch no workflow id precedes the prompt.
-  const hasOne = flags.batch === undefined || second !== undefined;
-  const target = await readTarget(hasOne ? first : undefined, flags.batch);
+  // With --batch or --key no job precedes the prompt.
+  const hasOne = (flags.batch ?? flags.key) === undefined || second !== undefined;
+  const target = await readTarget(hasOne ? first : undefined, flags);
   const prompt = await readPrompt(hasOne ? second : first, flags.promptFile);
   const { parseFollowUp } = await import('../agent-job/input.js');
   const priority = toPriority(flags.priority);
@@ -67,9 +71,8 @@ async function followUp(
   const id = flags.id ?? randomUUID();
   await withSession(command, async (session) => {
     if (target.batch !== null) return followUpBatch(session, target.batch, prompt, { ...flags, id, priority });
-    const { workflowId } = target;
-    const { jobs, signal } = session;
-    const job = jobs.handle(workflowId);
+    const { signal } = session;
+    const job = await findJob(session, target.job);
     const sent = send(job, prompt, flags, { id, priority, signal });
     const answer = await (flags.wait ? withWaitingReasons(job, signal, sent) : sent).catch((error: unknown) => {
       if (flags.id === undefined && signal.aborted) printIdToRepeat(id);
@@ -80,7 +83,7 @@ async function followUp(
     else
       print(
         fields([
-          ['Workflow', workflowId],
+          ['Workflow', job.workflowId],
           ['Follow-up', answer.id],
           ['State', state],
         ]),
@@ -119,41 +122,63 @@ async function followUpBatch(
   });
 }
 
+interface SignalFlags extends AttributionFlags, JobNameFlags {
+  json?: boolean;
+}
+
 /** Adds `poll-now` and `cancel`. */
 export function addSignals(program: Command): void {
   const pollNow = program
     .command('poll-now')
     .description('read a job from the upstream at once')
-    .argument('<workflow-id>', 'the job')
-    .action(async (workflowId: string, flags: AttributionFlags) => {
+    .argument('[job]', 'its workflow id, or its key where one job has it')
+    .option('--json', 'print JSON')
+    .action(async (given: string | undefined, { json, project, key, ...flags }: SignalFlags) => {
+      const name = readJobName({ given, project, key });
       const attribution = await readAttribution(flags);
-      await withSession(pollNow, async ({ jobs, signal }) => {
-        await jobs.handle(workflowId).pollNow({ ...attribution, signal });
-        print(`${workflowId} will be read now`);
+      await withSession(pollNow, async (session) => {
+        const job = await findJob(session, name);
+        await job.pollNow({ ...attribution, signal: session.signal });
+        if (json) printJson({ workflowId: job.workflowId, ...attribution });
+        else print(`${printable(job.workflowId)} will be read now`);
       });
     });
-  addAttributionOptions(pollNow);
+  addAttributionOptions(addJobNameOptions(pollNow));
   const cancel = program
     .command('cancel')
     .description('end a job’s workflow; the remote job goes on, for the upstream can not cancel')
-    .argument('[workflow-id]', 'the job')
+    .argument('[job]', 'its workflow id, or its key where one job has it')
     .option('--batch <label>', 'every running job of this batch')
-    .action(async (given: string | undefined, flags: AttributionFlags & { batch?: string }) => {
-      const attribution = await readAttribution(flags);
-      const target = await readTarget(given, flags.batch);
-      await withSession(cancel, async (session) => {
-        if (target.batch !== null) return cancelBatch(session, target.batch, attribution);
-        const { workflowId } = target;
-        await session.jobs.handle(workflowId).cancel({ ...attribution, signal: session.signal });
-        print(`${workflowId} is asked to end, unless it has ended already; a write in flight is finished first`);
-      });
-    });
-  addAttributionOptions(cancel);
+    .option('--json', 'print JSON, with --batch a line for each')
+    .action((given: string | undefined, flags: SignalFlags & { batch?: string }) => cancelJobs(cancel, given, flags));
+  addAttributionOptions(addJobNameOptions(cancel));
 }
 
-async function cancelBatch(session: Session, batch: string, attribution: Attribution): Promise<void> {
-  await forEachRunning(session, { batch }, async (job) => {
+async function cancelJobs(
+  command: Command,
+  given: string | undefined,
+  { json = false, project, key, batch, ...flags }: SignalFlags & { batch?: string },
+): Promise<void> {
+  const attribution = await readAttribution(flags);
+  const target = await readTarget(given, { batch, project, key });
+  await withSession(command, async (session) => {
+    if (target.batch !== null) return cancelBatch(session, target.batch, { attribution, isJson: json });
+    const job = await findJob(session, target.job);
+    await job.cancel({ ...attribution, signal: session.signal });
+    if (json) return printJson({ workflowId: job.workflowId, ...attribution });
+    print(
+      `${printable(job.workflowId)} is asked to end, unless it has ended already; a write in flight is finished first`,
+    );
+  });
+}
+
+async function cancelBatch(
+  session: Session,
+  batch: string,
+  { attribution, isJson }: { attribution: Attribution; isJson: boolean },
+): Promise<void> {
+  await forEachRunning(session, { batch, isJson }, async (job) => {
     await job.cancel(attribution);
-    return { text: 'is asked to end', json: {}, isDone: true };
+    return { text: 'is asked to end', json: { isAsked: true }, isDone: true };
   });
 }

@@ -16,6 +16,11 @@ export function printable(text: string): string {
   return text.replace(/\p{Cc}+/gu, ' ');
 }
 
+/** The same for text of several lines, as errors have. */
+export function printableLines(text: string): string {
+  return text.replace(/[^\P{Cc}\n]+/gu, ' ');
+}
+
 /** Two columns of labels and values; rows without a value are left out. */
 export function fields(rows: readonly (readonly [label: string, value: string | null | undefined])[]): string {
   return columns(rows.flatMap(([label, value]) => (value ? [[label, printable(value)]] : [])));

@@ -128,6 +128,7 @@ const SCHEDULED = 1; // temporal.api.enums.v1.PendingWorkflowTaskState
 export interface JobLook {
   /** As `listJobs` would show its newest run, without the lag of a list. */
   summary: JobSummary;
+  runId: string;
   /** A workflow task waits that no worker has taken yet. */
   isWaitingForWorker: boolean;
 }
@@ -136,6 +137,7 @@ export interface JobLook {
 export function lookAtJob(client: Client, workflowId: string, options: CallOptions = {}): Promise<JobLook> {
   return temporalCall(client, options, async () => {
     const run = await readDescription(client, workflowId);
-    return { summary: toSummary(run), isWaitingForWorker: run.raw.pendingWorkflowTask?.state === SCHEDULED };
+    const isWaitingForWorker = run.raw.pendingWorkflowTask?.state === SCHEDULED;
+    return { summary: toSummary(run), runId: run.runId, isWaitingForWorker };
   });
 }

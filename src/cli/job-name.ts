@@ -1,0 +1,94 @@
+/** How a command names one job: by its workflow id, by project and key, or by the key alone where that is unique. */
+import type { Command } from 'commander';
+import type { AgentJobs, JobHandle } from '../starter.js';
+import { UsageError } from './exit.js';
+import type { Session } from './session.js';
+import { printable } from './text.js';
+
+/** The flags of `addJobNameOptions`. */
+export interface JobNameFlags {
+  project?: string | undefined;
+  key?: string | undefined;
+}
+
+/** A job as it was typed. */
+export interface JobName extends JobNameFlags {
+  /** A workflow id, or a key. */
+  given?: string | undefined;
+}
+
+/** So many of the newest jobs are looked at for a key alone: some seconds' work. */
+const MAX_JOBS = 20_000;
+const SHOWN_CANDIDATES = 10;
+
+/** A key alone that more than one job has. */
+class AmbiguousKeyError extends Error {
+  override readonly name = 'AmbiguousKeyError';
+}
+
+/** Adds `--project` and `--key`. */
+export function addJobNameOptions(command: Command): Command {
+  return command
+    .option('--key <key>', 'the job that was started under this key; alone where one job has it')
+    .option('--project <id>', 'and in this project');
+}
+
+/** Checks that a job is named, and once. */
+export function readJobName({ given, project, key }: JobName): JobName {
+  if (given !== undefined && key !== undefined) throw new UsageError('give a workflow id or --key, not both');
+  if ((given ?? key) === undefined) {
+    throw new UsageError('name a job by its workflow id, or jobs with --batch; or a job by its --key');
+  }
+  return { given, project, key };
+}
+
+/** The handle of the job that is meant; throws where a key alone names none or several. */
+export async function findJob({ jobs, signal }: Session, { given, project, key }: JobName): Promise<JobHandle> {
+  if (given !== undefined && project === undefined) {
+    if (given.includes('/') || (await isWorkflow(jobs, given, signal))) return jobs.handle(given);
+    const [found] = await jobsOfKey(jobs, given, signal);
+    return jobs.handle(found ?? given);
+  }
+  const named = key ?? given ?? '';
+  if (project !== undefined)
+    return jobs.handle(named.includes('/') && key === undefined ? named : { projectId: project, key: named });
+  const [found] = await jobsOfKey(jobs, named, signal);
+  if (found !== undefined) return jobs.handle(found);
+  throw new Error(`no job was started under the key ${JSON.stringify(named)}; Temporal lists a new job after a moment`);
+}
+
+/** Any id may have been chosen by a caller in another language. */
+async function isWorkflow({ client }: AgentJobs, workflowId: string, signal: AbortSignal): Promise<boolean> {
+  const { lookAtJob } = await import('../client/agent-job/list.js');
+  return lookAtJob(client, workflowId, { signal }).then(
+    () => true,
+    (error: Error) => {
+      if (error.name === 'JobNotFoundError') return false;
+      throw error;
+    },
+  );
+}
+
+async function jobsOfKey(jobs: AgentJobs, key: string, signal: AbortSignal): Promise<string[]> {
+  const { agentJobWorkflowId } = await import('../contract.js');
+  const end = agentJobWorkflowId('p', key).slice('agent-job/p'.length);
+  const isOfKey = (id: string) => /^agent-job\/[^/]+\/[^/]+$/.test(id) && id.endsWith(end);
+  const found = new Set<string>();
+  let looks = 0;
+  for await (const { workflowId } of jobs.list({}, { signal })) {
+    signal.throwIfAborted();
+    if (isOfKey(workflowId)) found.add(workflowId);
+    if (++looks === MAX_JOBS) {
+      throw new Error(`the newest ${MAX_JOBS} jobs do not tell whether the key is unique: add --project`);
+    }
+  }
+  if (found.size > 1) throw new AmbiguousKeyError(ambiguityText(key, [...found]));
+  return [...found];
+}
+
+function ambiguityText(key: string, candidates: readonly string[]): string {
+  const shown = candidates.slice(0, SHOWN_CANDIDATES).map((id) => `  ${printable(id)}`);
+  const rest = candidates.length - shown.length;
+  const head = `${candidates.length} jobs have the key ${JSON.stringify(key)}; add --project, or name one by its id:`;
+  return [head, ...shown, ...(rest > 0 ? [`  … and ${rest} more`] : [])].join('\n');
+}

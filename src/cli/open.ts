@@ -1,0 +1,72 @@
+import { spawn } from 'node:child_process';
+import { Option, type Command } from 'commander';
+import type { WebUi } from '../starter.js';
+import { UsageError } from './exit.js';
+import { addJobNameOptions, findJob, type JobName, type JobNameFlags } from './job-name.js';
+import { print, printJson, withSession, type Session } from './session.js';
+
+interface OpenFlags extends JobNameFlags {
+  view?: string;
+  print?: boolean;
+  json?: boolean;
+}
+
+/** Names of `webUiViews`, which is loaded only when the command runs. */
+const VIEWS = ['attention', 'waiting', 'ended-badly', 'exports'];
+
+/** What opens an address, without a shell: each word is an argument, whatever it holds. */
+const OPENERS: Partial<Record<NodeJS.Platform, [program: string, ...args: string[]]>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+};
+
+/** Adds `open`, which shows a job, or the list of jobs, in Temporal's web UI. */
+export function addOpen(program: Command): void {
+  const command = program
+    .command('open')
+    .description('show a job in Temporal’s web UI, or the list of all workflows: print the address and open it')
+    .argument('[job]', 'its workflow id, or its key where one job has it')
+    .addOption(new Option('--view <name>', 'a list of the dashboard').choices(VIEWS))
+    .option('--print', 'print the address alone, and open nothing')
+    .option('--json', 'print JSON');
+  addJobNameOptions(command).action((given: string | undefined, flags: OpenFlags) => {
+    const { project, key, view, print: isPrintOnly = false, json: isJson = false } = flags;
+    const isNamed = (given ?? key) !== undefined;
+    if (isNamed && view !== undefined) throw new UsageError('give a job or --view, not both');
+    if (!isNamed && project !== undefined) throw new UsageError('--project goes with a key');
+    return withSession(command, async (session) => {
+      const url = isNamed ? await urlOfJob(session, { given, project, key }) : await urlOfList(session, view);
+      if (isJson) printJson({ url });
+      else print(url);
+      if (!isPrintOnly) openInBrowser(url);
+    });
+  });
+}
+
+async function urlOfJob(session: Session, name: JobName): Promise<string> {
+  const ui = webUiOf(session);
+  const { workflowId } = await findJob(session, name);
+  const { jobUrl } = await import('../client/web-ui.js');
+  const { lookAtJob } = await import('../client/agent-job/list.js');
+  const { runId } = await lookAtJob(session.jobs.client, workflowId, { signal: session.signal });
+  return jobUrl(ui, { workflowId, runId });
+}
+
+async function urlOfList(session: Session, view: string | undefined): Promise<string> {
+  const { listUrl, webUiViews } = await import('../client/web-ui.js');
+  const ui = webUiOf(session);
+  return webUiViews(ui).find(({ name }) => name === view)?.url ?? listUrl(ui);
+}
+
+function webUiOf({ jobs: { webUi } }: Session): WebUi {
+  if (webUi === null) throw new Error('nobody knows where the web UI is: set AGENT_JOBS_WEB_UI_URL to its address');
+  return webUi;
+}
+
+/** Where there is no browser, the address that was printed will do. */
+function openInBrowser(url: string): void {
+  const [program, ...args] = OPENERS[process.platform] ?? ['xdg-open'];
+  const child = spawn(program, [...args, url], { stdio: 'ignore', detached: true });
+  child.on('error', () => {});
+  child.unref();
+}

@@ -1,0 +1,90 @@
+/** How a command that fails tells it: as text, or with `--json` as one object; and with which exit code. */
+import { CommanderError, type Command } from 'commander';
+import { EXIT, InterruptedError, UsageError } from './exit.js';
+import { printableLines } from './text.js';
+
+/** By the names of the client's errors, whose classes are loaded only when a command needs them. */
+const CAUSE_EXIT: Record<string, number> = {
+  TemporalUnavailableError: EXIT.unavailable,
+  NoWorkerError: EXIT.noWorker,
+  WorkerBusyError: EXIT.noWorker,
+  WorkflowTaskFailingError: EXIT.noWorker,
+};
+
+/** The last line of stderr where a command with `--json` failed. */
+interface ErrorLine {
+  /** Of the client's errors; else `USAGE`, `INTERRUPTED` or `ERROR`. */
+  code: string;
+  message: string;
+  /** Whether the same command may work later, and does no harm when it is called again as it was. */
+  retryable: boolean;
+  exitCode: number;
+  workflowId?: string;
+}
+
+/** Prints the error of the command that was called, and answers with the exit code. */
+export function tellError(called: Command, error: Error): number {
+  // Commander has printed it already; help and version end with 0.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  const exitCode = exitCodeOf(error);
+  const text = `agent-jobs: ${printableLines(error.message)}\n${exitCode === EXIT.usage ? usageOf(called) : ''}`;
+  process.stderr.write(isJsonAsked() ? jsonText(lineOf(error, exitCode)) : text);
+  return exitCode;
+}
+
+/** What a wrong command or option is told as. */
+export function usageErrorText(command: Command, message: string): string {
+  if (isJsonAsked()) return jsonText({ code: 'USAGE', message, retryable: false, exitCode: EXIT.usage });
+  return `agent-jobs: ${printableLines(message)}\n${usageOf(command)}`;
+}
+
+/** A wrong command has no options that could be asked. */
+function isJsonAsked(): boolean {
+  const [, , ...words] = process.argv;
+  const end = words.indexOf('--');
+  return words.slice(0, end === -1 ? undefined : end).includes('--json');
+}
+
+function jsonText(line: ErrorLine): string {
+  return `${JSON.stringify(line)}\n`;
+}
+
+function lineOf(error: Error, exitCode: number): ErrorLine {
+  const { code, retryable = false, workflowId } = error as Error & Partial<ErrorLine>;
+  const isOurs = /^[A-Z_]+$/.test(code ?? '') && 'retryable' in error;
+  return {
+    code: isOurs ? code! : ownCodeOf(error),
+    message: error.message,
+    retryable,
+    exitCode,
+    ...(workflowId !== undefined && { workflowId }),
+  };
+}
+
+function ownCodeOf(error: Error): string {
+  if (error instanceof InterruptedError) return 'INTERRUPTED';
+  return error instanceof UsageError ? 'USAGE' : 'ERROR';
+}
+
+function exitCodeOf(error: Error): number {
+  if (error instanceof InterruptedError) return EXIT.interrupted;
+  if (error instanceof UsageError || error.name === 'InvalidInputError') return EXIT.usage;
+  return exitCodeOfCause(error);
+}
+
+/** Of the error or what it was caused by, whichever says more. */
+function exitCodeOfCause(error: Error): number {
+  for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
+    const code = CAUSE_EXIT[cause.name];
+    if (code !== undefined) return code;
+  }
+  return EXIT.error;
+}
+
+function usageOf(command: Command): string {
+  return `Usage: ${command.createHelp().commandUsage(command)}\n(${nameOf(command)} --help lists the options)\n`;
+}
+
+function nameOf(command: Command): string {
+  return command.parent ? `${nameOf(command.parent)} ${command.name()}` : command.name();
+}

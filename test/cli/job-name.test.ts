@@ -1,0 +1,112 @@
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { envOf, jsonLines, runCli } from './run-cli.js';
+
+const MOST_MS = 240_000;
+
+let server: JobServer;
+beforeAll(async () => {
+  server = await startJobServer();
+}, MOST_MS);
+afterAll(() => server.close());
+
+const cli = (...args: string[]) => runCli(args, { env: envOf(server) });
+
+async function started(key: string, projectId = server.projectId): Promise<string> {
+  const script = { activeMs: 3_600_000 };
+  const prompt = `prompt ${randomUUID()}`;
+  await server.sandbox.addScript({ promptIncludes: prompt, script });
+  return (await server.jobs.start({ key, projectId, prompt, ...QUICK })).workflowId;
+}
+
+test(
+  'a job is named by project and key, and by its key alone, wherever a job is named',
+  async () => {
+    const key = `key ${randomUUID()}/1`;
+    const workflowId = await started(key);
+    const byBoth = ['--project', server.projectId, '--key', key];
+    expect(jsonLines((await cli('state', ...byBoth, '--json')).stdout)).toMatchObject([{ workflowId }]);
+    const alone = () => cli('state', '--key', key, '--json');
+    await expect
+      .poll(async () => jsonLines((await alone()).stdout), { timeout: 60_000 })
+      .toMatchObject([{ workflowId }]);
+    const sent = await cli('follow-up', '--key', key, 'and the tests', '--id', 'f1', '--wait', '--json');
+    expect(jsonLines(sent.stdout)).toMatchObject([{ id: 'f1', state: 'sent' }]);
+    expect(jsonLines((await cli('poll-now', ...byBoth, '--json')).stdout)).toMatchObject([{ workflowId }]);
+    expect((await cli('resolve', ...byBoth, 'retry')).stderr).toContain('no write is in doubt');
+    expect(jsonLines((await cli('cancel', ...byBoth, '--json')).stdout)).toMatchObject([{ workflowId }]);
+    expect((await cli('wait', ...byBoth)).code).toBe(9);
+  },
+  MOST_MS,
+);
+
+test(
+  'a key without its flag is taken for a job where no workflow has it as its id',
+  async () => {
+    const key = `short-${randomUUID()}`;
+    const workflowId = await started(key);
+    const find = async () => jsonLines((await cli('state', key, '--json')).stdout);
+    await expect.poll(find, { timeout: 60_000 }).toMatchObject([{ workflowId }]);
+    expect(jsonLines((await cli('state', key, '--project', server.projectId, '--json')).stdout)).toHaveLength(1);
+  },
+  MOST_MS,
+);
+
+test(
+  'a key that two projects have is an error with the candidates, and nothing is done',
+  async () => {
+    const key = `twice-${randomUUID()}`;
+    const ids = [await started(key), await started(key, `other-${randomUUID()}`)];
+    const listed = async () => jsonLines((await cli('list', '--running', '--json', '--limit', '0')).stdout);
+    const count = async () => (await listed()).filter(({ workflowId }) => ids.includes(workflowId as string)).length;
+    await expect.poll(count, { timeout: 60_000 }).toBe(2);
+    const { code, stdout, stderr } = await cli('cancel', '--key', key);
+    expect(stderr).toContain(`2 jobs have the key "${key}"; add --project`);
+    for (const id of ids) expect(stderr).toContain(`\n  ${id}`);
+    expect(stdout).toBe('');
+    expect(code).toBe(1);
+    const none = await cli('cancel', '--key', `none-${key}`, '--json');
+    expect(jsonLines(none.stderr)).toMatchObject([{ code: 'ERROR', retryable: false, exitCode: 1 }]);
+  },
+  MOST_MS,
+);
+
+test(
+  'open prints the address of a job and hands it to the browser as one argument; --print opens nothing',
+  async () => {
+    const workflowId = await started(`open $(touch x) ${randomUUID()}`);
+    const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
+    await writeFile(join(folder, 'xdg-open'), `#!/bin/sh\nprintf '%s\\n' "$#" "$1" > ${folder}/told\n`);
+    await chmod(join(folder, 'xdg-open'), 0o755);
+    const env = { ...envOf(server), PATH: `${folder}:${process.env['PATH']}` };
+    const told = () => readFile(join(folder, 'told'), 'utf8').catch(() => '');
+    const printed = await runCli(['open', workflowId, '--print'], { env });
+    expect(printed.stdout).toContain(`/namespaces/${server.namespace}/workflows/${encodeURIComponent(workflowId)}/`);
+    expect(await told()).toBe('');
+    const opened = await runCli(['open', workflowId], { env });
+    expect(opened).toMatchObject({ code: 0, stdout: printed.stdout, stderr: '' });
+    await expect.poll(told, { timeout: 30_000 }).toBe(`1\n${printed.stdout}`);
+    const views = await runCli(['open', '--view', 'attention', '--json'], { env: { ...env, PATH: '' } });
+    expect(jsonLines(views.stdout)).toMatchObject([{ url: expect.stringContaining('needsAttention') }]);
+    expect(views.code).toBe(0);
+  },
+  MOST_MS,
+);
+
+test('with --json an error is one object on stderr, that of a wrong option too', async () => {
+  const away = await runCli(['list', '--json', '--address', '127.0.0.1:1']);
+  expect(jsonLines(away.stderr)).toEqual([
+    { code: 'TEMPORAL_UNAVAILABLE', message: expect.stringContaining('can not reach'), retryable: true, exitCode: 11 },
+  ]);
+  expect(away.stdout).toBe('');
+  expect(away.code).toBe(11);
+  const wrong = await runCli(['list', '--json', '--limit', 'many']);
+  expect(jsonLines(wrong.stderr)).toMatchObject([{ code: 'USAGE', retryable: false, exitCode: 2 }]);
+  const unknown = await runCli(['list', '--json', '--colour']);
+  expect(jsonLines(unknown.stderr)).toMatchObject([{ code: 'USAGE', message: expect.stringContaining('--colour') }]);
+  expect(unknown.code).toBe(2);
+});
