@@ -16,6 +16,7 @@ import { addQueue } from './queue.js';
 import { addReplayCheck } from './replay-check.js';
 import { addReport } from './report.js';
 import { addResolve } from './resolve.js';
+import { addRollout } from './rollout.js';
 import { addSchedule } from './schedule.js';
 import { addSetup } from './setup.js';
 import { addFollowUp, addSignals } from './signals.js';
@@ -39,6 +40,7 @@ const COMMANDS = [
   addExport,
   addReport,
   addReplayCheck,
+  addRollout,
   addSchedule,
 ];
 
