@@ -136,7 +136,8 @@ export async function longWait<T>(
   }
 }
 
-async function pauseUntilAborted(durationMs: number, signal: AbortSignal | null | undefined): Promise<void> {
+/** Ends sooner, without an error, where the signal is aborted. */
+export async function pauseUntilAborted(durationMs: number, signal: AbortSignal | null | undefined): Promise<void> {
   const own = new AbortController();
   const stopListening = onAbort(signal, () => own.abort());
   await delay(durationMs, undefined, { signal: own.signal }).catch(() => {});

@@ -3,11 +3,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { NativeConnection } from '@temporalio/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
-import { AgentJobs } from '../../src/starter.js';
+import { AgentJobs, type JobState } from '../../src/starter.js';
 import { startFileTemporal, type KillableTemporal } from '../chaos/temporal-server.js';
 import { shared } from '../support/shared.js';
+import { createTestWorker } from '../support/worker.js';
 
 let folder: string;
 let temporal: KillableTemporal;
@@ -40,4 +43,43 @@ test('a wait that has outlived an outage of Temporal still ends with its signal'
   expect(await ends).toEqual(waits.map(() => ({ status: 'rejected', reason })));
   // The requests that can't be cancelled end with the job.
   await jobs.client.workflow.getHandle(job.workflowId).terminate();
+}, 120_000);
+
+test('a watch outlives an outage of Temporal, tells its logger, and goes on with what changed', async () => {
+  const connection = await NativeConnection.connect({ address: temporal.address });
+  const taskQueue = `watched-${randomUUID()}`;
+  const workflowsPath = fileURLToPath(new URL('./workflows/index.ts', import.meta.url));
+  const worker = await createTestWorker({
+    connection,
+    namespace: temporal.namespace,
+    taskQueue,
+    workflowsPath,
+    activities: {},
+  });
+  const running = worker.run();
+  const told: string[] = [];
+  const note = (message: string) => void told.push(message);
+  const logger = { debug: note, info: note, warn: note, error: note };
+  const watched = new AgentJobs({ client: jobs.client, taskQueue, logger, timeoutMs: 2_000 });
+  const job = await watched.start({ projectId: 'p1', key: randomUUID(), prompt: 'stay' });
+  const followUp = () =>
+    job.followUp('more', { id: 'f1' }).then(
+      () => true,
+      () => false,
+    );
+  const seen: JobState[] = [];
+  let outage = Promise.resolve();
+  for await (const state of job.watch()) {
+    seen.push(state);
+    if (seen.length > 1) break;
+    // Meanwhile the watch goes on.
+    outage = temporal.restart(6_000).then(() => expect.poll(followUp).toBe(true));
+  }
+  await outage;
+  expect(told).toEqual(['the watch of a job waits', 'the watch of a job goes on']);
+  expect(seen.map(({ followUps }) => followUps)).toEqual([[], [{ id: 'f1', state: 'sent' }]]);
+  await jobs.client.workflow.getHandle(job.workflowId).terminate();
+  worker.shutdown();
+  await running;
+  await connection.close();
 }, 120_000);

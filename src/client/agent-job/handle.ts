@@ -25,6 +25,7 @@ import { askWorker, callJob, readState } from './call-job.js';
 import { deliverFollowUp, queueFollowUp, type FollowUpOptions } from './follow-up.js';
 import type { JobHandle } from './job-handle.js';
 import { waitForResult } from './wait.js';
+import { watchJob } from './watch.js';
 
 /** A job that is to be adopted is read first, which may take a minute. */
 const ADOPT_TIMEOUT_MS = 75_000;
@@ -101,6 +102,10 @@ export class TemporalJobHandle implements JobHandle {
 
   result({ signal }: WaitOptions = {}): Promise<AgentJobResult> {
     return waitForResult(this.#context.client, this.workflowId, signal);
+  }
+
+  watch(options: WaitOptions = {}): AsyncIterable<JobState> {
+    return watchJob(this.#context, this.workflowId, options);
   }
 
   #call<T>(options: CallOptions, call: (handle: WorkflowHandle) => Promise<T>): Promise<T> {

@@ -64,4 +64,12 @@ export interface JobHandle {
    * UnknownOutcomeError, JobCanceledError, JobTerminatedError or JobFailedError where there is no honest result.
    */
   result(options?: WaitOptions): Promise<AgentJobResult>;
+
+  /**
+   * Yields the present state, and each one that differs, until that of the end; what `result` tells by an error ends it
+   * too. It goes on over continue-as-new, new runs of the job, outages of Temporal and times without a worker. A change
+   * is seen after a second, of a job that has been quiet for long within half a minute. The number of reads (`polls`)
+   * and a poll that comes or goes are no change. Throws JobNotFoundError, and the signal's reason once it is aborted.
+   */
+  watch(options?: WaitOptions): AsyncIterable<JobState>;
 }

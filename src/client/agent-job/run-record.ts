@@ -17,6 +17,8 @@ export interface RunRecord {
   /** First of the runs that continue-as-new chained together; its input is the caller's own. */
   firstRunId: string;
   isRunning: boolean;
+  /** How many events it has. */
+  historyLength: number;
   /** Temporal's status, such as `COMPLETED`. */
   status: string;
   /** The request id of the start that made it; null where the server does not tell. */
@@ -48,6 +50,7 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
     firstRunId: run.raw.workflowExecutionInfo?.firstRunId || run.runId,
     isRunning: !CLOSED.includes(run.status.name),
     status: run.status.name,
+    historyLength: run.historyLength,
     ...readRequestIds(run),
     taskQueue: run.taskQueue,
     jobId: textOrNull(run.memo?.[MEMO.jobId]),

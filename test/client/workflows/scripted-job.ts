@@ -1,4 +1,11 @@
-import { allHandlersFinished, ApplicationFailure, condition, setHandler, workflowInfo } from '@temporalio/workflow';
+import {
+  allHandlersFinished,
+  ApplicationFailure,
+  condition,
+  continueAsNew,
+  setHandler,
+  workflowInfo,
+} from '@temporalio/workflow';
 import {
   FAILURE,
   followUpSignal,
@@ -6,6 +13,7 @@ import {
   sendFollowUpUpdate,
   type AgentJobInput,
   type AgentJobResult,
+  type CreateJobInput,
   type FollowUpStatus,
   type JobState,
 } from '../../../src/contract.js';
@@ -52,6 +60,10 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
   }
   // No failure of the workflow: its task is tried again for ever.
   if (prompt.startsWith('broken')) throw new Error('a bug');
+  if (prompt.startsWith('continue')) {
+    await condition(() => followUps.length > 0);
+    await continueAsNew<typeof agentJob>({ ...(input as CreateJobInput), prompt: 'stay' });
+  }
   if (prompt.startsWith('stay')) await condition(() => false);
   await condition(() => false, input.linger == null ? 1 : (input.linger as number));
   await condition(allHandlersFinished);
