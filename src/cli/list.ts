@@ -2,8 +2,8 @@ import type { Command } from 'commander';
 import type { Phase, ShownWaitingFor } from '../contract.js';
 import type { JobSummary } from '../starter.js';
 import { checkBatch } from './batch.js';
+import { formatJobs, outputTerminal } from './job-table.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
-import { readableTime, table } from './text.js';
 import { UsageError } from './exit.js';
 
 const DEFAULT_LIMIT = 100;
@@ -52,22 +52,8 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
       if (flags.json) printJson(job);
       else rows.push(job);
     }
-    if (!flags.json) print(rows.length === 0 ? 'no jobs' : formatJobs(rows));
+    if (!flags.json) print(rows.length === 0 ? 'no jobs' : formatJobs(rows, outputTerminal()));
   });
-}
-
-function formatJobs(jobs: JobSummary[]): string {
-  const headings = ['WORKFLOW', 'PHASE', 'WAITS FOR', 'UPSTREAM', 'TEMPORAL', 'STARTED', 'PULL REQUEST'];
-  const rows = jobs.map((job) => [
-    job.workflowId,
-    job.phase ?? '',
-    job.waitingFor ?? '',
-    job.status ?? '',
-    job.workflowStatus.toLowerCase(),
-    readableTime(job.startedAt),
-    job.prLink ?? '',
-  ]);
-  return table(headings, rows);
 }
 
 function toLimit(text: string): number {
@@ -76,7 +62,7 @@ function toLimit(text: string): number {
   return limit === 0 ? Infinity : limit;
 }
 
-async function toPhase(phase: string | undefined): Promise<Phase | undefined> {
+export async function toPhase(phase: string | undefined): Promise<Phase | undefined> {
   if (phase === undefined) return undefined;
   const { PHASES } = await import('../contract.js');
   const known = PHASES.find((name) => name === phase);
@@ -84,7 +70,7 @@ async function toPhase(phase: string | undefined): Promise<Phase | undefined> {
   return known;
 }
 
-async function toWaitingFor(reason: string | undefined): Promise<ShownWaitingFor | undefined> {
+export async function toWaitingFor(reason: string | undefined): Promise<ShownWaitingFor | undefined> {
   if (reason === undefined) return undefined;
   const { SHOWN_WAITING_FOR } = await import('../contract.js');
   const known = SHOWN_WAITING_FOR.find((name) => name === reason);

@@ -22,6 +22,7 @@ import { addSetup } from './setup.js';
 import { addFollowUp, addSignals } from './signals.js';
 import { addStart } from './start.js';
 import { tellError, usageErrorText } from './tell-error.js';
+import { addWatch } from './watch.js';
 
 /** Every group of commands: each is a file that loads what it needs only when a command runs. */
 const COMMANDS = [
@@ -31,6 +32,7 @@ const COMMANDS = [
   addFollowUp,
   addInspect,
   addList,
+  addWatch,
   addCost,
   addAttention,
   addOpen,

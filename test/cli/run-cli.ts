@@ -21,6 +21,8 @@ export interface CliOptions {
   interruptAt?: RegExp;
   /** Told all of stderr with each piece of it. */
   onStderr?: (soFar: string) => void;
+  /** Likewise of stdout. */
+  onStdout?: (soFar: string) => void;
   /** It is ended after so long. */
   mostMs?: number;
 }
@@ -31,7 +33,7 @@ const MOST_MS = 90_000;
 /** Runs the real program in a process of its own, with nothing of this process's environment but PATH. */
 export async function runCli(
   args: string[],
-  { env, stdin, closesStdoutEarly, interruptWhen, interruptAt, onStderr, mostMs = MOST_MS }: CliOptions = {},
+  { env, stdin, closesStdoutEarly, interruptWhen, interruptAt, onStderr, onStdout, mostMs = MOST_MS }: CliOptions = {},
 ): Promise<CliRun> {
   const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', ...args], {
     cwd: ROOT,
@@ -42,6 +44,7 @@ export async function runCli(
   let isInterrupted = false;
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     run.stdout += text;
+    onStdout?.(run.stdout);
     if (closesStdoutEarly) child.stdout.destroy();
   });
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -53,6 +56,43 @@ export async function runCli(
   void interruptWhen?.then(() => child.kill('SIGINT'));
   [run.code] = (await once(child, 'close')) as [number | null];
   return run;
+}
+
+/** A terminal of this size. */
+export interface TerminalOptions {
+  env?: Record<string, string>;
+  columns?: number;
+  rows?: number;
+  /** Typed once the output says so, in this order. */
+  types?: readonly (readonly [when: RegExp, text: string])[];
+}
+
+/** Runs the real program on a terminal of its own, made by script(1); stdout and stderr are one. */
+export async function runOnTerminal(
+  args: string[],
+  { env, columns = 100, rows = 30, types = [] }: TerminalOptions = {},
+): Promise<{ code: number | null; output: string }> {
+  const word = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+  const program = [process.execPath, '--import', 'tsx', 'src/cli/main.ts', ...args].map(word).join(' ');
+  const command = `stty cols ${columns} rows ${rows}; exec ${program}`;
+  const child = spawn('script', ['-qfec', command, '/dev/null'], {
+    cwd: ROOT,
+    env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), TERM: 'xterm-256color', SHELL: '/bin/sh', ...env },
+    timeout: MOST_MS,
+  });
+  let output = '';
+  let from = 0;
+  const left = [...types];
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+    const [next] = left;
+    if (!next?.[0].test(output.slice(from))) return;
+    from = output.length;
+    left.shift();
+    child.stdin.write(next[1]);
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, output };
 }
 
 /** The environment that leads to a test server. */

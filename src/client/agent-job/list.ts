@@ -94,8 +94,7 @@ const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeTy
 const STATUS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.status, SearchAttributeType.KEYWORD);
 const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, SearchAttributeType.KEYWORD);
 
-/** A run as it is listed. */
-export function toSummary(run: Omit<WorkflowExecutionInfo, 'raw'>): JobSummary {
+function toSummary(run: Omit<WorkflowExecutionInfo, 'raw'>): JobSummary {
   const attributes = run.typedSearchAttributes;
   return {
     workflowId: run.workflowId,

@@ -1,0 +1,100 @@
+/** Tables that fit a terminal: long cells are cut, and the least of the columns left out, before a line is broken. */
+import { paint, printable, type Colour } from './text.js';
+
+/** One column, from left to right. */
+export interface Column {
+  heading: string;
+  /** Cut down to so many places where the line is too long; default: never. */
+  least?: number;
+  /** Cut in the middle: what tells it apart stands at its end. */
+  isCutInMiddle?: boolean;
+  /** Left out where cutting is not enough, the highest first; default: never. */
+  dropRank?: number;
+}
+
+/** A cell; a colour changes no width. */
+export type Cell = string | { text: string; colour: Colour };
+
+const GAP = '  ';
+/** Of East Asia, and emoji. */
+const WIDE = /[\u1100-\u115F\u2E80-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60]|\p{Emoji_Presentation}/u;
+const GRAPHEMES = new Intl.Segmenter();
+const NO_WIDTH = /\p{Mn}|\p{Me}|\p{Cf}/u;
+
+/** The lines of a table, headings first, none of them wider than `width`. */
+export function fittedTable(columns: readonly Column[], rows: readonly (readonly Cell[])[], width: number): string[] {
+  const texts = rows.map((row) => row.map((cell) => printable(textOf(cell))));
+  const fitted = fit(columns, texts, width);
+  const line = (cells: readonly string[], row?: readonly Cell[]) => {
+    const parts = fitted.map(({ index, size }, place) => {
+      const column = columns[index]!;
+      const cut = cutTo(cells[index] ?? '', size, column.isCutInMiddle);
+      const padded = place === fitted.length - 1 ? cut : cut + ' '.repeat(size - textWidth(cut));
+      const cell = row?.[index];
+      return typeof cell === 'object' && cut !== '' ? paint(cell.colour, padded) : padded;
+    });
+    return parts.join(GAP).trimEnd();
+  };
+  const headings = columns.map(({ heading }) => heading);
+  return [line(headings), ...texts.map((cells, row) => line(cells, rows[row]))];
+}
+
+function textOf(cell: Cell): string {
+  return typeof cell === 'string' ? cell : cell.text;
+}
+
+/** Which columns stay, and how wide each is. */
+function fit(columns: readonly Column[], texts: readonly string[][], width: number): { index: number; size: number }[] {
+  const measured = columns.map(({ heading }, index) => {
+    // Far faster than spreading the widths of thousands of rows.
+    const widest = texts.reduce((most, cells) => Math.max(most, textWidth(cells[index] ?? '')), 0);
+    const size = widest === 0 ? 0 : Math.max(widest, heading.length);
+    return { index, size, least: Math.min(size, columns[index]?.least ?? size), rank: columns[index]?.dropRank ?? 0 };
+  });
+  // A column without a value says nothing.
+  let kept = measured.filter(({ size }) => size > 0);
+  const room = () => width - GAP.length * (kept.length - 1);
+  const sum = (of: (column: (typeof kept)[number]) => number) => kept.reduce((total, column) => total + of(column), 0);
+  while (sum(({ least }) => least) > room()) {
+    const last = kept.reduce((most, column) => (column.rank > most.rank ? column : most));
+    if (last.rank === 0) break;
+    kept = kept.filter((column) => column !== last);
+  }
+  for (let over = sum(({ size }) => size) - room(); over > 0;) {
+    const widest = kept.reduce((most, column) => (column.size - column.least > most.size - most.least ? column : most));
+    if (widest.size > widest.least) {
+      widest.size -= 1;
+      over -= 1;
+    } else if (widest.least > 1) for (const column of kept) column.least = 1;
+    else break;
+  }
+  return kept;
+}
+
+/** How many places a text takes on a terminal, as far as one can know. */
+export function textWidth(text: string): number {
+  // oxlint-disable-next-line no-control-regex
+  if (/^[\x20-\x7E]*$/.test(text)) return text.length;
+  let width = 0;
+  for (const character of text) width += NO_WIDTH.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
+  return width;
+}
+
+/** The text in at most so many places, with `…` where something is left out. */
+export function cutTo(text: string, places: number, isCutInMiddle = false): string {
+  if (textWidth(text) <= places) return text;
+  const tail = isCutInMiddle ? Math.floor((places - 1) / 2) : 0;
+  const characters = Array.from(GRAPHEMES.segment(text), ({ segment }) => segment);
+  return `${taken(characters, places - 1 - tail)}…${taken(characters.toReversed(), tail, true)}`;
+}
+
+function taken(characters: readonly string[], places: number, isReversed = false): string {
+  const kept: string[] = [];
+  let left = places;
+  for (const character of characters) {
+    left -= textWidth(character);
+    if (left < 0) break;
+    kept.push(character);
+  }
+  return (isReversed ? kept.reverse() : kept).join('');
+}
