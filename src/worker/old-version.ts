@@ -46,7 +46,7 @@ export function watchVersion(options: OldVersionOptions): () => void {
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
   const look = async () => {
-    await old.look(() => isStopped).catch((error: unknown) => old.warn(error));
+    await old.look(() => isStopped).catch((error: unknown) => isStopped || old.warn(error));
     if (!isStopped) timer = setTimeout(() => void look(), LOOK_INTERVAL_MS).unref();
   };
   timer = setTimeout(() => void look(), LOOK_INTERVAL_MS).unref();
@@ -62,6 +62,7 @@ class OldVersion {
   readonly #namespace: string;
   readonly #client: Client;
   #isDraining = false;
+  #hasWarned = false;
 
   constructor(version: WorkerDeploymentVersion, options: OldVersionOptions) {
     this.#version = version;
@@ -70,18 +71,25 @@ class OldVersion {
     this.#client = new Client({ connection: options.connection, namespace: this.#namespace });
   }
 
+  /** Once in a row: an outage of Temporal shows elsewhere too. */
   warn(error: unknown): void {
+    if (this.#hasWarned) return;
+    this.#hasWarned = true;
     this.#options.log.warn({ error }, 'Could not look which version of the workers is current');
   }
 
   async look(isStopped: () => boolean): Promise<void> {
     const drainingSince = await this.#drainingSince();
+    this.#hasWarned = false;
     this.#tell(drainingSince !== null);
     if (drainingSince === null) return;
     const woken = new Set<string>();
     let batch: WorkflowExecutionInfo[] = [];
+    let unwoken: unknown;
+    // One that takes no signal, such as one with a history that is full, must not keep the others.
+    const onUnwoken = (error: unknown) => (unwoken ??= error);
     const wake = async () => {
-      await Promise.all(batch.map((run) => this.#wake(run, drainingSince)));
+      await Promise.all(batch.map((run) => this.#wake(run, drainingSince).catch(onUnwoken)));
       for (const { workflowId } of batch) woken.add(workflowId);
       batch = [];
       await delay(WAKE_PAUSE_MS);
@@ -92,6 +100,7 @@ class OldVersion {
       if (batch.length === WAKES_AT_ONCE) await wake();
     }
     await wake();
+    if (unwoken !== undefined && !isStopped()) this.warn(unwoken);
     if (woken.size === 0) return;
     await delay(LEAVE_MS);
     this.#options.poller?.handBack(woken, 'another version of the workers is current');

@@ -48,6 +48,21 @@ test('a poll whose first read outlasts the begin of a later poll is not held in 
   expect((await later).error).toMatchObject({ message: expect.stringMatching(/shutting down/) });
 });
 
+test('only the polls of workflows that were named are handed back', async () => {
+  const { upstream, shutdown, poller, attempt } = holding();
+  const of = (workflowId: string) => ({ info: { workflowExecution: { workflowId, runId: 'run' } } });
+  const left = attempt({}, of('left'));
+  const stays = attempt({}, of('stays'));
+  await expect.poll(() => poller.size).toBe(2);
+  poller.handBack(new Set(['left', 'unknown']), 'another version is current');
+  expect((await left).error).toMatchObject({ type: 'StillPolling', message: expect.stringMatching(/another version/) });
+  expect(poller.size).toBe(1);
+  const reads = upstream.reads;
+  shutdown.abort();
+  expect((await stays).error).toMatchObject({ message: expect.stringMatching(/shutting down/) });
+  expect(upstream.reads).toBe(reads);
+});
+
 test('a result that cannot be told does not end the worker: another attempt reads', async () => {
   const describe = () => {
     throw new Error('no description');

@@ -177,14 +177,14 @@ test('open jobs leave for a release that fits none of their histories', { timeou
   for (const id of [...ids, queueId]) {
     const events = await eventsOf(id);
     expect(failedTasks(events)).toEqual([]);
-    // Each left at the first task that came.
+    // Each left once, at the first task that came: the one that the wake made, or an earlier one.
     const left = events.findIndex((event) => event.workflowExecutionContinuedAsNewEventAttributes);
     const leftOnly = events.filter((event) => event.workflowExecutionContinuedAsNewEventAttributes);
     expect(leftOnly).toHaveLength(1);
     const wakes = events.slice(0, left).filter(({ workflowExecutionSignaledEventAttributes: signal }) => {
       return signal?.signalName === 'versionChanged';
     });
-    expect(wakes).toHaveLength(1);
+    expect(wakes.length).toBeLessThanOrEqual(1);
   }
 });
 
