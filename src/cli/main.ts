@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { addAttention } from './attention.js';
+import { addCompletion } from './completion.js';
 import { addCost } from './cost.js';
 import { addDoctor } from './doctor.js';
 import { addExportBackfill } from './export-backfill.js';
@@ -44,6 +45,7 @@ const COMMANDS = [
   addReplayCheck,
   addRollout,
   addSchedule,
+  addCompletion,
 ];
 
 /** `agent-jobs export …`: make snapshots of visitors, and tell what there is. */
