@@ -78,7 +78,7 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
       ...(tags.length === 0 ? [] : [{ key: TAGS, value: tags }]),
     ]),
     staticSummary: jobSummary({ projectId, prompt, jobId }),
-    staticDetails: staticDetails({ projectId, prompt, jobId }),
+    staticDetails: staticDetails({ projectId, prompt, jobId, key: place.workflowId == null ? place.key : null }),
     priority: { priorityKey: priority, fairnessKey: fairnessKey(projectId) },
     workflowIdReusePolicy: 'REJECT_DUPLICATE',
   };

@@ -10,6 +10,8 @@ interface TitledInput {
   projectId: string;
   prompt?: string | null;
   jobId?: string | null;
+  /** The workflow id holds it encoded. */
+  key?: string | null | undefined;
 }
 
 /** One line that names a job: the project and the prompt's first line, at most 200 bytes. */
@@ -24,10 +26,22 @@ export function jobSummary(input: TitledInput): string {
 }
 
 /** Markdown for a job's page in the Temporal web UI: what was asked for, as known before the workflow runs. */
-export function staticDetails({ projectId, prompt, jobId }: TitledInput): string {
-  const project = `**Project** ${plainMarkdown(projectId)}`;
-  if (!prompt) return `${project}\n\n**Attached to job** ${plainMarkdown(jobId ?? '')}`;
-  return `${project}\n\n**Prompt**\n\n${codeBlock(shorten(prompt, DETAILS_PROMPT_BYTES))}`;
+export function staticDetails({ projectId, prompt, jobId, key }: TitledInput): string {
+  const names = [`**Project** ${plainMarkdown(projectId)}`, ...(key ? [`**Key** ${plainMarkdown(key)}`] : [])];
+  const asked = prompt ? `**Prompt**\n\n${codeBlock(shorten(prompt, DETAILS_PROMPT_BYTES))}` : attachedTo(jobId ?? '');
+  return [...names, asked].join('\n\n');
+}
+
+/** The details of a run that goes on with the job of an ended one: what that one says, and the job's id. */
+export function attachedDetails(details: string, jobId: string): string {
+  const asked = details.split(ATTACHED, 1)[0]!.trimEnd();
+  return `${asked}\n\n${attachedTo(jobId)}`;
+}
+
+const ATTACHED = '\n\n**Attached to job** ';
+
+function attachedTo(jobId: string): string {
+  return `${ATTACHED.trimStart()}${plainMarkdown(jobId)}`;
 }
 
 /** One line that names a queue of requests wherever Temporal lists it, as Markdown of at most 200 bytes. */

@@ -3,7 +3,14 @@
  * of its pages shows a job's summary, and what the lists of the dashboard ask for. Sends no request.
  */
 import type { Client } from '@temporalio/client';
-import { AGENT_JOB_WORKFLOW, SEARCH_ATTRIBUTE, VISITOR_EXPORT_WORKFLOW, type Phase } from '../contract.js';
+import {
+  AGENT_JOB_WORKFLOW,
+  encodeId,
+  SEARCH_ATTRIBUTE,
+  VISITOR_EXPORT_WORKFLOW,
+  type Outcome,
+  type Phase,
+} from '../contract.js';
 import { quoted } from './agent-job/list.js';
 
 /** Where the web UI shows a namespace. */
@@ -61,7 +68,7 @@ export function jobUrl(ui: WebUi, { workflowId, runId }: { workflowId: string; r
 
 /** The list of all workflows, or of those that a query finds. */
 export function listUrl(ui: WebUi, query?: string): string {
-  return query === undefined ? workflowsUrl(ui) : `${workflowsUrl(ui)}?query=${encodeURIComponent(query)}`;
+  return query === undefined ? workflowsUrl(ui) : `${workflowsUrl(ui)}?query=${encodeId(query)}`;
 }
 
 /** The lists of the dashboard. The day of `now` begins at midnight UTC. */
@@ -88,10 +95,10 @@ function waiting(): string {
 
 /** A cancellation is no bad end: somebody asked for it. */
 function endedBadlySince(time: string): string {
-  const { status } = SEARCH_ATTRIBUTE;
+  const { outcome } = SEARCH_ATTRIBUTE;
+  const bad: Outcome[] = ['failed', 'timedOut', 'lost', 'abandoned'];
   const jobs = `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)} AND CloseTime >= ${time}`;
-  const withoutGoodEnd = `(${status} IS NULL OR ${status} NOT IN ('completed', 'archived'))`;
-  return `${jobs} AND (${FAILED} OR (ExecutionStatus = 'Completed' AND ${withoutGoodEnd}))`;
+  return `${jobs} AND (${FAILED} OR ${outcome} IN (${bad.map(quoted).join(', ')}))`;
 }
 
 function failedExports(): string {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { FollowUpUnconfirmedError, UnknownOutcomeError } from '../../src/starter.js';
+import { plainMarkdown } from '../../src/agent-job/markdown.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
 let server: JobServer;
@@ -26,6 +27,24 @@ test('many followers of an ended job, each repeating itself, deliver each messag
   const messages = await server.sandbox.messages({ jobId: jobId ?? '' });
   expect(messages.map((message) => message.prompt).toSorted()).toEqual(ids.map((id) => `message ${id}`));
   expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
+});
+
+test('a run that goes on with an ended job keeps the title of the first, over more than one of them', async () => {
+  const key = `Ticket 7/ü ${randomUUID()}`;
+  const job = await start('Add a page\nand its tests', key);
+  const { jobId } = await job.result();
+  const first = await server.client.workflow.getHandle(job.workflowId).describe();
+  const asked = (await first.staticDetails()) ?? '';
+  expect(asked).toContain(`**Key** ${key}`);
+  for (const id of ['a', 'b']) {
+    await job.sendFollowUp('Go on', { id });
+    await job.result();
+    const run = await server.client.workflow.getHandle(job.workflowId).describe();
+    expect(run.runId).not.toBe(first.runId);
+    expect(await run.staticSummary()).toBe(`${server.projectId}: Add a page`);
+    const attached = `**Attached to job** ${plainMarkdown(jobId ?? '')}`;
+    expect(await run.staticDetails()).toBe(`${asked}\n\n${attached}`);
+  }
 });
 
 test('a cancelled job is followed up on under the id that its memo keeps', async () => {

@@ -146,7 +146,10 @@ test('a deadline that has passed by the clock alone is left to another attempt, 
   const { upstream, attempt } = holding();
   const info = { currentAttemptScheduledTimestampMs: Date.now() - 3_600_000 };
   const { error } = await attempt({ deadlineAt: Date.now() - 1_000 }, { info });
-  expect(error).toMatchObject({ type: 'StillPolling', message: expect.stringMatching(/^active, next poll/) });
+  expect(error).toMatchObject({
+    type: 'StillPolling',
+    message: expect.stringMatching(/^nothing is wrong: the job is active, next poll/),
+  });
   expect(upstream.reads).toBe(1);
 });
 

@@ -168,7 +168,10 @@ describe('a lease', () => {
     const { attempt, upstream } = watching();
     const OLD = { heartbeatTimeoutMs: 0, startToCloseTimeoutMs: 26_000 };
     const { error, kept } = await attempt({ maxReads: 1_000 }, { info: OLD });
-    expect(error).toMatchObject({ type: 'StillPolling', message: expect.stringMatching(/^active, next poll/) });
+    expect(error).toMatchObject({
+      type: 'StillPolling',
+      message: expect.stringMatching(/^nothing is wrong: the job is active, next poll/),
+    });
     expect(upstream.reads).toBeGreaterThan(2);
     upstream.show = () => ({ status: 'completed' });
     const { reads } = upstream;

@@ -77,7 +77,8 @@ export class PollRun {
     return {
       kind: 'wait',
       ms,
-      why: this.#shown,
+      // The web UI shows it as the last failure of the activity.
+      why: response.kind === 'record' ? `nothing is wrong: the job is ${this.#shown}` : this.#shown,
       isHealthy: response.kind === 'record' && !isClockDoubtful(input, now),
     };
   }

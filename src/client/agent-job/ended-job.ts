@@ -13,7 +13,7 @@ import { hasEntries, labelsOf } from '../../agent-job/labels.js';
 import { NoJobError, UsedIdsUnknownError } from '../errors.js';
 import { inBatches } from '../temporal-call.js';
 import type { EarlierRuns } from './earlier-runs.js';
-import { createdNoJob, readRunEnd, type RunRecord } from './run-record.js';
+import { createdNoJob, readDescription, readRunEnd, type RunRecord } from './run-record.js';
 import { readInputHash, readStartInput, readUnbegunInput } from './start-input.js';
 import { queryAgain } from '../../temporal/query-again.js';
 
@@ -29,6 +29,13 @@ export interface EndedJob {
   usedFollowUpIds: string[];
   options: AgentJobOptions;
   inputHash: string | null;
+  titles: Titles;
+}
+
+/** What the ended run was titled with; null where its caller gave nothing. */
+interface Titles {
+  summary: string | null;
+  details: string | null;
 }
 
 /** What a run's result or last state tells. */
@@ -53,7 +60,18 @@ export async function readEndedJob(client: Client, run: RunRecord, earlier: Earl
     usedFollowUpIds: [...new Set([...earlierIds, ...final.usedFollowUpIds])],
     options: await readOptions(client, run),
     inputHash: await readInputHash(client, run),
+    titles: await readTitles(client, run),
   };
+}
+
+/** They help people alone: whatever is wrong with them, the follow-up is sent. */
+async function readTitles(client: Client, { workflowId }: RunRecord): Promise<Titles> {
+  try {
+    const run = await readDescription(client, workflowId);
+    return { summary: (await run.staticSummary()) || null, details: (await run.staticDetails()) || null };
+  } catch {
+    return { summary: null, details: null };
+  }
 }
 
 function noJob({ workflowId }: RunRecord, end: string): NoJobError {

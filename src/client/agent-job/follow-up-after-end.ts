@@ -9,6 +9,7 @@ import {
   type Priority,
 } from '../../contract.js';
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
+import { attachedDetails, staticDetails } from '../../agent-job/title.js';
 import { withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { FollowUpUnconfirmedError } from '../errors.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
@@ -66,13 +67,16 @@ export async function reAttach(
 }
 
 function attachOperation(run: RunRecord, ended: EndedJob) {
-  const { projectId, jobId, usedFollowUpIds, options } = ended;
+  const { projectId, jobId, usedFollowUpIds, options, titles } = ended;
   const startOptions = agentJobStartOptions(
     { projectId, jobId, usedFollowUpIds, ...options },
     { key: 'ended', taskQueue: run.taskQueue, inputHash: ended.inputHash ?? undefined },
   );
   return new WithStartWorkflowOperation<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
     ...startOptions,
+    // The first run's name what was asked for; an id of a job says nothing to people.
+    ...(titles.summary !== null && { staticSummary: titles.summary }),
+    staticDetails: attachedDetails(titles.details ?? staticDetails({ projectId, jobId }), jobId),
     // The server has accepted it before, however long it is.
     workflowId: run.workflowId,
     ...withRestartRequestId(run.runId),

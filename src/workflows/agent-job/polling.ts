@@ -33,7 +33,8 @@ const POLL = {
   retry: { initialInterval: '2 seconds', backoffCoefficient: 1 },
   // A waiting poll is dropped by the server itself, at once, whether a worker runs or not.
   cancellationType: ActivityCancellationType.TRY_CANCEL,
-  summary: 'Poll the job',
+  // The web UI shows it beside the number of the attempt, in orange from the second one on.
+  summary: 'Poll the job (a further attempt is the next poll)',
 } as const;
 
 /** Polls have the job's own priority; but a write, whose priority is 1, goes before any poll. */
