@@ -15,6 +15,8 @@ export interface Page {
   open: (url: string) => Promise<void>;
   /** The value of an expression in the page. */
   evaluate: (expression: string) => Promise<unknown>;
+  /** The size of what a reader sees, in pixels. */
+  resize: (size: { width: number; height: number }) => Promise<void>;
   /** A PNG of what a reader sees. */
   screenshot: () => Promise<Buffer>;
   close: () => Promise<void>;
@@ -52,6 +54,10 @@ export async function openPage(program: string): Promise<Page> {
         result: { value: unknown };
       };
       return result.value;
+    },
+    resize: async (size) => {
+      await call('Emulation.setDeviceMetricsOverride', { ...size, deviceScaleFactor: 1, mobile: false });
+      await call('Emulation.setScrollbarsHidden', { hidden: true });
     },
     screenshot: async () =>
       Buffer.from(((await call('Page.captureScreenshot', {})) as { data: string }).data, 'base64'),
