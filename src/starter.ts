@@ -11,8 +11,16 @@ import { startJob } from './client/agent-job/start-or-join.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { connectClient } from './client/connection.js';
-import { limitsOf, loggerOf, type ClientContext } from './client/context.js';
-import type { AgentJobsSettings, AttachRequest, ConnectSettings, JobName, StartRequest } from './client/settings.js';
+import { loggerOf } from './client/logger.js';
+import {
+  limitsOf,
+  type AgentJobsSettings,
+  type AttachRequest,
+  type ClientContext,
+  type ConnectSettings,
+  type JobName,
+  type StartRequest,
+} from './client/settings.js';
 import { checkTimeout, START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
 import { ensureJobSchedule, listJobSchedules, type JobSchedule } from './client/recurring-job/schedule.js';
 import { TemporalJobScheduleHandle, type JobScheduleHandle } from './client/recurring-job/schedule-handle.js';
@@ -38,7 +46,7 @@ export type { RecurringRunSummary } from './client/recurring-job/runs.js';
 export type { JobSchedule } from './client/recurring-job/schedule.js';
 export type { JobScheduleHandle } from './client/recurring-job/schedule-handle.js';
 export { checkJobSchedule, type JobScheduleSettings } from './client/recurring-job/schedule-spec.js';
-export type { Logger } from './client/context.js';
+export type { Logger } from './client/logger.js';
 export type { AgentJobsSettings, AttachRequest, ConnectSettings, JobName, StartRequest } from './client/settings.js';
 export type { CallOptions, WaitOptions } from './client/temporal-call.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
@@ -222,8 +230,11 @@ function startLimits(jobs: AgentJobs, options: CallOptions): CallOptions {
 }
 
 async function startIn(jobs: AgentJobs, wanted: AgentJobStartOptions, options: CallOptions): Promise<JobHandle> {
+  const { workflowId } = wanted;
   const started = await startJob(jobs.client, wanted, limitsIn(jobs, options));
-  return new TemporalJobHandle(contextOf(jobs), wanted.workflowId, started);
+  const { logger } = contextOf(jobs);
+  logger.debug(started.isNew ? 'a job was started' : 'a job was joined', { workflowId, runId: started.runId });
+  return new TemporalJobHandle(contextOf(jobs), workflowId, started);
 }
 
 async function* inPlaces(requests: Iterable<unknown> | AsyncIterable<unknown>): AsyncGenerator<StartItem> {

@@ -53,8 +53,11 @@ export async function changeSchedule(
 }
 
 /** The state of a changed Schedule: it stays paused or active unless `paused` is given. */
-export function stateAfter({ state }: ScheduleDescription, paused: boolean | undefined): ScheduleDescription['state'] {
-  return { ...state, ...(paused !== undefined && { paused }) };
+export function stateAfter(
+  { state }: ScheduleDescription,
+  paused: boolean | null | undefined,
+): ScheduleDescription['state'] {
+  return { ...state, ...(paused != null && { paused }) };
 }
 
 /** Reads all Schedules whose id is wanted, by id. */

@@ -1,7 +1,12 @@
-/** What callers give: where to connect, over which client to work, and which job to start or attach to. */
+/**
+ * What callers give: where to connect, over which client to work, and which job to start or attach to. And what all
+ * calls of one client share.
+ */
 import type { Client } from '@temporalio/client';
 import type { AgentJobInput, AttachJobInput } from '../contract.js';
-import type { Logger } from './context.js';
+import type { Logger } from './logger.js';
+import type { CallOptions } from './temporal-call.js';
+import type { WebUi } from './web-ui.js';
 
 /** A job to start; the same key and input again answer with the same job. */
 export type StartRequest = AgentJobInput & { key: string };
@@ -35,4 +40,19 @@ export interface ConnectSettings extends SharedSettings {
 /** What to work over, where a service brings its own client. */
 export interface AgentJobsSettings extends SharedSettings {
   client: Client;
+}
+
+/** What all calls of one `AgentJobs` share. */
+export interface ClientContext {
+  client: Client;
+  taskQueue: string;
+  webUi: WebUi | null;
+  /** The limit of calls that say none themselves; undefined: each has its default. */
+  timeoutMs: number | undefined;
+  logger: Logger;
+}
+
+/** The limits of a call: its own, else those of the client. */
+export function limitsOf({ timeoutMs }: Pick<ClientContext, 'timeoutMs'>, options: CallOptions): CallOptions {
+  return { signal: options.signal, timeoutMs: options.timeoutMs ?? timeoutMs };
 }

@@ -6,6 +6,7 @@ import { InvalidInputError } from '../contract/input-checks.js';
 import { lenientWorkflowClient } from '../temporal/lenient-workflow-client.js';
 import { onAbort } from './abort-signal.js';
 import { TemporalCallError } from './errors.js';
+import type { Logger } from './logger.js';
 import { isOutage, tooSlowError, toUserError } from './temporal-errors.js';
 
 /** How long a call to Temporal may take, and what else ends it; neither ends the job. */
@@ -112,12 +113,18 @@ const ACCEPTED_AFTER_MS = 10_000;
  */
 const DOUBT_MS = 5 * 60_000;
 
+interface LongWaitOptions {
+  acceptedAfterMs?: number;
+  /** Is told of outages. */
+  logger?: Pick<Logger, 'warn'>;
+}
+
 /** A `temporalCall` that waits for what may take days, over outages of Temporal. */
 export async function longWait<T>(
   client: Client,
   signal: AbortSignal | null | undefined,
   call: () => Promise<T>,
-  acceptedAfterMs: number = ACCEPTED_AFTER_MS,
+  { acceptedAfterMs = ACCEPTED_AFTER_MS, logger }: LongWaitOptions = {},
 ): Promise<T> {
   for (let acceptedAt = -Infinity; ;) {
     const startedAt = Date.now();
@@ -130,8 +137,11 @@ export async function longWait<T>(
       if (Date.now() - startedAt >= acceptedAfterMs) acceptedAt = Date.now();
       const isInDoubt = error instanceof TemporalCallError && Date.now() - acceptedAt < DOUBT_MS;
       if (!isOutage(error) && !isInDoubt) throw error;
+      // A round that reached its end is no trouble.
+      if (Date.now() >= roundEnd) continue;
+      logger?.warn('Temporal does not answer; the wait goes on', { error });
       // One that is aborted meanwhile ends as the next round begins.
-      if (Date.now() < roundEnd) await pauseUntilAborted(OUTAGE_PAUSE_MS, signal);
+      await pauseUntilAborted(OUTAGE_PAUSE_MS, signal);
     }
   }
 }

@@ -105,7 +105,7 @@ export interface Attribution {
 export type ResolveUnknownInput =
   /** `force` adopts a job that can't be read just now; a job that does not exist is never adopted. */
   (
-    | { action: 'adopt'; jobId: string; force?: boolean | null }
+    | { action: 'adopt'; jobId: string; force?: boolean | null | undefined }
     | { action: Exclude<DecisionAction, 'adopt'>; jobId?: null | undefined }
   ) &
     Attribution & {

@@ -8,10 +8,26 @@ import {
   attachedJobWorkflowId,
   InvalidInputError,
   TemporalUnavailableError,
+  type AgentJobsSettings,
+  type AttachRequest,
+  type Attribution,
+  type CallOptions,
+  type ConnectSettings,
   type ExportScheduleHandle,
+  type ExportScheduleSettings,
+  type FollowUpInput,
+  type FollowUpOptions,
   type JobHandle,
   type JobScheduleHandle,
+  type JobScheduleSettings,
+  type PollingInput,
+  type QueueFilter,
+  type ResolveUnknownInput,
+  type StartManyOptions,
+  type StartRequest,
   type VisitorExportHandle,
+  type VisitorExportRangeInput,
+  type WaitOptions,
 } from '../../src/starter.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
@@ -30,6 +46,85 @@ test('a plain object can stand in for the client and for each of its handles', (
   expectTypeOf<Plain<JobScheduleHandle>>().toExtend<JobScheduleHandle>();
   expectTypeOf<Plain<VisitorExportHandle>>().toExtend<VisitorExportHandle>();
   expectTypeOf<Plain<ExportScheduleHandle>>().toExtend<ExportScheduleHandle>();
+});
+
+/** A type whose optional fields may be left out, undefined and null alike. */
+type Loose<T> = { [Name in keyof T]: object extends Pick<T, Name> ? T[Name] | null | undefined : T[Name] };
+
+test('what an input may leave out may be undefined or null as well', () => {
+  expectTypeOf<Loose<StartRequest>>().toExtend<StartRequest>();
+  expectTypeOf<Loose<AttachRequest>>().toExtend<AttachRequest>();
+  expectTypeOf<Loose<ConnectSettings>>().toExtend<ConnectSettings>();
+  expectTypeOf<Loose<AgentJobsSettings>>().toExtend<AgentJobsSettings>();
+  expectTypeOf<Loose<CallOptions>>().toExtend<CallOptions>();
+  expectTypeOf<Loose<WaitOptions>>().toExtend<WaitOptions>();
+  expectTypeOf<Loose<FollowUpOptions>>().toExtend<FollowUpOptions>();
+  expectTypeOf<Loose<FollowUpInput>>().toExtend<FollowUpInput>();
+  expectTypeOf<Loose<Attribution>>().toExtend<Attribution>();
+  expectTypeOf<Loose<ResolveUnknownInput>>().toExtend<ResolveUnknownInput>();
+  expectTypeOf<Loose<PollingInput>>().toExtend<PollingInput>();
+  expectTypeOf<Loose<StartManyOptions>>().toExtend<StartManyOptions>();
+  expectTypeOf<Loose<QueueFilter>>().toExtend<QueueFilter>();
+  expectTypeOf<Loose<VisitorExportRangeInput>>().toExtend<VisitorExportRangeInput>();
+  expectTypeOf<Loose<ExportScheduleSettings>>().toExtend<ExportScheduleSettings>();
+  expectTypeOf<Loose<JobScheduleSettings>>().toExtend<JobScheduleSettings>();
+});
+
+test('null in place of a setting, an option or a limit is as good as nothing', async () => {
+  const { client, taskQueue, projectId } = server;
+  const jobs = new AgentJobs({ client, taskQueue, webUiUrl: null, timeoutMs: null, logger: null });
+  const nothing = { deadline: null, polling: undefined, batch: null, priority: undefined, linger: null, jobId: null };
+  const limits = { signal: null, timeoutMs: null };
+  const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'hello', ...nothing }, limits);
+  await job.result({ signal: null });
+  expect(await job.sendFollowUp('x', { id: null, priority: null, onlyWhileRunning: null, ...limits })).toMatchObject({
+    state: 'sent',
+  });
+  const name = `n-${randomUUID()}`;
+  const settings = { projectId, name, prompt: 'x', cron: '0 4 * * *', every: null, timeZone: null, paused: null };
+  const recurring = await jobs.schedule({ ...settings, jitter: null, catchUp: null, overlap: null, queueFor: null });
+  const made = await recurring.describe();
+  expect(made).toMatchObject({ cron: '0 4 * * *', everyMs: null, timeZone: 'UTC', paused: false, overlap: 'skip' });
+  const same = await jobs.schedule({ ...settings, prompt: null, cron: null });
+  expect(same.isNew).toBe(false);
+  expect(await same.describe()).toEqual(made);
+  await recurring.remove();
+});
+
+test('the Schedule of exports has a handle, and null leaves its settings as they are', async () => {
+  const { jobs, projectId } = server;
+  expect(await jobs.ensureExportSchedule({ projectId, hour: 5, timeZone: null, jitter: null })).toBe('created');
+  expect(await jobs.ensureExportSchedule({ projectId, hour: null, minute: null, days: null, paused: null })).toBe(
+    'updated',
+  );
+  const schedule = jobs.exportSchedule(projectId);
+  await schedule.pause('later');
+  const paused = { projectId, scheduleId: schedule.scheduleId, hour: 5, minute: 30, paused: true, note: 'later' };
+  expect(await schedule.describe()).toMatchObject(paused);
+  expect(await jobs.exportSchedules()).toContainEqual(await schedule.describe());
+  await schedule.resume();
+  expect(await schedule.describe()).toMatchObject({ paused: false });
+  await schedule.remove();
+  await expect(schedule.describe()).rejects.toMatchObject({ code: 'SCHEDULE_MISSING', retryable: false });
+  expect(() => jobs.exportSchedule('..')).toThrow(InvalidInputError);
+});
+
+test('a logger is told what became of starts, and one that throws harms nothing', async () => {
+  const { client, taskQueue, projectId } = server;
+  const told: unknown[] = [];
+  const log = (message: string, meta: object) => {
+    told.push([message, meta]);
+    throw new Error('the disk is full');
+  };
+  const jobs = new AgentJobs({ client, taskQueue, logger: { debug: log, info: log, warn: log, error: log } });
+  const request = { projectId, key: randomUUID(), prompt: 'stay secret' };
+  const { workflowId, runId } = await jobs.start(request);
+  await jobs.start(request);
+  expect(told).toEqual([
+    ['a job was started', { workflowId, runId }],
+    ['a job was joined', { workflowId, runId }],
+  ]);
+  await jobs.handle(workflowId).cancel();
 });
 
 test('a handle tells its project, key, run and page, and whether its start made the job', async () => {

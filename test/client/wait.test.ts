@@ -38,7 +38,7 @@ test('once the server has taken a wait, nothing that it says while it comes back
     () => Promise.resolve('completed'),
   ];
   const client = failingOnce(5);
-  expect(await longWait(client, undefined, () => answers.shift()!(), 20)).toBe('completed');
+  expect(await longWait(client, undefined, () => answers.shift()!(), { acceptedAfterMs: 20 })).toBe('completed');
   expect(answers).toEqual([]);
 });
 

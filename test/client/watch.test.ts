@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { InterceptingCall } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { loggerOf } from '../../src/client/context.js';
+import { loggerOf } from '../../src/client/logger.js';
 import { watchJob } from '../../src/client/agent-job/watch.js';
 import { AgentJobs, JobNotFoundError, type JobState } from '../../src/starter.js';
 import { createTestWorker } from '../support/worker.js';
@@ -68,7 +68,8 @@ test('a job that does nothing costs one query, and ever fewer looks', async () =
   expect(DescribeWorkflowExecution).toBeGreaterThan(3);
   // One more by the state itself, which looks for a write that nobody has begun.
   expect(DescribeWorkflowExecution).toBeLessThanOrEqual(rounds + 1);
-  expect(GetWorkflowExecutionHistory).toBeLessThanOrEqual(rounds);
+  // Temporal answers one that waits for long twice, the first time before its deadline.
+  expect(GetWorkflowExecutionHistory).toBeLessThanOrEqual(2 * rounds);
   expect(Object.keys(others).filter((name) => name !== 'GetSystemInfo')).toEqual([]);
   await job.cancel();
   await connection.close();

@@ -17,9 +17,8 @@ import { checkId, checkString, InvalidInputError } from '../../contract/input-ch
 import { checkKey } from '../../agent-job/start-options.js';
 import { parseAttribution, parseResolution } from '../../agent-job/resolution.js';
 import { attributedWorkflowClient } from '../../temporal/attributed-cancel.js';
-import { limitsOf, type ClientContext } from '../context.js';
 import { CALL_TIMEOUT_MS, type CallOptions, type WaitOptions } from '../temporal-call.js';
-import type { JobName } from '../settings.js';
+import { limitsOf, type ClientContext, type JobName } from '../settings.js';
 import { jobUrl } from '../web-ui.js';
 import { askWorker, callJob, readState } from './call-job.js';
 import { deliverFollowUp, queueFollowUp, type FollowUpOptions } from './follow-up.js';
@@ -101,7 +100,7 @@ export class TemporalJobHandle implements JobHandle {
   }
 
   result({ signal }: WaitOptions = {}): Promise<AgentJobResult> {
-    return waitForResult(this.#context.client, this.workflowId, signal);
+    return waitForResult(this.#context.client, this.workflowId, signal, this.#context.logger);
   }
 
   watch(options: WaitOptions = {}): AsyncIterable<JobState> {

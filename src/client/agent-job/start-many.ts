@@ -7,6 +7,8 @@ import type { AgentJobInput } from '../../contract.js';
 import { checkObject, checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { concurrently } from '../concurrently.js';
+import type { ClientContext } from '../settings.js';
+import type { Logger } from '../logger.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../temporal-errors.js';
 import type { StartedRun } from './handle.js';
@@ -49,7 +51,7 @@ const BETWEEN_TRIES_MS = 2_000;
  * number. Throws where Temporal is away for longer than the limit, or refuses the caller: then the rest has no fate.
  */
 export function startMany(
-  { client, taskQueue }: { client: Client; taskQueue: string },
+  { client, taskQueue, timeoutMs, logger }: StartContext,
   items: Iterable<StartItem> | AsyncIterable<StartItem>,
   options: StartManyOptions,
 ): AsyncGenerator<StartFate, void, undefined> {
@@ -58,7 +60,8 @@ export function startMany(
   const limit = checkConcurrency(options.concurrency);
   if (!(outageLimitMs >= 0)) throw new InvalidInputError('outageLimitMs', 'must be a number of milliseconds');
   const sameKey = new TakesTurns();
-  const start = (wanted: AgentJobStartOptions) => startUntilAnswered(client, wanted, { signal, outageLimitMs });
+  const start = (wanted: AgentJobStartOptions) =>
+    startUntilAnswered(client, wanted, { signal, outageLimitMs, timeoutMs, logger });
   return concurrently(items, { limit, signal }, async (item) => {
     const wanted = readItem(item, taskQueue);
     if ('fate' in wanted) return wanted;
@@ -100,6 +103,15 @@ function readItem(item: StartItem, taskQueue: string): { key: string; options: A
   }
 }
 
+type StartContext = Pick<ClientContext, 'client' | 'taskQueue'> & Partial<ClientContext>;
+
+interface StartLimits {
+  timeoutMs: number | undefined;
+  logger: Logger | undefined;
+  signal: AbortSignal | null | undefined;
+  outageLimitMs: number;
+}
+
 /**
  * Starts a job over an outage of Temporal, for a limited time. All tries are one request: one whose answer was lost is
  * told as started once it is repeated.
@@ -107,17 +119,18 @@ function readItem(item: StartItem, taskQueue: string): { key: string; options: A
 async function startUntilAnswered(
   client: Client,
   options: AgentJobStartOptions,
-  { signal, outageLimitMs }: { signal: AbortSignal | null | undefined; outageLimitMs: number },
+  { signal, outageLimitMs, timeoutMs, logger }: StartLimits,
 ): Promise<StartedRun> {
   const requestId = randomUUID();
   const elapsedMs = startStopwatch();
   for (;;) {
     try {
-      return await startJob(client, options, { requestId });
+      return await startJob(client, options, { requestId, timeoutMs });
     } catch (error) {
       // Temporal deleted the closed run between the start that met it and the look at it: the key is free.
       const mayWorkLater = isOutage(error) || error instanceof JobNotFoundError;
       if (!mayWorkLater || signal?.aborted || elapsedMs() >= outageLimitMs) throw error;
+      logger?.warn('a start is tried again', { workflowId: options.workflowId, error });
       await pause(BETWEEN_TRIES_MS);
     }
   }

@@ -16,6 +16,7 @@ import {
   JobTerminatedError,
   UnknownOutcomeError,
 } from '../errors.js';
+import type { Logger } from '../logger.js';
 import { longWait } from '../temporal-call.js';
 import { readRun } from './run-record.js';
 
@@ -24,8 +25,9 @@ export function waitForResult(
   client: Client,
   workflowId: string,
   signal?: AbortSignal | null,
+  logger?: Logger,
 ): Promise<AgentJobResult> {
-  return longWait(client, signal, () => readResult(client, workflowId));
+  return longWait(client, signal, () => readResult(client, workflowId), { ...(logger && { logger }) });
 }
 
 async function readResult(client: Client, workflowId: string): Promise<AgentJobResult> {

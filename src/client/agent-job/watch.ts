@@ -7,7 +7,7 @@
  */
 import { WorkflowContinuedAsNewError, WorkflowFailedError, type Client } from '@temporalio/client';
 import type { JobState } from '../../contract.js';
-import type { ClientContext } from '../context.js';
+import type { ClientContext } from '../settings.js';
 import { NoWorkerError, TemporalCallError } from '../errors.js';
 import { pauseUntilAborted, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { isOutage } from '../temporal-errors.js';
@@ -64,7 +64,7 @@ class Watch {
   /** The run and the length of its history when the state was read. */
   #readAt: string | null = null;
   #answeredAt = -Infinity;
-  #trouble: string | null = null;
+  #trouble: 'worker' | 'Temporal' | null = null;
 
   constructor(
     { client, logger, timeoutMs }: Pick<ClientContext, 'client' | 'logger' | 'timeoutMs'>,
@@ -136,7 +136,7 @@ class Watch {
 
   /** Logs a trouble once, and its end. */
   #tell(error: Error | null): void {
-    const trouble = error?.name ?? null;
+    const trouble = error && (error instanceof NoWorkerError ? 'worker' : 'Temporal');
     if (trouble === this.#trouble) return;
     this.#trouble = trouble;
     const meta = { workflowId: this.#workflowId };

@@ -5,7 +5,7 @@ import { recurringJobLockId, recurringJobScheduleId, scheduleRemovedSignal } fro
 import { checkRecurringName } from '../../agent-job/recurring-input.js';
 import { asNotRetryable } from '../../contract/errors.js';
 import { checkId } from '../../contract/input-checks.js';
-import { limitsOf, type ClientContext } from '../context.js';
+import { limitsOf, type ClientContext } from '../settings.js';
 import { withSchedule } from '../schedules.js';
 import type { CallOptions } from '../temporal-call.js';
 import { lastRuns, listRuns, type RecurringRunSummary } from './runs.js';

@@ -18,7 +18,10 @@ import { checkDuration, checkString, InvalidInputError } from '../../contract/in
 import { parseRecurringJob, projectAttributes, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
 import { jobSummary, staticDetails } from '../../agent-job/title.js';
 
-/** Settings of a recurring job; what is left out stays as it is, and takes its default in a new one. */
+/**
+ * Settings of a recurring job; what is left out stays as it is, and takes its default in a new one. So does null, but
+ * of the job's options, which take their default again.
+ */
 export interface JobScheduleSettings extends AgentJobOptions {
   projectId: string;
   /** Unique in the project, among recurring jobs; 1 to 100 bytes when percent-encoded. */
@@ -27,22 +30,22 @@ export interface JobScheduleSettings extends AgentJobOptions {
    * The instruction, with `{date}`, `{time}`, `{timeZone}` and `{scheduledAt}` for the scheduled time. `{{` and `}}`
    * stand for a brace.
    */
-  prompt?: string | undefined;
+  prompt?: string | null | undefined;
   /** When, as a cron expression of 5 or 6 fields, local to the time zone; or give `every`. */
-  cron?: string | undefined;
+  cron?: string | null | undefined;
   /** When, as an interval of at least a minute, counted from 1970-01-01 00:00 UTC; or give `cron`. */
-  every?: DurationInput | undefined;
+  every?: DurationInput | null | undefined;
   /** IANA name: the clock of `cron`, `{date}` and `{time}`. Default UTC. */
-  timeZone?: string | undefined;
+  timeZone?: string | null | undefined;
   /** Each job starts up to so much later; default 0. */
-  jitter?: DurationInput | undefined;
+  jitter?: DurationInput | null | undefined;
   /** What a run does while the job of an earlier run is not over; default `skip`. */
-  overlap?: OverlapPolicy | undefined;
+  overlap?: OverlapPolicy | null | undefined;
   /** With `queue`: how long a run waits before it is skipped; 0 to 7 days, default 24 hours. */
-  queueFor?: DurationInput | undefined;
+  queueFor?: DurationInput | null | undefined;
   /** How long ago a time may be that Temporal missed and makes up for; 10 seconds to a year, default 1 day. */
-  catchUp?: DurationInput | undefined;
-  paused?: boolean | undefined;
+  catchUp?: DurationInput | null | undefined;
+  paused?: boolean | null | undefined;
 }
 
 /** Complete settings of a recurring job. */
@@ -69,7 +72,7 @@ const MAX_CATCH_UP_MS = 365 * 24 * 3_600_000;
 
 /** Throws InvalidInputError where a setting is wrong by itself, before anything is sent to Temporal. */
 export function checkJobSchedule(settings: JobScheduleSettings): void {
-  mergedSpec(null, { prompt: 'in place of the one that stays', ...withoutUndefined(settings) });
+  mergedSpec(null, { ...settings, prompt: settings.prompt ?? 'in place of the one that stays' });
 }
 
 /** The spec with the settings that are given; throws InvalidInputError. */
@@ -88,7 +91,7 @@ export function mergedSpec(base: JobScheduleSpec | null, settings: JobScheduleSe
     paused: _,
     ...options
   } = settings;
-  if (cron !== undefined && every !== undefined) {
+  if (cron != null && every != null) {
     throw new InvalidInputError('cron and every', 'must not be given together');
   }
   const input = parseRecurringJob({
@@ -100,13 +103,13 @@ export function mergedSpec(base: JobScheduleSpec | null, settings: JobScheduleSe
     queueFor: queueFor ?? base?.queueForMs,
     options: withoutAbsent({ ...base?.options, ...withoutUndefined(options) }),
   });
-  const keepsTimes = cron === undefined && every === undefined;
+  const keepsTimes = cron == null && every == null;
   return {
     ...input,
-    cron: keepsTimes ? (base?.cron ?? null) : cron === undefined ? null : checkCron(cron),
-    everyMs: keepsTimes ? (base?.everyMs ?? null) : every === undefined ? null : checkEvery(every),
-    jitterMs: jitter === undefined ? (base?.jitterMs ?? DEFAULT.jitterMs) : checkDuration(jitter, 'jitter'),
-    catchUpMs: catchUp === undefined ? (base?.catchUpMs ?? DEFAULT.catchUpMs) : checkCatchUp(catchUp),
+    cron: keepsTimes ? (base?.cron ?? null) : cron == null ? null : checkCron(cron),
+    everyMs: keepsTimes ? (base?.everyMs ?? null) : every == null ? null : checkEvery(every),
+    jitterMs: jitter == null ? (base?.jitterMs ?? DEFAULT.jitterMs) : checkDuration(jitter, 'jitter'),
+    catchUpMs: catchUp == null ? (base?.catchUpMs ?? DEFAULT.catchUpMs) : checkCatchUp(catchUp),
   };
 }
 

@@ -52,7 +52,7 @@ export async function ensureJobSchedule(
     state: stateAfter(current, paused),
   });
   try {
-    if (prompt === undefined || (cron ?? every) === undefined) return await changeSchedule(client, scheduleId, change);
+    if (prompt == null || (cron ?? every) == null) return await changeSchedule(client, scheduleId, change);
     const fresh = {
       ...toScheduleOptions(mergedSpec(null, settings), taskQueue, {}),
       state: { paused: paused ?? false },
@@ -66,12 +66,12 @@ export async function ensureJobSchedule(
 /** What Temporal says against a setting, in its own words; and what a new recurring job lacks. */
 function toInvalidInput({ projectId, name, prompt, cron }: JobScheduleSettings, error: unknown): unknown {
   if (error instanceof ScheduleNotFoundError) {
-    const field = prompt === undefined ? 'prompt' : 'cron or every';
+    const field = prompt == null ? 'prompt' : 'cron or every';
     return new InvalidInputError(field, `must be given: project ${projectId} has no recurring job ${name} yet`);
   }
   // The SDK's error for a spec that the server refuses.
   if (!(error instanceof TypeError)) return error;
-  const field = /time ?zone/i.test(error.message) ? 'timeZone' : cron === undefined ? 'every' : 'cron';
+  const field = /time ?zone/i.test(error.message) ? 'timeZone' : cron == null ? 'every' : 'cron';
   return new InvalidInputError(field, `is refused by Temporal: ${error.message}`);
 }
 

@@ -11,7 +11,7 @@ import {
 import { parseExportInput, toRangeInput } from '../../visitor-export/input.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
-import type { ClientContext } from '../context.js';
+import type { ClientContext } from '../settings.js';
 import { longWait, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { jobUrl } from '../web-ui.js';
 import { queryAgain } from '../../temporal/query-again.js';
@@ -43,10 +43,12 @@ class TemporalExportHandle implements VisitorExportHandle {
   readonly runId: string;
   readonly url: string | null;
   readonly #client: Client;
+  readonly #logger: ClientContext['logger'];
   readonly #handle: Handle;
 
-  constructor({ client, webUi }: ClientContext, handle: Handle) {
+  constructor({ client, webUi, logger }: ClientContext, handle: Handle) {
     this.#client = client;
+    this.#logger = logger;
     this.#handle = handle;
     this.workflowId = handle.workflowId;
     this.runId = handle.firstExecutionRunId;
@@ -66,7 +68,7 @@ class TemporalExportHandle implements VisitorExportHandle {
 
   async result({ signal }: WaitOptions = {}): Promise<VisitorExportResult> {
     try {
-      return await longWait(this.#client, signal, () => this.#handle.result());
+      return await longWait(this.#client, signal, () => this.#handle.result(), { logger: this.#logger });
     } catch (error) {
       if (!(error instanceof WorkflowFailedError)) throw error;
       if (error.cause instanceof CancelledFailure) throw new ExportCanceledError(this.workflowId, { cause: error });

@@ -1,7 +1,7 @@
 /** The handle of the Schedule of a project's nightly exports: describe, pause, resume, remove. */
 import { visitorExportScheduleId } from '../../contract.js';
 import { checkId } from '../../contract/input-checks.js';
-import { limitsOf, type ClientContext } from '../context.js';
+import { limitsOf, type ClientContext } from '../settings.js';
 import type { CallOptions } from '../temporal-call.js';
 import {
   describeExportSchedule,

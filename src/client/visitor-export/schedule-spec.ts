@@ -18,15 +18,15 @@ import { checkDuration, InvalidInputError } from '../../contract/input-checks.js
 export interface ExportScheduleSettings {
   projectId: string;
   /** IANA name: the calendar of the days that are exported, and of the hour. Default UTC. */
-  timeZone?: string | undefined;
+  timeZone?: string | null | undefined;
   /** Local time of day; default 4:30, which every day has exactly once, whatever its time zone. */
-  hour?: number | undefined;
-  minute?: number | undefined;
+  hour?: number | null | undefined;
+  minute?: number | null | undefined;
   /** How many days each scheduled run exports anew, so that late data count; default 3. */
-  days?: number | undefined;
+  days?: number | null | undefined;
   /** Each scheduled run starts up to so much later; default 10 minutes. */
-  jitter?: DurationInput | undefined;
-  paused?: boolean | undefined;
+  jitter?: DurationInput | null | undefined;
+  paused?: boolean | null | undefined;
 }
 
 /** Complete settings of a Schedule. */
@@ -65,7 +65,7 @@ export function mergedSpec(base: ProjectlessSpec, settings: ExportScheduleSettin
     days,
     hour: checkWhole(settings.hour ?? base.hour, 'hour', 23),
     minute: checkWhole(settings.minute ?? base.minute, 'minute', 59),
-    jitterMs: jitter === undefined ? base.jitterMs : checkDuration(jitter, 'jitter'),
+    jitterMs: jitter == null ? base.jitterMs : checkDuration(jitter, 'jitter'),
   };
 }
 

@@ -1,0 +1,32 @@
+/**
+ * What the client says of itself: that it waits, tries again or goes on. What fails a call is its error, not logged. No
+ * prompt and no key is ever logged; `meta.error` is what the client ran into.
+ */
+
+/** Takes what the client has to say; a method that throws harms no call. */
+export interface Logger {
+  /** What each call came to. */
+  debug: LogMethod;
+  /** What was troubled, and goes on. */
+  info: LogMethod;
+  /** What waits, or is tried again. */
+  warn: LogMethod;
+  /** Nothing yet: errors are thrown. */
+  error: LogMethod;
+}
+
+type LogMethod = (message: string, meta: Record<string, unknown>) => void;
+
+/** The caller's logger, or none: what it throws is its own affair. */
+export function loggerOf(given: Logger | null | undefined): Logger {
+  const method = (level: keyof Logger): LogMethod => {
+    return (message, meta) => {
+      try {
+        given?.[level](message, meta);
+      } catch {
+        // A full disk must not fail a start.
+      }
+    };
+  };
+  return { debug: method('debug'), info: method('info'), warn: method('warn'), error: method('error') };
+}
