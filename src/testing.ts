@@ -14,3 +14,4 @@ export type { RateLimits } from './sandbox/rate-limit.js';
 export { Sandbox, startSandbox, type SandboxOptions } from './sandbox/sandbox.js';
 export type { DriftEvent, VisitorSettings } from './sandbox/visitor-settings.js';
 export type { ExpectedSnapshot } from './sandbox/visitors.js';
+export { startTestSystem, type TestSystem, type TestSystemOptions } from './local/test-system.js';

@@ -29,7 +29,7 @@ export function realUpstreamEnvironment(env: Environment): Environment {
 
 /** What leads the worker to the local server; the profile is an empty one, since the user's own may lead elsewhere. */
 export function localTemporalEnvironment(
-  { address, namespace }: DevServer,
+  { address, namespace }: Pick<DevServer, 'address' | 'namespace'>,
   profileFile: string,
   taskQueue: string,
 ): Environment {

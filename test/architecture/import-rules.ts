@@ -66,8 +66,11 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
 
   // The stand-in for the upstream, and what composes everything on one machine.
   sandbox: { types: 'contract', packages: 'node zod' },
-  testing: { values: 'sandbox' },
-  local: { values: 'contract config client starter cli sandbox', packages: 'node @temporalio/client' },
+  local: {
+    values: 'contract config client starter cli sandbox',
+    packages: 'node @temporalio/client agent-jobs-client',
+  },
+  testing: { values: 'sandbox local' },
 };
 
 export interface ReachRule {

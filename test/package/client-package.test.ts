@@ -7,7 +7,7 @@ import { build } from 'esbuild';
 import { publint } from 'publint';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { API_REPORT, apiReport } from '../../scripts/client/api-report.js';
-import { compile, compilerOf, packClient, PROJECT_FOLDER, runProgram, unpackedConsumer } from './consumer.js';
+import { compile, compilerOf, pack, PROJECT_FOLDER, runProgram, unpackedConsumer } from './consumer.js';
 
 const execute = promisify(execFile);
 const TARBALL_BYTES = 150_000;
@@ -15,8 +15,8 @@ const TARBALL_BYTES = 150_000;
 let tarball: string;
 let consumer: string;
 beforeAll(async () => {
-  tarball = await packClient();
-  consumer = await unpackedConsumer(tarball);
+  tarball = await pack('agent-jobs-client');
+  consumer = await unpackedConsumer({ 'agent-jobs-client': tarball });
 });
 
 describe('the packed client', () => {
@@ -168,10 +168,15 @@ describe('a strict program over the packed client compiles', () => {
   });
 
   test.each(RESOLUTIONS)('with TypeScript %s and %s', async (compiler, _resolution, options, extension) => {
-    const folder = await unpackedConsumer(tarball);
+    const folder = await unpackedConsumer({ 'agent-jobs-client': tarball });
     await writeFile(join(folder, `program.${extension}`), PROGRAM);
     await writeFile(join(folder, `subpaths.${extension}`), SUBPATHS);
-    const errors = await compile(folder, compilers[compiler], { noEmit: true, types: ['node'], ...options });
+    const errors = await compile(folder, compilers[compiler], {
+      noEmit: true,
+      skipLibCheck: false,
+      types: ['node'],
+      ...options,
+    });
     // Those of the Temporal packages are not ours.
     expect(errors.filter((line) => /^(program|subpaths)|agent-jobs-client/.test(line))).toEqual([]);
   });

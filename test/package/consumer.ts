@@ -16,22 +16,24 @@ export async function compilerOf(release: string | null): Promise<string> {
   return join(folder, 'node_modules/typescript/bin/tsc');
 }
 
-/** Packs what the build wrote; answers with the path of the tarball. */
-export async function packClient(): Promise<string> {
+/** Packs what the build wrote, of one package; answers with the path of the tarball. */
+export async function pack(name: 'agent-jobs' | 'agent-jobs-client'): Promise<string> {
   const folder = await temporaryFolder();
-  const packing = ['pack', '--ignore-scripts', '--workspace', 'packages/client', '--pack-destination', folder];
-  await execute('npm', packing, { cwd: PROJECT_FOLDER });
-  return join(folder, (await readdir(folder)).find((name) => name.endsWith('.tgz')) ?? '');
+  const cwd = name === 'agent-jobs' ? PROJECT_FOLDER : join(PROJECT_FOLDER, 'packages/client');
+  await execute('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], { cwd });
+  return join(folder, (await readdir(folder)).find((file) => file.endsWith('.tgz')) ?? '');
 }
 
-/** A folder with the client unpacked, and every package of this repository at hand. */
-export async function unpackedConsumer(tarball: string): Promise<string> {
+/** A folder with packages unpacked by name, and every other one of this repository at hand. */
+export async function unpackedConsumer(tarballs: Record<string, string>): Promise<string> {
   const folder = await temporaryFolder();
-  const own = join(folder, 'node_modules/agent-jobs-client');
-  await mkdir(own, { recursive: true });
-  await execute('tar', ['-xzf', tarball, '-C', own, '--strip-components=1']);
+  for (const [name, tarball] of Object.entries(tarballs)) {
+    const own = join(folder, 'node_modules', name);
+    await mkdir(own, { recursive: true });
+    await execute('tar', ['-xzf', tarball, '-C', own, '--strip-components=1']);
+  }
   for (const name of await readdir(join(PROJECT_FOLDER, 'node_modules'))) {
-    if (name !== 'agent-jobs-client') await link(folder, name);
+    if (!(name in tarballs)) await link(folder, name);
   }
   return folder;
 }
@@ -53,7 +55,7 @@ async function link(folder: string, name: string): Promise<void> {
 
 /** Compiles with the folder's tsconfig.json; answers with the errors, one a line. */
 export async function compile(folder: string, tsc: string, options: object): Promise<string[]> {
-  const strict = { strict: true, skipLibCheck: false, types: [], target: 'es2022', noUncheckedIndexedAccess: true };
+  const strict = { strict: true, skipLibCheck: true, types: [], target: 'es2022', noUncheckedIndexedAccess: true };
   const tsconfig = {
     compilerOptions: { ...strict, exactOptionalPropertyTypes: true, ...options },
     include: ['*.ts', '*.mts', '*.cts'],
@@ -68,9 +70,14 @@ export async function compile(folder: string, tsc: string, options: object): Pro
 }
 
 /** Runs a program of the folder's; answers with what it wrote. */
-export async function runProgram(folder: string, name: string, env: NodeJS.ProcessEnv = {}): Promise<string> {
+export async function runProgram(
+  folder: string,
+  name: string,
+  env: NodeJS.ProcessEnv = {},
+  args: string[] = [],
+): Promise<string> {
   const options = { cwd: folder, env: { PATH: process.env['PATH'], ...env }, timeout: LIMIT_MS };
-  return (await execute(process.execPath, [name], options)).stdout;
+  return (await execute(process.execPath, [name, ...args], options)).stdout;
 }
 
 const folders: string[] = [];

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { useSystem } from '../e2e/system.js';
-import { compile, compilerOf, install, packClient, runProgram } from './consumer.js';
+import { compile, compilerOf, install, pack, runProgram } from './consumer.js';
 
 const LIMIT_MS = 240_000;
 const MAX_PACKAGES = 60;
@@ -14,7 +14,7 @@ const MAX_MIB = 50;
 const system = useSystem({ script: { activeMs: 1_500 } });
 let tarball: string;
 beforeAll(async () => {
-  tarball = await packClient();
+  tarball = await pack('agent-jobs-client');
 });
 beforeEach(() => {
   system.startWorker();
@@ -58,7 +58,7 @@ test.each(['1.13', '1.17', '1.21', '1.24'])(
     const folder = await install([tarball, ...packages]);
     await writeFile(join(folder, 'story.mts'), STORY);
     // Its types are checked, and it becomes JavaScript, against this release.
-    const options = { module: 'nodenext', types: ['node'], skipLibCheck: true };
+    const options = { module: 'nodenext', types: ['node'] };
     expect(await compile(folder, await compilerOf(null), options)).toEqual([]);
     const env = { ...system.clientEnv(), KEY: `minor-${minor}-${Date.now()}` };
     expect(JSON.parse(await runProgram(folder, 'story.mjs', env))).toEqual(TOLD);

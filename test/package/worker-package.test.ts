@@ -1,59 +1,30 @@
-import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { usePrivateSystem } from '../e2e/system.js';
-
-const run = promisify(execFile);
-const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
-const LIMIT_MS = 60_000;
+import { compile as compileWith, compilerOf, pack, PROJECT_FOLDER, runProgram, unpackedConsumer } from './consumer.js';
 
 // Its examples name their key: on a server of its own, no other test's job has it.
 const system = usePrivateSystem({ script: { activeMs: 500 } });
 let consumer: string;
 
-// A folder of another service, with the packed package as npm would unpack it, and its dependencies at hand.
 beforeAll(async () => {
-  consumer = await mkdtemp(join(tmpdir(), 'agent-jobs-consumer-'));
-  const modules = join(consumer, 'node_modules');
-  await mkdir(modules);
-  await run('npm', ['pack', '--ignore-scripts', '--pack-destination', consumer], { cwd: PROJECT_FOLDER });
-  const tarball = (await readdir(consumer)).find((name) => name.endsWith('.tgz')) ?? '';
-  await run('tar', ['-xzf', tarball, '-C', modules], { cwd: consumer });
-  await run('mv', ['package', 'agent-jobs'], { cwd: modules });
-  for (const name of await readdir(join(PROJECT_FOLDER, 'node_modules'))) {
-    if (name !== 'agent-jobs') await symlink(join(PROJECT_FOLDER, 'node_modules', name), join(modules, name));
-  }
+  const names = ['agent-jobs', 'agent-jobs-client'] as const;
+  const tarballs = await Promise.all(names.map(async (name) => [name, await pack(name)] as const));
+  consumer = await unpackedConsumer(Object.fromEntries(tarballs));
   await writeFile(join(consumer, 'package.json'), '{"type": "module", "private": true}');
-  const compilerOptions = {
-    module: 'nodenext',
-    target: 'es2023',
-    strict: true,
-    noEmit: true,
-    types: ['node'],
-    skipLibCheck: false,
-  };
-  await writeFile(join(consumer, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }));
 });
-afterAll(() => rm(consumer, { recursive: true, force: true }));
 
 /** Type-checks a program of the consumer's. */
 async function compile(name: string, program: string): Promise<void> {
   await writeFile(join(consumer, name), program);
-  const tsc = join(PROJECT_FOLDER, 'node_modules', 'typescript', 'bin', 'tsc');
-  await run(process.execPath, [tsc, '-p', consumer], { cwd: consumer, timeout: LIMIT_MS }).catch(
-    ({ stdout }: { stdout: string }) => {
-      throw new Error(stdout);
-    },
-  );
+  const options = { module: 'nodenext', target: 'es2023', noEmit: true, types: ['node'] };
+  const libraries = { skipLibCheck: false, exactOptionalPropertyTypes: false };
+  expect(await compileWith(consumer, await compilerOf(null), { ...options, ...libraries })).toEqual([]);
 }
 
-async function execute(name: string, args: string[] = []): Promise<string> {
-  const env = { ...system.clientEnv(), PATH: process.env['PATH'] };
-  const { stdout } = await run(process.execPath, [name, ...args], { cwd: consumer, env, timeout: LIMIT_MS });
-  return stdout;
+function execute(name: string, args: string[] = []): Promise<string> {
+  return runProgram(consumer, name, system.clientEnv(), args);
 }
 
 test(

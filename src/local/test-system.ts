@@ -1,0 +1,115 @@
+/** What a caller's tests run against: a Temporal server, a worker and a sandbox upstream, all real, on free ports. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Client, Connection } from '@temporalio/client';
+import { AgentJobs } from 'agent-jobs-client';
+import { channelArgsFor } from '../client/connection.js';
+import { processEnvironment as processEnv, type Environment } from '../config.js';
+import { DEFAULT_TASK_QUEUE } from '../contract.js';
+import { startSandbox, type Sandbox, type SandboxOptions } from '../sandbox/sandbox.js';
+import { findDevServer } from './dev-server-program.js';
+import { startDevServer, type DevServer } from './dev-server.js';
+import { localTemporalEnvironment } from './environment.js';
+import { WorkerProcess } from './worker-process.js';
+
+export interface TestSystemOptions {
+  /** How the upstream behaves; by default a job is active for four seconds, then completed. */
+  sandbox?: SandboxOptions | undefined;
+  /** Settings of the worker, over those that lead it to the servers, such as `{CREATES_PER_HOUR: '10'}`. */
+  worker?: Environment | undefined;
+  /** Called with lines that say what a first start fetches; default: standard error. */
+  onProgress?: ((line: string) => void) | undefined;
+}
+
+/** A system for tests, running. */
+export interface TestSystem extends AsyncDisposable {
+  readonly jobs: AgentJobs;
+  /** The Temporal client of `jobs`. */
+  readonly client: Client;
+  /** The upstream, with its scripts, faults and request log. */
+  readonly sandbox: Sandbox;
+  /** `host:port` of the Temporal server, for services that run in processes of their own. */
+  readonly address: string;
+  readonly namespace: string;
+  readonly taskQueue: string;
+  /** Ends everything; again does nothing. Whatever ends this process ends the others too. */
+  readonly close: () => Promise<void>;
+}
+
+const WORKER_STOP_GRACE_MS = 5_000;
+/**
+ * Starts a Temporal server, a worker and a sandbox upstream on free ports of the loopback address. The Temporal server
+ * is that of `TEMPORAL_CLI_PATH`, or one that is found or fetched once (`npm start` uses the same). Throws with the
+ * reason, and leaves no process behind.
+ */
+export async function startTestSystem(options: TestSystemOptions = {}): Promise<TestSystem> {
+  const stops: (() => unknown)[] = [];
+  const close = async () => {
+    for (let stop = stops.pop(); stop; stop = stops.pop()) await stop();
+  };
+  try {
+    return { ...(await startAll(options, stops)), close, [Symbol.asyncDispose]: close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+type Running = Omit<TestSystem, 'close' | typeof Symbol.asyncDispose>;
+
+/** Starts one part after the other; each leaves behind how it is stopped. */
+async function startAll(options: TestSystemOptions, stops: (() => unknown)[]): Promise<Running> {
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
+  stops.push(() => rm(folder, { recursive: true, force: true }));
+  const server = await startServer(options, folder);
+  stops.push(server.stop);
+  const { address, namespace } = server;
+  const sandbox = await startSandbox(options.sandbox);
+  stops.push(sandbox.close);
+  await startWorker(options, { folder, address, namespace, sandbox }, stops);
+  const connection = await Connection.connect({ address, channelArgs: channelArgsFor(address) });
+  stops.push(() => connection.close());
+  const client = new Client({ connection, namespace });
+  const jobs = new AgentJobs({ client, taskQueue: DEFAULT_TASK_QUEUE });
+  return { jobs, client, sandbox, address, namespace, taskQueue: DEFAULT_TASK_QUEUE };
+}
+
+async function startServer({ onProgress }: TestSystemOptions, folder: string): Promise<DevServer> {
+  const say = onProgress ?? ((line: string) => void process.stderr.write(`${line}\n`));
+  const program = await findDevServer({ env: processEnv, onProgress: say });
+  return startDevServer({ program, logFile: join(folder, 'temporal.log') });
+}
+
+interface Surroundings {
+  folder: string;
+  address: string;
+  namespace: string;
+  sandbox: Sandbox;
+}
+
+async function startWorker(
+  { worker: settings }: TestSystemOptions,
+  { folder, address, namespace, sandbox }: Surroundings,
+  stops: (() => unknown)[],
+): Promise<void> {
+  const profile = join(folder, 'temporal.toml');
+  await writeFile(profile, '[profile.default]\n');
+  const worker = new WorkerProcess({
+    env: {
+      PATH: processEnv['PATH'],
+      UPSTREAM_BASE_URL: sandbox.url,
+      ADMIN_API_KEY: sandbox.apiKey,
+      SNAPSHOTS_URL: pathToFileURL(join(folder, 'snapshots')).href,
+      ...settings,
+      ...localTemporalEnvironment({ address, namespace }, profile, DEFAULT_TASK_QUEUE),
+    },
+    logFile: join(folder, 'worker.log'),
+    stopGraceMs: WORKER_STOP_GRACE_MS,
+    onProcess: () => {},
+    onRestart: () => {},
+  });
+  stops.push(() => worker.stop());
+  await worker.start();
+}
