@@ -1,39 +1,49 @@
 import type { Command } from 'commander';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
+import { isInteractive } from './ask.js';
 import { EXIT } from './exit.js';
 import { inDoubtFields, lastDecisionField, resolveCommands } from './resolution.js';
-import { print, printJson, printToStderr, withSession, type GlobalOptions } from './session.js';
+import { print, printJson, printToStderr, withSession, type GlobalOptions, type Session } from './session.js';
 import { fields } from './text.js';
 
-/** Adds `attention`, which lists the jobs that need a person. */
+interface AttentionFlags {
+  json?: boolean;
+  list?: boolean;
+}
+
+/** Adds `attention`, which lists the jobs that need a person, and at a terminal asks what to do about each. */
 export function addAttention(program: Command): void {
   const command = program
     .command('attention')
     .description('list the running jobs that need a person: a write in doubt, or code that fails again and again')
+    .option('--list', 'at a terminal, too: list them, and ask nothing')
     .option('--json', 'print one line of JSON for each, to which "resolve --from" takes an action')
-    .action(({ json = false }: { json?: boolean }) =>
-      withSession(command, async ({ jobs, globals, signal }) => {
-        const inDoubt = await printInDoubtWrites(jobs, globals, json, signal);
-        const stuck = await printStuck(jobs, json, signal);
+    .action((flags: AttentionFlags) =>
+      withSession(command, async (session) => {
+        const { json = false, list = false } = flags;
+        const isWalk = !json && !list && process.stdout.isTTY && isInteractive();
+        const inDoubt = await tellInDoubtWrites(session, { isJson: json, isWalk });
+        const stuck = await printStuck(session.jobs, json, session.signal);
         if (inDoubt + stuck === 0 && !json) print('nothing needs attention');
       }),
     );
 }
 
-async function printInDoubtWrites(
-  jobs: AgentJobs,
-  globals: GlobalOptions,
-  json: boolean,
-  signal: AbortSignal,
+async function tellInDoubtWrites(
+  session: Session,
+  { isJson, isWalk }: { isJson: boolean; isWalk: boolean },
 ): Promise<number> {
   let count = 0;
-  for await (const item of jobs.needsAttention({ signal })) {
+  for await (const item of session.jobs.needsAttention({ signal: session.signal })) {
     count += 1;
     if (item.problem !== undefined) {
       printToStderr(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`);
       process.exitCode = EXIT.error;
-    } else if (json) printJson(toLine(item));
-    else print(`${formatItem(item, globals)}\n`);
+    } else if (isJson) printJson(toLine(item));
+    else print(`${formatItem(item, session.globals)}\n`);
+    if (!isWalk || !item.unknown) continue;
+    const { walkThrough } = await import('./attention-walk.js');
+    if ((await walkThrough(session, item, item.unknown)) === 'quit') break;
   }
   return count;
 }

@@ -49,7 +49,7 @@ export function addCompletion(program: Command): void {
 }
 
 /** What may stand where the last of the words is being typed. */
-export function candidatesFor(program: Command, words: readonly string[]): string[] {
+function candidatesFor(program: Command, words: readonly string[]): string[] {
   const typed = words.at(-1) ?? '';
   const before = words.slice(0, -1);
   const { command, open } = walk(program, before);

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { Attribution, Decision, InDoubtWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
+import { confirm } from './ask.js';
 import { EXIT, UsageError } from './exit.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { readText } from './job-options.js';
@@ -24,6 +25,7 @@ interface ResolveFlags extends AttributionFlags, JobNameFlags {
   followUpId?: string;
   from?: string;
   dryRun?: boolean;
+  yes?: boolean;
   json?: boolean;
 }
 
@@ -43,6 +45,7 @@ export function addResolve(program: Command): void {
     .option('--follow-up-id <id>', 'name the follow-up you mean')
     .option('--from <path>', 'settle many: lines of "attention --json", each with an "action" ("-" is stdin)')
     .option('--dry-run', 'show what would be settled, and settle nothing')
+    .option('--yes', 'do not ask at a terminal')
     .option('--json', 'print JSON, a line for each')
     .action((workflowId: string | undefined, action: string | undefined, flags: ResolveFlags) =>
       flags.from === undefined
@@ -80,7 +83,10 @@ async function resolveOne(
     const shown = [['Workflow', workflowId] as const, ...inDoubtFields(inDoubt), lastDecisionField(decisions)];
     if (!flags.json) print(fields(shown));
     warnOfEarlyRetry(resolution, inDoubt);
-    if (!flags.dryRun) await settle(jobs, resolution, inDoubt, signal);
+    if (!flags.dryRun) {
+      await confirm(`Settle it with ${action}, which can not be undone?`, { yes: flags.yes, signal });
+      await settle(jobs, resolution, inDoubt, signal);
+    }
     if (flags.json) printJson({ workflowId, action, ...attribution, ...inDoubt, isSettled: !flags.dryRun });
     else print(verdictText(resolution, flags.dryRun ?? false));
   });

@@ -4,6 +4,7 @@ import type { Attribution, FollowUpState, Priority } from '../contract.js';
 import type { FollowUpOptions, JobHandle } from '../starter.js';
 import { forEachRunning, readTarget } from './batch.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
+import { confirm } from './ask.js';
 import { EXIT } from './exit.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { addPriorityOption, readPrompt, toPriority } from './job-options.js';
@@ -126,6 +127,11 @@ interface SignalFlags extends AttributionFlags, JobNameFlags {
   json?: boolean;
 }
 
+interface CancelFlags extends SignalFlags {
+  batch?: string;
+  yes?: boolean;
+}
+
 /** Adds `poll-now` and `cancel`. */
 export function addSignals(program: Command): void {
   const pollNow = program
@@ -149,21 +155,27 @@ export function addSignals(program: Command): void {
     .description('end a job’s workflow; the remote job goes on, for the upstream can not cancel')
     .argument('[job]', 'its workflow id, or its key where one job has it')
     .option('--batch <label>', 'every running job of this batch')
+    .option('--yes', 'do not ask at a terminal')
     .option('--json', 'print JSON, with --batch a line for each')
-    .action((given: string | undefined, flags: SignalFlags & { batch?: string }) => cancelJobs(cancel, given, flags));
+    .action((given: string | undefined, flags: CancelFlags) => cancelJobs(cancel, given, flags));
   addAttributionOptions(addJobNameOptions(cancel));
 }
 
 async function cancelJobs(
   command: Command,
   given: string | undefined,
-  { json = false, project, key, batch, ...flags }: SignalFlags & { batch?: string },
+  { json = false, yes, project, key, batch, ...flags }: CancelFlags,
 ): Promise<void> {
   const attribution = await readAttribution(flags);
   const target = await readTarget(given, { batch, project, key });
   await withSession(command, async (session) => {
-    if (target.batch !== null) return cancelBatch(session, target.batch, { attribution, isJson: json });
+    const { signal } = session;
+    if (target.batch !== null) {
+      await confirm(`End the workflows of all running jobs of batch ${target.batch}?`, { yes, signal });
+      return cancelBatch(session, target.batch, { attribution, isJson: json });
+    }
     const job = await findJob(session, target.job);
+    await confirm(`End the workflow ${printable(job.workflowId)}? The remote job goes on.`, { yes, signal });
     await job.cancel({ ...attribution, signal: session.signal });
     if (json) return printJson({ workflowId: job.workflowId, ...attribution });
     print(
