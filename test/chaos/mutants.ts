@@ -688,6 +688,46 @@ export const MUTANTS: Mutant[] = [
     test: 'test/export/shared-budget.test.ts',
     title: 'a chunk whose worker is killed has spent its whole turn',
   },
+  {
+    name: 'a roll-out that cuts a write short',
+    file: 'src/workflows/agent-job/continue-as-new.ts',
+    find: '    run.write?.isSending !== true &&\n',
+    replace: '',
+    test: 'test/worker/old-version.test.ts',
+    title: 'a job whose write is in flight leaves after it',
+  },
+  {
+    name: 'a roll-out after which a run stays on its version',
+    file: 'src/workflows/worker-version.ts',
+    find: "return isOtherVersionCurrent() ? { initialVersioningBehavior: 'AUTO_UPGRADE' } : {};",
+    replace: 'return {};',
+    test: 'test/worker/old-version.test.ts',
+    title: 'open jobs leave for a release that fits none of their histories',
+  },
+  {
+    name: 'a roll-out that wakes nobody',
+    file: 'src/worker/old-version.ts',
+    find: '        connection.workflowService.signalWorkflowExecution(request),\n',
+    replace: '        Promise.resolve(request),\n',
+    test: 'test/worker/old-version.test.ts',
+    title: 'open jobs leave for a release that fits none of their histories',
+  },
+  {
+    name: 'a roll-out for which a queue sleeps on',
+    file: 'src/workflows/request-queue/request-queue.ts',
+    find: 'this.#rings || mustWake()',
+    replace: 'this.#rings || (mustWake() && false)',
+    test: 'test/worker/old-version.test.ts',
+    title: 'open jobs leave for a release that fits none of their histories',
+  },
+  {
+    name: 'a roll-out after which ended jobs answer no more',
+    file: 'src/workflows/worker-version.ts',
+    find: "  getActivator().versioningBehavior = 'AUTO_UPGRADE';\n",
+    replace: '  getActivator();\n',
+    test: 'test/worker/old-version.test.ts',
+    title: 'a later release answers for jobs that ended on a version without workers',
+  },
 ];
 
 /** The list as Markdown, for docs/guarantees.md. */
