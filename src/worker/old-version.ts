@@ -29,7 +29,6 @@ const WAKE_PAUSE_MS = 200;
 /** A run that is woken leaves within a task. */
 const LEAVE_MS = 2_000;
 const CALL_LIMIT_MS = 10_000;
-const MINUTE_MS = 60_000;
 
 /** No workflow has a handler of it: the task that it makes is all that is wanted. */
 const WAKE_SIGNAL = 'versionChanged';
@@ -123,11 +122,14 @@ class OldVersion {
     }
   }
 
-  /** The server takes one signal of a request id: many workers, and ever rarer tries, cost a run little. */
+  /**
+   * The server takes one signal of a request id: many workers, and ever rarer tries, cost a run little. The first may
+   * come before the server has told its task queues of the change.
+   */
   async #wake({ workflowId, runId }: WorkflowExecutionInfo, drainingSince: number): Promise<void> {
     const { connection } = this.#options;
-    const minutes = Math.max(0, Date.now() - drainingSince) / MINUTE_MS;
-    const requestId = `${WAKE_SIGNAL}/${this.#version.buildId}/${drainingSince}/${Math.floor(Math.log2(minutes + 1))}`;
+    const looks = Math.max(0, Date.now() - drainingSince) / LOOK_INTERVAL_MS;
+    const requestId = `${WAKE_SIGNAL}/${this.#version.buildId}/${drainingSince}/${Math.floor(Math.log2(looks + 1))}`;
     const workflowExecution = { workflowId, runId };
     const request = { namespace: this.#namespace, workflowExecution, signalName: WAKE_SIGNAL, requestId };
     try {

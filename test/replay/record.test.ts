@@ -23,6 +23,7 @@ import { historiesFolder } from './histories.js';
 import { QUEUE_SCENARIOS, queuesOf, type QueueLife, type QueueScenario } from './queue-scenarios.js';
 import { RECURRING_SCENARIOS, runsOfLife, startLife, type RecurringScenario } from './recurring-scenarios.js';
 import { SCENARIOS, type Handle, type Scenario } from './scenarios.js';
+import { VERSION_SCENARIOS } from './version-scenarios.js';
 
 describe('record', () => {
   let devServer: DevServer;
@@ -57,6 +58,12 @@ describe('record', () => {
   test.concurrent.for(Object.entries(QUEUE_SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
     const histories = await liveInQueue(server, scenario);
     expect(histories.length).toBeGreaterThan(0);
+    await keep(name, histories);
+  });
+
+  test.concurrent.for(Object.entries(VERSION_SCENARIOS))('%s', { timeout: 120_000 }, async ([name, live]) => {
+    const histories = await historiesOfAll(server.client, await live(server));
+    expect(histories).toHaveLength(2);
     await keep(name, histories);
   });
 

@@ -7,13 +7,14 @@ import { recordedHistories } from './histories.js';
 import { QUEUE_SCENARIOS } from './queue-scenarios.js';
 import { RECURRING_SCENARIOS } from './recurring-scenarios.js';
 import { SCENARIOS } from './scenarios.js';
+import { VERSION_SCENARIOS } from './version-scenarios.js';
 
 const histories = await recordedHistories();
 
 test('there is a history of every scenario', () => {
   const recorded = new Set(histories.map(({ name }) => name.split('/')[1]));
-  const scenarios = [SCENARIOS, EXPORT_SCENARIOS, RECURRING_SCENARIOS, QUEUE_SCENARIOS].flatMap((all) =>
-    Object.keys(all),
+  const scenarios = [SCENARIOS, EXPORT_SCENARIOS, RECURRING_SCENARIOS, QUEUE_SCENARIOS, VERSION_SCENARIOS].flatMap(
+    (all) => Object.keys(all),
   );
   expect(scenarios.filter((scenario) => !recorded.has(scenario))).toEqual([]);
 });

@@ -184,7 +184,8 @@ test('open jobs leave for a release that fits none of their histories', { timeou
     const wakes = events.slice(0, left).filter(({ workflowExecutionSignaledEventAttributes: signal }) => {
       return signal?.signalName === 'versionChanged';
     });
-    expect(wakes.length).toBeLessThanOrEqual(1);
+    // A second one where the first came before the server had told its task queues of the change.
+    expect(wakes.length).toBeLessThanOrEqual(2);
   }
 });
 
