@@ -159,6 +159,8 @@ test('a key whose run made no job starts again, and its handle names the new run
 test('a workflow id tells what it was made of, and one of another making tells nothing', () => {
   const jobs = new AgentJobs({ client: server.client });
   expect(jobs.handle({ projectId: 'a/b', jobId: 'j 1' })).toMatchObject({ projectId: 'a/b', key: null });
+  const attached = { projectId: 'a', key: null, jobId: 'j' } as { projectId: string; jobId: string };
+  expect(jobs.handle(attached).workflowId).toBe(attachedJobWorkflowId('a', 'j'));
   expect(jobs.handle('my own id')).toMatchObject({ projectId: null, key: null, workflowId: 'my own id' });
   expect(agentJobOf(agentJobWorkflowId('p', 'attached'))).toEqual({ projectId: 'p', key: 'attached', jobId: null });
   expect(agentJobOf(attachedJobWorkflowId('p', 'j/1'))).toEqual({ projectId: 'p', key: null, jobId: 'j/1' });

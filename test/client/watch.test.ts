@@ -75,6 +75,24 @@ test('a job that does nothing costs one query, and ever fewer looks', async () =
   await connection.close();
 });
 
+test('a burst of changes costs one query a round, and its last state is seen', async () => {
+  const calls: Record<string, number> = {};
+  const connection = await countingConnection(calls);
+  const client = new Client({ connection, namespace: server.namespace });
+  const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });
+  const startedAt = performance.now();
+  const context = { client, logger: loggerOf(null), timeoutMs: undefined };
+  const sent = Array.from({ length: 40 }, (_, i) => job.followUp(`more ${i}`, { id: `f${i}` }));
+  for await (const { followUps } of watchJob(context, job.workflowId, {}, { minMs: 200, maxMs: 400, ratio: 2 }))
+    if (followUps.length === sent.length) break;
+  const rounds = Math.ceil((performance.now() - startedAt) / 200) + 1;
+  expect(calls['QueryWorkflow']).toBeLessThanOrEqual(rounds);
+  expect(calls['DescribeWorkflowExecution']).toBeLessThanOrEqual(2 * rounds);
+  await Promise.all(sent);
+  await job.cancel();
+  await connection.close();
+});
+
 test('a watch goes on over continue-as-new, and ends with the run that follows', async () => {
   const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'continue' });
   const seen: JobState[] = [];

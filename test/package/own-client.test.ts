@@ -39,14 +39,16 @@ told.push((await job.state()).projectId, (await job.result()).outcome);
 told.push((await job.sendFollowUp('And a test', { id: 'a' })).state);
 told.push((await job.sendFollowUp('And more', { id: 'b' })).state);
 const again = await job.result();
-told.push(again.outcome, again.followUps.map(({ id }) => id), again.usedFollowUpIds);
+const seen: string[] = [];
+for await (const { phase } of job.watch()) seen.push(phase);
+told.push(seen, job.runId !== null, again.outcome, again.followUps.map(({ id }) => id), again.usedFollowUpIds);
 await jobs.handle('agent-job/minors/none').state().catch((error) => told.push(error.name));
 console.log(JSON.stringify(told));
 await connection.close();
 `;
 
 const TOLD = [
-  ...[true, false, true, 'sent', 'minors', 'completed', 'sent', 'sent', 'completed', ['b'], ['a', 'b']],
+  ...[true, false, true, 'sent', 'minors', 'completed', 'sent', 'sent', ['done'], true, 'completed', ['b'], ['a', 'b']],
   'JobNotFoundError',
 ];
 

@@ -120,9 +120,10 @@ export class TemporalJobHandle implements JobHandle {
 export function workflowIdOf(job: JobName): string {
   if (typeof job !== 'object' || job === null) return checkWorkflowId(job);
   const projectId = checkId(job.projectId, 'projectId');
-  return 'key' in job
+  // Null and undefined mean absent here, too.
+  return 'key' in job && job.key != null
     ? agentJobWorkflowId(projectId, checkKey(job.key))
-    : attachedJobWorkflowId(projectId, checkId(job.jobId, 'jobId'));
+    : attachedJobWorkflowId(projectId, checkId((job as { jobId?: unknown }).jobId, 'key or jobId'));
 }
 
 function checkWorkflowId(given: unknown): string {
