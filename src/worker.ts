@@ -2,9 +2,13 @@
 import { Runtime, type NativeConnection } from '@temporalio/worker';
 import { Budgets, createActivities, KeyHealth, Poller } from './activities/index.js';
 import type { Metrics } from './activities/metrics.js';
-import { createExportActivities } from './activities/visitor-export/export-activities.js';
+import {
+  createExportActivities,
+  type ExportActivitiesDependencies,
+} from './activities/visitor-export/export-activities.js';
 import { ConfigError, readWorkerConfig, upstreamWarnings } from './config.js';
 import type { WorkerConfig } from './config.js';
+import { tellingOfNamespace } from './temporal/search-attributes.js';
 import { openStore } from './snapshots/open-store.js';
 import type { SnapshotStore } from './snapshots/snapshot-store.js';
 import { createUpstream } from './upstream/client.js';
@@ -60,7 +64,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
         poller,
         asksPerSecond: (upstreamRequestsPerSecond ?? Infinity) / 4,
       }),
-    exports: () => createExportActivities({ ...dependencies, ...exportSettings(config, store) }),
+    exports: () => tellingExports({ ...dependencies, ...exportSettings(config, store) }, () => attributes.later),
   });
   shutdown.onBegin(await attributes.watch(), watchVersion({ config, connection, poller, log }));
   if (metricsAddress) watchFigures({ config, connection, metrics, store, log, shutdown });
@@ -72,6 +76,12 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     await poller?.ended();
   }
   await connection.close();
+}
+
+/** The export activities; the one that publishes tells besides which search attributes its workflow may set. */
+function tellingExports(dependencies: ExportActivitiesDependencies, known: () => readonly string[]): object {
+  const activities = createExportActivities(dependencies);
+  return { ...activities, publishSnapshot: tellingOfNamespace(known)(activities.publishSnapshot) };
 }
 
 interface FiguresOptions {

@@ -11,6 +11,7 @@ import {
   type Outcome,
   type Phase,
 } from '../contract.js';
+import { EXPORT_IN_DOUBT } from '../contract/visitor-export.js';
 import { quoted } from './agent-job/list.js';
 
 /** Where the web UI shows a namespace. */
@@ -78,7 +79,7 @@ export function webUiViews(ui: WebUi, now = new Date()): WebUiView[] {
     { name: 'attention', title: 'jobs that need a person', query: needsAttention() },
     { name: 'waiting', title: 'jobs that wait for their turn, a limit, the upstream or its key', query: waiting() },
     { name: 'ended-badly', title: 'jobs that ended badly today (UTC)', query: endedBadlySince(today) },
-    { name: 'exports', title: 'exports that failed', query: failedExports() },
+    { name: 'exports', title: 'exports that failed or are in doubt', query: doubtfulExports() },
   ];
   return views.map((view) => ({ ...view, url: listUrl(ui, view.query) }));
 }
@@ -101,8 +102,9 @@ function endedBadlySince(time: string): string {
   return `${jobs} AND (${FAILED} OR ${outcome} IN (${bad.map(quoted).join(', ')}))`;
 }
 
-function failedExports(): string {
-  return `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND ${FAILED}`;
+function doubtfulExports(): string {
+  const inDoubt = `${SEARCH_ATTRIBUTE.outcome} = ${quoted(EXPORT_IN_DOUBT)}`;
+  return `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND (${FAILED} OR ${inDoubt})`;
 }
 
 const FAILED = `ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')`;

@@ -1,4 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process';
+import { tellingOfNamespace } from '../../src/temporal/search-attributes.js';
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -130,12 +131,17 @@ export async function withWorkers<T>(
   { server, upstream, store }: ExportSetUp,
   work: () => Promise<T>,
   overrides: Partial<ExportActivitiesDependencies> = {},
+  knownAttributes: readonly string[] = [],
 ): Promise<T> {
   const { nativeConnection: connection, taskQueue, namespace } = server;
   const shutdown = new AbortController();
   const activities = createExportActivities({ upstream, store, shutdownSignal: shutdown.signal, ...overrides });
+  const publishSnapshot = tellingOfNamespace(() => knownAttributes)(activities.publishSnapshot);
   const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
-  const exports = await Worker.create({ connection, namespace, taskQueue: exportTaskQueue(taskQueue), activities });
+  const exports = await Worker.create({
+    ...{ connection, namespace, taskQueue: exportTaskQueue(taskQueue) },
+    activities: { ...activities, publishSnapshot },
+  });
   return running([workflows, exports], work).finally(() => shutdown.abort());
 }
 

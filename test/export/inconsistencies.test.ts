@@ -1,4 +1,7 @@
 import { expect, test } from 'vitest';
+import { webUiViews } from '../../src/client/web-ui.js';
+import { visitorExportWorkflowId } from '../../src/contract.js';
+import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import {
   publishedManifest,
   publishedRows,
@@ -44,6 +47,22 @@ test('a consistent snapshot outlives a run in which the data never stop moving',
     expect(again).toEqual({ ...kept, unchanged: true, drift: { kind: 'totals', offset: 249 } });
   });
   expect((await publishedManifest(setUp, range)).consistent).toBe(true);
+});
+
+test('an export is listed as in doubt while its last publication is, and its result is the same', async () => {
+  const { client } = setUp.server;
+  const range = rangeOf(setUp);
+  const workflowId = visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo);
+  const { query } = webUiViews({ url: 'http://ui', namespace: 'default' }).find(({ name }) => name === 'exports')!;
+  const listed = async () => (await client.workflow.count(`(${query}) AND WorkflowId = '${workflowId}'`)).count;
+  const run = () => withWorkers(setUp, () => runExport(setUp, range), {}, LATER_SEARCH_ATTRIBUTES);
+  await setUp.sandbox.setVisitors({ rows: ROWS, drift: [{ kind: 'swap', times: ENDLESSLY }] });
+  expect((await run()).snapshots[0]).not.toHaveProperty('attributes');
+  await expect.poll(listed).toBe(1);
+  await setUp.sandbox.setVisitors({ rows: ROWS });
+  expect((await run()).snapshots[0]).toMatchObject({ consistent: true });
+  await expect.poll(async () => (await client.workflow.count(`WorkflowId = '${workflowId}'`)).count).toBe(2);
+  expect(await listed()).toBe(1); // the earlier run alone
 });
 
 test('rows that change places with each request are never taken for consistent', async () => {

@@ -1,4 +1,8 @@
-import type { VisitorExportProgress, VisitorExportRange } from '../../contract.js';
+import { defineSearchAttributeKey } from '@temporalio/common';
+import { upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import { SEARCH_ATTRIBUTE } from '../../contract.js';
+import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRange } from '../../contract.js';
+import { EXPORT_IN_DOUBT } from '../../contract/visitor-export.js';
 import { plainMarkdown } from '../../agent-job/markdown.js';
 import { NEW_ROWS_PER_PAGE } from '../../visitor-export/scan-checkpoint.js';
 import { nextRequestTime, type RangeState } from './range-state.js';
@@ -56,4 +60,21 @@ function hours(ms: number): string {
 
 function grouped(count: number): string {
   return count.toLocaleString('en-US');
+}
+
+const OUTCOME = defineSearchAttributeKey(SEARCH_ATTRIBUTE.outcome, 'KEYWORD');
+
+/**
+ * Marks the run while its last publication is in doubt, so that people can list such exports. The receipt tells besides
+ * which search attributes the namespace has; of an older worker it tells none, and nothing is set.
+ */
+export function markDoubt(published: (SnapshotReceipt & { attributes?: unknown }) | null): SnapshotReceipt | null {
+  if (published === null) return null;
+  const { attributes, ...receipt } = published;
+  const { consistent, drift } = receipt;
+  const wanted = consistent && drift === undefined ? undefined : EXPORT_IN_DOUBT;
+  const isSettable = Array.isArray(attributes) && attributes.includes(SEARCH_ATTRIBUTE.outcome);
+  if (isSettable && workflowInfo().typedSearchAttributes.get(OUTCOME) !== wanted)
+    upsertSearchAttributes([{ key: OUTCOME, value: wanted ?? null }]);
+  return receipt;
 }

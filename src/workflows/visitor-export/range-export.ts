@@ -24,7 +24,7 @@ import { inconsistencyOf } from '../../visitor-export/inconsistency.js';
 import { NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
 import { isNewRunWanted } from '../worker-version.js';
 import { cleanUpActivities, exportActivities } from './activities.js';
-import { rangeDetails, rangeProgress } from './details.js';
+import { markDoubt, rangeDetails, rangeProgress } from './details.js';
 import { newRangeState, type RangeState } from './range-state.js';
 import { failureOf, interruptionWaitMs, outageFailure, storeFailure, withRetries } from './retries.js';
 import { ExportTurns } from './turns.js';
@@ -94,7 +94,7 @@ class RangeWriter {
       if (result) this.#apply(result);
       this.#show();
       if (state.checkpoint.stage === 'ended' && !this.#repeatScan()) {
-        const receipt = await this.#publish();
+        const receipt = markDoubt(await this.#publish());
         if (receipt && !this.#scanAgainLater(receipt)) {
           return { receipt, notBefore: state.notBefore, isSecondScan: state.suspect != null };
         }
