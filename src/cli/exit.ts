@@ -35,7 +35,7 @@ export class UsageError extends Error {
 /** Ctrl-C: the exit code is `EXIT.interrupted`. */
 export class InterruptedError extends Error {
   override readonly name = 'InterruptedError';
-  constructor(what: 'job' | 'export' | 'same command') {
-    super(`interrupted; the ${what} goes on`);
+  constructor(what: 'job' | 'jobs' | 'export' | 'same command') {
+    super(`interrupted; the ${what} ${what === 'jobs' ? 'go' : 'goes'} on`);
   }
 }

@@ -77,7 +77,7 @@ class JobWatch {
       await delay(pause, undefined, { signal }).catch(() => {});
     }
     this.#screen?.end();
-    throw new InterruptedError('job');
+    throw new InterruptedError('jobs');
   }
 
   async #look(): Promise<void> {
