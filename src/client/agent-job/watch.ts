@@ -16,7 +16,7 @@ import { readRun, type RunRecord } from './run-record.js';
 import { stateAtEnd } from './state-at-end.js';
 
 /** The waits between two rounds. */
-export interface Pace {
+interface Pace {
   minMs: number;
   maxMs: number;
   /** Of a wait to the one before it. */
