@@ -15,6 +15,8 @@ const { AgentJobs, jobUrl } = require('agent-jobs-client');
 
 /** Between two questions whether the job needs a person. */
 const ASK_EVERY_MS = 3_000;
+/** A runner has more patience with a busy Temporal than a service. */
+const START_WITHIN_MS = 120_000;
 const GOOD_OUTCOMES = ['completed', 'archived'];
 
 /** A wrong input of the step. */
@@ -130,7 +132,7 @@ async function main() {
   const { waits, timeoutMs, ...request } = readInputs();
   const jobs = await AgentJobs.connect();
   try {
-    const job = await jobs.start(request);
+    const job = await jobs.start(request, { timeoutMs: START_WITHIN_MS });
     const { workflowId } = job;
     log(job.isNew ? 'Started' : 'Joined', workflowId);
     // Told before the wait: a step that is cancelled has said which job it was.
