@@ -45,6 +45,7 @@ export function addDoctor(program: Command): void {
 }
 
 async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: AbortSignal): Promise<void> {
+  await loadChecks();
   const connection = connect(globals).then(
     (jobs) => ({ jobs, error: null }),
     (error: Error) => ({ jobs: null, error }),
@@ -64,6 +65,18 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
   }
   // What a check began and gave up may go on for long, as a disk that does not answer.
   process.stdout.write('', () => process.exit());
+}
+
+/** Before the first limit begins: a busy machine loads them slowly, and no server is to blame for that. */
+async function loadChecks(): Promise<void> {
+  await Promise.all([
+    import('../starter.js'),
+    import('../config.js'),
+    import('../client/server-clock.js'),
+    import('../snapshots/open-store.js'),
+    import('../temporal/search-attributes.js'),
+    import('./upstream-check.js'),
+  ]);
 }
 
 type Connection = Promise<{ jobs: AgentJobs; error: null } | { jobs: null; error: Error }>;
