@@ -48,6 +48,7 @@ export {
 } from './contract/agent-job.js';
 export {
   isTerminalStatus,
+  JOB_OUTCOMES,
   PHASES,
   SHOWN_WAITING_FOR,
   shownStatus,

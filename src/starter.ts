@@ -5,7 +5,10 @@ import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from './age
 import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
 import { TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
 import type { JobHandle } from './client/agent-job/job-handle.js';
-import { listJobs, type JobFilter, type JobSummary } from './client/agent-job/list.js';
+import type { JobFilter } from './client/agent-job/job-query.js';
+import type { JobSummary } from './client/agent-job/job-summary.js';
+import { countJobs, listJobs, readJobPage } from './client/agent-job/list.js';
+import type { JobCount, JobPage, PageOptions } from './client/agent-job/list.js';
 import { startMany, type StartFate, type StartItem, type StartManyOptions } from './client/agent-job/start-many.js';
 import { startJob } from './client/agent-job/start-or-join.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
@@ -37,7 +40,9 @@ export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } f
 export type { AttentionItem } from './client/agent-job/attention.js';
 export type { FollowUpOptions } from './client/agent-job/follow-up.js';
 export type { JobHandle } from './client/agent-job/job-handle.js';
-export type { JobFilter, JobSummary } from './client/agent-job/list.js';
+export type { JobFilter } from './client/agent-job/job-query.js';
+export type { JobSummary } from './client/agent-job/job-summary.js';
+export type { JobCount, JobPage, PageOptions } from './client/agent-job/list.js';
 export type { QueueFilter, QueueReport } from './client/agent-job/queue.js';
 export type { StartFate, StartManyOptions } from './client/agent-job/start-many.js';
 export type { StuckJob } from './client/agent-job/stuck-jobs.js';
@@ -139,9 +144,22 @@ export class AgentJobs {
     return new TemporalJobHandle(contextOf(this), workflowIdOf(job));
   }
 
-  /** Lists jobs as Temporal's visibility shows them; `timeoutMs` is for each page. */
+  /** Lists jobs as Temporal's visibility shows them, one row a job; `timeoutMs` is for each request. */
   list(filter: JobFilter = {}, options: CallOptions = {}): AsyncIterable<JobSummary> {
     return listJobs(this.client, filter, limitsIn(this, options));
+  }
+
+  /** Reads one page of `list`; its `nextCursor` is where the next one begins. Throws InvalidInputError. */
+  listPage(filter: JobFilter = {}, options: PageOptions = {}): Promise<JobPage> {
+    return readJobPage(this.client, filter, { ...options, ...limitsIn(this, options) });
+  }
+
+  /**
+   * Counts jobs as Temporal's visibility shows them, in one request wherever a query can say the filter. A job that a
+   * follow-up attached anew counts once for each of its runs.
+   */
+  count(filter: JobFilter = {}, options: CallOptions = {}): Promise<JobCount> {
+    return countJobs(this.client, filter, limitsIn(this, options));
   }
 
   /** Lists the running jobs that wait for a person, each with its write in doubt; `timeoutMs` is for each request. */

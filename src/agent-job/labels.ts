@@ -6,7 +6,19 @@ import { label, type Kind } from '../contract/kinds.js';
 /** A line of a log stays readable, and a job has many. */
 const LOGGED_JSON_BYTES = 1_024;
 
-const TAG = label(LIMIT.tagBytes);
+const LABEL = label(LIMIT.tagBytes);
+
+/** Temporal on SQLite keeps a list of keywords as one text, divided by this sign. */
+const DIVIDER = '\u2661';
+
+const TAG: Kind<string> = {
+  check: (value, field) => {
+    const tag = LABEL.check(value, field);
+    if (!tag.includes(DIVIDER)) return tag;
+    throw new InvalidInputError(field, 'must not hold the sign U+2661: a dev server divides tags by it');
+  },
+  schema: () => ({ ...LABEL.schema(), pattern: `^[^\u0000-\u001f\u007f-\u009f${DIVIDER}]*$` }),
+};
 
 /** Labels of a job, each once. */
 export const TAGS: Kind<readonly string[], string[]> = {

@@ -20,7 +20,7 @@ import {
 import { inputHash, parseJobInput } from './input.js';
 import { hasEntries } from './labels.js';
 import { checkString, cutToBytes, InvalidInputError, jsonBytes, utf8Bytes } from '../contract/input-checks.js';
-import { staticDetails, jobSummary } from './title.js';
+import { jobTitle, staticDetails, titleSummary } from './title.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
@@ -36,6 +36,8 @@ export interface AgentJobPlace {
   taskQueue?: string | null | undefined;
   /** Of the job that this run goes on with; default: that of the input. */
   inputHash?: string | null | undefined;
+  /** Of the job that this run goes on with; default: the project and the prompt's first line. */
+  title?: string | null | undefined;
 }
 
 /** What `client.workflow.start` and `startChild` take alike. */
@@ -60,6 +62,7 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
   const { projectId, prompt, jobId, priority, batch, tags, metadata } = parseJobInput(input);
   checkSize(input);
   const phase: Phase = jobId === null ? 'creating' : 'watching';
+  const title = place.title ?? jobTitle({ projectId, prompt, jobId });
   const hash = place.inputHash ?? inputHash({ projectId, prompt, jobId });
   return {
     workflowId: workflowIdFor(projectId, jobId, place),
@@ -67,6 +70,7 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
     args: [input],
     memo: {
       [MEMO.inputHash]: hash,
+      [MEMO.title]: title,
       ...(jobId === null ? {} : { [MEMO.jobId]: jobId }),
       ...(hasEntries(metadata) && { [MEMO.metadata]: metadata }),
     },
@@ -77,7 +81,7 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
       ...(batch === null ? [] : [{ key: BATCH, value: batch }]),
       ...(tags.length === 0 ? [] : [{ key: TAGS, value: tags }]),
     ]),
-    staticSummary: jobSummary({ projectId, prompt, jobId }),
+    staticSummary: titleSummary(title),
     staticDetails: staticDetails({ projectId, prompt, jobId, key: place.workflowId == null ? place.key : null }),
     priority: { priorityKey: priority, fairnessKey: fairnessKey(projectId) },
     workflowIdReusePolicy: 'REJECT_DUPLICATE',

@@ -22,7 +22,12 @@ export function jobTitle({ projectId, prompt, jobId }: TitledInput): string {
 
 /** The title wherever Temporal lists the job, as Markdown of at most 200 bytes. */
 export function jobSummary(input: TitledInput): string {
-  return plainMarkdown(jobTitle(input), SUMMARY_BYTES);
+  return titleSummary(jobTitle(input));
+}
+
+/** A title as Markdown of at most 200 bytes. */
+export function titleSummary(title: string): string {
+  return plainMarkdown(title, SUMMARY_BYTES);
 }
 
 /** Markdown for a job's page in the Temporal web UI: what was asked for, as known before the workflow runs. */

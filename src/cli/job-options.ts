@@ -44,7 +44,7 @@ export function addJobOptions(command: Command): Command {
 }
 
 /** Gathers an option that may be repeated. */
-function collect(text: string, earlier: readonly string[] = []): string[] {
+export function collect(text: string, earlier: readonly string[] = []): string[] {
   return [...earlier, text];
 }
 

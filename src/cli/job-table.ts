@@ -7,11 +7,18 @@ const COLUMNS: readonly Column[] = [
   { heading: 'WORKFLOW', least: 24, isCutInMiddle: true },
   { heading: 'PHASE' },
   { heading: 'WAITS FOR' },
+  { heading: 'OUTCOME' },
   { heading: 'UPSTREAM', least: 9, dropRank: 1 },
   { heading: 'TEMPORAL', dropRank: 3 },
   { heading: 'STARTED', dropRank: 2 },
   { heading: 'PULL REQUEST', least: 20, isCutInMiddle: true, dropRank: 4 },
+  { heading: 'TAGS', least: 8, dropRank: 5 },
+  { heading: 'TITLE', least: 12, dropRank: 6 },
 ];
+/** Texts of the caller are nobody's state, whatever they are. */
+const UNCOLOURED = ['WORKFLOW', 'PULL REQUEST', 'TAGS', 'TITLE'];
+/** `--json` has titles whole. */
+const TITLE_CHARACTERS = 60;
 
 const COLOURS: Record<string, Colour> = {
   needsAttention: 'red',
@@ -53,15 +60,29 @@ function cellsOf(job: JobSummary, started: string): string[] {
     job.workflowId,
     job.phase ?? '',
     job.waitingFor ?? '',
+    job.outcome ?? '',
     job.status ?? '',
-    job.workflowStatus.toLowerCase(),
+    readableStatus(job.workflowStatus),
     started,
     job.prLink ?? '',
+    job.tags.join(', '),
+    shortTitle(job),
   ];
 }
 
-/** The id and the link are nobody's state, whatever they are. */
+/** Temporal's status of a workflow, for people. */
+export function readableStatus(workflowStatus: string): string {
+  return workflowStatus.toLowerCase();
+}
+
+/** The project stands in the workflow's id. */
+function shortTitle({ title, projectId }: JobSummary): string {
+  const characters = Array.from((title ?? '').replace(`${projectId}: `, ''));
+  if (characters.length <= TITLE_CHARACTERS) return characters.join('');
+  return `${characters.slice(0, TITLE_CHARACTERS - 1).join('')}…`;
+}
+
 function coloured(text: string, column: number): Cell {
-  const colour = column === 0 || column === COLUMNS.length - 1 ? undefined : COLOURS[text];
+  const colour = UNCOLOURED.includes(COLUMNS[column]!.heading) ? undefined : COLOURS[text];
   return colour === undefined ? text : { text, colour };
 }

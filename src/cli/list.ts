@@ -1,45 +1,33 @@
 import type { Command } from 'commander';
-import type { Phase, ShownWaitingFor } from '../contract.js';
-import type { JobSummary } from '../starter.js';
-import { checkBatch } from './batch.js';
-import { formatJobs, outputTerminal } from './job-table.js';
+import type { JobCount, JobSummary } from '../starter.js';
+import { formatJobs, outputTerminal, readableStatus } from './job-table.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
+import { fields } from './text.js';
 import { UsageError } from './exit.js';
+import { addFilterOptions, toFilter, type FilterFlags } from './list-filter.js';
 
 const DEFAULT_LIMIT = 100;
 
-interface ListFlags {
-  phase?: string;
-  project?: string;
-  waitingFor?: string;
-  batch?: string;
-  running?: boolean;
+interface ListFlags extends FilterFlags {
   limit: string;
+  count?: boolean;
   json?: boolean;
 }
 
 /** Adds `list`, which lists jobs. */
 export function addList(program: Command): void {
-  const command = program
-    .command('list')
-    .description('list jobs')
-    .option('--phase <phase>', 'creating, watching, sending, needsAttention, lingering or done')
-    .option('--project <id>', 'of one project')
-    .option('--waiting-for <reason>', 'running jobs that wait for a turn, rateLimit, upstream, key or person')
-    .option('--batch <label>', 'of one batch')
-    .option('--running', 'only jobs whose workflow runs')
+  const command = addFilterOptions(program.command('list').description('list jobs, one row a job'))
     .option('--limit <number>', 'at most this many, 0 for all', String(DEFAULT_LIMIT))
+    .option('--count', 'only how many they are, by the status of their workflows')
     .option('--json', 'print one line of JSON for each job')
     .action((flags: ListFlags) => list(command, flags));
 }
 
 async function list(command: Command, flags: ListFlags): Promise<void> {
   const limit = toLimit(flags.limit);
-  const phase = await toPhase(flags.phase);
-  const waitingFor = await toWaitingFor(flags.waitingFor);
-  const batch = flags.batch === undefined ? undefined : await checkBatch(flags.batch);
-  const filter = { phase, waitingFor, projectId: flags.project, batch, isRunning: flags.running };
+  const filter = await toFilter(flags);
   await withSession(command, async ({ jobs, signal }) => {
+    if (flags.count) return printCount(await jobs.count(filter, { signal }), flags.json ?? false);
     const rows: JobSummary[] = [];
     let count = 0;
     for await (const job of jobs.list(filter, { signal })) {
@@ -56,24 +44,14 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
   });
 }
 
+function printCount(count: JobCount, isJson: boolean): void {
+  if (isJson) return printJson(count);
+  const rows = Object.entries(count.byStatus).map(([status, jobs]) => [readableStatus(status), String(jobs)] as const);
+  print(fields([['All', String(count.total)], ...rows]));
+}
+
 function toLimit(text: string): number {
   const limit = Number(text);
   if (!/^\d+$/.test(text)) throw new UsageError('--limit must be a whole number, 0 for all');
   return limit === 0 ? Infinity : limit;
-}
-
-export async function toPhase(phase: string | undefined): Promise<Phase | undefined> {
-  if (phase === undefined) return undefined;
-  const { PHASES } = await import('../contract.js');
-  const known = PHASES.find((name) => name === phase);
-  if (known === undefined) throw new UsageError(`--phase must be one of ${PHASES.join(', ')}`);
-  return known;
-}
-
-export async function toWaitingFor(reason: string | undefined): Promise<ShownWaitingFor | undefined> {
-  if (reason === undefined) return undefined;
-  const { SHOWN_WAITING_FOR } = await import('../contract.js');
-  const known = SHOWN_WAITING_FOR.find((name) => name === reason);
-  if (known === undefined) throw new UsageError(`--waiting-for must be one of ${SHOWN_WAITING_FOR.join(', ')}`);
-  return known;
 }

@@ -1,6 +1,6 @@
 /** Which runs `replay-check` replays, how their histories are read, and what came of it. */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
-import { equals } from '../client/agent-job/list.js';
+import { equals } from '../client/visibility-query.js';
 import { listWorkflows, temporalCall } from '../client/temporal-call.js';
 import {
   AGENT_JOB_WORKFLOW,

@@ -1,10 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { JobFilter, JobSummary } from '../starter.js';
-import { checkBatch } from './batch.js';
 import { InterruptedError } from './exit.js';
 import { formatJobs } from './job-table.js';
-import { toPhase, toWaitingFor } from './list.js';
+import { toFilter } from './list-filter.js';
 import { LiveScreen } from './live-screen.js';
 import { print, printJson, printToStderr, withSession, type Session } from './session.js';
 import { countOf, printable } from './text.js';
@@ -35,13 +34,7 @@ export function addWatch(program: Command): void {
     .option('--batch <label>', 'of one batch')
     .option('--json', 'print one line of JSON for each change')
     .action(async (query: string | undefined, { json: isJson = false, ...flags }: WatchFlags) => {
-      const filter = {
-        phase: await toPhase(flags.phase),
-        waitingFor: await toWaitingFor(flags.waitingFor),
-        projectId: flags.project,
-        batch: flags.batch === undefined ? undefined : await checkBatch(flags.batch),
-        isRunning: true,
-      };
+      const filter = { ...(await toFilter(flags)), isRunning: true };
       await withSession(command, (session) => new JobWatch(session, { filter, query, isJson }).run());
     });
 }

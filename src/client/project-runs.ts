@@ -11,7 +11,7 @@ import {
   VISITOR_EXPORT_WORKFLOW,
   visitorExportScheduleId,
 } from '../contract.js';
-import { equals, quoted } from './agent-job/list.js';
+import { equals, quoted } from './visibility-query.js';
 import { listWorkflows, type CallOptions } from './temporal-call.js';
 
 /** One run of a workflow. */

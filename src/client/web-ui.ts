@@ -12,7 +12,7 @@ import {
   type Phase,
 } from '../contract.js';
 import { EXPORT_IN_DOUBT } from '../contract/visitor-export.js';
-import { quoted } from './agent-job/list.js';
+import { quoted } from './visibility-query.js';
 
 /** Where the web UI shows a namespace. */
 export interface WebUi {

@@ -178,7 +178,13 @@ export const LATER_SEARCH_ATTRIBUTES: readonly string[] = [
 ];
 
 /** Names of the memo's fields. */
-export const MEMO = { jobId: 'jobId', prLink: 'prLink', inputHash: 'inputHash', metadata: 'metadata' } as const;
+export const MEMO = {
+  jobId: 'jobId',
+  prLink: 'prLink',
+  inputHash: 'inputHash',
+  metadata: 'metadata',
+  title: 'title',
+} as const;
 
 /** The search attributes of a job, as far as they are set. */
 export type AgentJobSearchAttributes = {

@@ -1,5 +1,5 @@
 /** What is told of a job: the upstream's record, the workflow's state and result. See docs/contract.md. */
-import { LIMIT, type FAILURE, type JobMetadata } from './shared.js';
+import { JOB_ENDS, LIMIT, type JobMetadata } from './shared.js';
 
 /** The upstream's record of a job: the fields of its interface and no others, absent ones null. */
 export interface JobRecord {
@@ -110,16 +110,11 @@ export interface JobState {
 /** How a job's workflow completed; a failure or a cancellation has no outcome. */
 export type Outcome = TerminalStatus | 'timedOut' | 'lost' | 'abandoned';
 
-/**
- * How a job's workflow ended, however it ended: the outcome of its result, the type of its failure, or what ended it.
- * `Terminated` and `TimedOut` are told by clients: no workflow can see them.
- */
-export type JobOutcome =
-  | Outcome
-  | (typeof FAILURE)['invalidInput' | 'createRejected' | 'unknownOutcome']
-  | 'Canceled'
-  | 'Terminated'
-  | 'TimedOut';
+/** How jobs end. `Terminated` and `TimedOut` are told by clients: no workflow can see them. */
+export const JOB_OUTCOMES = [...JOB_ENDS, 'Terminated', 'TimedOut'] as const;
+
+/** How a job's workflow ended: the outcome of its result, the type of its failure, or what ended it. */
+export type JobOutcome = (typeof JOB_OUTCOMES)[number];
 
 interface ResultBase {
   projectId: string;

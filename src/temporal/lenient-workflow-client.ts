@@ -3,7 +3,7 @@
  * same fault in workers: one payload that can't be decoded fails every workflow task of its workflow (see
  * payload-converter.ts). This can go when the SDK hands out memos undecoded.
  */
-import { WorkflowClient, type Client } from '@temporalio/client';
+import { WorkflowClient, type Client, type WorkflowClientOptions } from '@temporalio/client';
 import type { PayloadCodec, PayloadConverter } from '@temporalio/common';
 
 /**
@@ -11,9 +11,13 @@ import type { PayloadCodec, PayloadConverter } from '@temporalio/common';
  * its own key, is undefined: one foreign memo must not end a whole list.
  */
 export function lenientWorkflowClient(client: Client): WorkflowClient {
-  const { connection, options } = client;
+  return new WorkflowClient(lenientOptions(client));
+}
+
+/** The options of a client that reads as `lenientWorkflowClient` does. */
+export function lenientOptions({ connection, options }: Client): WorkflowClientOptions {
   const { namespace, identity, loadedDataConverter } = options;
-  return new WorkflowClient({ connection, namespace, identity, dataConverter: lenient(loadedDataConverter) });
+  return { connection, namespace, identity, dataConverter: lenient(loadedDataConverter) };
 }
 
 type LoadedDataConverter = Client['options']['loadedDataConverter'];

@@ -51,3 +51,10 @@ export async function startJobServer(given?: TestServer): Promise<JobServer> {
 
 /** Reads often and settles soon, so that a test need not wait. */
 export const QUICK = { polling: { min: 1_000, max: 1_000 }, settle: 0 } as const;
+
+/** All that an iteration yields. */
+export async function gathered<T>(source: AsyncIterable<T>): Promise<T[]> {
+  const items: T[] = [];
+  for await (const item of source) items.push(item);
+  return items;
+}

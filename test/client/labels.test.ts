@@ -91,6 +91,7 @@ test.for([
   ['tags', ['a', ''], /^tags\[1\] must be 1 to 64 bytes/],
   ['tags', ['é'.repeat(33)], /^tags\[0\] must be 1 to 64 bytes of UTF-8; it is 66/],
   ['tags', ['a\nb'], /^tags\[0\] must be well-formed Unicode without control characters/],
+  ['tags', ['a♡b'], /^tags\[0\] must not hold the sign U\+2661/],
   ['tags', Array(11).fill('a'), /^tags must hold at most 10 tags/],
   ['metadata', ['a'], /^metadata must be one JSON object/],
   ['metadata', { a: { b: 'c' } }, /^metadata\.a must be a string/],

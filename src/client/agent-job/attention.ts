@@ -3,7 +3,8 @@ import type { Client } from '@temporalio/client';
 import type { Decision, InDoubtWrite } from '../../contract.js';
 import { inBatches, type CallOptions } from '../temporal-call.js';
 import { readState } from './call-job.js';
-import { listJobs, type JobSummary } from './list.js';
+import type { JobSummary } from './job-summary.js';
+import { listJobs } from './list.js';
 
 /** A job that waits for a person; `unknown` is null, and `problem` says why, where its state could not be read. */
 export interface AttentionItem {

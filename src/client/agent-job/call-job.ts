@@ -1,14 +1,14 @@
 /** Requests to the newest run of a job: what each failure of them means to the caller. */
 import { WorkflowUpdateFailedError, type Client, type WorkflowHandle } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
-import { jobStateQuery, type JobState } from '../../contract.js';
-import { queryAgain } from '../../temporal/query-again.js';
+import type { JobState } from '../../contract.js';
 import { JobEndedError, MessageRefusedError } from '../errors.js';
 import { CALL_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { withPresentWait } from './present-wait.js';
 import { readDescription } from './run-record.js';
+import { queryState } from './state-query.js';
 
 /** Calls Temporal about a job; throws MessageRefusedError, JobEndedError and JobNotFoundError. */
 export async function callJob<T>(
@@ -46,7 +46,8 @@ export async function askWorker<T>(
 /** Reads a job's state, with its present wait. */
 export async function readState(client: Client, workflowId: string, options: CallOptions): Promise<JobState> {
   const startedAt = performance.now();
-  const state = await askWorker(client, workflowId, options, (handle) => queryAgain(() => handle.query(jobStateQuery)));
+  const state = await askWorker(client, workflowId, options, () => queryState(client, workflowId));
+  if (state.outcome !== null) return state;
   const leftMs = (options.timeoutMs ?? CALL_TIMEOUT_MS) - (performance.now() - startedAt);
   return withPresentWait(client, workflowId, state, { signal: options.signal, timeoutMs: leftMs });
 }

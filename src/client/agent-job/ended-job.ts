@@ -3,6 +3,7 @@ import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import {
   jobStateQuery,
+  type AgentJobInput,
   type AgentJobOptions,
   type AttachJobInput,
   type FollowUpStatus,
@@ -10,6 +11,7 @@ import {
   type JobState,
 } from '../../contract.js';
 import { hasEntries, labelsOf } from '../../agent-job/labels.js';
+import { jobTitle } from '../../agent-job/title.js';
 import { NoJobError, UsedIdsUnknownError } from '../errors.js';
 import { inBatches } from '../temporal-call.js';
 import type { EarlierRuns } from './earlier-runs.js';
@@ -29,6 +31,8 @@ export interface EndedJob {
   usedFollowUpIds: string[];
   options: AgentJobOptions;
   inputHash: string | null;
+  /** Names the job by its prompt; null where nobody knows that any more. */
+  title: string | null;
   titles: Titles;
 }
 
@@ -51,6 +55,7 @@ export async function readEndedJob(client: Client, run: RunRecord, earlier: Earl
   if ('failedAs' in final) throw noJob(run, `failed as ${final.failedAs}`);
   const jobId = final.jobId ?? run.jobId;
   if (jobId === null) throw noJob(run, run.status.toLowerCase());
+  const input = await readStartInput(client, run.workflowId, run.firstRunId);
   const earlierIds = await readEarlierIds(client, run.workflowId, jobId, earlier.unknownToLast);
   return {
     projectId: final.projectId,
@@ -58,8 +63,9 @@ export async function readEndedJob(client: Client, run: RunRecord, earlier: Earl
     job: final.job,
     followUps: final.followUps,
     usedFollowUpIds: [...new Set([...earlierIds, ...final.usedFollowUpIds])],
-    options: await readOptions(client, run),
+    options: optionsOf(input),
     inputHash: await readInputHash(client, run),
+    title: run.title ?? (input?.prompt == null ? null : jobTitle({ projectId: input.projectId, prompt: input.prompt })),
     titles: await readTitles(client, run),
   };
 }
@@ -158,8 +164,7 @@ const OPTIONS = [
 ] as const satisfies readonly (keyof AgentJobOptions)[];
 
 /** The caller's own options, from the chain's first start event; the defaults where Temporal no longer keeps it. */
-async function readOptions(client: Client, run: RunRecord): Promise<AgentJobOptions> {
-  const input = await readStartInput(client, run.workflowId, run.firstRunId);
+function optionsOf(input: AgentJobInput | null): AgentJobOptions {
   const given = OPTIONS.filter((name) => input?.[name] != null);
   // A release that did not know labels took any value there.
   const { tags, metadata } = labelsOf(input);

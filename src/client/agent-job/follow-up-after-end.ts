@@ -70,7 +70,12 @@ function attachOperation(run: RunRecord, ended: EndedJob) {
   const { projectId, jobId, usedFollowUpIds, options, titles } = ended;
   const startOptions = agentJobStartOptions(
     { projectId, jobId, usedFollowUpIds, ...options },
-    { key: 'ended', taskQueue: run.taskQueue, inputHash: ended.inputHash ?? undefined },
+    {
+      key: 'ended',
+      taskQueue: run.taskQueue,
+      inputHash: ended.inputHash ?? undefined,
+      title: ended.title ?? undefined,
+    },
   );
   return new WithStartWorkflowOperation<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
     ...startOptions,

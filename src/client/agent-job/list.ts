@@ -1,43 +1,25 @@
-/** Jobs as Temporal's visibility lists them, without asking a worker. */
-import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
-import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
-import { AGENT_JOB_WORKFLOW, MEMO, SEARCH_ATTRIBUTE, type Phase, type ShownWaitingFor } from '../../contract.js';
-import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
-import { readDescription, textOrNull } from './run-record.js';
+/** Jobs as Temporal's visibility lists them, one row a job, without asking a worker. */
+import { createHash } from 'node:crypto';
+import type { Client } from '@temporalio/client';
+import { checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
+import { readListPage } from '../../temporal/list-page.js';
+import { inBatches, temporalCall, type CallOptions } from '../temporal-call.js';
+import { isAsked, isExactQuery, jobQuery, type JobFilter } from './job-query.js';
+import { toSummary, type JobSummary } from './job-summary.js';
+import { followedRuns, nullIfGone } from './newest-runs.js';
+import { readDescription } from './run-record.js';
+import { readOutcome } from './state-query.js';
 
-/** Which jobs to list; what is left out does not restrict. */
-export interface JobFilter {
-  phase?: Phase | undefined;
-  projectId?: string | undefined;
-  /** The label of jobs that were started together. */
-  batch?: string | undefined;
-  /** Only workflows that have not closed. */
-  isRunning?: boolean | undefined;
-  /** Only running jobs that wait for this. */
-  waitingFor?: ShownWaitingFor | undefined;
-}
-
-/** One job as Temporal lists it; may lag a moment behind the workflow. */
-export interface JobSummary {
-  workflowId: string;
-  projectId: string | null;
-  phase: Phase | null;
-  batch: string | null;
-  /** The upstream's own status, as last read. */
-  status: string | null;
-  /** What a running job waits for, where that may last; null where its namespace or worker is too old to tell. */
-  waitingFor: ShownWaitingFor | null;
-  jobId: string | null;
-  prLink: string | null;
-  /** Temporal's status of the workflow, such as `RUNNING`. */
-  workflowStatus: string;
-  startedAt: string;
-  closedAt: string | null;
-}
+/** Jobs of one request: whoever stops early has not waited for a thousand. */
+const PAGE_SIZE = 200;
+const DEFAULT_PAGE_SIZE = 100;
+const MAX_PAGE_SIZE = 1_000;
+/** Where most of what a query finds is left out, a page ends short. */
+const MAX_REQUESTS_OF_PAGE = 10;
 
 /**
- * Lists jobs, newest first as far as the server sorts them; a chain of runs shows its newest only. `condition` is one
- * more condition in the server's query language.
+ * Lists jobs, newest first as far as the server sorts them: of the runs of a job the newest. `condition` is one more
+ * condition in the server's query language.
  */
 export async function* listJobs(
   client: Client,
@@ -45,80 +27,183 @@ export async function* listJobs(
   options: CallOptions = {},
   condition?: string,
 ): AsyncGenerator<JobSummary, void, undefined> {
-  const query = [toQuery(filter), ...(condition === undefined ? [] : [condition])].join(' AND ');
-  for await (const run of listWorkflows(client, query, options)) {
-    const job = toSummary(run);
-    if (isAsked(job.projectId, filter.projectId) && isAsked(job.batch, filter.batch)) yield job;
+  const query = [jobQuery(filter), ...(condition === undefined ? [] : [condition])].join(' AND ');
+  const list = new JobList(client, { filter, query, options });
+  do yield* await list.read(PAGE_SIZE);
+  while (!list.isAtEnd);
+}
+
+/** Which page of a list to read. */
+export interface PageOptions extends CallOptions {
+  /** At most so many jobs, 1 to 1,000; default 100. */
+  pageSize?: number | null | undefined;
+  /** The `nextCursor` of the page before. */
+  cursor?: string | null | undefined;
+}
+
+/** Some jobs of a list. */
+export interface JobPage {
+  /** Fewer than the page's size do not mean the end. */
+  jobs: JobSummary[];
+  /** Of the next page; null at the end. It is of use as long as Temporal keeps what it points at. */
+  nextCursor: string | null;
+}
+
+/** Reads one page of `listJobs`. Throws InvalidInputError where the cursor belongs to another list. */
+export async function readJobPage(
+  client: Client,
+  filter: JobFilter,
+  { pageSize, cursor, ...options }: PageOptions,
+): Promise<JobPage> {
+  const size = checkWholeNumber(pageSize ?? DEFAULT_PAGE_SIZE, 'pageSize', [1, MAX_PAGE_SIZE]);
+  const query = jobQuery(filter);
+  const list = new JobList(client, { filter, query, options }, cursor == null ? null : readCursor(query, cursor));
+  const jobs: JobSummary[] = [];
+  for (let request = 1; request <= MAX_REQUESTS_OF_PAGE && jobs.length < size && !list.isAtEnd; request++) {
+    jobs.push(...(await list.read(size - jobs.length)));
+  }
+  return { jobs, nextCursor: list.token === null ? null : toCursor(query, list.token) };
+}
+
+/** How many jobs a filter finds. */
+export interface JobCount {
+  total: number;
+  /** By Temporal's status of the workflow, such as `RUNNING`. */
+  byStatus: Partial<Record<string, number>>;
+}
+
+/** Temporal's words of a query's groups, and those of `workflowStatus`. */
+const STATUS_NAMES: Readonly<Record<string, string>> = {
+  Running: 'RUNNING',
+  Completed: 'COMPLETED',
+  Failed: 'FAILED',
+  Canceled: 'CANCELLED',
+  Terminated: 'TERMINATED',
+  TimedOut: 'TIMED_OUT',
+};
+
+/** Counts what a filter finds, each of a job's runs that a follow-up made: Temporal counts them in one request. */
+export async function countJobs(client: Client, filter: JobFilter, options: CallOptions): Promise<JobCount> {
+  const query = jobQuery(filter);
+  if (!isExactQuery(filter)) return countListed(new JobList(client, { filter, query, options, isOfRuns: true }));
+  const { namespace } = client.options;
+  const request = { namespace, query: `${query} GROUP BY ExecutionStatus` };
+  const { count, groups } = await temporalCall(client, options, () =>
+    client.workflowService.countWorkflowExecutions(request),
+  );
+  const byStatus = (groups ?? []).map(({ groupValues, count: jobs }): [string, number] => {
+    const name = JSON.parse(Buffer.from(groupValues?.[0]?.data ?? '').toString() || '""') as string;
+    return [STATUS_NAMES[name] ?? name, Number(jobs)];
+  });
+  return { total: Number(count), byStatus: Object.fromEntries(byStatus) };
+}
+
+async function countListed(list: JobList): Promise<JobCount> {
+  const byStatus: Record<string, number> = {};
+  let total = 0;
+  do {
+    for (const { workflowStatus } of await list.read(PAGE_SIZE)) {
+      byStatus[workflowStatus] = (byStatus[workflowStatus] ?? 0) + 1;
+      total += 1;
+    }
+  } while (!list.isAtEnd);
+  return { total, byStatus };
+}
+
+interface ListRequest {
+  filter: JobFilter;
+  query: string;
+  /** For each request. */
+  options: CallOptions;
+  /** Each run counts, whatever follows it. */
+  isOfRuns?: boolean;
+}
+
+/** A list that is read piece by piece. */
+class JobList {
+  readonly #client: Client;
+  readonly #request: ListRequest;
+  /** Jobs that are listed already, by project and id. */
+  readonly #listed = new Set<string>();
+  #token: Uint8Array | null;
+  #hasBegun: boolean;
+
+  constructor(client: Client, request: ListRequest, token: Uint8Array | null = null) {
+    this.#client = client;
+    this.#request = request;
+    this.#token = token;
+    this.#hasBegun = token !== null;
+  }
+
+  get isAtEnd(): boolean {
+    return this.#hasBegun && this.#token === null;
+  }
+
+  /** Of the next piece; null at the end. */
+  get token(): Uint8Array | null {
+    return this.#token;
+  }
+
+  /** Reads what is left of so many runs. */
+  async read(pageSize: number): Promise<JobSummary[]> {
+    const { filter, query, options, isOfRuns = false } = this.#request;
+    const page = await temporalCall(this.#client, options, () =>
+      readListPage(this.#client, { query, pageSize, token: this.#token }),
+    );
+    this.#token = page.token;
+    this.#hasBegun = true;
+    const found = page.runs.map(toSummary).filter((job) => isAsked(job, { ...filter, outcome: null }));
+    const jobs = isOfRuns ? found : await this.#newestOf(found);
+    const told: JobSummary[] = [];
+    for await (const job of inBatches(jobs, (one) => this.#withOutcome(one))) if (isAsked(job, filter)) told.push(job);
+    return told;
+  }
+
+  async #newestOf(jobs: JobSummary[]): Promise<JobSummary[]> {
+    const { filter, options } = this.#request;
+    const isByLabel = filter.batch != null || (filter.tags ?? []).length > 0;
+    const followed = await followedRuns(this.#client, jobs, !isByLabel, options);
+    return jobs.filter((job) => !followed.has(job.runId) && (isByLabel || this.#isFirst(job)));
+  }
+
+  /** A job that was attached to before its key's run ended: a list shows the newest run first. */
+  #isFirst({ projectId, jobId, workflowStatus }: JobSummary): boolean {
+    if (jobId === null) return true;
+    const job = JSON.stringify([projectId, jobId]);
+    const isFirst = !this.#listed.has(job);
+    this.#listed.add(job);
+    return isFirst || workflowStatus === 'RUNNING';
+  }
+
+  /** Of a run that an older release ended, or whose input was refused, the end is read. */
+  async #withOutcome(job: JobSummary): Promise<JobSummary> {
+    const { outcome, workflowId, runId, workflowStatus: status } = job;
+    if (outcome !== null || !['COMPLETED', 'FAILED'].includes(status)) return job;
+    const read = () => readOutcome(this.#client, { workflowId, runId, status });
+    return { ...job, outcome: await temporalCall(this.#client, this.#request.options, read).catch(nullIfGone) };
   }
 }
 
-function isAsked(value: string | null, asked: string | undefined): boolean {
-  return asked === undefined || value === asked;
+const CHECK_DIGITS = 16;
+
+/** Where a page ended: the server's token, bound to the query that it belongs to. */
+function toCursor(query: string, token: Uint8Array): string {
+  return `${checkOf(query, token)}.${Buffer.from(token).toString('base64url')}`;
 }
 
-function toQuery({ phase, projectId, batch, isRunning, waitingFor }: JobFilter): string {
-  const conditions = [`WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`];
-  conditions.push(isRunning || waitingFor ? `ExecutionStatus = 'Running'` : `ExecutionStatus != 'ContinuedAsNew'`);
-  if (phase !== undefined) conditions.push(`${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`);
-  if (waitingFor !== undefined) conditions.push(waitsFor(waitingFor));
-  if (projectId !== undefined) conditions.push(equals(SEARCH_ATTRIBUTE.project, projectId));
-  if (batch !== undefined) conditions.push(equals(SEARCH_ATTRIBUTE.batch, batch));
-  return conditions.join(' AND ');
+/** The server's token; throws InvalidInputError where the cursor is none, or belongs to another list. */
+function readCursor(query: string, cursor: unknown): Uint8Array {
+  const [, text = ''] = typeof cursor === 'string' ? cursor.split('.') : [];
+  const token = new Uint8Array(Buffer.from(text, 'base64url'));
+  if (token.length > 0 && cursor === toCursor(query, token)) return token;
+  throw new InvalidInputError(
+    'cursor',
+    'must be the nextCursor of a page of the same list: the filter must not change',
+  );
 }
 
-/**
- * No server was found to take `"` and `\` quoted, nor `'` at either end. What precedes them is asked for, and the rest
- * is compared as jobs are read.
- */
-export function equals(attribute: string, value: string): string {
-  const [start = ''] = /^(?!')[^"\\]*[^"\\']/.exec(value) ?? [];
-  if (start === value) return `${attribute} = ${quoted(value)}`;
-  return start === '' ? `${attribute} IS NOT NULL` : `${attribute} STARTS_WITH ${quoted(start)}`;
-}
-
-/** Every release tells by the phase that a person must decide. */
-function waitsFor(what: ShownWaitingFor): string {
-  const needsAttention: Phase = 'needsAttention';
-  return what === 'person'
-    ? `${SEARCH_ATTRIBUTE.phase} = ${quoted(needsAttention)}`
-    : `${SEARCH_ATTRIBUTE.waitingFor} = ${quoted(what)}`;
-}
-
-export function quoted(value: string): string {
-  return `'${value.replaceAll("'", "''")}'`;
-}
-
-const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
-const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
-const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeType.KEYWORD);
-const STATUS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.status, SearchAttributeType.KEYWORD);
-const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, SearchAttributeType.KEYWORD);
-
-function toSummary(run: Omit<WorkflowExecutionInfo, 'raw'>): JobSummary {
-  const attributes = run.typedSearchAttributes;
-  return {
-    workflowId: run.workflowId,
-    projectId: attributes.get(PROJECT) ?? null,
-    phase: (attributes.get(PHASE) as Phase | undefined) ?? null,
-    batch: attributes.get(BATCH) ?? null,
-    status: attributes.get(STATUS) ?? null,
-    waitingFor: waitingForOf(run),
-    jobId: textOrNull(run.memo?.[MEMO.jobId]),
-    prLink: textOrNull(run.memo?.[MEMO.prLink]),
-    workflowStatus: run.status.name,
-    startedAt: run.startTime.toISOString(),
-    closedAt: run.closeTime?.toISOString() ?? null,
-  };
-}
-
-/** A job that was terminated keeps what it waited for. */
-function waitingForOf({
-  typedSearchAttributes: attributes,
-  status,
-}: Omit<WorkflowExecutionInfo, 'raw'>): ShownWaitingFor | null {
-  if (status.name !== 'RUNNING') return null;
-  if (attributes.get(PHASE) === 'needsAttention') return 'person';
-  return (attributes.get(WAITING_FOR) as ShownWaitingFor | undefined) ?? null;
+function checkOf(query: string, token: Uint8Array): string {
+  return createHash('sha256').update(`${query}\0`).update(token).digest('hex').slice(0, CHECK_DIGITS);
 }
 
 const SCHEDULED = 1; // temporal.api.enums.v1.PendingWorkflowTaskState

@@ -6,7 +6,7 @@ import {
   type WorkflowExecutionDescription,
 } from '@temporalio/client';
 import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
-import { AGENT_JOB_WORKFLOW, FAILURE, MEMO, type AgentJobResult } from '../../contract.js';
+import { AGENT_JOB_WORKFLOW, FAILURE, MEMO, type AgentJobResult, type JobOutcome } from '../../contract.js';
 import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 
@@ -29,6 +29,8 @@ export interface RunRecord {
   /** From the memo; null where no job was known yet. */
   jobId: string | null;
   memoInputHash: string | null;
+  /** From the memo; null where another client than ours started it. */
+  title: string | null;
 }
 
 /** A closed run's result, or the type of the failure that it ended with; null where it has no type. */
@@ -55,6 +57,7 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
     taskQueue: run.taskQueue,
     jobId: textOrNull(run.memo?.[MEMO.jobId]),
     memoInputHash: textOrNull(run.memo?.[MEMO.inputHash]),
+    title: textOrNull(run.memo?.[MEMO.title]),
   };
 }
 
@@ -88,6 +91,13 @@ export async function readRunEnd(client: Client, workflowId: string, runId: stri
     return { failureType: cause instanceof ApplicationFailure ? (cause.type ?? null) : null };
   }
 }
+
+/** Of Temporal's statuses, those that say how a job ended. */
+export const ENDED_BY: Readonly<Record<string, JobOutcome>> = {
+  CANCELLED: 'Canceled',
+  TERMINATED: 'Terminated',
+  TIMED_OUT: 'TimedOut',
+};
 
 /** Whether the run's failure means that surely no job was created. */
 export function createdNoJob(end: RunEnd): end is { failureType: string } {

@@ -1,21 +1,14 @@
 /** The last state of a job that has ended while no worker runs, from what Temporal itself knows. */
 import type { Client } from '@temporalio/client';
 import type { AgentJobResult, JobOutcome, JobState } from '../../contract.js';
-import { readRunEnd, type RunRecord } from './run-record.js';
-
-/** Temporal's statuses that say how a job ended. */
-const OUTCOME_OF: Readonly<Record<string, JobOutcome>> = {
-  CANCELLED: 'Canceled',
-  TERMINATED: 'Terminated',
-  TIMED_OUT: 'TimedOut',
-};
+import { ENDED_BY, readRunEnd, type RunRecord } from './run-record.js';
 
 /**
  * The state by the result, or the last one that was read, ended. Null where neither is known: a failure tells nothing
  * of follow-ups, and an empty list would be untrue.
  */
 export async function stateAtEnd(client: Client, run: RunRecord, last: JobState | null): Promise<JobState | null> {
-  const outcome = OUTCOME_OF[run.status];
+  const outcome = ENDED_BY[run.status];
   if (outcome !== undefined) return last && ended(last, outcome);
   const end = await readRunEnd(client, run.workflowId, run.runId);
   if ('result' in end) return fromResult(end.result);

@@ -3,7 +3,7 @@
  * with what the run before it handed on.
  */
 import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workflow';
-import { DEFAULT_PRIORITY, FAILURE, jobStateQuery, type AgentJobInput } from '../../contract.js';
+import { DEFAULT_PRIORITY, FAILURE, jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
 import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
 import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import type { CarriedFollowUps } from './follow-up-queue.js';
@@ -25,6 +25,9 @@ interface Continued {
 
 /** As where the caller gave none: these options are newer than release 0.2.0. */
 const NEWER_OPTIONS = { priority: DEFAULT_PRIORITY, batch: null, tags: [], metadata: {}, startWithinMs: null };
+
+/** Our client gives no longer one; another's field of that name may be anything. */
+const MAX_TITLE = 200;
 
 /** Raised with every change of `Continued` that another release would misread. */
 const CONTINUED_VERSION = 2;
@@ -56,10 +59,17 @@ export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {
   const spec = parse(input);
   const followUps: CarriedFollowUps = { list: [], queue: [], givenIds: spec.usedFollowUpIds };
   const given = workflowInfo().memo?.inputHash;
+  const data = { ...firstRunData(spec, workflowInfo().startTime), ...givenTitle(), isRepeated };
   return {
-    run: new JobRun(spec, { ...firstRunData(spec, workflowInfo().startTime), isRepeated }, followUps, Date.now),
+    run: new JobRun(spec, data, followUps, Date.now),
     hash: typeof given === 'string' ? given : inputHash(spec),
   };
+}
+
+/** Of the job that this run goes on with; an input that attaches to a job knows no prompt. */
+function givenTitle(): { title?: string } {
+  const title = workflowInfo().memo?.[MEMO.title];
+  return typeof title === 'string' && title.length <= MAX_TITLE ? { title } : {};
 }
 
 /** The input of the next run. */

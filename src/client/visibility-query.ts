@@ -1,0 +1,39 @@
+/** Values in the query language of Temporal's visibility, whatever characters they have. */
+
+/** A value in quotes. */
+export function quoted(value: string): string {
+  return `'${value.replaceAll("'", "''")}'`;
+}
+
+/**
+ * No server was found to take `"` and `\` quoted, nor `'` at either end. What precedes them is asked for, and the rest
+ * is compared as jobs are read.
+ */
+export function equals(attribute: string, value: string): string {
+  const [start = ''] = /^(?!')[^"\\]*[^"\\']/.exec(value) ?? [];
+  if (start === value) return `${attribute} = ${quoted(value)}`;
+  return start === '' ? `${attribute} IS NOT NULL` : `${attribute} STARTS_WITH ${quoted(start)}`;
+}
+
+/** Whether `equals` asks for the value and no other. */
+export function isExact(value: string): boolean {
+  return equals('a', value).startsWith('a = ');
+}
+
+/**
+ * Asks for a value of a list of keywords, which takes no beginning of one. A dev server takes upper case for lower case
+ * there: what is read must be compared.
+ */
+export function includes(attribute: string, value: string): string {
+  return isExact(value) ? `${attribute} = ${quoted(value)}` : `${attribute} IS NOT NULL`;
+}
+
+/** Asks for several workflow ids at once. */
+export function workflowIdIn(workflowIds: readonly string[]): string {
+  return `WorkflowId IN (${workflowIds.map(quoted).join(', ')})`;
+}
+
+/** Whether a workflow id can be asked for. */
+export function isAskable(workflowId: string): boolean {
+  return !/["'\\\0]/.test(workflowId);
+}

@@ -1,0 +1,158 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { agentJobStartOptions, agentJobWorkflowId, type JobFilter, type JobSummary } from '../../src/starter.js';
+import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
+
+let server: JobServer;
+beforeAll(async () => {
+  server = await startJobServer();
+});
+afterAll(() => server.close());
+
+const listed = (filter: JobFilter): Promise<JobSummary[]> => gathered(server.jobs.list(filter));
+const idsOf = (rows: JobSummary[]): string[] => rows.map(({ workflowId }) => workflowId);
+
+/** Starts without a worker: only what Temporal lists matters. */
+async function startIdle(projectId: string, key: string, options: object = {}): Promise<string> {
+  const start = agentJobStartOptions(
+    { projectId, prompt: `Do ${key}\nin detail`, ...options },
+    { key, taskQueue: 'nobody' },
+  );
+  return (await server.client.workflow.start('agentJob', start)).workflowId;
+}
+
+async function listedAll(projectId: string, count: number): Promise<void> {
+  await expect.poll(async () => (await listed({ projectId })).length).toBe(count);
+}
+
+test('a row tells what a job is', async () => {
+  const projectId = `rows-${randomUUID()}`;
+  const metadata = { correlationId: '4711' };
+  const workflowId = await startIdle(projectId, 'k', { tags: ['a', 'b'], metadata, batch: 'night' });
+  await listedAll(projectId, 1);
+  const { runId } = await server.client.workflow.getHandle(workflowId).describe();
+  expect(await listed({ projectId })).toEqual([
+    {
+      ...{ workflowId, runId, projectId, title: `${projectId}: Do k`, phase: 'creating', batch: 'night' },
+      ...{ tags: ['a', 'b'], metadata, status: null, outcome: null, waitingFor: null, jobId: null, prLink: null },
+      ...{ workflowStatus: 'RUNNING', startedAt: expect.any(String) as string, closedAt: null },
+    },
+  ]);
+});
+
+describe('one row a job', () => {
+  test('a job that a follow-up attached anew is one row, whatever the filter finds of it', async () => {
+    const projectId = `again-${randomUUID()}`;
+    await server.sandbox.addScript({ promptIncludes: projectId, script: { followUp: [{ status: 'failed' }] } });
+    const job = await server.jobs.start({
+      projectId,
+      key: 'k',
+      prompt: `Fix ${projectId}`,
+      ...QUICK,
+      settle: 1_000,
+      batch: projectId,
+    });
+    await job.result();
+    await job.sendFollowUp('go on', { id: 'one' });
+    expect(await job.result()).toMatchObject({ outcome: 'failed' });
+    await expect.poll(async () => (await listed({ projectId })).map(({ outcome }) => outcome)).toEqual(['failed']);
+    const [row] = await listed({ projectId });
+    expect(row).toMatchObject({ workflowId: job.workflowId, title: `${projectId}: Fix ${projectId}` });
+    expect(await listed({ projectId, outcome: 'completed' })).toEqual([]);
+    expect(await listed({ batch: projectId })).toHaveLength(1);
+    // Temporal counts runs.
+    expect(await server.jobs.count({ projectId })).toEqual({ total: 2, byStatus: { COMPLETED: 2 } });
+  });
+
+  test('a job that was attached to after its end is one row, and stays in its batch', async () => {
+    const projectId = `attached-${randomUUID()}`;
+    const job = await server.jobs.start({ projectId, key: 'k', prompt: 'x', ...QUICK, batch: projectId });
+    const { jobId } = await job.result();
+    const attached = await server.jobs.attach({ projectId, jobId: jobId!, ...QUICK });
+    await attached.result();
+    const completed = { projectId, outcome: 'completed' } as const;
+    await expect.poll(async () => idsOf(await listed(completed))).toEqual([attached.workflowId]);
+    expect(idsOf(await listed({ projectId }))).toEqual([attached.workflowId]);
+    expect(idsOf(await listed({ batch: projectId }))).toEqual([job.workflowId]);
+    expect((await server.jobs.listPage({ projectId })).jobs).toHaveLength(1);
+  });
+
+  test('an id that no query can name is one row, too', async () => {
+    const { client, taskQueue } = server;
+    const projectId = `odd-${randomUUID()}`;
+    const workflowId = `it's "odd" \\ ${projectId}`;
+    const first = agentJobStartOptions({ projectId, prompt: 'x', ...QUICK }, { workflowId, taskQueue });
+    await (await client.workflow.start('agentJob', first)).result();
+    const job = server.jobs.handle(workflowId);
+    await job.sendFollowUp('go on');
+    await job.result();
+    await expect.poll(async () => (await server.jobs.count({ projectId })).total).toBe(2);
+    expect(idsOf(await listed({ projectId }))).toEqual([workflowId]);
+  });
+});
+
+const TAGS = ['night', 'two words', "it's", "'lead", "trail'", 'say "hi"', 'back\\slash', "x' OR '1'='1"];
+
+test('a tag finds its jobs and no others, whatever its characters', { timeout: 60_000 }, async () => {
+  const projectId = `tags-${randomUUID()}`;
+  for (const tag of [...TAGS, 'a', 'Night', 'two']) await startIdle(projectId, tag, { tags: [tag, 'all'] });
+  await listedAll(projectId, TAGS.length + 3);
+  for (const tag of TAGS) {
+    const found = await listed({ projectId, tags: [tag] });
+    expect(idsOf(found), tag).toEqual([agentJobWorkflowId(projectId, tag)]);
+    if (tag !== 'night') expect((await server.jobs.count({ projectId, tags: [tag, 'all'] })).total, tag).toBe(1);
+  }
+  expect(await listed({ projectId, tags: ['night', 'two words'] })).toEqual([]);
+});
+
+test('times bound the start and the end', async () => {
+  const projectId = `times-${randomUUID()}`;
+  const first = await startIdle(projectId, 'first');
+  await new Promise((done) => setTimeout(done, 20));
+  const between = new Date();
+  await new Promise((done) => setTimeout(done, 20));
+  const second = await startIdle(projectId, 'second');
+  await server.client.workflow.getHandle(first).terminate();
+  await expect.poll(async () => idsOf(await listed({ projectId, closedAfter: between }))).toEqual([first]);
+  await listedAll(projectId, 2);
+  expect(idsOf(await listed({ projectId, startedAfter: between.toISOString() }))).toEqual([second]);
+  expect(idsOf(await listed({ projectId, startedBefore: between }))).toEqual([first]);
+  expect(await listed({ projectId, closedBefore: between })).toEqual([]);
+  expect(await server.jobs.count({ projectId })).toEqual({ total: 2, byStatus: { RUNNING: 1, TERMINATED: 1 } });
+  await expect(listed({ startedAfter: 'yesterday' })).rejects.toThrow(/^startedAfter must be a Date/);
+});
+
+test('pages go on where one ended, and name each job once', async () => {
+  const projectId = `pages-${randomUUID()}`;
+  for (let i = 0; i < 5; i++) await startIdle(projectId, `k${i}`);
+  await listedAll(projectId, 5);
+  const all = idsOf(await listed({ projectId }));
+  const paged: string[] = [];
+  let cursor: string | null = null;
+  do {
+    const page = await server.jobs.listPage({ projectId }, { pageSize: 2, cursor });
+    expect(page.jobs.length).toBeLessThanOrEqual(2);
+    paged.push(...idsOf(page.jobs));
+    cursor = page.nextCursor;
+  } while (cursor !== null);
+  expect(paged).toEqual(all);
+});
+
+test('a cursor of another list, a made-up one and a wrong size are refused', async () => {
+  const projectId = `cursor-${randomUUID()}`;
+  for (const key of ['a', 'b']) await startIdle(projectId, key);
+  await listedAll(projectId, 2);
+  const { nextCursor } = await server.jobs.listPage({ projectId }, { pageSize: 1 });
+  expect(nextCursor).not.toBeNull();
+  const wrong = {
+    name: 'InvalidInputError',
+    message: expect.stringMatching(/^cursor must be the nextCursor/) as string,
+  };
+  for (const cursor of [nextCursor!.replace(/^./, 'z'), `${nextCursor}AAAA`, 'x', '', 7 as never]) {
+    await expect(server.jobs.listPage({ projectId }, { cursor })).rejects.toMatchObject(wrong);
+  }
+  await expect(server.jobs.listPage({ projectId: 'p' }, { cursor: nextCursor })).rejects.toMatchObject(wrong);
+  for (const pageSize of [0, 1_001, 1.5]) {
+    await expect(server.jobs.listPage({}, { pageSize })).rejects.toThrow(/^pageSize must be a whole number/);
+  }
+});
