@@ -5,11 +5,9 @@ import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from './age
 import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
 import { TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
 import type { JobHandle } from './client/agent-job/job-handle.js';
-import type { JobFilter } from './client/agent-job/job-query.js';
-import type { JobSummary } from './client/agent-job/job-summary.js';
 import { countJobs, listJobs, readJobPage } from './client/agent-job/list.js';
-import type { JobCount, JobPage, PageOptions } from './client/agent-job/list.js';
-import { startMany, type StartFate, type StartItem, type StartManyOptions } from './client/agent-job/start-many.js';
+import type { JobCount, JobFilter, JobPage, JobSummary, PageOptions } from './client/agent-job/list.js';
+import { inPlaces, startMany, type StartFate, type StartManyOptions } from './client/agent-job/start-many.js';
 import { startJob } from './client/agent-job/start-or-join.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
@@ -40,9 +38,7 @@ export { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } f
 export type { AttentionItem } from './client/agent-job/attention.js';
 export type { FollowUpOptions } from './client/agent-job/follow-up.js';
 export type { JobHandle } from './client/agent-job/job-handle.js';
-export type { JobFilter } from './client/agent-job/job-query.js';
-export type { JobSummary } from './client/agent-job/job-summary.js';
-export type { JobCount, JobPage, PageOptions } from './client/agent-job/list.js';
+export type { JobCount, JobFilter, JobPage, JobSummary, PageOptions } from './client/agent-job/list.js';
 export type { QueueFilter, QueueReport } from './client/agent-job/queue.js';
 export type { StartFate, StartManyOptions } from './client/agent-job/start-many.js';
 export type { StuckJob } from './client/agent-job/stuck-jobs.js';
@@ -154,10 +150,7 @@ export class AgentJobs {
     return readJobPage(this.client, filter, { ...options, ...limitsIn(this, options) });
   }
 
-  /**
-   * Counts jobs as Temporal's visibility shows them, in one request wherever a query can say the filter. A job that a
-   * follow-up attached anew counts once for each of its runs.
-   */
+  /** Counts jobs as Temporal's visibility shows them: each run that a follow-up made counts. */
   count(filter: JobFilter = {}, options: CallOptions = {}): Promise<JobCount> {
     return countJobs(this.client, filter, limitsIn(this, options));
   }
@@ -253,9 +246,4 @@ async function startIn(jobs: AgentJobs, wanted: AgentJobStartOptions, options: C
   const { logger } = contextOf(jobs);
   logger.debug(started.isNew ? 'a job was started' : 'a job was joined', { workflowId, runId: started.runId });
   return new TemporalJobHandle(contextOf(jobs), workflowId, started);
-}
-
-async function* inPlaces(requests: Iterable<unknown> | AsyncIterable<unknown>): AsyncGenerator<StartItem> {
-  let index = 0;
-  for await (const request of requests) yield { index: index++, request };
 }

@@ -10,6 +10,8 @@ import { followedRuns, nullIfGone } from './newest-runs.js';
 import { readDescription } from './run-record.js';
 import { readOutcome } from './state-query.js';
 
+export type { JobFilter, JobSummary };
+
 /** Jobs of one request: whoever stops early has not waited for a thousand. */
 const PAGE_SIZE = 200;
 const DEFAULT_PAGE_SIZE = 100;

@@ -151,3 +151,9 @@ class TakesTurns {
     }
   }
 }
+
+/** Requests with their places, from 0. */
+export async function* inPlaces(requests: Iterable<unknown> | AsyncIterable<unknown>): AsyncGenerator<StartItem> {
+  let index = 0;
+  for await (const request of requests) yield { index: index++, request };
+}
