@@ -100,7 +100,10 @@ test('a tag finds its jobs and no others, whatever its characters', { timeout: 6
   for (const tag of TAGS) {
     const found = await listed({ projectId, tags: [tag] });
     expect(idsOf(found), tag).toEqual([agentJobWorkflowId(projectId, tag)]);
-    if (tag !== 'night') expect((await server.jobs.count({ projectId, tags: [tag, 'all'] })).total, tag).toBe(1);
+  }
+  // A dev server counts `Night` as `night`.
+  for (const tag of TAGS.slice(1)) {
+    expect((await server.jobs.count({ projectId, tags: [tag, 'all'] })).total, tag).toBe(1);
   }
   expect(await listed({ projectId, tags: ['night', 'two words'] })).toEqual([]);
 });
