@@ -186,7 +186,8 @@ const OTHERS: unknown[] = [
   ...[{ a: 'b' }, { a: null }, JSON.parse('{"__proto__": "x"}'), { '': '' }, Array(10).fill('é'), Array(11).fill('a')],
   ...[
     ['a'.repeat(64)],
-    ['a'.repeat(65)], ['a♡'],
+    ['a'.repeat(65)],
+    ['a♡'],
     ['é'.repeat(33)],
     ['a\n'],
     { a: 'x'.repeat(4_088) },
