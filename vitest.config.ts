@@ -5,9 +5,16 @@ import { defineConfig } from 'vitest/config';
 const { no_proxy = '', NO_PROXY = no_proxy } = process.env;
 process.env['NO_PROXY'] = process.env['no_proxy'] = [NO_PROXY, '127.0.0.1', 'localhost'].filter(Boolean).join(',');
 
+const source = (module: string) => fileURLToPath(new URL(`src/${module}.ts`, import.meta.url));
+
 export default defineConfig(({ mode }) => ({
   // In the repository the client's package is its sources, as in tsconfig.json.
-  resolve: { alias: { 'agent-jobs-client': fileURLToPath(new URL('src/starter.ts', import.meta.url)) } },
+  resolve: {
+    alias: [
+      { find: /^agent-jobs-client$/, replacement: source('starter') },
+      { find: /^agent-jobs-client\/testing$/, replacement: source('testing/fake-agent-jobs') },
+    ],
+  },
   test: {
     include: ['test/**/*.test.ts'],
     // Recording is a command of its own, `npm run test:record-histories`.

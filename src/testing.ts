@@ -1,4 +1,8 @@
-/** For test suites of the services that use agent-jobs: a stand-in upstream with scripts, faults and a request log. */
+/**
+ * For test suites of the services that use agent-jobs: a stand-in upstream with scripts, faults and a request log, a
+ * whole system, and a client without one.
+ */
+export * from 'agent-jobs-client/testing';
 export { SANDBOX_API_KEY, type ApiKey } from './sandbox/api-keys.js';
 export type { OperationCount, RequestRecord } from './sandbox/request-log.js';
 export { CHAOS_KINDS, type Chaos } from './sandbox/random-faults.js';

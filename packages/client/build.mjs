@@ -22,10 +22,12 @@ const ENTRIES = {
   index: 'starter',
   contract: 'contract',
   'start-options': 'agent-job/start-options',
+  testing: 'testing/fake-agent-jobs',
+  workflow: 'agent-job/child',
 };
 
-/** The caller's own packages; a second copy of them would know nothing of the caller's classes. */
-const EXTERNAL = /^(node:|@temporalio\/(client|common)(\/|$))/;
+/** The caller's own packages, since a second copy would know nothing of the caller's classes; and a dependency. */
+const EXTERNAL = /^(node:|@temporalio\/(client|common|workflow)(\/|$)|smol-toml$)/;
 
 /** Writes the CommonJS files and returns the names that each entry exports, and what was bundled. */
 async function bundle() {
@@ -40,13 +42,16 @@ async function bundle() {
     exports: 'named',
     // The sources lie in the maps, comments and all.
     comments: false,
-    minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },
+    minify: { compress: true, mangle: { keepNames: true } },
     chunkFileNames: 'chunks/[name].js',
   });
   await build.close();
   for (const { fileName } of output) if (fileName.endsWith('.map')) await trimMap(join(OUT, fileName));
   return output.filter(({ type }) => type === 'chunk');
 }
+
+/** A doc comment, or a line that is one. */
+const COMMENT = /^ *(?:\/\*\*[^]*?\*\/|\/\/.*)$/gm;
 
 /**
  * Keeps of a map what a stack trace and a debugger need: the lines, and our sources. Doc comments lie in the
@@ -55,7 +60,7 @@ async function bundle() {
 async function trimMap(file) {
   const { names: _, ...map } = JSON.parse(await readFile(file, 'utf8'));
   const sourcesContent = map.sources.map((source, i) =>
-    source.includes('node_modules') ? null : map.sourcesContent[i].replace(/^ *\/\*\*[^]*?\*\/$/gm, blankLines),
+    source.includes('node_modules') ? null : map.sourcesContent[i].replace(COMMENT, blankLines),
   );
   const mappings = encode(decode(map.mappings).map(lineStarts));
   await writeFile(file, JSON.stringify({ ...map, names: [], sourcesContent, mappings }));
@@ -96,16 +101,26 @@ async function writeFolders() {
 
 /** Copies the declarations that the entries reach, and no others. */
 async function copyDeclarations() {
-  const reached = new Set(Object.values(ENTRIES).map((module) => join(DECLARATIONS, `${module}.d.ts`)));
-  for (const file of reached) {
+  const entries = Object.values(ENTRIES).map((module) => join(DECLARATIONS, `${module}.d.ts`));
+  const handedOn = await reach(entries, /^export .*? from '(\.[^']+)\.js'/gms);
+  for (const file of await reach(entries, /(?:from|import\()\s*'(\.[^']+)\.js'/g)) {
     const text = (await readFile(file, 'utf8')).replace(/^\/\/# sourceMappingURL=.*$/m, '');
-    for (const [, path] of text.matchAll(/(?:from|import\()\s*'(\.[^']+)\.js'/g)) {
-      reached.add(join(dirname(file), `${path}.d.ts`));
-    }
     const target = join(OUT, 'types', relative(DECLARATIONS, file));
     await mkdir(dirname(target), { recursive: true });
-    await writeFile(target, text);
+    // Nobody reads what no entry hands on.
+    await writeFile(target, handedOn.has(file) ? text : text.replace(COMMENT, '').replace(/\n{2,}/g, '\n'));
   }
+}
+
+/** The files that declarations lead to by what a pattern finds. */
+async function reach(entries, pattern) {
+  const reached = new Set(entries);
+  for (const file of reached) {
+    for (const [, path] of (await readFile(file, 'utf8')).matchAll(pattern)) {
+      reached.add(join(dirname(file), `${path}.d.ts`));
+    }
+  }
+  return reached;
 }
 
 /** The licences of what was bundled. */

@@ -70,7 +70,11 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     values: 'contract config client starter cli sandbox',
     packages: 'node @temporalio/client agent-jobs-client',
   },
-  testing: { values: 'sandbox local' },
+  testing: {
+    values: 'contract agent-job client sandbox local',
+    types: 'starter',
+    packages: 'node agent-jobs-client',
+  },
 };
 
 export interface ReachRule {

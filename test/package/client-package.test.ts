@@ -28,21 +28,23 @@ describe('the packed client', () => {
     expect(checked).toMatchObject({ packageName: 'agent-jobs-client', problems: [] });
   });
 
-  test('is small, has all licences, and needs nothing but the Temporal client', async () => {
+  test('is small, has all licences, and needs little but the Temporal client', async () => {
     expect((await stat(tarball)).size).toBeLessThanOrEqual(TARBALL_BYTES);
     const { stdout } = await execute('tar', ['-tzf', tarball]);
     expect(stdout).toContain('package/LICENSE\n');
     expect(stdout).not.toMatch(/tsbuildinfo|\.ts\.map|build\.mjs/);
     const own = join(consumer, 'node_modules/agent-jobs-client');
     const notices = await readFile(join(own, 'dist/THIRD-PARTY-LICENSES.txt'), 'utf8');
-    for (const name of ['@noble/hashes', '@temporalio/envconfig', 'ms', 'smol-toml'])
-      expect(notices).toContain(`${name} `);
+    for (const name of ['@noble/hashes', '@temporalio/envconfig', 'ms']) expect(notices).toContain(`${name} `);
     const manifest = JSON.parse(await readFile(join(own, 'package.json'), 'utf8')) as Record<string, unknown>;
-    expect(manifest['dependencies']).toBeUndefined();
+    expect(Object.keys(manifest['dependencies'] as object)).toEqual(['smol-toml']);
     expect(manifest['peerDependencies']).toEqual({
       '@temporalio/client': '>=1.13.0 <2',
       '@temporalio/common': '>=1.13.0 <2',
+      // For its entry "./workflow" alone.
+      '@temporalio/workflow': '>=1.13.0 <2',
     });
+    expect(manifest['peerDependenciesMeta']).toEqual({ '@temporalio/workflow': { optional: true } });
   });
 
   test('has its sources in its maps', async () => {
@@ -83,6 +85,21 @@ console.log(names.length > 50, names.every((name) => required[name] === imported
 `;
     await writeFile(join(consumer, 'both.mjs'), program);
     expect(await runProgram(consumer, 'both.mjs')).toBe('true true\n');
+  });
+
+  test('loads nothing of Node where workflow code imports it', async () => {
+    const dist = join(consumer, 'node_modules/agent-jobs-client/dist');
+    const loaded = new Set(['workflow.js', 'contract.js', 'start-options.js']);
+    const packages = new Set<string>();
+    for (const file of loaded) {
+      const code = await readFile(join(dist, file), 'utf8');
+      for (const [, name = ''] of code.matchAll(/require\(["'`]([^"'`]+)["'`]\)/g)) {
+        if (name.startsWith('.')) loaded.add(join(file, '..', name));
+        else packages.add(name);
+      }
+    }
+    expect(loaded.size).toBeGreaterThan(3);
+    expect([...packages].toSorted()).toEqual(['@temporalio/common', '@temporalio/workflow']);
   });
 
   test('can be bundled by esbuild as an ES module, by the recipe of its page', async () => {
@@ -133,9 +150,13 @@ export const wrong = (job: JobHandle) => job.followUp(1);
 const SUBPATHS = `
 import { agentJobWorkflowId, type JobState } from 'agent-jobs-client/contract';
 import { agentJobStartOptions } from 'agent-jobs-client/start-options';
+import { FakeAgentJobs, type AgentJobsLike } from 'agent-jobs-client/testing';
+import { runAgentJob } from 'agent-jobs-client/workflow';
 
 export const id: string = agentJobWorkflowId('p', 'k');
 export const phase = (state: JobState): string => state.phase;
+export const jobs: AgentJobsLike = new FakeAgentJobs();
+export const run = () => runAgentJob({ projectId: 'p', prompt: 'x' }, { key: 'k' });
 export const options = agentJobStartOptions({ projectId: 'p', prompt: 'x' }, { key: 'k' });
 `;
 

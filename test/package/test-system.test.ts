@@ -63,6 +63,14 @@ await system.close();`;
   await expect.poll(left).toEqual([]);
 });
 
+test('the example of the fake runs without any process', async () => {
+  const [, , fake = ''] = await examples();
+  await writeFile(join(consumer, 'fake.ts'), fake);
+  const options = { module: 'nodenext', target: 'es2023', types: ['node'], outDir: 'out' };
+  expect(await compile(consumer, await compilerOf(null), options)).toEqual([]);
+  expect(await runProgram(consumer, 'out/fake.js', { PATH: env['PATH'] })).toBe('completed\n');
+});
+
 test('a test process that is killed leaves no process behind', { timeout: LIMIT_MS }, async () => {
   const program = `import { startTestSystem } from 'agent-jobs/testing';
 await startTestSystem();

@@ -1,0 +1,130 @@
+/**
+ * The client without Temporal, for callers' unit tests: it checks what the real one checks, with the same code, and
+ * refuses what it refuses with the same errors.
+ */
+import { randomUUID } from 'node:crypto';
+import { agentJobOf, DEFAULT_TASK_QUEUE, type JobState } from '../contract.js';
+import { parseFollowUp } from '../agent-job/input.js';
+import { parseAttribution, parseResolution } from '../agent-job/resolution.js';
+import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from '../agent-job/start-options.js';
+import type { AgentJobs } from '../starter.js';
+import type { FollowUpOptions } from '../client/agent-job/follow-up.js';
+import { workflowIdOf } from '../client/agent-job/handle.js';
+import type { JobHandle } from '../client/agent-job/job-handle.js';
+import { JobNotFoundError, KeyConflictError } from '../client/errors.js';
+import type { AttachRequest, JobName, StartRequest } from '../client/settings.js';
+import type { CallOptions, WaitOptions } from '../client/temporal-call.js';
+import { FakeJob } from './fake-job.js';
+
+export { FakeJob, type FakeFollowUp } from './fake-job.js';
+
+/** What callers usually need of `AgentJobs`: type a parameter with this, and both fit. */
+export type AgentJobsLike = Pick<AgentJobs, 'start' | 'attach' | 'handle' | 'close'>;
+
+/** Jobs in memory. A job is active until the test says through `job` what happens to it. */
+export class FakeAgentJobs implements AgentJobsLike {
+  readonly #jobs = new Map<string, FakeJob>();
+
+  /** Every job that was started or attached to, the oldest first. */
+  get jobs(): readonly FakeJob[] {
+    return [...this.#jobs.values()];
+  }
+
+  /** The job behind a handle or a name, for the test; throws where there is none. */
+  job(job: JobName | Pick<JobHandle, 'workflowId'>): FakeJob {
+    const workflowId = typeof job === 'object' && 'workflowId' in job ? job.workflowId : workflowIdOf(job);
+    return this.#jobOf(workflowId);
+  }
+
+  /** As `AgentJobs.start`. */
+  async start({ key, ...input }: StartRequest, { signal }: CallOptions = {}): Promise<JobHandle> {
+    signal?.throwIfAborted();
+    return this.#startOrJoin(agentJobStartOptions(input, { key: checkKey(key), taskQueue: DEFAULT_TASK_QUEUE }));
+  }
+
+  /** As `AgentJobs.attach`. */
+  async attach({ key, ...input }: AttachRequest, { signal }: CallOptions = {}): Promise<JobHandle> {
+    signal?.throwIfAborted();
+    return this.#startOrJoin(agentJobStartOptions(input, { key, taskQueue: DEFAULT_TASK_QUEUE }));
+  }
+
+  /** As `AgentJobs.handle`. */
+  handle(job: JobName): JobHandle {
+    return this.#handle(workflowIdOf(job));
+  }
+
+  /** Does nothing. */
+  async close(): Promise<void> {}
+
+  #startOrJoin({ workflowId, args: [input] }: AgentJobStartOptions): JobHandle {
+    const wanted = new FakeJob(workflowId, input, `job_${this.#jobs.size + 1}`);
+    const there = this.#jobs.get(workflowId);
+    const isNew = there === undefined || there.isRejected;
+    if (isNew) this.#jobs.set(workflowId, wanted);
+    else if (there.inputHash !== wanted.inputHash) {
+      const text = `this key names a job with another input (job ${there.state.jobId}): use another key for a new job`;
+      throw new KeyConflictError(workflowId, text);
+    }
+    return this.#handle(workflowId, isNew);
+  }
+
+  #jobOf(workflowId: string): FakeJob {
+    const job = this.#jobs.get(workflowId);
+    if (job === undefined) throw new JobNotFoundError(workflowId, 'no such workflow');
+    return job;
+  }
+
+  #handle(workflowId: string, isNew?: boolean): JobHandle {
+    const send = (prompt: string, options: FollowUpOptions = {}) => {
+      const { id, prompt: text } = parseFollowUp({
+        prompt,
+        id: options.id ?? randomUUID(),
+        priority: options.priority,
+      });
+      return this.#jobOf(workflowId).send(id ?? '', text, options.onlyWhileRunning ?? false);
+    };
+    const resolve: JobHandle['resolve'] = async (resolution) => {
+      const checked = parseResolution(resolution);
+      const job = this.#jobOf(workflowId);
+      job.settle(checked);
+      return job.state;
+    };
+    return {
+      workflowId,
+      projectId: agentJobOf(workflowId)?.projectId ?? null,
+      key: agentJobOf(workflowId)?.key ?? null,
+      runId: null,
+      url: null,
+      isNew,
+      followUp: async (prompt, options) => ({ id: send(prompt, options).id }),
+      sendFollowUp: async (prompt, options) => send(prompt, options),
+      state: async () => this.#jobOf(workflowId).state,
+      pollNow: async ({ by, note } = {}) => {
+        parseAttribution({ by, note });
+        this.#jobOf(workflowId).checkRuns();
+      },
+      resolve,
+      resolveUnknown: resolve,
+      cancel: async ({ by, note } = {}) => {
+        parseAttribution({ by, note });
+        this.#jobOf(workflowId).cancel();
+      },
+      result: async ({ signal } = {}) => this.#jobOf(workflowId).ended(signal),
+      watch: (options) => watchFake(() => this.#jobOf(workflowId), options),
+    };
+  }
+}
+
+/** Each state, until the run is over. */
+async function* watchFake(jobOf: () => FakeJob, { signal }: WaitOptions = {}): AsyncGenerator<JobState, void> {
+  const job = jobOf();
+  for (let last = ''; ;) {
+    const changed = job.hasEnded ? undefined : job.changed(signal);
+    changed?.catch(() => {}); // it may be aborted while the caller is not waiting
+    const { state } = job;
+    if (JSON.stringify(state) !== last) yield state;
+    last = JSON.stringify(state);
+    if (changed === undefined) return;
+    await changed;
+  }
+}

@@ -1,0 +1,245 @@
+/** One job without Temporal: what is told of it, what callers do with it, and what a test lets happen to it. */
+import type {
+  AgentJobInput,
+  AgentJobResult,
+  Decision,
+  FollowUpAnswer,
+  FollowUpState,
+  InDoubtWrite,
+  JobRecord,
+  JobState,
+  ResolveUnknownInput,
+  TerminalStatus,
+} from '../contract.js';
+import { inputHash } from '../agent-job/input.js';
+import {
+  CreateRejectedError,
+  JobCanceledError,
+  JobEndedError,
+  MessageRefusedError,
+  NoJobError,
+} from '../client/errors.js';
+
+/** How a run ended: with a result, or with what `result` throws. */
+type End = { result: AgentJobResult } | { error: CreateRejectedError | JobCanceledError };
+
+/** A follow-up with its prompt, for a test to look at. */
+export interface FakeFollowUp {
+  readonly id: string;
+  readonly prompt: string;
+  readonly state: FollowUpState;
+}
+
+type RecordChange = Partial<Omit<JobRecord, 'id' | 'status'>>;
+
+/** A job of `FakeAgentJobs`. It is active until the test says what happens to it. */
+export class FakeJob {
+  readonly workflowId: string;
+  readonly input: AgentJobInput;
+  /** What two starts of a key must have in common. */
+  readonly inputHash: string;
+  #record: JobRecord;
+  /** Of all runs of the job, and of the present one from here on. */
+  readonly #followUps: (FakeFollowUp & { state: FollowUpState })[] = [];
+  #runFrom = 0;
+  #unknown: InDoubtWrite | null = null;
+  readonly #decisions: Decision[] = [];
+  #end: End | null = null;
+  #startedAt = now();
+  #lastChangeAt = now();
+  readonly #watchers = new Set<() => void>();
+
+  constructor(workflowId: string, input: AgentJobInput, jobId: string) {
+    this.workflowId = workflowId;
+    this.input = input;
+    this.inputHash = inputHash(input);
+    const nothing = { source: null, model: null, prLink: null, archivedAt: null };
+    this.#record = { ...nothing, id: input.jobId ?? jobId, status: 'active', createdAt: now() };
+  }
+
+  get followUps(): readonly FakeFollowUp[] {
+    return this.#followUps;
+  }
+
+  get hasEnded(): boolean {
+    return this.#end !== null;
+  }
+
+  /** Whether the upstream refused to create the job, so that its key is free again. */
+  get isRejected(): boolean {
+    return this.#end !== null && 'error' in this.#end && this.#end.error instanceof CreateRejectedError;
+  }
+
+  get state(): JobState {
+    const { job, jobId } = this.#known();
+    return {
+      ...this.#facts(),
+      phase: this.#end ? 'done' : this.#unknown ? 'needsAttention' : 'watching',
+      job,
+      jobId,
+      unknown: this.#unknown,
+      waiting: this.#end ? null : { for: this.#unknown ? 'person' : 'poll', since: this.#lastChangeAt },
+      outcome: this.#end && outcomeOf(this.#end),
+      lastChangeAt: this.#lastChangeAt,
+    };
+  }
+
+  /** The upstream's record reads otherwise, such as `{prLink}`. */
+  update(record: RecordChange & { status?: string }): void {
+    this.#checkRuns();
+    this.#record = { ...this.#record, ...record };
+    this.#changed();
+  }
+
+  /** The upstream ends the job. */
+  finish(status: TerminalStatus = 'completed', record: RecordChange = {}): void {
+    this.update({ ...record, status });
+    this.#close({ result: { ...this.#facts(), ...this.#ended(), outcome: status } });
+  }
+
+  /** The deadline passes. */
+  timeOut(): void {
+    this.#close({ result: { ...this.#facts(), ...this.#ended(), outcome: 'timedOut' } });
+  }
+
+  /** The upstream refuses to create the job. */
+  rejectCreate(details: { status: number; error: string }): void {
+    this.#close({ error: new CreateRejectedError(this.workflowId, details) });
+  }
+
+  /** Nobody knows whether a follow-up arrived: a person must decide. */
+  doubt(followUpId: string, reason = 'the response was lost'): void {
+    this.#checkRuns();
+    this.#set(followUpId, 'queued');
+    this.#unknown = { kind: 'followUp', followUpId, reason, since: now(), lookAfter: now() };
+    this.#changed();
+  }
+
+  /** Takes a follow-up, as the workflow does; of a job whose run is over, in a new run. */
+  send(id: string, prompt: string, onlyWhileRunning: boolean): FollowUpAnswer {
+    if (this.#end && onlyWhileRunning) throw new JobEndedError(this.workflowId, statusOf(this.#end));
+    if (this.isRejected) throw new NoJobError(this.workflowId, 'the ended run knew no job');
+    const isUsed = this.#followUps.some((followUp) => followUp.id === id && followUp.state !== 'abandoned');
+    if (!isUsed) {
+      if (this.#end) this.#runAgain();
+      this.#followUps.push({ id, prompt, state: this.#unknown ? 'queued' : 'sent' });
+      this.#changed();
+    }
+    const { state } = this.#followUps.findLast((followUp) => followUp.id === id)!;
+    return { id, state, job: this.#record };
+  }
+
+  /** Settles what is in doubt. */
+  settle({ action, since, followUpId, by, note }: ResolveUnknownInput): void {
+    this.#checkRuns();
+    const unknown = this.#unknown;
+    const fits = unknown !== null && (since ?? unknown.since) === unknown.since;
+    if (!fits || action === 'adopt' || (followUpId ?? unknown.followUpId) !== unknown.followUpId) {
+      throw new MessageRefusedError(this.workflowId, `${action} does not fit what is in doubt`);
+    }
+    const { kind, followUpId: id = '' } = unknown;
+    this.#set(id, action === 'abandon' ? 'unknown' : 'sent');
+    this.#decisions.push({ action, kind, followUpId: id, at: now(), ...(by && { by }), ...(note && { note }) });
+    this.#unknown = null;
+    for (const { id: waiting, state } of this.#followUps) if (state === 'queued') this.#set(waiting, 'sent');
+    this.#changed();
+  }
+
+  /** Ends the run as a cancellation does; of one that is over, nothing happens. */
+  cancel(): void {
+    if (this.#end) return;
+    this.#close({ error: new JobCanceledError(this.workflowId, this.#record.id) });
+  }
+
+  /** Throws JobEndedError where the run is over. */
+  checkRuns(): void {
+    this.#checkRuns();
+  }
+
+  /** The end of the present run, once it is there. */
+  async ended(signal?: AbortSignal | null): Promise<AgentJobResult> {
+    while (this.#end === null) await this.changed(signal);
+    if ('error' in this.#end) throw this.#end.error;
+    return this.#end.result;
+  }
+
+  /** Resolves at the next change; rejects with the signal's reason. */
+  changed(signal?: AbortSignal | null): Promise<void> {
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      const abort = () => reject(signal?.reason as Error);
+      signal?.addEventListener('abort', abort, { once: true });
+      const wake = () => {
+        signal?.removeEventListener('abort', abort);
+        this.#watchers.delete(wake);
+        resolve();
+      };
+      this.#watchers.add(wake);
+    });
+  }
+
+  #facts() {
+    return {
+      projectId: this.input.projectId,
+      followUps: this.#followUps.slice(this.#runFrom).map(({ id, state }) => ({ id, state })),
+      usedFollowUpIds: this.#followUps.filter(({ state }) => state !== 'abandoned').map(({ id }) => id),
+      decisions: [...this.#decisions],
+      tags: [...(this.input.tags ?? [])],
+      metadata: { ...this.input.metadata },
+      startedAt: this.#startedAt,
+      polls: 1,
+    };
+  }
+
+  #known(): { job: JobRecord | null; jobId: string | null } {
+    return this.isRejected ? { job: null, jobId: null } : { job: this.#record, jobId: this.#record.id };
+  }
+
+  #ended() {
+    return { job: this.#record, jobId: this.#record.id, finishedAt: now() };
+  }
+
+  #runAgain(): void {
+    this.#end = null;
+    this.#runFrom = this.#followUps.length;
+    this.#startedAt = now();
+    this.#record = { ...this.#record, status: 'active' };
+  }
+
+  #set(id: string, state: FollowUpState): void {
+    const followUp = this.#followUps.find((one) => one.id === id);
+    if (followUp === undefined) throw new Error(`the fake job ${this.workflowId} has no follow-up ${id}`);
+    followUp.state = state;
+  }
+
+  #checkRuns(): void {
+    if (this.#end) throw new JobEndedError(this.workflowId, statusOf(this.#end));
+  }
+
+  #close(end: End): void {
+    this.#checkRuns();
+    this.#end = end;
+    this.#unknown = null;
+    this.#changed();
+  }
+
+  #changed(): void {
+    this.#lastChangeAt = now();
+    for (const wake of this.#watchers) wake();
+  }
+}
+
+function outcomeOf(end: End): JobState['outcome'] {
+  if ('result' in end) return end.result.outcome;
+  return end.error instanceof CreateRejectedError ? 'CreateRejected' : 'Canceled';
+}
+
+/** Temporal's word for how the run ended. */
+function statusOf(end: End): string {
+  if ('result' in end) return 'COMPLETED';
+  return end.error instanceof CreateRejectedError ? 'FAILED' : 'CANCELLED';
+}
+
+function now(): string {
+  return new Date().toISOString();
+}
