@@ -12,7 +12,7 @@ export default defineConfig(({ mode }) => ({
   resolve: {
     alias: [
       { find: /^agent-jobs-client$/, replacement: source('starter') },
-      { find: /^agent-jobs-client\/testing$/, replacement: source('testing/fake-agent-jobs') },
+      { find: /^agent-jobs-client\/testing$/, replacement: source('client/fake/fake-agent-jobs') },
     ],
   },
   test: {

@@ -22,7 +22,7 @@ const ENTRIES = {
   index: 'starter',
   contract: 'contract',
   'start-options': 'agent-job/start-options',
-  testing: 'testing/fake-agent-jobs',
+  testing: 'client/fake/fake-agent-jobs',
   workflow: 'agent-job/child',
 };
 

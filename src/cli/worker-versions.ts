@@ -4,7 +4,7 @@ import { temporalCall } from '../client/temporal-call.js';
 import { hasGrpcStatus } from '../temporal/grpc-status.js';
 
 /** What a version is good for. `old` versions have been current, `new` ones have not. */
-export type VersionState = 'current' | 'ramping' | 'old' | 'new';
+type VersionState = 'current' | 'ramping' | 'old' | 'new';
 
 /** One version of the workers. */
 export interface WorkerVersion {

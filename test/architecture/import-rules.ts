@@ -70,11 +70,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     values: 'contract config client starter cli sandbox',
     packages: 'node @temporalio/client agent-jobs-client',
   },
-  testing: {
-    values: 'contract agent-job client sandbox local',
-    types: 'starter',
-    packages: 'node agent-jobs-client',
-  },
+  testing: { values: 'sandbox local', packages: 'agent-jobs-client' },
 };
 
 export interface ReachRule {

@@ -1,6 +1,6 @@
 /** The fake and the real client, told the same, answer and refuse alike. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { FakeAgentJobs, type AgentJobsLike } from '../../src/testing/fake-agent-jobs.js';
+import { FakeAgentJobs, type AgentJobsLike } from '../../src/client/fake/fake-agent-jobs.js';
 import type { JobHandle, StartRequest } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 

@@ -3,23 +3,27 @@
  * refuses what it refuses with the same errors.
  */
 import { randomUUID } from 'node:crypto';
-import { agentJobOf, DEFAULT_TASK_QUEUE, type JobState } from '../contract.js';
-import { parseFollowUp } from '../agent-job/input.js';
-import { parseAttribution, parseResolution } from '../agent-job/resolution.js';
-import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from '../agent-job/start-options.js';
-import type { AgentJobs } from '../starter.js';
-import type { FollowUpOptions } from '../client/agent-job/follow-up.js';
-import { workflowIdOf } from '../client/agent-job/handle.js';
-import type { JobHandle } from '../client/agent-job/job-handle.js';
-import { JobNotFoundError, KeyConflictError } from '../client/errors.js';
-import type { AttachRequest, JobName, StartRequest } from '../client/settings.js';
-import type { CallOptions, WaitOptions } from '../client/temporal-call.js';
+import { agentJobOf, DEFAULT_TASK_QUEUE, type JobState } from '../../contract.js';
+import { parseFollowUp } from '../../agent-job/input.js';
+import { parseAttribution, parseResolution } from '../../agent-job/resolution.js';
+import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from '../../agent-job/start-options.js';
+import type { FollowUpOptions } from '../agent-job/follow-up.js';
+import { workflowIdOf } from '../agent-job/handle.js';
+import type { JobHandle } from '../agent-job/job-handle.js';
+import { JobNotFoundError, KeyConflictError } from '../errors.js';
+import type { AttachRequest, JobName, StartRequest } from '../settings.js';
+import type { CallOptions, WaitOptions } from '../temporal-call.js';
 import { FakeJob } from './fake-job.js';
 
 export { FakeJob, type FakeFollowUp } from './fake-job.js';
 
 /** What callers usually need of `AgentJobs`: type a parameter with this, and both fit. */
-export type AgentJobsLike = Pick<AgentJobs, 'start' | 'attach' | 'handle' | 'close'>;
+export interface AgentJobsLike {
+  start(request: StartRequest, options?: CallOptions): Promise<JobHandle>;
+  attach(request: AttachRequest, options?: CallOptions): Promise<JobHandle>;
+  handle(job: JobName): JobHandle;
+  close(): Promise<void>;
+}
 
 /** Jobs in memory. A job is active until the test says through `job` what happens to it. */
 export class FakeAgentJobs implements AgentJobsLike {

@@ -10,15 +10,9 @@ import type {
   JobState,
   ResolveUnknownInput,
   TerminalStatus,
-} from '../contract.js';
-import { inputHash } from '../agent-job/input.js';
-import {
-  CreateRejectedError,
-  JobCanceledError,
-  JobEndedError,
-  MessageRefusedError,
-  NoJobError,
-} from '../client/errors.js';
+} from '../../contract.js';
+import { inputHash } from '../../agent-job/input.js';
+import { CreateRejectedError, JobCanceledError, JobEndedError, MessageRefusedError, NoJobError } from '../errors.js';
 
 /** How a run ended: with a result, or with what `result` throws. */
 type End = { result: AgentJobResult } | { error: CreateRejectedError | JobCanceledError };
