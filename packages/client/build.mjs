@@ -52,15 +52,19 @@ async function bundle() {
 
 /** A doc comment, or a line that is one. */
 const COMMENT = /^ *(?:\/\*\*[^]*?\*\/|\/\/.*)$/gm;
+/** What is gone at run time. */
+const ERASED = /^(?:import [^]*?;$|(?:export )?interface [^]*?^\})/gm;
 
 /**
- * Keeps of a map what a stack trace and a debugger need: the lines, and our sources. Doc comments lie in the
- * declarations, and the small libraries' sources are public.
+ * Keeps of a map what a stack trace and a debugger need: the lines, and our sources. Doc comments and types
+ * lie in the declarations, and the small libraries' sources are public.
  */
 async function trimMap(file) {
   const { names: _, ...map } = JSON.parse(await readFile(file, 'utf8'));
   const sourcesContent = map.sources.map((source, i) =>
-    source.includes('node_modules') ? null : map.sourcesContent[i].replace(COMMENT, blankLines),
+    source.includes('node_modules')
+      ? null
+      : map.sourcesContent[i].replace(COMMENT, blankLines).replace(ERASED, blankLines),
   );
   const mappings = encode(decode(map.mappings).map(lineStarts));
   await writeFile(file, JSON.stringify({ ...map, names: [], sourcesContent, mappings }));
