@@ -143,7 +143,7 @@ describe('a start', () => {
     const wanted = request('Fix the login page\nand more');
     const { workflowId } = await server.jobs.start(wanted);
     const run = await server.client.workflow.getHandle(workflowId).describe();
-    expect(run.memo).toEqual({ inputHash: inputHash(wanted), title: 'Fix the login page' });
+    expect(run.memo).toEqual({ inputHash: inputHash(wanted), title: `${server.projectId}: Fix the login page` });
     expect(await run.staticSummary()).toBe(`${server.projectId}: Fix the login page`);
     expect(await run.staticDetails()).toContain('    and more');
     const attributes = run.raw.workflowExecutionInfo?.searchAttributes?.indexedFields;
