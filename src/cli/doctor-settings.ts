@@ -10,7 +10,7 @@ const UPSTREAM_LIMIT_MS = 6_000;
 
 /** Whether the upstream answers, and whether it takes the key: one read of a job that is nobody's tells both. */
 export async function checkUpstreamAndKey(project: string | undefined): Promise<Finding & { key?: Finding }> {
-  const { checkUpstream } = await import('./upstream-check.js');
+  const { checkUpstream } = await import('../worker/upstream-check.js');
   const { finding, text } = await checkUpstream(project, UPSTREAM_LIMIT_MS);
   switch (finding) {
     case 'answers':

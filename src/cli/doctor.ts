@@ -75,7 +75,7 @@ async function loadChecks(): Promise<void> {
     import('../client/server-clock.js'),
     import('../snapshots/open-store.js'),
     import('../temporal/search-attributes.js'),
-    import('./upstream-check.js'),
+    import('../worker/upstream-check.js'),
   ]);
 }
 

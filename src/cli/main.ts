@@ -13,6 +13,7 @@ import { addExportRun } from './export-run.js';
 import { addInspect } from './inspect.js';
 import { addList } from './list.js';
 import { addOpen } from './open.js';
+import { addPrograms } from './programs.js';
 import { addQueue } from './queue.js';
 import { addReplayCheck } from './replay-check.js';
 import { addReport } from './report.js';
@@ -45,6 +46,7 @@ const COMMANDS = [
   addReplayCheck,
   addRollout,
   addSchedule,
+  addPrograms,
   addCompletion,
 ];
 

@@ -17,7 +17,7 @@ export function addSetup(program: Command): void {
         print(`Temporal           answers, namespace "${client.options.namespace}"`);
         await showRetention(client);
         const isRegistered = (await registerSearchAttributes(client)) && (await checkTypes(client));
-        const { checkUpstream } = await import('./upstream-check.js');
+        const { checkUpstream } = await import('../worker/upstream-check.js');
         const upstream = await checkUpstream(project);
         print(`Upstream           ${upstream.text}`);
         await showDashboard(webUi);

@@ -1,7 +1,7 @@
 /** `npm start`: Temporal, a worker and a sandbox upstream on this machine alone, and one job to watch. */
 import { constants } from 'node:os';
 import { parseArgs } from 'node:util';
-import { checkUpstream } from '../cli/upstream-check.js';
+import { checkUpstream } from '../worker/upstream-check.js';
 import {
   ConfigError,
   hasTemporalProfile,

@@ -1,4 +1,4 @@
-import { shellWord } from '../cli/text.js';
+import { shellWord } from '../agent-job/waiting-text.js';
 import type { Environment } from '../config.js';
 import { DEFAULT_TASK_QUEUE } from '../contract.js';
 

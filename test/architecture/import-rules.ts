@@ -59,18 +59,19 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   // The entries of callers, and what operators run.
   index: { packages: 'agent-jobs-client' },
   starter: { values: 'contract agent-job temporal config client', types: '@temporalio/client' },
-  cli: {
-    values: 'contract agent-job visitor-export temporal config upstream snapshots report client starter',
-    packages: 'node @temporalio/client commander',
-  },
-
   // The stand-in for the upstream, and what composes everything on one machine.
   sandbox: { types: 'contract', packages: 'node zod' },
   local: {
-    values: 'contract config client starter cli sandbox',
+    values: 'contract agent-job config client starter worker sandbox',
     packages: 'node @temporalio/client agent-jobs-client',
   },
   testing: { values: 'sandbox local', packages: 'agent-jobs-client' },
+
+  // The command line, which can become each of the programs.
+  cli: {
+    values: 'contract agent-job visitor-export temporal config snapshots report worker client starter local',
+    packages: 'node @temporalio/client commander',
+  },
 };
 
 export interface ReachRule {
