@@ -105,6 +105,7 @@ test('memo, search attributes, start, ids and the deadline’s clock go on', asy
   const handle = latest(workflowId);
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   await expect.poll(async () => (await stateOf(handle)).followUps[0]?.state).toBe('sent');
+  await expect.poll(async () => (await stateOf(handle)).job?.prLink).toBe(prLink);
   const before = await stateOf(handle);
   await untilNextRun(handle);
   const after = await stateOf(handle);
@@ -116,6 +117,7 @@ test('memo, search attributes, start, ids and the deadline’s clock go on', asy
     jobId: 'job-1',
     prLink,
     inputHash: inputHash({ projectId: 'p1', prompt: 'Fix it' }),
+    title: 'p1: Fix it',
     metadata,
   });
   const shown = Object.values(SEARCH_ATTRIBUTE).map((name) =>
