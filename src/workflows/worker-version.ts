@@ -3,6 +3,7 @@
  * it, so that no other code replays it. Once another version is current, the run goes on there by continue-as-new, at a
  * moment at which nothing is under way. Without versioning nothing here has an effect.
  */
+import type { WorkflowDefinitionOptions } from '@temporalio/common';
 import { workflowInfo, type ContinueAsNewOptions } from '@temporalio/workflow';
 import { getActivator } from '@temporalio/workflow/lib/global-attributes.js';
 
@@ -26,7 +27,15 @@ export function nextRunVersion(): Pick<ContinueAsNewOptions, 'initialVersioningB
  * own version could, which are gone one day. The SDK sends this with each task, and lets no workflow change it.
  */
 export function leaveVersion(): void {
-  // Without versioning the name is empty, or there is none.
-  if (!workflowInfo().currentDeploymentVersion?.deploymentName) return;
-  getActivator().versioningBehavior = 'AUTO_UPGRADE';
+  if (isVersioned()) getActivator().versioningBehavior = 'AUTO_UPGRADE';
+}
+
+/** Options of a workflow that goes on with whatever version is current; a worker without versions may not name any. */
+export function anyVersion(): WorkflowDefinitionOptions {
+  return isVersioned() ? { versioningBehavior: 'AUTO_UPGRADE' } : {};
+}
+
+/** Without versioning the name is empty, or there is none. */
+function isVersioned(): boolean {
+  return Boolean(workflowInfo().currentDeploymentVersion?.deploymentName);
 }

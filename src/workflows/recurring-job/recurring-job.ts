@@ -32,6 +32,7 @@ import {
 import { InvalidInputError } from '../../contract/input-checks.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { parseRecurringJob, recurringJobStart, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
+import { anyVersion } from '../worker-version.js';
 import { runDetails } from './details.js';
 import { takeLock } from './take-lock.js';
 
@@ -59,7 +60,7 @@ export async function recurringJob(input: RecurringJobInput): Promise<RecurringJ
 }
 
 /** It waits for its job, and has nothing to hand on: it goes on with any version. A change of it needs `patched`. */
-setWorkflowOptions({ versioningBehavior: 'AUTO_UPGRADE' }, recurringJob);
+setWorkflowOptions(anyVersion, recurringJob);
 
 function planOf(input: RecurringJobInput): Plan {
   const { typedSearchAttributes, taskQueue } = workflowInfo();
