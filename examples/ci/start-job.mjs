@@ -11,7 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const { env } = process;
 const require = createRequire(join(env.AGENT_JOBS_CLIENT || process.cwd(), 'package.json'));
-const { AgentJobs, jobUrl } = require('agent-jobs-client');
+const { AgentJobs } = require('agent-jobs-client');
 
 /** Between two questions whether the job needs a person. */
 const ASK_EVERY_MS = 3_000;
@@ -70,11 +70,6 @@ async function untilAttention(job, signal) {
   return new Promise(() => {});
 }
 
-async function runId({ client }, { workflowId }) {
-  const run = await client.workflow.getHandle(workflowId).describe();
-  return run.runId;
-}
-
 /** A value may hold line breaks, or what looks like the delimiter of another one. */
 async function writeOutputs(outputs) {
   if (!env.GITHUB_OUTPUT) return;
@@ -113,13 +108,15 @@ function link(address) {
   return /^https?:\/\/[\w.-]+(:\d+)?(\/[\w./%~@+-]*)?$/.test(address) ? `<${address}>` : plain(address);
 }
 
+/** Actions reads a command after two number signs and a bracket anywhere in a line. */
 function oneLine(text) {
   return String(text)
     .replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]+/gu, ' ')
+    .replaceAll('##[', '## [')
     .trim();
 }
 
-/** A line of the log; text from outside never begins one, so that none is a command of Actions. */
+/** A line of the log; text from outside never begins one, where Actions reads its other commands. */
 function log(label, text) {
   process.stdout.write(`${label}: ${oneLine(text)}\n`);
 }
@@ -140,8 +137,7 @@ async function main() {
     const end = waits ? await waitForEnd(job, timeoutMs) : { outcome: 'running', prLink: '', why: '' };
     const { outcome, prLink, why } = end;
     await writeOutputs({ outcome, 'pr-link': prLink });
-    const url = jobs.webUi ? jobUrl(jobs.webUi, { workflowId, runId: await runId(jobs, job) }) : '';
-    await writeSummary({ workflowId, outcome, prLink, why, prompt: request.prompt, url });
+    await writeSummary({ workflowId, outcome, prLink, why, prompt: request.prompt, url: job.url ?? '' });
     log('Outcome', outcome);
     if (prLink) log('Pull request', prLink);
     if (!waits || GOOD_OUTCOMES.includes(outcome)) return;

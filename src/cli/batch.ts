@@ -75,7 +75,7 @@ export async function forEachRunning(
   const fates = concurrently(running, { limit: CONCURRENT_JOBS, signal }, async ({ workflowId }) => {
     const { text, json, isDone } = await act(jobs.handle(workflowId)).catch(fateOfError);
     if (isJson) printJson({ workflowId, ...json });
-    else print(`${workflowId}  ${printable(text)}`);
+    else print(`${printable(workflowId)}  ${printable(text)}`);
     return isDone;
   });
   try {

@@ -32,6 +32,15 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
+/**
+ * Marks an error of the client as one after which the same command does harm: it would make up another id, or settle
+ * another write. Throws it on.
+ */
+export function throwNotRetryable(error: unknown): never {
+  if (error instanceof Error && 'retryable' in error) Object.assign(error, { retryable: false });
+  throw error;
+}
+
 /** Ctrl-C: the exit code is `EXIT.interrupted`. */
 export class InterruptedError extends Error {
   override readonly name = 'InterruptedError';

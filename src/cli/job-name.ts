@@ -50,32 +50,45 @@ export async function findJob({ jobs, signal }: Session, { given, project, key }
     return jobs.handle(found ?? given);
   }
   const named = key ?? given ?? '';
-  if (project !== undefined)
-    return jobs.handle(named.includes('/') && key === undefined ? named : { projectId: project, key: named });
+  if (project !== undefined) return jobs.handle(await inProject(named, project, key !== undefined));
   const [found] = await jobsOfKey(jobs, named, signal);
   if (found !== undefined) return jobs.handle(found);
   throw new Error(`no job was started under the key ${JSON.stringify(named)}; Temporal lists a new job after a moment`);
 }
 
+/** A workflow id of ours must be of the project; anything else is a key. */
+async function inProject(named: string, projectId: string, isKey: boolean) {
+  const { agentJobOf } = await import('../contract.js');
+  const ours = isKey || !named.startsWith('agent-job/') ? null : agentJobOf(named);
+  if (ours === null) return { projectId, key: named };
+  if (ours.projectId !== projectId)
+    throw new UsageError(`the workflow id is of the project ${ours.projectId}, not ${projectId}`);
+  return named;
+}
+
 /** Any id may have been chosen by a caller in another language. */
 async function isWorkflow({ client }: AgentJobs, workflowId: string, signal: AbortSignal): Promise<boolean> {
-  const { lookAtJob } = await import('../client/agent-job/list.js');
-  return lookAtJob(client, workflowId, { signal }).then(
+  const { readRun } = await import('../client/agent-job/run-record.js');
+  const { temporalCall } = await import('../client/temporal-call.js');
+  return temporalCall(client, { signal }, () => readRun(client, workflowId)).then(
     () => true,
     (error: Error) => {
-      if (error.name === 'JobNotFoundError') return false;
+      // There is none, or it is another application's.
+      if (error.name === 'JobNotFoundError' || error.name === 'KeyConflictError') return false;
       throw error;
     },
   );
 }
 
 async function jobsOfKey(jobs: AgentJobs, key: string, signal: AbortSignal): Promise<string[]> {
-  const { agentJobWorkflowId } = await import('../contract.js');
+  const { AGENT_JOB_WORKFLOW, agentJobWorkflowId } = await import('../contract.js');
+  const { listWorkflows } = await import('../client/temporal-call.js');
   const end = agentJobWorkflowId('p', key).slice('agent-job/p'.length);
   const isOfKey = (id: string) => /^agent-job\/[^/]+\/[^/]+$/.test(id) && id.endsWith(end);
   const found = new Set<string>();
   let looks = 0;
-  for await (const { workflowId } of jobs.list({}, { signal })) {
+  // Every run: a list of jobs leaves out those that others have followed.
+  for await (const { workflowId } of listWorkflows(jobs.client, `WorkflowType = '${AGENT_JOB_WORKFLOW}'`, { signal })) {
     signal.throwIfAborted();
     if (isOfKey(workflowId)) found.add(workflowId);
     if (++looks === MAX_JOBS) {

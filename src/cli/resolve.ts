@@ -3,7 +3,7 @@ import type { Attribution, Decision, InDoubtWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
 import { confirm } from './ask.js';
-import { EXIT, UsageError } from './exit.js';
+import { EXIT, UsageError, throwNotRetryable } from './exit.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { readText } from './job-options.js';
 import {
@@ -190,5 +190,7 @@ async function settle(
 ): Promise<void> {
   const { workflowId, ...decision } = resolution;
   const named = { ...decision, since: inDoubt.since, followUpId: inDoubt.followUpId ?? null };
-  await jobs.handle(workflowId).resolve(named, { signal });
+  const settled = jobs.handle(workflowId).resolve(named, { signal });
+  // Again, the command would settle what is in doubt by then.
+  await (resolution.since === undefined ? settled.catch(throwNotRetryable) : settled);
 }

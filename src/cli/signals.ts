@@ -5,7 +5,7 @@ import type { FollowUpOptions, JobHandle } from '../starter.js';
 import { forEachRunning, readTarget } from './batch.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
 import { confirm } from './ask.js';
-import { EXIT } from './exit.js';
+import { EXIT, throwNotRetryable } from './exit.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { addPriorityOption, readPrompt, toPriority } from './job-options.js';
 import { print, printJson, printToStderr, withSession, type Session } from './session.js';
@@ -71,12 +71,16 @@ async function followUp(
   parseFollowUp({ prompt, id: flags.id, priority }); // Wrong values are told before anything is connected.
   const id = flags.id ?? randomUUID();
   await withSession(command, async (session) => {
-    if (target.batch !== null) return followUpBatch(session, target.batch, prompt, { ...flags, id, priority });
+    if (target.batch !== null) {
+      const sent = followUpBatch(session, target.batch, prompt, { ...flags, id, priority });
+      return flags.id === undefined ? sent.catch(throwNotRetryable) : sent;
+    }
     const { signal } = session;
     const job = await findJob(session, target.job);
     const sent = send(job, prompt, flags, { id, priority, signal });
     const answer = await (flags.wait ? withWaitingReasons(job, signal, sent) : sent).catch((error: unknown) => {
       if (flags.id === undefined && signal.aborted) printIdToRepeat(id);
+      if (flags.id === undefined) throwNotRetryable(error);
       throw error;
     });
     const state = answer.state ?? 'queued';

@@ -5,7 +5,7 @@ import { waitAndPrint } from './job-end.js';
 import { addJobOptions, readPrompt, toJobOptions, type JobFlags } from './job-options.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, hint } from './text.js';
-import { UsageError } from './exit.js';
+import { UsageError, throwNotRetryable } from './exit.js';
 
 interface StartFlags extends JobFlags {
   project?: string;
@@ -55,8 +55,9 @@ async function start(command: Command, argument: string | undefined, flags: Star
   await withSession(command, async (session) => {
     const { jobs, globals, signal } = session;
     const job = await startOrAttach(jobs, input, key, signal).catch((error: unknown) => {
-      if (flags.key === undefined && key !== undefined) printKeyToRepeat(key);
-      throw error;
+      if (flags.key !== undefined || key === undefined) throw error;
+      printKeyToRepeat(key);
+      return throwNotRetryable(error);
     });
     if (flags.json && !flags.wait) printJson({ workflowId: job.workflowId, key: key ?? null });
     if (!flags.json) {

@@ -47,12 +47,21 @@ const WORKER_STOP_GRACE_MS = 5_000;
 export async function startTestSystem(options: TestSystemOptions = {}): Promise<TestSystem> {
   const stops: (() => unknown)[] = [];
   const close = async () => {
-    for (let stop = stops.pop(); stop; stop = stops.pop()) await stop();
+    const failures: unknown[] = [];
+    for (let stop = stops.pop(); stop; stop = stops.pop()) {
+      // What comes after it must end all the same.
+      try {
+        await stop();
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw failures[0] as Error;
   };
   try {
     return { ...(await startAll(options, stops)), close, [Symbol.asyncDispose]: close };
   } catch (error) {
-    await close();
+    await close().catch(() => {}); // the reason of the start says more
     throw error;
   }
 }

@@ -42,6 +42,7 @@ export class WorkerProcess {
       logFile,
     });
     this.#process = child;
+    if (this.#isStopping) return child.stop(0); // it came too late for whoever stopped the others
     onProcess(child.pid);
     await untilReady(child, healthAddress, logFile);
     void this.#superviseUntilStopped(child);

@@ -3,7 +3,6 @@
  * it, so that no other code replays it. Once another version is current, the run goes on there by continue-as-new, at a
  * moment at which nothing is under way. Without versioning nothing here has an effect.
  */
-import type { WorkflowDefinitionOptions } from '@temporalio/common';
 import { workflowInfo, type ContinueAsNewOptions } from '@temporalio/workflow';
 import { getActivator } from '@temporalio/workflow/lib/global-attributes.js';
 
@@ -30,9 +29,13 @@ export function leaveVersion(): void {
   if (isVersioned()) getActivator().versioningBehavior = 'AUTO_UPGRADE';
 }
 
-/** Options of a workflow that goes on with whatever version is current; a worker without versions may not name any. */
-export function anyVersion(): WorkflowDefinitionOptions {
-  return isVersioned() ? { versioningBehavior: 'AUTO_UPGRADE' } : {};
+/**
+ * Call it first in a workflow that goes on with whatever version is current. It is asked as each task is completed: the
+ * setting may be switched while a run is open, and a worker without versions may not name any.
+ */
+export function goOnWithAnyVersion(): void {
+  const get = (): 'AUTO_UPGRADE' | undefined => (isVersioned() ? 'AUTO_UPGRADE' : undefined);
+  Object.defineProperty(getActivator(), 'versioningBehavior', { configurable: true, get });
 }
 
 /** Without versioning the name is empty, or there is none. */

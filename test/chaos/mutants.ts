@@ -723,7 +723,7 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a roll-out after which ended jobs answer no more',
     file: 'src/workflows/worker-version.ts',
-    find: "  getActivator().versioningBehavior = 'AUTO_UPGRADE';\n",
+    find: "  if (isVersioned()) getActivator().versioningBehavior = 'AUTO_UPGRADE';\n",
     replace: '  getActivator();\n',
     test: 'test/worker/old-version.test.ts',
     title: 'a later release answers for jobs that ended on a version without workers',

@@ -146,6 +146,17 @@ const HOSTILE = [
   '<img src=x onerror=alert(1)> [pay](javascript:alert(1)) @everyone',
 ].join('\n');
 
+test('a hostile link to a pull request is no command of Actions', async () => {
+  const prompt = randomUUID();
+  const prLink = 'https://x.example/##[set-env name=A]b';
+  const script = { steps: [{ status: 'completed', prLink }] };
+  await server.sandbox.addScript({ promptIncludes: prompt, script });
+  const done = await step({ INPUT_PROMPT: prompt });
+  expect(done).toMatchObject({ code: 0, outputs: { outcome: 'completed', 'pr-link': prLink } });
+  expect(done.stdout).toContain('Pull request: ');
+  expect(done.stdout).not.toContain('##[');
+});
+
 test('a hostile prompt reaches the upstream as it is, and acts nowhere on its way', async () => {
   const prompt = `${randomUUID()} ${HOSTILE}`;
   const done = await step({ INPUT_PROMPT: prompt });

@@ -104,6 +104,22 @@ const STORIES: Record<string, Story> = {
     await job.cancel();
     return [await told(() => job.result()), (await job.state()).outcome, (await jobs.start(request)).isNew];
   },
+  'calls that are given up, or have no time': async (jobs, request) => {
+    const signal = AbortSignal.abort(Object.assign(new Error('enough'), { name: 'Enough' }));
+    const job = await jobs.start(request);
+    const limits = { signal, timeoutMs: 1_000 };
+    return Promise.all([
+      told(() => jobs.start(request, limits)),
+      told(() => job.followUp('Go on', limits)),
+      told(() => job.sendFollowUp('Go on', limits)),
+      told(() => job.state(limits)),
+      told(() => job.cancel(limits)),
+      told(() => job.pollNow(limits)),
+      told(() => job.followUp('Go on', { timeoutMs: -1 })),
+      told(() => job.state({ timeoutMs: 0 })),
+      told(() => job.state().then(({ followUps }) => followUps)),
+    ]);
+  },
   'a wait that is given up': async (jobs, request) => {
     const job = await jobs.start(request);
     const controller = new AbortController();

@@ -144,6 +144,15 @@ test('a watch waits for a worker, tells its logger so once, and needs none for t
   expect(state).toMatchObject({ phase: 'done', outcome: 'completed', projectId, followUps: [], waiting: null });
 });
 
+test('a watch of a job that was terminated before a worker began it ends as its result does', async () => {
+  const jobs = new AgentJobs({ client: server.client, taskQueue: `nobody-${randomUUID()}` });
+  const job = await jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'hello' });
+  await server.client.workflow.getHandle(job.workflowId).terminate('by the test');
+  const code = 'JOB_TERMINATED';
+  await expect(statesOf(job.watch())).rejects.toMatchObject({ code });
+  await expect(job.result()).rejects.toMatchObject({ code });
+});
+
 test('a watch ends with the reason of its signal, and at once where there is no such job', async () => {
   const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });
   const stop = new AbortController();

@@ -12,7 +12,13 @@ import {
 } from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
 import { asNotRetryable } from '../../contract/errors.js';
-import { AgentJobError, FollowUpUnconfirmedError, JobEndedError, MessageRefusedError } from '../errors.js';
+import {
+  AgentJobError,
+  FollowUpUnconfirmedError,
+  JobEndedError,
+  MessageRefusedError,
+  UsedIdsUnknownError,
+} from '../errors.js';
 import { START_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer, isOutage } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
@@ -100,7 +106,8 @@ export async function deliverFollowUp(
 
 /** Without an id of the caller's, the same call would send another follow-up. */
 function aboutRepetition(error: unknown, { id }: FollowUpOptions): unknown {
-  return error instanceof FollowUpUnconfirmedError && id == null ? asNotRetryable(error) : error;
+  const mayBeSent = error instanceof FollowUpUnconfirmedError || error instanceof UsedIdsUnknownError;
+  return mayBeSent && id == null ? asNotRetryable(error) : error;
 }
 
 /**

@@ -8,11 +8,12 @@
 import { WorkflowContinuedAsNewError, WorkflowFailedError, type Client } from '@temporalio/client';
 import type { JobState } from '../../contract.js';
 import type { ClientContext } from '../settings.js';
-import { NoWorkerError, TemporalCallError } from '../errors.js';
+import { JobTerminatedError, NoWorkerError, TemporalCallError } from '../errors.js';
 import { pauseUntilAborted, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { isOutage } from '../temporal-errors.js';
 import { readState } from './call-job.js';
 import { readRun, type RunRecord } from './run-record.js';
+import { readUnbegunInput } from './start-input.js';
 import { stateAtEnd } from './state-at-end.js';
 
 /** The waits between two rounds. */
@@ -117,8 +118,12 @@ class Watch {
     } catch (error) {
       if (!(error instanceof NoWorkerError)) throw error;
       const state = await temporalCall(this.#client, this.#limits, () => stateAtEnd(this.#client, run, this.#last));
-      if (state === null) throw error;
-      return state;
+      if (state !== null) return state;
+      const unbegun = () => readUnbegunInput(this.#client, run.workflowId, run.runId);
+      const input = await temporalCall(this.#client, this.#limits, unbegun);
+      // No worker can ever tell its state.
+      if (input !== null) throw new JobTerminatedError(run.workflowId, 'ended before a worker began it', null);
+      throw error;
     }
   }
 

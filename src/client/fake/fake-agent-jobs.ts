@@ -12,7 +12,7 @@ import { workflowIdOf } from '../agent-job/handle.js';
 import type { JobHandle } from '../agent-job/job-handle.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import type { AttachRequest, JobName, StartRequest } from '../settings.js';
-import type { CallOptions, WaitOptions } from '../temporal-call.js';
+import { checkTimeout, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { FakeJob } from './fake-job.js';
 
 export { FakeJob, type FakeFollowUp } from './fake-job.js';
@@ -28,6 +28,7 @@ export interface AgentJobsLike {
 /** Jobs in memory. A job is active until the test says through `job` what happens to it. */
 export class FakeAgentJobs implements AgentJobsLike {
   readonly #jobs = new Map<string, FakeJob>();
+  #started = 0;
 
   /** Every job that was started or attached to, the oldest first. */
   get jobs(): readonly FakeJob[] {
@@ -41,15 +42,17 @@ export class FakeAgentJobs implements AgentJobsLike {
   }
 
   /** As `AgentJobs.start`. */
-  async start({ key, ...input }: StartRequest, { signal }: CallOptions = {}): Promise<JobHandle> {
-    signal?.throwIfAborted();
-    return this.#startOrJoin(agentJobStartOptions(input, { key: checkKey(key), taskQueue: DEFAULT_TASK_QUEUE }));
+  async start({ key, ...input }: StartRequest, options: CallOptions = {}): Promise<JobHandle> {
+    const wanted = agentJobStartOptions(input, { key: checkKey(key), taskQueue: DEFAULT_TASK_QUEUE });
+    checkLimits(options);
+    return this.#startOrJoin(wanted);
   }
 
   /** As `AgentJobs.attach`. */
-  async attach({ key, ...input }: AttachRequest, { signal }: CallOptions = {}): Promise<JobHandle> {
-    signal?.throwIfAborted();
-    return this.#startOrJoin(agentJobStartOptions(input, { key, taskQueue: DEFAULT_TASK_QUEUE }));
+  async attach({ key, ...input }: AttachRequest, options: CallOptions = {}): Promise<JobHandle> {
+    const wanted = agentJobStartOptions(input, { key, taskQueue: DEFAULT_TASK_QUEUE });
+    checkLimits(options);
+    return this.#startOrJoin(wanted);
   }
 
   /** As `AgentJobs.handle`. */
@@ -61,7 +64,7 @@ export class FakeAgentJobs implements AgentJobsLike {
   async close(): Promise<void> {}
 
   #startOrJoin({ workflowId, args: [input] }: AgentJobStartOptions): JobHandle {
-    const wanted = new FakeJob(workflowId, input, `job_${this.#jobs.size + 1}`);
+    const wanted = new FakeJob(workflowId, input, `job_${++this.#started}`);
     const there = this.#jobs.get(workflowId);
     const isNew = there === undefined || there.isRejected;
     if (isNew) this.#jobs.set(workflowId, wanted);
@@ -85,10 +88,12 @@ export class FakeAgentJobs implements AgentJobsLike {
         id: options.id ?? randomUUID(),
         priority: options.priority,
       });
+      checkLimits(options);
       return this.#jobOf(workflowId).send(id ?? '', text, options.onlyWhileRunning ?? false);
     };
-    const resolve: JobHandle['resolve'] = async (resolution) => {
+    const resolve: JobHandle['resolve'] = async (resolution, options = {}) => {
       const checked = parseResolution(resolution);
+      checkLimits(options);
       const job = this.#jobOf(workflowId);
       job.settle(checked);
       return job.state;
@@ -102,21 +107,32 @@ export class FakeAgentJobs implements AgentJobsLike {
       isNew,
       followUp: async (prompt, options) => ({ id: send(prompt, options).id }),
       sendFollowUp: async (prompt, options) => send(prompt, options),
-      state: async () => this.#jobOf(workflowId).state,
-      pollNow: async ({ by, note } = {}) => {
+      state: async (options = {}) => {
+        checkLimits(options);
+        return this.#jobOf(workflowId).state;
+      },
+      pollNow: async ({ by, note, ...options } = {}) => {
         parseAttribution({ by, note });
+        checkLimits(options);
         this.#jobOf(workflowId).checkRuns();
       },
       resolve,
       resolveUnknown: resolve,
-      cancel: async ({ by, note } = {}) => {
+      cancel: async ({ by, note, ...options } = {}) => {
         parseAttribution({ by, note });
+        checkLimits(options);
         this.#jobOf(workflowId).cancel();
       },
       result: async ({ signal } = {}) => this.#jobOf(workflowId).ended(signal),
       watch: (options) => watchFake(() => this.#jobOf(workflowId), options),
     };
   }
+}
+
+/** A call that is given up, or has no time, sends nothing. */
+function checkLimits({ signal, timeoutMs }: CallOptions): void {
+  if (timeoutMs != null) checkTimeout(timeoutMs);
+  signal?.throwIfAborted();
 }
 
 /** Each state, until the run is over. */

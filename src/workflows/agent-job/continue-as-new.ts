@@ -5,6 +5,7 @@
 import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workflow';
 import { DEFAULT_PRIORITY, FAILURE, jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
 import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
+import { labelsOf } from '../../agent-job/labels.js';
 import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import type { CarriedFollowUps } from './follow-up-queue.js';
 import { JobRun } from './job-run.js';
@@ -52,7 +53,8 @@ export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {
   if (continued && workflowInfo().continuedFromExecutionRunId !== undefined) {
     checkVersion(continued);
     const { data, followUps } = continued;
-    const spec = { ...NEWER_OPTIONS, ...continued.spec } as JobSpec;
+    // An older release hands on the caller's labels in the input alone.
+    const spec = { ...NEWER_OPTIONS, ...labelsOf(input), ...continued.spec } as JobSpec;
     const known = isRepeated ? { ...data, isRepeated } : data;
     return { run: new JobRun(spec, known, followUps, Date.now), hash: continued.inputHash };
   }

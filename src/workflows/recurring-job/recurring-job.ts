@@ -5,7 +5,6 @@ import {
   log,
   ParentClosePolicy,
   setCurrentDetails,
-  setWorkflowOptions,
   startChild,
   upsertMemo,
   workflowInfo,
@@ -32,7 +31,7 @@ import {
 import { InvalidInputError } from '../../contract/input-checks.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { parseRecurringJob, recurringJobStart, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
-import { anyVersion } from '../worker-version.js';
+import { goOnWithAnyVersion } from '../worker-version.js';
 import { runDetails } from './details.js';
 import { takeLock } from './take-lock.js';
 
@@ -50,6 +49,8 @@ interface Plan {
  * that job ends. The same time again starts no second job. Names, shapes and fates: docs/contract.md.
  */
 export async function recurringJob(input: RecurringJobInput): Promise<RecurringJobResult> {
+  // It waits for its job, and has nothing to hand on. A change of this workflow needs `patched`.
+  goOnWithAnyVersion();
   const plan = checked(() => planOf(input));
   const { spec, scheduledAt, job } = plan;
   const reason = await takeLock(spec, scheduledAt, job.workflowId, () => show(runOf(plan, { fate: 'queued' })));
@@ -58,9 +59,6 @@ export async function recurringJob(input: RecurringJobInput): Promise<RecurringJ
   log.info('A run of a recurring job has ended', { projectId, name, outcome: null, reason: null, ...end });
   return show(runOf(plan, end));
 }
-
-/** It waits for its job, and has nothing to hand on: it goes on with any version. A change of it needs `patched`. */
-setWorkflowOptions(anyVersion, recurringJob);
 
 function planOf(input: RecurringJobInput): Plan {
   const { typedSearchAttributes, taskQueue } = workflowInfo();

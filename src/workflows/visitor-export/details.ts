@@ -1,5 +1,5 @@
 import { defineSearchAttributeKey } from '@temporalio/common';
-import { upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import { patched, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { SEARCH_ATTRIBUTE } from '../../contract.js';
 import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRange } from '../../contract.js';
 import { EXPORT_IN_DOUBT } from '../../contract/visitor-export.js';
@@ -74,7 +74,9 @@ export function markDoubt(published: (SnapshotReceipt & { attributes?: unknown }
   const { consistent, drift } = receipt;
   const wanted = consistent && drift === undefined ? undefined : EXPORT_IN_DOUBT;
   const isSettable = Array.isArray(attributes) && attributes.includes(SEARCH_ATTRIBUTE.outcome);
-  if (isSettable && workflowInfo().typedSearchAttributes.get(OUTCOME) !== wanted)
+  const isShown = workflowInfo().typedSearchAttributes.get(OUTCOME) === wanted;
+  // An older workflow's worker may have handled the receipt of a newer activity.
+  if (isSettable && !isShown && patched('export-in-doubt'))
     upsertSearchAttributes([{ key: OUTCOME, value: wanted ?? null }]);
   return receipt;
 }

@@ -33,7 +33,7 @@ import { parseExportInput, toRangeInput, type ExportSpec } from '../../visitor-e
 import { daysBefore } from '../../visitor-export/date-range.js';
 import { MAX_SECOND_SCANS } from '../../visitor-export/scan-checkpoint.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
-import { isNewRunWanted, nextRunVersion } from '../worker-version.js';
+import { isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
 import { writeProjectReport } from './activities.js';
 import { rangeTitle } from './details.js';
 import { exportRange, MAX_EVENTS, type RangeResult } from './range-export.js';
@@ -79,6 +79,10 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
       state.notBefore = Math.max(state.notBefore, nextRequestAfter(error));
     }
     state.rangeState = null;
+    // The other days are the next version's.
+    if (isOtherVersionCurrent() && state.next + 1 < state.ranges.length) {
+      await continueRun(input, { ...state, next: state.next + 1 });
+    }
   }
   if (spec.kind === 'scheduled' && state.snapshots.length > 0) await writeProjectReport(spec.projectId);
   return conclude(state);
