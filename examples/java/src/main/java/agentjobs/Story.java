@@ -52,7 +52,7 @@ public final class Story {
 
   private CreateJobInput input(String prompt, String deadline, Polling polling, String onUnknownOutcome) {
     return new CreateJobInput(
-        project, prompt, null, null, deadline, null, polling, onUnknownOutcome, null, null, null);
+        project, prompt, null, null, null, null, deadline, null, polling, onUnknownOutcome, null, null, null);
   }
 
   /** How each of these jobs ends is decided by the sandbox upstream, which goes by the prompt. */
