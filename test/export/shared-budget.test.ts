@@ -36,11 +36,6 @@ let sent: { at: number; projectId: string }[];
 let now: number;
 const HOUR_MS = 3_600_000;
 const ROWS = { rows: 2_600 }; // 12 requests
-/**
- * The server skips the limits of a workflow task that is under way, too. On a machine that was busy at that moment the
- * task is done twice, and so are its requests: then the test is tried once more.
- */
-const SLOW_MACHINE = { retry: 1 };
 
 const tests = useSkippedTime(async (server) => {
   now = await server.currentTimeMs();
@@ -75,7 +70,6 @@ test.each(['sliding', 'fixed'] as const)(
 
 test.each(['none', 'seconds'] as const)(
   'without a set budget exports that are answered 429 share what the upstream takes (Retry-After: %s)',
-  SLOW_MACHINE,
   async (retryAfter) => {
     await setUp.sandbox.setRateLimits({ visitors: 15, retryAfter });
     const [one, two] = [rangeOf(setUp), another()];
@@ -131,7 +125,7 @@ test('a queue that is terminated delays the exports that wait, and stops none', 
   expect(sent).toHaveLength(2 * 12);
 });
 
-test('an export that is cancelled while it waits leaves its place to the others', SLOW_MACHINE, async () => {
+test('an export that is cancelled while it waits leaves its place to the others', async () => {
   const [one, two] = [rangeOf(setUp), another()];
   await withWorkers(
     setUp,

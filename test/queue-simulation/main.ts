@@ -24,7 +24,7 @@ if (values.help) {
   console.log(usage());
   process.exit();
 }
-const server = await findTimeSkippingProgram(process.env, console.error);
+const server = await findTimeSkippingProgram(console.error);
 const options = { server, shrink: Number(values.shrink) };
 const recorded: Record<string, unknown> = {};
 for (const name of values.only.split(',').filter(Boolean)) {

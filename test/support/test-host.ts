@@ -44,7 +44,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
       });
       return { address: devServer.address, namespace: devServer.namespace };
     }),
-    'time-skipping-program': once(async () => ({ path: await findTimeSkippingProgram(process.env, say) })),
+    'time-skipping-program': once(async () => ({ path: await findTimeSkippingProgram(say) })),
     'workflow-bundle': once(() => bundleWorkflows(folder)),
   };
   const server = createServer((request, response) => {

