@@ -73,7 +73,7 @@ function fit(columns: readonly Column[], texts: readonly string[][], width: numb
 
 /** How many places a text takes on a terminal, as far as one can know. */
 export function textWidth(text: string): number {
-  // oxlint-disable-next-line no-control-regex
+  // oxlint-disable-next-line no-control-regex -- the range begins at the space
   if (/^[\x20-\x7E]*$/.test(text)) return text.length;
   let width = 0;
   for (const character of text) width += NO_WIDTH.test(character) ? 0 : WIDE.test(character) ? 2 : 1;

@@ -39,6 +39,7 @@ export interface TestSystem extends AsyncDisposable {
 }
 
 const WORKER_STOP_GRACE_MS = 5_000;
+
 /**
  * Starts a Temporal server, a worker and a sandbox upstream on free ports of the loopback address. The Temporal server
  * is that of `TEMPORAL_CLI_PATH`, or one that is found or fetched once (`npm start` uses the same). Throws with the

@@ -96,7 +96,7 @@ test(
     });
     const { stderr } = await start(prompt, '--wait', '--json');
     expect(stderr).toContain('bad [2Jstatus');
-    // oxlint-disable-next-line no-control-regex
+    // oxlint-disable-next-line no-control-regex -- no control character may reach the terminal
     expect(stderr).not.toMatch(/[\u0000-\u0009\u000B-\u001F\u007F]/);
   },
   MOST_MS,
