@@ -22,6 +22,8 @@ interface PollSituation {
   /** Failed reads in a row so far. */
   failures: number;
   retryAfterMs?: number | undefined;
+  /** How long until one more answer 404 makes the job lost; absent where none can yet. Waits grow no longer than this. */
+  untilLostMs?: number | undefined;
   /** 0 to 1. */
   random: number;
 }
@@ -30,8 +32,15 @@ interface PollSituation {
 export function pollWaitMs(plan: PollPlan, situation: PollSituation): number {
   const planned = clamp(plan.ratio * situation.sinceChangeMs, plan.minMs, plan.maxMs);
   const jittered = Math.min(planned * (1 - JITTER + 2 * JITTER * situation.random), plan.maxMs);
-  const slowed = Math.max(jittered, Math.min(doubled(jittered, situation.failures), MAX_FAILING_WAIT_MS));
+  const longest = Math.min(MAX_FAILING_WAIT_MS, situation.untilLostMs ?? Infinity);
+  const slowed = Math.max(jittered, Math.min(doubled(jittered, situation.failures), longest));
   return Math.round(Math.max(slowed, obeyedRetryAfterMs(situation.retryAfterMs)));
+}
+
+/** How long until one more answer 404 makes a job lost; undefined where more than one lacks. */
+export function untilLostMs(notFound: { count: number; since: number } | null, now: number): number | undefined {
+  if (!notFound || notFound.count < LOST_AFTER.count - 1) return undefined;
+  return notFound.since + LOST_AFTER.ms - now;
 }
 
 /** Polls of one batch: few enough to show progress in history, many enough to cost nothing. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { plannedPolls, pollWaitMs, type PollPlan } from '../../src/agent-job/poll-plan.js';
+import { LOST_AFTER, plannedPolls, pollWaitMs, untilLostMs, type PollPlan } from '../../src/agent-job/poll-plan.js';
 import { throttledWaitMs, resendWaitMs } from '../../src/agent-job/retry-waits.js';
 
 const HOUR = 3_600_000;
@@ -36,6 +36,22 @@ test('a failing upstream is never asked sooner than a healthy one, and at least 
       expect(pollWaitMs(plan, { ...situation, failures: failures + 1 })).toBeGreaterThanOrEqual(failing);
     }),
   );
+});
+
+test('a wait among answers 404 grows no longer than until the next one makes the job lost', () => {
+  const untilLost = fc.integer({ min: -HOUR, max: HOUR });
+  fc.assert(
+    fc.property(plans, sinceChangeMs, random, untilLost, (plan, since, at, untilLostMs) => {
+      const situation = { sinceChangeMs: since, random: at };
+      const healthy = pollWaitMs(plan, { ...situation, failures: 0 });
+      const failing = pollWaitMs(plan, { ...situation, failures: 5 });
+      const wait = pollWaitMs(plan, { ...situation, failures: 5, untilLostMs });
+      expect(wait).toBe(Math.max(healthy, Math.min(failing, untilLostMs)));
+    }),
+  );
+  expect(untilLostMs({ count: LOST_AFTER.count - 1, since: 1_000 }, 11_000)).toBe(50_000);
+  expect(untilLostMs({ count: LOST_AFTER.count - 2, since: 1_000 }, 11_000)).toBeUndefined();
+  expect(untilLostMs(null, 11_000)).toBeUndefined();
 });
 
 test('Retry-After replaces a shorter wait, for at most an hour', () => {

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { ApplicationFailure, Info } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
 import { noMetrics, type Metrics } from '../metrics.js';
-import { LOST_AFTER, MIN_READS_PER_LEASE, pollLeaseMs, pollWaitMs } from '../../agent-job/poll-plan.js';
+import { LOST_AFTER, MIN_READS_PER_LEASE, pollLeaseMs, pollWaitMs, untilLostMs } from '../../agent-job/poll-plan.js';
 import { MIN_AFTER_429_MS } from '../../agent-job/retry-waits.js';
 import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
@@ -72,7 +72,7 @@ export class PollRun {
     if (reading && isEnd(reading)) metrics.endSeen((this.#waitedMs(readAt) ?? plannedWaitMs(input, now)) / 1_000);
     if (reading) return { kind: 'end', result: describe(this.#result(reading)) };
     this.#shown = describeResponse(response, progress.failures);
-    const ms = waitMs(input, response, progress.failures, now);
+    const ms = waitMs(input, response, progress, now);
     this.#wait = { ms, since: performance.now() };
     return {
       kind: 'wait',
@@ -177,10 +177,13 @@ function resultOf(
   }
 }
 
-function waitMs(input: Asked, response: JobResponse, failures: number, now: number): number {
+function waitMs(input: Asked, response: JobResponse, progress: PollProgress, now: number): number {
+  const { failures, notFound: count } = progress;
+  const notFound = input.notFound && { ...input.notFound, count };
   const planned = pollWaitMs(input.plan, {
     sinceChangeMs: now - input.lastChangeAt,
     failures,
+    untilLostMs: untilLostMs(notFound, now),
     retryAfterMs: response.kind === 'failed' ? response.retryAfterMs : undefined,
     random: Math.random(),
   });

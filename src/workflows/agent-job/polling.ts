@@ -13,7 +13,7 @@ import {
   proxyActivities,
 } from '@temporalio/workflow';
 import type { JobActivities, PollJobInput, PollJobResult } from '../../activities/index.js';
-import { pollLeaseMs, POLLS_PER_BATCH, pollWaitMs } from '../../agent-job/poll-plan.js';
+import { pollLeaseMs, POLLS_PER_BATCH, pollWaitMs, untilLostMs } from '../../agent-job/poll-plan.js';
 import { MAX_FAILING_WAIT_MS } from '../../agent-job/retry-waits.js';
 import { readPollResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
@@ -55,9 +55,10 @@ export async function pollLoop(run: JobRun, waitPoint: WaitPoint, jobId: string)
 }
 
 function nextWaitMs({ spec, polls }: JobRun): number {
-  const { lastChangeAt, failures } = polls.known;
-  const sinceChangeMs = Date.now() - lastChangeAt;
-  return pollWaitMs(spec.polling, { sinceChangeMs, failures, random: Math.random() });
+  const { lastChangeAt, failures, notFound } = polls.known;
+  const now = Date.now();
+  const situation = { sinceChangeMs: now - lastChangeAt, failures, untilLostMs: untilLostMs(notFound, now) };
+  return pollWaitMs(spec.polling, { ...situation, random: Math.random() });
 }
 
 /** Returns when it is time to poll. */
