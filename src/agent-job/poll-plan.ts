@@ -22,7 +22,7 @@ interface PollSituation {
   /** Failed reads in a row so far. */
   failures: number;
   retryAfterMs?: number | undefined;
-  /** How long until one more answer 404 makes the job lost; absent where none can yet. Waits grow no longer than this. */
+  /** How long until one more answer 404 makes the job lost, absent where none can yet: waits grow no longer. */
   untilLostMs?: number | undefined;
   /** 0 to 1. */
   random: number;

@@ -8,7 +8,7 @@ import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
 const EXAMPLE = fileURLToPath(new URL('../../examples/go/', import.meta.url));
-const STORY_LIMIT_MS = 120_000;
+const STORY_LIMIT_MS = 300_000;
 /** The first build fetches the modules and compiles them; Go keeps both. */
 const BUILD_LIMIT_MS = 480_000;
 

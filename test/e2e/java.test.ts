@@ -11,7 +11,7 @@ import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
 const EXAMPLE = fileURLToPath(new URL('../../examples/java/', import.meta.url));
-const STORY_LIMIT_MS = 120_000;
+const STORY_LIMIT_MS = 300_000;
 /** The first build fetches the libraries, which Maven keeps. */
 const BUILD_LIMIT_MS = 480_000;
 
