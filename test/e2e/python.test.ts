@@ -10,7 +10,7 @@ import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
-const PYTHON_LIMIT_MS = 120_000;
+const PYTHON_LIMIT_MS = 300_000;
 
 // Its examples name their key: on a server of its own, no other test's job has it.
 const system = usePrivateSystem({ script: { activeMs: 5_000 } });
@@ -52,7 +52,7 @@ function found(pattern: RegExp, text: string): string {
 
 test(
   'a Python client starts, steers, reads and ends a job by the names of the contract',
-  { timeout: 150_000 },
+  { timeout: 330_000 },
   async () => {
     const input = { projectId: 'py (thon)/1', prompt: 'Schreib «Grüße» 🐍\n' };
     const printed = await example('--project', input.projectId, '--key', 'a b', '--prompt', input.prompt);
@@ -91,7 +91,7 @@ test(
 
 test(
   'a key whose create was refused starts again from Python, and then makes one job',
-  { timeout: 150_000 },
+  { timeout: 330_000 },
   async () => {
     const projectId = 'python-refused';
     const args = ['--project', projectId, '--key', 'k'];
@@ -103,7 +103,7 @@ test(
   },
 );
 
-test('a Python program tells the whole story of the contract', { timeout: 150_000 }, async () => {
+test('a Python program tells the whole story of the contract', { timeout: 330_000 }, async () => {
   const projectId = 'story-python';
   await prepareStory(system, projectId);
   const printed = await python(
@@ -116,7 +116,7 @@ test('a Python program tells the whole story of the contract', { timeout: 150_00
 
 test(
   "README's Python snippet runs as it is written, and the workflow sets the hash itself",
-  { timeout: 150_000 },
+  { timeout: 330_000 },
   async () => {
     const readme = await readFile(`${PROJECT_FOLDER}README.md`, 'utf8');
     const { address, taskQueue } = system.server;
