@@ -100,10 +100,17 @@ function java(shapes: Shape[]): string {
   // The one name that is a word of the language.
   const declareField = ({ name, base }: Field): string =>
     name === 'for' ? `@JsonProperty("for") ${nameOf(base)} reasonToWait` : `${nameOf(base)} ${name}`;
+  // A caller writes these: with what is required alone, the rest is null.
+  const shortConstructor = (name: string, fields: Field[]): string => {
+    const required = fields.filter(({ isRequired }) => isRequired).map(declareField);
+    const given = fields.map((field) => (field.isRequired ? field.name : 'null'));
+    return `    public ${name}(${required.join(', ')}) {\n      this(${given.join(', ')});\n    }\n`;
+  };
   const declare = ({ name, description, fields }: Shape): string => {
     const parameters = fields.map((field) => `      ${declareField(field)}`).join(',\n');
     const about = description === '' ? '' : `  /**\n${comment(description, '   *')}   */\n`;
-    return `${about}  record ${name}(\n${parameters}) {}\n`;
+    const body = name.endsWith('Input') ? `{\n${shortConstructor(name, fields)}  }` : '{}';
+    return `${about}  record ${name}(\n${parameters}) ${body}\n`;
   };
   const imports =
     'import com.fasterxml.jackson.annotation.JsonProperty;\nimport java.util.List;\nimport java.util.Map;\n';

@@ -1,9 +1,22 @@
 import { execFile } from 'node:child_process';
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { needToolchain } from '../support/toolchains.js';
-import { expectedSteps, expectedTraces, prepareStory, readSteps, readTraces, storyFailed } from './language-story.js';
+import {
+  expectedSteps,
+  expectedTraces,
+  prepareStory,
+  README_TRACES,
+  readmeProgram,
+  readmeTraces,
+  readSteps,
+  readTraces,
+  storyFailed,
+} from './language-story.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
@@ -29,5 +42,27 @@ test(
     const { stdout } = await run('go', ['run', './story', projectId], options).catch(storyFailed);
     expect(readSteps(stdout)).toEqual(await expectedSteps(system, projectId));
     expect(await readTraces(system, projectId)).toEqual(expectedTraces(projectId));
+  },
+);
+
+test(
+  "README's Go program runs as it is written, beside a copy of the example",
+  { timeout: STORY_LIMIT_MS + BUILD_LIMIT_MS },
+  async (context) => {
+    await needToolchain(context, 'go');
+    system.startWorker();
+    const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-go-'));
+    try {
+      await cp(EXAMPLE, folder, { recursive: true });
+      await mkdir(join(folder, 'readme'));
+      await writeFile(join(folder, 'readme/main.go'), await readmeProgram(system, 'go', 'jobs.Start'));
+      const options = { cwd: folder, timeout: BUILD_LIMIT_MS };
+      expect((await run('gofmt', ['-l', 'readme'], options)).stdout).toBe('');
+      const { stdout } = await run('go', ['run', './readme'], options).catch(storyFailed);
+      expect(stdout).toBe('completed\n');
+      expect(await readmeTraces(system)).toEqual(README_TRACES);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
   },
 );

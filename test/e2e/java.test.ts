@@ -1,12 +1,22 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { fileURLToPath } from 'node:url';
-import { expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { needToolchain } from '../support/toolchains.js';
-import { expectedSteps, expectedTraces, prepareStory, readSteps, readTraces, storyFailed } from './language-story.js';
+import {
+  expectedSteps,
+  expectedTraces,
+  prepareStory,
+  README_TRACES,
+  readmeProgram,
+  readmeTraces,
+  readSteps,
+  readTraces,
+  storyFailed,
+} from './language-story.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
@@ -17,8 +27,11 @@ const BUILD_LIMIT_MS = 480_000;
 
 const system = usePrivateSystem({ script: { activeMs: 5_000 } });
 
-/** Compiles the example into a folder, and returns its class path. */
-async function build(folder: string): Promise<string> {
+const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-java-'));
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** Compiles the example, and returns its class path. */
+async function build(): Promise<string> {
   const libraries = join(folder, 'classpath');
   const goals = ['compile', 'dependency:build-classpath', `-Dmdep.outputFile=${libraries}`];
   const args = ['--quiet', '--batch-mode', `-Dbuild.folder=${folder}`, ...goals];
@@ -28,25 +41,28 @@ async function build(folder: string): Promise<string> {
   return [join(folder, 'classes'), await readFile(libraries, 'utf8')].join(delimiter);
 }
 
-test(
-  'a Java program tells the whole story of the contract',
-  { timeout: STORY_LIMIT_MS + BUILD_LIMIT_MS },
-  async (context) => {
-    await needToolchain(context, 'java');
-    const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-java-'));
-    try {
-      const classPath = await build(folder);
-      system.startWorker();
-      const projectId = 'story-java';
-      await prepareStory(system, projectId);
-      const options = { env: { ...process.env, ...system.clientEnv() }, timeout: STORY_LIMIT_MS };
-      const { stdout } = await run('java', ['-cp', classPath, 'agentjobs.Story', projectId], options).catch(
-        storyFailed,
-      );
-      expect(readSteps(stdout)).toEqual(await expectedSteps(system, projectId));
-      expect(await readTraces(system, projectId)).toEqual(expectedTraces(projectId));
-    } finally {
-      await rm(folder, { recursive: true, force: true });
-    }
-  },
-);
+/** Runs a program beside the compiled example; returns what it printed. */
+async function java(...args: string[]): Promise<string> {
+  const classPath = await build();
+  system.startWorker();
+  const options = { env: { ...process.env, ...system.clientEnv() }, timeout: STORY_LIMIT_MS };
+  return (await run('java', ['-cp', classPath, ...args], options).catch(storyFailed)).stdout;
+}
+
+const LIMITS = { timeout: STORY_LIMIT_MS + BUILD_LIMIT_MS };
+
+test('a Java program tells the whole story of the contract', LIMITS, async (context) => {
+  await needToolchain(context, 'java');
+  const projectId = 'story-java';
+  await prepareStory(system, projectId);
+  expect(readSteps(await java('agentjobs.Story', projectId))).toEqual(await expectedSteps(system, projectId));
+  expect(await readTraces(system, projectId)).toEqual(expectedTraces(projectId));
+});
+
+test("README's Java program runs as it is written, beside the compiled example", LIMITS, async (context) => {
+  await needToolchain(context, 'java');
+  const program = join(folder, 'StartJob.java');
+  await writeFile(program, await readmeProgram(system, 'java', 'jobs.start'));
+  expect(await java(program)).toBe('completed\n');
+  expect(await readmeTraces(system)).toEqual(README_TRACES);
+});

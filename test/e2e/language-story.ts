@@ -1,5 +1,6 @@
 /** The story that the examples of all languages tell: what the upstream does in it, and what has to come of it. */
 import type { ExecFileException } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { expect } from 'vitest';
 import { inputHash } from '../../src/agent-job/input.js';
@@ -37,6 +38,30 @@ function workflowIdOf(projectId: string): string {
 export function storyFailed({ code, signal, stdout, stderr }: ExecFileException): never {
   throw new Error(`the story ended with ${signal ?? code}:\n${stdout}\n${stderr}`);
 }
+
+/** README's program in a language, for the file's own server and task queue. */
+export async function readmeProgram({ server }: System, language: string, contains: string): Promise<string> {
+  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8');
+  const blocks = [...readme.matchAll(/```(\w+)\n([\s\S]*?)```/g)];
+  const program = blocks.find(([, of, text]) => of === language && text!.includes(contains))?.[2];
+  if (!program) throw new Error(`README.md has no ${language} with "${contains}"`);
+  return program.replace('127.0.0.1:7233', server.address).replace('"agent-jobs"', `"${server.taskQueue}"`);
+}
+
+/** What is upstream and in Temporal of README's job, which each language starts under one key: once, steered once. */
+export async function readmeTraces({ sandbox, server }: System): Promise<object> {
+  const [create, ...others] = await sandbox.creates({ projectId: 'acme' });
+  const messages = await sandbox.messages({ jobId: create?.id });
+  const { memo } = await server.client.workflow.getHandle('agent-job/acme/ticket-4711').describe();
+  const sent = { projectId: 'acme', prompt: create?.prompt ?? '' };
+  return {
+    others,
+    messages: messages.map(({ prompt }) => prompt),
+    isHashRight: memo?.['inputHash'] === inputHash(sent),
+  };
+}
+
+export const README_TRACES = { others: [], messages: ['And add a test'], isHashRight: true };
 
 /** What the program printed, line by line. */
 export function readSteps(printed: string): unknown[] {

@@ -1,11 +1,19 @@
 import { execFile, type ExecFileException } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import type { AgentJobResult } from '../../src/contract.js';
 import { inputHash } from '../../src/agent-job/input.js';
 import { fetchPythonPackage } from '../support/python-packages.js';
-import { expectedSteps, expectedTraces, prepareStory, readSteps, readTraces } from './language-story.js';
+import {
+  expectedSteps,
+  expectedTraces,
+  prepareStory,
+  README_TRACES,
+  readmeProgram,
+  readmeTraces,
+  readSteps,
+  readTraces,
+} from './language-story.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
@@ -118,10 +126,7 @@ test(
   "README's Python snippet runs as it is written, and the workflow sets the hash itself",
   { timeout: 330_000 },
   async () => {
-    const readme = await readFile(`${PROJECT_FOLDER}README.md`, 'utf8');
-    const { address, taskQueue } = system.server;
-    const snippet = found(/```python\n([\s\S]*?)```/, readme);
-    const lines = snippet.replace('127.0.0.1:7233', address).replace('"agent-jobs"', `"${taskQueue}"`).split('\n');
+    const lines = (await readmeProgram(system, 'python', 'start_workflow')).split('\n');
     const isImport = (line: string) => line.startsWith('from ');
     const program = [
       'import asyncio',
@@ -132,9 +137,6 @@ test(
       'asyncio.run(main())',
     ].join('\n');
     expect(await python(program)).toBe('completed\n');
-    const [create] = await system.sandbox.creates({ projectId: 'acme' });
-    expect(await system.sandbox.messages({ jobId: create?.id })).toHaveLength(1);
-    const { memo } = await system.server.client.workflow.getHandle('agent-job/acme/ticket-4711').describe();
-    expect(memo?.['inputHash']).toBe(inputHash({ projectId: 'acme', prompt: create?.prompt ?? '' }));
+    expect(await readmeTraces(system)).toEqual(README_TRACES);
   },
 );

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
+import { readmeProgram } from '../e2e/language-story.js';
 import { usePrivateSystem } from '../e2e/system.js';
 import { compile as compileWith, compilerOf, pack, PROJECT_FOLDER, runProgram, unpackedConsumer } from './consumer.js';
 
@@ -41,6 +42,17 @@ test(
     expect(await execute('readme.js')).toMatch(/^https:\S+\/pull\/\d+\n$/);
   },
 );
+
+test("README's program with a Temporal client of one's own compiles and runs as it is written", async () => {
+  system.startWorker();
+  const snippet = await readmeProgram(system, 'ts', 'new Client(');
+  await compile('own.ts', snippet);
+  await writeFile(
+    join(consumer, 'own.js'),
+    snippet.replace('{ client: ', `{ taskQueue: '${system.server.taskQueue}', client: `),
+  );
+  expect(await execute('own.js')).toBe('completed\n');
+});
 
 test(
   'each entry point imports in plain Node, with types that a strict compiler takes',

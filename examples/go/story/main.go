@@ -63,7 +63,7 @@ func endOf(ctx context.Context, job *agentjobs.Job) string {
 }
 
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	namespace, project := os.Getenv("TEMPORAL_NAMESPACE"), os.Args[1]
 	logger := sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))

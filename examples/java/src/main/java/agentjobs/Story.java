@@ -47,7 +47,7 @@ public final class Story {
   }
 
   private CreateJobInput input(String prompt) {
-    return input(prompt, null, null, null);
+    return new CreateJobInput(project, prompt);
   }
 
   private CreateJobInput input(String prompt, String deadline, Polling polling, String onUnknownOutcome) {

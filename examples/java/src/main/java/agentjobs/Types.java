@@ -27,7 +27,11 @@ public interface Types {
       String onUnknownOutcome,
       Object decideWithin,
       Object settle,
-      Object linger) {}
+      Object linger) {
+    public CreateJobInput(String projectId, String prompt) {
+      this(projectId, prompt, null, null, null, null, null, null, null, null, null, null, null);
+    }
+  }
 
   /**
    * A job that exists upstream already, to attach to.
@@ -46,7 +50,11 @@ public interface Types {
       String onUnknownOutcome,
       Object decideWithin,
       Object settle,
-      Object linger) {}
+      Object linger) {
+    public AttachJobInput(String projectId, String jobId) {
+      this(projectId, jobId, null, null, null, null, null, null, null, null, null, null, null, null);
+    }
+  }
 
   /**
    * The argument of `followUp` and `sendFollowUp`.
@@ -54,7 +62,11 @@ public interface Types {
   record FollowUpInput(
       String prompt,
       String id,
-      Integer priority) {}
+      Integer priority) {
+    public FollowUpInput(String prompt) {
+      this(prompt, null, null);
+    }
+  }
 
   record Source(
       String repository,
