@@ -67,6 +67,26 @@ export function parseFollowUp(input: unknown): GivenFollowUp {
   return parseFields(FOLLOW_UP, checkObject(input, 'follow-up'));
 }
 
+/** Release 0.2.0 did not know these options: its callers may have sent anything of these names. */
+const NEWER = ['priority', 'batch', 'tags', 'metadata', 'startWithin'] as const;
+
+/** The fields of an input or of a follow-up without the newer options that are malformed. */
+export function withoutMalformedOptions(input: unknown): Record<string, unknown> {
+  const fields = { ...checkObject(input, 'input') };
+  for (const name of NEWER) if (!isRight(name, fields[name])) delete fields[name];
+  return fields;
+}
+
+function isRight(name: (typeof NEWER)[number], value: unknown): boolean {
+  try {
+    CREATE_JOB[name].check(value, name);
+    return true;
+  } catch (error) {
+    if (error instanceof InvalidInputError) return false;
+    throw error;
+  }
+}
+
 /** What makes two starts the same job: the project, and its prompt or the job it attaches to; options do not count. */
 interface HashedInput {
   projectId: string;

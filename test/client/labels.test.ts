@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { defineSearchAttributeKey } from '@temporalio/common';
+import { Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { inputHash } from '../../src/agent-job/input.js';
 import { AgentJobs, InvalidInputError, SEARCH_ATTRIBUTE } from '../../src/starter.js';
 import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
+import { shared } from '../support/shared.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
 const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
@@ -62,6 +65,22 @@ test('what a caller gave in the input alone is shown too, and a memo that is ano
   expect(await memoEvents(told.workflowId)).toBe(1);
   expect((await describeRun(untold.workflowId)).memo).toMatchObject({ metadata: 'not ours' });
   expect(await server.jobs.handle(untold.workflowId).state()).toMatchObject({ tags: [], metadata: {} });
+});
+
+test('metadata of a caller whose memo tells the rest costs one event, and that history replays', async () => {
+  const { projectId, client, taskQueue } = server;
+  const { jobId } = await (await server.jobs.start({ projectId, key: randomUUID(), prompt: 'x', ...QUICK })).result();
+  const input = { projectId, jobId, settle: 0 };
+  const memo = { jobId, inputHash: inputHash(input), prLink: null };
+  const start = (labels: object) =>
+    client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, args: [{ ...input, ...labels }], memo });
+  const told = await start({ metadata: LABELS.metadata });
+  await told.result();
+  expect((await describeRun(told.workflowId)).memo).toMatchObject({ metadata: LABELS.metadata });
+  expect(await memoEvents(told.workflowId)).toBe(1);
+  const { path: codePath } = await shared('workflow-bundle');
+  const replay = Worker.runReplayHistory({ workflowBundle: { codePath } }, await told.fetchHistory(), told.workflowId);
+  await expect(replay).resolves.toBeUndefined();
 });
 
 test('the upstream hears nothing of tags and metadata', async () => {

@@ -49,6 +49,7 @@ export const SCENARIOS: Record<string, Scenario> = {
   'one-poll': { input: JOB },
   polls: { input: { ...JOB, polling: { min: 1_000, max: 1_000 } }, upstream: activeUntil(3) },
   labels: { input: { ...JOB, batch: 'night', tags: ['a', 'b'], metadata: { correlationId: '4711' } } },
+  'labels-refused': { input: { ...JOB, tags: 'nightly', metadata: { trace: 7 } } },
   attached: { input: { projectId: 'p1', jobId: 'job-7', usedFollowUpIds: ['old'] } },
   'follow-up-signal': {
     input: { ...JOB, settle: 0 },
@@ -75,6 +76,15 @@ export const SCENARIOS: Record<string, Scenario> = {
     act: async (handle) => {
       await reach(handle, 'watching');
       await handle.signal(followUpSignal, { prompt: 'And a test' });
+    },
+  },
+  'follow-up-refused': {
+    input: { ...JOB, settle: 0 },
+    upstream: (upstream) => (upstream.show = () => ({ status: upstream.messages.length ? 'completed' : 'active' })),
+    act: async (handle) => {
+      await reach(handle, 'watching');
+      await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one', priority: 'high' as never });
+      await handle.signal(followUpSignal, { prompt: 'And another one', id: 'two', priority: 1 });
     },
   },
   'poll-now': {

@@ -10,7 +10,7 @@ import {
   type JobRecord,
   type JobState,
 } from '../../contract.js';
-import { hasEntries, labelsOf } from '../../agent-job/labels.js';
+import { withoutMalformedOptions } from '../../agent-job/input.js';
 import { jobTitle } from '../../agent-job/title.js';
 import { NoJobError, UsedIdsUnknownError } from '../errors.js';
 import { inBatches } from '../temporal-call.js';
@@ -154,6 +154,8 @@ function usedIdsUnknown({ workflowId, runId }: EndedRun, text: string, cause?: u
 const OPTIONS = [
   'priority',
   'batch',
+  'tags',
+  'metadata',
   'deadline',
   'startWithin',
   'polling',
@@ -165,12 +167,7 @@ const OPTIONS = [
 
 /** The caller's own options, from the chain's first start event; the defaults where Temporal no longer keeps it. */
 function optionsOf(input: AgentJobInput | null): AgentJobOptions {
-  const given = OPTIONS.filter((name) => input?.[name] != null);
-  // A release that did not know labels took any value there.
-  const { tags, metadata } = labelsOf(input);
-  return {
-    ...Object.fromEntries(given.map((name) => [name, input?.[name]])),
-    ...(tags.length > 0 && { tags }),
-    ...(hasEntries(metadata) && { metadata }),
-  };
+  // A release that did not know the newer ones took any value there.
+  const given = withoutMalformedOptions(input ?? {});
+  return Object.fromEntries(OPTIONS.filter((name) => given[name] != null).map((name) => [name, given[name]]));
 }

@@ -7,6 +7,7 @@ import { DEFAULT_PRIORITY, FAILURE, jobStateQuery, MEMO, type AgentJobInput } fr
 import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
 import { labelsOf } from '../../agent-job/labels.js';
 import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
+import { parseStrictly } from './accept-older.js';
 import type { CarriedFollowUps } from './follow-up-queue.js';
 import { JobRun } from './job-run.js';
 import { refusedState } from './job-state.js';
@@ -122,7 +123,7 @@ function checkVersion({ version }: Continued): void {
 
 function parse(input: unknown): JobSpec {
   try {
-    return parseJobInput(input);
+    return parseStrictly(parseJobInput, input);
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     setHandler(jobStateQuery, () => refusedState(input, workflowInfo().startTime));

@@ -1,6 +1,6 @@
 /** What operators see: search attributes, memo and current details, written on change only. */
 import { defineSearchAttributeKey, SearchAttributeType, type SearchAttributeUpdatePair } from '@temporalio/common';
-import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import { patched, setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { attributeType, LIMIT, MEMO, SEARCH_ATTRIBUTE, SHOWN_WAITING_FOR, shownStatus } from '../../contract.js';
 import { LATER_SEARCH_ATTRIBUTES } from '../../contract/agent-job.js';
 import { hasEntries, isSameMetadata } from '../../agent-job/labels.js';
@@ -85,7 +85,9 @@ export class Dashboard {
     );
     // Without metadata a field of that name is another's.
     const { metadata } = spec;
-    if (hasEntries(metadata) && !isSameMetadata(metadata, this.#memo[MEMO.metadata])) changed[MEMO.metadata] = metadata;
+    const isTold = !hasEntries(metadata) || isSameMetadata(metadata, this.#memo[MEMO.metadata]);
+    // An older release wrote no metadata: where nothing else is to be written, its open runs have no such event.
+    if (!isTold && (hasEntries(changed) || patched('metadata-memo'))) changed[MEMO.metadata] = metadata;
     if (!hasEntries(changed)) return;
     upsertMemo(changed);
     Object.assign(this.#memo, wanted, changed);

@@ -25,9 +25,10 @@ import {
   type ResolveUnknownInput,
 } from '../../contract.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
-import { parseFollowUp, type GivenFollowUp } from '../../agent-job/input.js';
+import { parseFollowUp, withoutMalformedOptions, type GivenFollowUp } from '../../agent-job/input.js';
 import { parseAcceptedResolution, parseResolution } from '../../agent-job/resolution.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
+import { parseStrictly } from './accept-older.js';
 import { readTurn } from './activity-results.js';
 import { Adoptions, type Adoption } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
@@ -64,7 +65,7 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
 
 function takeSignal(run: JobRun, input: FollowUpInput): void {
   try {
-    const followUp = parseFollowUp(input);
+    const followUp = parseStrictly(parseFollowUp, input);
     queue(run, followUp.id ?? uuid4(), followUp);
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
@@ -99,7 +100,8 @@ async function takeUpdate(
   updates: { waiting: number },
   input: FollowUpInput,
 ): Promise<FollowUpAnswer> {
-  const followUp = parseFollowUp(input);
+  // The validator, which a replay does not ask, has refused what is malformed.
+  const followUp = parseFollowUp(withoutMalformedOptions(input));
   const id = followUp.id ?? currentUpdateInfo()?.id ?? uuid4();
   queue(run, id, followUp);
   dashboard.refreshDetails();
