@@ -102,7 +102,7 @@ class JobWatch {
     const { filter, query } = this.#settings;
     const found = new Map<string, JobSummary>();
     const condition = query === undefined ? undefined : `(${query})`;
-    for await (const job of listJobs(jobs.client, filter, { signal }, condition)) found.set(job.workflowId, job);
+    for await (const job of listJobs(jobs.client, filter, { signal, condition })) found.set(job.workflowId, job);
     return found;
   }
 

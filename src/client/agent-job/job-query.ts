@@ -9,6 +9,7 @@ import {
   type ShownWaitingFor,
 } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
+import type { JobSummary } from './job-summary.js';
 import { equals, includes, isExact, quoted } from '../visibility-query.js';
 
 /** Which jobs to list; what is left out does not restrict. */
@@ -37,22 +38,15 @@ export interface JobFilter {
   closedBefore?: Date | string | null | undefined;
 }
 
-/** What of a job a filter is compared with. */
-interface Compared {
-  projectId: string | null;
-  batch: string | null;
-  tags: readonly string[];
-  status: string | null;
-  outcome: JobOutcome | null;
-}
-
-/** The query for a filter: no job that fits is missing. Throws InvalidInputError where a time is none. */
-export function jobQuery(filter: JobFilter): string {
-  const { phase, projectId, batch, tags, status, isRunning, waitingFor, outcome } = filter;
-  const isOpen = isRunning || waitingFor != null;
+/**
+ * The query for a filter: no job that fits is missing. Runs that continued as new are among them where that was after
+ * a time. Throws InvalidInputError where a time is none.
+ */
+export function jobQuery(filter: JobFilter, continuedAfter?: Date): string {
+  const { phase, projectId, batch, tags, status, waitingFor, outcome } = filter;
   return [
     `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`,
-    isOpen ? `ExecutionStatus = 'Running'` : `ExecutionStatus != 'ContinuedAsNew'`,
+    newestRuns(filter, continuedAfter),
     ...(phase == null ? [] : [`${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`]),
     ...(waitingFor == null ? [] : [waitsFor(waitingFor)]),
     ...(projectId == null ? [] : [equals(SEARCH_ATTRIBUTE.project, projectId)]),
@@ -64,6 +58,14 @@ export function jobQuery(filter: JobFilter): string {
   ].join(' AND ');
 }
 
+function newestRuns({ isRunning, waitingFor }: JobFilter, continuedAfter: Date | undefined): string {
+  const isOpen = isRunning || waitingFor != null;
+  const newest = isOpen ? `ExecutionStatus = 'Running'` : `ExecutionStatus != 'ContinuedAsNew'`;
+  if (continuedAfter === undefined) return newest;
+  const hasContinued = `ExecutionStatus = 'ContinuedAsNew' AND CloseTime >= ${quoted(continuedAfter.toISOString())}`;
+  return `(${newest} OR (${hasContinued}))`;
+}
+
 /** Whether the query of a filter finds what fits it and, but for the case of tags on a dev server, nothing else. */
 export function isExactQuery({ projectId, batch, tags, status, outcome }: JobFilter): boolean {
   const values = [projectId, batch, status].filter((value) => value != null);
@@ -71,17 +73,19 @@ export function isExactQuery({ projectId, batch, tags, status, outcome }: JobFil
   return isTold && values.every(isExact) && (tags ?? []).every(isExact);
 }
 
-/** Whether a job that a query found is one that the filter asks for. */
-export function isAsked(job: Compared, { projectId, batch, tags, status, outcome }: JobFilter): boolean {
-  const isSame = (value: string | null, asked: string | null | undefined) => asked == null || value === asked;
+/** Whether a job is one that the filter asks for. */
+export function isAsked(job: JobSummary, filter: JobFilter): boolean {
+  const { tags, isRunning, waitingFor } = filter;
+  const isSame = (field: (typeof SAME)[number]) => filter[field] == null || job[field] === filter[field];
   return (
-    isSame(job.projectId, projectId) &&
-    isSame(job.batch, batch) &&
-    isSame(job.status, status) &&
-    isSame(job.outcome, outcome) &&
-    (tags ?? []).every((tag) => job.tags.includes(tag))
+    SAME.every(isSame) &&
+    (tags ?? []).every((tag) => job.tags.includes(tag)) &&
+    (job.workflowStatus === 'RUNNING' || !(isRunning || waitingFor != null)) &&
+    TIMES.every(([field, , isIn]) => filter[field] == null || isIn(job, new Date(filter[field]).toISOString()))
   );
 }
+
+const SAME = ['phase', 'projectId', 'batch', 'status', 'outcome', 'waitingFor'] as const;
 
 /** Every release tells by the phase that a person must decide. */
 function waitsFor(what: ShownWaitingFor): string {
@@ -103,12 +107,15 @@ function endedAs(outcome: JobOutcome): string {
   return `ExecutionStatus = '${status}' AND (${attribute} = ${quoted(outcome)} OR ${attribute} IS NULL)`;
 }
 
-const TIMES = [
-  ['startedAfter', 'StartTime >='],
-  ['startedBefore', 'StartTime <'],
-  ['closedAfter', 'CloseTime >='],
-  ['closedBefore', 'CloseTime <'],
-] as const;
+type IsIn = (job: JobSummary, time: string) => boolean;
+
+/** Each bound, as a query says it, and as two times of the same form are compared. */
+const TIMES: readonly ['startedAfter' | 'startedBefore' | 'closedAfter' | 'closedBefore', string, IsIn][] = [
+  ['startedAfter', 'StartTime >=', ({ startedAt }, time) => startedAt >= time],
+  ['startedBefore', 'StartTime <', ({ startedAt }, time) => startedAt < time],
+  ['closedAfter', 'CloseTime >=', ({ closedAt }, time) => closedAt !== null && closedAt >= time],
+  ['closedBefore', 'CloseTime <', ({ closedAt }, time) => closedAt !== null && closedAt < time],
+];
 
 function times(filter: JobFilter): string[] {
   return TIMES.flatMap(([field, comparison]) => {

@@ -78,7 +78,11 @@ async function* listRunningJobs(
   options: CallOptions,
   condition?: string,
 ): AsyncGenerator<ListedRun, void, undefined> {
-  for await (const { workflowId, projectId, phase } of listJobs(client, { isRunning: true }, options, condition)) {
+  for await (const { workflowId, projectId, phase } of listJobs(
+    client,
+    { isRunning: true },
+    { ...options, condition },
+  )) {
     yield { workflowId, workflowType: AGENT_JOB_WORKFLOW, projectId, phase };
   }
 }
