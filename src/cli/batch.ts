@@ -1,4 +1,5 @@
 /** The option `--batch`: a command acts on every job of a batch in place of one job. */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
 import { EXIT, UsageError } from './exit.js';
 import { readJobName, type JobName, type JobNameFlags } from './job-name.js';
@@ -7,6 +8,11 @@ import { countOf, printable } from './text.js';
 
 /** Jobs that are asked at the same moment: a lone worker that answers is not flooded. */
 export const CONCURRENT_JOBS = 10;
+
+/** A server lists a job some moments after its start. */
+const LOOK_AGAIN_MS = 1_000;
+/** Where so many looks find jobs, somebody goes on to start them. */
+const MAX_LOOKS = 5;
 
 /** No job has the label. */
 export class NoJobsError extends Error {
@@ -62,30 +68,56 @@ export interface JobFate {
 
 /**
  * Does the same for each running job of a batch, tells what came of it, and sums up. A job that refuses does not stop
- * the others, but the exit code tells of it. Temporal's outage and Ctrl-C stop the rest.
+ * the others, but the exit code tells of it. Temporal's outage and Ctrl-C stop the rest. The batch is read again until
+ * a look finds no other job: some may have been started meanwhile, or just before, and not be listed yet.
  */
 export async function forEachRunning(
-  { jobs, signal }: Session,
+  session: Session,
   { batch, isJson = false }: { batch: string; isJson?: boolean },
   act: (job: JobHandle) => Promise<JobFate>,
 ): Promise<void> {
-  const running = (await readBatch(jobs, batch, signal)).filter(isRunning);
+  const { jobs, signal } = session;
   const { concurrently } = await import('../client/concurrently.js');
-  const count = { done: 0, failed: 0 };
-  const fates = concurrently(running, { limit: CONCURRENT_JOBS, signal }, async ({ workflowId }) => {
+  const count = { found: 0, done: 0, failed: 0 };
+  const tell = async (workflowId: string) => {
     const { text, json, isDone } = await act(jobs.handle(workflowId)).catch(fateOfError);
     if (isJson) printJson({ workflowId, ...json });
     else print(`${printable(workflowId)}  ${printable(text)}`);
     return isDone;
-  });
+  };
   try {
-    for await (const isDone of fates) count[isDone ? 'done' : 'failed'] += 1;
-    if (count.failed > 0) process.exitCode = EXIT.notAll;
+    const isWhole = await untilNoneIsNew(session, batch, async (fresh) => {
+      count.found += fresh.length;
+      const fates = concurrently(fresh, { limit: CONCURRENT_JOBS, signal }, tell);
+      for await (const isDone of fates) count[isDone ? 'done' : 'failed'] += 1;
+    });
+    if (!isWhole) printToStderr('agent-jobs: new jobs keep coming into this batch: repeat the command for the rest');
+    if (count.failed > 0 || !isWhole) process.exitCode = EXIT.notAll;
   } finally {
-    const left = running.length - count.done - count.failed;
-    const summary = `${countOf(running.length, 'running job')}: ${count.done} done, ${count.failed} failed`;
+    const { found, done, failed } = count;
+    const left = found - done - failed;
+    const summary = `${countOf(found, 'running job')}: ${done} done, ${failed} failed`;
     printToStderr(`agent-jobs: ${summary}${left > 0 ? `, ${left} not asked` : ''}`);
   }
+}
+
+/** Acts on the running jobs that each look finds anew; false where the last look that is allowed found some, too. */
+async function untilNoneIsNew(
+  { jobs, signal }: Session,
+  batch: string,
+  act: (workflowIds: string[]) => Promise<void>,
+): Promise<boolean> {
+  const asked = new Set<string>();
+  for (let looks = 1; looks <= MAX_LOOKS; looks++) {
+    const running = (await readBatch(jobs, batch, signal)).filter(isRunning);
+    const fresh = running.map(({ workflowId }) => workflowId).filter((workflowId) => !asked.has(workflowId));
+    if (fresh.length === 0) return true;
+    for (const workflowId of fresh) asked.add(workflowId);
+    await act(fresh);
+    await delay(LOOK_AGAIN_MS, undefined, { signal }).catch(() => {});
+    signal.throwIfAborted();
+  }
+  return false;
 }
 
 function fateOfError(error: Error): JobFate {

@@ -16,8 +16,12 @@ afterAll(() => server.close());
 
 const KEYS = ['k5', 'k4', 'k3', 'k2', 'k1', 'k0'];
 
-async function start(projectId: string, key: string, { taskQueue = server.taskQueue, ...input } = {}): Promise<void> {
-  const job = { projectId, prompt: 'continue', batch: projectId, ...input };
+async function start(
+  projectId: string,
+  key: string,
+  { taskQueue = server.taskQueue, batch = projectId } = {},
+): Promise<void> {
+  const job = { projectId, prompt: 'continue', batch };
   const { workflowIdReusePolicy: _, ...options } = agentJobStartOptions(job, { key, taskQueue });
   await server.client.workflow.start('agentJob', options);
 }
