@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import { Worker } from '@temporalio/worker';
+import type { Worker } from '@temporalio/worker';
 import { parquetReadObjects } from 'hyparquet';
 import {
   createExportActivities,
@@ -33,7 +33,7 @@ import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, vi } from 'vitest';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
-import { createTestWorker } from '../support/worker.js';
+import { createTestWorker, createWorker } from '../support/worker.js';
 
 /** The queue that all exports share. */
 export const ALL_EXPORTS = { operation: 'visitors', projectId: null } as const;
@@ -138,7 +138,7 @@ export async function withWorkers<T>(
   const activities = createExportActivities({ upstream, store, shutdownSignal: shutdown.signal, ...overrides });
   const publishSnapshot = tellingOfNamespace(() => knownAttributes)(activities.publishSnapshot);
   const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
-  const exports = await Worker.create({
+  const exports = await createWorker({
     ...{ connection, namespace, taskQueue: exportTaskQueue(taskQueue) },
     activities: { ...activities, publishSnapshot },
   });

@@ -1,7 +1,7 @@
 /** The one budget of all exports: time is skipped, and the sandbox's clock follows the server's. */
 import { once } from 'node:events';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { Worker } from '@temporalio/worker';
+import type { Worker } from '@temporalio/worker';
 import { beforeEach, expect, test } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import {
@@ -14,7 +14,7 @@ import {
   type VisitorExportRangeInput,
 } from '../../src/contract.js';
 import { startServerClock } from '../../src/temporal/activity-attempt.js';
-import { createTestWorker } from '../support/worker.js';
+import { createTestWorker, createWorker } from '../support/worker.js';
 import {
   ALL_EXPORTS,
   failureOfRun,
@@ -203,7 +203,7 @@ async function exportWorker(requestsPerHour: number): Promise<Worker> {
   const { nativeConnection: connection, namespace, taskQueue } = server;
   const shutdownSignal = new AbortController().signal;
   const activities = createExportActivities({ store, upstream, shutdownSignal, requestsPerHour });
-  return Worker.create({ connection, namespace, taskQueue: exportTaskQueue(taskQueue), activities });
+  return createWorker({ connection, namespace, taskQueue: exportTaskQueue(taskQueue), activities });
 }
 
 /** The same days of a second project. */
