@@ -53,7 +53,8 @@ async function bundle() {
 /** A doc comment, or a line that is one. */
 const COMMENT = /^ *(?:\/\*\*[^]*?\*\/|\/\/.*)$/gm;
 /** What is gone at run time. */
-const ERASED = /^(?:import [^]*?;$|(?:export )?interface [^]*?^\})/gm;
+const ERASED =
+  /^(?:import [^]*?;$|(?:export )?interface [^]*?^\}|(?:export )?type \w+ = \{$[^]*?^\};$|(?:export )?type [^]*?;$)/gm;
 
 /**
  * Keeps of a map what a stack trace and a debugger need: the lines, and our sources. Doc comments and types
@@ -66,7 +67,9 @@ async function trimMap(file) {
       ? null
       : map.sourcesContent[i].replace(COMMENT, blankLines).replace(ERASED, blankLines),
   );
-  const mappings = encode(decode(map.mappings).map(lineStarts));
+  // What begins in a library is mapped to nothing.
+  const ours = (segment) => (sourcesContent[segment[1]] === null ? segment.slice(0, 1) : segment);
+  const mappings = encode(decode(map.mappings).map((line) => lineStarts(line.map(ours))));
   await writeFile(file, JSON.stringify({ ...map, names: [], sourcesContent, mappings }));
 }
 
