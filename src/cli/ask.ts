@@ -1,6 +1,8 @@
 /** Questions to a person at a terminal. Where there is none nothing is asked: a script must not hang. */
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
+import type { Command } from 'commander';
+import { printableLines } from './text.js';
 
 /** Whether somebody can read a question and type an answer. */
 export function isInteractive(): boolean {
@@ -13,7 +15,7 @@ export async function ask(question: string, signal: AbortSignal): Promise<string
   const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
   try {
     const ended = once(lines, 'close').then(() => '');
-    return (await Promise.race([lines.question(question, { signal }), ended])).trim();
+    return (await Promise.race([lines.question(printableLines(question), { signal }), ended])).trim();
   } catch (error) {
     signal.throwIfAborted();
     throw error;
@@ -27,12 +29,32 @@ class DeclinedError extends Error {
   override readonly name = 'DeclinedError';
 }
 
-/** Asks before what can't be undone; throws where the answer is no. `--yes` answers, and a script is not asked. */
+/** What decides whether a command asks. */
+export interface ConfirmFlags {
+  yes?: boolean | undefined;
+  json?: boolean | undefined;
+}
+
+/** Adds the option that answers. */
+export function addYesOption(command: Command): Command {
+  return command.option('--yes', 'do not ask at a terminal');
+}
+
+/**
+ * Asks before what can't be undone; throws where the answer is no. `--yes` answers. A script is not asked: it has no
+ * terminal, or wants JSON. The question is put together only where it is asked; null where nothing would be done.
+ */
 export async function confirm(
-  question: string,
-  { yes = false, signal }: { yes?: boolean | undefined; signal: AbortSignal },
+  question: () => string | null | Promise<string | null>,
+  { yes = false, json = false }: ConfirmFlags,
+  signal: AbortSignal,
 ): Promise<void> {
-  if (yes || !isInteractive()) return;
-  const answer = await ask(`${question} [y/N] `, signal);
+  if (yes || json || !isInteractive()) return;
+  const text = await question();
+  if (text === null) return;
+  // The input was read as decisions or as a prompt.
+  if (process.stdin.readableEnded)
+    throw new DeclinedError(`nothing was done: the input has ended; give --yes. ${text}`);
+  const answer = await ask(`${text} [y/N] `, signal);
   if (!/^y(es)?$/i.test(answer)) throw new DeclinedError('nothing was done');
 }

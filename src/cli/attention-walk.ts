@@ -58,7 +58,7 @@ async function settle(
       followUpId: unknown.followUpId,
       ...(await readAttribution({})),
     });
-    await confirm(questionOf(resolution, unknown), { signal });
+    await confirm(() => questionOf(resolution, unknown), {}, signal);
     const { workflowId: _, ...named } = resolution;
     await jobs.handle(workflowId).resolveUnknown(named, { signal });
     print(`settled with ${decision.action}\n`);

@@ -4,7 +4,7 @@ import { isInteractive } from './ask.js';
 import { EXIT } from './exit.js';
 import { inDoubtFields, lastDecisionField, resolveCommands } from './resolution.js';
 import { print, printJson, printToStderr, withSession, type GlobalOptions, type Session } from './session.js';
-import { fields } from './text.js';
+import { fields, printable } from './text.js';
 
 interface AttentionFlags {
   json?: boolean;
@@ -37,7 +37,7 @@ async function tellInDoubtWrites(
   for await (const item of session.jobs.needsAttention({ signal: session.signal })) {
     count += 1;
     if (item.problem !== undefined) {
-      printToStderr(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`);
+      printToStderr(printable(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`));
       process.exitCode = EXIT.error;
     } else if (isJson) printJson(toLine(item));
     else print(`${formatItem(item, session.globals)}\n`);

@@ -1,6 +1,7 @@
 /** The option `--batch`: a command acts on every job of a batch in place of one job. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
+import { confirm, type ConfirmFlags } from './ask.js';
 import { EXIT, UsageError } from './exit.js';
 import { readJobName, type JobName, type JobNameFlags } from './job-name.js';
 import { print, printJson, printToStderr, type Session } from './session.js';
@@ -59,6 +60,12 @@ export function isRunning({ workflowStatus }: JobSummary): boolean {
   return workflowStatus === 'RUNNING';
 }
 
+/** Which jobs, and what is asked before, given how many they are. */
+export interface BatchFlags extends ConfirmFlags {
+  batch: string;
+  question: (jobs: string) => string;
+}
+
 /** What came of one job: a line for a person, the fields of a line of JSON, and whether it is as it should be. */
 export interface JobFate {
   text: string;
@@ -67,21 +74,30 @@ export interface JobFate {
 }
 
 /**
- * Does the same for each running job of a batch, tells what came of it, and sums up. A job that refuses does not stop
- * the others, but the exit code tells of it. Temporal's outage and Ctrl-C stop the rest. The batch is read again until
- * a look finds no other job: some may have been started meanwhile, or just before, and not be listed yet.
+ * Does the same for each running job of a batch once a person at a terminal agrees, tells what came of it, and sums up.
+ * A job that refuses does not stop the others, but the exit code tells of it. Temporal's outage and Ctrl-C stop the
+ * rest. The batch is read again until a look finds no other job: some may have been started meanwhile, or just before,
+ * and not be listed yet.
  */
 export async function forEachRunning(
   session: Session,
-  { batch, isJson = false }: { batch: string; isJson?: boolean },
+  { batch, question, ...flags }: BatchFlags,
   act: (job: JobHandle) => Promise<JobFate>,
 ): Promise<void> {
   const { jobs, signal } = session;
+  await confirm(
+    async () => {
+      const running = (await readBatch(jobs, batch, signal)).filter(isRunning);
+      return running.length === 0 ? null : question(countOf(running.length, 'running job'));
+    },
+    flags,
+    signal,
+  );
   const { concurrently } = await import('../client/concurrently.js');
   const count = { found: 0, done: 0, failed: 0 };
   const tell = async (workflowId: string) => {
     const { text, json, isDone } = await act(jobs.handle(workflowId)).catch(fateOfError);
-    if (isJson) printJson({ workflowId, ...json });
+    if (flags.json) printJson({ workflowId, ...json });
     else print(`${printable(workflowId)}  ${printable(text)}`);
     return isDone;
   };

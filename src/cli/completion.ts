@@ -3,7 +3,7 @@
  * out of date, and knows the options of the very command. No server is asked.
  */
 import { Argument, type Command, type Option } from 'commander';
-import { print } from './session.js';
+import { print, printJson } from './session.js';
 
 const SHELLS = {
   bash: `_agent_jobs() {
@@ -37,8 +37,12 @@ export function addCompletion(program: Command): void {
     .command('completion')
     .description('print the script with which a shell completes commands and options')
     .addArgument(new Argument('<shell>', 'the shell').choices(Object.keys(SHELLS)))
+    .option('--json', 'print it as JSON')
     .addHelpText('after', INSTALL)
-    .action((shell: keyof typeof SHELLS) => print(SHELLS[shell]));
+    .action((shell: keyof typeof SHELLS, { json }: { json?: boolean }) => {
+      if (json) printJson({ shell, script: SHELLS[shell] });
+      else print(SHELLS[shell]);
+    });
   program
     .command('__complete', { hidden: true })
     .argument('[words...]')

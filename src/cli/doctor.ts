@@ -11,7 +11,7 @@ import {
   checkTemporal,
 } from './doctor-temporal.js';
 import { EXIT } from './exit.js';
-import { connect, print, printJson, withInterrupt, type GlobalOptions } from './session.js';
+import { connect, printColoured, printJson, withInterrupt, type GlobalOptions } from './session.js';
 import { addSnapshotsOption, type SnapshotsFlags } from './snapshots-option.js';
 import { paint, printable, type Colour } from './text.js';
 
@@ -121,7 +121,7 @@ function tell(name: string, { status, text, remedy = [] }: Finding, isJson: bool
   const lines = [...more, ...remedy.map((line) => `→ ${line}`)].map(
     (line) => ' '.repeat(NAME_WIDTH + 7) + printable(line),
   );
-  print(
+  printColoured(
     [
       `${paint(STATUS_COLOUR[status], status.padEnd(4))}  ${name.padEnd(NAME_WIDTH)} ${printable(first)}`,
       ...lines,

@@ -4,15 +4,18 @@ import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
-import { EXIT } from './exit.js';
+import { EXIT, UsageError } from './exit.js';
 import { addRangeOptions, toRange, type RangeFlags } from './export-range.js';
+import { jsonLine } from '../agent-job/terminal-text.js';
 import { printToStderr } from './session.js';
 import { addSnapshotsOption, openSnapshots, tellNone, type SnapshotsFlags } from './snapshots-option.js';
+import { forStdout } from './text.js';
 
 interface CsvFlags extends RangeFlags, SnapshotsFlags {
   project: string;
   totals?: boolean;
   bom?: boolean;
+  json?: boolean;
   output?: string;
 }
 
@@ -32,17 +35,19 @@ export function addExportCsv(group: Command): void {
     .requiredOption('--project <id>', 'the upstream project')
     .option('--totals', 'one line a day: the totals of the whole site')
     .option('--output <file>', 'write to a file (default: stdout)')
-    .option('--bom', 'begin with a byte order mark, by which Excel knows UTF-8');
+    .option('--bom', 'begin with a byte order mark, by which Excel knows UTF-8')
+    .option('--json', 'the same rows as JSON, one a line');
   addSnapshotsOption(addRangeOptions(command)).action(async (flags: CsvFlags) => {
+    if (flags.json && flags.bom) throw new UsageError('--bom is for CSV: JSON has no byte order mark');
     const store = await openSnapshots(flags);
-    if (flags.output !== undefined) return pipeline(csvText(store, flags), createWriteStream(flags.output));
-    for await (const text of csvText(store, flags)) {
-      if (!process.stdout.write(text)) await once(process.stdout, 'drain');
+    if (flags.output !== undefined) return pipeline(textOf(store, flags), createWriteStream(flags.output));
+    for await (const text of textOf(store, flags)) {
+      if (!process.stdout.write(forStdout(text))) await once(process.stdout, 'drain');
     }
   });
 }
 
-async function* csvText(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<string> {
+async function* textOf(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<string> {
   if (flags.bom) yield BOM;
   yield* flags.totals ? totalLines(store, flags) : pageLines(store, flags);
 }
@@ -62,15 +67,19 @@ async function* dailyManifests(store: SnapshotStore, flags: CsvFlags): AsyncGene
 }
 
 async function* totalLines(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<string> {
-  yield csvLine(['date', 'human', 'ai', 'total', 'paths', 'consistent', 'provisional']);
+  const columns = ['date', 'human', 'ai', 'total', 'paths', 'consistent', 'provisional'] as const;
+  const lineOf = lineWriter(columns, flags);
+  if (!flags.json) yield csvLine(columns);
   for await (const { dateFrom, totals, rows, consistent, provisional } of dailyManifests(store, flags)) {
-    yield csvLine([dateFrom, totals.human, totals.ai, totals.total, rows, consistent, provisional]);
+    yield lineOf([dateFrom, totals.human, totals.ai, totals.total, rows, consistent, provisional]);
   }
 }
 
 async function* pageLines(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<string> {
   const { readRows } = await import('../snapshots/read-rows.js');
-  yield csvLine(['date', 'path', 'human', 'ai', 'total', 'consistent', 'provisional']);
+  const columns = ['date', 'path', 'human', 'ai', 'total', 'consistent', 'provisional'] as const;
+  const lineOf = lineWriter(columns, flags);
+  if (!flags.json) yield csvLine(columns);
   for await (const manifest of dailyManifests(store, flags)) {
     const { dateFrom, consistent, provisional } = manifest;
     for (const { name } of manifest.files) {
@@ -80,7 +89,7 @@ async function* pageLines(store: SnapshotStore, flags: CsvFlags): AsyncGenerator
         let text = '';
         for (let i = 0; i < length; i++) {
           const counts = [human[i], ai[i], total[i]] as [bigint, bigint, bigint];
-          text += csvLine([dateFrom, path[i] as string, ...counts, consistent, provisional]);
+          text += lineOf([dateFrom, path[i] as string, ...counts, consistent, provisional]);
           if (i % LINES_AT_ONCE !== LINES_AT_ONCE - 1) continue;
           yield text;
           text = '';
@@ -106,12 +115,23 @@ async function readFile(store: SnapshotStore, manifest: SnapshotManifest, name: 
   return null;
 }
 
+type Value = string | number | boolean | bigint;
+
+/** How a row becomes a line. Counts are at most 2^53 - 1, which JSON numbers hold. */
+function lineWriter(columns: readonly string[], { json }: CsvFlags): (values: readonly Value[]) => string {
+  if (!json) return csvLine;
+  return (values) => {
+    const cells = values.map((value) => (typeof value === 'bigint' ? Number(value) : value));
+    return `${jsonLine(Object.fromEntries(columns.map((column, i) => [column, cells[i]])))}\n`;
+  };
+}
+
 /** One line of CSV (RFC 4180). Numbers stay numbers; text that a spreadsheet would run begins with an apostrophe. */
-function csvLine(cells: readonly (string | number | boolean | bigint)[]): string {
+function csvLine(cells: readonly Value[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`;
 }
 
-function csvCell(value: string | number | boolean | bigint): string {
+function csvCell(value: Value): string {
   if (typeof value !== 'string') return String(value);
   const text = value.replaceAll(FORMULA, "$1'");
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;

@@ -4,7 +4,7 @@ import type { JobHandle } from '../starter.js';
 import { EXIT } from './exit.js';
 import { withProgress } from './job-progress.js';
 import { print, printJson, printToStderr, type Session } from './session.js';
-import { fields, hint, readableTime } from './text.js';
+import { fields, hint, printable, readableTime } from './text.js';
 
 const OUTCOME_EXIT: Record<Outcome, number> = {
   completed: EXIT.ok,
@@ -71,7 +71,7 @@ function printFailure({ workflowId }: JobHandle, error: Error, isJson: boolean):
   const code = FAILURE_EXIT[name];
   if (code === undefined) throw error;
   if (isJson) printJson({ workflowId, error: name.replace(/Error$/, ''), message });
-  printToStderr(`agent-jobs: the job failed: ${message}`);
+  printToStderr(printable(`agent-jobs: the job failed: ${message}`));
   process.exitCode = code;
 }
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { JobCount, JobSummary } from '../starter.js';
 import { formatJobs, outputTerminal, readableStatus } from './job-table.js';
-import { print, printJson, printToStderr, withSession } from './session.js';
+import { print, printColoured, printJson, printToStderr, withSession } from './session.js';
 import { fields } from './text.js';
 import { UsageError } from './exit.js';
 import { addFilterOptions, toFilter, type FilterFlags } from './list-filter.js';
@@ -40,7 +40,7 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
       if (flags.json) printJson(job);
       else rows.push(job);
     }
-    if (!flags.json) print(rows.length === 0 ? 'no jobs' : formatJobs(rows, outputTerminal()));
+    if (!flags.json) printColoured(rows.length === 0 ? 'no jobs' : formatJobs(rows, outputTerminal()));
   });
 }
 

@@ -1,5 +1,6 @@
 /** How far long work is: a line on stderr, so that stdout stays the answer. */
 import { printToStderr } from './session.js';
+import { printable } from './text.js';
 
 const BAR_CHARS = 24;
 const NARROWEST_TERMINAL = 80;
@@ -25,7 +26,7 @@ export class ProgressLine {
     this.#last = line;
     this.#shownAt = now;
     if (!this.isTerminal) return printToStderr(line);
-    process.stderr.write(`\r\u001B[K${line.slice(0, (process.stderr.columns || NARROWEST_TERMINAL) - 1)}`);
+    process.stderr.write(`\r\u001B[K${printable(line).slice(0, (process.stderr.columns || NARROWEST_TERMINAL) - 1)}`);
   }
 
   /** Takes the line off a terminal, before other output and at the end. */

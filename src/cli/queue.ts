@@ -3,7 +3,7 @@ import type { QueuedRequest, RequestQueueState } from '../contract.js';
 import type { QueueReport } from '../starter.js';
 import { EXIT } from './exit.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
-import { fields, readableTime, relativeTime, table } from './text.js';
+import { fields, printable, readableTime, relativeTime, table } from './text.js';
 
 interface QueueFlags {
   project?: string;
@@ -38,7 +38,7 @@ function printQueue(queue: QueueReport, isJson: boolean): void {
   const { state, problem } = queue;
   if (isJson && state) return printJson({ workflowId: queue.workflowId, ...state });
   if (state) return print(`${formatQueue(queue, state, Date.now())}\n`);
-  printToStderr(`agent-jobs: ${queue.workflowId} could not be read: ${problem ?? 'no reason'}`);
+  printToStderr(printable(`agent-jobs: ${queue.workflowId} could not be read: ${problem ?? 'no reason'}`));
   process.exitCode = EXIT.error;
 }
 

@@ -1,12 +1,15 @@
 import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { print } from './session.js';
+import { UsageError } from './exit.js';
+import { print, printJson } from './session.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { addSnapshotsOption, openSnapshots, tellNone, type SnapshotsFlags } from './snapshots-option.js';
+import { forStdout } from './text.js';
 
 interface ReportFlags extends SnapshotsFlags {
   project: string;
   output?: string;
+  json?: boolean;
 }
 
 export function addReport(program: Command): void {
@@ -14,20 +17,33 @@ export function addReport(program: Command): void {
     .command('report')
     .description('make the HTML report of a project from its snapshots; the nightly export makes it, too')
     .requiredOption('--project <id>', 'the upstream project')
-    .option('--output <file>', 'write it to this file, "-" is stdout (default: beside the snapshots)');
+    .option('--output <file>', 'write it to this file, "-" is stdout (default: beside the snapshots)')
+    .option('--json', 'print where it was written as JSON');
   addSnapshotsOption(command).action(async (flags: ReportFlags) => {
-    const { buildReport, writeReport } = await import('../report/report.js');
+    const { project: projectId, output, json } = flags;
+    if (json && output === '-') throw new UsageError('--json tells where the report is: give it a file by --output');
     const store = await openSnapshots(flags);
-    const generatedAt = new Date().toISOString();
-    const { project, output } = flags;
     // The report of a mistyped name would be a page that says so little.
-    if (!(await hasSnapshots(store, project))) return tellNone(store, project);
-    if (output === undefined) return print(await writeReport(store, project, generatedAt));
-    const page = await buildReport(store, project, generatedAt);
-    if (output === '-') return void process.stdout.write(page);
-    await writeFile(output, page);
-    print(output);
+    if (!(await hasSnapshots(store, projectId))) return tellNone(store, projectId);
+    const location = await make(store, projectId, output);
+    if (location === null) return;
+    if (json) printJson({ projectId, location });
+    else print(location);
   });
+}
+
+/** Where it is; null for standard output. */
+async function make(store: SnapshotStore, projectId: string, output: string | undefined): Promise<string | null> {
+  const { buildReport, writeReport } = await import('../report/report.js');
+  const generatedAt = new Date().toISOString();
+  if (output === undefined) return writeReport(store, projectId, generatedAt);
+  const page = await buildReport(store, projectId, generatedAt);
+  if (output === '-') {
+    process.stdout.write(forStdout(page));
+    return null;
+  }
+  await writeFile(output, page);
+  return output;
 }
 
 async function hasSnapshots(store: SnapshotStore, projectId: string): Promise<boolean> {

@@ -1,7 +1,7 @@
 /** Decisions about writes in doubt on the command line: how they are checked, read from `--from`, and shown. */
 import type { Attribution, Decision, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
 import type { GlobalOptions } from './session.js';
-import { hint, readableTime } from './text.js';
+import { countOf, hint, readableTime } from './text.js';
 
 /** A decision about one job's write in doubt. */
 export type Resolution = ResolveUnknownInput & { workflowId: string };
@@ -52,6 +52,17 @@ async function readLine(line: string, number: number, { by, note }: Attribution)
   } catch (error) {
     return { number, problem: error instanceof SyntaxError ? 'is no JSON' : (error as Error).message };
   }
+}
+
+/** What the lines would settle, as a question to a person; null where all of them are wrong. */
+export function questionOf(lines: readonly ResolutionLine[]): string | null {
+  const actions = lines.flatMap(({ resolution }) => (resolution === undefined ? [] : [resolution.action]));
+  if (actions.length === 0) return null;
+  const wrong = lines.length - actions.length;
+  const counts = [...new Set(actions)].map((action) => `${actions.filter((one) => one === action).length} ${action}`);
+  const left = wrong === 0 ? '' : ` ${countOf(wrong, 'wrong line')} will be left out.`;
+  const writes = countOf(actions.length, 'write');
+  return `Settle ${writes} in doubt (${counts.join(', ')}), which can not be undone?${left}`;
 }
 
 /**

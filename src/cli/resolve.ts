@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { Attribution, Decision, InDoubtWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
-import { confirm } from './ask.js';
+import { addYesOption, confirm } from './ask.js';
 import { EXIT, UsageError, throwNotRetryable } from './exit.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { readText } from './job-options.js';
@@ -12,6 +12,7 @@ import {
   lastDecisionField,
   readResolution,
   readResolutionLines,
+  questionOf,
   type Resolution,
   type ResolutionLine,
 } from './resolution.js';
@@ -45,14 +46,13 @@ export function addResolve(program: Command): void {
     .option('--follow-up-id <id>', 'name the follow-up you mean')
     .option('--from <path>', 'settle many: lines of "attention --json", each with an "action" ("-" is stdin)')
     .option('--dry-run', 'show what would be settled, and settle nothing')
-    .option('--yes', 'do not ask at a terminal')
     .option('--json', 'print JSON, a line for each')
     .action((workflowId: string | undefined, action: string | undefined, flags: ResolveFlags) =>
       flags.from === undefined
         ? resolveOne(command, workflowId, action, flags)
         : resolveMany(command, workflowId, flags.from, flags),
     );
-  addAttributionOptions(addJobNameOptions(command));
+  addAttributionOptions(addJobNameOptions(addYesOption(command)));
 }
 
 async function resolveOne(
@@ -84,7 +84,7 @@ async function resolveOne(
     if (!flags.json) print(fields(shown));
     warnOfEarlyRetry(resolution, inDoubt);
     if (!flags.dryRun) {
-      await confirm(`Settle it with ${action}, which can not be undone?`, { yes: flags.yes, signal });
+      await confirm(() => `Settle it with ${action}, which can not be undone?`, flags, signal);
       await settle(jobs, resolution, inDoubt, signal);
     }
     if (flags.json) printJson({ workflowId, action, ...attribution, ...inDoubt, isSettled: !flags.dryRun });
@@ -103,6 +103,7 @@ async function resolveMany(
   const lines = await readResolutionLines(await readText(file, '--from'), attribution);
   let failures = 0;
   await withSession(command, async ({ jobs, signal }) => {
+    if (!dryRun) await confirm(() => questionOf(lines), { ...flags, json }, signal);
     for (const line of lines) {
       signal.throwIfAborted();
       const problem = await settleLine(jobs, line, dryRun, signal);
@@ -142,7 +143,7 @@ function printVerdict(
   const { workflowId = null, action = null, by = null } = resolution ?? {};
   if (json) return printJson({ line: number, workflowId, action, by, isSettled: problem === null && !dryRun, problem });
   const verdict = problem ?? verdictText({ action, by }, dryRun);
-  print(`line ${number}  ${workflowId ?? '-'}  ${verdict}`);
+  print(printable(`line ${number}  ${workflowId ?? '-'}  ${verdict}`));
 }
 
 type Verdict = Pick<Attribution, 'by'> & { action: string | null };
@@ -178,7 +179,7 @@ function nothingInDoubt(decisions: Decision[] | undefined): string {
 
 function warnOfEarlyRetry(resolution: Resolution, inDoubt: InDoubtWrite): void {
   const warning = earlyRetryWarning(resolution, inDoubt, Date.now());
-  if (warning !== null) printToStderr(`agent-jobs: warning: ${warning}`);
+  if (warning !== null) printToStderr(printable(`agent-jobs: warning: ${warning}`));
 }
 
 /** Names the write that was read: another one that came in between is not settled by mistake. */

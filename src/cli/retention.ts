@@ -1,6 +1,6 @@
 /** How long a namespace keeps closed jobs, and with them their keys. */
 import type { Client } from '@temporalio/client';
-import { print, printToStderr } from './session.js';
+import type { Finding } from './doctor-check.js';
 
 /** A key should outlive any retry of its caller. */
 export const SHORTEST_RETENTION_DAYS = 30;
@@ -25,13 +25,11 @@ export function retentionText(days: number): string {
   return `a key is remembered for ${days} ${days === 1 ? 'day' : 'days'} after its job ended`;
 }
 
-/** Prints it, and how to raise it where it is short. */
-export async function showRetention(client: Client): Promise<void> {
+/** How long it is, and how to raise it where it is short. */
+export async function retentionFinding(client: Client): Promise<Finding> {
   const days = await readRetentionDays(client);
-  print(`Retention          ${retentionText(days)}`);
-  if (days >= SHORTEST_RETENTION_DAYS) return;
-  printToStderr(
-    `agent-jobs: below ${SHORTEST_RETENTION_DAYS} days; a key that comes later makes a second job. Raise it with:`,
-  );
-  printToStderr(`  ${retentionCommand(client.options.namespace)}`);
+  const text = retentionText(days);
+  if (days >= SHORTEST_RETENTION_DAYS) return { status: 'ok', text };
+  const why = `below ${SHORTEST_RETENTION_DAYS} days; a key that comes later makes a second job. Raise it with:`;
+  return { status: 'warn', text, remedy: [why, `  ${retentionCommand(client.options.namespace)}`] };
 }

@@ -70,7 +70,8 @@ function fateOf({ fate, outcome, reason }: RecurringRunSummary): string {
   }
 }
 
-function whenOf({ cron, everyMs }: JobSchedule): string {
+/** Its times, without the time zone. */
+export function whenOf({ cron, everyMs }: JobSchedule): string {
   return cron ?? (everyMs === null ? 'set with other tools' : `every ${span(everyMs)}`);
 }
 

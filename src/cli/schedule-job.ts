@@ -1,7 +1,14 @@
 import { Option, type Command } from 'commander';
-import type { AgentJobs, JobScheduleHandle, JobScheduleSettings, OverlapPolicy } from '../starter.js';
+import type { AgentJobs, JobSchedule, JobScheduleHandle, JobScheduleSettings, OverlapPolicy } from '../starter.js';
+import { addYesOption, confirm, type ConfirmFlags } from './ask.js';
 import { addJobOptions, readPrompt, toJobOptions, type JobFlags } from './job-options.js';
-import { jobRunsText, jobScheduleText, jobSchedulesText, type JobScheduleWithRun } from './schedule-job-text.js';
+import {
+  jobRunsText,
+  jobScheduleText,
+  jobSchedulesText,
+  whenOf,
+  type JobScheduleWithRun,
+} from './schedule-job-text.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { UsageError } from './exit.js';
 
@@ -152,15 +159,24 @@ function named(group: Command, name: string, description: string): Command {
 
 type Change = (job: JobScheduleHandle, note: string | undefined, signal: AbortSignal) => Promise<void>;
 
+interface ChangeFlags {
+  project: string;
+  name: string;
+  note?: string;
+  json?: boolean;
+}
+
 function addChange(group: Command, name: string, description: string, change: Change, done = `${name}d`): Command {
   const command = named(group, name, description);
   return command
     .option('--note <text>', 'why, for whoever looks at it')
-    .action(({ project, name: job, note }: { project: string; name: string; note?: string }) =>
+    .option('--json', 'print it as JSON')
+    .action(({ project, name: job, note, json }: ChangeFlags) =>
       withSession(command, async ({ jobs, signal }) => {
         const handle = jobs.recurring({ projectId: project, name: job });
         await change(handle, note, signal);
-        print(`${done} ${handle.scheduleId}`);
+        if (json) printJson(await handle.describe({ signal }));
+        else print(`${done} ${handle.scheduleId}`);
       }),
     );
 }
@@ -171,6 +187,22 @@ function addTrigger(group: Command): void {
 }
 
 function addRemove(group: Command): void {
-  const description = 'remove it; a job that runs goes on, and runs that wait for it are skipped';
-  addChange(group, 'remove', description, (job, _, signal) => job.remove({ signal }));
+  const command = named(group, 'remove', 'remove it; a job that runs goes on, and runs that wait for it are skipped');
+  command.option('--note <text>', 'taken like the other changes do; what is gone keeps no note');
+  command.option('--json', 'print its id as JSON');
+  addYesOption(command).action(({ project, name, ...flags }: ChangeFlags & ConfirmFlags) =>
+    withSession(command, async ({ jobs, signal }) => {
+      const handle = jobs.recurring({ projectId: project, name });
+      await confirm(async () => questionOf(await handle.describe({ signal })), flags, signal);
+      await handle.remove({ signal });
+      const { scheduleId } = handle;
+      if (flags.json) printJson({ projectId: project, name, scheduleId, isRemoved: true });
+      else print(`removed ${scheduleId}`);
+    }),
+  );
+}
+
+function questionOf(schedule: JobSchedule): string {
+  const when = `${whenOf(schedule)} ${schedule.timeZone}`;
+  return `Remove 1 recurring job, ${schedule.scheduleId} (${when})? Its prompt goes with it, and no job starts by it.`;
 }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import type { AgentJobs, ExportSchedule } from '../starter.js';
+import type { ExportSchedule, ExportScheduleHandle } from '../starter.js';
+import { addYesOption, confirm, type ConfirmFlags } from './ask.js';
 import { addJobSchedule, withLastRuns } from './schedule-job.js';
 import { jobSchedulesText } from './schedule-job-text.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
@@ -134,45 +135,65 @@ function listText(exports: ExportSchedule[], recurring: Parameters<typeof jobSch
 }
 
 function addPause(group: Command): void {
-  addChange(group, 'pause', 'start no run until it is resumed; a running one goes on', async (...args) => {
-    const { pauseExportSchedule } = await import('../starter.js');
-    await pauseExportSchedule(...args);
-  });
+  const description = 'start no run until it is resumed; a running one goes on';
+  addChange(group, 'pause', description, (schedule, note, signal) => schedule.pause(note, { signal }));
 }
 
 function addResume(group: Command): void {
-  addChange(group, 'resume', 'start runs again', async (...args) => {
-    const { resumeExportSchedule } = await import('../starter.js');
-    await resumeExportSchedule(...args);
-  });
+  const description = 'start runs again';
+  addChange(group, 'resume', description, (schedule, note, signal) => schedule.resume(note, { signal }));
 }
 
-function addRemove(group: Command): void {
-  addChange(group, 'remove', 'remove it; snapshots stay, and a running export goes on', async (client, projectId) => {
-    const { removeExportSchedule } = await import('../starter.js');
-    await removeExportSchedule(client, projectId);
-  });
+interface ChangeFlags {
+  project: string;
+  note?: string;
+  json?: boolean;
 }
 
 function addChange(
   group: Command,
   name: string,
   description: string,
-  change: (client: AgentJobs['client'], projectId: string, note?: string) => Promise<void>,
+  change: (schedule: ExportScheduleHandle, note: string | undefined, signal: AbortSignal) => Promise<void>,
 ): void {
   const command = group
     .command(name)
     .description(description)
     .requiredOption('--project <id>', 'the upstream project')
     .option('--note <text>', 'why, for whoever looks at the Schedule')
-    .action(({ project, note }: { project: string; note?: string }) =>
+    .option('--json', 'print the Schedule as JSON')
+    .action(({ project, note, json }: ChangeFlags) =>
       withSession(command, async ({ jobs, signal }) => {
-        const { temporalCall } = await import('../client/temporal-call.js');
-        const { visitorExportScheduleId } = await import('../contract.js');
-        await temporalCall(jobs.client, { signal }, () => change(jobs.client, project, note));
-        print(`${name}d ${visitorExportScheduleId(project)}`);
+        const schedule = jobs.exportSchedule(project);
+        await change(schedule, note, signal);
+        if (json) printJson(await schedule.describe({ signal }));
+        else print(`${name}d ${schedule.scheduleId}`);
       }),
     );
+}
+
+function addRemove(group: Command): void {
+  const command = group
+    .command('remove')
+    .description('remove it; snapshots stay, and a running export goes on')
+    .requiredOption('--project <id>', 'the upstream project')
+    .option('--note <text>', 'taken like the other changes do; a Schedule that is gone keeps no note')
+    .option('--json', 'print its id as JSON');
+  addYesOption(command).action(({ project, ...flags }: ConfirmFlags & { project: string }) =>
+    withSession(command, async ({ jobs, signal }) => {
+      const schedule = jobs.exportSchedule(project);
+      await confirm(async () => questionOf(await schedule.describe({ signal })), flags, signal);
+      await schedule.remove({ signal });
+      const { projectId, scheduleId } = schedule;
+      if (flags.json) printJson({ projectId, scheduleId, isRemoved: true });
+      else print(`removed ${scheduleId}`);
+    }),
+  );
+}
+
+function questionOf(schedule: ExportSchedule): string {
+  const when = `every day at ${timeOf(schedule)} ${schedule.timeZone}`;
+  return `Remove 1 Schedule, ${schedule.scheduleId} (${when})? No export starts by it any more; snapshots stay.`;
 }
 
 function scheduleText(schedule: ExportSchedule): string {

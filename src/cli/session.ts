@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import type { AgentJobs } from '../starter.js';
 import { InterruptedError } from './exit.js';
+import { jsonLine } from '../agent-job/terminal-text.js';
 import { printableLines } from './text.js';
 
 /** Options that every command takes, before or after its name; the connection's override the environment. */
@@ -52,14 +53,19 @@ export async function withInterrupt(command: Command, action: (signal: AbortSign
   }
 }
 
-/** Prints a line for people or programs. */
+/** Prints lines for people or programs; whatever stands in them, a terminal only shows it. */
 export function print(line: string): void {
+  printColoured(printableLines(line));
+}
+
+/** Prints lines that hold colours: all other texts in them must be printable already. */
+export function printColoured(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
 /** Prints one value as a line of JSON. */
 export function printJson(value: unknown): void {
-  print(JSON.stringify(value));
+  printColoured(jsonLine(value));
 }
 
 /** Prints a line for a person that is not the answer itself. */

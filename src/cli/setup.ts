@@ -1,10 +1,19 @@
+/** `setup` prepares a namespace, and tells step by step what it found and did. */
 import type { Command } from 'commander';
 import type { Client } from '@temporalio/client';
 import type { WebUi } from '../client/web-ui.js';
 import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
+import type { Finding } from './doctor-check.js';
 import { EXIT } from './exit.js';
-import { showRetention } from './retention.js';
-import { print, printToStderr, withSession } from './session.js';
+import { retentionFinding } from './retention.js';
+import { print, printJson, printToStderr, withSession } from './session.js';
+
+const NAME_WIDTH = 18;
+
+interface SetupFlags {
+  project?: string;
+  json?: boolean;
+}
 
 /** Adds `setup`, which prepares a namespace. */
 export function addSetup(program: Command): void {
@@ -12,47 +21,77 @@ export function addSetup(program: Command): void {
     .command('setup')
     .description('prepare a namespace once: register the search attributes, check Temporal and the upstream')
     .option('--project <id>', 'ask the upstream about this project, so that its key is checked too')
-    .action(({ project }: { project?: string }) =>
+    .option('--json', 'print one line of JSON for each step, as doctor does for its checks')
+    .action(({ project, json: isJson = false }: SetupFlags) =>
       withSession(command, async ({ jobs: { client, webUi } }) => {
-        print(`Temporal           answers, namespace "${client.options.namespace}"`);
-        await showRetention(client);
-        const isRegistered = (await registerSearchAttributes(client)) && (await checkTypes(client));
-        const { checkUpstream } = await import('../worker/upstream-check.js');
-        const upstream = await checkUpstream(project);
-        print(`Upstream           ${upstream.text}`);
-        await showDashboard(webUi);
-        if (!isRegistered || upstream.isWrong) process.exitCode = EXIT.error;
+        for await (const [name, finding] of steps(client, webUi, project)) {
+          if (isJson)
+            printJson({ check: name, status: finding.status, text: finding.text, remedy: finding.remedy ?? [] });
+          else tell(name, finding);
+          if (finding.status === 'fail') process.exitCode = EXIT.error;
+        }
       }),
     );
 }
 
-/** The links that an operator keeps; those of a day name the present one. */
-async function showDashboard(webUi: WebUi | null): Promise<void> {
-  if (webUi === null) return print('Web UI             not known; set AGENT_JOBS_WEB_UI_URL to have the links to it');
-  const { listUrl, webUiViews } = await import('../client/web-ui.js');
-  print(`Web UI             ${listUrl(webUi)}`);
-  for (const { title, url } of webUiViews(webUi)) print(`  ${title}\n    ${url}`);
+type Step = [name: string, finding: Finding];
+
+async function* steps(client: Client, webUi: WebUi | null, project: string | undefined): AsyncGenerator<Step> {
+  yield ['Temporal', { status: 'ok', text: `answers, namespace "${client.options.namespace}"` }];
+  yield ['Retention', await retentionFinding(client)];
+  const registered = await registerSearchAttributes(client);
+  yield ['Search attributes', registered];
+  const wrong = registered.status === 'ok' ? await checkTypes(client) : null;
+  if (wrong) yield ['Search attributes', wrong];
+  const { checkUpstream } = await import('../worker/upstream-check.js');
+  const { finding, isWrong, text } = await checkUpstream(project);
+  yield ['Upstream', { status: isWrong ? 'fail' : finding === 'notAsked' ? 'skip' : 'ok', text }];
+  yield ['Web UI', await dashboardOf(webUi)];
 }
 
-/** Jobs can't set an attribute of another type, or can't be found by it. */
-async function checkTypes(client: Client): Promise<boolean> {
+/** The answer goes to stdout, and what to do about it to stderr. */
+function tell(name: string, { status, text, remedy = [] }: Finding): void {
+  const [first, ...more] = remedy;
+  const isError = status === 'fail' && first !== undefined;
+  if (isError) printToStderr(`agent-jobs: ${text}`);
+  else print(`${name.padEnd(NAME_WIDTH)} ${text}`);
+  if (first !== undefined) printToStderr(isError ? first : `agent-jobs: ${first}`);
+  for (const line of more) printToStderr(line);
+}
+
+/** The links that an operator keeps; those of a day name the present one. */
+async function dashboardOf(webUi: WebUi | null): Promise<Finding> {
+  if (webUi === null) return { status: 'skip', text: 'not known; set AGENT_JOBS_WEB_UI_URL to have the links to it' };
+  const { listUrl, webUiViews } = await import('../client/web-ui.js');
+  const views = webUiViews(webUi).flatMap(({ title, url }) => [`  ${title}`, `    ${url}`]);
+  return { status: 'ok', text: [listUrl(webUi), ...views].join('\n') };
+}
+
+/** Jobs can't set an attribute of another type, or can't be found by it; null where all are right. */
+async function checkTypes(client: Client): Promise<Finding | null> {
   const { removalCommands, wrongSearchAttributes: wrongOf } = await import('../temporal/search-attributes.js');
   const { namespace } = client.options;
   const wrong = await wrongOf(operatorOf(client), namespace);
-  if (wrong.length === 0) return true;
+  if (wrong.length === 0) return null;
   const told = wrong.map(({ name, type }) => `${name} is ${type}`).join(', ');
-  printToStderr(`agent-jobs: search attributes of namespace "${namespace}" are of another type than jobs set: ${told}`);
   const { selfHosted, cloud } = removalCommands(
     namespace,
     wrong.map(({ name }) => name),
   );
-  printToStderr(
-    'Jobs are not found by them. Put them away, then run "agent-jobs setup" again. On a server of your own:',
-  );
-  for (const line of selfHosted) printToStderr(`  ${line}`);
-  printToStderr('on Temporal Cloud:');
-  for (const line of cloud) printToStderr(`  ${line}`);
-  return false;
+  return {
+    status: 'fail',
+    text: `search attributes of namespace "${namespace}" are of another type than jobs set: ${told}`,
+    remedy: [
+      'Jobs are not found by them. Put them away, then run "agent-jobs setup" again. On a server of your own:',
+      ...selfHosted.map(indented),
+      'on Temporal Cloud:',
+      ...cloud.map(indented),
+    ],
+  };
+}
+
+function indented(line: string): string {
+  return `  ${line}`;
 }
 
 /** The client's connection type leaves the operator service out; every real Connection has it. */
@@ -60,18 +99,15 @@ function operatorOf({ connection }: Client): Parameters<typeof wrongSearchAttrib
   return connection as unknown as Parameters<typeof wrongSearchAttributes>[0];
 }
 
-async function registerSearchAttributes(client: Client): Promise<boolean> {
+async function registerSearchAttributes(client: Client): Promise<Finding> {
   const { ensureSearchAttributes, SearchAttributesRefusedError } = await import('../temporal/search-attributes.js');
   try {
     const added = await ensureSearchAttributes(operatorOf(client), client.options.namespace);
-    print(`Search attributes  ${added.length === 0 ? 'were registered already' : `registered ${added.join(', ')}`}`);
-    return true;
+    return { status: 'ok', text: added.length === 0 ? 'were registered already' : `registered ${added.join(', ')}` };
   } catch (error) {
     if (!(error instanceof SearchAttributesRefusedError)) throw error;
     const { selfHosted, cloud } = error.commands;
-    printToStderr(`agent-jobs: ${error.message}\nSomebody with the rights must run, on a server of your own:`);
-    for (const line of selfHosted) printToStderr(`  ${line}`);
-    printToStderr(`on Temporal Cloud:\n  ${cloud}`);
-    return false;
+    const remedy = ['Somebody with the rights must run, on a server of your own:', ...selfHosted.map(indented)];
+    return { status: 'fail', text: error.message, remedy: [...remedy, 'on Temporal Cloud:', indented(cloud)] };
   }
 }

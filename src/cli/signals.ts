@@ -4,7 +4,7 @@ import type { Attribution, FollowUpState, Priority } from '../contract.js';
 import type { FollowUpOptions, JobHandle } from '../starter.js';
 import { forEachRunning, readTarget } from './batch.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
-import { confirm } from './ask.js';
+import { addYesOption, confirm, type ConfirmFlags } from './ask.js';
 import { EXIT, throwNotRetryable } from './exit.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { addPriorityOption, readPrompt, toPriority } from './job-options.js';
@@ -19,6 +19,7 @@ interface FollowUpFlags extends JobNameFlags {
   promptFile?: string;
   wait?: boolean;
   json?: boolean;
+  yes?: boolean;
 }
 
 /** What to do about one that the upstream did not take, or not yet. */
@@ -42,7 +43,7 @@ export function addFollowUp(program: Command): void {
     .option('--wait', 'wait, for at most a minute, until the upstream took it (exit 0; 10 where it is not sent)')
     .option('--json', 'print JSON');
   addPriorityOption(
-    addJobNameOptions(command),
+    addJobNameOptions(addYesOption(command)),
     'who goes first where messages wait for the project’s budget',
     'that of the job',
   ).action((first: string | undefined, second: string | undefined, flags: FollowUpFlags) =>
@@ -117,11 +118,12 @@ async function followUpBatch(
   prompt: string,
   flags: Omit<FollowUpFlags, 'priority'> & { id: string; priority: Priority | undefined },
 ): Promise<void> {
-  const { id, priority, wait = false, json = false } = flags;
+  const { id, priority, wait = false, json, yes } = flags;
   printToStderr(`agent-jobs: follow-up ${id}: repeated with --id ${shellWord(id)}, the command sends nothing twice`);
   // Without --wait the interrupted command finishes what is under way: it takes a moment.
   const signal = wait ? session.signal : undefined;
-  await forEachRunning(session, { batch, isJson: json }, async (job) => {
+  const question = (jobs: string) => `Send the follow-up to ${jobs} of batch ${batch}? It can not be taken back.`;
+  await forEachRunning(session, { batch, question, json, yes }, async (job) => {
     const { state = 'queued' } = await send(job, prompt, { wait }, { id, priority, signal, onlyWhileRunning: true });
     return { text: printable(state), json: { id, state }, isDone: !wait || state === 'sent' };
   });
@@ -159,27 +161,24 @@ export function addSignals(program: Command): void {
     .description('end a job’s workflow; the remote job goes on, for the upstream can not cancel')
     .argument('[job]', 'its workflow id, or its key where one job has it')
     .option('--batch <label>', 'every running job of this batch')
-    .option('--yes', 'do not ask at a terminal')
     .option('--json', 'print JSON, with --batch a line for each')
     .action((given: string | undefined, flags: CancelFlags) => cancelJobs(cancel, given, flags));
-  addAttributionOptions(addJobNameOptions(cancel));
+  addAttributionOptions(addJobNameOptions(addYesOption(cancel)));
 }
 
 async function cancelJobs(
   command: Command,
   given: string | undefined,
-  { json = false, yes, project, key, batch, ...flags }: CancelFlags,
+  { json, yes, project, key, batch, ...flags }: CancelFlags,
 ): Promise<void> {
   const attribution = await readAttribution(flags);
   const target = await readTarget(given, { batch, project, key });
   await withSession(command, async (session) => {
     const { signal } = session;
-    if (target.batch !== null) {
-      await confirm(`End the workflows of all running jobs of batch ${target.batch}?`, { yes, signal });
-      return cancelBatch(session, target.batch, { attribution, isJson: json });
-    }
+    if (target.batch !== null) return cancelBatch(session, target.batch, attribution, { json, yes });
     const job = await findJob(session, target.job);
-    await confirm(`End the workflow ${printable(job.workflowId)}? The remote job goes on.`, { yes, signal });
+    const question = () => `End the workflow ${printable(job.workflowId)}? The remote job goes on.`;
+    await confirm(question, { yes, json }, signal);
     await job.cancel({ ...attribution, signal: session.signal });
     if (json) return printJson({ workflowId: job.workflowId, ...attribution });
     print(
@@ -191,9 +190,11 @@ async function cancelJobs(
 async function cancelBatch(
   session: Session,
   batch: string,
-  { attribution, isJson }: { attribution: Attribution; isJson: boolean },
+  attribution: Attribution,
+  flags: ConfirmFlags,
 ): Promise<void> {
-  await forEachRunning(session, { batch, isJson }, async (job) => {
+  const question = (jobs: string) => `End the workflows of ${jobs} of batch ${batch}? The remote jobs go on.`;
+  await forEachRunning(session, { batch, question, ...flags }, async (job) => {
     await job.cancel(attribution);
     return { text: 'is asked to end', json: { isAsked: true }, isDone: true };
   });

@@ -7,6 +7,7 @@ import type { Command } from 'commander';
 import type { StartItem } from '../client/agent-job/start-many.js';
 import type { AgentJobOptions } from '../contract.js';
 import type { StartFate } from '../starter.js';
+import { jsonLine } from '../agent-job/terminal-text.js';
 import { EXIT, InterruptedError, UsageError } from './exit.js';
 import { barOf, ProgressLine } from './progress-line.js';
 import { readLines, type Line } from './read-lines.js';
@@ -132,7 +133,7 @@ class Tally {
     this.#counts[fate] += 1;
     const reason = error?.message;
     if (this.#isJson || reason !== undefined) this.#progress.clear();
-    if (this.#isJson) await write(JSON.stringify({ line, key, workflowId, fate, error: reason }));
+    if (this.#isJson) await write(jsonLine({ line, key, workflowId, fate, error: reason }));
     else if (reason !== undefined) {
       await write(`line ${line}  ${fate}  ${printable(key ?? '-')}  ${printable(reason)}`);
     }

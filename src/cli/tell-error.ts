@@ -1,6 +1,7 @@
 /** How a command that fails tells it: as text, or with `--json` as one object; and with which exit code. */
 import { CommanderError, type Command } from 'commander';
 import { EXIT, InterruptedError, UsageError } from './exit.js';
+import { jsonLine } from '../agent-job/terminal-text.js';
 import { printableLines } from './text.js';
 
 /** By the names of the client's errors, whose classes are loaded only when a command needs them. */
@@ -46,7 +47,7 @@ function isJsonAsked(): boolean {
 }
 
 function jsonText(line: ErrorLine): string {
-  return `${JSON.stringify(line)}\n`;
+  return `${jsonLine(line)}\n`;
 }
 
 function lineOf(error: Error, exitCode: number): ErrorLine {

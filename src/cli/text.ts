@@ -1,7 +1,8 @@
 import { styleText } from 'node:util';
+import { printable, printableLines } from '../agent-job/terminal-text.js';
 import { shellWord } from '../agent-job/waiting-text.js';
 
-export { shellWord };
+export { printable, printableLines, shellWord };
 
 /** What is coloured, and nothing else. */
 export type Colour = 'green' | 'yellow' | 'red' | 'cyan' | 'dim' | 'bold';
@@ -11,14 +12,9 @@ export function paint(colour: Colour, text: string, stream: NodeJS.WriteStream =
   return styleText(colour, text, { stream });
 }
 
-/** Text without control characters: text from the upstream must not control the terminal. */
-export function printable(text: string): string {
-  return text.replace(/\p{Cc}+/gu, ' ');
-}
-
-/** The same for text of several lines, as errors have. */
-export function printableLines(text: string): string {
-  return text.replace(/[^\P{Cc}\n]+/gu, ' ');
+/** A file that is written to standard output: whole, but at a terminal text that it only shows. */
+export function forStdout(file: string): string {
+  return process.stdout.isTTY ? printableLines(file) : file;
 }
 
 /** Two columns of labels and values; rows without a value are left out. */

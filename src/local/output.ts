@@ -1,3 +1,4 @@
+import { printableLines } from '../agent-job/terminal-text.js';
 import { shellWord } from '../agent-job/waiting-text.js';
 import type { Environment } from '../config.js';
 import { DEFAULT_TASK_QUEUE } from '../contract.js';
@@ -18,15 +19,19 @@ export class Output {
   /** A line that begins with a label. */
   entry(label: string, text: string): void {
     const padded = label.padEnd(LABEL_WIDTH);
-    this.line(`${this.#isBold ? `\u001B[1m${padded}\u001B[22m` : padded}${text}`);
+    this.#write(`${this.#isBold ? `\u001B[1m${padded}\u001B[22m` : padded}${printableLines(text)}`);
   }
 
   line(text = ''): void {
-    process.stdout.write(`${text}\n`);
+    this.#write(printableLines(text));
   }
 
   error(text: string): void {
-    process.stderr.write(`${text}\n`);
+    process.stderr.write(`${printableLines(text)}\n`);
+  }
+
+  #write(text: string): void {
+    process.stdout.write(`${text}\n`);
   }
 }
 

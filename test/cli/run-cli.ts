@@ -63,6 +63,8 @@ export interface TerminalOptions {
   env?: Record<string, string>;
   columns?: number;
   rows?: number;
+  /** Typed at once. */
+  typed?: string;
   /** Typed once the output says so, in this order. */
   types?: readonly (readonly [when: RegExp, text: string])[];
 }
@@ -70,7 +72,7 @@ export interface TerminalOptions {
 /** Runs the real program on a terminal of its own, made by script(1); stdout and stderr are one. */
 export async function runOnTerminal(
   args: string[],
-  { env, columns = 100, rows = 30, types = [] }: TerminalOptions = {},
+  { env, columns = 100, rows = 30, typed = '', types = [] }: TerminalOptions = {},
 ): Promise<{ code: number | null; output: string }> {
   const word = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
   const program = [process.execPath, '--import', 'tsx', 'src/cli/main.ts', ...args].map(word).join(' ');
@@ -80,6 +82,7 @@ export async function runOnTerminal(
     env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), TERM: 'xterm-256color', SHELL: '/bin/sh', ...env },
     timeout: MOST_MS,
   });
+  child.stdin.write(typed);
   let output = '';
   let from = 0;
   const left = [...types];

@@ -1,0 +1,83 @@
+/** The whole command line as one tree: the program runs it, and the completion of a shell walks it. */
+import { Command } from 'commander';
+import { addAttention } from './attention.js';
+import { addCompletion } from './completion.js';
+import { addCost } from './cost.js';
+import { addDoctor } from './doctor.js';
+import { addExportBackfill } from './export-backfill.js';
+import { addExportClean } from './export-clean.js';
+import { addExportCsv } from './export-csv.js';
+import { addExportInspect } from './export-inspect.js';
+import { addExportRun } from './export-run.js';
+import { addInspect } from './inspect.js';
+import { addList } from './list.js';
+import { addOpen } from './open.js';
+import { addPrograms } from './programs.js';
+import { addQueue } from './queue.js';
+import { addReplayCheck } from './replay-check.js';
+import { addReport } from './report.js';
+import { addResolve } from './resolve.js';
+import { addRollout } from './rollout.js';
+import { addSchedule } from './schedule.js';
+import { addSetup } from './setup.js';
+import { addFollowUp, addSignals } from './signals.js';
+import { addStart } from './start.js';
+import { usageErrorText } from './tell-error.js';
+import { addWatch } from './watch.js';
+
+/** Every group of commands: each is a file that loads what it needs only when a command runs. */
+const COMMANDS = [
+  addSetup,
+  addDoctor,
+  addStart,
+  addFollowUp,
+  addInspect,
+  addList,
+  addWatch,
+  addCost,
+  addAttention,
+  addOpen,
+  addQueue,
+  addResolve,
+  addSignals,
+  addExport,
+  addReport,
+  addReplayCheck,
+  addRollout,
+  addSchedule,
+  addPrograms,
+  addCompletion,
+];
+
+/** `agent-jobs export …`: make snapshots of visitors, and tell what there is. */
+function addExport(program: Command): void {
+  const group = program.command('export').description('export visitors into snapshots, and check what there is');
+  addExportRun(group);
+  addExportBackfill(group);
+  addExportInspect(group);
+  addExportCsv(group);
+  addExportClean(group);
+}
+
+/** Makes the tree anew. */
+export function createProgram(version: string): Command {
+  const program = new Command('agent-jobs')
+    .description('Start, steer and settle agent jobs on Temporal, and export visitors into snapshots.')
+    .version(version)
+    .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS or the profile)')
+    .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE or the profile)')
+    .option('--task-queue <name>', 'where the worker listens (default: AGENT_JOBS_TASK_QUEUE or agent-jobs)')
+    .configureHelp({ showGlobalOptions: true })
+    .exitOverride();
+  for (const add of COMMANDS) add(program);
+  showUsageOnErrors(program);
+  return program;
+}
+
+/** Each command shows its own usage, in so few lines that the error before them stays in sight. */
+function showUsageOnErrors(command: Command): void {
+  command.configureOutput({
+    outputError: (text, write) => write(usageErrorText(command, text.trim().replace(/^error: /, ''))),
+  });
+  command.commands.forEach(showUsageOnErrors);
+}

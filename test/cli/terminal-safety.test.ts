@@ -1,0 +1,104 @@
+/** What strangers wrote, ids included, as every command shows it: on a terminal it is text and nothing else. */
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { AGENT_JOB_WORKFLOW } from '../../src/contract.js';
+import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { connectPrivateDevServer } from '../support/dev-server.js';
+import { envOf, jsonLines, runCli, runOnTerminal } from './run-cli.js';
+
+const MOST_MS = 300_000;
+/** Clears the screen, names the window, colours (C1), and turns the rest of the line around. */
+const HOSTILE = '\u001B[2J\u001B]0;mine\u0007\u009B31m\u202Edrawkcab\u2066\u2069';
+const UNSAFE = /[\p{Cc}\u2028\u2029\p{Bidi_Control}]/u;
+
+let server: JobServer;
+let workflowId: string;
+let marker: string;
+
+beforeAll(async () => {
+  server = await startJobServer(await connectPrivateDevServer());
+  marker = randomUUID();
+  workflowId = `${marker}${HOSTILE}`;
+  await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: marker });
+  // A caller in another language may choose any id, and another release may write any state.
+  await server.client.workflow.start(AGENT_JOB_WORKFLOW, {
+    workflowId,
+    taskQueue: server.taskQueue,
+    args: [
+      {
+        projectId: server.projectId,
+        prompt: `${marker} first${HOSTILE}\nsecond${HOSTILE}`,
+        metadata: { from: `me${HOSTILE}` },
+        ...QUICK,
+      },
+    ],
+  });
+  const job = server.jobs.handle(workflowId);
+  const within = { timeout: 60_000, interval: 500 };
+  await vi.waitFor(async () => expect((await job.state()).phase).toBe('needsAttention'), within);
+  await job.followUp('more', { id: `id${HOSTILE}` });
+  await vi.waitFor(async () => expect((await job.state()).followUps).toHaveLength(1), within);
+  await vi.waitFor(async () => expect((await server.jobs.count()).total).toBe(1), within);
+}, MOST_MS);
+afterAll(() => server.close());
+
+/** Without the line ends of a terminal, and the colours and movements that are the program's own. */
+function shown(output: string): string {
+  return stripVTControlCharacters(output).replace(/\r?\n/g, '');
+}
+
+function expectSafe(output: string): void {
+  expect(output).toContain(marker);
+  expect(output).not.toContain('\u001B[2J');
+  expect(output).not.toContain('\u001B]0;');
+  expect(shown(output).replaceAll('\r', '')).not.toMatch(UNSAFE);
+}
+
+test(
+  'what strangers wrote is text alone to a terminal, and to a program JSON without control characters',
+  async () => {
+    const env = envOf(server);
+    for (const args of [['list'], ['state', workflowId], ['attention', '--list']]) {
+      const { output } = await runOnTerminal(args, { env, columns: 200 });
+      expectSafe(output);
+      const json = args[0] === 'attention' ? ['attention', '--json'] : [...args, '--json'];
+      const { stdout } = await runCli(json, { env });
+      expect(stdout.replaceAll('\n', '')).not.toMatch(UNSAFE);
+      expect(jsonLines(stdout)).toMatchObject([{ workflowId }]);
+    }
+    const walk = await runOnTerminal(['attention'], { env, types: [[/uit\? $/, 'q\n']] });
+    expectSafe(walk.output);
+    expect(walk.output).toMatch(/Prompt[^]*second/);
+    const watch = await runOnTerminal(['watch'], { env, columns: 200, types: [[new RegExp(marker), '\u0003']] });
+    expectSafe(watch.output);
+  },
+  MOST_MS,
+);
+
+test(
+  'a file of decisions and an error show a stranger’s text without its control characters, one line each',
+  async () => {
+    const env = envOf(server);
+    const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
+    const file = join(folder, 'decisions.ndjson');
+    const { since } = (await server.jobs.handle(workflowId).state()).unknown!;
+    const lines = [
+      { workflowId, action: 'retry', since },
+      { workflowId, action: `retry\n${HOSTILE}`, since },
+      { workflowId: `${marker}/none\n${HOSTILE}`, action: 'retry', since },
+    ];
+    await writeFile(file, lines.map((line) => JSON.stringify(line)).join('\n'));
+    const run = await runOnTerminal(['resolve', '--from', file, '--dry-run'], { env, columns: 400 });
+    expectSafe(run.output);
+    expect(run.output).toContain('1 would be settled, 2 failed');
+    // No line of a stranger's stands alone.
+    for (const line of run.output.trim().split('\r\n')) expect(line).toMatch(/^(line \d  |agent-jobs: |\d would)/);
+    const missing = await runOnTerminal(['state', `${marker}/none${HOSTILE}`], { env });
+    expectSafe(missing.output);
+  },
+  MOST_MS,
+);
