@@ -37,7 +37,7 @@ async function actWhileStarting(most: number) {
   vi.spyOn(process.stdout, 'write').mockReturnValue(true);
   const asked: string[] = [];
   const session = { jobs, signal: new AbortController().signal } as Session;
-  await forEachRunning(session, { batch }, async ({ workflowId }) => {
+  await forEachRunning(session, { batch, question: String }, async ({ workflowId }) => {
     asked.push(workflowId);
     if (asked.length <= most) await start(batch, asked.length + 1);
     return { text: 'done', json: {}, isDone: true };

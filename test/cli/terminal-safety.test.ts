@@ -39,10 +39,10 @@ beforeAll(async () => {
   });
   const job = server.jobs.handle(workflowId);
   const within = { timeout: 60_000, interval: 500 };
-  await vi.waitFor(async () => expect((await job.state()).phase).toBe('needsAttention'), within);
+  await vi.waitUntil(async () => (await job.state()).phase === 'needsAttention', within);
   await job.followUp('more', { id: `id${HOSTILE}` });
-  await vi.waitFor(async () => expect((await job.state()).followUps).toHaveLength(1), within);
-  await vi.waitFor(async () => expect((await server.jobs.count()).total).toBe(1), within);
+  await vi.waitUntil(async () => (await job.state()).followUps.length === 1, within);
+  await vi.waitUntil(async () => (await server.jobs.count()).total === 1, within);
 }, MOST_MS);
 afterAll(() => server.close());
 
