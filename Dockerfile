@@ -11,7 +11,10 @@ COPY src ./src
 RUN npm run build && npm prune --omit=dev --ignore-scripts
 
 FROM ${NODE_IMAGE}
+# glibc gives freed memory back to the system from 128 KiB on. By itself it raises that limit to up to 64 MiB, and each of
+# some twenty threads keeps so much.
 ENV NODE_ENV=production \
+    MALLOC_TRIM_THRESHOLD_=131072 \
     HEALTH_ADDRESS=0.0.0.0:8081 \
     METRICS_ADDRESS=0.0.0.0:9464
 WORKDIR /app

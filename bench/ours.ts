@@ -6,6 +6,8 @@ import { startWorkerProgram, type Bench, type Contender } from './contender.js';
 const PROGRAM = fileURLToPath(new URL('../dist/worker.js', import.meta.url));
 const TASK_QUEUE = 'bench-ours';
 const PROJECT = 'bench';
+/** As the image and the compose file set them. */
+const PROCESS_SETTINGS = { MALLOC_TRIM_THRESHOLD_: '131072', NODE_OPTIONS: '--max-old-space-size=340' };
 
 /** The task queue of the worker below. */
 export function oursClient({ temporal }: Bench): AgentJobs {
@@ -17,6 +19,7 @@ export const ours: Contender = {
   startWorker(bench) {
     const { folder, temporal, upstream } = bench;
     const env = {
+      ...PROCESS_SETTINGS,
       TEMPORAL_ADDRESS: temporal.address,
       TEMPORAL_NAMESPACE: temporal.namespace,
       AGENT_JOBS_TASK_QUEUE: TASK_QUEUE,

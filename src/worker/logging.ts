@@ -29,14 +29,12 @@ export function createLogger({ level, format }: { level: LogLevel; format: LogFo
 
 /** Lets the Temporal SDK, native part included, and activities and workflows log into the same lines. */
 export function bridgeToTemporal(logger: Logger, workflowIds: WorkflowIds): TemporalLogger {
-  const write = (level: TemporalLogLevel, message: string, meta: object) =>
-    logger[NO_WARNINGS.includes(message) ? 'debug' : (level.toLowerCase() as LogLevel)](meta, message);
   const log = (level: TemporalLogLevel, message: string, meta: LogMeta = {}) => {
+    const shown = NO_WARNINGS.includes(message) ? 'debug' : (level.toLowerCase() as LogLevel);
     const { runId, workflowId } = meta;
-    if (typeof runId !== 'string' || workflowId !== undefined) return write(level, message, meta);
-    void workflowIds
-      .of(runId)
-      .then((id) => write(level, message, id === undefined ? meta : { workflowId: id, ...meta }));
+    const write = (more: object) => logger[shown](more, message);
+    if (!isProblem(level) || typeof runId !== 'string' || workflowId !== undefined) return write(meta);
+    void workflowIds.of(runId).then((id) => write(id === undefined ? meta : { workflowId: id, ...meta }));
   };
   return {
     log,
@@ -46,6 +44,11 @@ export function bridgeToTemporal(logger: Logger, workflowIds: WorkflowIds): Temp
     warn: (message, meta) => log('WARN', message, meta),
     error: (message, meta) => log('ERROR', message, meta),
   };
+}
+
+/** The SDK tells of each workflow task too, at lower levels: to look each run up would be a list request a job. */
+function isProblem(level: TemporalLogLevel): boolean {
+  return level === 'WARN' || level === 'ERROR';
 }
 
 /** Looks up the workflow of a run: the SDK's native part logs the run id alone where a workflow task fails. */
