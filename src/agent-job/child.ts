@@ -11,7 +11,7 @@ import {
   startChild,
   type ChildWorkflowHandle,
 } from '@temporalio/workflow';
-import { ApplicationFailure, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import { ApplicationFailure, TypedSearchAttributes, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import {
   DEFAULT_TASK_QUEUE,
   type AgentJobInput,
@@ -19,6 +19,7 @@ import {
   type JOIN_JOB_ACTIVITY,
   type JoinJobInput,
 } from '../contract.js';
+import { LATER_SEARCH_ATTRIBUTES } from '../contract/agent-job.js';
 import { endWithoutResult, invalidInputFailure } from './end-without-result.js';
 import { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
 import { InvalidInputError } from '../contract/input-checks.js';
@@ -45,10 +46,18 @@ export function agentJob(_input: AgentJobInput): Promise<AgentJobResult> {
 export function agentJobChildOptions(input: AgentJobInput, place: AgentJobPlace): AgentJobChildOptions {
   try {
     const options = agentJobStartOptions(input, place);
-    return { ...options, parentClosePolicy: 'ABANDON', cancellationType: 'ABANDON' };
+    const typedSearchAttributes = withoutLater(options.typedSearchAttributes);
+    return { ...options, typedSearchAttributes, parentClosePolicy: 'ABANDON', cancellationType: 'ABANDON' };
   } catch (error) {
     throw error instanceof InvalidInputError ? invalidInputFailure(error) : error;
   }
+}
+
+/** A namespace that lacks one would fail the parent's task. The job sets them, once a worker has seen them there. */
+function withoutLater(attributes: TypedSearchAttributes): TypedSearchAttributes {
+  return new TypedSearchAttributes(
+    attributes.getAll().filter(({ key }) => !LATER_SEARCH_ATTRIBUTES.includes(key.name)),
+  );
 }
 
 /**
@@ -79,6 +88,9 @@ async function startUnlessTaken(options: AgentJobChildOptions): Promise<ChildWor
   }
 }
 
+/** `UPSTREAM_REQUESTS_PER_SECOND` counts looks, too: a read or a write of a job that waits goes before them. */
+const LAST = { priorityKey: 5 } as const;
+
 type JoinActivities = Record<typeof JOIN_JOB_ACTIVITY, (input: JoinJobInput) => Promise<AgentJobResult>>;
 
 /** Runs in the jobs' worker: the caller's own needs no activity and no client. */
@@ -89,6 +101,7 @@ function joinActivity(taskQueue: string = DEFAULT_TASK_QUEUE): JoinActivities[ty
     startToCloseTimeout: '1 minute',
     retry: { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '1 minute' },
     cancellationType: 'TRY_CANCEL',
+    priority: LAST,
     summary: 'Wait for the job that this key names',
   });
   return joinAgentJob;

@@ -147,6 +147,8 @@ export const JOIN_FAILURE = {
   canceled: 'Canceled',
   terminated: 'Terminated',
   timedOut: 'TimedOut',
+  /** Temporal no longer keeps the job, so nobody knows its end. */
+  notFound: 'NotFound',
 } as const;
 
 /** Names of the search attributes, all Keyword but the tags, which are a KeywordList. */

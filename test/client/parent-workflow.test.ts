@@ -6,7 +6,15 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { joinAgentJob } from '../../src/activities/agent-job/join-job.js';
-import { AGENT_JOB_WORKFLOW, pollNowSignal, type AgentJobInput, type AgentJobResult } from '../../src/starter.js';
+import {
+  AGENT_JOB_WORKFLOW,
+  AgentJobs,
+  agentJobWorkflowId,
+  pollNowSignal,
+  SEARCH_ATTRIBUTE,
+  type AgentJobInput,
+  type AgentJobResult,
+} from '../../src/starter.js';
 import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
@@ -237,3 +245,127 @@ test('a job that a joining parent had to start is one like any other', async () 
   expect(again.isNew).toBe(false);
   expect(await creates(prompt)).toHaveLength(1);
 });
+
+/** Goes back to the beginning of the newest run: what it did since is done anew by another run. */
+async function reset(workflowId: string): Promise<void> {
+  const { runId } = await server.client.workflow.getHandle(workflowId).describe();
+  await server.client.workflowService.resetWorkflowExecution({
+    namespace: server.namespace,
+    workflowExecution: { workflowId, runId },
+    reason: 'an operator tries again',
+    workflowTaskFinishEventId: 4 as never,
+    requestId: randomUUID(),
+  });
+}
+
+/** A job that the upstream works on for so long, attached to under a key: nothing is written anew after a reset. */
+async function attachedTicket(activeMs: number): Promise<Ticket & { workflowId: string }> {
+  const { job, place } = await ticket(activeMs);
+  const first = await server.jobs.start({ ...job, key: randomUUID(), deadline: 0 } as never);
+  const { jobId } = await first.result();
+  const { projectId } = server;
+  const { workflowId } = server.jobs.handle({ projectId, key: place.key! });
+  return { job: { projectId, jobId: jobId!, ...QUICK }, place, workflowId };
+}
+
+test('a parent follows its child over an operator’s resets', async () => {
+  const { workflowId, ...same } = await attachedTicket(8_000);
+  const parent = await startParent('handleTicket', same);
+  await untilPhase(workflowId, 'watching');
+  for (let i = 0; i < 2; i++) await reset(workflowId);
+  expect(await parent.result()).toMatchObject({ outcome: 'completed' });
+}, 60_000);
+
+test('who joined a job follows it over an operator’s resets, and is told where it was terminated after them', async () => {
+  for (const isTerminated of [false, true]) {
+    const { workflowId, job, place } = await attachedTicket(8_000);
+    await server.jobs.start({ ...job, key: place.key! } as never);
+    await untilPhase(workflowId, 'watching');
+    const handle = server.client.workflow.getHandle(workflowId);
+    const { runId } = await handle.describe();
+    for (let i = 0; i < 2; i++) await reset(workflowId);
+    if (isTerminated) await handle.terminate('enough');
+    const attempt = new MockActivityEnvironment({ heartbeatDetails: { runId } }, { client: server.client });
+    const joining = attempt.run(joinAgentJob, { workflowId, job });
+    if (isTerminated) await expect(joining).rejects.toMatchObject({ type: 'Terminated', message: /enough/ });
+    else expect(await joining).toMatchObject({ outcome: 'completed' });
+  }
+}, 60_000);
+
+test('a joined job that Temporal no longer keeps is looked for a while, and then told as not found', async () => {
+  const { workflowId, job, place } = await ticket();
+  const handle = await server.jobs.start({ ...job, key: place.key! } as never);
+  await handle.result();
+  const { runId } = await server.client.workflow.getHandle(workflowId).describe();
+  const workflowExecution = { workflowId, runId };
+  await server.client.workflowService.deleteWorkflowExecution({ namespace: server.namespace, workflowExecution });
+  const isThere = () => server.client.workflow.getHandle(workflowId, runId).describe();
+  await expect.poll(() => isThere().catch((error: Error) => error.name)).toBe('WorkflowNotFoundError');
+  const attempt = (missingSince?: number) => {
+    const heartbeatDetails = { runId, ...(missingSince !== undefined && { missingSince }) };
+    return new MockActivityEnvironment({ heartbeatDetails }, { client: server.client });
+  };
+  const first = attempt();
+  const left: unknown[] = [];
+  first.on('heartbeat', (details) => left.push(details));
+  await expect(first.run(joinAgentJob, { workflowId, job })).rejects.toMatchObject({ type: 'JobMissing' });
+  expect(left.at(-1)).toMatchObject({ runId, missingSince: expect.any(Number) });
+  await expect(attempt(-300_001).run(joinAgentJob, { workflowId, job })).rejects.toMatchObject({
+    type: 'NotFound',
+    nonRetryable: true,
+    message: expect.stringMatching(/no longer keeps .*look upstream .*another key/),
+  });
+});
+
+test.each([
+  ['nothing', undefined, 'input'],
+  ['no job', { workflowId: 'w' }, 'input'],
+  ['no workflow id', { job: { projectId: 'p', prompt: 'x' } }, 'workflowId'],
+  ['a wrong job', { workflowId: 'w', job: { projectId: 'p', prompt: 'x', tags: 'night' } }, 'tags'],
+])('an activity that another language asks with %s fails at once, and names the field', async (_, input, field) => {
+  const attempt = new MockActivityEnvironment({}, { client: server.client });
+  await expect(attempt.run(joinAgentJob, input as never)).rejects.toMatchObject({
+    type: 'InvalidInput',
+    nonRetryable: true,
+    details: [{ field }],
+  });
+});
+
+test('looks of parents that wait go after the reads and writes of jobs', async () => {
+  const { workflowId, ...same } = await ticket(3_600_000);
+  await server.jobs.start({ ...same.job, key: same.place.key! } as never);
+  const parent = await startParent('handleTicket', same);
+  await untilJoining(parent);
+  const { events } = await parent.fetchHistory();
+  const scheduled = events!.find((event) => event.activityTaskScheduledEventAttributes);
+  expect(scheduled!.activityTaskScheduledEventAttributes!.priority).toMatchObject({ priorityKey: 5 });
+  await parent.cancel();
+  await server.client.workflow.getHandle(workflowId).terminate();
+});
+
+test('a namespace without the attributes of batch and tags takes the jobs of parents all the same', async () => {
+  const older = await startPrivateDevServer();
+  const { client, namespace, nativeConnection: connection, taskQueue, close } = await connectTo(older);
+  const worker = await createTestWorker({ connection, taskQueue, workflowsPath, activities: {} });
+  const running = worker.run();
+  try {
+    const searchAttributes = [SEARCH_ATTRIBUTE.tags, SEARCH_ATTRIBUTE.batch];
+    await client.connection.operatorService.removeSearchAttributes({ namespace, searchAttributes });
+    const job = { projectId: 'p', prompt: 'x', batch: 'b', tags: ['a'] };
+    const start = (place: object) =>
+      client.workflow.start('runOnly', { workflowId: randomUUID(), taskQueue, args: [{ job, place }] });
+    const jobs = new AgentJobs({ client, taskQueue: 'nobody' });
+    const refusal = () => jobs.start({ ...job, key: randomUUID() }).catch((error: Error) => error.message);
+    await expect.poll(refusal, { timeout: 90_000 }).toMatch(/AgentJobTags|AgentJobBatch/);
+    const place = { key: randomUUID(), taskQueue: 'nobody' };
+    await start(place);
+    const child = client.workflow.getHandle(agentJobWorkflowId('p', place.key));
+    const isThere = () => child.describe().then(({ status }) => status.name);
+    await expect.poll(() => isThere().catch(() => null), { timeout: 60_000 }).toBe('RUNNING');
+  } finally {
+    worker.shutdown();
+    await running;
+    await close();
+    await older.stop();
+  }
+}, 120_000);
