@@ -45,7 +45,7 @@ function channel(shape: WorkflowShape, messages: readonly Message[]): Json {
     ['result', shape.result === null ? null : message(`${shape.type}.result`, ref(shape.result))],
     ...Object.entries(shape.failures).map(([type, details]): [string, Json] => [
       `failure.${type}`,
-      message(type, details.length === 1 ? ref(details[0]!) : { anyOf: details.map(ref) }),
+      message(type, detailsOf(details)),
     ]),
     ...messages.flatMap(({ name, argument, answer }): [string, Json | null][] => [
       [name, message(name, outside(argument ?? {}))],
@@ -60,15 +60,21 @@ function channel(shape: WorkflowShape, messages: readonly Message[]): Json {
   };
 }
 
+/** A failure without details holds none. */
+function detailsOf(details: readonly string[]): JsonSchema {
+  if (details.length === 0) return { type: 'null' };
+  return details.length === 1 ? ref(details[0]!) : { anyOf: details.map(ref) };
+}
+
 function message(name: string, schema: JsonSchema): Json {
   return { name, payload: { schemaFormat: 'application/schema+json;version=draft-2020-12', schema } };
 }
 
 /** Seen from the workers: they receive, and reply. */
 function operations(shape: WorkflowShape, messages: readonly Message[]): [string, Json][] {
-  const { type, description, input, failures } = shape;
+  const { type, kind: role = 'workflow', description, input, failures } = shape;
   const ends = ['result', ...Object.keys(failures).map((failure) => `failure.${failure}`)];
-  const start = operation(type, 'start', description, ends, { kind: 'workflow', name: type });
+  const start = operation(type, 'start', description, ends, { kind: role, name: type });
   return [
     ...(input === null ? [] : [[`${type}.start`, start] as [string, Json]]),
     ...messages.map(({ name, kind, description: text, answer }): [string, Json] => [

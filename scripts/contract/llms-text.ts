@@ -51,11 +51,13 @@ ${Object.entries(schema.$defs).map(shape).join('\n')}
 }
 
 function section(shape: WorkflowShape, messages: readonly Message[]): string {
-  const { type, description, input, result, failures } = shape;
-  const told = Object.entries(failures).map(([failure, details]) => `\`${failure}\` (${details.join(' | ')})`);
+  const { type, kind, description, input, result, failures } = shape;
+  const told = Object.entries(failures).map(([failure, details]) =>
+    details.length === 0 ? `\`${failure}\`` : `\`${failure}\` (${details.join(' | ')})`,
+  );
   return [
-    `## Workflow ${type}\n\n${description}\n`,
-    ...(input === null ? [] : [`- start: ${input} → ${result}`]),
+    `## ${kind === 'activity' ? 'Activity' : 'Workflow'} ${type}\n\n${description}\n`,
+    ...(input === null ? [] : [`- ${kind === 'activity' ? 'execute' : 'start'}: ${input} → ${result}`]),
     ...(told.length === 0 ? [] : [`- fails as: ${told.join(', ')}`]),
     ...messages.map(({ kind, name, argument, isArgumentOptional, answer, description: text }) => {
       const [takes, answers] = [argument, answer].map((schema) => (schema ? brief(schema) : 'nothing'));

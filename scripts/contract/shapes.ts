@@ -5,11 +5,13 @@
 import {
   AGENT_JOB_WORKFLOW,
   FAILURE,
+  JOIN_FAILURE,
+  JOIN_JOB_ACTIVITY,
   RECURRING_JOB_WORKFLOW,
   REQUEST_QUEUE_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
 } from '../../src/contract.js';
-import { schemaOf, type JsonSchema } from '../../src/contract/kinds.js';
+import { schemaOf, TEXT, type JsonSchema } from '../../src/contract/kinds.js';
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, SETTLE } from '../../src/agent-job/fields.js';
 import { RECURRING_JOB } from '../../src/agent-job/recurring-input.js';
 import { CHECKED_FIELDS } from '../../src/snapshots/manifest.js';
@@ -31,6 +33,11 @@ export const INPUTS: Record<string, JsonSchema> = {
   },
   Attribution: schemaOf(ATTRIBUTION),
   RecurringJobInput: { ...schemaOf(RECURRING_JOB), 'x-rule': 'projectId and name make ids of at most 255 characters' },
+  JoinJobInput: {
+    type: 'object',
+    properties: { workflowId: TEXT.schema(), job: ref('AgentJobInput') },
+    required: ['workflowId', 'job'],
+  },
   VisitorExportInput: { oneOf: [ref('VisitorExportRangeInput'), ref('ScheduledExportInput')] },
   VisitorExportRangeInput: { ...schemaOf(RANGE_EXPORT), 'x-rule': 'dateTo is later than dateFrom' },
   ScheduledExportInput: schemaOf(SCHEDULED_EXPORT),
@@ -62,9 +69,10 @@ export const OUTPUTS: readonly string[] = [
 /** Bounds of outputs that a reader of this project checks, field by field. */
 export const CHECKED_OUTPUTS: Readonly<Record<string, JsonSchema>> = { SnapshotManifest: schemaOf(CHECKED_FIELDS) };
 
-/** A workflow that callers start, or only ask. */
+/** A workflow that callers start, or only ask; or an activity that their workflows ask. */
 export interface WorkflowShape {
   readonly type: string;
+  readonly kind?: 'activity';
   readonly description: string;
   /** Null where callers start none. */
   readonly input: string | null;
@@ -87,6 +95,20 @@ export const WORKFLOWS: readonly WorkflowShape[] = [
       [FAILURE.unknownOutcome]: ['UnknownOutcomeDetails'],
     },
     messages: ['followUpSignal', 'pollNowSignal', 'sendFollowUpUpdate', 'resolveUnknownUpdate', 'jobStateQuery'],
+  },
+  {
+    type: JOIN_JOB_ACTIVITY,
+    kind: 'activity',
+    description: 'On the task queue of the jobs: starts a job or joins the one that is there, and returns its result.',
+    input: 'JoinJobInput',
+    result: 'AgentJobResult',
+    failures: {
+      [FAILURE.invalidInput]: ['InvalidInputDetails'],
+      [FAILURE.createRejected]: ['CreateRejectedDetails'],
+      [FAILURE.unknownOutcome]: ['UnknownOutcomeDetails'],
+      ...Object.fromEntries(Object.values(JOIN_FAILURE).map((type) => [type, []])),
+    },
+    messages: [],
   },
   {
     type: RECURRING_JOB_WORKFLOW,

@@ -80,18 +80,29 @@ function exchanged(contract: Contract, name: string, events: readonly Event[]): 
     const asked = event.workflowExecutionUpdateAcceptedEventAttributes?.acceptedRequest.input;
     const answer = event.workflowExecutionUpdateCompletedEventAttributes;
     const memo = event.workflowPropertiesModifiedEventAttributes?.upsertedMemo.fields;
-    const attributes = event.upsertWorkflowSearchAttributesEventAttributes?.searchAttributes.indexedFields;
+    const upserted = event.upsertWorkflowSearchAttributesEventAttributes?.searchAttributes.indexedFields;
+    const attributes = upserted && ownAttributes(upserted);
     const details = (workflow.failures[failure?.type ?? ''] ?? []).map(ref);
     return [
       ...told(workflow.result ? ref(workflow.result) : null, end ? decoded(end.result) : []),
       ...told(details.length > 0 ? { anyOf: details } : null, decoded(failure?.details)),
-      ...told(message(signal?.signalName ?? '')?.argument, decoded(signal?.input)),
+      ...told(isRefusal(name) ? null : message(signal?.signalName ?? '')?.argument, decoded(signal?.input)),
       ...told(message(asked?.name ?? '')?.argument, decoded(asked?.args)),
       ...told(answer && message(nameOfUpdate(answer.acceptedEventId))?.answer, decoded(answer?.outcome.success)),
       ...told(type === 'agentJob' ? ref('AgentJobMemo') : null, memo ? [fields(memo)] : []),
       ...told(type === 'agentJob' ? ref('AgentJobSearchAttributes') : null, attributes ? [fields(attributes)] : []),
     ];
   });
+}
+
+/** A run whose caller sent what it refused. */
+function isRefusal(name: string): boolean {
+  return name.endsWith('-refused');
+}
+
+/** Without those that Temporal's SDK sets for itself. */
+function ownAttributes(attributes: Record<string, Payload>): Record<string, Payload> {
+  return Object.fromEntries(Object.entries(attributes).filter(([name]) => !name.startsWith('Temporal')));
 }
 
 function isResult({ shape }: Told): boolean {
