@@ -1,8 +1,10 @@
 /** The fake and the real client, told the same, answer and refuse alike. */
+import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FakeAgentJobs, type AgentJobsLike } from '../../src/client/fake/fake-agent-jobs.js';
-import type { JobHandle, StartRequest } from '../../src/starter.js';
-import { QUICK, startJobServer, type JobServer } from './job-server.js';
+import type { JobFilter, JobHandle, JobSummary, StartRequest } from '../../src/starter.js';
+import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
 
 let server: JobServer;
 beforeAll(async () => {
@@ -25,7 +27,7 @@ async function told(call: () => unknown): Promise<unknown> {
 type Finish = (job: JobHandle) => Promise<void>;
 type Story = (jobs: AgentJobsLike, request: StartRequest, finish: Finish) => Promise<unknown[]>;
 
-const wrong = (request: StartRequest, change: object) => ({ ...request, ...change }) as StartRequest;
+const changed = (request: StartRequest, change: object) => ({ ...request, ...change }) as StartRequest;
 
 const STORIES: Record<string, Story> = {
   'a start, its repetition, and another prompt under the key': async (jobs, request) => {
@@ -33,7 +35,7 @@ const STORIES: Record<string, Story> = {
     return [
       { isNew, workflowId, key, projectId },
       (await jobs.start({ ...request, deadline: '2 hours' })).isNew,
-      await told(() => jobs.start(wrong(request, { prompt: 'Another' }))),
+      await told(() => jobs.start(changed(request, { prompt: 'Another' }))),
       await told(() =>
         jobs
           .handle(workflowId)
@@ -44,12 +46,12 @@ const STORIES: Record<string, Story> = {
   },
   'input that is wrong': (jobs, request) =>
     Promise.all([
-      told(() => jobs.start(wrong(request, { projectId: '..' }))),
-      told(() => jobs.start(wrong(request, { prompt: '' }))),
-      told(() => jobs.start(wrong(request, { key: '' }))),
-      told(() => jobs.start(wrong(request, { deadline: 'soon' }))),
-      told(() => jobs.start(wrong(request, { priority: 9 }))),
-      told(() => jobs.start(wrong(request, { tags: ['a\nb'] }))),
+      told(() => jobs.start(changed(request, { projectId: '..' }))),
+      told(() => jobs.start(changed(request, { prompt: '' }))),
+      told(() => jobs.start(changed(request, { key: '' }))),
+      told(() => jobs.start(changed(request, { deadline: 'soon' }))),
+      told(() => jobs.start(changed(request, { priority: 9 }))),
+      told(() => jobs.start(changed(request, { tags: ['a\nb'] }))),
       told(() => jobs.attach({ projectId: request.projectId, jobId: '' })),
     ]),
   'what names no job': async (jobs, { projectId }) => {
@@ -139,6 +141,128 @@ describe.concurrent('the fake tells what the real client tells of', () => {
       const { jobId } = await job.state();
       await sandbox.setJob({ id: jobId!, status: 'completed' });
     });
+    expect(byFake).toEqual(byReal);
+  });
+});
+
+/** What happens to jobs, and what lists then tell of them. */
+interface ListStory {
+  act: (jobs: AgentJobsLike, request: StartRequest, finish: Finish) => Promise<void>;
+  look: (jobs: AgentJobsLike, request: StartRequest) => Promise<unknown>;
+}
+
+const shown = ({ runId, jobId, startedAt, closedAt, ...row }: JobSummary) => ({
+  ...row,
+  ...{ runId: runId !== '', hasJob: jobId !== null, startedAt: startedAt !== '', hasClosed: closedAt !== null },
+});
+const listed = async (jobs: AgentJobsLike, filter: JobFilter) => (await gathered(jobs.list(filter))).map(shown);
+const keysOf = async (jobs: AgentJobsLike, filter: JobFilter) =>
+  (await gathered(jobs.list(filter))).map(({ workflowId }) => workflowId);
+const HOUR_MS = 3_600_000;
+
+const LIST_STORIES: Record<string, ListStory> = {
+  'one job, as it runs, and what finds it': {
+    act: async (jobs, request) => {
+      const labels = { batch: request.projectId, tags: ['a', 'B', 'a'], metadata: { ticket: '1' } };
+      await jobs.start({ ...request, ...labels });
+    },
+    look: async (jobs, { projectId }) => {
+      const filters: JobFilter[] = [
+        { batch: projectId },
+        { tags: ['a', 'B'] },
+        { tags: ['b'] },
+        { tags: ['a'], outcome: 'completed' },
+        { phase: 'watching', status: 'active', isRunning: true },
+        { phase: 'lingering' },
+        { waitingFor: 'person' },
+        { startedAfter: new Date(Date.now() - HOUR_MS), startedBefore: new Date(Date.now() + HOUR_MS) },
+        { startedAfter: new Date(Date.now() + HOUR_MS).toISOString() },
+        { closedAfter: new Date(0) },
+        { projectId: 'another' },
+      ];
+      const found = filters.map(async (filter) => (await keysOf(jobs, { projectId, ...filter })).length);
+      return [await listed(jobs, { projectId }), await Promise.all(found), await jobs.count({ projectId })];
+    },
+  },
+  'jobs that ended, one that goes on after its end, and an attached one': {
+    act: async (jobs, request, finish) => {
+      const start = (key: string) => jobs.start(changed(request, { key, prompt: `Do ${key}` }));
+      const [ended, again, , cancelled] = [await start('a'), await start('b'), await start('c'), await start('d')];
+      for (const job of [ended, again]) {
+        await job.sendFollowUp('Go on', { id: 'one' });
+        await finish(job);
+        await job.result();
+      }
+      await again.sendFollowUp('Go on', { id: 'two' });
+      await cancelled.cancel();
+      await told(() => cancelled.result());
+      const { jobId } = await ended.state();
+      const attached = await jobs.attach({ projectId: request.projectId, jobId: jobId!, ...QUICK });
+      await told(() => attached.sendFollowUp('Go on', { id: 'three' }));
+    },
+    look: async (jobs, { projectId }) => {
+      const rows = (await listed(jobs, { projectId })).map(({ title, ...row }) => ({
+        ...row,
+        // The id of the job is in it.
+        title: title?.replace(/job .*/, 'job'),
+        workflowId: row.workflowId.replace(/attached\/.*/, 'attached'),
+      }));
+      const one = { projectId, outcome: 'completed' } as const;
+      const pages: unknown[] = [];
+      for (let cursor: string | null | undefined; cursor !== null;) {
+        const page = await jobs.listPage({ projectId }, { pageSize: 2, cursor });
+        pages.push(page.jobs.length);
+        cursor = page.nextCursor;
+      }
+      return [
+        rows,
+        pages.reduce((sum: number, count) => sum + Number(count), 0),
+        (await keysOf(jobs, one)).length,
+        (await keysOf(jobs, { projectId, isRunning: true })).length,
+        await jobs.count({ projectId }),
+        await jobs.count(one),
+      ];
+    },
+  },
+  'lists that are asked for wrongly': {
+    act: async (jobs, request) => {
+      for (const key of ['a', 'b']) await jobs.start({ ...request, key });
+    },
+    look: async (jobs, { projectId }) => {
+      const { nextCursor: cursor } = await jobs.listPage({ projectId }, { pageSize: 1 });
+      const signal = AbortSignal.abort(Object.assign(new Error('enough'), { name: 'Enough' }));
+      return Promise.all([
+        told(() => gathered(jobs.list({ startedAfter: 'yesterday' }))),
+        told(() => jobs.count({ closedBefore: 'soon' })),
+        told(() => jobs.listPage({ closedAfter: new Date(NaN) })),
+        ...[0, 1_001, 1.5].map((pageSize) => told(() => jobs.listPage({}, { pageSize }))),
+        told(() => jobs.listPage({ projectId, phase: 'done' }, { cursor })),
+        told(() => jobs.listPage({ projectId }, { cursor: `${cursor}A` })),
+        told(() => jobs.listPage({ projectId }, { cursor, pageSize: 1 }).then(({ jobs: { length } }) => length)),
+        told(() => gathered(jobs.list({}, { signal }))),
+        told(() => jobs.count({}, { signal })),
+        told(() => jobs.listPage({}, { timeoutMs: 0 })),
+      ]);
+    },
+  },
+};
+
+describe.concurrent('the fake lists what the real client lists', () => {
+  test.each(Object.entries(LIST_STORIES))('%s', async (title, { act, look }) => {
+    const fake = new FakeAgentJobs();
+    const { sandbox, jobs } = server;
+    const projectId = `lists-${randomUUID()}`;
+    const request = { key: title, projectId, prompt: `Do it: ${title}`, ...QUICK };
+    await act(fake, request, async (job) => fake.job(job).finish());
+    await act(jobs, request, async (job) => {
+      const { jobId } = await job.state();
+      await sandbox.setJob({ id: jobId!, status: 'completed' });
+    });
+    const byFake = await look(fake, request);
+    // Temporal's lists lag behind.
+    let byReal = await look(jobs, request);
+    const until = Date.now() + 30_000;
+    while (!isDeepStrictEqual(byReal, byFake) && Date.now() < until) byReal = await look(jobs, request);
     expect(byFake).toEqual(byReal);
   });
 });

@@ -7,7 +7,7 @@
 import type { Client } from '@temporalio/client';
 import { readListPage } from '../../temporal/list-page.js';
 import { inBatches, temporalCall, type CallOptions } from '../temporal-call.js';
-import { isAsked, jobQuery, type JobFilter } from './job-query.js';
+import { isAsked, isByLabel, jobQuery, type JobFilter } from './job-query.js';
 import { toSummary, type JobSummary } from './job-summary.js';
 import { nullIfGone, readFollowers } from './newest-runs.js';
 import { readDescription } from './run-record.js';
@@ -154,8 +154,4 @@ function headOf([first]: JobSummary[]): ListPlace['head'] | null {
 
 function hasContinued({ workflowStatus }: JobSummary): boolean {
   return workflowStatus === 'CONTINUED_AS_NEW';
-}
-
-function isByLabel({ batch, tags }: JobFilter): boolean {
-  return batch != null || (tags ?? []).length > 0;
 }

@@ -73,6 +73,11 @@ export function isExactQuery({ projectId, batch, tags, status, outcome }: JobFil
   return isTold && values.every(isExact) && (tags ?? []).every(isExact);
 }
 
+/** Whether a filter asks for labels, which a run under the id of attached jobs has of its own. */
+export function isByLabel({ batch, tags }: JobFilter): boolean {
+  return batch != null || (tags ?? []).length > 0;
+}
+
 /** Whether a job is one that the filter asks for. */
 export function isAsked(job: JobSummary, filter: JobFilter): boolean {
   const { tags, isRunning, waitingFor } = filter;

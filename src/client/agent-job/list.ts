@@ -63,13 +63,18 @@ export async function readJobPage(
   filter: JobFilter,
   { pageSize, cursor, ...options }: PageOptions,
 ): Promise<JobPage> {
-  const size = checkWholeNumber(pageSize ?? DEFAULT_PAGE_SIZE, 'pageSize', [1, MAX_PAGE_SIZE]);
+  const size = checkPageSize(pageSize);
   const list = new JobList(client, { filter, options }, cursor == null ? undefined : readCursor(filter, cursor));
   const jobs: JobSummary[] = [];
   for (let request = 1; request <= MAX_REQUESTS_OF_PAGE && jobs.length < size && !list.isAtEnd; request++) {
     jobs.push(...(await list.read(size - jobs.length)));
   }
   return { jobs, nextCursor: list.place && toCursor(filter, list.place) };
+}
+
+/** Throws InvalidInputError. */
+export function checkPageSize(pageSize: number | null | undefined): number {
+  return checkWholeNumber(pageSize ?? DEFAULT_PAGE_SIZE, 'pageSize', [1, MAX_PAGE_SIZE]);
 }
 
 /** How many jobs a filter finds. */

@@ -25,22 +25,31 @@ export async function readFollowers(
   hasAttached: boolean,
   options: CallOptions,
 ): Promise<ReadonlyMap<string, JobSummary>> {
-  const closed = runs
-    .filter((run) => !isRunning(run))
-    .map((run) => ({ run, ids: hasAttached ? idsOf(run) : [run.workflowId] }));
-  const newest = await readNewest(client, new Set(closed.flatMap(({ ids }) => ids)), options);
+  const closed = runs.filter((run) => !isRunning(run));
+  const newest = await readNewest(client, new Set(closed.flatMap((run) => idsOf(run, hasAttached))), options);
   const followers = new Map<string, JobSummary>();
-  for (const { run, ids } of closed) {
-    const later = ids.flatMap((id) => newest.get(id) ?? []).filter((one) => isLater(one, run));
-    const [last] = later.filter(isRunning).concat(later.toSorted((a, b) => (a.startedAt < b.startedAt ? 1 : -1)));
+  for (const run of closed) {
+    const last = followerOf(run, newest, hasAttached);
     if (last !== undefined) followers.set(run.runId, last);
   }
   return followers;
 }
 
+/** The newest run of the same job as a run, of those that are the newest of their workflow ids. */
+export function followerOf(
+  run: JobSummary,
+  newest: ReadonlyMap<string, JobSummary>,
+  hasAttached: boolean,
+): JobSummary | undefined {
+  if (isRunning(run)) return undefined;
+  const ids = idsOf(run, hasAttached);
+  const later = ids.flatMap((id) => newest.get(id) ?? []).filter((one) => isLater(one, run));
+  return later.find(isRunning) ?? later.toSorted((a, b) => (a.startedAt < b.startedAt ? 1 : -1))[0];
+}
+
 /** Under which ids a later run of the same job may be. */
-function idsOf({ workflowId, projectId, jobId }: JobSummary): string[] {
-  const isKnown = projectId !== null && jobId !== null;
+function idsOf({ workflowId, projectId, jobId }: JobSummary, hasAttached: boolean): string[] {
+  const isKnown = hasAttached && projectId !== null && jobId !== null;
   return isKnown ? [workflowId, attachedJobWorkflowId(projectId, jobId)] : [workflowId];
 }
 

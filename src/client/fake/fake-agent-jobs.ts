@@ -10,10 +10,14 @@ import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from '../..
 import type { FollowUpOptions } from '../agent-job/follow-up.js';
 import { workflowIdOf } from '../agent-job/handle.js';
 import type { JobHandle } from '../agent-job/job-handle.js';
+import type { JobFilter } from '../agent-job/job-query.js';
+import type { JobSummary } from '../agent-job/job-summary.js';
+import type { JobCount, JobPage, PageOptions } from '../agent-job/list.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import type { AttachRequest, JobName, StartRequest } from '../settings.js';
 import { checkTimeout, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { FakeJob } from './fake-job.js';
+import { countFake, fakePage, listFake } from './fake-list.js';
 
 export { FakeJob, type FakeFollowUp } from './fake-job.js';
 
@@ -22,6 +26,9 @@ export interface AgentJobsLike {
   start(request: StartRequest, options?: CallOptions): Promise<JobHandle>;
   attach(request: AttachRequest, options?: CallOptions): Promise<JobHandle>;
   handle(job: JobName): JobHandle;
+  list(filter?: JobFilter, options?: CallOptions): AsyncIterable<JobSummary>;
+  listPage(filter?: JobFilter, options?: PageOptions): Promise<JobPage>;
+  count(filter?: JobFilter, options?: CallOptions): Promise<JobCount>;
   close(): Promise<void>;
 }
 
@@ -58,6 +65,24 @@ export class FakeAgentJobs implements AgentJobsLike {
   /** As `AgentJobs.handle`. */
   handle(job: JobName): JobHandle {
     return this.#handle(workflowIdOf(job));
+  }
+
+  /** As `AgentJobs.list`; without the moment that Temporal lags behind. */
+  async *list(filter: JobFilter = {}, options: CallOptions = {}): AsyncGenerator<JobSummary, void, undefined> {
+    checkLimits(options);
+    yield* listFake(this.jobs, filter);
+  }
+
+  /** As `AgentJobs.listPage`. */
+  async listPage(filter: JobFilter = {}, options: PageOptions = {}): Promise<JobPage> {
+    checkLimits(options);
+    return fakePage(this.jobs, filter, options);
+  }
+
+  /** As `AgentJobs.count`. */
+  async count(filter: JobFilter = {}, options: CallOptions = {}): Promise<JobCount> {
+    checkLimits(options);
+    return countFake(this.jobs, filter);
   }
 
   /** Does nothing. */

@@ -1,4 +1,5 @@
 /** One job without Temporal: what is told of it, what callers do with it, and what a test lets happen to it. */
+import { randomUUID } from 'node:crypto';
 import type {
   AgentJobInput,
   AgentJobResult,
@@ -12,10 +13,9 @@ import type {
   TerminalStatus,
 } from '../../contract.js';
 import { inputHash } from '../../agent-job/input.js';
+import type { JobSummary } from '../agent-job/job-summary.js';
 import { CreateRejectedError, JobCanceledError, JobEndedError, MessageRefusedError, NoJobError } from '../errors.js';
-
-/** How a run ended: with a result, or with what `result` throws. */
-type End = { result: AgentJobResult } | { error: CreateRejectedError | JobCanceledError };
+import { outcomeOf, statusOf, summaryOf, type End } from './fake-run.js';
 
 /** A follow-up with its prompt, for a test to look at. */
 export interface FakeFollowUp {
@@ -39,7 +39,10 @@ export class FakeJob {
   #unknown: InDoubtWrite | null = null;
   readonly #decisions: Decision[] = [];
   #end: End | null = null;
+  #runId = randomUUID();
+  readonly #earlierRuns: JobSummary[] = [];
   #startedAt = now();
+  #closedAt: string | null = null;
   #lastChangeAt = now();
   readonly #watchers = new Set<() => void>();
 
@@ -76,6 +79,21 @@ export class FakeJob {
       outcome: this.#end && outcomeOf(this.#end),
       lastChangeAt: this.#lastChangeAt,
     };
+  }
+
+  /** Its row in a list. */
+  get summary(): JobSummary {
+    return summaryOf(this, {
+      runId: this.#runId,
+      end: this.#end,
+      startedAt: this.#startedAt,
+      closedAt: this.#closedAt,
+    });
+  }
+
+  /** What a list would show of the runs before the present one. */
+  get earlierRuns(): readonly JobSummary[] {
+    return this.#earlierRuns;
   }
 
   /** The upstream's record reads otherwise, such as `{prLink}`. */
@@ -194,7 +212,10 @@ export class FakeJob {
   }
 
   #runAgain(): void {
+    this.#earlierRuns.push(this.summary);
+    this.#runId = randomUUID();
     this.#end = null;
+    this.#closedAt = null;
     this.#runFrom = this.#followUps.length;
     this.#startedAt = now();
     this.#record = { ...this.#record, status: 'active' };
@@ -213,6 +234,7 @@ export class FakeJob {
   #close(end: End): void {
     this.#checkRuns();
     this.#end = end;
+    this.#closedAt = now();
     this.#unknown = null;
     this.#changed();
   }
@@ -221,17 +243,6 @@ export class FakeJob {
     this.#lastChangeAt = now();
     for (const wake of this.#watchers) wake();
   }
-}
-
-function outcomeOf(end: End): JobState['outcome'] {
-  if ('result' in end) return end.result.outcome;
-  return end.error instanceof CreateRejectedError ? 'CreateRejected' : 'Canceled';
-}
-
-/** Temporal's word for how the run ended. */
-function statusOf(end: End): string {
-  if ('result' in end) return 'COMPLETED';
-  return end.error instanceof CreateRejectedError ? 'FAILED' : 'CANCELLED';
 }
 
 function now(): string {

@@ -1,0 +1,59 @@
+/** Lists of fake jobs: what the real client's lists show of the same jobs, in the same order. */
+import { isAsked, isByLabel, jobQuery, type JobFilter } from '../agent-job/job-query.js';
+import type { JobSummary } from '../agent-job/job-summary.js';
+import { checkPageSize, type JobCount, type JobPage, type PageOptions } from '../agent-job/list.js';
+import { readCursor, toCursor } from '../agent-job/list-cursor.js';
+import { followerOf } from '../agent-job/newest-runs.js';
+import type { FakeJob } from './fake-job.js';
+
+/** One row a job that fits: those that run first, the newest first, then the others by their end. */
+export function listFake(jobs: readonly FakeJob[], filter: JobFilter): JobSummary[] {
+  return rowsOf(jobs, filter).map(({ row }) => row);
+}
+
+/** Some rows. Throws InvalidInputError. */
+export function fakePage(
+  jobs: readonly FakeJob[],
+  filter: JobFilter,
+  { pageSize, cursor }: Pick<PageOptions, 'pageSize' | 'cursor'>,
+): JobPage {
+  const size = checkPageSize(pageSize);
+  const after = cursor == null ? null : Buffer.from(readCursor(filter, cursor).token).toString();
+  const rows = rowsOf(jobs, filter).filter(({ order }) => after === null || order < after);
+  const page = rows.slice(0, size);
+  const token = new Uint8Array(Buffer.from(page.at(-1)?.order ?? ''));
+  const nextCursor = rows.length > size ? toCursor(filter, { token, beganAt: 0, head: { isOpen: true, at: 0 } }) : null;
+  return { jobs: page.map(({ row }) => row), nextCursor };
+}
+
+/** Counts each run. Throws InvalidInputError. */
+export function countFake(jobs: readonly FakeJob[], filter: JobFilter): JobCount {
+  jobQuery(filter);
+  const runs = jobs.flatMap(({ earlierRuns, summary }) => [...earlierRuns, summary]);
+  const found = runs.filter((run) => isAsked(run, filter));
+  const byStatus: Record<string, number> = {};
+  for (const { workflowStatus } of found) byStatus[workflowStatus] = (byStatus[workflowStatus] ?? 0) + 1;
+  return { total: found.length, byStatus };
+}
+
+interface Row {
+  row: JobSummary;
+  /** The greatest comes first. */
+  order: string;
+}
+
+function rowsOf(jobs: readonly FakeJob[], filter: JobFilter): Row[] {
+  jobQuery(filter);
+  const summaries = jobs.map(({ summary }) => summary);
+  const newest = new Map(summaries.map((summary) => [summary.workflowId, summary]));
+  const followed = (row: JobSummary) => followerOf(row, newest, !isByLabel(filter)) !== undefined;
+  return summaries
+    .map((row, i) => ({ row, order: orderOf(row, i) }))
+    .filter(({ row }) => isAsked(row, filter) && !followed(row))
+    .toSorted((a, b) => (a.order < b.order ? 1 : -1));
+}
+
+/** Of what began or ended in the same millisecond, the job that was started later is first. */
+function orderOf({ startedAt, closedAt }: JobSummary, i: number): string {
+  return [closedAt ?? '9', startedAt, String(i).padStart(9, '0')].join(' ');
+}
