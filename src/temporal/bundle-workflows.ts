@@ -16,7 +16,7 @@ const hash = hashOfInputs();
 const isCurrent = existsSync(workflowBundlePath) && existsSync(hashPath) && readFileSync(hashPath, 'utf8') === hash;
 if (!isCurrent) {
   const { code } = await bundleWorkflowCode(workflowBundleOptions(distFolder, '.js'));
-  replaceFile(workflowBundlePath, code);
+  replaceFile(workflowBundlePath, withoutThisMachine(code));
   replaceFile(hashPath, hash);
 }
 
@@ -32,6 +32,20 @@ function hashOfInputs(): string {
     if (file !== workflowBundlePath) sum.update(path).update(readFileSync(file));
   }
   return sum.digest('hex');
+}
+
+/** The bundle with paths from the package's folder on: the same sources give the same bytes, wherever they lie. */
+function withoutThisMachine(code: string): string {
+  const before = 'sourceMappingURL=data:application/json;charset=utf-8;base64,';
+  const start = code.lastIndexOf(before) + before.length;
+  const [encoded = ''] = /^[\w+/=]+/.exec(code.slice(start)) ?? [];
+  const folder = JSON.stringify(join(distFolder, '..', '/')).slice(1, -1);
+  // The name of the file has a hash of the paths.
+  const map = Buffer.from(encoded, 'base64')
+    .toString()
+    .replace(/workflow-bundle-\w+\.js/, 'workflow-bundle.js');
+  const shortened = Buffer.from(map.replaceAll(folder, '')).toString('base64');
+  return `${code.slice(0, start)}${shortened}${code.slice(start + encoded.length)}`;
 }
 
 // A worker that starts meanwhile sees the old file or the new one.

@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { billOfMaterials, refusedLicences, type BillOfMaterials } from '../../scripts/release/bill-of-materials.js';
 
 const execute = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -41,7 +43,7 @@ async function release(...args: string[]): Promise<{ code: number; output: strin
     GIT_COMMITTER_EMAIL: 'test@example.com',
   };
   const tsx = join(ROOT, 'node_modules/tsx/dist/cli.mjs');
-  const script = join(ROOT, 'scripts/release.ts');
+  const script = join(ROOT, 'scripts/release/main.ts');
   return execute(process.execPath, [tsx, script, ...args], { cwd: clone, env }).then(
     ({ stdout }) => ({ code: 0, output: stdout }),
     ({ code, stderr }: { code: number; stderr: string }) => ({ code, output: stderr }),
@@ -52,7 +54,9 @@ test('a release sets the version, closes the section of the changelog, packs, co
   const { code, output } = await release('99.1.0', '--no-gate');
   expect({ code, output }).toEqual({
     code: 0,
-    output: expect.stringMatching(/agent-jobs-99.1.0.tgz and agent-jobs-client-99.1.0.tgz/),
+    output: expect.stringMatching(
+      /agent-jobs-99.1.0.tgz, agent-jobs-client-99.1.0.tgz, agent-jobs-99.1.0.cdx.json, SHA256SUMS/,
+    ),
   });
   const today = new Date().toISOString().slice(0, 10);
   expect(await readFile(join(clone, 'CHANGELOG.md'), 'utf8')).toBe(
@@ -65,6 +69,20 @@ test('a release sets the version, closes the section of the changelog, packs, co
   expect(await released('package-lock.json')).toMatchObject({
     packages: { '': both, 'packages/client': { version: '99.1.0' } },
   });
+  // What is handed out beside the packages: what is in them, and the hashes of all.
+  const handedOut = async (file: string) => readFile(join(clone, 'release', file));
+  const bill = JSON.parse((await handedOut('agent-jobs-99.1.0.cdx.json')).toString()) as BillOfMaterials;
+  expect(bill.metadata.component).toMatchObject({ name: 'agent-jobs', version: '99.1.0' });
+  const sums = (await handedOut('SHA256SUMS')).toString().trim().split('\n');
+  expect(sums).toHaveLength(3);
+  for (const line of sums) {
+    const [hash, file = ''] = line.split('  ');
+    expect(
+      createHash('sha256')
+        .update(await handedOut(file))
+        .digest('hex'),
+    ).toBe(hash);
+  }
   // Later changes are compared with the contract of this version.
   expect(await released('scripts/contract/released.json')).toMatchObject({
     version: '99.1.0',
@@ -107,5 +125,37 @@ test('a gate that fails leaves the tree as it was', async () => {
     head,
     '',
     '',
+  ]);
+});
+
+test('what ships has licences that ask for no more than their own text', () => {
+  const { metadata, components } = billOfMaterials(ROOT);
+  expect(metadata.component).toMatchObject({ name: 'agent-jobs', licenses: [{ expression: 'MIT' }] });
+  const names = components.map(({ name }) => name);
+  const some = ['agent-jobs-client', '@temporalio/client', '@temporalio/worker', 'ky', 'zod', 'smol-toml'];
+  expect(names).toEqual(expect.arrayContaining(some));
+  expect(names).not.toContain('vitest');
+  expect(components.find(({ name }) => name === 'zod')).toEqual({
+    type: 'library',
+    'bom-ref': expect.stringMatching(/^zod@4\./) as unknown,
+    name: 'zod',
+    version: expect.stringMatching(/^4\./) as unknown,
+    purl: expect.stringMatching(/^pkg:npm\/zod@4\./) as unknown,
+    licenses: [{ expression: 'MIT' }],
+    hashes: [{ alg: 'SHA-512', content: expect.stringMatching(/^[0-9a-f]{128}$/) as unknown }],
+  });
+  expect(refusedLicences(components)).toEqual([]);
+});
+
+test('a licence that asks for more, or none, is refused', () => {
+  const licences = ['GPL-3.0-only', 'MIT AND AGPL-3.0-only', undefined, 'Apache-2.0 AND MIT', '(MIT OR GPL-2.0-only)'];
+  const components = licences.map((expression, index) => ({
+    'bom-ref': `p${index}@1.0.0`,
+    ...(expression && { licenses: [{ expression }] }),
+  }));
+  expect(refusedLicences(components)).toEqual([
+    'p0@1.0.0: GPL-3.0-only',
+    'p1@1.0.0: MIT AND AGPL-3.0-only',
+    'p2@1.0.0: no licence',
   ]);
 });

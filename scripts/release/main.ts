@@ -1,11 +1,12 @@
 /**
  * Makes a release of a clean tree: `npm run release -- 0.2.0` runs the gate, sets the version, closes the changelog's
- * section, renews the contract's files, packs, commits and tags. `--no-gate` leaves the gate out. Nothing is pushed or
+ * section, renews the contract's files, packs into the folder `release`, commits and tags. `--no-gate` leaves the gate out. Nothing is pushed or
  * published.
  */
 import { execFileSync } from 'node:child_process';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { packRelease } from './pack.js';
 
 const CONTRACT = ['docs/contract', 'scripts/contract/released.json', 'scripts/contract/declared-changes.json'];
 const PACKAGES = ['package.json', 'packages/client/package.json', 'package-lock.json'];
@@ -34,11 +35,11 @@ function main(): void {
     throw new ReleaseError('the tree is not clean: commit or remove what is there');
   const changelog = closeSection(readFileSync('CHANGELOG.md', 'utf8'), version);
   if (!values['no-gate']) run('npm', 'run', 'check');
-  const tarballs = prepare(version, changelog).join(' and ');
+  const files = prepare(version, changelog).join(', ');
   run('git', 'commit', '--quiet', '--message', `chore(release): Release ${version}`, '--', ...FILES);
   run('git', 'tag', '--annotate', `v${version}`, '--message', `Version ${version}`);
-  console.log(`${version} is committed, tagged v${version} and packed: ${tarballs}`);
-  console.log(`Next: git push --follow-tags, then hand out ${tarballs}; nothing is published.`);
+  console.log(`${version} is committed, tagged v${version} and packed in release: ${files}`);
+  console.log('Next: git push --follow-tags, then hand out those files; nothing is published.');
 }
 
 function checkVersion(version: string): void {
@@ -68,10 +69,7 @@ function prepare(version: string, changelog: string): string[] {
     PACKAGES.forEach((file) => setVersion(file, version));
     // From now on callers may rely on what this version takes and tells.
     run('npm', 'run', 'docs:contract', '--', '--release');
-    // What an earlier build left there would be packed too.
-    rmSync('dist', { recursive: true, force: true });
-    const packed = read('npm', 'pack', '--silent', '--workspaces', '--include-workspace-root');
-    return packed.split('\n').filter((line) => line.endsWith('.tgz'));
+    return packRelease();
   } catch (error) {
     run('git', 'restore', '--', ...FILES);
     throw error;

@@ -1,0 +1,90 @@
+/**
+ * What ships: every package of the lock file that is not for development alone, as a CycloneDX 1.5 document, and whether
+ * its licence allows that. Read here because `npm sbom` leaves out what a workspace depends on.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** A package, by the terms of https://cyclonedx.org/docs/1.5/json. */
+interface Component {
+  type: 'library';
+  'bom-ref': string;
+  name: string;
+  version: string;
+  purl: string;
+  licenses?: { expression: string }[];
+  hashes?: { alg: 'SHA-512'; content: string }[];
+}
+
+export interface BillOfMaterials {
+  bomFormat: 'CycloneDX';
+  specVersion: '1.5';
+  version: 1;
+  metadata: { component: Component };
+  components: Component[];
+}
+
+/** An entry of a package-lock.json, version 3. */
+interface Locked {
+  name?: string;
+  version: string;
+  license?: string;
+  integrity?: string;
+  dev?: boolean;
+  link?: boolean;
+}
+
+/** Licences that ask for no more than their own text, or less. */
+const ALLOWED = new Set([
+  ...['0BSD', 'Apache-2.0', 'BlueOak-1.0.0', 'BSD-2-Clause', 'BSD-3-Clause', 'CC-BY-4.0', 'ISC', 'MIT', 'Unlicense'],
+]);
+/** Of packages whose package.json names none: read in the file LICENSE of this very version. */
+const READ_BY_HAND: Readonly<Record<string, string>> = { 'unionfs@4.6.0': 'Unlicense' };
+
+/** The bill of materials of the repository in a folder: the same commit gives the same text. */
+export function billOfMaterials(folder: string): BillOfMaterials {
+  const lock = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, Locked>;
+  };
+  const shipped = Object.entries(lock.packages)
+    .filter(([, { dev, link }]) => !dev && !link)
+    .map(([path, locked]) => componentOf(locked.name ?? path.replace(/^.*node_modules\//, ''), locked));
+  // The root comes first. A package may be there twice, below two others.
+  const [root, ...others] = [...new Map(shipped.map((component) => [component['bom-ref'], component])).values()];
+  return {
+    bomFormat: 'CycloneDX',
+    specVersion: '1.5',
+    version: 1,
+    metadata: { component: root! },
+    components: others,
+  };
+}
+
+function componentOf(name: string, { version, license, integrity }: Locked): Component {
+  const id = `${name}@${version}`;
+  const expression = license ?? READ_BY_HAND[id];
+  const hash = integrity?.startsWith('sha512-') ? Buffer.from(integrity.slice(7), 'base64').toString('hex') : null;
+  return {
+    type: 'library',
+    'bom-ref': id,
+    name,
+    version,
+    purl: `pkg:npm/${name.replace('@', '%40')}@${version}`,
+    ...(expression && { licenses: [{ expression }] }),
+    ...(hash && { hashes: [{ alg: 'SHA-512', content: hash }] }),
+  };
+}
+
+/** What may not ship, a line each: name, version and licence. */
+export function refusedLicences(components: readonly Pick<Component, 'bom-ref' | 'licenses'>[]): string[] {
+  return components
+    .map(({ 'bom-ref': id, licenses: [told] = [] }) => ({ id, licence: told?.expression ?? 'no licence' }))
+    .filter(({ licence }) => !mayShip(licence))
+    .map(({ id, licence }) => `${id}: ${licence}`);
+}
+
+/** An expression of SPDX: of alternatives one has to be allowed, of what holds together all. */
+function mayShip(expression: string): boolean {
+  const isAllowed = (part: string) => part.split(' AND ').every((each) => ALLOWED.has(each.replace(/^\(|\)$/g, '')));
+  return expression.split(' OR ').some(isAllowed);
+}
