@@ -1,7 +1,7 @@
 /**
  * Makes a release of a clean tree: `npm run release -- 0.2.0` runs the gate, sets the version, closes the changelog's
- * section, renews the contract's files, packs into the folder `release`, commits and tags. `--no-gate` leaves the gate out. Nothing is pushed or
- * published.
+ * section, renews the contract's files, packs into the folder `release`, commits and tags. `--no-gate` leaves the gate
+ * out. Nothing is pushed or published.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

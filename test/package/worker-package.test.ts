@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { readmeProgram } from '../e2e/language-story.js';
@@ -94,4 +94,17 @@ console.log(AgentJobs === ofClient);`;
 
 test('the packed command line tells its version', async () => {
   expect(await execute('node_modules/agent-jobs/dist/cli/main.js', ['--version'])).toMatch(/^\d+\.\d+\.\d+\n$/);
+});
+
+test('the package tells no path of the machine that packed it', async () => {
+  const folder = join(consumer, 'node_modules/agent-jobs');
+  const files = await readdir(folder, { recursive: true, withFileTypes: true });
+  const texts = await Promise.all(
+    files.filter((file) => file.isFile()).map((file) => readFile(join(file.parentPath, file.name), 'utf8')),
+  );
+  expect(texts.length).toBeGreaterThan(100);
+  const maps = texts.flatMap((text) => [...text.matchAll(/base64,([\w+/=]{100,})/g)].map(([, map = '']) => map));
+  expect(maps.length).toBeGreaterThan(0);
+  const decoded = maps.map((map) => Buffer.from(map, 'base64').toString());
+  expect([...texts, ...decoded].filter((text) => text.includes(PROJECT_FOLDER))).toEqual([]);
 });
