@@ -33,7 +33,14 @@ export function packRelease(): string[] {
 }
 
 function sha256(file: string): string {
-  return createHash('sha256').update(readFileSync(join(FOLDER, file))).digest('hex');
+  return createHash('sha256')
+    .update(readFileSync(join(FOLDER, file)))
+    .digest('hex');
 }
 
-if (import.meta.filename === process.argv[1]) console.log(packRelease().map((file) => join(FOLDER, file)).join('\n'));
+if (import.meta.filename === process.argv[1])
+  console.log(
+    packRelease()
+      .map((file) => join(FOLDER, file))
+      .join('\n'),
+  );
