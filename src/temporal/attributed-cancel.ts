@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { WorkflowClient, type Client, type WorkflowCancelInput } from '@temporalio/client';
+import { workflowOptionsOf } from './workflow-clients.js';
 
 /** Who asks for a cancellation, and why. */
 interface CancelAttribution {
@@ -22,10 +23,8 @@ export function attributedWorkflowClient(client: Client, attribution: CancelAttr
 class AttributedWorkflowClient extends WorkflowClient {
   readonly #reason: string;
 
-  constructor({ connection, options, workflow }: Client, { by, note }: CancelAttribution) {
-    const { namespace, identity } = options;
-    const { interceptors } = workflow.options;
-    super({ connection, namespace, identity: by ?? identity, interceptors });
+  constructor(client: Client, { by, note }: CancelAttribution) {
+    super({ ...workflowOptionsOf(client), identity: by ?? client.options.identity });
     this.#reason = note ?? '';
   }
 

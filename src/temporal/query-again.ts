@@ -3,8 +3,10 @@
  * query, and is thrown away (src/workflows/stale-copy.ts). Asked again, the run is read from its history. A client of
  * another make sees the error once.
  */
-import { isGrpcServiceError } from '@temporalio/client';
+import { isGrpcServiceError, WorkflowClient, type Client } from '@temporalio/client';
+import type { QueryDefinition } from '@temporalio/common';
 import { STALE_COPY } from '../contract/shared.js';
+import { workflowOptionsOf } from './workflow-clients.js';
 
 /** Another worker may have spoilt its copy too; then something else is wrong. */
 const MOST_TRIES = 3;
@@ -18,6 +20,17 @@ export async function queryAgain<Answer>(query: () => Promise<Answer>): Promise<
       if (tries === MOST_TRIES || !isOfStaleCopy(error)) throw error;
     }
   }
+}
+
+/** Asks a run, or the newest, whether or not it is closed: the caller's client may refuse queries of closed ones. */
+export function askWorkflow<Answer, Args extends unknown[]>(
+  client: Client,
+  { workflowId, runId }: { workflowId: string; runId?: string | undefined },
+  query: QueryDefinition<Answer, Args>,
+  ...args: Args
+): Promise<Answer> {
+  const handle = new WorkflowClient(workflowOptionsOf(client)).getHandle(workflowId, runId);
+  return queryAgain(() => handle.query(query, ...args));
 }
 
 /** The SDK wraps gRPC's error in its own, and takes a failed query for one that the workflow does not know. */

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
+import { Client } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   AgentJobs,
@@ -102,6 +103,23 @@ test('a terminated job tells its used ids while a worker runs', async () => {
   const job = await start('stay');
   await job.sendFollowUp('one', { id: 'a' });
   await server.client.workflow.getHandle(job.workflowId).terminate();
+  expect(await job.sendFollowUp('two', { id: 'b' })).toMatchObject({ state: 'sent' });
+  expect((await job.result()).usedFollowUpIds).toEqual(['a', 'b']);
+});
+
+test('a client that refuses queries of closed workflows tells the same of an ended job', async () => {
+  const { connection, options } = server.client;
+  const client = new Client({
+    connection,
+    namespace: options.namespace,
+    workflow: { queryRejectCondition: 'NOT_COMPLETED_CLEANLY' },
+  });
+  const jobs = new AgentJobs({ client, taskQueue: server.taskQueue });
+  const job = await jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });
+  await job.sendFollowUp('one', { id: 'a' });
+  await client.workflow.getHandle(job.workflowId).terminate();
+  expect(await job.state()).toMatchObject({ outcome: 'Terminated', usedFollowUpIds: ['a'] });
+  for await (const { outcome } of job.watch()) expect(outcome).toBe('Terminated');
   expect(await job.sendFollowUp('two', { id: 'b' })).toMatchObject({ state: 'sent' });
   expect((await job.result()).usedFollowUpIds).toEqual(['a', 'b']);
 });

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { FollowUpUnconfirmedError, UnknownOutcomeError } from '../../src/starter.js';
+import { FollowUpUnconfirmedError, MessageRefusedError, UnknownOutcomeError } from '../../src/starter.js';
 import { plainMarkdown } from '../../src/agent-job/markdown.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
@@ -101,4 +101,15 @@ test('a key whose create has an unknown outcome makes no second job, however oft
     await expect((await server.jobs.start(request)).result()).rejects.toThrow(UnknownOutcomeError);
   }
   expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
+});
+
+test('a follow-up that the run made for it refuses is never said to be queued', async () => {
+  const { jobId } = await (await start(`prompt ${randomUUID()}`)).result();
+  const usedFollowUpIds = Array.from({ length: 1_000 }, (_, i) => `used-${i}`);
+  const full = { projectId: server.projectId, jobId: jobId ?? '', usedFollowUpIds, ...QUICK };
+  const job = await server.jobs.attach(full);
+  await job.result();
+  await expect(job.followUp('one more', { id: 'one' })).rejects.toThrow(MessageRefusedError);
+  await expect(job.sendFollowUp('one more', { id: 'one' })).rejects.toThrow(MessageRefusedError);
+  expect(await server.sandbox.messages({ jobId: jobId ?? '' })).toEqual([]);
 });

@@ -17,7 +17,7 @@ import { inBatches } from '../temporal-call.js';
 import type { EarlierRuns } from './earlier-runs.js';
 import { createdNoJob, readDescription, readRunEnd, type RunRecord } from './run-record.js';
 import { readInputHash, readStartInput, readUnbegunInput } from './start-input.js';
-import { queryAgain } from '../../temporal/query-again.js';
+import { askWorkflow } from '../../temporal/query-again.js';
 
 /** A query of a closed run is answered by replay; longer means that no worker is there. */
 const QUERY_TIMEOUT_MS = 10_000;
@@ -135,11 +135,8 @@ async function unbegunState(client: Client, run: EndedRun): Promise<Partial<Fina
 
 /** A run that ended without a result still answers its query, while a worker runs and its history is kept. */
 async function queryState(client: Client, run: EndedRun): Promise<FinalState> {
-  const handle = client.workflow.getHandle(run.workflowId, run.runId);
   try {
-    return await client.withDeadline(Date.now() + QUERY_TIMEOUT_MS, () =>
-      queryAgain(() => handle.query(jobStateQuery)),
-    );
+    return await client.withDeadline(Date.now() + QUERY_TIMEOUT_MS, () => askWorkflow(client, run, jobStateQuery));
   } catch (cause) {
     const text = 'ended without a result and does not tell which follow-up ids it used; start a worker and try again';
     throw usedIdsUnknown(run, text, cause);

@@ -11,6 +11,7 @@ import {
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
 import { attachedDetails, staticDetails } from '../../agent-job/title.js';
 import { withRestartRequestId } from '../../temporal/restart-request-id.js';
+import { UpdateWithStartClient } from '../../temporal/workflow-clients.js';
 import { FollowUpUnconfirmedError } from '../errors.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { listEarlierRuns } from './earlier-runs.js';
@@ -30,7 +31,8 @@ export type ReAttachment =
   /** Others may have gone on from it meanwhile. */
   | { kind: 'tooLate' }
   | { kind: 'answered'; answer: FollowUpAnswer }
-  | { kind: 'accepted'; update: WorkflowUpdateHandle<FollowUpAnswer> };
+  /** It may have been refused where its answer is there. */
+  | { kind: 'accepted'; update: WorkflowUpdateHandle<FollowUpAnswer>; isAnswered: boolean };
 
 /** What was read of ended runs, by run id: it does not change. */
 export type EndedJobs = Map<string, EndedJob>;
@@ -55,15 +57,17 @@ export async function reAttach(
   read.set(run.runId, ended);
   const answer = answerOfEndedJob(workflowId, ended, followUp.id);
   if (answer !== null) return { kind: 'answered', answer };
+  const workflows = new UpdateWithStartClient(client);
   const update = await restartAfter(client, { last: run, earlierRunIds: earlier.all, elapsedMs }, () =>
-    client.workflow.startUpdateWithStart(sendFollowUpUpdate, {
+    workflows.startUpdateWithStart(sendFollowUpUpdate, {
       args: [followUp],
       updateId: followUp.id,
       waitForStage: 'ACCEPTED',
       startWorkflowOperation: attachOperation(run, ended),
     }),
   );
-  return update === 'tooLate' ? { kind: 'tooLate' } : { kind: 'accepted', update };
+  if (update === 'tooLate') return { kind: 'tooLate' };
+  return { kind: 'accepted', update, isAnswered: workflows.isAnswered };
 }
 
 function attachOperation(run: RunRecord, ended: EndedJob) {

@@ -24,7 +24,7 @@ import { isNoAnswer, isOutage } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { readRun } from './run-record.js';
 import { reAttach, type EndedJobs, type IdentifiedFollowUp, type ReAttachment } from './follow-up-after-end.js';
-import { queryAgain } from '../../temporal/query-again.js';
+import { askWorkflow } from '../../temporal/query-again.js';
 
 /**
  * Each further round means that the workflow ended, or was attached anew, in between, or that a start came too late.
@@ -67,8 +67,8 @@ export async function queueFollowUp(
     const queued = await unlessEnded(() => handle.signal(followUpSignal, followUp).then(() => true));
     if (queued) return { id: followUp.id };
     const attached = await goOn();
-    const isAccepted = attached.kind === 'accepted' || attached.kind === 'answered';
-    return isAccepted ? { id: followUp.id } : undefined;
+    const isQueued = (attached.kind === 'accepted' && !attached.isAnswered) || (await answerOf(attached));
+    return isQueued ? { id: followUp.id } : undefined;
   };
   try {
     return await confirmed(client, workflowId, followUp, limits, queue);
@@ -121,9 +121,8 @@ async function readFate(
   signal: AbortSignal | null | undefined,
 ): Promise<FollowUpAnswer> {
   try {
-    const handle = client.workflow.getHandle(workflowId);
     const { followUps, job } = await temporalCall(client, { signal, timeoutMs: STATE_TIMEOUT_MS }, () =>
-      queryAgain(() => handle.query(jobStateQuery)),
+      askWorkflow(client, { workflowId }, jobStateQuery),
     );
     const known = followUps.find((followUp) => followUp.id === id);
     if (known) return { id, state: known.state, job };

@@ -6,7 +6,7 @@ import type { Client } from '@temporalio/client';
 import { queuePlaceQuery, requestQueueId, type JobState, type QueuePlace, type Waiting } from '../../contract.js';
 import { temporalCall, type CallOptions } from '../temporal-call.js';
 import { readDescription } from './run-record.js';
-import { queryAgain } from '../../temporal/query-again.js';
+import { askWorkflow } from '../../temporal/query-again.js';
 
 /** Worth no long wait: without an answer the state stays as the workflow tells it. */
 const MAX_ASK_MS = 1_500;
@@ -37,8 +37,8 @@ function presentWait(client: Client, workflowId: string, state: JobState): (() =
   const { phase, projectId, waiting } = state;
   if (waiting?.for === 'turn' || waiting?.position !== undefined) {
     const operation = phase === 'creating' ? 'create' : 'message';
-    const queue = client.workflow.getHandle(requestQueueId({ operation, projectId }));
-    return async () => atPlace(waiting, await queryAgain(() => queue.query(queuePlaceQuery, workflowId)));
+    const queue = { workflowId: requestQueueId({ operation, projectId }) };
+    return async () => atPlace(waiting, await askWorkflow(client, queue, queuePlaceQuery, workflowId));
   }
   // The release of an older worker may not tell it.
   const isSending = waiting === null && phase !== 'done';

@@ -12,7 +12,7 @@ import { inBatches, listWorkflows, temporalCall, type CallOptions } from '../tem
 import { isNoAnswer } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { readDescription } from './run-record.js';
-import { queryAgain } from '../../temporal/query-again.js';
+import { askWorkflow } from '../../temporal/query-again.js';
 
 /** Which queues to read; what is left out does not restrict. */
 export interface QueueFilter {
@@ -75,7 +75,7 @@ async function readQueue(client: Client, name: QueueName, options: CallOptions):
   try {
     if (!(await isRunning(client, workflowId, options))) return null;
     const state = await temporalCall(client, options, () =>
-      queryAgain(() => client.workflow.getHandle(workflowId).query(requestQueueStateQuery)),
+      askWorkflow(client, { workflowId }, requestQueueStateQuery),
     );
     return { ...name, workflowId, state };
   } catch (error) {

@@ -4,40 +4,33 @@
  */
 import { QueryRejectedError, WorkflowClient, type Client } from '@temporalio/client';
 import { jobStateQuery, type JobOutcome, type JobState } from '../../contract.js';
-import { queryAgain } from '../../temporal/query-again.js';
+import { workflowOptionsOf } from '../../temporal/workflow-clients.js';
+import { askWorkflow, queryAgain } from '../../temporal/query-again.js';
 import { ENDED_BY, readDescription, readRunEnd } from './run-record.js';
 
 /** Asks the newest run; a running one costs one request. */
 export async function queryState(client: Client, workflowId: string): Promise<JobState> {
   try {
-    return complete(await queryRun(runningWorkflows(client), workflowId));
+    const running = runningWorkflows(client).getHandle(workflowId);
+    return complete(await queryAgain(() => running.query(jobStateQuery)));
   } catch (error) {
     if (!(error instanceof QueryRejectedError)) throw error;
   }
   const { runId, status } = await readDescription(client, workflowId);
-  const state = complete(await queryRun(client.workflow, workflowId, runId));
+  const state = complete(await askWorkflow(client, { workflowId, runId }, jobStateQuery));
   if (state.outcome !== null || status.name === 'RUNNING') return state;
   const outcome = await readOutcome(client, { workflowId, runId, status: status.name });
   return { ...state, phase: 'done', outcome, waiting: null };
 }
 
 /** Temporal refuses to ask a closed workflow for these: how it ended is wanted, too. */
-function runningWorkflows({ connection, options, workflow }: Client): WorkflowClient {
-  const { namespace, identity, loadedDataConverter: dataConverter } = options;
-  const { interceptors } = workflow.options;
-  return new WorkflowClient({
-    ...{ connection, namespace, identity, dataConverter, interceptors },
-    queryRejectCondition: 'NOT_OPEN',
-  });
+function runningWorkflows(client: Client): WorkflowClient {
+  return new WorkflowClient({ ...workflowOptionsOf(client), queryRejectCondition: 'NOT_OPEN' });
 }
 
-function queryRun(workflows: WorkflowClient, workflowId: string, runId?: string): Promise<Partial<JobState>> {
-  return queryAgain(() => workflows.getHandle(workflowId, runId).query(jobStateQuery));
-}
-
-/** A worker of an older release tells no labels and no outcome. */
+/** A worker of an older release tells no labels, no decisions and no outcome. */
 function complete(state: Partial<JobState>): JobState {
-  return { tags: [], metadata: {}, ...state, outcome: state.outcome ?? null } as JobState;
+  return { tags: [], metadata: {}, decisions: [], ...state, outcome: state.outcome ?? null } as JobState;
 }
 
 /** A closed run, and Temporal's status of it, such as `COMPLETED`. */

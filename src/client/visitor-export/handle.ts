@@ -14,7 +14,7 @@ import { ExportCanceledError, ExportFailedError } from '../errors.js';
 import type { ClientContext } from '../settings.js';
 import { longWait, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { jobUrl } from '../web-ui.js';
-import { queryAgain } from '../../temporal/query-again.js';
+import { askWorkflow } from '../../temporal/query-again.js';
 
 type Handle = WorkflowHandleWithStartDetails<(input: VisitorExportRangeInput) => Promise<VisitorExportResult>>;
 
@@ -56,9 +56,10 @@ class TemporalExportHandle implements VisitorExportHandle {
   }
 
   async progress({ signal, timeoutMs }: CallOptions = {}): Promise<VisitorExportProgress | null> {
+    const { workflowId } = this;
     try {
       return await temporalCall(this.#client, { signal, timeoutMs: timeoutMs ?? QUERY_MS }, () =>
-        queryAgain(() => this.#handle.query(visitorExportProgressQuery)),
+        askWorkflow(this.#client, { workflowId }, visitorExportProgressQuery),
       );
     } catch {
       signal?.throwIfAborted();
