@@ -1,6 +1,6 @@
 /**
- * What ships, as a CycloneDX 1.5 document: every package of the lock file that is not for development alone. And whether
- * its licence allows that. `npm sbom` leaves out what a workspace depends on.
+ * What ships, as a CycloneDX 1.5 document: every package of the lock file that is not for development alone, and
+ * whether its licence allows that. `npm sbom` leaves out what a workspace depends on.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
