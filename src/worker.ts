@@ -2,6 +2,7 @@
 import { Runtime, type NativeConnection } from '@temporalio/worker';
 import { Budgets, createActivities, KeyHealth, Poller } from './activities/index.js';
 import type { Metrics } from './activities/metrics.js';
+import { countExports } from './activities/visitor-export/count-exports.js';
 import {
   createExportActivities,
   type ExportActivitiesDependencies,
@@ -27,6 +28,8 @@ import { KnownAttributes } from './worker/visibility.js';
 import { watchVersion } from './worker/old-version.js';
 import { createWorkers } from './worker/workers.js';
 
+const POLLS_HELD_INTERVAL_MS = 5_000;
+
 async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const { temporal, healthAddress, metricsAddress, taskQueue, upstreamRequestsPerSecond } = config;
   const shutdown = new Shutdown(log);
@@ -45,13 +48,13 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   workflowIds.connect(connection, temporal.namespace);
   const keys = createKeySource(config.upstream.keys);
   const reached = createUpstream({ ...config.upstream, keys, onResponse: metrics.upstreamResponded });
-  const timed = timedUpstream(reached, metrics);
-  const keyHealth = new KeyHealth({ upstream: timed, metrics, onChange: logKeyChanges(log) });
+  const keyHealth = new KeyHealth({ upstream: timedUpstream(reached, metrics), metrics, onChange: logKeyChanges(log) });
+  readiness.onProbe(metrics.ready);
   readiness.watchKeys(() => keyHealth.refusedProjects);
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = openSnapshots(config);
   const attributes = new KnownAttributes(connection, temporal.namespace, log);
-  const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal);
+  const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal, metrics);
   const workers = await createWorkers(config, connection, {
     metrics,
     // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
@@ -67,7 +70,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     exports: () => tellingExports({ ...dependencies, ...exportSettings(config, store) }, () => attributes.later),
   });
   shutdown.onBegin(await attributes.watch(), watchVersion({ config, connection, poller, log }));
-  if (metricsAddress) watchFigures({ config, connection, metrics, store, log, shutdown });
+  if (metricsAddress) watchFigures({ config, connection, metrics, store, poller, log, shutdown });
   readiness.watch((deadline) => reachNamespace(connection, temporal.namespace, deadline), workers);
   logStart(config, log);
   try {
@@ -79,8 +82,11 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
 }
 
 /** The export activities; the one that publishes tells besides which search attributes its workflow may set. */
-function tellingExports(dependencies: ExportActivitiesDependencies, known: () => readonly string[]): object {
-  const activities = createExportActivities(dependencies);
+function tellingExports(
+  dependencies: ExportActivitiesDependencies & { metrics: Metrics },
+  known: () => readonly string[],
+): object {
+  const activities = countExports(createExportActivities(dependencies), dependencies.metrics);
   return { ...activities, publishSnapshot: tellingOfNamespace(known)(activities.publishSnapshot) };
 }
 
@@ -89,14 +95,16 @@ interface FiguresOptions {
   connection: NativeConnection;
   metrics: Metrics;
   store: SnapshotStore | null;
+  poller: Poller | null;
   log: Logger;
   shutdown: Shutdown;
 }
 
 /** Counts what no call of an activity shows: open jobs, workers of the exports, days without a good export. */
-function watchFigures({ config, connection, metrics, store, log, shutdown }: FiguresOptions): void {
+function watchFigures({ config, connection, metrics, store, poller, log, shutdown }: FiguresOptions): void {
   const { taskQueue, temporal } = config;
   const { namespace } = temporal;
+  shutdown.onBegin(watchPoller(poller, metrics));
   shutdown.onBegin(watchOpenJobs(connection, namespace, metrics, log));
   shutdown.onBegin(countExportPollers(connection, namespace, taskQueue, metrics, log));
   if (!store) return;
@@ -110,6 +118,14 @@ function logKeyChanges(log: Logger) {
     if (reason === null) log.info({ projectId }, 'The upstream accepts the key of this project again');
     else log.warn({ projectId, reason }, 'The key of this project is refused or missing: its writes wait');
   };
+}
+
+/** Records how many polls are held; returns what stops it. */
+function watchPoller(poller: Poller | null, metrics: Metrics): () => void {
+  const record = () => metrics.pollsHeld(poller?.size ?? 0);
+  record();
+  const timer = setInterval(record, POLLS_HELD_INTERVAL_MS).unref();
+  return () => clearInterval(timer);
 }
 
 function logBudgetProblem(log: Logger) {

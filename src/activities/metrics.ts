@@ -4,6 +4,10 @@ export type WriteOperation = 'create' | 'message';
 /** What a send of a write may end in. */
 export const WRITE_OUTCOMES = ['accepted', 'rejected', 'throttled', 'unauthorized', 'notDelivered', 'inDoubt'] as const;
 
+/** What a publication may come to: `kept` is an earlier snapshot that a scan with drift did not replace. */
+export const SNAPSHOT_VERDICTS = ['consistent', 'inconsistent', 'kept'] as const;
+export type SnapshotVerdict = (typeof SNAPSHOT_VERDICTS)[number];
+
 /** Kinds of billable actions that a worker causes itself. */
 export const ACTION_KINDS = ['activities', 'activityRetries', 'heartbeats', 'signals', 'queries'] as const;
 export type ActionKind = (typeof ACTION_KINDS)[number];
@@ -27,6 +31,12 @@ export interface Metrics {
   readonly upstreamTook: (operation: string, seconds: number) => void;
   /** A read found that a job has ended, at most so many seconds ago. */
   readonly endSeen: (lateBySeconds: number) => void;
+  /** A read of a poll that this worker holds begins so many seconds after it was due. */
+  readonly readBegins: (lateBySeconds: number) => void;
+  /** How many polls this worker holds between their reads. */
+  readonly pollsHeld: (polls: number) => void;
+  /** Whether the worker polls and reaches Temporal. */
+  readonly ready: (isReady: boolean) => void;
   /** This worker has caused a billable action for a workflow of a type. */
   readonly actionCaused: (workflow: string, kind: ActionKind) => void;
   /** How many running jobs wait for a person. */
@@ -35,6 +45,8 @@ export interface Metrics {
   readonly openJobs: (phase: string, jobs: number) => void;
   /** How many running jobs wait for a reason. */
   readonly waitingJobs: (reason: string, jobs: number) => void;
+  /** How many queues of requests run. */
+  readonly requestQueues: (queues: number) => void;
   /**
    * How long the oldest job without an id has waited for it, and the oldest write in doubt for a decision; 0 where
    * there is none.
@@ -48,6 +60,10 @@ export interface Metrics {
   readonly exportGaps: (projectId: string, days: number) => void;
   /** The project has no nightly export any more. */
   readonly exportsRemoved: (projectId: string) => void;
+  /** A scan of a date range was published, or an earlier snapshot kept in its place. */
+  readonly snapshotPublished: (verdict: SnapshotVerdict) => void;
+  /** A step of an export failed, by the type of its failure. */
+  readonly exportFailed: (type: string) => void;
   /** How many workers ask for exports. */
   readonly exportPollers: (pollers: number) => void;
 }
@@ -61,14 +77,20 @@ export const noMetrics: Metrics = {
   refusedKeys: () => {},
   upstreamTook: () => {},
   endSeen: () => {},
+  readBegins: () => {},
+  pollsHeld: () => {},
+  ready: () => {},
   actionCaused: () => {},
   needAttention: () => {},
   openJobs: () => {},
   waitingJobs: () => {},
+  requestQueues: () => {},
   oldest: () => {},
   counted: () => {},
   lastConsistentDayAge: () => {},
   exportGaps: () => {},
   exportsRemoved: () => {},
+  snapshotPublished: () => {},
+  exportFailed: () => {},
   exportPollers: () => {},
 };

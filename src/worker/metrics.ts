@@ -2,44 +2,49 @@
 import type { MetricCounter, MetricMeter } from '@temporalio/common';
 import {
   AGENT_JOB_WORKFLOW,
+  FAILURE,
   JOB_ENDS,
   JOBS_ENDED_METRIC,
   REQUEST_QUEUE_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
 } from '../contract.js';
-import { ACTION_KINDS, WRITE_OUTCOMES, type Metrics } from '../activities/metrics.js';
+import { ACTION_KINDS, SNAPSHOT_VERDICTS, WRITE_OUTCOMES, type Metrics } from '../activities/metrics.js';
 import { RESPONSE_CLASSES } from '../upstream/outcome.js';
 import type { Upstream } from '../upstream/upstream.js';
 
 const SETTLE_SECONDS = 'agent_jobs_write_settle_seconds';
 const UPSTREAM_SECONDS = 'agent_jobs_upstream_seconds';
 const END_SEEN_SECONDS = 'agent_jobs_end_seen_late_seconds';
+const READ_LATE_SECONDS = 'agent_jobs_poll_late_seconds';
 /** Upper bounds by metric, in seconds: from an answer at once to a write that a person had to settle. */
 export const histogramBuckets = {
   [SETTLE_SECONDS]: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300, 3_600, 86_400],
   [UPSTREAM_SECONDS]: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20],
   [END_SEEN_SECONDS]: [1, 2, 5, 10, 30, 60, 120, 300, 3_600],
+  [READ_LATE_SECONDS]: [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
 };
 
 /** Of workflows that have activities, or that activities speak to. */
 const COUNTED_WORKFLOWS: readonly string[] = [AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW];
 const OPERATIONS = ['create', 'message', 'get', 'visitors'];
+/** Other failures of a step are those of a worker that stops, or of an export that was cancelled. */
+const EXPORT_FAILURES: readonly string[] = [FAILURE.exportRejected, FAILURE.snapshotStoreFailed, FAILURE.exportFailed];
 
 /** The metrics of this project, on the SDK's meter. */
 export function createMetrics(meter: MetricMeter): Metrics {
-  const counter = (name: string, description: string) => meter.createCounter(name, undefined, description);
-  const gauge = (name: string, description: string, unit?: string) =>
-    meter.createGauge(name, unit === undefined ? 'int' : 'float', unit, description);
-  const seconds = (name: string, description: string) => meter.createHistogram(name, 'float', 's', description);
-
+  const { counter, gauge, seconds } = instrumentsOf(meter);
   const writes = counter('agent_jobs_writes_total', 'Sends of a create or a message, by outcome');
   const answers = counter('agent_jobs_upstream_answers_total', 'Answers of the upstream, by class');
   const settle = seconds(SETTLE_SECONDS, 'From the moment a write was asked for to its fate');
   const took = seconds(UPSTREAM_SECONDS, 'What a call of the upstream took');
   const late = seconds(END_SEEN_SECONDS, 'How long ago, at most, a job had ended that a read found ended');
+  const lateReads = seconds(READ_LATE_SECONDS, 'How late a read of a held poll began');
+  const held = gauge('agent_jobs_polls_held', 'Polls that this worker holds between their reads');
+  const ready = gauge('agent_jobs_ready', '1 while the worker polls and reaches Temporal, else 0');
   const attention = gauge('agent_jobs_needs_attention', 'Running jobs that wait for a person');
   const open = gauge('agent_jobs_open', 'Running jobs, by phase');
   const waiting = gauge('agent_jobs_waiting', 'Running jobs that wait, by reason');
+  const queues = gauge('agent_jobs_request_queues', 'Queues of requests that run');
   const oldest = {
     create: gauge('agent_jobs_oldest_create_age_seconds', 'Since the oldest job without an id was started', 's'),
     inDoubt: gauge('agent_jobs_oldest_in_doubt_age_seconds', 'Since the oldest write is in doubt', 's'),
@@ -47,14 +52,9 @@ export function createMetrics(meter: MetricMeter): Metrics {
   const counted = gauge('agent_jobs_last_count_timestamp_seconds', 'When the running jobs were last counted', 's');
   const refused = counter('agent_jobs_keys_refused_total', 'Requests whose key was refused or missing');
   const refusedKeys = gauge('agent_jobs_projects_with_refused_key', 'Projects whose key is refused or missing');
-  const dayAge = gauge(
-    'agent_jobs_last_consistent_day_age_seconds',
-    'Since the end of the last day with a consistent export',
-    's',
-  );
-  const gaps = gauge('agent_jobs_export_gap_days', 'Days of the last 28 without a good export', 'd');
-  const pollers = gauge('agent_jobs_export_pollers', 'Workers that ask for exports');
   startCountersAtZero({ writes, refused, answers });
+  ready.set(0);
+  refusedKeys.set(0);
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
     writeSettled: (operation, value) => settle.record(Math.max(0, value), { operation }),
@@ -63,16 +63,55 @@ export function createMetrics(meter: MetricMeter): Metrics {
     refusedKeys: (projects) => refusedKeys.set(projects),
     upstreamTook: (operation, value) => took.record(value, { operation }),
     endSeen: (value) => late.record(Math.max(0, value)),
+    readBegins: (value) => lateReads.record(Math.max(0, value)),
+    pollsHeld: (polls) => held.set(polls),
+    ready: (isReady) => ready.set(isReady ? 1 : 0),
     actionCaused: actionCounter(meter),
     needAttention: (jobs) => attention.set(jobs),
     openJobs: (phase, jobs) => open.set(jobs, { phase }),
     waitingJobs: (reason, jobs) => waiting.set(jobs, { for: reason }),
+    requestQueues: (count) => queues.set(count),
     oldest: (what, value) => oldest[what].set(Math.max(0, value)),
     counted: () => counted.set(Date.now() / 1_000),
+    ...exportMetrics({ counter, gauge }),
+  };
+}
+
+type Instruments = ReturnType<typeof instrumentsOf>;
+
+function instrumentsOf(meter: MetricMeter) {
+  return {
+    counter: (name: string, description: string) => meter.createCounter(name, undefined, description),
+    gauge: (name: string, description: string, unit?: string) =>
+      meter.createGauge(name, unit === undefined ? 'int' : 'float', unit, description),
+    seconds: (name: string, description: string) => meter.createHistogram(name, 'float', 's', description),
+  };
+}
+
+type ExportMetrics = Pick<
+  Metrics,
+  'lastConsistentDayAge' | 'exportGaps' | 'exportsRemoved' | 'snapshotPublished' | 'exportFailed' | 'exportPollers'
+>;
+
+function exportMetrics({ counter, gauge }: Pick<Instruments, 'counter' | 'gauge'>): ExportMetrics {
+  const dayAge = gauge(
+    'agent_jobs_last_consistent_day_age_seconds',
+    'Since the end of the last day with a consistent export',
+    's',
+  );
+  const gaps = gauge('agent_jobs_export_gap_days', 'Days of the last 28 without a good export', 'd');
+  const snapshots = counter('agent_jobs_snapshots_total', 'Publications of snapshots, by verdict');
+  const exportFailures = counter('agent_jobs_export_failures_total', 'Steps of exports that failed, by type');
+  const pollers = gauge('agent_jobs_export_pollers', 'Workers that ask for exports');
+  for (const verdict of SNAPSHOT_VERDICTS) snapshots.add(0, { verdict });
+  for (const type of EXPORT_FAILURES) exportFailures.add(0, { type });
+  return {
     lastConsistentDayAge: (project, value) => dayAge.set(value, { project }),
     exportGaps: (project, days) => gaps.set(days, { project }),
     // The SDK's meter forgets no series: one without a number raises no alert.
     exportsRemoved: (project) => [dayAge, gaps].forEach((gone) => gone.set(Number.NaN, { project })),
+    snapshotPublished: (verdict) => snapshots.add(1, { verdict }),
+    exportFailed: (type) => EXPORT_FAILURES.includes(type) && exportFailures.add(1, { type }),
     exportPollers: (count) => pollers.set(count),
   };
 }

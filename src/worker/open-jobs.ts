@@ -1,7 +1,14 @@
 /** Counts the running jobs of the namespace for the metrics, with a fixed number of bounded calls a minute. */
 import { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
-import { AGENT_JOB_WORKFLOW, jobStateQuery, SEARCH_ATTRIBUTE, SHOWN_WAITING_FOR, type Phase } from '../contract.js';
+import {
+  AGENT_JOB_WORKFLOW,
+  jobStateQuery,
+  REQUEST_QUEUE_WORKFLOW,
+  SEARCH_ATTRIBUTE,
+  SHOWN_WAITING_FOR,
+  type Phase,
+} from '../contract.js';
 import type { Metrics } from '../activities/metrics.js';
 import type { Logger } from './logging.js';
 import { countWorkflows, isUnknownAttribute } from './visibility.js';
@@ -17,7 +24,8 @@ const MAX_CONCURRENT_QUERIES = 10;
 const HALVINGS = 4;
 const MAX_AGE_S = 2 ** 28;
 
-const RUNNING = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ExecutionStatus = 'Running'`;
+const runningOf = (workflowType: string) => `WorkflowType = '${workflowType}' AND ExecutionStatus = 'Running'`;
+const RUNNING = runningOf(AGENT_JOB_WORKFLOW);
 
 /** Counts once a minute; returns what stops it. */
 export function watchOpenJobs(
@@ -59,6 +67,7 @@ class OpenJobs {
     // Every release tells it by the phase.
     this.#metrics.waitingJobs('person', inDoubt);
     await this.#countWaiting();
+    this.#metrics.requestQueues(await this.#countAll(runningOf(REQUEST_QUEUE_WORKFLOW)));
     this.#metrics.oldest('create', byPhase.get('creating') ? await this.#oldestCreate() : 0);
     this.#metrics.oldest('inDoubt', byPhase.get('needsAttention') ? await this.#oldestInDoubt() : 0);
     this.#metrics.counted();
@@ -119,7 +128,11 @@ class OpenJobs {
   }
 
   #countOf(condition: string): Promise<number> {
-    return countWorkflows(this.#connection, this.#namespace, `${RUNNING} AND ${condition}`);
+    return this.#countAll(`${RUNNING} AND ${condition}`);
+  }
+
+  #countAll(query: string): Promise<number> {
+    return countWorkflows(this.#connection, this.#namespace, query);
   }
 }
 

@@ -26,6 +26,7 @@ export class Readiness {
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
   #refusedKeys: () => string[] = () => [];
+  #tell: (isReady: boolean) => void = () => {};
 
   state(): ReadyState {
     const refusedKeys = this.#refusedKeys();
@@ -41,12 +42,18 @@ export class Readiness {
     this.#refusedKeys = refusedKeys;
   }
 
+  /** Tells what each probe shows. */
+  onProbe(tell: (isReady: boolean) => void): void {
+    this.#tell = tell;
+  }
+
   /** Starts to probe; `reach` makes one call to the server and ends, one way or the other, by the given time. */
   watch(reach: (deadline: number) => Promise<unknown>, workers: readonly Pick<Worker, 'getStatus'>[]): void {
     const probe = async () => {
       const reason = (await unreachable(reach)) ?? notPolling(workers);
       if (this.#stopped) return;
       this.#reason = reason;
+      this.#tell(reason === undefined);
       this.#timer = setTimeout(() => void probe(), PROBE_EVERY_MS).unref();
     };
     void probe();
@@ -55,6 +62,7 @@ export class Readiness {
   /** Never ready again, for example because the process shuts down. */
   stop(reason: string): void {
     this.#stopped = true;
+    this.#tell(false);
     this.#reason = reason;
     clearTimeout(this.#timer);
   }

@@ -34,11 +34,12 @@ test('docker-compose.yml hands every setting of a worker on to its worker', asyn
 });
 
 test('every service has a memory limit and an image of an exact version', async () => {
-  const names = ['postgresql', 'temporal-schema', 'temporal', 'temporal-namespace', 'temporal-ui', 'worker', 'sandbox'];
+  const servers = ['postgresql', 'temporal-schema', 'temporal', 'temporal-namespace', 'temporal-ui'];
+  const names = [...servers, 'worker', 'sandbox', 'prometheus', 'grafana'];
   for (const name of names) {
     const lines = await service(name);
     expect(lines, name).toMatch(/^ {4}mem_limit: \S+$/m);
-    expect(lines, name).toMatch(/^ {4}image: (agent-jobs:\S+|\S+:\$\{\w+:-\d+\.\d+(\.\d+)?\})$/m);
+    expect(lines, name).toMatch(/^ {4}image: (agent-jobs:\S+|\S+:\$\{\w+:-v?\d+\.\d+(\.\d+)?\})$/m);
   }
 });
 

@@ -181,3 +181,16 @@ test('a held poll keeps no record in memory: it may have 64 KiB, and a worker ho
   await expect.poll(() => (collect(), known.deref() === undefined)).toBe(true);
   expect(poller.size).toBe(1);
 });
+
+test('a held read tells how late it began', async () => {
+  const late: number[] = [];
+  const shutdown = new AbortController();
+  const poller = new Poller(shutdown.signal, { readBegins: (seconds) => late.push(seconds) });
+  const upstream = new ScriptedUpstream();
+  upstream.show = (read) => ({ status: read > 2 ? 'completed' : 'active' });
+  const pollJob = createPollJob({ upstream, shutdownSignal: shutdown.signal, poller });
+  await runAttempt(pollJob, { ...INPUT, plan: EVERY_20_MS });
+  // The first read is not held: nobody was late with it.
+  expect(late).toHaveLength(2);
+  for (const seconds of late) expect(seconds).toBeGreaterThan(-0.1);
+});

@@ -139,6 +139,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await figure('agent_jobs_upstream_seconds_count operation="get"', (n) => n >= 1);
     await figure('agent_jobs_end_seen_late_seconds_count', (n) => n === 1);
     await figure('agent_jobs_end_seen_late_seconds_bucket le="2"', (n) => n === 1);
+    await figure('agent_jobs_polls_held', (n) => n >= 0);
     expect((await figures()).get('agent_jobs_ended_total outcome="lost"')).toBe(0);
     await refused.terminate().catch(() => {});
   });
@@ -188,6 +189,8 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await figure('agent_jobs_waiting for="person"', (n) => n === 1);
     await figure('agent_jobs_waiting for="rateLimit"', (n) => n === 1);
     await figure('agent_jobs_waiting for="key"', (n) => n === 0);
+    await figure('agent_jobs_request_queues', (n) => n === 1);
+    await figure('agent_jobs_ready', (n) => n === 1);
     await figure('agent_jobs_oldest_create_age_seconds', (age) => age > 0 && age < 600);
     await figure('agent_jobs_oldest_in_doubt_age_seconds', (age) => age > 0 && age < 600);
     expect((await figures()).get('agent_jobs_open phase="lingering"')).toBe(0);

@@ -4,6 +4,7 @@
  * that stays here costs the server nothing but a heartbeat. Times in milliseconds by `performance.now()`.
  */
 import { AsyncResource } from 'node:async_hooks';
+import { noMetrics, type Metrics } from '../metrics.js';
 import type { PollLease } from './poll-lease.js';
 import type { NextStep } from './poll-run.js';
 import { ReadStarts } from './read-starts.js';
@@ -20,6 +21,7 @@ type Due = { lease: PollLease; what: 'read' | 'renew'; hasTurn?: boolean };
 export class Poller {
   readonly starts: ReadStarts;
   readonly #shutdownSignal: AbortSignal;
+  readonly #metrics: Pick<Metrics, 'readBegins'>;
   /** What runs later belongs to no activity: else it would keep the context of the one that began it. */
   readonly #scope = new AsyncResource('Poller');
   readonly #leases = new Map<string, PollLease>();
@@ -27,7 +29,8 @@ export class Poller {
   /** What must have ended before the worker's connection closes. */
   readonly #open = new Set<Promise<void>>();
 
-  constructor(shutdownSignal: AbortSignal) {
+  constructor(shutdownSignal: AbortSignal, metrics: Pick<Metrics, 'readBegins'> = noMetrics) {
+    this.#metrics = metrics;
     this.starts = new ReadStarts(shutdownSignal);
     this.#shutdownSignal = shutdownSignal;
     this.#queue = new TickQueue({ scope: this.#scope, onDue: (due) => this.#handle(due) });
@@ -96,6 +99,7 @@ export class Poller {
 
   async #read(lease: PollLease): Promise<void> {
     let next: NextStep;
+    this.#metrics.readBegins((performance.now() - lease.dueAt) / 1_000);
     lease.isReading = true;
     try {
       next = await this.starts.count(() => lease.run.read());

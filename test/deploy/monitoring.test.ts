@@ -1,0 +1,65 @@
+/** Prometheus and Grafana of the compose file, as far as files show it without containers. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+
+const FOLDER = new URL('../../', import.meta.url).pathname;
+const read = <T>(path: string) => parse(readFileSync(join(FOLDER, path), 'utf8'), { merge: true }) as T;
+
+interface Service {
+  profiles?: string[];
+  volumes?: string[];
+  ports?: string[];
+  environment?: Record<string, string>;
+  command?: string[];
+}
+
+const { services, volumes } = read<{ services: Record<string, Service>; volumes: object }>('docker-compose.yml');
+
+test('the profile monitoring adds Prometheus and Grafana, which are reached from this machine alone', () => {
+  const added = Object.entries(services).filter(([, { profiles }]) => profiles?.includes('monitoring'));
+  expect(added.map(([name]) => name)).toEqual(['prometheus', 'grafana']);
+  for (const [name, { ports = [] }] of added) {
+    for (const port of ports) expect(port, name).toMatch(/^127\.0\.0\.1:/);
+    expect(ports).toHaveLength(1);
+  }
+});
+
+test('every file that they mount is there, and every volume is declared', () => {
+  for (const name of ['prometheus', 'grafana']) {
+    for (const mount of services[name]!.volumes!) {
+      const [source] = mount.split(':') as [string];
+      if (source.startsWith('./')) expect(existsSync(join(FOLDER, source)), mount).toBe(true);
+      else expect(Object.keys(volumes)).toContain(source);
+    }
+  }
+});
+
+test('Prometheus scrapes the workers where they show their metrics, as the job that the alerts expect', () => {
+  const { scrape_configs: jobs, rule_files: rules } = read<{
+    scrape_configs: { job_name: string; dns_sd_configs?: { names: string[]; port: number }[] }[];
+    rule_files: string[];
+  }>('deploy/prometheus/prometheus.yml');
+  const job = jobs.find(({ job_name: name }) => name === 'agent-jobs')!;
+  const port = Number(services['worker']!.environment!['METRICS_ADDRESS']!.split(':')[1]);
+  expect(job.dns_sd_configs).toMatchObject([{ names: ['worker'], port }]);
+  for (const file of rules) expect(existsSync(join(FOLDER, 'deploy/prometheus', file))).toBe(true);
+});
+
+test('Grafana finds its data source and its dashboard', () => {
+  const { datasources } = read<{ datasources: { url: string }[] }>(
+    'deploy/grafana/provisioning/datasources/prometheus.yml',
+  );
+  const port = services['prometheus']!.ports![0]!.split(':').at(-1);
+  expect(datasources.map(({ url }) => url)).toEqual([`http://prometheus:${port}`]);
+  const { providers } = read<{ providers: { options: { path: string } }[] }>(
+    'deploy/grafana/provisioning/dashboards/agent-jobs.yml',
+  );
+  const mounts = services['grafana']!.volumes!;
+  expect(mounts).toContain(`./deploy/grafana/dashboards:${providers[0]!.options.path}:ro`);
+  expect(services['grafana']!.environment).toMatchObject({
+    GF_AUTH_ANONYMOUS_ORG_ROLE: 'Viewer',
+    GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH: `${providers[0]!.options.path}/agent-jobs.json`,
+  });
+});

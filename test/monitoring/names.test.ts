@@ -1,0 +1,108 @@
+/** The rules and the dashboard name what a real worker shows: each metric, with the labels and values that they use. */
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { freePort } from '../../src/local/free-ports.js';
+import { AgentJobs } from '../../src/starter.js';
+import { usePrivateSystem } from '../e2e/system.js';
+import { until } from '../support/worker-process.js';
+import { readDashboard, readExpressions, readPanels, readRules } from './files.js';
+import { groupingOf, parseExposition, selectorsOf, type Sample } from './promql.js';
+
+/** Prometheus adds them to what it scrapes. */
+const TARGET_LABELS = ['job', 'instance'];
+/** No series of it before the first failure; the recording of a bug in workflow code has it. */
+const AFTER_A_FAILURE = 'temporal_workflow_task_execution_failed';
+
+describe('a real worker shows what rules and dashboard name', () => {
+  const system = usePrivateSystem({ script: { activeMs: 2_500 } });
+
+  test(
+    'each metric, with every label that is matched or grouped by, and every value',
+    { timeout: 240_000 },
+    async () => {
+      const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-names-'));
+      const port = await freePort();
+      const { client, taskQueue } = system.server;
+      const jobs = new AgentJobs({ client, taskQueue });
+      await jobs.ensureExportSchedule({ projectId: 'acme', timeZone: 'UTC', paused: true });
+      const settings = { METRICS_ADDRESS: `127.0.0.1:${port}`, SNAPSHOTS_URL: pathToFileURL(folder).href };
+      const worker = system.startWorker(settings);
+      await worker.wrote('The worker runs');
+      const job = await jobs.start({
+        key: 'a',
+        projectId: 'acme',
+        prompt: 'Say hello',
+        polling: { min: 500, max: 500 },
+      });
+      await job.result();
+
+      let samples: Sample[] = [];
+      const missing = async () => {
+        samples = parseExposition(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
+        return readExpressions().flatMap((expression) => missingOf(expression, samples));
+      };
+      let problems: string[] = [];
+      const isComplete = async () => (problems = await missing()).length === 0;
+      await until(isComplete, 'all names', () => [...new Set(problems)].join('\n'), 120_000);
+      await rm(folder, { recursive: true, force: true });
+    },
+  );
+});
+
+/** What an expression names and no series has. */
+function missingOf(expression: string, samples: readonly Sample[]): string[] {
+  const known = selectorsOf(expression).filter(({ metric }) => metric !== 'up' && metric !== AFTER_A_FAILURE);
+  const problems = known.flatMap(({ metric, matchers }) => {
+    const series = samples.filter((sample) => sample.metric === metric);
+    if (series.length === 0) return [`there is no ${metric}`];
+    const ours = matchers.filter(({ label }) => !TARGET_LABELS.includes(label));
+    return ours.flatMap(({ label, values }) =>
+      values
+        .filter((value) => !series.some(({ labels }) => labels[label] === value))
+        .map((value) => `${metric} has no ${label}="${value}"`),
+    );
+  });
+  const names = known.map(({ metric }) => metric);
+  const ofThem = samples.filter(({ metric }) => names.includes(metric));
+  const labels = groupingOf(expression).filter((label) => !TARGET_LABELS.includes(label));
+  const unknown = labels.filter((label) => !ofThem.some((sample) => label in sample.labels));
+  return names.length === 0 ? [] : [...problems, ...unknown.map((label) => `${names.join()}: no label ${label}`)];
+}
+
+test('a misspelt metric, label or value is noticed', () => {
+  const samples = parseExposition('agent_jobs_open{phase="creating"} 1\nagent_jobs_ready 1\n# HELP x\n');
+  expect(missingOf('sum by (job, phase) (agent_jobs_open{job="agent-jobs",phase=~"creating"})', samples)).toEqual([]);
+  expect(missingOf('agent_jobs_opened > 0', samples)).toEqual(['there is no agent_jobs_opened']);
+  expect(missingOf('agent_jobs_open{phase=~"creating|created"}', samples)).toEqual([
+    'agent_jobs_open has no phase="created"',
+  ]);
+  expect(missingOf('sum by (state) (agent_jobs_open)', samples)).toEqual(['agent_jobs_open: no label state']);
+});
+
+test('every alert has a severity, a summary, and a section of the runbooks, and every section an alert', async () => {
+  const page = await readFile(new URL('../../docs/runbooks.md', import.meta.url), 'utf8');
+  const sections = [...page.matchAll(/^### (\w+)$/gm)].map(([, title]) => title!);
+  const rules = readRules();
+  expect(rules.map(({ alert }) => alert).toSorted()).toEqual(sections.toSorted());
+  for (const { alert, labels, annotations } of rules) {
+    expect(labels['severity'], alert).toMatch(/^(critical|warning)$/);
+    expect(annotations['summary'], alert).toBeTruthy();
+    expect(annotations['runbook_url']).toBe(`docs/runbooks.md#${alert.toLowerCase()}`);
+  }
+});
+
+test('every panel has a title of its own, a description, a query, and a place that no other panel has', () => {
+  const { panels } = readDashboard();
+  const titles = panels.map(({ title }) => title);
+  expect(new Set(titles).size).toBe(titles.length);
+  for (const { title, queries } of readPanels()) expect(queries.length, title).toBeGreaterThan(0);
+  for (const panel of panels) if (panel.type !== 'row') expect(panel.description, panel.title).toBeTruthy();
+  const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+    Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)},${y + Math.floor(cell / w)}`),
+  );
+  expect(new Set(cells).size).toBe(cells.length);
+  expect(panels.every(({ gridPos: { x, w } }) => x + w <= 24)).toBe(true);
+});
