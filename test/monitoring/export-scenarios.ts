@@ -31,7 +31,7 @@ const exportsFail: Scenario = {
   name: 'exports-fail',
   fault:
     'an export’s data never stop moving; then the store refuses to write; then the worker of the exports is killed',
-  fires: ['AgentJobsSnapshotInDoubt', 'AgentJobsExportFails', 'AgentJobsNoExportWorker'],
+  fires: ['AgentJobsSnapshotInDoubt', 'AgentJobsExportFails', 'AgentJobsNoExportWorker', 'AgentJobsWorkerDown'],
   async record(server) {
     const world = await World.open(server, 'fail');
     try {

@@ -85,7 +85,7 @@ const STARVED_MIN = 22;
 const starved: Scenario = {
   name: 'starved',
   fault: 'a worker is stopped for 20 of every 30 seconds, as on a machine that gives it no time',
-  fires: ['AgentJobsPollsLate', 'AgentJobsTasksWait', 'AgentJobsEventLoopLags'],
+  fires: ['AgentJobsPollsLate', 'AgentJobsTasksWait'],
   record: oneWorker('starved', async (world, worker) => {
     await world.sandbox.setScript({ activeMs: 3_600_000 });
     for (let n = 0; n < 10; n++) await world.startJob('acme', `job-${n}`);

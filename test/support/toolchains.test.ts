@@ -19,7 +19,7 @@ function bareMachine(required: string) {
   return { warn, context };
 }
 
-const MISSING = /NOT TESTED: the example in go needs the program go: install Go/;
+const MISSING = /NOT TESTED: what is in go needs the program go: install Go/;
 
 test('a test whose toolchain is missing is skipped, and both report and output say what to install', async () => {
   const { warn, context } = bareMachine('');

@@ -5,10 +5,15 @@ import type { TestContext } from 'vitest';
 
 const run = promisify(execFile);
 
-/** What the examples need, each with the arguments that make it tell its version. */
+/** What some tests need, each with the arguments that make it tell its version. */
 const TOOLCHAINS = {
   go: { program: 'go', args: ['version'], remedy: 'install Go 1.25 or later (https://go.dev/dl)' },
   java: { program: 'mvn', args: ['--version'], remedy: 'install a JDK, 17 or later, and Maven 3.8 or later' },
+  promtool: {
+    program: process.env['PROMTOOL'] ?? 'promtool',
+    args: ['--version'],
+    remedy: 'install Prometheus 3, or name its promtool in PROMTOOL (docs/monitoring.md, Tests)',
+  },
 } as const;
 
 /**
@@ -28,7 +33,7 @@ export async function needToolchain(
     },
   );
   if (isThere) return;
-  const text = `NOT TESTED: the example in ${language} needs the program ${program}: ${remedy}`;
+  const text = `NOT TESTED: what is in ${language} needs the program ${program}: ${remedy}`;
   const required = (process.env['REQUIRED_TOOLCHAINS'] ?? '').split(',');
   if (required.includes(language) || required.includes('all')) throw new Error(text);
   console.warn(text);
