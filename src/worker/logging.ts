@@ -9,6 +9,8 @@ export type { Logger } from 'pino';
 
 /** Warnings of the SDK about what is intended: the exports role runs no workflows. */
 const NO_WARNINGS: readonly string[] = ['No workflows registered, not polling for workflow tasks'];
+/** Fields of the SDK's lines that hold whole tasks: their payloads may hold a prompt. */
+const TASK_FIELDS: readonly string[] = ['jobs', 'start', 'task', 'taskEncoded', 'workflowInfo'];
 const LOOKUP_LIMIT_MS = 2_000;
 const MAX_CACHED_IDS = 1_000;
 
@@ -31,10 +33,12 @@ export function createLogger({ level, format }: { level: LogLevel; format: LogFo
 export function bridgeToTemporal(logger: Logger, workflowIds: WorkflowIds): TemporalLogger {
   const log = (level: TemporalLogLevel, message: string, meta: LogMeta = {}) => {
     const shown = NO_WARNINGS.includes(message) ? 'debug' : (level.toLowerCase() as LogLevel);
-    const { runId, workflowId } = meta;
+    if (!logger.isLevelEnabled(shown)) return;
+    const fields = withoutTasks(meta);
     const write = (more: object) => logger[shown](more, message);
-    if (!isProblem(level) || typeof runId !== 'string' || workflowId !== undefined) return write(meta);
-    void workflowIds.of(runId).then((id) => write(id === undefined ? meta : { workflowId: id, ...meta }));
+    const { runId, workflowId } = meta;
+    if (!isProblem(level) || typeof runId !== 'string' || workflowId !== undefined) return write(fields);
+    void workflowIds.of(runId).then((id) => write(id === undefined ? fields : { workflowId: id, ...fields }));
   };
   return {
     log,
@@ -44,6 +48,10 @@ export function bridgeToTemporal(logger: Logger, workflowIds: WorkflowIds): Temp
     warn: (message, meta) => log('WARN', message, meta),
     error: (message, meta) => log('ERROR', message, meta),
   };
+}
+
+function withoutTasks(meta: LogMeta): LogMeta {
+  return Object.fromEntries(Object.entries(meta).filter(([name]) => !TASK_FIELDS.includes(name)));
 }
 
 /** The SDK tells of each workflow task too, at lower levels: to look each run up would be a list request a job. */

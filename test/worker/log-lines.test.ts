@@ -114,3 +114,16 @@ test('a worker of both roles and a normal job leave no warning', { timeout: 120_
   expect(worker.output()).toContain('The job has ended');
   expect(worker.output()).not.toMatch(/"level":"(warn|error)"/);
 });
+
+test('the most detailed lines hold no prompt either, nor the payload of one', { timeout: 120_000 }, async () => {
+  startWorker({ LOG_LEVEL: 'trace' });
+  const job = await startJob('traced');
+  await job.signal(followUpSignal, { prompt: PROMPT, id: 'one' });
+  await job.result();
+  const output = worker.output();
+  expect(output).toContain('Got workflow activation');
+  expect(output).toContain('Got activity task');
+  const encoded = output.match(/[\w+/=]{24,}/g) ?? [];
+  const decoded = encoded.map((text) => Buffer.from(text, 'base64').toString());
+  expect([output, ...decoded].filter((text) => /Jane|login page/.test(text))).toEqual([]);
+});
