@@ -29,3 +29,12 @@ function listen(signal: AbortSignal): Listening {
   listening.set(signal, started);
   return started;
 }
+
+/** A signal that is aborted with the first of those given, until `release`. */
+export function firstOf(signals: (AbortSignal | null | undefined)[]): { signal: AbortSignal; release: () => void } {
+  const own = new AbortController();
+  const stops = signals.map((signal) => onAbort(signal, (reason) => own.abort(reason)));
+  const aborted = signals.find((signal) => signal?.aborted);
+  if (aborted) own.abort(aborted.reason);
+  return { signal: own.signal, release: () => stops.forEach((stop) => stop()) };
+}

@@ -1,7 +1,7 @@
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
 import { RequestRetries } from '../temporal/request-retries.js';
 import { onAbort } from './abort-signal.js';
-import { checkTimeout, MAX_TIMER_MS } from './temporal-call.js';
+import { checkTimeout, endWaits, MAX_TIMER_MS } from './temporal-call.js';
 import { toConnectError } from './temporal-errors.js';
 
 /** A caller learns within seconds that the server is not reachable. */
@@ -50,10 +50,12 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
     });
     const connection = await unlessAborted(connecting, signal);
     signal?.throwIfAborted();
+    const client = new Client({ connection, namespace });
     return {
-      client: new Client({ connection, namespace }),
+      client,
       taskQueue,
       close: async () => {
+        endWaits(client);
         await retries.end();
         await connection.close();
       },

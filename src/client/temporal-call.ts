@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, Connection, WorkflowExecutionInfo } from '@temporalio/client';
 import { InvalidInputError } from '../contract/input-checks.js';
 import { lenientWorkflowClient } from '../temporal/lenient-workflow-client.js';
-import { onAbort } from './abort-signal.js';
+import { firstOf, onAbort } from './abort-signal.js';
 import { TemporalCallError } from './errors.js';
 import type { Logger } from './logger.js';
 import { isOutage, tooSlowError, toUserError } from './temporal-errors.js';
@@ -31,6 +31,36 @@ export interface WaitOptions {
 const DEADLINE_AFTER_LIMIT_MS = 1_000;
 /** The longest timer that Node can set. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
+
+const closings = new WeakMap<Client, AbortController>();
+
+/** Aborted once the client's own connection is closed; a wait would try again for minutes. */
+function closingOf(client: Client): AbortController {
+  const closing = closings.get(client) ?? new AbortController();
+  closings.set(client, closing);
+  return closing;
+}
+
+/** Ends the waits and the repetitions of a client whose connection is about to be closed. */
+export function endWaits(client: Client): void {
+  closingOf(client).abort(new TemporalCallError('the connection to Temporal was closed'));
+}
+
+/** What ends a wait: the caller's signal, and the end of the connection; `release` it at last. */
+export function waitSignal(client: Client, signal: WaitOptions['signal']): ReturnType<typeof firstOf> {
+  return firstOf([signal, closingOf(client).signal]);
+}
+
+/**
+ * Throws where what goes on in steps must not go on: the call has ended or its connection is closed. A caller's own
+ * deadline that has passed throws the error at hand.
+ */
+export function throwIfOver(client: Client, error?: unknown): void {
+  const { leftMs, abortSignal } = surroundingLimits(client);
+  abortSignal?.throwIfAborted();
+  closings.get(client)?.signal.throwIfAborted();
+  if (leftMs === 0 && error !== undefined) throw error;
+}
 
 /** Runs requests that end with the signal's reason once it is aborted, or after a time; their errors say what to do. */
 export async function temporalCall<T>(
@@ -124,7 +154,21 @@ export async function longWait<T>(
   client: Client,
   signal: AbortSignal | null | undefined,
   call: () => Promise<T>,
-  { acceptedAfterMs = ACCEPTED_AFTER_MS, logger }: LongWaitOptions = {},
+  options: LongWaitOptions = {},
+): Promise<T> {
+  const { signal: ends, release } = waitSignal(client, signal);
+  try {
+    return await inWaitRounds(client, ends, call, options);
+  } finally {
+    release();
+  }
+}
+
+async function inWaitRounds<T>(
+  client: Client,
+  signal: AbortSignal,
+  call: () => Promise<T>,
+  { acceptedAfterMs = ACCEPTED_AFTER_MS, logger }: LongWaitOptions,
 ): Promise<T> {
   for (let acceptedAt = -Infinity; ;) {
     const startedAt = Date.now();
@@ -132,8 +176,8 @@ export async function longWait<T>(
     try {
       return await temporalCall(client, { signal, timeoutMs: Infinity }, () => client.withDeadline(roundEnd, call));
     } catch (error) {
-      signal?.throwIfAborted();
-      if (surroundingLimits(client).leftMs === 0) throw error;
+      signal.throwIfAborted();
+      throwIfOver(client, error);
       if (Date.now() - startedAt >= acceptedAfterMs) acceptedAt = Date.now();
       const isInDoubt = error instanceof TemporalCallError && Date.now() - acceptedAt < DOUBT_MS;
       if (!isOutage(error) && !isInDoubt) throw error;
@@ -141,17 +185,21 @@ export async function longWait<T>(
       if (Date.now() >= roundEnd) continue;
       logger?.warn('Temporal does not answer; the wait goes on', { error });
       // One that is aborted meanwhile ends as the next round begins.
-      await pauseUntilAborted(OUTAGE_PAUSE_MS, signal);
+      await pauseUntilAborted(client, OUTAGE_PAUSE_MS, signal);
     }
   }
 }
 
-/** Ends sooner, without an error, where the signal is aborted. */
-export async function pauseUntilAborted(durationMs: number, signal: AbortSignal | null | undefined): Promise<void> {
-  const own = new AbortController();
-  const stopListening = onAbort(signal, () => own.abort());
-  await delay(durationMs, undefined, { signal: own.signal }).catch(() => {});
-  stopListening();
+/** Ends sooner, without an error, where the signal is aborted, or what the caller has set around the call ends it. */
+export async function pauseUntilAborted(
+  client: Client,
+  durationMs: number,
+  given: AbortSignal | null | undefined,
+): Promise<void> {
+  const { leftMs, abortSignal } = surroundingLimits(client);
+  const { signal, release } = firstOf([given, abortSignal]);
+  await delay(Math.min(durationMs, leftMs), undefined, { signal }).catch(() => {});
+  release();
 }
 
 /** Hundreds of jobs take seconds, and a lone worker that answers the queries among the calls is not flooded. */

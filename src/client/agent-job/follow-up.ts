@@ -19,7 +19,7 @@ import {
   MessageRefusedError,
   UsedIdsUnknownError,
 } from '../errors.js';
-import { START_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
+import { START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer, isOutage } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { readRun } from './run-record.js';
@@ -207,7 +207,7 @@ async function confirmed<T>(
   attempt: () => Promise<T | undefined>,
 ): Promise<T> {
   try {
-    const confirmation = await temporalCall(client, limits, () => inRounds(attempt));
+    const confirmation = await temporalCall(client, limits, () => inRounds(client, attempt));
     if (confirmation !== undefined) return confirmation;
   } catch (error) {
     if (isTerminatedUpdate(error)) {
@@ -225,9 +225,10 @@ async function confirmed<T>(
   throw unconfirmed(workflowId, id, text);
 }
 
-async function inRounds<T>(attempt: () => Promise<T | undefined>): Promise<T | undefined> {
+async function inRounds<T>(client: Client, attempt: () => Promise<T | undefined>): Promise<T | undefined> {
   for (let round = 1; round <= MAX_ROUNDS; round++) {
     if (round > 1) await delay(BETWEEN_ROUNDS_MS);
+    throwIfOver(client);
     const confirmation = await attempt();
     if (confirmation !== undefined) return confirmation;
   }

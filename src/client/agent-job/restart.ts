@@ -5,6 +5,7 @@
 import type { Client } from '@temporalio/client';
 import { AGENT_JOB_WORKFLOW } from '../../contract.js';
 import { restartRequestId, withRestartRequestId } from '../../temporal/restart-request-id.js';
+import { throwIfOver } from '../temporal-call.js';
 import { isDeadlineExceeded } from '../temporal-errors.js';
 import { readRun, type RunRecord } from './run-record.js';
 
@@ -32,6 +33,7 @@ export async function restartAfter<T>(
   basis: RestartBasis,
   start: () => Promise<T>,
 ): Promise<T | 'tooLate'> {
+  throwIfOver(client);
   const leftMs = START_WITHIN_MS - basis.elapsedMs();
   if (leftMs <= 0) return 'tooLate';
   try {

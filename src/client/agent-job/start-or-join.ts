@@ -8,7 +8,7 @@ import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
 import { withRequestId, withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { KeyConflictError } from '../errors.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
-import { inBatches, START_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
+import { inBatches, START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '../temporal-call.js';
 import { listEarlierRuns, type EarlierRuns } from './earlier-runs.js';
 import type { StartedRun } from './handle.js';
 import { restartAfter } from './restart.js';
@@ -44,6 +44,7 @@ async function startOrJoin(client: Client, options: AgentJobStartOptions, reques
   const wanted = inputHash(options.args[0]);
   const runsWithoutJob: RunIds = new Set();
   for (let round = 1; round <= MAX_ROUNDS; round++) {
+    throwIfOver(client);
     const made = await startNew(client, options, requestId);
     if (made !== null) return { isNew: true, runId: made };
     const elapsedMs = startStopwatch();

@@ -9,7 +9,14 @@ import { WorkflowContinuedAsNewError, WorkflowFailedError, type Client } from '@
 import type { JobState } from '../../contract.js';
 import type { ClientContext } from '../settings.js';
 import { JobTerminatedError, NoWorkerError, TemporalCallError } from '../errors.js';
-import { pauseUntilAborted, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
+import {
+  pauseUntilAborted,
+  temporalCall,
+  throwIfOver,
+  waitSignal,
+  type CallOptions,
+  type WaitOptions,
+} from '../temporal-call.js';
 import { isOutage } from '../temporal-errors.js';
 import { readState } from './call-job.js';
 import { readRun, type RunRecord } from './run-record.js';
@@ -26,24 +33,29 @@ interface Pace {
 
 /** A change of a quiet job is seen within half a minute, that of a busy one within a second. */
 const PACE: Pace = { minMs: 1_000, maxMs: 30_000, ratio: 1.5 };
-/** So long after an answer, a definite error may still be an outage's: a server that starts sends many. */
+/** So long a definite error may still be an outage's: a server that starts sends many. */
 const DOUBT_MS = 5 * 60_000;
 
 /** Yields the present state and each one that differs from it, until the last; the rounds go on over outages. */
 export async function* watchJob(
   context: Pick<ClientContext, 'client' | 'logger' | 'timeoutMs'>,
   workflowId: string,
-  { signal }: WaitOptions,
+  { signal: given }: WaitOptions,
   pace = PACE,
 ): AsyncGenerator<JobState, void, undefined> {
-  const watch = new Watch(context, workflowId, signal);
-  let waitMs = pace.minMs;
-  for (;;) {
-    const seen = await watch.look();
-    if (seen.state) yield seen.state;
-    if (seen.isOver) return;
-    waitMs = seen.state ? pace.minMs : Math.min(waitMs * pace.ratio, pace.maxMs);
-    await pauseUntilClosed(context.client, seen.run, waitMs, signal);
+  const { signal, release } = waitSignal(context.client, given);
+  try {
+    const watch = new Watch(context, workflowId, signal);
+    let waitMs = pace.minMs;
+    for (;;) {
+      const seen = await watch.look();
+      if (seen.state) yield seen.state;
+      if (seen.isOver) return;
+      waitMs = seen.state ? pace.minMs : Math.min(waitMs * pace.ratio, pace.maxMs);
+      await pauseUntilClosed(context.client, seen.run, waitMs, signal);
+    }
+  } finally {
+    release();
   }
 }
 
@@ -64,7 +76,10 @@ class Watch {
   #last: JobState | null = null;
   /** The run and the length of its history when the state was read. */
   #readAt: string | null = null;
-  #answeredAt = -Infinity;
+  /** Whether a round, or a worker's absence, was ever told. */
+  #hasAnswered = false;
+  /** Of the first definite error since all requests of a round were answered. */
+  #refusedAt: number | null = null;
   #trouble: 'worker' | 'Temporal' | null = null;
 
   constructor(
@@ -85,20 +100,21 @@ class Watch {
       const state = isEnded ? await this.#stateAtEnd(run) : await this.#stateNow(run);
       // A follow-up may have begun a new run while the state of the ended one was read.
       const isOver = isEnded && (await this.#readRun()).runId === run.runId;
+      this.#hasAnswered = true;
+      this.#refusedAt = null;
       this.#tell(null);
       return { state: this.#ifNew(state), run, isOver };
     } catch (error) {
       this.#limits.signal?.throwIfAborted();
+      throwIfOver(this.#client, error);
       if (!this.#mayPass(error)) throw error;
       this.#tell(error as Error);
       return NOTHING_SEEN;
     }
   }
 
-  async #readRun(): Promise<RunRecord> {
-    const run = await temporalCall(this.#client, this.#limits, () => readRun(this.#client, this.#workflowId));
-    this.#answeredAt = Date.now();
-    return run;
+  #readRun(): Promise<RunRecord> {
+    return temporalCall(this.#client, this.#limits, () => readRun(this.#client, this.#workflowId));
   }
 
   /** Null where nothing can have changed since it was read. */
@@ -135,8 +151,11 @@ class Watch {
 
   /** Whether a later round may get an answer. */
   #mayPass(error: unknown): boolean {
+    this.#hasAnswered ||= error instanceof NoWorkerError;
     if (error instanceof NoWorkerError || isOutage(error)) return true;
-    return error instanceof TemporalCallError && Date.now() - this.#answeredAt < DOUBT_MS;
+    if (!(error instanceof TemporalCallError) || !this.#hasAnswered) return false;
+    this.#refusedAt ??= Date.now();
+    return Date.now() - this.#refusedAt < DOUBT_MS;
   }
 
   /** Logs a trouble once, and its end. */
@@ -167,7 +186,7 @@ async function pauseUntilClosed(
   if (run !== null && (await closesWithin(client, run, waitMs, signal))) return;
   signal?.throwIfAborted();
   const leftMs = until - performance.now();
-  if (leftMs > 0) await pauseUntilAborted(leftMs, signal);
+  if (leftMs > 0) await pauseUntilAborted(client, leftMs, signal);
   signal?.throwIfAborted();
 }
 
