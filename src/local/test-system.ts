@@ -12,6 +12,7 @@ import { startSandbox, type Sandbox, type SandboxOptions } from '../sandbox/sand
 import { findDevServer } from './dev-server-program.js';
 import { startDevServer, type DevServer } from './dev-server.js';
 import { localTemporalEnvironment } from './environment.js';
+import { SKIPPING_SERVER, SKIPPING_WORKER, SkippedTime } from './skipped-time.js';
 import { WorkerProcess } from './worker-process.js';
 
 export interface TestSystemOptions {
@@ -19,6 +20,8 @@ export interface TestSystemOptions {
   sandbox?: SandboxOptions | undefined;
   /** Settings of the worker, over those that lead it to the servers, such as `{CREATES_PER_HOUR: '10'}`. */
   worker?: Environment | undefined;
+  /** Whether `skip` may move the time. Each read of a job is then an attempt of an activity, as under a rate limit. */
+  timeSkipping?: boolean | undefined;
   /** Called with lines that say what a first start fetches; default: standard error. */
   onProgress?: ((line: string) => void) | undefined;
 }
@@ -34,6 +37,11 @@ export interface TestSystem extends AsyncDisposable {
   readonly address: string;
   readonly namespace: string;
   readonly taskQueue: string;
+  /**
+   * With `timeSkipping`: moves the time of every open workflow and of the sandbox, such as by `'1 day'`. What happens
+   * in that time has happened when it resolves; what is due at its very end may take a moment more.
+   */
+  readonly skip: (duration: number | string) => Promise<void>;
   /** Ends everything; again does nothing. Whatever ends this process ends the others too. */
   readonly close: () => Promise<void>;
 }
@@ -81,15 +89,20 @@ async function startAll(options: TestSystemOptions, stops: (() => unknown)[]): P
   await startWorker(options, { folder, address, namespace, sandbox }, stops);
   const connection = await Connection.connect({ address, channelArgs: channelArgsFor(address) });
   stops.push(() => connection.close());
-  const client = new Client({ connection, namespace });
+  const time = new SkippedTime();
+  const client = new Client({ connection, namespace, interceptors: { workflow: [time.interceptor] } });
   const jobs = new AgentJobs({ client, taskQueue: DEFAULT_TASK_QUEUE });
-  return { jobs, client, sandbox, address, namespace, taskQueue: DEFAULT_TASK_QUEUE };
+  const skip = options.timeSkipping
+    ? (duration: number | string) => time.skip(client, sandbox, duration)
+    : () => Promise.reject(new Error('Time can be skipped where it says startTestSystem({ timeSkipping: true })'));
+  return { jobs, client, sandbox, address, namespace, taskQueue: DEFAULT_TASK_QUEUE, skip };
 }
 
-async function startServer({ onProgress }: TestSystemOptions, folder: string): Promise<DevServer> {
+async function startServer({ onProgress, timeSkipping }: TestSystemOptions, folder: string): Promise<DevServer> {
   const say = onProgress ?? ((line: string) => void process.stderr.write(`${line}\n`));
   const program = await findDevServer({ env: processEnv, onProgress: say });
-  return startDevServer({ program, logFile: join(folder, 'temporal.log') });
+  const dynamicConfig = timeSkipping ? SKIPPING_SERVER : {};
+  return startDevServer({ program, logFile: join(folder, 'temporal.log'), dynamicConfig });
 }
 
 interface Surroundings {
@@ -100,7 +113,7 @@ interface Surroundings {
 }
 
 async function startWorker(
-  { worker: settings }: TestSystemOptions,
+  { worker: settings, timeSkipping }: TestSystemOptions,
   { folder, address, namespace, sandbox }: Surroundings,
   stops: (() => unknown)[],
 ): Promise<void> {
@@ -112,6 +125,7 @@ async function startWorker(
       UPSTREAM_BASE_URL: sandbox.url,
       ADMIN_API_KEY: sandbox.apiKey,
       SNAPSHOTS_URL: pathToFileURL(join(folder, 'snapshots')).href,
+      ...(timeSkipping && SKIPPING_WORKER),
       ...settings,
       ...localTemporalEnvironment({ address, namespace }, profile, DEFAULT_TASK_QUEUE),
     },

@@ -63,8 +63,19 @@ await system.close();`;
   await expect.poll(left).toEqual([]);
 });
 
+test('a deadline of a day is met in seconds', { timeout: LIMIT_MS }, async () => {
+  const [, , days = ''] = await examples();
+  expect(days.trim().split('\n').length + 1).toBeLessThanOrEqual(MAX_LINES);
+  const program = `import { startTestSystem } from 'agent-jobs/testing';
+${days}
+await system.close();`;
+  await writeFile(join(consumer, 'days.js'), program);
+  expect(await runProgram(consumer, 'days.js', env)).toBe('timedOut\n');
+  await expect.poll(left).toEqual([]);
+});
+
 test('the example of the fake runs without any process', async () => {
-  const [, , fake = ''] = await examples();
+  const [, , , fake = ''] = await examples();
   await writeFile(join(consumer, 'fake.ts'), fake);
   const options = { module: 'nodenext', target: 'es2023', types: ['node'], outDir: 'out' };
   expect(await compile(consumer, await compilerOf(null), options)).toEqual([]);
