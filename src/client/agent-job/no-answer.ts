@@ -12,15 +12,27 @@ const EXAMINE_TIMEOUT_MS = 3_000;
 const LAST_EVENTS = 5;
 const TEXT_CHARACTERS = 300;
 
+/** A poll so lately was made while the call waited: the worker takes tasks, and the call waits behind them. */
+const POLLED_MEANWHILE_MS = 8_000;
+
+/** The same to the caller, who may ask again. */
+class TakingTasksError extends WorkerBusyError {}
+
+/** Whether the worker that did not answer took other tasks meanwhile. */
+export function isTakingTasks(error: unknown): boolean {
+  return error instanceof TakingTasksError;
+}
+
 /** Answers with the error that names the cause: of Temporal's or the workflow's absence, or a NoWorkerError. */
 export async function whyNoAnswer(
   client: Client,
   workflowId: string,
   signal: AbortSignal | null | undefined,
   cause: unknown,
+  timeoutMs: number = EXAMINE_TIMEOUT_MS,
 ): Promise<Error> {
   try {
-    return await temporalCall(client, { signal, timeoutMs: EXAMINE_TIMEOUT_MS }, () =>
+    return await temporalCall(client, { signal, timeoutMs }, () =>
       examine(client, workflowId, cause),
     );
   } catch (error) {
@@ -46,7 +58,8 @@ async function examine(client: Client, workflowId: string, cause: unknown): Prom
   const seconds = Math.max(0, Math.round((Date.now() - poller.polledAt) / 1_000));
   const polled = `${poller.identity} polled the task queue ${queue} ${seconds} s ago`;
   const text = `no answer in time, though ${polled}: it is busy, stands still or has just ended`;
-  return new WorkerBusyError(workflowId, text, { cause });
+  const isAtWork = Date.now() - poller.polledAt < POLLED_MEANWHILE_MS;
+  return new (isAtWork ? TakingTasksError : WorkerBusyError)(workflowId, text, { cause });
 }
 
 /**
