@@ -20,9 +20,14 @@ _agent_jobs() {
 compdef _agent_jobs agent-jobs`,
   fish: `function __agent_jobs_complete
   set -l typed (commandline -opc)
-  agent-jobs __complete -- $typed[2..] (commandline -ct) 2>/dev/null
+  set -l found (agent-jobs __complete -- $typed[2..] (commandline -ct) 2>/dev/null)
+  if set -q found[1]
+    printf '%s\\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
 end
-complete -c agent-jobs -a '(__agent_jobs_complete)'`,
+complete -c agent-jobs -f -a '(__agent_jobs_complete)'`,
 } as const;
 
 const INSTALL = `

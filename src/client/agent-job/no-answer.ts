@@ -32,9 +32,7 @@ export async function whyNoAnswer(
   timeoutMs: number = EXAMINE_TIMEOUT_MS,
 ): Promise<Error> {
   try {
-    return await temporalCall(client, { signal, timeoutMs }, () =>
-      examine(client, workflowId, cause),
-    );
+    return await temporalCall(client, { signal, timeoutMs }, () => examine(client, workflowId, cause));
   } catch (error) {
     return error as Error;
   }

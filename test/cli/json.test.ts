@@ -1,0 +1,197 @@
+/** Every command of the tree with `--json`: what it prints is JSON and nothing else, and so is its error. */
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Command } from 'commander';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { createProgram } from '../../src/cli/program.js';
+import { tellError } from '../../src/cli/tell-error.js';
+import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { connectPrivateDevServer } from '../support/dev-server.js';
+
+const MINUTE = 60_000;
+/** They become servers, which write log lines. */
+const SERVERS = ['dev', 'worker'];
+
+let server: JobServer;
+let workflowId: string;
+let snapshots: string;
+let starts: string;
+beforeAll(async () => {
+  server = await startJobServer(await connectPrivateDevServer());
+  const prompt = `prompt ${randomUUID()}`;
+  await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
+  ({ workflowId } = await server.jobs.start({ key: 'k', projectId: 'p', prompt, batch: 'b', ...QUICK }));
+  await vi.waitUntil(async () => (await server.jobs.count()).total === 1, { timeout: MINUTE, interval: 500 });
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
+  snapshots = pathToFileURL(folder).href;
+  starts = join(folder, 'starts');
+  await writeFile(starts, '{"key": "of the file", "prompt": "from a line"}\nnot JSON\n');
+}, 2 * MINUTE);
+afterAll(() => server.close());
+
+let argv: string[];
+beforeEach(() => {
+  argv = process.argv;
+});
+afterEach(() => {
+  process.argv = argv;
+  process.exitCode = undefined;
+  vi.restoreAllMocks();
+});
+
+/** All commands that have an action, each with the words that lead to it. */
+function leaves(command: Command, words: readonly string[] = []): { command: Command; words: readonly string[] }[] {
+  if (command.commands.length === 0) return [{ command, words }];
+  const isHidden = (child: Command) => child.name().startsWith('__');
+  const children = command.commands.filter((child) => !isHidden(child));
+  return children.flatMap((child) => leaves(child, [...words, child.name()]));
+}
+
+const all = leaves(createProgram('0.0.0')).filter(({ words }) => !SERVERS.includes(words.join(' ')));
+const names = all.map(({ words }) => words.join(' '));
+
+/** Runs a command in this process, for a process of each would take minutes. */
+async function run(words: readonly string[]): Promise<{ stdout: string; stderr: string; exitCode: unknown }> {
+  let [stdout, stderr] = ['', ''];
+  const written = (take: (text: string) => void) => (chunk: unknown, done?: unknown) => {
+    take(String(chunk));
+    if (typeof done === 'function') (done as () => void)();
+    return true;
+  };
+  vi.spyOn(process.stdout, 'write').mockImplementation(written((text) => (stdout += text)));
+  vi.spyOn(process.stderr, 'write').mockImplementation(written((text) => (stderr += text)));
+  vi.spyOn(process, 'exit').mockImplementation(() => undefined as never);
+  process.exitCode = undefined;
+  process.argv = ['node', 'agent-jobs', ...words];
+  const program = createProgram('0.0.0');
+  let called = program;
+  program.hook('preAction', (_, command) => void (called = command));
+  await program.parseAsync().catch((error: Error) => (process.exitCode = tellError(called, error)));
+  const { exitCode = 0 } = process;
+  process.exitCode = undefined;
+  vi.restoreAllMocks();
+  return { stdout, stderr, exitCode };
+}
+
+const at = (address: string) => ['--address', address, '--namespace', 'default'];
+
+/** Words that let a command do its work, beside its name and `--json`. */
+function wordsFor(name: string): string[] {
+  const project = ['--project', 'p'];
+  const job = [...project, '--name', 'n'];
+  const store = ['--snapshots', snapshots];
+  const words: Record<string, string[]> = {
+    start: [...project, '--batch', 'b', 'do it'],
+    'follow-up': [workflowId, 'more'],
+    state: [workflowId],
+    wait: ['of-nobody'],
+    watch: ['ExecutionStatus = '],
+    cost: ['--batch', 'b'],
+    open: ['--print'],
+    resolve: [workflowId, 'retry'],
+    'poll-now': [workflowId],
+    cancel: ['--batch', 'b'],
+    doctor: store,
+    'export run': [...project, '--day', 'no-day'],
+    'export backfill': [...project, ...store, '--day', '2026-01-01', '--dry-run'],
+    'export list': store,
+    'export verify': store,
+    'export gaps': [...project, ...store],
+    'export csv': [...project, ...store],
+    'export clean': store,
+    report: [...project, ...store],
+    rollout: ['--deployment', 'none'],
+    'schedule set': [...project, '--paused'],
+    'schedule pause': project,
+    'schedule resume': project,
+    'schedule remove': project,
+    'schedule job set': [...job, '--every', '1 hour', '--paused', 'do it'],
+    'schedule job show': job,
+    'schedule job pause': job,
+    'schedule job resume': job,
+    'schedule job trigger': job,
+    'schedule job remove': job,
+    completion: ['bash'],
+  };
+  return words[name] ?? [];
+}
+
+/** Each line of a text as JSON; throws where one is none. */
+function linesOf(text: string): Record<string, unknown>[] {
+  const lines = text.split('\n');
+  expect(lines.pop()).toBe('');
+  return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+test('every command that answers takes --json', () => {
+  const lacking = all.filter(({ command }) => !command.options.some(({ long }) => long === '--json'));
+  expect(lacking.map(({ words }) => words.join(' '))).toEqual([]);
+  expect(names.length).toBeGreaterThanOrEqual(36);
+});
+
+test(
+  'what a command prints with --json is JSON and nothing else; where it fails, the last line of stderr is JSON, too',
+  { timeout: 8 * MINUTE },
+  async () => {
+    const silent: string[] = [];
+    for (const name of names) {
+      const words = [...name.split(' '), ...at(server.address), '--task-queue', server.taskQueue];
+      const { stdout, stderr, exitCode } = await run([...words, ...wordsFor(name), '--json']);
+      const lines = stdout === '' ? [] : linesOf(stdout);
+      for (const line of lines) expect(line, name).toBeTypeOf('object');
+      const last = stderr.trimEnd().split('\n').at(-1) ?? '';
+      if (last.startsWith('{')) expect(JSON.parse(last), name).toMatchObject({ exitCode, message: expect.any(String) });
+      if (lines.length === 0) silent.push(name);
+      if (lines.length === 0 && exitCode !== 0) expect(`${name}: ${stderr}`).toMatch(/\n?\{.*\}\n$|no snapshots/);
+    }
+    // Of these there is nothing to tell here, or the words were wrong on purpose. A process has one replay at most.
+    expect(silent.toSorted()).toEqual([
+      'attention',
+      'export clean',
+      'export csv',
+      'export list',
+      'export run',
+      'export verify',
+      'queue',
+      'replay-check',
+      'report',
+      'resolve',
+      'rollout',
+      'wait',
+      'watch',
+    ]);
+  },
+);
+
+test('jobs of a file, and counts, are JSON as well', { timeout: 2 * MINUTE }, async () => {
+  const place = [...at(server.address), '--task-queue', server.taskQueue, '--json'];
+  const started = await run(['start', '--from', starts, '--project', 'p', ...place]);
+  expect(linesOf(started.stdout).toSorted((a, b) => Number(a['line']) - Number(b['line']))).toMatchObject([
+    { line: 1, key: 'of the file', fate: 'started' },
+    { line: 2, key: null, fate: 'refused' },
+  ]);
+  expect(linesOf((await run(['list', '--count', ...place])).stdout)).toMatchObject([{ total: expect.any(Number) }]);
+});
+
+test.each(names)('%s tells a wrong option as one object, and nothing on stdout', async (name) => {
+  const { stdout, stderr, exitCode } = await run([...name.split(' '), '--no-such-option', '--json']);
+  expect(linesOf(stderr)).toMatchObject([{ code: 'USAGE', retryable: false, exitCode: 2 }]);
+  expect([stdout, exitCode]).toEqual(['', 2]);
+});
+
+test.each([
+  'list',
+  'state w',
+  'setup',
+  'attention',
+  'schedule list',
+  'schedule pause --project p',
+  'rollout --deployment d',
+])('%s tells a server that is away as one object', { timeout: MINUTE }, async (words) => {
+  const { stdout, stderr, exitCode } = await run([...words.split(' '), ...at('127.0.0.1:1'), '--json']);
+  expect(linesOf(stderr)).toMatchObject([{ code: 'TEMPORAL_UNAVAILABLE', retryable: true, exitCode: 11 }]);
+  expect([stdout, exitCode]).toEqual(['', 11]);
+});
