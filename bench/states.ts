@@ -1,6 +1,6 @@
 /**
- * `npx tsx bench/states.ts`: on what `npm start` starts, jobs are started and each is asked for its state at once, while
- * the others still start. Counts the calls that failed, which must be none.
+ * `npx tsx bench/states.ts`: on what `npm start` starts, jobs are started and each is asked for its state at once,
+ * while the others still start. Counts the calls that failed, which must be none.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
