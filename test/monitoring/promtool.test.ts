@@ -28,7 +28,7 @@ interface RecordedTest {
 const names = readdirSync(TESTS_FOLDER).map((name) => basename(name, '.yml'));
 const read = (name: string) => parse(readFileSync(join(TESTS_FOLDER, `${name}.yml`), 'utf8')) as RecordedTest;
 
-/** The recording that a panel has data in; the others have them in a healthy hour. */
+/** The recording that a panel has data in; the others have them in healthy.yml. */
 const FAULT_OF_PANEL: Record<string, string> = {
   'Workflow tasks that failed, an hour': 'workflow-bug',
   'Projects with a refused key': 'key-refused',

@@ -14,7 +14,7 @@ const EVERY_20_S = 3;
 /** Two workers, a job every 20 seconds, a follow-up to every fifth, an export and a Schedule. */
 const healthy: Scenario = {
   name: 'healthy',
-  fault: 'none: an hour of two workers with a job every 20 seconds, follow-ups, exports and a Schedule',
+  fault: 'none: two workers with a job every 20 seconds, follow-ups, exports and a Schedule',
   fires: [],
   async record(server) {
     const world = await World.open(server, 'healthy');
@@ -122,8 +122,8 @@ const upstreamFails: Scenario = {
 
 const upstreamSlow: Scenario = {
   name: 'upstream-slow',
-  fault: 'the upstream answers every read after 15 seconds; before that a create had run into its limit by chance',
-  fires: ['AgentJobsUpstreamSlow', 'AgentJobsNeedAttention'],
+  fault: 'the upstream answers every read after 15 seconds',
+  fires: ['AgentJobsUpstreamSlow'],
   record: oneWorker('upstream-slow', async (world) => {
     await world.sandbox.setScript({ activeMs: 3_600_000 });
     for (let n = 0; n < 10; n++) await world.startJob('acme', `job-${n}`);
@@ -131,6 +131,27 @@ const upstreamSlow: Scenario = {
     await world.sandbox.addFault({ kind: 'delay', operation: 'get', delayMs: 15_000, count: 100_000 });
     await pause(14);
   }),
+};
+
+const throttled: Scenario = {
+  name: 'throttled',
+  fault: 'of 100 creates the upstream takes 10, and CREATES_PER_HOUR is set to 1,000',
+  fires: ['AgentJobsThrottled'],
+  async record(server) {
+    const world = await World.open(server, 'throttled');
+    try {
+      await world.sandbox.setRateLimits({ create: 10, retryAfter: 'none' });
+      const worker = await world.startWorker({ env: { CREATES_PER_HOUR: '1000' } });
+      const run = async () => {
+        await pause(1);
+        for (let n = 0; n < 100; n++) await world.startJob('acme', `job-${n}`);
+        await pause(12);
+      };
+      return await recordUntil(run(), { 'worker-1:9464': worker.port });
+    } finally {
+      await world.close();
+    }
+  },
 };
 
 const temporalAway: Scenario = {
@@ -162,6 +183,7 @@ export const scenarios: Scenario[] = [
   rejected,
   upstreamFails,
   upstreamSlow,
+  throttled,
   temporalAway,
   ...workerScenarios,
   ...exportScenarios,
