@@ -78,11 +78,11 @@ function blankLines(text) {
   return text.replace(/[^\n]+/g, '');
 }
 
-/** The segments of one line of JavaScript that begin another line of the sources. */
+/** The segments of one line of JavaScript that begin another line of the sources, whose column nobody needs. */
 function lineStarts(segments) {
   return segments
     .filter(([, source, line], i) => i === 0 || segments[i - 1][1] !== source || segments[i - 1][2] !== line)
-    .map((segment) => segment.slice(0, 4));
+    .map(([column, ...place]) => (place.length === 0 ? [column] : [column, place[0], place[1], 0]));
 }
 
 /** An ES module that hands on what the CommonJS file exports, and its types. */

@@ -96,6 +96,12 @@ export function checkTimeout(timeoutMs: number): number {
   throw new InvalidInputError('timeoutMs', 'must be a number of milliseconds above 0');
 }
 
+/** Throws where a call is given up before it begins, or has no time. */
+export function checkLimits({ signal, timeoutMs }: CallOptions = {}): void {
+  if (timeoutMs != null) checkTimeout(timeoutMs);
+  signal?.throwIfAborted();
+}
+
 /**
  * What the caller has set around the call with its client's own `withDeadline` and `withAbortSignal`, which ours would
  * replace.

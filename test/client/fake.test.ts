@@ -1,9 +1,11 @@
 /** The fake and the real client, told the same, answer and refuse alike. */
 import { randomUUID } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FakeAgentJobs, type AgentJobsLike } from '../../src/client/fake/fake-agent-jobs.js';
-import type { JobFilter, JobHandle, JobSummary, StartRequest } from '../../src/starter.js';
+import type { JobFilter, JobHandle, JobScheduleSettings, JobSummary, StartRequest } from '../../src/starter.js';
+import { until } from '../support/worker-process.js';
 import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
 
 let server: JobServer;
@@ -122,6 +124,56 @@ const STORIES: Record<string, Story> = {
       told(() => job.state().then(({ followUps }) => followUps)),
     ]);
   },
+  'a recurring job, as it is made, changed, paused and removed': async (jobs, { projectId }) => {
+    const seen = async () => {
+      const { scheduleId: _, taskQueue: __, nextRunAt: ___, workers: ____, ...rest } = await made.describe();
+      return rest;
+    };
+    const settings = { projectId, name: `nightly ${projectId}`, prompt: 'Review {date}', cron: '0  4 * * *' };
+    const { name } = settings;
+    const made = await jobs.schedule({ ...settings, deadline: '2 hours' });
+    const fresh = [made.isNew, made.name, made.projectId, await seen()];
+    await made.pause();
+    const again = await jobs.schedule({ projectId, name, deadline: null, overlap: 'queue', priority: 1 });
+    const changed = [again.isNew, await seen()];
+    await made.resume('go on');
+    await jobs.schedule({ projectId, name, every: '90 minutes' });
+    const resumed = [await seen(), (await jobs.schedules({ projectId })).map((one) => one.name)];
+    await made.remove();
+    const gone = await Promise.all([
+      told(() => made.describe()),
+      told(() => made.pause()),
+      told(() => made.trigger()),
+      told(() => made.remove()),
+      made.lastRuns(3),
+    ]);
+    return [fresh, changed, resumed, gone];
+  },
+  'a recurring job whose settings are wrong': (jobs, { projectId }) => {
+    const settings = { projectId, name: 'wrong', prompt: 'Review {date}', cron: '0 4 * * *' };
+    const changes: object[] = [
+      { name: '' },
+      { projectId: '' },
+      { prompt: 'of {day}' },
+      { prompt: undefined },
+      { cron: undefined },
+      { cron: 'soon' },
+      { every: '1 hour' },
+      { cron: null, every: '1 second' },
+      { timeZone: 'Mars' },
+      { overlap: 'both' },
+      { queueFor: '8 days' },
+      { catchUp: 1 },
+      { deadline: 'soon' },
+    ];
+    return Promise.all([
+      ...changes.map((change) => told(() => jobs.schedule({ ...settings, ...change }))),
+      told(() => jobs.schedule(settings, { timeoutMs: 0 })),
+      told(() => jobs.recurring({ projectId, name: 'a\nb' })),
+      told(() => jobs.recurring({ projectId, name: 'nobody' }).describe()),
+      told(() => jobs.schedules({ projectId: 'of nobody' })),
+    ]);
+  },
   'a wait that is given up': async (jobs, request) => {
     const job = await jobs.start(request);
     const controller = new AbortController();
@@ -144,6 +196,12 @@ describe.concurrent('the fake tells what the real client tells of', () => {
     expect(byFake).toEqual(byReal);
   });
 });
+
+/** Only a trigger starts a run of it. */
+async function schedulePaused(jobs: AgentJobsLike, settings: JobScheduleSettings) {
+  const handle = await jobs.schedule({ ...settings, ...QUICK, paused: true });
+  return { trigger: () => handle.trigger(), lastRuns: (limit: number) => handle.lastRuns(limit) };
+}
 
 /** What happens to jobs, and what lists then tell of them. */
 interface ListStory {
@@ -224,6 +282,31 @@ const LIST_STORIES: Record<string, ListStory> = {
       ];
     },
   },
+  'runs of recurring jobs that skip, and that queue': {
+    act: async (jobs, { projectId }, finish) => {
+      for (const overlap of ['skip', 'queue'] as const) {
+        const settings = { projectId, name: overlap, prompt: 'Review {scheduledAt}', every: '1 hour', overlap };
+        const { trigger, lastRuns } = await schedulePaused(jobs, settings);
+        await trigger();
+        const isRunning = async () => (await lastRuns(1))[0]?.fate === 'running';
+        await until(isRunning, 'the first run');
+        await setTimeout(1_100); // a scheduled time is in whole seconds
+        await trigger();
+        await until(async () => (await lastRuns(9)).length === 2, 'the second run');
+        const [, first] = await lastRuns(2);
+        const job = jobs.handle(first!.workflowId);
+        await job.sendFollowUp('And a test', { id: 'a' });
+        await finish(job);
+        await job.result();
+      }
+    },
+    look: async (jobs, { projectId }) => {
+      const runs = ['skip', 'queue'].map((name) => jobs.recurring({ projectId, name }).lastRuns(9));
+      return (await Promise.all(runs))
+        .flat()
+        .map(({ fate, outcome, reason, closedAt }) => ({ fate, outcome, reason, hasClosed: closedAt !== null }));
+    },
+  },
   'lists that are asked for wrongly': {
     act: async (jobs, request) => {
       for (const key of ['a', 'b']) await jobs.start({ ...request, key });
@@ -261,8 +344,8 @@ describe.concurrent('the fake lists what the real client lists', () => {
     const byFake = await look(fake, request);
     // Temporal's lists lag behind.
     let byReal = await look(jobs, request);
-    const until = Date.now() + 30_000;
-    while (!isDeepStrictEqual(byReal, byFake) && Date.now() < until) byReal = await look(jobs, request);
+    const giveUpAt = Date.now() + 30_000;
+    while (!isDeepStrictEqual(byReal, byFake) && Date.now() < giveUpAt) byReal = await look(jobs, request);
     expect(byFake).toEqual(byReal);
   });
 });

@@ -13,11 +13,15 @@ import type { JobHandle } from '../agent-job/job-handle.js';
 import type { JobFilter } from '../agent-job/job-query.js';
 import type { JobSummary } from '../agent-job/job-summary.js';
 import type { JobCount, JobPage, PageOptions } from '../agent-job/list.js';
+import type { JobSchedule } from '../recurring-job/schedule.js';
+import type { JobScheduleHandle } from '../recurring-job/schedule-handle.js';
+import type { JobScheduleSettings } from '../recurring-job/schedule-spec.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import type { AttachRequest, JobName, StartRequest } from '../settings.js';
-import { checkTimeout, type CallOptions, type WaitOptions } from '../temporal-call.js';
+import { checkLimits, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { FakeJob } from './fake-job.js';
 import { countFake, fakePage, listFake } from './fake-list.js';
+import { FakeSchedules } from './fake-schedules.js';
 
 export { FakeJob, type FakeFollowUp } from './fake-job.js';
 
@@ -29,12 +33,16 @@ export interface AgentJobsLike {
   list(filter?: JobFilter, options?: CallOptions): AsyncIterable<JobSummary>;
   listPage(filter?: JobFilter, options?: PageOptions): Promise<JobPage>;
   count(filter?: JobFilter, options?: CallOptions): Promise<JobCount>;
+  schedule(settings: JobScheduleSettings, options?: CallOptions): Promise<JobScheduleHandle>;
+  recurring(job: { projectId: string; name: string }): JobScheduleHandle;
+  schedules(filter?: { projectId?: string | null | undefined }, options?: CallOptions): Promise<JobSchedule[]>;
   close(): Promise<void>;
 }
 
 /** Jobs in memory. A job is active until the test says through `job` what happens to it. */
 export class FakeAgentJobs implements AgentJobsLike {
   readonly #jobs = new Map<string, FakeJob>();
+  readonly #schedules = new FakeSchedules((wanted) => this.#startNew(wanted));
   #started = 0;
 
   /** Every job that was started or attached to, the oldest first. */
@@ -85,6 +93,26 @@ export class FakeAgentJobs implements AgentJobsLike {
     return countFake(this.jobs, filter);
   }
 
+  /** As `AgentJobs.schedule`; no server checks the fields of a cron expression. Only `trigger` starts a run. */
+  async schedule(settings: JobScheduleSettings, options: CallOptions = {}): Promise<JobScheduleHandle> {
+    checkLimits(options);
+    return this.#schedules.ensure(settings);
+  }
+
+  /** As `AgentJobs.recurring`. */
+  recurring(job: { projectId: string; name: string }): JobScheduleHandle {
+    return this.#schedules.handle(job);
+  }
+
+  /** As `AgentJobs.schedules`. */
+  async schedules(
+    { projectId }: { projectId?: string | null | undefined } = {},
+    options: CallOptions = {},
+  ): Promise<JobSchedule[]> {
+    checkLimits(options);
+    return this.#schedules.list(projectId);
+  }
+
   /** Does nothing. */
   async close(): Promise<void> {}
 
@@ -98,6 +126,13 @@ export class FakeAgentJobs implements AgentJobsLike {
       throw new KeyConflictError(workflowId, text);
     }
     return this.#handle(workflowId, isNew);
+  }
+
+  /** Null where the key has a job. */
+  #startNew(wanted: AgentJobStartOptions): FakeJob | null {
+    const there = this.#jobs.get(wanted.workflowId);
+    if (there && !there.isRejected) return null;
+    return this.#jobOf(this.#startOrJoin(wanted).workflowId);
   }
 
   #jobOf(workflowId: string): FakeJob {
@@ -152,12 +187,6 @@ export class FakeAgentJobs implements AgentJobsLike {
       watch: (options) => watchFake(() => this.#jobOf(workflowId), options),
     };
   }
-}
-
-/** A call that is given up, or has no time, sends nothing. */
-function checkLimits({ signal, timeoutMs }: CallOptions): void {
-  if (timeoutMs != null) checkTimeout(timeoutMs);
-  signal?.throwIfAborted();
 }
 
 /** Each state, until the run is over. */

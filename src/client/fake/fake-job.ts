@@ -26,12 +26,18 @@ export interface FakeFollowUp {
 
 type RecordChange = Partial<Omit<JobRecord, 'id' | 'status'>>;
 
+let moves = 0;
+
 /** A job of `FakeAgentJobs`. It is active until the test says what happens to it. */
 export class FakeJob {
   readonly workflowId: string;
   readonly input: AgentJobInput;
   /** What two starts of a key must have in common. */
   readonly inputHash: string;
+  /** What a list would show of the runs before the present one. */
+  readonly earlierRuns: JobSummary[] = [];
+  /** Its start or its end, by their order in the process. */
+  move = ++moves;
   #record: JobRecord;
   /** Of all runs of the job, and of the present one from here on. */
   readonly #followUps: (FakeFollowUp & { state: FollowUpState })[] = [];
@@ -40,7 +46,6 @@ export class FakeJob {
   readonly #decisions: Decision[] = [];
   #end: End | null = null;
   #runId = randomUUID();
-  readonly #earlierRuns: JobSummary[] = [];
   #startedAt = now();
   #closedAt: string | null = null;
   #lastChangeAt = now();
@@ -91,14 +96,9 @@ export class FakeJob {
     });
   }
 
-  /** What a list would show of the runs before the present one. */
-  get earlierRuns(): readonly JobSummary[] {
-    return this.#earlierRuns;
-  }
-
   /** The upstream's record reads otherwise, such as `{prLink}`. */
   update(record: RecordChange & { status?: string }): void {
-    this.#checkRuns();
+    this.checkRuns();
     this.#record = { ...this.#record, ...record };
     this.#changed();
   }
@@ -121,7 +121,7 @@ export class FakeJob {
 
   /** Nobody knows whether a follow-up arrived: a person must decide. */
   doubt(followUpId: string, reason = 'the response was lost'): void {
-    this.#checkRuns();
+    this.checkRuns();
     this.#set(followUpId, 'queued');
     this.#unknown = { kind: 'followUp', followUpId, reason, since: now(), lookAfter: now() };
     this.#changed();
@@ -143,7 +143,7 @@ export class FakeJob {
 
   /** Settles what is in doubt. */
   settle({ action, since, followUpId, by, note }: ResolveUnknownInput): void {
-    this.#checkRuns();
+    this.checkRuns();
     const unknown = this.#unknown;
     const fits = unknown !== null && (since ?? unknown.since) === unknown.since;
     if (!fits || action === 'adopt' || (followUpId ?? unknown.followUpId) !== unknown.followUpId) {
@@ -165,7 +165,7 @@ export class FakeJob {
 
   /** Throws JobEndedError where the run is over. */
   checkRuns(): void {
-    this.#checkRuns();
+    if (this.#end) throw new JobEndedError(this.workflowId, statusOf(this.#end));
   }
 
   /** The end of the present run, once it is there. */
@@ -212,10 +212,11 @@ export class FakeJob {
   }
 
   #runAgain(): void {
-    this.#earlierRuns.push(this.summary);
+    this.earlierRuns.push(this.summary);
     this.#runId = randomUUID();
     this.#end = null;
     this.#closedAt = null;
+    this.move = ++moves;
     this.#runFrom = this.#followUps.length;
     this.#startedAt = now();
     this.#record = { ...this.#record, status: 'active' };
@@ -227,14 +228,11 @@ export class FakeJob {
     followUp.state = state;
   }
 
-  #checkRuns(): void {
-    if (this.#end) throw new JobEndedError(this.workflowId, statusOf(this.#end));
-  }
-
   #close(end: End): void {
-    this.#checkRuns();
+    this.checkRuns();
     this.#end = end;
     this.#closedAt = now();
+    this.move = ++moves;
     this.#unknown = null;
     this.#changed();
   }

@@ -18,10 +18,10 @@ export function fakePage(
   { pageSize, cursor }: Pick<PageOptions, 'pageSize' | 'cursor'>,
 ): JobPage {
   const size = checkPageSize(pageSize);
-  const after = cursor == null ? null : Buffer.from(readCursor(filter, cursor).token).toString();
-  const rows = rowsOf(jobs, filter).filter(({ order }) => after === null || order < after);
+  const after = cursor == null ? Infinity : Number(Buffer.from(readCursor(filter, cursor).token));
+  const rows = rowsOf(jobs, filter).filter(({ order }) => order < after);
   const page = rows.slice(0, size);
-  const token = new Uint8Array(Buffer.from(page.at(-1)?.order ?? ''));
+  const token = new Uint8Array(Buffer.from(String(page.at(-1)?.order)));
   const nextCursor = rows.length > size ? toCursor(filter, { token, beganAt: 0, head: { isOpen: true, at: 0 } }) : null;
   return { jobs: page.map(({ row }) => row), nextCursor };
 }
@@ -36,24 +36,21 @@ export function countFake(jobs: readonly FakeJob[], filter: JobFilter): JobCount
   return { total: found.length, byStatus };
 }
 
+/** More than all starts and ends. */
+const OPEN = 2 ** 40;
+
 interface Row {
   row: JobSummary;
   /** The greatest comes first. */
-  order: string;
+  order: number;
 }
 
 function rowsOf(jobs: readonly FakeJob[], filter: JobFilter): Row[] {
   jobQuery(filter);
-  const summaries = jobs.map(({ summary }) => summary);
-  const newest = new Map(summaries.map((summary) => [summary.workflowId, summary]));
+  const newest = new Map(jobs.map(({ workflowId, summary }) => [workflowId, summary]));
   const followed = (row: JobSummary) => followerOf(row, newest, !isByLabel(filter)) !== undefined;
-  return summaries
-    .map((row, i) => ({ row, order: orderOf(row, i) }))
+  return jobs
+    .map(({ move, hasEnded, summary: row }) => ({ row, order: Number(!hasEnded) * OPEN + move }))
     .filter(({ row }) => isAsked(row, filter) && !followed(row))
-    .toSorted((a, b) => (a.order < b.order ? 1 : -1));
-}
-
-/** Of what began or ended in the same millisecond, the job that was started later is first. */
-function orderOf({ startedAt, closedAt }: JobSummary, i: number): string {
-  return [closedAt ?? '9', startedAt, String(i).padStart(9, '0')].join(' ');
+    .toSorted((a, b) => b.order - a.order);
 }

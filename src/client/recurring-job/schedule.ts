@@ -63,15 +63,18 @@ export async function ensureJobSchedule(
   }
 }
 
+/** What settings lack to make a new recurring job. */
+export function missingSetting({ projectId, name, prompt }: JobScheduleSettings): InvalidInputError {
+  const field = prompt == null ? 'prompt' : 'cron or every';
+  return new InvalidInputError(field, `must be given: project ${projectId} has no recurring job ${name} yet`);
+}
+
 /** What Temporal says against a setting, in its own words; and what a new recurring job lacks. */
-function toInvalidInput({ projectId, name, prompt, cron }: JobScheduleSettings, error: unknown): unknown {
-  if (error instanceof ScheduleNotFoundError) {
-    const field = prompt == null ? 'prompt' : 'cron or every';
-    return new InvalidInputError(field, `must be given: project ${projectId} has no recurring job ${name} yet`);
-  }
+function toInvalidInput(settings: JobScheduleSettings, error: unknown): unknown {
+  if (error instanceof ScheduleNotFoundError) return missingSetting(settings);
   // The SDK's error for a spec that the server refuses.
   if (!(error instanceof TypeError)) return error;
-  const field = /time ?zone/i.test(error.message) ? 'timeZone' : cron == null ? 'every' : 'cron';
+  const field = /time ?zone/i.test(error.message) ? 'timeZone' : settings.cron == null ? 'every' : 'cron';
   return new InvalidInputError(field, `is refused by Temporal: ${error.message}`);
 }
 
