@@ -106,12 +106,28 @@ async function writeFolders() {
   }
 }
 
+/** A declaration of a value, to the next one. */
+const VALUE =
+  /(?:^\/\*\*(?:(?!\*\/)[^])*\*\/\n)?^export declare (?:const|function) (\w+)[^]*?;$(?=\n(?:export|\/\*\*|\s*$))/gm;
+
 /** Copies the declarations that the entries reach, and no others. */
 async function copyDeclarations() {
   const entries = Object.values(ENTRIES).map((module) => join(DECLARATIONS, `${module}.d.ts`));
   const handedOn = await reach(entries, /^export .*? from '(\.[^']+)\.js'/gms);
-  for (const file of await reach(entries, /(?:from|import\()\s*'(\.[^']+)\.js'/g)) {
-    const text = (await readFile(file, 'utf8')).replace(/^\/\/# sourceMappingURL=.*$/m, '');
+  const reached = await reach(entries, /(?:from|import\()\s*'(\.[^']+)\.js'/g);
+  const isWhole = await reach(entries, /^export \* from '(\.[^']+)\.js'/gm);
+  const words = new Map();
+  for (const file of reached) {
+    for (const word of (await readFile(file, 'utf8')).replace(COMMENT, '').match(/\w+/g)) {
+      words.set(word, (words.get(word) ?? 0) + 1);
+    }
+  }
+  // A value that no declaration names again, and that no entry hands on, is nobody's.
+  const unnamed = (statement, name) => (words.get(name) === 1 ? '' : statement);
+  for (const file of reached) {
+    const given = (await readFile(file, 'utf8')).replace(/^\/\/# sourceMappingURL=.*$/m, '');
+    const told = handedOn.has(file) ? given : given.replace(COMMENT, '');
+    const text = isWhole.has(file) ? told : told.replace(VALUE, unnamed);
     const target = join(OUT, 'types', relative(DECLARATIONS, file));
     await mkdir(dirname(target), { recursive: true });
     // Nobody reads what no entry hands on.
