@@ -78,6 +78,15 @@ describe('by promtool', () => {
     expect(await problemsOf('in-doubt', (recorded) => expectations(recorded).pop())).toMatch(/FAILED/);
   });
 
+  test('that Prometheus knows of no worker at all raises an alert', LIMIT, async (context) => {
+    await needToolchain(context, 'promtool');
+    const problems = await problemsOf('in-doubt', ({ tests: [recorded] }) => {
+      recorded!.input_series = [];
+      recorded!.promql_expr_test[0]!.exp_samples = [{ labels: '{alertname="AgentJobsNoWorker"}', value: 1 }];
+    });
+    expect(problems).toBeNull();
+  });
+
   test('the query of every panel has data in the recording of a real run', LIMIT, async (context) => {
     await needToolchain(context, 'promtool');
     const panels = readPanels();
