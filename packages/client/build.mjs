@@ -108,7 +108,7 @@ async function writeFolders() {
 
 /** A declaration of a value, to the next one. */
 const VALUE =
-  /(?:^\/\*\*(?:(?!\*\/)[^])*\*\/\n)?^export declare (?:const|function) (\w+)[^]*?;$(?=\n(?:export|\/\*\*|\s*$))/gm;
+  /(?:^\/\*\*(?:(?!\*\/)[^])*\*\/\n)?^export declare (?:const|function) (\w+)[^]*?;$(?=\n(?:[^\s}]|\s*$))/gm;
 
 /** Copies the declarations that the entries reach, and no others. */
 async function copyDeclarations() {
