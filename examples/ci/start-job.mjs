@@ -7,15 +7,12 @@ import { randomUUID } from 'node:crypto';
 import { appendFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 
 const { env } = process;
 const require = createRequire(join(env.AGENT_JOBS_CLIENT || process.cwd(), 'package.json'));
 const { AgentJobs } = require('agent-jobs-client');
 
-/** Between two questions whether the job needs a person. */
-const ASK_EVERY_MS = 3_000;
-/** A runner has more patience with a busy Temporal than a service. */
+/** For the connection, and for the start: a runner has more patience with a busy Temporal than a service. */
 const START_WITHIN_MS = 120_000;
 const GOOD_OUTCOMES = ['completed', 'archived'];
 
@@ -57,15 +54,16 @@ async function readEnd(job, signal) {
   }
 }
 
-/** Answers only where the job needs a person. Where no worker responds, the next question may be answered. */
+/** Answers only where the job needs a person; whatever ends the watch, readEnd tells. */
 async function untilAttention(job, signal) {
-  while (!signal.aborted) {
-    const state = await job.state({ signal }).catch(() => null);
-    if (state?.phase === 'needsAttention') {
+  try {
+    for await (const state of job.watch({ signal })) {
+      if (state.phase !== 'needsAttention') continue;
       const why = `a person must say whether a write arrived: agent-jobs resolve '${job.workflowId}' --help`;
       return { outcome: 'needsAttention', prLink: state.job?.prLink ?? '', why };
     }
-    await delay(ASK_EVERY_MS, undefined, { signal }).catch(() => {});
+  } catch (error) {
+    if (!signal.aborted) log('The state is not known', error.message);
   }
   return new Promise(() => {});
 }
@@ -127,9 +125,9 @@ function logError(text) {
 
 async function main() {
   const { waits, timeoutMs, ...request } = readInputs();
-  const jobs = await AgentJobs.connect();
+  const jobs = await AgentJobs.connect({ timeoutMs: START_WITHIN_MS });
   try {
-    const job = await jobs.start(request, { timeoutMs: START_WITHIN_MS });
+    const job = await jobs.start(request);
     const { workflowId } = job;
     log(job.isNew ? 'Started' : 'Joined', workflowId);
     // Told before the wait: a step that is cancelled has said which job it was.

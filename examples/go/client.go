@@ -8,13 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 )
 
@@ -46,6 +50,15 @@ type AgentJobs struct {
 	Client    client.Client
 	Namespace string
 	TaskQueue string
+	// DataConverter is that of Client, where it has one of its own.
+	DataConverter converter.DataConverter
+}
+
+func (jobs *AgentJobs) converter() converter.DataConverter {
+	if jobs.DataConverter != nil {
+		return jobs.DataConverter
+	}
+	return converter.GetDefaultDataConverter()
 }
 
 // Job is a job by its workflow id. It has as many runs as follow-ups continued it after its end.
@@ -72,6 +85,7 @@ func (jobs *AgentJobs) Attach(ctx context.Context, key string, input AttachJobIn
 }
 
 func (jobs *AgentJobs) start(ctx context.Context, job *Job, input any, wanted string) (*Job, error) {
+	runs := newClosedRuns(job)
 	for range rounds {
 		isNew, err := jobs.startNew(ctx, job.WorkflowId, input, wanted)
 		if err != nil || isNew {
@@ -82,7 +96,7 @@ func (jobs *AgentJobs) start(ctx context.Context, job *Job, input any, wanted st
 		if err != nil {
 			return nil, err
 		}
-		hasNoJob, err := job.madeNoJob(ctx, run)
+		hasNoJob, err := job.madeNoJob(ctx, run, runs)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +106,7 @@ func (jobs *AgentJobs) start(ctx context.Context, job *Job, input any, wanted st
 		if !hasNoJob {
 			return nil, &KeyConflict{"the key of " + job.WorkflowId + " names a job with another prompt"}
 		}
-		if done, err := job.startAgain(ctx, run, input, wanted, readAt); !isLate(err) && (err != nil || done) {
+		if done, err := job.startAgain(ctx, run, runs, input, wanted, readAt); !isLate(err) && (err != nil || done) {
 			return job.made(true), err
 		}
 	}
@@ -174,8 +188,11 @@ type run struct {
 	id, firstId string
 	status      enums.WorkflowExecutionStatus
 	hash        string
-	taskQueue   string
+	// The closed runs that the caller who started this one had read.
+	known []string
 }
+
+const afterRun = "agent-jobs/after/"
 
 func (job *Job) readRun(ctx context.Context) (run, error) {
 	answer, err := job.jobs.Client.DescribeWorkflowExecution(ctx, job.WorkflowId, "")
@@ -183,17 +200,26 @@ func (job *Job) readRun(ctx context.Context) (run, error) {
 		return run{}, err
 	}
 	info := answer.WorkflowExecutionInfo
-	found := run{id: info.Execution.RunId, firstId: info.FirstRunId, status: info.Status, taskQueue: info.TaskQueue}
+	found := run{id: info.Execution.RunId, firstId: info.FirstRunId, status: info.Status}
+	for requestId := range answer.GetWorkflowExtendedInfo().GetRequestIdInfos() {
+		if runId, isAfter := strings.CutPrefix(requestId, afterRun); isAfter {
+			found.known = append(found.known, runId)
+		}
+	}
 	if found.firstId == "" {
 		found.firstId = found.id
 	}
 	if memo := info.Memo.GetFields()["inputHash"]; memo != nil {
-		return found, fromPayload(memo, &found.hash)
+		return found, job.jobs.converter().FromPayload(memo, &found.hash)
 	}
 	// The workflow has not begun yet, and was started without a memo.
 	own, err := job.startInput(ctx, found.firstId)
 	found.hash = hashOf(own)
 	return found, err
+}
+
+func inputOf(started *history.HistoryEvent) *common.Payload {
+	return started.GetWorkflowExecutionStartedEventAttributes().Input.Payloads[0]
 }
 
 // The caller's own input, from the first event.
@@ -203,29 +229,20 @@ func (job *Job) startInput(ctx context.Context, runId string) (input map[string]
 	if err != nil {
 		return nil, err
 	}
-	return input, fromPayload(event.GetWorkflowExecutionStartedEventAttributes().Input.Payloads[0], &input)
+	return input, job.jobs.converter().FromPayload(inputOf(event), &input)
 }
 
 // Whether the run failed in a way after which there is surely no job, so that the key may start again.
-func (job *Job) madeNoJob(ctx context.Context, last run) (bool, error) {
+func (job *Job) madeNoJob(ctx context.Context, last run, runs *closedRuns) (bool, error) {
 	if last.status != enums.WORKFLOW_EXECUTION_STATUS_FAILED {
 		return false, nil
 	}
-	if none, err := job.isSurelyNoJob(ctx, last.id); err != nil || !none {
-		return false, err
+	if end := runs.end(ctx, last.id); end.err != nil || !end.isSurelyNoJob {
+		return false, end.err
 	}
 	// A run that a follow-up started has the memo of the first run, and so another hash: there is a job.
 	own, err := job.startInput(ctx, last.firstId)
 	return err == nil && (own["jobId"] == nil || hashOf(own) == last.hash), err
-}
-
-func (job *Job) isSurelyNoJob(ctx context.Context, runId string) (bool, error) {
-	_, err := job.resultOf(ctx, runId)
-	var failed *JobFailed
-	if errors.As(err, &failed) {
-		return failed.isSurelyNoJob(), nil
-	}
-	return false, err
 }
 
 // The last run is another one by now: read again.
@@ -235,13 +252,23 @@ var errFollowed = errors.New("another run has followed")
 func (job *Job) earlierRuns(ctx context.Context, last run) ([]string, error) {
 	runIds, err := job.otherRuns(ctx, last)
 	if err != nil || len(runIds) == 0 {
-		return runIds, err
+		return last.known, err
 	}
+	runIds = append(runIds, except(last.known, runIds)...)
 	now, err := job.readRun(ctx)
 	if err == nil && now.id != last.id {
 		err = errFollowed
 	}
 	return runIds, err
+}
+
+func except(runIds, others []string) (left []string) {
+	for _, runId := range runIds {
+		if !slices.Contains(others, runId) {
+			left = append(left, runId)
+		}
+	}
+	return left
 }
 
 func (job *Job) otherRuns(ctx context.Context, last run) (runIds []string, err error) {

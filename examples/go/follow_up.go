@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,6 @@ import (
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 )
 
@@ -29,30 +29,46 @@ const (
 	maxAttachedRequestIds = 20
 )
 
-// ErrUnconfirmed says that the follow-up may or may not be sent: say it again with the same id.
-var ErrUnconfirmed = errors.New("the follow-up is not confirmed: say it again with the same id")
+// FollowUpUnconfirmed says that the follow-up may or may not be sent: say it again with the same Id.
+type FollowUpUnconfirmed struct {
+	Id    string
+	cause error
+}
+
+func (e *FollowUpUnconfirmed) Error() string {
+	return fmt.Sprintf("the follow-up %s is not confirmed: say it again with the same id: %v", e.Id, e.cause)
+}
+
+// Unwrap gives what kept the follow-up from being confirmed.
+func (e *FollowUpUnconfirmed) Unwrap() error { return e.cause }
+
+var errOutOfRounds = errors.New("the workflow ended again and again, or Temporal was slow to start it")
 
 // ErrNoJob says that the workflow ended without a job to send a follow-up to.
 var ErrNoJob = errors.New("the workflow ended without a job")
 
+// ErrNotFound says that there is no such workflow, or Temporal no longer keeps it.
+var ErrNotFound = errors.New("there is no such workflow")
+
 // FollowUp sends a follow-up, and starts an ended job again for it. The same id is sent at most once, ever.
-// A *temporal.ApplicationError is a refusal: it was surely not sent.
+// Every error but FollowUpUnconfirmed means that it was surely not sent: a *temporal.ApplicationError is a refusal.
 func (job *Job) FollowUp(ctx context.Context, followUp FollowUpInput) (FollowUpAnswer, error) {
 	if followUp.Id == "" {
 		followUp.Id = rand.Text()
 	}
+	runs := newClosedRuns(job)
 	for range rounds {
 		answer, err := job.sendToRun(ctx, followUp)
 		if !isEnded(err) {
-			return answer, unconfirmed(err)
+			return answer, unlessRefused(err, followUp.Id)
 		}
-		known, err := job.followUpAfterEnd(ctx, followUp)
+		known, err := job.followUpAfterEnd(ctx, followUp, runs)
 		if err != nil || known != nil {
-			return valueOf(known), unconfirmed(err)
+			return valueOf(known), unlessRefused(err, followUp.Id)
 		}
 		time.Sleep(betweenRounds)
 	}
-	return FollowUpAnswer{}, ErrUnconfirmed
+	return FollowUpAnswer{}, &FollowUpUnconfirmed{followUp.Id, errOutOfRounds}
 }
 
 func (job *Job) sendToRun(ctx context.Context, followUp FollowUpInput) (answer FollowUpAnswer, err error) {
@@ -80,13 +96,16 @@ func isEnded(err error) bool {
 	return errors.As(err, &missing)
 }
 
-// Accepted, and then the workflow was ended from outside.
-func unconfirmed(err error) error {
+// Whatever an error is, the follow-up may have been taken, unless it is a definite refusal.
+func unlessRefused(err error, id string) error {
 	var refused *temporal.ApplicationError
-	if errors.As(err, &refused) && refused.Type() == "AcceptedUpdateCompletedWorkflow" {
-		return errors.Join(ErrUnconfirmed, err)
+	var invalid *serviceerror.InvalidArgument
+	// An accepted one is not, whose workflow was then ended from outside.
+	isRefused := errors.As(err, &refused) && refused.Type() != "AcceptedUpdateCompletedWorkflow"
+	if err == nil || isRefused || errors.As(err, &invalid) || errors.Is(err, ErrNoJob) || errors.Is(err, ErrNotFound) {
+		return err
 	}
-	return err
+	return &FollowUpUnconfirmed{id, err}
 }
 
 func valueOf(answer *FollowUpAnswer) FollowUpAnswer {
@@ -96,19 +115,17 @@ func valueOf(answer *FollowUpAnswer) FollowUpAnswer {
 	return *answer
 }
 
-// What a run's result or last state tells.
-type finalState struct {
-	jobId     *string
-	job       *JobRecord
-	followUps []FollowUpStatus
-	usedIds   []string
-}
-
 // Starts the ended workflow id again, attached to its job, and sends the follow-up there in one request. Nil where the
 // run is no longer the last one.
-func (job *Job) followUpAfterEnd(ctx context.Context, followUp FollowUpInput) (*FollowUpAnswer, error) {
+func (job *Job) followUpAfterEnd(
+	ctx context.Context, followUp FollowUpInput, runs *closedRuns,
+) (*FollowUpAnswer, error) {
 	readAt := time.Now()
 	last, err := job.readRun(ctx)
+	var missing *serviceerror.NotFound
+	if errors.As(err, &missing) {
+		return nil, ErrNotFound
+	}
 	if err != nil || last.status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return nil, err
 	}
@@ -119,7 +136,7 @@ func (job *Job) followUpAfterEnd(ctx context.Context, followUp FollowUpInput) (*
 	if err != nil {
 		return nil, err
 	}
-	states, err := job.finalStates(ctx, last, earlier)
+	states, err := runs.finalStates(ctx, last.id, except(earlier, last.known))
 	if err != nil {
 		return nil, err
 	}
@@ -149,42 +166,6 @@ func (job *Job) followUpAfterEnd(ctx context.Context, followUp FollowUpInput) (*
 	return answer, err
 }
 
-// The last run's state first. Fails where one can't be read: a forgotten id could be sent twice.
-func (job *Job) finalStates(ctx context.Context, last run, earlier []string) (states []finalState, err error) {
-	for _, runId := range append([]string{last.id}, earlier...) {
-		state, err := job.finalState(ctx, runId)
-		if err != nil {
-			return nil, err
-		}
-		if state != nil {
-			states = append(states, *state)
-		}
-		if len(states) == 0 || states[0].jobId == nil {
-			return nil, ErrNoJob
-		}
-	}
-	return states, nil
-}
-
-// Nil where there is surely no job.
-func (job *Job) finalState(ctx context.Context, runId string) (*finalState, error) {
-	result, err := job.resultOf(ctx, runId)
-	var failed *JobFailed
-	if err == nil {
-		return &finalState{result.JobId, result.Job, result.FollowUps, result.UsedFollowUpIds}, nil
-	}
-	if !errors.As(err, &failed) {
-		return nil, err
-	}
-	if failed.isSurelyNoJob() {
-		return nil, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	state, err := job.stateOf(ctx, runId)
-	return &finalState{state.JobId, state.Job, state.FollowUps, state.UsedFollowUpIds}, err
-}
-
 // The state of a used id; unknown where only the id was handed on, or the run was terminated meanwhile.
 func fateOf(id string, states []finalState) *FollowUpAnswer {
 	for _, state := range states {
@@ -200,7 +181,7 @@ func fateOf(id string, states []finalState) *FollowUpAnswer {
 func (job *Job) startWithUpdate(
 	ctx context.Context, start *workflowservice.StartWorkflowExecutionRequest, followUp FollowUpInput, readAt time.Time,
 ) (*FollowUpAnswer, error) {
-	args, err := converter.GetDefaultDataConverter().ToPayloads(followUp)
+	args, err := job.jobs.converter().ToPayloads(followUp)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +207,8 @@ func (job *Job) startWithUpdate(
 		return nil, err
 	}
 	if failure := response.Responses[1].GetUpdateWorkflow().GetOutcome().GetFailure(); failure != nil {
-		return nil, temporal.GetDefaultFailureConverter().FailureToError(failure)
+		options := temporal.DefaultFailureConverterOptions{DataConverter: job.jobs.converter()}
+		return nil, temporal.NewDefaultFailureConverter(options).FailureToError(failure)
 	}
 	handle := job.jobs.Client.GetWorkflowUpdateHandle(client.GetWorkflowUpdateHandleOptions{
 		WorkflowID: job.WorkflowId, RunID: response.Responses[0].GetStartWorkflow().RunId, UpdateID: followUp.Id,
@@ -236,16 +218,19 @@ func (job *Job) startWithUpdate(
 }
 
 // Continues from a run that made no job. False, or a late error, where another caller did first.
-func (job *Job) startAgain(ctx context.Context, last run, input any, wanted string, readAt time.Time) (bool, error) {
+func (job *Job) startAgain(
+	ctx context.Context, last run, runs *closedRuns, input any, wanted string, readAt time.Time,
+) (bool, error) {
 	earlier, err := job.earlierRuns(ctx, last)
 	if err != nil {
 		return false, err
 	}
-	for _, runId := range earlier {
-		if none, err := job.isSurelyNoJob(ctx, runId); err != nil {
-			return false, err
-		} else if !none {
-			return false, &KeyConflict{"the earlier run " + runId + " of " + job.WorkflowId + " may have made a job"}
+	for _, end := range runs.ends(ctx, except(earlier, last.known)) {
+		if end.err != nil {
+			return false, end.err
+		}
+		if !end.isSurelyNoJob {
+			return false, &KeyConflict{"an earlier run of " + job.WorkflowId + " may have made a job"}
 		}
 	}
 	start, err := job.requestAfter(last.id, enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY, input, wanted)
@@ -266,11 +251,11 @@ func (job *Job) startAgain(ctx context.Context, last run, input any, wanted stri
 func (job *Job) requestAfter(
 	runId string, policy enums.WorkflowIdReusePolicy, input any, hash string,
 ) (*workflowservice.StartWorkflowExecutionRequest, error) {
-	args, err := converter.GetDefaultDataConverter().ToPayloads(input)
+	args, err := job.jobs.converter().ToPayloads(input)
 	if err != nil {
 		return nil, err
 	}
-	memo, err := converter.GetDefaultDataConverter().ToPayload(hash)
+	memo, err := job.jobs.converter().ToPayload(hash)
 	return &workflowservice.StartWorkflowExecutionRequest{
 		Namespace:                job.jobs.Namespace,
 		WorkflowId:               job.WorkflowId,
@@ -278,7 +263,7 @@ func (job *Job) requestAfter(
 		TaskQueue:                &taskqueue.TaskQueue{Name: job.jobs.TaskQueue},
 		Input:                    args,
 		Memo:                     &common.Memo{Fields: map[string]*common.Payload{"inputHash": memo}},
-		RequestId:                "agent-jobs/after/" + runId,
+		RequestId:                afterRun + runId,
 		WorkflowIdReusePolicy:    policy,
 		WorkflowIdConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 	}, err
@@ -308,8 +293,4 @@ func isLate(err error) bool {
 		return err != nil
 	}
 	return errors.As(err, &late) || errors.As(err, &taken) || strings.Contains(err.Error(), "StartDeduped")
-}
-
-func fromPayload(payload *common.Payload, value any) error {
-	return converter.GetDefaultDataConverter().FromPayload(payload, value)
 }

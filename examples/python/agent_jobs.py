@@ -1,12 +1,13 @@
-"""Agent jobs from Python: one key is one job, and a follow-up with an id is sent once. Copy it; it needs temporalio.
+"""Agent jobs from Python: one key is one job, and a follow-up with an id is sent once. Copy the folder.
 
-The rules are those of docs/contract.md, which our TypeScript client follows too.
+It needs temporalio. The rules are those of docs/contract.md, which our TypeScript client follows too.
 """
 
 import asyncio
 import hashlib
 import time
 import uuid
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
@@ -30,12 +31,12 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
 )
 from temporalio.common import WorkflowIDReusePolicy
-from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from agent_job_types import AgentJobResult, AttachJobInput, CreateJobInput, FollowUpAnswer, JobState
+from closed_runs import ClosedRuns, JobFailed, input_of, is_surely_no_job, job_failed, known_to, unknown_to
 
-SURELY_NO_JOB = ("InvalidInput", "CreateRejected")
 # Each further round means that another caller continued from the same ended run, or that a start came too late.
 ROUNDS = 5
 # From reading a closed run to the start that continues from it.
@@ -47,21 +48,16 @@ class KeyConflict(Exception):
     """The key names a job with another input."""
 
 
-class JobFailed(Exception):
-    """The job ended without a result. `type` is its failure type, `Canceled`, `Terminated` or `TimedOut`."""
-
-    def __init__(self, type: str, message: str, details: Any = None) -> None:
-        super().__init__(f"{type}: {message}")
-        self.type = type
-        self.details = details
-
-
 class FollowUpRefused(Exception):
     """The follow-up was surely not sent: it is wrong, or there is no job to send it to."""
 
 
 class FollowUpUnconfirmed(Exception):
-    """The follow-up may or may not be sent: say it again with the same id."""
+    """The follow-up may or may not be sent: say it again with the same `id`."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"The follow-up {id} is not confirmed: say it again with the same id")
+        self.id = id
 
 
 def input_hash(job: CreateJobInput | AttachJobInput) -> str:
@@ -82,16 +78,17 @@ class AgentJobs:
         """Starts the job, or joins the one that key and input already name; `is_new` says which. Raises KeyConflict."""
         job = self.job(given["projectId"], key)
         wanted = input_hash(given)
+        runs = ClosedRuns(self.client, job.workflow_id)
         for _ in range(ROUNDS):
             if await self._start_new(job.workflow_id, given, wanted):
                 return job.made(True)
             read_at = time.monotonic()
             run = await job.describe()
-            if not await job.made_no_job(run):
+            if not await job.made_no_job(run, runs):
                 if await job.hash_of(run) != wanted:
                     raise KeyConflict(f"The key {key} names a job with another prompt")
                 return job.made(False)
-            if await job.start_again(run, given, wanted, read_at):
+            if await job.start_again(run, runs, given, wanted, read_at):
                 return job.made(True)
         raise KeyConflict(f"The key {key} is started again and again by others")
 
@@ -138,21 +135,25 @@ class Job:
 
     async def follow_up(self, prompt: str, id: str | None = None) -> FollowUpAnswer:
         """Sends a follow-up, and starts an ended job again for it. The same id is sent at most once, ever."""
+        if id == "":
+            raise FollowUpRefused("The id is empty: leave it out, or give one")
         follow_up = {"prompt": prompt, "id": id or str(uuid.uuid4())}
-        for _ in range(ROUNDS):
-            try:
-                return await self.handle.execute_update("sendFollowUp", follow_up, id=follow_up["id"])
-            except WorkflowUpdateFailedError as error:
-                if not is_ending(error):
-                    raise refusal(error) from error
-            except RPCError as error:
-                if error.status != RPCStatusCode.NOT_FOUND:
-                    raise
-            answer = await self._follow_up_after_end(follow_up)
-            if answer is not None:
-                return answer
-            await asyncio.sleep(0.2)
+        runs = ClosedRuns(self._client, self.workflow_id)
+        try:
+            for _ in range(ROUNDS):
+                answer = await unless_ended(self._send(follow_up))
+                answer = answer or await unless_ended(self._follow_up_after_end(follow_up, runs))
+                if answer is not None:
+                    return answer
+                await asyncio.sleep(0.2)
+        except FollowUpRefused:
+            raise
+        except Exception as error:  # Whatever it is, an attempt may have been taken.
+            raise FollowUpUnconfirmed(follow_up["id"]) from error
         raise FollowUpUnconfirmed(follow_up["id"])
+
+    async def _send(self, follow_up: dict[str, str]) -> FollowUpAnswer:
+        return await self.handle.execute_update("sendFollowUp", follow_up, id=follow_up["id"])
 
     async def describe(self) -> WorkflowExecutionDescription:
         return await self.handle.describe()
@@ -164,26 +165,25 @@ class Job:
     async def hash_of(self, run: WorkflowExecutionDescription) -> str | None:
         """What the job was started for: from the memo, or from the start where the workflow has not begun."""
         memo = await run.memo()
-        return memo.get("inputHash") or input_hash(await self._start_input(first_run_id(run)))
+        return memo.get("inputHash") or input_hash(await self._start_input(run))
 
-    async def made_no_job(self, run: WorkflowExecutionDescription) -> bool:
+    async def made_no_job(self, run: WorkflowExecutionDescription, runs: ClosedRuns) -> bool:
         """Whether the run failed in a way after which there is surely no job, so that the key may start again."""
-        if run.status is None or run.status.name != "FAILED" or not await self._is_surely_no_job(run.run_id):
+        if run.status is None or run.status.name != "FAILED" or not is_surely_no_job(await runs.end_of(run.run_id)):
             return False
         # A run that a follow-up started has the memo of the first run, and so another hash: there is a job.
-        own = await self._start_input(first_run_id(run))
+        own = await self._start_input(run)
         return own.get("jobId") is None or await self.hash_of(run) == input_hash(own)
 
     async def start_again(
-        self, run: WorkflowExecutionDescription, given: CreateJobInput | AttachJobInput, wanted: str, read_at: float
+        self, run: WorkflowExecutionDescription, runs: ClosedRuns, given: Any, wanted: str, read_at: float
     ) -> bool:
         """Continues from a run that made no job. False where another caller did first, with another input."""
         earlier = await self._earlier_runs(run)
         if earlier is None:
             return False
-        for run_id in earlier:
-            if not await self._is_surely_no_job(run_id):
-                raise KeyConflict(f"The earlier run {run_id} of {self.workflow_id} may have made a job")
+        if not all(is_surely_no_job(end) for end in await runs.read(runs.end_of, unknown_to(run, earlier))):
+            raise KeyConflict(f"An earlier run of {self.workflow_id} may have made a job")
         policy = Reuse.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY
         request = await self._request_after(run.run_id, policy, given, wanted)
         try:
@@ -195,23 +195,29 @@ class Job:
         await self._attach_request_ids(earlier)
         return await self.hash_of(await self.describe()) == wanted
 
-    async def _follow_up_after_end(self, follow_up: dict[str, str]) -> FollowUpAnswer | None:
+    async def _follow_up_after_end(self, follow_up: dict[str, str], runs: ClosedRuns) -> FollowUpAnswer | None:
         """Starts the ended workflow id again, attached to its job, and sends the follow-up there in one request."""
         read_at = time.monotonic()
-        run = await self.describe()
+        try:
+            run = await self.describe()
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise
+            raise FollowUpRefused(f"There is no {self.workflow_id}") from error
         if run.close_time is None:
             return None
-        final = await self._final_state(run.run_id)
+        final = await runs.final_state(run.run_id)
         if final is None or final["jobId"] is None:
             raise FollowUpRefused(f"{self.workflow_id} ended without a job")
         earlier = await self._earlier_runs(run)
         if earlier is None:
             return None
-        states = [final, *[state for run_id in earlier if (state := await self._final_state(run_id))]]
+        read = await runs.read(runs.final_state, unknown_to(run, earlier))
+        states = [final, *[state for state in read if state and state["jobId"] in (None, final["jobId"])]]
         used = list(dict.fromkeys(id for state in states for id in state["usedFollowUpIds"]))
         if follow_up["id"] in used:
             return fate_of(follow_up["id"], states)
-        first = await self._start_input(first_run_id(run))
+        first = await self._start_input(run)
         attach = {**first, "prompt": None, "jobId": final["jobId"], "usedFollowUpIds": used}
         policy = Reuse.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE  # Safe here alone: a run with jobId creates nothing.
         start = await self._request_after(run.run_id, policy, attach, await self.hash_of(run))
@@ -245,9 +251,9 @@ class Job:
             ),
             timeout=time_left(read_at),
         )
-        failure = response.responses[1].update_workflow.outcome.failure.message
-        if failure:
-            raise FollowUpRefused(failure)
+        outcome = response.responses[1].update_workflow.outcome
+        if outcome.HasField("failure"):
+            raise WorkflowUpdateFailedError(await self._client.data_converter.decode_failure(outcome.failure))
         run_id = response.responses[0].start_workflow.run_id
         return await self.handle.get_update_handle(follow_up["id"], workflow_run_id=run_id).result()
 
@@ -289,41 +295,18 @@ class Job:
         runs = [run async for run in self._client.list_workflows(query) if run.run_id != last.run_id]
         if runs and (await self.describe()).run_id != last.run_id:
             return None
-        return [run.run_id for run in sorted(runs, key=lambda run: run.start_time, reverse=True)]
+        listed = [run.run_id for run in sorted(runs, key=lambda run: run.start_time, reverse=True)]
+        return list(dict.fromkeys([*listed, *known_to(last)]))
 
-    async def _is_surely_no_job(self, run_id: str) -> bool:
-        end = await self._end_of(run_id)
-        return isinstance(end, JobFailed) and end.type in SURELY_NO_JOB
-
-    async def _end_of(self, run_id: str) -> AgentJobResult | JobFailed:
-        try:
-            return await self._client.get_workflow_handle(self.workflow_id, run_id=run_id).result(follow_runs=False)
-        except WorkflowFailureError as error:
-            return job_failed(error)
-
-    async def _final_state(self, run_id: str) -> Any:
-        """A closed run's result or last state; None where there is surely no job. Raises where neither can be read."""
-        end = await self._end_of(run_id)
-        if not isinstance(end, JobFailed):
-            return end
-        if end.type in SURELY_NO_JOB:
-            return None
-        handle = self._client.get_workflow_handle(self.workflow_id, run_id=run_id)
-        return await handle.query("jobState", rpc_timeout=timedelta(seconds=10))
-
-    async def _start_input(self, run_id: str) -> Any:
-        handle = self._client.get_workflow_handle(self.workflow_id, run_id=run_id)
+    async def _start_input(self, run: WorkflowExecutionDescription) -> Any:
+        """The start of a chain that continued as new has the caller's own input."""
+        first_run_id = run.raw_description.workflow_execution_info.first_run_id or run.run_id
+        handle = self._client.get_workflow_handle(self.workflow_id, run_id=first_run_id)
         async for event in handle.fetch_history_events(page_size=1):
-            payloads = event.workflow_execution_started_event_attributes.input.payloads
-            return (await self._client.data_converter.decode(payloads))[0]
+            return await input_of(self._client, event)
 
     async def _payloads(self, value: Any) -> Payloads:
         return Payloads(payloads=await self._client.data_converter.encode([value]))
-
-
-def first_run_id(run: WorkflowExecutionDescription) -> str:
-    """The start of a chain that continued as new has the caller's own input."""
-    return run.raw_description.workflow_execution_info.first_run_id or run.run_id
 
 
 def fate_of(id: str, states: list[Any]) -> FollowUpAnswer:
@@ -333,31 +316,43 @@ def fate_of(id: str, states: list[Any]) -> FollowUpAnswer:
     return {"id": id, "state": fate, "job": states[0]["job"]}
 
 
-def job_failed(error: WorkflowFailureError) -> JobFailed:
-    cause = error.cause
-    if isinstance(cause, ApplicationError):
-        return JobFailed(cause.type or "Failed", cause.message, cause.details[0] if cause.details else None)
-    ends = {CancelledError: "Canceled", TerminatedError: "Terminated"}
-    return JobFailed(ends.get(type(cause), "TimedOut"), str(cause))
+async def unless_ended(attempt: Awaitable[FollowUpAnswer | None]) -> FollowUpAnswer | None:
+    """None where the run has ended, or is about to: it surely did not take the follow-up, and the next run does."""
+    try:
+        return await attempt
+    except WorkflowUpdateFailedError as error:
+        if is_ending(error.cause):
+            return None
+        # Accepted, and then the workflow was ended from outside.
+        if isinstance(error.cause, ApplicationError) and error.cause.type == "AcceptedUpdateCompletedWorkflow":
+            raise
+        raise FollowUpRefused(str(error.cause)) from error
+    except RPCError as error:
+        if error.status == RPCStatusCode.INVALID_ARGUMENT:
+            raise FollowUpRefused(str(error)) from error
+        if error.status != RPCStatusCode.NOT_FOUND:
+            raise
+        return None
 
 
-def is_ending(error: WorkflowUpdateFailedError) -> bool:
-    """The workflow refuses messages right before its end: surely not sent, and the next run takes it."""
-    details = error.cause.details if isinstance(error.cause, ApplicationError) else ()
+def is_ending(cause: BaseException | None) -> bool:
+    """The workflow refuses messages right before its end."""
+    details = cause.details if isinstance(cause, ApplicationError) else ()
     return bool(details) and isinstance(details[0], dict) and details[0].get("field") == "job"
 
 
-def refusal(error: WorkflowUpdateFailedError) -> Exception:
-    # Accepted, and then the workflow was ended from outside.
-    if isinstance(error.cause, ApplicationError) and error.cause.type == "AcceptedUpdateCompletedWorkflow":
-        return FollowUpUnconfirmed(str(error.cause))
-    return FollowUpRefused(str(error.cause))
+# The SDK's own word for a call that took longer than its limit is CANCELLED.
+LATE = (
+    RPCStatusCode.CANCELLED,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.ALREADY_EXISTS,
+    RPCStatusCode.NOT_FOUND,
+)
 
 
 def is_late(error: RPCError) -> bool:
     """Whether another run has followed the closed one, or Temporal did not answer in time: read again."""
-    late = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.ALREADY_EXISTS, RPCStatusCode.NOT_FOUND)
-    return error.status in late or "StartDeduped" in str(error)
+    return error.status in LATE or "StartDeduped" in str(error)
 
 
 def time_left(read_at: float) -> timedelta:

@@ -1,14 +1,19 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startJobServer, type JobServer } from './job-server.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const CI = join(ROOT, 'examples/ci');
+
+/** Longer than our client's own limit for a connection, and the time that Node takes to start. */
+const AWAY_MS = 7_000;
 
 let server: JobServer;
 beforeAll(async () => {
@@ -126,6 +131,27 @@ test('a job that needs a person fails the step at once and says what to do', asy
   expect(asked.stdout.replaceAll('%25', '%')).toContain(`agent-jobs resolve '${asked.outputs['workflow-id']}'`);
 });
 
+test('a step has the patience to wait for a Temporal that is away for seconds', { timeout: 150_000 }, async () => {
+  const [host = '', port] = server.address.split(':');
+  const proxy = createServer((caller) => {
+    const upstream = connect(Number(port), host);
+    for (const socket of [caller, upstream]) socket.on('error', () => {});
+    caller.pipe(upstream).pipe(caller);
+  });
+  const listen = (at: number) => new Promise<void>((resolve) => void proxy.listen(at, host, resolve));
+  await listen(0);
+  const { port: own } = proxy.address() as AddressInfo;
+  await new Promise((resolve) => void proxy.close(resolve));
+  const patient = step({ INPUT_PROMPT: 'Wait', INPUT_WAIT: 'false', TEMPORAL_ADDRESS: `${host}:${own}` });
+  await Promise.race([delay(AWAY_MS), patient]);
+  await listen(own);
+  try {
+    expect(await patient).toMatchObject({ code: 0, outputs: { outcome: 'running' } });
+  } finally {
+    proxy.close();
+  }
+});
+
 test('another prompt for the same commit is refused, and makes no job', async () => {
   const sha = commit();
   expect((await step({ INPUT_PROMPT: `One ${sha}`, INPUT_WAIT: 'false' }, sha)).code).toBe(0);
@@ -231,4 +257,8 @@ test('the plain shell recipe of the page starts one job, however often it runs, 
     expect(stdout).toMatch(/Outcome +completed/);
   }
   expect((await creates(sha)).map(({ prompt: sent }) => sent)).toEqual([prompt]);
+  for (const empty of [{ REPOSITORY: '' }, { COMMIT: '' }]) {
+    expect((await run('/bin/sh', ['-c', recipe], { ...env, ...empty, PROMPT: `empty ${sha}` })).code).not.toBe(0);
+  }
+  expect(await creates(`empty ${sha}`)).toEqual([]);
 });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { fileURLToPath } from 'node:url';
-import { expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { needToolchain } from '../support/toolchains.js';
 import {
   expectedSteps,
@@ -17,6 +17,7 @@ import {
   readTraces,
   storyFailed,
 } from './language-story.js';
+import { TRIALS } from './language-trials.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
@@ -66,3 +67,23 @@ test(
     }
   },
 );
+
+const callers = await mkdtemp(join(tmpdir(), 'agent-jobs-go-caller-'));
+afterAll(() => rm(callers, { recursive: true, force: true }));
+let built: Promise<string> | undefined;
+
+/** The program that makes one call, built beside a copy of the example. */
+async function buildCaller(): Promise<string> {
+  await cp(EXAMPLE, callers, { recursive: true });
+  await mkdir(join(callers, 'call'));
+  await cp(fileURLToPath(new URL('callers/call.go', import.meta.url)), join(callers, 'call/main.go'));
+  const options = { cwd: callers, timeout: BUILD_LIMIT_MS };
+  expect((await run('gofmt', ['-l', 'call'], options)).stdout).toBe('');
+  await run('go', ['build', '-o', 'caller', './call'], options);
+  return join(callers, 'caller');
+}
+
+test.for(TRIALS)('from Go, %s', { timeout: STORY_LIMIT_MS + BUILD_LIMIT_MS }, async ([, trial], context) => {
+  await needToolchain(context, 'go');
+  await trial(system, { program: await (built ??= buildCaller()), args: [], env: process.env });
+});

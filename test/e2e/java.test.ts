@@ -17,6 +17,7 @@ import {
   readTraces,
   storyFailed,
 } from './language-story.js';
+import { TRIALS } from './language-trials.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
@@ -41,12 +42,13 @@ async function build(): Promise<string> {
   return [join(folder, 'classes'), await readFile(libraries, 'utf8')].join(delimiter);
 }
 
+let classPath: Promise<string> | undefined;
+
 /** Runs a program beside the compiled example; returns what it printed. */
 async function java(...args: string[]): Promise<string> {
-  const classPath = await build();
   system.startWorker();
   const options = { env: { ...process.env, ...system.clientEnv() }, timeout: STORY_LIMIT_MS };
-  return (await run('java', ['-cp', classPath, ...args], options).catch(storyFailed)).stdout;
+  return (await run('java', ['-cp', await (classPath ??= build()), ...args], options).catch(storyFailed)).stdout;
 }
 
 const LIMITS = { timeout: STORY_LIMIT_MS + BUILD_LIMIT_MS };
@@ -65,4 +67,11 @@ test("README's Java program runs as it is written, beside the compiled example",
   await writeFile(program, await readmeProgram(system, 'java', 'jobs.start'));
   expect(await java(program)).toBe('completed\n');
   expect(await readmeTraces(system)).toEqual(README_TRACES);
+});
+
+test.for(TRIALS)('from Java, %s', LIMITS, async ([, trial], context) => {
+  await needToolchain(context, 'java');
+  const program = fileURLToPath(new URL('callers/Call.java', import.meta.url));
+  const args = ['-cp', await (classPath ??= build()), program];
+  await trial(system, { program: 'java', args, env: process.env });
 });

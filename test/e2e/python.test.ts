@@ -1,6 +1,6 @@
 import { execFile, type ExecFileException } from 'node:child_process';
 import { promisify } from 'node:util';
-import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import type { AgentJobResult } from '../../src/contract.js';
 import { inputHash } from '../../src/agent-job/input.js';
 import { fetchPythonPackage } from '../support/python-packages.js';
@@ -14,6 +14,7 @@ import {
   readSteps,
   readTraces,
 } from './language-story.js';
+import { TRIALS } from './language-trials.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
@@ -27,19 +28,19 @@ let packages: string;
 beforeAll(async () => {
   packages = await fetchPythonPackage('temporalio==1.35.0');
 }, 600_000);
-beforeEach(() => {
-  system.startWorker();
-});
 
-/** Runs a Python program that reaches nothing but a Temporal client and the server's address. */
-async function python(program: string, ...args: string[]): Promise<string> {
-  const env = {
-    ...system.clientEnv(),
+function pythonEnv(): NodeJS.ProcessEnv {
+  return {
     PATH: process.env['PATH'],
     PYTHONDONTWRITEBYTECODE: '1',
     PYTHONPATH: `${packages}:${PROJECT_FOLDER}examples/python`,
   };
-  const options = { cwd: PROJECT_FOLDER, env, timeout: PYTHON_LIMIT_MS };
+}
+
+/** Runs a Python program that reaches nothing but a Temporal client and the server's address. */
+async function python(program: string, ...args: string[]): Promise<string> {
+  system.startWorker();
+  const options = { cwd: PROJECT_FOLDER, env: { ...system.clientEnv(), ...pythonEnv() }, timeout: PYTHON_LIMIT_MS };
   // The client's own threads can crash an interpreter that is about to end, when all is said.
   const whole = `${program}\nimport os, sys\nsys.stdout.flush()\nos._exit(0)`;
   const { stdout } = await run('python3', ['-c', whole, ...args], options).catch((error: ExecFileException) => {
@@ -140,3 +141,17 @@ test(
     expect(await readmeTraces(system)).toEqual(README_TRACES);
   },
 );
+
+test.for(TRIALS)('from Python, %s', { timeout: 330_000 }, async ([, trial]) => {
+  await trial(system, { program: 'python3', args: [`${PROJECT_FOLDER}test/e2e/callers/call.py`], env: pythonEnv() });
+});
+
+test('from Python, an empty id is refused', { timeout: 330_000 }, async () => {
+  const program = [
+    'import asyncio',
+    'from agent_jobs import AgentJobs, FollowUpRefused',
+    'try: asyncio.run(AgentJobs(None).job("acme", "k").follow_up("x", id=""))',
+    'except FollowUpRefused: print("refused")',
+  ].join('\n');
+  expect(await python(program)).toBe('refused\n');
+});

@@ -53,15 +53,16 @@ public final class AgentJobs {
   }
 
   private Job start(Job job, Object input, String wanted) {
+    var runs = new ClosedRuns(job);
     for (int round = 0; round < ROUNDS; round++) {
       if (startNew(job.workflowId, input, wanted)) return job.made(true);
       var readAt = System.nanoTime();
       var run = job.readRun();
-      if (!job.madeNoJob(run)) {
+      if (!job.madeNoJob(run, runs)) {
         if (run.hash().equals(wanted)) return job.made(false);
         throw new KeyConflict("the key of " + job.workflowId + " names a job with another prompt");
       }
-      if (new Continuation(job, run, readAt).startAgain(input, wanted)) return job.made(true);
+      if (new Continuation(job, run, runs, readAt).startAgain(input, wanted)) return job.made(true);
     }
     throw new KeyConflict("the key of " + job.workflowId + " is started again and again by others");
   }

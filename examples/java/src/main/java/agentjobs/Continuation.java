@@ -22,13 +22,13 @@ import io.temporal.api.workflowservice.v1.ExecuteMultiOperationRequest.Operation
 import io.temporal.api.workflowservice.v1.StartWorkflowExecutionRequest;
 import io.temporal.api.workflowservice.v1.UpdateWorkflowExecutionRequest;
 import io.temporal.api.workflowservice.v1.WorkflowServiceGrpc.WorkflowServiceBlockingStub;
-import io.temporal.common.converter.GlobalDataConverter;
-import java.util.ArrayList;
+import io.temporal.client.WorkflowUpdateException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 
 /** A start that continues from a closed run: docs/contract.md has the rules. */
 final class Continuation {
@@ -39,11 +39,13 @@ final class Continuation {
 
   private final Job job;
   private final Job.Run last;
+  private final ClosedRuns runs;
   private final long readAt;
 
-  Continuation(Job job, Job.Run last, long readAt) {
+  Continuation(Job job, Job.Run last, ClosedRuns runs, long readAt) {
     this.job = job;
     this.last = last;
+    this.runs = runs;
     this.readAt = readAt;
   }
 
@@ -52,9 +54,8 @@ final class Continuation {
     var found = job.earlierRuns(last);
     if (found.isEmpty()) return false;
     var earlier = found.get();
-    for (var runId : earlier) {
-      if (job.isSurelyNoJob(runId)) continue;
-      throw new AgentJobs.KeyConflict("the earlier run " + runId + " of " + job.workflowId + " may have made a job");
+    if (!unread(earlier).parallelStream().allMatch(runs::isSurelyNoJob)) {
+      throw new AgentJobs.KeyConflict("an earlier run of " + job.workflowId + " may have made a job");
     }
     var policy = WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY;
     try {
@@ -72,10 +73,10 @@ final class Continuation {
     var found = job.earlierRuns(last);
     if (found.isEmpty()) return Optional.empty();
     var earlier = found.get();
-    var states = new ArrayList<Job.FinalState>();
-    job.finalState(last.id()).filter(state -> state.jobId() != null).ifPresent(states::add);
-    if (states.isEmpty()) throw new Job.FollowUpRefused(job.workflowId + " ended without a job");
-    for (var runId : earlier) job.finalState(runId).ifPresent(states::add);
+    var end = runs.finalState(last.id()).filter(state -> state.jobId() != null);
+    if (end.isEmpty()) throw new Job.FollowUpRefused(job.workflowId + " ended without a job");
+    var others = unread(earlier).parallelStream().flatMap(runId -> runs.finalState(runId).stream());
+    var states = Stream.concat(end.stream(), others.filter(state -> isOfJob(state, end.get().jobId()))).toList();
     var used = states.stream().flatMap(state -> state.usedFollowUpIds().stream()).distinct().toList();
     if (used.contains(followUp.id())) return Optional.of(fateOf(followUp.id(), states));
 
@@ -95,8 +96,17 @@ final class Continuation {
     }
   }
 
+  private static boolean isOfJob(ClosedRuns.FinalState state, String jobId) {
+    return state.jobId() == null || state.jobId().equals(jobId);
+  }
+
+  /** Those that the caller who started the last run had not read. */
+  private List<String> unread(List<String> earlier) {
+    return earlier.stream().filter(runId -> !last.known().contains(runId)).toList();
+  }
+
   /** The state of a used id; unknown where only the id was handed on, or the run was terminated meanwhile. */
-  private static FollowUpAnswer fateOf(String id, List<Job.FinalState> states) {
+  private static FollowUpAnswer fateOf(String id, List<ClosedRuns.FinalState> states) {
     var known = states.stream().flatMap(state -> state.followUps().stream()).filter(one -> one.id().equals(id));
     var fates = known.map(Types.FollowUpStatus::state);
     var fate = fates.filter(state -> !state.equals("abandoned") && !state.equals("queued")).findFirst();
@@ -106,10 +116,11 @@ final class Continuation {
   private FollowUpAnswer startWithUpdate(StartWorkflowExecutionRequest start, FollowUpInput followUp) {
     var accepted = UpdateWorkflowExecutionLifecycleStage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_ACCEPTED;
     var input = Input.newBuilder().setName("sendFollowUp").setArgs(payloads(followUp));
+    var workflow = WorkflowExecution.newBuilder().setWorkflowId(job.workflowId).build();
     var update =
         UpdateWorkflowExecutionRequest.newBuilder()
             .setNamespace(job.namespace())
-            .setWorkflowExecution(WorkflowExecution.newBuilder().setWorkflowId(job.workflowId))
+            .setWorkflowExecution(workflow)
             .setWaitPolicy(WaitPolicy.newBuilder().setLifecycleStage(accepted))
             .setRequest(
                 Request.newBuilder().setMeta(Meta.newBuilder().setUpdateId(followUp.id())).setInput(input));
@@ -121,7 +132,10 @@ final class Continuation {
             .build();
     var response = limited().executeMultiOperation(request);
     var outcome = response.getResponses(1).getUpdateWorkflow().getOutcome();
-    if (outcome.hasFailure()) throw new Job.FollowUpRefused(outcome.getFailure().getMessage());
+    if (outcome.hasFailure()) {
+      var cause = job.converter().failureToException(outcome.getFailure());
+      throw new WorkflowUpdateException(workflow, followUp.id(), "sendFollowUp", cause);
+    }
     var runId = response.getResponses(0).getStartWorkflow().getRunId();
     var stub = job.jobs.client.newUntypedWorkflowStub(job.workflowId, Optional.of(runId), Optional.empty());
     return stub.getUpdateHandle(followUp.id(), FollowUpAnswer.class).getResult();
@@ -130,7 +144,7 @@ final class Continuation {
   /** A start that Temporal makes once, however many callers continue from the same closed run. */
   private StartWorkflowExecutionRequest.Builder requestAfter(
       String runId, WorkflowIdReusePolicy policy, Object input, String hash) {
-    var memo = GlobalDataConverter.get().toPayload(hash).orElseThrow();
+    var memo = job.converter().toPayload(hash).orElseThrow();
     return StartWorkflowExecutionRequest.newBuilder()
         .setNamespace(job.namespace())
         .setWorkflowId(job.workflowId)
@@ -138,7 +152,7 @@ final class Continuation {
         .setTaskQueue(TaskQueue.newBuilder().setName(job.jobs.taskQueue))
         .setInput(payloads(input))
         .setMemo(Memo.newBuilder().putFields("inputHash", memo))
-        .setRequestId("agent-jobs/after/" + runId)
+        .setRequestId(Job.AFTER + runId)
         .setWorkflowIdReusePolicy(policy)
         .setWorkflowIdConflictPolicy(WorkflowIdConflictPolicy.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING);
   }
@@ -174,7 +188,7 @@ final class Continuation {
     return isLate || code == Status.Code.NOT_FOUND || String.valueOf(error.getMessage()).contains("StartDeduped");
   }
 
-  private static Payloads payloads(Object value) {
-    return GlobalDataConverter.get().toPayloads(value).orElseThrow();
+  private Payloads payloads(Object value) {
+    return job.converter().toPayloads(value).orElseThrow();
   }
 }

@@ -4,18 +4,22 @@ import agentjobs.Types.AgentJobResult;
 import agentjobs.Types.FollowUpAnswer;
 import agentjobs.Types.FollowUpInput;
 import agentjobs.Types.JobState;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import io.temporal.api.common.v1.Payload;
 import io.temporal.api.common.v1.WorkflowExecution;
 import io.temporal.api.enums.v1.WorkflowExecutionStatus;
+import io.temporal.api.history.v1.HistoryEvent;
 import io.temporal.api.workflowservice.v1.DescribeWorkflowExecutionRequest;
 import io.temporal.api.workflowservice.v1.GetWorkflowExecutionHistoryRequest;
+import io.temporal.api.workflowservice.v1.GetWorkflowExecutionHistoryResponse;
 import io.temporal.client.UpdateOptions;
 import io.temporal.client.WorkflowFailedException;
 import io.temporal.client.WorkflowNotFoundException;
 import io.temporal.client.WorkflowStub;
 import io.temporal.client.WorkflowUpdateException;
 import io.temporal.client.WorkflowUpdateStage;
-import io.temporal.common.converter.GlobalDataConverter;
+import io.temporal.common.converter.DataConverter;
 import io.temporal.failure.ApplicationFailure;
 import io.temporal.failure.CanceledFailure;
 import io.temporal.failure.TerminatedFailure;
@@ -23,6 +27,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
+import java.util.function.Supplier;
+import java.util.stream.Stream;
 
 /** A job by its workflow id. It has as many runs as follow-ups continued it after its end. */
 public final class Job {
@@ -67,8 +73,11 @@ public final class Job {
 
   /** The follow-up may or may not be sent: say it again with the same id. */
   public static final class FollowUpUnconfirmed extends RuntimeException {
-    FollowUpUnconfirmed(String id) {
-      super("the follow-up " + id + " is not confirmed: say it again with the same id");
+    public final String id;
+
+    FollowUpUnconfirmed(String id, Throwable cause) {
+      super("the follow-up " + id + " is not confirmed: say it again with the same id", cause);
+      this.id = id;
     }
   }
 
@@ -77,7 +86,7 @@ public final class Job {
     return jobs.client.newUntypedWorkflowStub(workflowId);
   }
 
-  private WorkflowStub stub(String runId) {
+  WorkflowStub stub(String runId) {
     return jobs.client.newUntypedWorkflowStub(workflowId, Optional.of(runId), Optional.of("agentJob"));
   }
 
@@ -95,7 +104,7 @@ public final class Job {
     return result(stub());
   }
 
-  private static AgentJobResult result(WorkflowStub stub) {
+  static AgentJobResult result(WorkflowStub stub) {
     try {
       return stub.getResult(AgentJobResult.class);
     } catch (WorkflowFailedException ended) {
@@ -111,25 +120,53 @@ public final class Job {
 
   /** Sends a follow-up, and starts an ended job again for it. The same id is sent at most once, ever. */
   public FollowUpAnswer followUp(String prompt, String givenId) throws InterruptedException {
-    var id = givenId == null ? UUID.randomUUID().toString() : givenId;
-    var followUp = new FollowUpInput(prompt, id, null);
-    for (int round = 0; round < AgentJobs.ROUNDS; round++) {
-      try {
-        return send(followUp);
-      } catch (WorkflowNotFoundException ended) {
-        // The next run takes it.
-      } catch (WorkflowUpdateException refused) {
-        if (!isEnding(refused)) throw refusal(refused, id);
-      }
-      var readAt = System.nanoTime();
-      var run = readRun();
-      if (run.status() != WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING) {
-        var answer = new Continuation(this, run, readAt).followUp(followUp);
+    if ("".equals(givenId)) throw new FollowUpRefused("the id is empty: give null, or one that names the follow-up");
+    var followUp = new FollowUpInput(prompt, givenId == null ? UUID.randomUUID().toString() : givenId, null);
+    var runs = new ClosedRuns(this);
+    try {
+      for (int round = 0; round < AgentJobs.ROUNDS; round++) {
+        var answer = unlessEnded(() -> Optional.of(send(followUp)));
+        if (answer.isEmpty()) answer = unlessEnded(() -> followUpAfterEnd(followUp, runs));
         if (answer.isPresent()) return answer.get();
+        Thread.sleep(BETWEEN_ROUNDS_MS);
       }
-      Thread.sleep(BETWEEN_ROUNDS_MS);
+    } catch (FollowUpRefused refused) {
+      throw refused;
+    } catch (RuntimeException error) {
+      // Whatever it is, an attempt may have been taken, unless the request itself is wrong.
+      if (Status.fromThrowable(error).getCode() != Status.Code.INVALID_ARGUMENT) {
+        throw new FollowUpUnconfirmed(followUp.id(), error);
+      }
+      throw new FollowUpRefused(String.valueOf(error.getMessage()));
     }
-    throw new FollowUpUnconfirmed(id);
+    throw new FollowUpUnconfirmed(followUp.id(), null);
+  }
+
+  /** Empty where the run has ended, or is about to: it surely did not take the follow-up, and the next run does. */
+  private static Optional<FollowUpAnswer> unlessEnded(Supplier<Optional<FollowUpAnswer>> attempt) {
+    try {
+      return attempt.get();
+    } catch (WorkflowNotFoundException ended) {
+      return Optional.empty();
+    } catch (WorkflowUpdateException refused) {
+      if (isEnding(refused)) return Optional.empty();
+      // Accepted, and then the workflow was ended from outside.
+      if (typeOf(refused).equals("AcceptedUpdateCompletedWorkflow")) throw refused;
+      throw new FollowUpRefused(refused.getCause().getMessage());
+    }
+  }
+
+  private Optional<FollowUpAnswer> followUpAfterEnd(FollowUpInput followUp, ClosedRuns runs) {
+    var readAt = System.nanoTime();
+    Run run;
+    try {
+      run = readRun();
+    } catch (StatusRuntimeException error) {
+      if (error.getStatus().getCode() != Status.Code.NOT_FOUND) throw error;
+      throw new FollowUpRefused("there is no " + workflowId);
+    }
+    var isOpen = run.status() == WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING;
+    return isOpen ? Optional.empty() : new Continuation(this, run, runs, readAt).followUp(followUp);
   }
 
   private FollowUpAnswer send(FollowUpInput followUp) {
@@ -148,15 +185,17 @@ public final class Job {
     return failure.getDetails().getSize() > 0 && "job".equals(failure.getDetails().get(0, Map.class).get("field"));
   }
 
-  private static RuntimeException refusal(WorkflowUpdateException refused, String id) {
-    var wasEnded =
-        refused.getCause() instanceof ApplicationFailure failure
-            && failure.getType().equals("AcceptedUpdateCompletedWorkflow");
-    return wasEnded ? new FollowUpUnconfirmed(id) : new FollowUpRefused(refused.getCause().getMessage());
+  private static String typeOf(WorkflowUpdateException refused) {
+    return refused.getCause() instanceof ApplicationFailure failure ? failure.getType() : "";
   }
 
-  /** A run as Temporal itself describes it. The first of a chain that continued as new has the caller's input. */
-  record Run(String id, String firstId, WorkflowExecutionStatus status, String hash) {}
+  /**
+   * A run as Temporal itself describes it. The first of a chain that continued as new has the caller's input. Known are
+   * the closed runs that the caller who started it had read.
+   */
+  record Run(String id, String firstId, WorkflowExecutionStatus status, String hash, List<String> known) {}
+
+  static final String AFTER = "agent-jobs/after/";
 
   Run readRun() {
     var request =
@@ -165,53 +204,57 @@ public final class Job {
             .setExecution(WorkflowExecution.newBuilder().setWorkflowId(workflowId))
             .build();
     var service = jobs.client.getWorkflowServiceStubs().blockingStub();
-    var info = service.describeWorkflowExecution(request).getWorkflowExecutionInfo();
+    var description = service.describeWorkflowExecution(request);
+    var info = description.getWorkflowExecutionInfo();
     var id = info.getExecution().getRunId();
     var firstId = info.getFirstRunId().isEmpty() ? id : info.getFirstRunId();
     var memo = info.getMemo().getFieldsMap().get("inputHash");
     // Without a memo the workflow has not begun yet.
     var hash = memo == null ? AgentJobs.inputHash(startInput(firstId)) : decoded(memo, String.class);
-    return new Run(id, firstId, info.getStatus(), hash);
+    var requestIds = description.getWorkflowExtendedInfo().getRequestIdInfosMap().keySet().stream();
+    var known = requestIds.filter(one -> one.startsWith(AFTER)).map(one -> one.substring(AFTER.length())).toList();
+    return new Run(id, firstId, info.getStatus(), hash, known);
   }
 
   String namespace() {
     return jobs.client.getOptions().getNamespace();
   }
 
-  private static <T> T decoded(Payload payload, Class<T> type) {
-    return GlobalDataConverter.get().fromPayload(payload, type, type);
+  DataConverter converter() {
+    return jobs.client.getOptions().getDataConverter();
+  }
+
+  private <T> T decoded(Payload payload, Class<T> type) {
+    return converter().fromPayload(payload, type, type);
   }
 
   /** The caller's own input, from the first event. */
-  @SuppressWarnings("unchecked")
   Map<String, Object> startInput(String runId) {
+    return inputOf(firstEvents(runId, 1).getHistory().getEvents(0));
+  }
+
+  @SuppressWarnings("unchecked")
+  Map<String, Object> inputOf(HistoryEvent started) {
+    return decoded(started.getWorkflowExecutionStartedEventAttributes().getInput().getPayloads(0), Map.class);
+  }
+
+  GetWorkflowExecutionHistoryResponse firstEvents(String runId, int limit) {
     var request =
         GetWorkflowExecutionHistoryRequest.newBuilder()
             .setNamespace(namespace())
             .setExecution(WorkflowExecution.newBuilder().setWorkflowId(workflowId).setRunId(runId))
-            .setMaximumPageSize(1)
+            .setMaximumPageSize(limit)
             .build();
-    var page = jobs.client.getWorkflowServiceStubs().blockingStub().getWorkflowExecutionHistory(request);
-    var started = page.getHistory().getEvents(0).getWorkflowExecutionStartedEventAttributes();
-    return decoded(started.getInput().getPayloads(0), Map.class);
+    return jobs.client.getWorkflowServiceStubs().blockingStub().getWorkflowExecutionHistory(request);
   }
 
   /** Whether the run failed in a way after which there is surely no job, so that the key may start again. */
-  boolean madeNoJob(Run last) {
+  boolean madeNoJob(Run last, ClosedRuns runs) {
     if (last.status() != WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_FAILED) return false;
-    if (!isSurelyNoJob(last.id())) return false;
+    if (!runs.isSurelyNoJob(last.id())) return false;
     // A run that a follow-up started has the memo of the first run, and so another hash: there is a job.
     var own = startInput(last.firstId());
     return own.get("jobId") == null || AgentJobs.inputHash(own).equals(last.hash());
-  }
-
-  boolean isSurelyNoJob(String runId) {
-    try {
-      result(stub(runId));
-      return false;
-    } catch (JobFailed failure) {
-      return failure.isSurelyNoJob();
-    }
   }
 
   /**
@@ -222,22 +265,7 @@ public final class Job {
     var query = "WorkflowId = '" + workflowId + "' AND WorkflowType = 'agentJob'";
     var found = jobs.client.listExecutions(query + " AND ExecutionStatus != 'ContinuedAsNew'");
     var others = found.map(run -> run.getExecution().getRunId()).filter(id -> !id.equals(last.id())).toList();
-    return others.isEmpty() || readRun().id().equals(last.id()) ? Optional.of(others) : Optional.empty();
-  }
-
-  /** What a run's result or last state tells. */
-  record FinalState(
-      String jobId, Types.JobRecord job, List<Types.FollowUpStatus> followUps, List<String> usedFollowUpIds) {}
-
-  /** Empty where there is surely no job. Throws where a run tells nothing: a forgotten id could be sent twice. */
-  Optional<FinalState> finalState(String runId) {
-    try {
-      var end = result(stub(runId));
-      return Optional.of(new FinalState(end.jobId(), end.job(), end.followUps(), end.usedFollowUpIds()));
-    } catch (JobFailed failure) {
-      if (failure.isSurelyNoJob()) return Optional.empty();
-      var state = stub(runId).query("jobState", JobState.class);
-      return Optional.of(new FinalState(state.jobId(), state.job(), state.followUps(), state.usedFollowUpIds()));
-    }
+    if (!others.isEmpty() && !readRun().id().equals(last.id())) return Optional.empty();
+    return Optional.of(Stream.concat(others.stream(), last.known().stream()).distinct().toList());
   }
 }

@@ -1,0 +1,61 @@
+import agentjobs.AgentJobs;
+import agentjobs.Job;
+import agentjobs.Types.AttachJobInput;
+import agentjobs.Types.CreateJobInput;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.temporal.client.WorkflowClient;
+import io.temporal.client.WorkflowClientOptions;
+import io.temporal.common.converter.CodecDataConverter;
+import io.temporal.common.converter.DefaultDataConverter;
+import io.temporal.payload.codec.ZlibPayloadCodec;
+import io.temporal.serviceclient.WorkflowServiceStubs;
+import io.temporal.serviceclient.WorkflowServiceStubsOptions;
+import java.io.IOException;
+import java.util.List;
+import java.util.Map;
+
+/** One call of the example's client, whose answer is printed: CALL KEY TEXT [ID]. A line on standard input ends it. */
+final class Call {
+  public static void main(String[] args) throws Exception {
+    endOnInput(Thread.currentThread());
+    var target = WorkflowServiceStubsOptions.newBuilder().setTarget(System.getenv("TEMPORAL_ADDRESS")).build();
+    var options = WorkflowClientOptions.newBuilder().setNamespace(System.getenv("TEMPORAL_NAMESPACE"));
+    if (System.getenv("CODEC") != null) {
+      var plain = DefaultDataConverter.newDefaultInstance();
+      options.setDataConverter(new CodecDataConverter(plain, List.of(new ZlibPayloadCodec())));
+    }
+    var client = WorkflowClient.newInstance(WorkflowServiceStubs.newServiceStubs(target), options.build());
+    var jobs = new AgentJobs(client, System.getenv("AGENT_JOBS_TASK_QUEUE"));
+    System.out.println(new ObjectMapper().writeValueAsString(perform(jobs, args)));
+    System.exit(0);
+  }
+
+  private static Map<String, Object> perform(AgentJobs jobs, String[] args) throws InterruptedException {
+    var project = System.getenv("PROJECT");
+    var key = args[1];
+    var text = args[2];
+    if (args[0].equals("start")) return Map.of("isNew", jobs.start(key, new CreateJobInput(project, text)).isNew);
+    if (args[0].equals("attach")) return Map.of("isNew", jobs.attach(key, new AttachJobInput(project, text)).isNew);
+    try {
+      return Map.of("state", jobs.job(project, key).followUp(text, args.length > 3 ? args[3] : null).state());
+    } catch (Job.FollowUpUnconfirmed unconfirmed) {
+      return Map.of("error", "unconfirmed", "id", unconfirmed.id);
+    } catch (Job.FollowUpRefused refused) {
+      return Map.of("error", "refused");
+    }
+  }
+
+  private static void endOnInput(Thread caller) {
+    var reader =
+        new Thread(
+            () -> {
+              try {
+                if (System.in.read() >= 0) caller.interrupt();
+              } catch (IOException ended) {
+                // Nobody gives up.
+              }
+            });
+    reader.setDaemon(true);
+    reader.start();
+  }
+}
