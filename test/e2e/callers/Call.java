@@ -3,16 +3,24 @@ import agentjobs.Job;
 import agentjobs.Types.AttachJobInput;
 import agentjobs.Types.CreateJobInput;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.google.protobuf.ByteString;
+import com.google.protobuf.InvalidProtocolBufferException;
+import io.temporal.api.common.v1.Payload;
 import io.temporal.client.WorkflowClient;
 import io.temporal.client.WorkflowClientOptions;
 import io.temporal.common.converter.CodecDataConverter;
 import io.temporal.common.converter.DefaultDataConverter;
-import io.temporal.payload.codec.ZlibPayloadCodec;
+import io.temporal.payload.codec.PayloadCodec;
 import io.temporal.serviceclient.WorkflowServiceStubs;
 import io.temporal.serviceclient.WorkflowServiceStubsOptions;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
 import java.util.List;
 import java.util.Map;
+import java.util.zip.DeflaterOutputStream;
+import java.util.zip.InflaterOutputStream;
 
 /** One call of the example's client, whose answer is printed: CALL KEY TEXT [ID]. A line on standard input ends it. */
 final class Call {
@@ -22,7 +30,7 @@ final class Call {
     var options = WorkflowClientOptions.newBuilder().setNamespace(System.getenv("TEMPORAL_NAMESPACE"));
     if (System.getenv("CODEC") != null) {
       var plain = DefaultDataConverter.newDefaultInstance();
-      options.setDataConverter(new CodecDataConverter(plain, List.of(new ZlibPayloadCodec())));
+      options.setDataConverter(new CodecDataConverter(plain, List.of(new Zlib())));
     }
     var client = WorkflowClient.newInstance(WorkflowServiceStubs.newServiceStubs(target), options.build());
     var jobs = new AgentJobs(client, System.getenv("AGENT_JOBS_TASK_QUEUE"));
@@ -42,6 +50,44 @@ final class Call {
       return Map.of("error", "unconfirmed", "id", unconfirmed.id);
     } catch (Job.FollowUpRefused refused) {
       return Map.of("error", "refused");
+    }
+  }
+
+  /** The SDK's own leaves small payloads as they are. */
+  private static final class Zlib implements PayloadCodec {
+    @Override
+    public List<Payload> encode(List<Payload> payloads) {
+      return payloads.stream().map(Zlib::deflated).toList();
+    }
+
+    @Override
+    public List<Payload> decode(List<Payload> payloads) {
+      return payloads.stream().map(Zlib::inflated).toList();
+    }
+
+    private static Payload deflated(Payload payload) {
+      var bytes = new ByteArrayOutputStream();
+      write(new DeflaterOutputStream(bytes), payload.toByteArray());
+      var data = ByteString.copyFrom(bytes.toByteArray());
+      return Payload.newBuilder().putMetadata("encoding", ByteString.copyFromUtf8("binary/zlib")).setData(data).build();
+    }
+
+    private static Payload inflated(Payload payload) {
+      var bytes = new ByteArrayOutputStream();
+      write(new InflaterOutputStream(bytes), payload.getData().toByteArray());
+      try {
+        return Payload.parseFrom(bytes.toByteArray());
+      } catch (InvalidProtocolBufferException wrong) {
+        throw new IllegalArgumentException(wrong);
+      }
+    }
+
+    private static void write(OutputStream to, byte[] bytes) {
+      try (to) {
+        to.write(bytes);
+      } catch (IOException wrong) {
+        throw new UncheckedIOException(wrong);
+      }
     }
   }
 
