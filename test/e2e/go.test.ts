@@ -85,5 +85,6 @@ async function buildCaller(): Promise<string> {
 
 test.for(TRIALS)('from Go, %s', { timeout: STORY_LIMIT_MS + BUILD_LIMIT_MS }, async ([, trial], context) => {
   await needToolchain(context, 'go');
-  await trial(system, { program: await (built ??= buildCaller()), args: [], env: process.env });
+  const caller = { program: await (built ??= buildCaller()), args: [], env: process.env };
+  await expect(trial(system, caller)).resolves.toBeUndefined();
 });

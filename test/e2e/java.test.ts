@@ -73,5 +73,6 @@ test.for(TRIALS)('from Java, %s', LIMITS, async ([, trial], context) => {
   await needToolchain(context, 'java');
   const program = fileURLToPath(new URL('callers/Call.java', import.meta.url));
   const args = ['-cp', await (classPath ??= build()), program];
-  await trial(system, { program: 'java', args, env: process.env });
+  const caller = { program: 'java', args, env: process.env };
+  await expect(trial(system, caller)).resolves.toBeUndefined();
 });

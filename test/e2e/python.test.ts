@@ -143,7 +143,8 @@ test(
 );
 
 test.for(TRIALS)('from Python, %s', { timeout: 330_000 }, async ([, trial]) => {
-  await trial(system, { program: 'python3', args: [`${PROJECT_FOLDER}test/e2e/callers/call.py`], env: pythonEnv() });
+  const caller = { program: 'python3', args: [`${PROJECT_FOLDER}test/e2e/callers/call.py`], env: pythonEnv() };
+  await expect(trial(system, caller)).resolves.toBeUndefined();
 });
 
 test('from Python, an empty id is refused', { timeout: 330_000 }, async () => {
