@@ -5,9 +5,11 @@ import { budgetsSchema, toBudgets, type BudgetsConfig } from './config/budgets.j
 import { ConfigError, type ConfigProblem } from './config/config-error.js';
 import * as field from './config/fields.js';
 import { deepFreeze, present, type ClientConfig, type Environment } from './config/client.js';
+import { payloadKeysProblems } from './config/payload-keys.js';
 import { readTemporal, type TemporalSettings } from './config/temporal.js';
 
 export { hasTemporalProfile, readClientConfig, type Environment } from './config/client.js';
+export { openPayloadKeys } from './config/payload-keys.js';
 export { ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/temporal.js';
@@ -40,6 +42,7 @@ const workerSchema = z.object({
   WORKER_ROLES: field.rolesField.optional(),
   UPSTREAM_REQUESTS_PER_SECOND: field.positiveNumberField.optional(),
   EXPORT_REQUESTS_PER_HOUR: field.wholeNumberField.optional(),
+  PAYLOAD_KEYS_FILE: z.string().optional(),
   CONFIRM_WRITES_BEFORE: field.timeField.optional(),
   WORKER_DEPLOYMENT: field.deploymentField.optional(),
   WORKER_BUILD_ID: field.buildIdField.optional(),
@@ -73,6 +76,8 @@ export interface SnapshotsConfig {
 
 /** The settings of the production worker. */
 export interface WorkerConfig extends Omit<ClientConfig, 'webUiUrl'> {
+  /** The keys that payloads are encrypted with; undefined where they are not. */
+  payloadKeysFile: string | undefined;
   roles: readonly field.WorkerRole[];
   upstream: UpstreamConfig;
   /** Over all workers, where set. */
@@ -96,10 +101,16 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
   const env = present(environment);
   const { values, problems } = check(workerSchema, env);
   const temporal = collect(readTemporal(env), problems);
-  problems.push(...keyProblems(env), ...exportProblems(env, values?.WORKER_ROLES), ...deploymentProblems(env));
+  problems.push(
+    ...payloadKeysProblems(env),
+    ...keyProblems(env),
+    ...exportProblems(env, values?.WORKER_ROLES),
+    ...deploymentProblems(env),
+  );
   if (!values || !temporal || problems.length > 0) throw new ConfigError(problems);
   return deepFreeze({
     taskQueue: values.AGENT_JOBS_TASK_QUEUE,
+    payloadKeysFile: values.PAYLOAD_KEYS_FILE,
     temporal,
     roles: values.WORKER_ROLES ?? (values.SNAPSHOTS_URL ? ['jobs', 'exports'] : ['jobs']),
     upstream: toUpstream(values),

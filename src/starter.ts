@@ -89,6 +89,7 @@ export class AgentJobs {
       namespace: settings.namespace ?? temporal.namespace,
       taskQueue: settings.taskQueue ?? taskQueue,
       connectionOptions: temporal.connectionOptions as ConnectionOptions,
+      dataConverter: settings.dataConverter,
       signal: options.signal,
       timeoutMs: options.timeoutMs ?? settings.timeoutMs,
     });

@@ -105,7 +105,7 @@ function watchFigures({ config, connection, metrics, store, poller, log, shutdow
   const { taskQueue, temporal } = config;
   const { namespace } = temporal;
   shutdown.onBegin(watchPoller(poller, metrics));
-  shutdown.onBegin(watchOpenJobs(connection, namespace, metrics, log));
+  shutdown.onBegin(watchOpenJobs(connection, namespace, metrics, log, config.payloadKeysFile));
   shutdown.onBegin(countExportPollers(connection, namespace, taskQueue, metrics, log));
   if (!store) return;
   const schedules = () => scheduledProjects(connection, namespace, taskQueue);

@@ -1,6 +1,6 @@
 /** Reads from Temporal what a workflow's cost is estimated from. No worker is asked. */
 import type { Client, WorkflowExecutionDescription, WorkflowHandle } from '@temporalio/client';
-import { jsonIn, millisOf } from './cost-history.js';
+import { jsonIn, millisOf, type CostEvent, type Payloads } from './cost-history.js';
 import type { CostedRun, CostedWorkflow, CostInput, PendingActivity } from './cost-estimate.js';
 import type { Session } from './session.js';
 
@@ -73,7 +73,31 @@ async function readOneRun(
   // What is pending is asked for first: what ended meanwhile is in the history.
   const described = await handle.describe();
   const { events } = await handle.fetchHistory();
+  const hidden = [...(events ?? []).flatMap(payloadsOf), ...heartbeatsOf(described)];
+  await Promise.all(hidden.map((payloads) => decode(client, payloads)));
   return { run: { events: events ?? [], bytes: described.historySize ?? 0 }, pending: pendingOf(described) };
+}
+
+/** What an estimate reads of an event. */
+function payloadsOf(event: CostEvent): (Payloads | null | undefined)[] {
+  return [
+    event.activityTaskScheduledEventAttributes?.input,
+    event.activityTaskCompletedEventAttributes?.result,
+    event.workflowExecutionCompletedEventAttributes?.result,
+  ];
+}
+
+function heartbeatsOf({ raw }: WorkflowExecutionDescription): (Payloads | null | undefined)[] {
+  return (raw.pendingActivities ?? []).map(({ heartbeatDetails }) => heartbeatDetails);
+}
+
+/** In its place; what has no key here stays hidden, and counts as nothing told. */
+async function decode({ options }: Client, given: Payloads | null | undefined): Promise<void> {
+  if (!given?.payloads) return;
+  const { payloadCodecs } = options.loadedDataConverter;
+  let { payloads } = given;
+  for (const codec of payloadCodecs) payloads = await codec.decode(payloads).catch(() => given.payloads!);
+  given.payloads = payloads;
 }
 
 function pendingOf({ raw }: WorkflowExecutionDescription): PendingActivity[] {

@@ -1,4 +1,5 @@
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
+import type { DataConverter } from '@temporalio/common';
 import { RequestRetries } from '../temporal/request-retries.js';
 import { onAbort } from './abort-signal.js';
 import { checkTimeout, endWaits, MAX_TIMER_MS } from './temporal-call.js';
@@ -15,6 +16,8 @@ interface ConnectionSettings {
   taskQueue: string;
   /** TLS, API key and the like. */
   connectionOptions: Omit<ConnectionOptions, 'address' | 'interceptors' | 'connectTimeout'>;
+  /** Encrypts what is sent; undefined: nothing does. */
+  dataConverter: DataConverter | null | undefined;
   /** Ends the attempt with its reason. */
   signal?: AbortSignal | null | undefined;
   /** Default 4 seconds. */
@@ -36,7 +39,7 @@ export function channelArgsFor(address: string): NonNullable<ConnectionOptions['
 
 /** Connects to Temporal; throws, within seconds, TemporalCallError. Reads no environment: its callers do. */
 export async function connectClient(settings: ConnectionSettings): Promise<ConnectedClient> {
-  const { address, namespace, taskQueue, connectionOptions, signal, timeoutMs } = settings;
+  const { address, namespace, taskQueue, connectionOptions, dataConverter, signal, timeoutMs } = settings;
   const connectTimeout = Math.min(checkTimeout(timeoutMs ?? CONNECT_TIMEOUT_MS), MAX_TIMER_MS);
   signal?.throwIfAborted();
   const retries = new RequestRetries();
@@ -50,7 +53,7 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
     });
     const connection = await unlessAborted(connecting, signal);
     signal?.throwIfAborted();
-    const client = new Client({ connection, namespace });
+    const client = new Client({ connection, namespace, ...(dataConverter && { dataConverter }) });
     return {
       client,
       taskQueue,

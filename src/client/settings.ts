@@ -3,6 +3,7 @@
  * calls of one client share.
  */
 import type { Client } from '@temporalio/client';
+import type { DataConverter } from '@temporalio/common';
 import type { AgentJobInput, AttachJobInput } from '../contract.js';
 import type { Logger } from './logger.js';
 import type { CallOptions } from './temporal-call.js';
@@ -35,6 +36,8 @@ export interface ConnectSettings extends SharedSettings {
   address?: string | null | undefined;
   /** Else `TEMPORAL_NAMESPACE` or the profile. */
   namespace?: string | null | undefined;
+  /** Encrypts what is sent; needed where the workers have `PAYLOAD_KEYS_FILE`. Default: nothing is encrypted. */
+  dataConverter?: DataConverter | null | undefined;
 }
 
 /** What to work over, where a service brings its own client. */

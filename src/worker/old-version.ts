@@ -3,6 +3,8 @@
  * learns in none that another version is current. So the workers of a version that is current no more wake its runs,
  * whoever has made the other one current. A run that may not leave yet does so in a later task of its own.
  */
+import { openPayloadKeys } from '../config.js';
+import { payloadCodecs } from '../temporal/payload-codec.js';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type WorkflowExecutionInfo } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
@@ -14,7 +16,7 @@ import type { Logger } from './logging.js';
 import { workerVersion } from './workers.js';
 
 export interface OldVersionOptions {
-  config: Pick<WorkerConfig, 'deployment' | 'temporal'>;
+  config: Pick<WorkerConfig, 'deployment' | 'temporal' | 'payloadKeysFile'>;
   connection: NativeConnection;
   /** Its poll batches of runs that were woken go back: most of those runs have left. */
   poller: Poller | null;
@@ -67,7 +69,11 @@ class OldVersion {
     this.#version = version;
     this.#options = options;
     this.#namespace = options.config.temporal.namespace;
-    this.#client = new Client({ connection: options.connection, namespace: this.#namespace });
+    this.#client = new Client({
+      connection: options.connection,
+      namespace: this.#namespace,
+      dataConverter: payloadCodecs(openPayloadKeys(options.config.payloadKeysFile)),
+    });
   }
 
   /** Once in a row: an outage of Temporal shows elsewhere too. */

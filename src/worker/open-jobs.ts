@@ -12,6 +12,8 @@ import {
 import type { Metrics } from '../activities/metrics.js';
 import type { Logger } from './logging.js';
 import { countWorkflows, isUnknownAttribute } from './visibility.js';
+import { openPayloadKeys } from '../config.js';
+import { payloadCodecs } from '../temporal/payload-codec.js';
 import { queryAgain } from '../temporal/query-again.js';
 
 const PHASES: Phase[] = ['creating', 'watching', 'sending', 'needsAttention', 'lingering'];
@@ -33,8 +35,10 @@ export function watchOpenJobs(
   namespace: string,
   metrics: Metrics,
   log: Logger,
+  payloadKeysFile?: string,
 ): () => void {
-  const jobs = new OpenJobs(connection, namespace, metrics);
+  const client = new Client({ connection, namespace, dataConverter: payloadCodecs(openPayloadKeys(payloadKeysFile)) });
+  const jobs = new OpenJobs(connection, client, metrics);
   const count = () =>
     jobs.count().catch((error: unknown) => log.warn({ error }, 'Could not count the running jobs, for the figures'));
   void count();
@@ -48,11 +52,11 @@ class OpenJobs {
   readonly #metrics: Metrics;
   readonly #client: Client;
 
-  constructor(connection: NativeConnection, namespace: string, metrics: Metrics) {
+  constructor(connection: NativeConnection, client: Client, metrics: Metrics) {
     this.#connection = connection;
-    this.#namespace = namespace;
+    this.#namespace = client.options.namespace;
     this.#metrics = metrics;
-    this.#client = new Client({ connection, namespace });
+    this.#client = client;
   }
 
   async count(): Promise<void> {

@@ -6,6 +6,8 @@ import type { NativeConnection, WorkerOptions } from '@temporalio/worker';
 import type { Metrics } from '../activities/metrics.js';
 import type { WorkerConfig, WorkerRole } from '../config.js';
 import { exportTaskQueue } from '../contract.js';
+import { openPayloadKeys } from '../config.js';
+import { payloadCodecs } from '../temporal/payload-codec.js';
 import { loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
 import { countAttempts, countCalls } from './action-counter.js';
 
@@ -29,12 +31,13 @@ export async function createWorkers(
 ): Promise<Worker[]> {
   const { taskQueue, roles, temporal } = config;
   const { workflowBundle, dataConverter } = loadWorkflowBundle();
+  const codecs = payloadCodecs(openPayloadKeys(config.payloadKeysFile));
   countCalls(connection, metrics);
   const interceptors = { activity: [countAttempts(metrics)] };
   const shared = {
     connection,
     namespace: temporal.namespace,
-    dataConverter,
+    dataConverter: { ...dataConverter, ...codecs },
     interceptors,
     ...versioningOptions(config),
   };

@@ -42,8 +42,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   // What runs on a worker. Workflow code runs in a sandbox without Node, and knows activities by their types.
   activities: {
     values: 'contract agent-job visitor-export temporal upstream snapshots report client',
-    types: '@temporalio/common',
-    packages: 'node @temporalio/activity @temporalio/client',
+    packages: 'node @temporalio/activity @temporalio/client @temporalio/common',
   },
   workflows: {
     values: 'contract agent-job visitor-export',

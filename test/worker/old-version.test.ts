@@ -70,6 +70,7 @@ async function startRelease(buildId: string, workflowBundle?: WorkflowBundle): P
   const config = {
     deployment: { name: deploymentName, buildId },
     temporal: { address: server.address, namespace: server.namespace, connectionOptions: {} },
+    payloadKeysFile: undefined,
   };
   const log = createLogger({ level: 'warn', format: 'text' });
   const stopWatch = watchVersion({ config, connection: server.nativeConnection, poller: null, log });

@@ -1,0 +1,158 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
+import { freePort } from '../../src/local/free-ports.js';
+import { PayloadKeys } from '../../src/config/payload-keys.js';
+import { payloadCodecs } from '../../src/temporal/payload-codec.js';
+import { AgentJobs } from '../../src/starter.js';
+import { startSandbox, type Sandbox } from '../../src/testing.js';
+import { runCli } from '../cli/run-cli.js';
+import { shared } from '../support/shared.js';
+import { startWorkerProcess } from '../support/worker-process.js';
+import { connectTo } from '../support/dev-server.js';
+
+/** In every prompt of the jobs whose caller encrypts; in no other place. */
+const WORD = `zeugma${randomBytes(6).toString('hex')}`;
+/** In the prompt of a caller without keys: a search that does not find it has looked in the wrong places. */
+const PLAIN_WORD = `plainly${randomBytes(6).toString('hex')}`;
+const TASK_QUEUE = 'encrypted';
+const JOBS_UNDER_ROTATION = 12;
+const QUICK = { polling: { min: 1_000, max: 1_000 }, settle: 0 };
+
+let folder: string;
+let server: DevServer;
+let sandbox: Sandbox;
+const keys: Record<string, string> = {};
+const keysFile = () => join(folder, 'keys.json');
+
+/** Adds a key, and makes one the key that encrypts. */
+async function writeKeys(current: string, ...added: string[]): Promise<void> {
+  for (const id of added) keys[id] = randomBytes(32).toString('base64');
+  await writeFile(keysFile(), JSON.stringify({ current, keys }));
+}
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-encryption-'));
+  await writeKeys('first', 'first');
+  server = await startDevServer({
+    program: (await shared('dev-server-program')).path,
+    logFile: join(folder, 'dev-server.log'),
+    databaseFile: join(folder, 'temporal.db'),
+  });
+  sandbox = await startSandbox({ script: { activeMs: 2_000 } });
+});
+afterAll(async () => {
+  await sandbox.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const place = () => ({ address: server.address, namespace: server.namespace, taskQueue: TASK_QUEUE });
+
+/** What a folder holds, byte for byte. */
+async function bytesIn(path: string): Promise<Record<string, Buffer>> {
+  const files = (await readdir(path)).filter((name) => name !== 'keys.json');
+  return Object.fromEntries(await Promise.all(files.map(async (name) => [name, await readFile(join(path, name))])));
+}
+
+test(
+  'with keys no word of a prompt is in database, logs, metrics or output, over a rotation',
+  { timeout: 300_000 },
+  async () => {
+    const metricsPort = await freePort();
+    const worker = startWorkerProcess({
+      TEMPORAL_ADDRESS: server.address,
+      TEMPORAL_NAMESPACE: server.namespace,
+      AGENT_JOBS_TASK_QUEUE: TASK_QUEUE,
+      UPSTREAM_BASE_URL: sandbox.url,
+      ADMIN_API_KEY: sandbox.apiKey,
+      PAYLOAD_KEYS_FILE: keysFile(),
+      METRICS_ADDRESS: `127.0.0.1:${metricsPort}`,
+      LOG_LEVEL: 'trace',
+    });
+    const read: Record<string, Buffer | string> = {};
+    const jobs = await AgentJobs.connect({ ...place(), dataConverter: payloadCodecs(new PayloadKeys(keysFile())) });
+    const setUp = { env: { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace } };
+    expect((await runCli(['setup'], setUp)).code).toBe(0);
+    const start = (key: string, more: object = {}) =>
+      jobs.start({ projectId: 'p', key, prompt: `Please ${WORD} the page\n${WORD}`, ...QUICK, ...more });
+
+    const first = await start('first', { linger: '5 minutes', metadata: { ticket: '4711' }, tags: ['night'] });
+    expect(await first.sendFollowUp(`and ${WORD} again`, { id: 'one' })).toMatchObject({ state: 'sent' });
+    await first.followUp(`and ${WORD} by a signal`, { id: 'two' });
+    await sandbox.addFault({ kind: 'status', operation: 'create', status: 500, projectId: 'p', body: `no ${WORD}` });
+    const doubtful = await start('doubtful');
+    await expect.poll(async () => (await doubtful.state()).phase, { timeout: 60_000 }).toBe('needsAttention');
+    await doubtful.resolve({ action: 'abandon' });
+    expect((await doubtful.result()).outcome).toBe('abandoned');
+    await sandbox.addFault({
+      kind: 'status',
+      operation: 'create',
+      status: 422,
+      projectId: 'p',
+      body: { error: `bad ${WORD}` },
+    });
+    await expect((await start('refused')).result()).rejects.toThrow();
+    const schedule = await jobs.schedule({
+      projectId: 'p',
+      name: 'nightly',
+      prompt: `Each night ${WORD}`,
+      timeZone: 'UTC',
+      cron: '0 3 1 1 *',
+      options: QUICK,
+    } as never);
+    await schedule.trigger();
+
+    // The new key reaches every reader before anybody encrypts with it.
+    const running = await Promise.all(Array.from({ length: JOBS_UNDER_ROTATION }, (_, i) => start(`load-${i}`)));
+    await writeKeys('first', 'second');
+    await Promise.all(running.slice(0, 4).map((job) => job.sendFollowUp(`more ${WORD}`)));
+    await writeKeys('second');
+    const later = await Promise.all(Array.from({ length: 4 }, (_, i) => start(`later-${i}`)));
+    for (const job of [...running, ...later]) expect((await job.result()).outcome).toBe('completed');
+    expect((await first.state()).followUps.map(({ state }) => state)).toEqual(['sent', 'sent']);
+
+    const env = { ...setUp.env, AGENT_JOBS_TASK_QUEUE: TASK_QUEUE, PAYLOAD_KEYS_FILE: keysFile() };
+    const cli = async (...args: string[]) => {
+      const { code, stdout, stderr } = await runCli(args, { env });
+      read[`agent-jobs ${args.join(' ')}`] = stdout + stderr;
+      expect([args, code, stderr]).toEqual([args, 0, '']);
+      return stdout;
+    };
+    expect(await cli('replay-check', '--since', '1h')).toContain('may be rolled out');
+    const cost = JSON.parse(await cli('cost', first.workflowId, '--json')) as { reads: number };
+    expect(cost.reads).toBe((await first.state()).polls);
+    expect(await runCli(['list', '--json'], { env })).toMatchObject({ code: 0, stdout: expect.stringContaining(WORD) });
+    await first.cancel();
+    await first.result().catch(() => {});
+
+    const failedTasks: string[] = [];
+    for await (const { workflowId, runId } of jobs.client.workflow.list()) {
+      const { events } = await jobs.client.workflow.getHandle(workflowId, runId).fetchHistory();
+      if (events?.some((event) => event.workflowTaskFailedEventAttributes)) failedTasks.push(workflowId);
+    }
+    expect(failedTasks).toEqual([]);
+
+    const plainly = await connectTo(server);
+    const args = [{ projectId: 'p', prompt: PLAIN_WORD, ...QUICK }];
+    const plain = await plainly.client.workflow.start('agentJob', { workflowId: 'plain', taskQueue: TASK_QUEUE, args });
+    await expect(plain.result()).rejects.toThrow(/binary\/encrypted/);
+    await plainly.close();
+    await jobs.close();
+
+    read['/metrics'] = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+    await worker.kill();
+    read['the worker’s output'] = worker.output();
+    await server.stop();
+    Object.assign(read, await bytesIn(folder));
+    const holding = (word: string) => Object.keys(read).filter((name) => read[name]!.includes(word));
+    expect(holding(PLAIN_WORD)).toContainEqual(expect.stringContaining('temporal.db'));
+    const line = worker
+      .output()
+      .split('\n')
+      .find((text) => text.includes(WORD));
+    expect([line, holding(WORD)]).toEqual([undefined, []]);
+  },
+);
