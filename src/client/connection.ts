@@ -43,15 +43,19 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
   const connectTimeout = Math.min(checkTimeout(timeoutMs ?? CONNECT_TIMEOUT_MS), MAX_TIMER_MS);
   signal?.throwIfAborted();
   const retries = new RequestRetries();
+  const connection = Connection.lazy({
+    channelArgs: channelArgsFor(address),
+    ...connectionOptions,
+    address,
+    interceptors: [retries.interceptor],
+    connectTimeout,
+  });
+  const disconnect = async () => {
+    await retries.end();
+    await connection.close();
+  };
   try {
-    const connecting = Connection.connect({
-      channelArgs: channelArgsFor(address),
-      ...connectionOptions,
-      address,
-      interceptors: [retries.interceptor],
-      connectTimeout,
-    });
-    const connection = await unlessAborted(connecting, signal);
+    await unlessAborted(connection.ensureConnected(), signal);
     signal?.throwIfAborted();
     const client = new Client({ connection, namespace, ...(dataConverter && { dataConverter }) });
     return {
@@ -59,27 +63,24 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
       taskQueue,
       close: async () => {
         endWaits(client);
-        await retries.end();
-        await connection.close();
+        await disconnect();
       },
     };
   } catch (error) {
+    // Not awaited: it may take seconds, and the caller has waited.
+    void disconnect();
     signal?.throwIfAborted();
     throw toConnectError({ address, namespace }, error);
   }
 }
 
-/** The SDK takes no signal: a connection that comes after the abort is closed. */
-async function unlessAborted(
-  connecting: Promise<Connection>,
-  signal: AbortSignal | null | undefined,
-): Promise<Connection> {
+/** The SDK takes no signal. */
+async function unlessAborted(connecting: Promise<void>, signal: AbortSignal | null | undefined): Promise<void> {
   let stopListening = () => {};
   const aborted = new Promise<never>((_, reject) => (stopListening = onAbort(signal, reject)));
   try {
-    return await Promise.race([connecting, aborted]);
+    await Promise.race([connecting, aborted]);
   } finally {
     stopListening();
-    if (signal?.aborted) connecting.then((late) => late.close()).catch(() => {});
   }
 }

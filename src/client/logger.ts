@@ -1,6 +1,6 @@
 /**
  * What the client says of itself: that it waits, tries again or goes on. What fails a call is its error, not logged. No
- * prompt and no key is ever logged; `meta.error` is what the client ran into.
+ * prompt is ever logged; `meta.workflowId` holds the job's key, and `meta.error` is what the client ran into.
  */
 
 /** Takes what the client has to say; a method that throws harms no call. */
@@ -21,11 +21,9 @@ type LogMethod = (message: string, meta: Record<string, unknown>) => void;
 export function loggerOf(given: Logger | null | undefined): Logger {
   const method = (level: keyof Logger): LogMethod => {
     return (message, meta) => {
-      try {
-        given?.[level](message, meta);
-      } catch {
-        // A full disk must not fail a start.
-      }
+      // A full disk must not fail a start, nor end the process where the method is asynchronous.
+      const tell = async () => given?.[level](message, meta);
+      void tell().catch(() => {});
     };
   };
   return { debug: method('debug'), info: method('info'), warn: method('warn'), error: method('error') };

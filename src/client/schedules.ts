@@ -67,7 +67,7 @@ export function listSchedules<T extends ScheduleState>(
   read: (schedule: ScheduleDescription) => Promise<T>,
   options: CallOptions = {},
 ): Promise<T[]> {
-  return temporalCall(client, { timeoutMs: LIST_MS, ...options }, async () => {
+  return temporalCall(client, { ...options, timeoutMs: options.timeoutMs ?? LIST_MS }, async () => {
     const schedules: T[] = [];
     for await (const { scheduleId } of client.schedule.list()) {
       if (!isWanted(scheduleId)) continue;

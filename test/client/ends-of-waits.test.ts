@@ -1,5 +1,7 @@
 /** What ends the calls and waits of a client besides their own outcome: nothing goes on after it. */
 import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http2';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client, Connection, type WorkflowService } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
@@ -80,6 +82,27 @@ test('a watch throws a definite error at once where no state went before, else a
   await expect(next).rejects.toMatchObject(refused);
   await job.cancel();
   await close();
+});
+
+test('a failed connect leaves no connection open', async () => {
+  const refusing = createServer();
+  const sessions = new Set<unknown>();
+  refusing.on('session', (session) => {
+    sessions.add(session);
+    session.on('close', () => sessions.delete(session));
+  });
+  const seen: unknown[] = [];
+  refusing.on('stream', (stream) => {
+    seen.push(...sessions);
+    const status = { ':status': 200, 'content-type': 'application/grpc', 'grpc-status': '7' };
+    stream.respond(status, { endStream: true });
+  });
+  await new Promise<void>((resolve) => refusing.listen(0, '127.0.0.1', resolve));
+  const { port } = refusing.address() as AddressInfo;
+  await expect(AgentJobs.connect({ address: `127.0.0.1:${port}` })).rejects.toThrow(TemporalCallError);
+  expect(seen).not.toEqual([]);
+  await expect.poll(() => sessions.size).toBe(0);
+  refusing.close();
 });
 
 test('after close, what waits ends with one error', async () => {

@@ -127,6 +127,24 @@ test('a logger is told what became of starts, and one that throws harms nothing'
   await jobs.handle(workflowId).cancel();
 });
 
+test('an asynchronous logger that fails harms nothing', async () => {
+  const { client, taskQueue, projectId } = server;
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown) => void unhandled.push(reason);
+  process.on('unhandledRejection', note);
+  const log = async () => Promise.reject(new Error('the disk is full'));
+  const jobs = new AgentJobs({ client, taskQueue, logger: { debug: log, info: log, warn: log, error: log } });
+  const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'stay' });
+  // By then Node has told of a rejection that nobody handles.
+  await job.cancel();
+  process.off('unhandledRejection', note);
+  expect(unhandled).toEqual([]);
+});
+
+test.each(['agent-job/acme/\ud800', 'x'.repeat(1_001), ''])('no handle has a malformed id', (workflowId) => {
+  expect(() => server.jobs.handle(workflowId)).toThrow(InvalidInputError);
+});
+
 test('a handle tells its project, key, run and page, and whether its start made the job', async () => {
   const { client, taskQueue, projectId, namespace } = server;
   const jobs = new AgentJobs({ client, taskQueue, webUiUrl: 'https://temporal.example.com/' });

@@ -9,6 +9,7 @@ import {
   InvalidInputError,
   JobEndedError,
   JobNotFoundError,
+  JobTerminatedError,
   NoWorkerError,
   TemporalUnavailableError,
   WorkerBusyError,
@@ -122,6 +123,26 @@ test('where no worker polls the task queue, that is said, and how it is called',
   const unsent = await errorOf(job.sendFollowUp('more', { id: 'a', ...NOW }));
   expect(unsent).toMatchObject({ name: 'FollowUpUnconfirmedError', cause: { name: 'NoWorkerError' } });
   await handle.terminate();
+});
+
+test('of a job that was ended before a worker began it, no state is waited for', { timeout: MINUTE }, async () => {
+  const job = await jobsOn(`nobody-${randomUUID()}`).start(newRequest('hello'));
+  await server.client.workflow.getHandle(job.workflowId).terminate();
+  const errors = [job.state(), job.result(), firstOf(job.watch())].map(errorOf);
+  for (const error of await Promise.all(errors)) expect(error).toBeInstanceOf(JobTerminatedError);
+});
+
+test('a job of many is not tried for longer than the limit of an outage', { timeout: MINUTE }, async () => {
+  const silent = createServer();
+  silent.listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const { port } = silent.address() as AddressInfo;
+  const connection = Connection.lazy({ address: `127.0.0.1:${port}` });
+  const jobs = new AgentJobs({ client: new Client({ connection }), timeoutMs: Infinity });
+  const error = await errorOf(firstOf(jobs.startMany([newRequest('hello')], { outageLimitMs: 1_000 })));
+  expect(error).toBeInstanceOf(TemporalUnavailableError);
+  await connection.close();
+  silent.close();
 });
 
 test('where the only worker stands still, it is said to be there', { timeout: 3 * MINUTE }, async () => {

@@ -4,6 +4,7 @@ import {
   agentJobOf,
   agentJobWorkflowId,
   attachedJobWorkflowId,
+  LIMIT,
   pollNowSignal,
   resolveUnknownUpdate,
   type AgentJobResult,
@@ -13,7 +14,7 @@ import {
   type ResolveUnknownInput,
 } from '../../contract.js';
 import { asNotRetryable } from '../../contract/errors.js';
-import { checkId, checkString, InvalidInputError } from '../../contract/input-checks.js';
+import { checkId, checkString, InvalidInputError, utf8Bytes } from '../../contract/input-checks.js';
 import { checkKey } from '../../agent-job/start-options.js';
 import { parseAttribution, parseResolution } from '../../agent-job/resolution.js';
 import { attributedWorkflowClient } from '../../temporal/attributed-cancel.js';
@@ -122,12 +123,15 @@ export function workflowIdOf(job: JobName): string {
   const projectId = checkId(job.projectId, 'projectId');
   // Null and undefined mean absent here, too.
   return 'key' in job && job.key != null
-    ? agentJobWorkflowId(projectId, checkKey(job.key))
+    ? checkWorkflowId(agentJobWorkflowId(projectId, checkKey(job.key)), 'key')
     : attachedJobWorkflowId(projectId, checkId((job as { jobId?: unknown }).jobId, 'key or jobId'));
 }
 
-function checkWorkflowId(given: unknown): string {
-  const workflowId = checkString(given, 'workflowId');
-  if (workflowId === '') throw new InvalidInputError('workflowId', 'must not be empty');
-  return workflowId;
+/** A longer one than a start takes may be there: another client may have started it. */
+function checkWorkflowId(given: unknown, field = 'workflowId'): string {
+  const workflowId = checkString(given, field);
+  const bytes = utf8Bytes(workflowId);
+  if (bytes > 0 && bytes <= LIMIT.workflowIdBytes && workflowId.isWellFormed()) return workflowId;
+  const rule = `must be, or make, a workflow id of well-formed text, 1 to ${LIMIT.workflowIdBytes} bytes`;
+  throw new InvalidInputError(field, rule);
 }

@@ -1,9 +1,11 @@
 /** Why no worker responded: asked of Temporal after a call has timed out, so that the error names the cause. */
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
-import { NoWorkerError, WorkerBusyError, WorkflowTaskFailingError } from '../errors.js';
+import { MEMO } from '../../contract.js';
+import { JobTerminatedError, NoWorkerError, WorkerBusyError, WorkflowTaskFailingError } from '../errors.js';
 import { livePollers } from '../pollers.js';
 import { temporalCall } from '../temporal-call.js';
-import { readDescription } from './run-record.js';
+import { readDescription, textOrNull } from './run-record.js';
+import { readUnbegunInput } from './start-input.js';
 
 /** For the examination of one workflow and its task queue. */
 const EXAMINE_TIMEOUT_MS = 3_000;
@@ -40,6 +42,10 @@ export async function whyNoAnswer(
 
 async function examine(client: Client, workflowId: string, cause: unknown): Promise<Error> {
   const run = await readDescription(client, workflowId);
+  if (run.closeTime && (await readUnbegunInput(client, workflowId, run.runId)) !== null) {
+    // No worker can ever tell its state.
+    return new JobTerminatedError(workflowId, 'ended before a worker began it', textOrNull(run.memo?.[MEMO.jobId]));
+  }
   const failure = await readTaskFailure(client, run);
   if (failure !== null) {
     const attempt = run.raw.pendingWorkflowTask?.attempt;

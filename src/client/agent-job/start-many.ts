@@ -12,6 +12,7 @@ import type { Logger } from '../logger.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../temporal-errors.js';
 import type { StartedRun } from './handle.js';
+import { START_TIMEOUT_MS } from '../temporal-call.js';
 import { startJob } from './start-or-join.js';
 
 /** How many jobs are started. */
@@ -45,6 +46,8 @@ const DEFAULT = { concurrency: 20, outageLimitMs: 2 * 60_000 } as const;
 /** More is not faster: all share one connection. */
 const MAX_CONCURRENCY = 200;
 const BETWEEN_TRIES_MS = 2_000;
+/** A try gets so long even where the limit has nearly passed: a busy server takes seconds. */
+const MIN_TRY_MS = 5_000;
 
 /**
  * Starts the jobs of many requests and tells the fate of each as it comes, in no order. Memory does not grow with their
@@ -69,7 +72,10 @@ export function startMany(
     const { key, options: startOptions } = wanted;
     const { workflowId } = startOptions;
     try {
-      const { isNew } = await sameKey.inTurn(workflowId, () => start(startOptions));
+      const { isNew } = await sameKey.inTurn(workflowId, () => {
+        signal?.throwIfAborted();
+        return start(startOptions);
+      });
       return { index, key, workflowId, fate: isNew ? 'started' : 'joined' } as const;
     } catch (error) {
       if (error instanceof KeyConflictError) return { index, key, workflowId, fate: 'conflict', error } as const;
@@ -124,8 +130,9 @@ async function startUntilAnswered(
   const requestId = randomUUID();
   const elapsedMs = startStopwatch();
   for (;;) {
+    const leftMs = Math.max(outageLimitMs - elapsedMs(), MIN_TRY_MS);
     try {
-      return await startJob(client, options, { requestId, timeoutMs });
+      return await startJob(client, options, { requestId, timeoutMs: Math.min(timeoutMs ?? START_TIMEOUT_MS, leftMs) });
     } catch (error) {
       // Temporal deleted the closed run between the start that met it and the look at it: the key is free.
       const mayWorkLater = isOutage(error) || error instanceof JobNotFoundError;

@@ -20,7 +20,6 @@ import {
 import { isOutage } from '../temporal-errors.js';
 import { readState } from './call-job.js';
 import { readRun, type RunRecord } from './run-record.js';
-import { readUnbegunInput } from './start-input.js';
 import { stateAtEnd } from './state-at-end.js';
 
 /** The waits between two rounds. */
@@ -132,13 +131,9 @@ class Watch {
     try {
       return await readState(this.#client, this.#workflowId, this.#limits);
     } catch (error) {
-      if (!(error instanceof NoWorkerError)) throw error;
+      if (!(error instanceof NoWorkerError || error instanceof JobTerminatedError)) throw error;
       const state = await temporalCall(this.#client, this.#limits, () => stateAtEnd(this.#client, run, this.#last));
       if (state !== null) return state;
-      const unbegun = () => readUnbegunInput(this.#client, run.workflowId, run.runId);
-      const input = await temporalCall(this.#client, this.#limits, unbegun);
-      // No worker can ever tell its state.
-      if (input !== null) throw new JobTerminatedError(run.workflowId, 'ended before a worker began it', null);
       throw error;
     }
   }

@@ -11,7 +11,7 @@ import {
 import { parseExportInput, toRangeInput } from '../../visitor-export/input.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
-import type { ClientContext } from '../settings.js';
+import { limitsOf, type ClientContext } from '../settings.js';
 import { longWait, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { jobUrl } from '../web-ui.js';
 import { askWorkflow } from '../../temporal/query-again.js';
@@ -43,20 +43,22 @@ class TemporalExportHandle implements VisitorExportHandle {
   readonly runId: string;
   readonly url: string | null;
   readonly #client: Client;
-  readonly #logger: ClientContext['logger'];
+  readonly #context: ClientContext;
   readonly #handle: Handle;
 
-  constructor({ client, webUi, logger }: ClientContext, handle: Handle) {
+  constructor(context: ClientContext, handle: Handle) {
+    const { client, webUi } = context;
     this.#client = client;
-    this.#logger = logger;
+    this.#context = context;
     this.#handle = handle;
     this.workflowId = handle.workflowId;
     this.runId = handle.firstExecutionRunId;
     this.url = webUi && jobUrl(webUi, this);
   }
 
-  async progress({ signal, timeoutMs }: CallOptions = {}): Promise<VisitorExportProgress | null> {
+  async progress(options: CallOptions = {}): Promise<VisitorExportProgress | null> {
     const { workflowId } = this;
+    const { signal, timeoutMs } = limitsOf(this.#context, options);
     try {
       return await temporalCall(this.#client, { signal, timeoutMs: timeoutMs ?? QUERY_MS }, () =>
         askWorkflow(this.#client, { workflowId }, visitorExportProgressQuery),
@@ -69,7 +71,7 @@ class TemporalExportHandle implements VisitorExportHandle {
 
   async result({ signal }: WaitOptions = {}): Promise<VisitorExportResult> {
     try {
-      return await longWait(this.#client, signal, () => this.#handle.result(), { logger: this.#logger });
+      return await longWait(this.#client, signal, () => this.#handle.result(), { logger: this.#context.logger });
     } catch (error) {
       if (!(error instanceof WorkflowFailedError)) throw error;
       if (error.cause instanceof CancelledFailure) throw new ExportCanceledError(this.workflowId, { cause: error });
