@@ -132,7 +132,7 @@ test('an asynchronous logger that fails harms nothing', async () => {
   const unhandled: unknown[] = [];
   const note = (reason: unknown) => void unhandled.push(reason);
   process.on('unhandledRejection', note);
-  const log = async () => Promise.reject(new Error('the disk is full'));
+  const log = (() => Promise.reject(new Error('the disk is full'))) as unknown as () => void;
   const jobs = new AgentJobs({ client, taskQueue, logger: { debug: log, info: log, warn: log, error: log } });
   const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'stay' });
   // By then Node has told of a rejection that nobody handles.
