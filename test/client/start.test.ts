@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import {
   CreateRejectedError,
   InvalidInputError,
@@ -185,4 +185,18 @@ describe('a failed job', () => {
     const { job } = await failed('InvalidInput');
     await expect(job.result()).rejects.toMatchObject({ name: InvalidInputError.name, field: 'prompt' });
   });
+});
+
+test('a run that Temporal deletes between the start that met it and the look at it is no error', async () => {
+  const wanted = request('hello');
+  const first = await server.jobs.start(wanted);
+  const details = 'workflow not found';
+  // A real deletion takes many seconds; after this answer the start is sent anew.
+  const gone = Object.assign(new Error(details), { code: 5, details, metadata: { get: () => [] } });
+  const look = vi.spyOn(server.client.workflowService, 'describeWorkflowExecution');
+  look.mockImplementationOnce((() => Promise.reject(gone)) as never);
+  const again = await server.jobs.start(wanted);
+  expect(look).toHaveBeenCalledTimes(2);
+  look.mockRestore();
+  expect(again).toMatchObject({ isNew: false, runId: first.runId });
 });

@@ -6,7 +6,7 @@ import { inputHash } from '../../agent-job/input.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
 import { withRequestId, withRestartRequestId } from '../../temporal/restart-request-id.js';
-import { KeyConflictError } from '../errors.js';
+import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { inBatches, START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '../temporal-call.js';
 import { listEarlierRuns, type EarlierRuns } from './earlier-runs.js';
@@ -48,7 +48,9 @@ async function startOrJoin(client: Client, options: AgentJobStartOptions, reques
     const made = await startNew(client, options, requestId);
     if (made !== null) return { isNew: true, runId: made };
     const elapsedMs = startStopwatch();
-    const run = await readRun(client, workflowId);
+    // Gone: Temporal has deleted the closed run since the start met it.
+    const run = await readRun(client, workflowId).catch(nullIfGone);
+    if (run === null) continue;
     const isSame = (await readInputHash(client, run)) === wanted;
     if (!(await hasNoJob(client, run))) {
       if (isSame) return { isNew: false, runId: run.runId };
@@ -116,7 +118,7 @@ function nullIfAlreadyStarted(error: unknown): null {
 
 /** Null where Temporal has deleted the run since it was listed. */
 function nullIfGone(error: unknown): null {
-  if (error instanceof WorkflowNotFoundError) return null;
+  if (error instanceof WorkflowNotFoundError || error instanceof JobNotFoundError) return null;
   throw error;
 }
 
