@@ -14,7 +14,7 @@ const run = promisify(execFile);
 type System = ReturnType<typeof usePrivateSystem>;
 
 /** The program that makes one call of a language's client, and its arguments before those of the call. */
-export interface Caller {
+interface Caller {
   program: string;
   args: string[];
   env: NodeJS.ProcessEnv;
@@ -27,8 +27,8 @@ function call({ server }: System, caller: Caller, args: string[], env: Record<st
   const { address: TEMPORAL_ADDRESS, namespace: TEMPORAL_NAMESPACE, taskQueue: AGENT_JOBS_TASK_QUEUE } = server;
   const own = { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, AGENT_JOBS_TASK_QUEUE, PROJECT: 'trials', ...env };
   const options = { env: { ...caller.env, ...own }, timeout: CALL_LIMIT_MS };
-  const running = run(caller.program, [...caller.args, ...args], options);
-  const answer = running.then(
+  const program = run(caller.program, [...caller.args, ...args], options);
+  const answer = program.then(
     ({ stdout }) => JSON.parse(stdout) as { id?: string },
     ({ stdout, stderr }: { stdout: string; stderr: string }) => {
       throw new Error(`the call ${args.join(' ')} failed:\n${stdout}\n${stderr}`);
@@ -36,10 +36,13 @@ function call({ server }: System, caller: Caller, args: string[], env: Record<st
   );
   answer.catch(() => {}); // It is awaited later.
   const end = async () => {
-    running.child.kill('SIGKILL');
+    program.child.kill('SIGKILL');
     await answer.catch(() => {});
   };
-  return { answer, giveUp: () => void running.child.stdin?.write('\n'), end };
+  /** Until something comes of it; a call that fails before says why. */
+  const running = (holds: () => Promise<boolean>, what: string) =>
+    Promise.race([answer, until(holds, what, undefined, CALL_LIMIT_MS)]);
+  return { answer, giveUp: () => void program.child.stdin?.write('\n'), running, end };
 }
 
 const projectId = 'trials';
@@ -61,8 +64,8 @@ async function attachedIds({ server }: System, workflowId: string): Promise<stri
   return Object.keys(raw.workflowExtendedInfo?.requestIdInfos ?? {});
 }
 
-/** Longer than the client waits between its attempts. */
-const NEXT_ATTEMPT_MS = 3_000;
+/** Much longer than the client waits between its attempts. */
+const NEXT_ATTEMPT_MS = 6_000;
 
 /** The new run is made, and nobody answers: the id is told, and what the newest run knows needs no worker either. */
 async function followUpWithoutWorker(system: System, caller: Caller): Promise<void> {
@@ -80,7 +83,7 @@ async function followUpWithoutWorker(system: System, caller: Caller): Promise<vo
   // The ids are attached once the first attempt is over.
   const isOver = async () => (await runsOf(system, job.workflowId)).length === 3;
   const isAttached = async () => (await attachedIds(system, job.workflowId)).includes(`agent-jobs/after/${first}`);
-  await until(async () => (await isOver()) && (await isAttached()), 'a third run that knows the first');
+  await late.running(async () => (await isOver()) && (await isAttached()), 'a third run that knows the first');
   await delay(NEXT_ATTEMPT_MS);
   late.giveUp();
   const told = await late.answer;
@@ -171,7 +174,7 @@ async function callsWithCodec(system: System, caller: Caller): Promise<void> {
   const workflowId = 'agent-job/trials/encoded';
   await workflow.getHandle(workflowId).terminate('before it began');
   const sent = call(system, caller, ['followUp', 'encoded', 'on', 'on'], CODEC);
-  await until(async () => (await runsOf(system, workflowId)).length === 2, 'a second run');
+  await sent.running(async () => (await runsOf(system, workflowId)).length === 2, 'a second run');
   const { events } = await workflow.getHandle(workflowId).fetchHistory();
   const { input, memo } = events?.[0]?.workflowExecutionStartedEventAttributes ?? {};
   const payloads = [input?.payloads?.[0], memo?.fields?.['inputHash']];
