@@ -68,7 +68,7 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
     };
   } catch (error) {
     // Not awaited: it may take seconds, and the caller has waited.
-    void disconnect();
+    disconnect().catch(() => {});
     signal?.throwIfAborted();
     throw toConnectError({ address, namespace }, error);
   }
