@@ -35,6 +35,9 @@ final class Continuation {
   /** From reading the closed run to the start. */
   private static final long START_WITHIN_NS = TimeUnit.SECONDS.toNanos(5);
 
+  /** With less time left than this, the next round starts: it has read all of this by then. */
+  private static final long LEAST_LEFT_NS = TimeUnit.SECONDS.toNanos(2);
+
   private static final int MAX_ATTACHED_REQUEST_IDS = 20;
 
   private final Job job;
@@ -57,6 +60,7 @@ final class Continuation {
     if (!unread(earlier).parallelStream().allMatch(runs::isSurelyNoJob)) {
       throw new AgentJobs.KeyConflict("an earlier run of " + job.workflowId + " may have made a job");
     }
+    if (leftNs() < LEAST_LEFT_NS) return false;
     var policy = WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY;
     try {
       limited().startWorkflowExecution(requestAfter(last.id(), policy, input, wanted).build());
@@ -79,6 +83,7 @@ final class Continuation {
     var states = Stream.concat(end.stream(), others.filter(state -> isOfJob(state, end.get().jobId()))).toList();
     var used = states.stream().flatMap(state -> state.usedFollowUpIds().stream()).distinct().toList();
     if (used.contains(followUp.id())) return Optional.of(fateOf(followUp.id(), states));
+    if (leftNs() < LEAST_LEFT_NS) return Optional.empty();
 
     var input = new HashMap<String, Object>(job.startInput(last.firstId()));
     input.put("prompt", null);
@@ -177,8 +182,11 @@ final class Continuation {
   }
 
   private WorkflowServiceBlockingStub limited() {
-    var left = Math.max(START_WITHIN_NS - (System.nanoTime() - readAt), 1);
-    return service().withDeadlineAfter(left, TimeUnit.NANOSECONDS);
+    return service().withDeadlineAfter(Math.max(leftNs(), 1), TimeUnit.NANOSECONDS);
+  }
+
+  private long leftNs() {
+    return START_WITHIN_NS - (System.nanoTime() - readAt);
   }
 
   /** Whether another run has followed the closed one, or Temporal did not answer in time: read again. */
