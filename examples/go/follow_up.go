@@ -24,7 +24,9 @@ import (
 
 const (
 	// From reading a closed run to the start that continues from it.
-	startWithin           = 5 * time.Second
+	startWithin = 5 * time.Second
+	// With less time left than this, the next round starts: it has read all of this by then.
+	leastLeft             = 2 * time.Second
 	betweenRounds         = 200 * time.Millisecond
 	maxAttachedRequestIds = 20
 )
@@ -232,6 +234,9 @@ func (job *Job) startAgain(
 		if !end.isSurelyNoJob {
 			return false, &KeyConflict{"an earlier run of " + job.WorkflowId + " may have made a job"}
 		}
+	}
+	if time.Until(readAt.Add(startWithin)) < leastLeft {
+		return false, nil
 	}
 	start, err := job.requestAfter(last.id, enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY, input, wanted)
 	if err != nil {

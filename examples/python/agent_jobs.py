@@ -41,6 +41,8 @@ from closed_runs import ClosedRuns, JobFailed, input_of, is_surely_no_job, job_f
 ROUNDS = 5
 # From reading a closed run to the start that continues from it.
 START_WITHIN_S = 5.0
+# With less time left than this, the next round starts: it has read all of this by then.
+LEAST_LEFT = timedelta(seconds=2)
 MAX_ATTACHED_REQUEST_IDS = 20
 
 
@@ -184,6 +186,8 @@ class Job:
             return False
         if not all(is_surely_no_job(end) for end in await runs.read(runs.end_of, unknown_to(run, earlier))):
             raise KeyConflict(f"An earlier run of {self.workflow_id} may have made a job")
+        if time_left(read_at) < LEAST_LEFT:
+            return False
         policy = Reuse.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY
         request = await self._request_after(run.run_id, policy, given, wanted)
         try:
