@@ -83,8 +83,10 @@ export function refusedLicences(components: readonly Pick<Component, 'bom-ref' |
     .map(({ id, licence }) => `${id}: ${licence}`);
 }
 
-/** An expression of SPDX: of alternatives one has to be allowed, of what holds together all. */
+/** An expression of SPDX: of alternatives one has to be allowed, of what holds together all. A mixture may not ship. */
 function mayShip(expression: string): boolean {
-  const isAllowed = (part: string) => part.split(' AND ').every((each) => ALLOWED.has(each.replace(/^\(|\)$/g, '')));
-  return expression.split(' OR ').some(isAllowed);
+  const terms = expression.replace(/^\((.*)\)$/, '$1');
+  const isAllowed = (licence: string) => ALLOWED.has(licence);
+  // What is no list of one kind has brackets or the other word left, and is not in the set.
+  return terms.split(' OR ').some(isAllowed) ? !terms.includes(' AND ') : terms.split(' AND ').every(isAllowed);
 }

@@ -148,7 +148,15 @@ test('what ships has licences that ask for no more than their own text', () => {
 });
 
 test('a licence that asks for more, or none, is refused', () => {
-  const licences = ['GPL-3.0-only', 'MIT AND AGPL-3.0-only', undefined, 'Apache-2.0 AND MIT', '(MIT OR GPL-2.0-only)'];
+  const licences = [
+    'GPL-3.0-only',
+    'MIT AND AGPL-3.0-only',
+    undefined,
+    'Apache-2.0 AND MIT',
+    '(MIT OR GPL-2.0-only)',
+    '(MIT OR X) AND AGPL-3.0-only',
+    'MIT OR X AND Y',
+  ];
   const components = licences.map((expression, index) => ({
     'bom-ref': `p${index}@1.0.0`,
     ...(expression && { licenses: [{ expression }] }),
@@ -157,5 +165,7 @@ test('a licence that asks for more, or none, is refused', () => {
     'p0@1.0.0: GPL-3.0-only',
     'p1@1.0.0: MIT AND AGPL-3.0-only',
     'p2@1.0.0: no licence',
+    'p5@1.0.0: (MIT OR X) AND AGPL-3.0-only',
+    'p6@1.0.0: MIT OR X AND Y',
   ]);
 });
