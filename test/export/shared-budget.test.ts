@@ -116,7 +116,7 @@ test('a queue that is terminated delays the exports that wait, and stops none', 
     setUp,
     async () => {
       const exports = await Promise.all([startExport(setUp, one), startExport(setUp, two)]);
-      await untilAllWait(2);
+      await untilAllWait(exports);
       await queue().terminate();
       for (const handle of exports) expect((await handle.result()).snapshots[0]).toMatchObject(ROWS);
     },
@@ -131,7 +131,7 @@ test('an export that is cancelled while it waits leaves its place to the others'
     setUp,
     async () => {
       const [first, second] = await Promise.all([startExport(setUp, one), startExport(setUp, two)]);
-      await untilAllWait(2);
+      await untilAllWait([first, second]);
       await first.cancel();
       await failureOfRun(first.result());
       await second.result();
@@ -222,13 +222,18 @@ function queue() {
   return setUp.server.client.workflow.getHandle(requestQueueId(ALL_EXPORTS));
 }
 
-/** So many exports wait, and nothing is on its way: a workflow that ends in the middle of a task stops the skipping. */
-async function untilAllWait(count: number): Promise<void> {
+/**
+ * All of them wait, and nothing is on its way. The server that skips time stops doing so where a workflow ends in the
+ * middle of a task, and where one cancels an activity whose result is just being taken.
+ */
+async function untilAllWait(exports: Awaited<ReturnType<typeof startExport>>[]): Promise<void> {
   await until(async () => {
+    const progress = await Promise.all(exports.map((handle) => handle.query(visitorExportProgressQuery)));
     const state = await queue()
       .query(requestQueueStateQuery)
       .catch(() => null);
-    return state?.waitingCount === count && state.inFlight === 0;
+    const areWaiting = progress.every(({ position }) => position !== undefined);
+    return areWaiting && state?.waitingCount === exports.length && state.inFlight === 0;
   });
 }
 
