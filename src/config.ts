@@ -5,11 +5,11 @@ import { budgetsSchema, toBudgets, type BudgetsConfig } from './config/budgets.j
 import { ConfigError, type ConfigProblem } from './config/config-error.js';
 import * as field from './config/fields.js';
 import { deepFreeze, present, type ClientConfig, type Environment } from './config/client.js';
-import { payloadKeysProblems } from './config/payload-keys.js';
+import { payloadKeysProblems } from './config/payload-keys-setting.js';
 import { readTemporal, type TemporalSettings } from './config/temporal.js';
 
 export { hasTemporalProfile, readClientConfig, type Environment } from './config/client.js';
-export { openPayloadKeys } from './config/payload-keys.js';
+export { openPayloadKeys, payloadKeysWarnings } from './config/payload-keys-setting.js';
 export { ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/temporal.js';

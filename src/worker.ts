@@ -7,7 +7,7 @@ import {
   createExportActivities,
   type ExportActivitiesDependencies,
 } from './activities/visitor-export/export-activities.js';
-import { ConfigError, readWorkerConfig, upstreamWarnings } from './config.js';
+import { ConfigError, payloadKeysWarnings, readWorkerConfig, upstreamWarnings } from './config.js';
 import type { WorkerConfig } from './config.js';
 import { tellingOfNamespace } from './temporal/search-attributes.js';
 import { openStore } from './snapshots/open-store.js';
@@ -33,7 +33,7 @@ const POLLS_HELD_INTERVAL_MS = 5_000;
 async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const { temporal, healthAddress, metricsAddress, taskQueue, upstreamRequestsPerSecond } = config;
   const shutdown = new Shutdown(log);
-  for (const warning of upstreamWarnings(config.upstream)) log.warn(warning);
+  for (const warning of warningsOf(config)) log.warn(warning);
   const readiness = new Readiness();
   shutdown.onBegin(() => readiness.stop('shuts down'));
   const restored = restoreMode(config, log);
@@ -79,6 +79,10 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     await poller?.ended();
   }
   await connection.close();
+}
+
+function warningsOf({ upstream, payloadKeysFile }: WorkerConfig): string[] {
+  return [...upstreamWarnings(upstream), ...payloadKeysWarnings(payloadKeysFile)];
 }
 
 /** The export activities; the one that publishes tells besides which search attributes its workflow may set. */

@@ -37,7 +37,7 @@ export async function withSession(command: Command, action: (session: Session) =
 export async function connect(globals: GlobalOptions): Promise<AgentJobs> {
   // Loaded here, so that help and wrong commands answer at once.
   const { AgentJobs } = await import('../starter.js');
-  const { readPayloadKeys } = await import('../config/payload-keys.js');
+  const { readPayloadKeys } = await import('../config/payload-keys-setting.js');
   const { payloadCodecs } = await import('../temporal/payload-codec.js');
   return AgentJobs.connect({ ...globals, dataConverter: payloadCodecs(readPayloadKeys()) });
 }

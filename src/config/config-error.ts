@@ -40,10 +40,14 @@ export function upstreamWarnings({ baseUrl, keys }: Upstream): string[] {
   const files = { ADMIN_API_KEY_FILE: keys.adminApiKeyFile, PROJECT_KEYS_FILE: keys.projectKeysFile };
   return [
     ...(isOpen ? ['UPSTREAM_BASE_URL is http: keys and prompts cross the network in clear text'] : []),
-    ...Object.entries(files)
-      .filter(([, path]) => path !== undefined && isReadableByAll(path))
-      .map(([name]) => `${name} can be read by every user of this machine: take that from it (chmod o-r)`),
+    ...Object.entries(files).flatMap(([name, path]) => readableByAllWarning(name, path)),
   ];
+}
+
+/** Warns of a file of secrets that every user of the machine can read. */
+export function readableByAllWarning(variable: string, path: string | undefined): string[] {
+  if (path === undefined || !isReadableByAll(path)) return [];
+  return [`${variable} can be read by every user of this machine: take that from it (chmod o-r)`];
 }
 
 function isLoopback(hostname: string): boolean {

@@ -3,46 +3,19 @@
  * object, `{"current": "<id>", "keys": {"<id>": "<32 bytes in base64>", …}}`. Old keys stay in it for what they wrote.
  */
 import { readFileSync, statSync } from 'node:fs';
-import { present, type Environment } from './client.js';
-import { ConfigError, type ConfigProblem } from './config-error.js';
 
 const KEY_BYTES = 32;
 /** A change is noticed within this time. */
 const CHECK_EVERY_MS = 1_000;
 
-/** A key of AES-256, and the name under which payloads refer to it. */
-export interface PayloadKey {
-  id: string;
-  key: Buffer;
-}
-
 interface KeyRing {
-  current: PayloadKey;
-  byId: Map<string, PayloadKey>;
+  current: [id: string, key: Buffer];
+  byId: Map<string, Buffer>;
 }
 
 /** No usable key; the message names the file and the key's id, never a key. */
-class PayloadKeyError extends Error {
-  override readonly name = 'PayloadKeyError';
-}
-
-/** What is wrong with the file of keys, where the environment names one; never with a value of it. */
-export function payloadKeysProblems(env: Record<string, string>): ConfigProblem[] {
-  const path = env['PAYLOAD_KEYS_FILE'];
-  try {
-    if (path !== undefined) parseKeyRing(readFileSync(path, 'utf8'));
-    return [];
-  } catch (error) {
-    return [{ variable: 'PAYLOAD_KEYS_FILE', problem: reasonOf(error) }];
-  }
-}
-
-/** The keys that the environment names, for the command line; undefined without. Throws ConfigError. */
-export function readPayloadKeys(environment: Environment = process.env): PayloadKeys | undefined {
-  const env = present(environment);
-  const problems = payloadKeysProblems(env);
-  if (problems.length > 0) throw new ConfigError(problems);
-  return openPayloadKeys(env['PAYLOAD_KEYS_FILE']);
+export class PayloadKeysError extends Error {
+  override readonly name = 'PayloadKeysError';
 }
 
 /** The keys of a file, which is read again when it changes; while it is wrong, its last good content holds. */
@@ -57,19 +30,19 @@ export class PayloadKeys {
   }
 
   /** The key that encrypts. */
-  current(): PayloadKey {
+  current(): [id: string, key: Buffer] {
     return this.#read().current;
   }
 
   /** The key of an id; the file is read anew where it seems to lack it. */
-  byId(id: string): PayloadKey {
+  byId(id: string): Buffer {
     const known = this.#read().byId.get(id);
     if (known) return known;
     this.#checkedAt = -Infinity;
     this.#seen = '';
     const added = this.#read().byId.get(id);
     if (added) return added;
-    throw new PayloadKeyError(`PAYLOAD_KEYS_FILE ${this.#path} has no key "${id.slice(0, 100)}": add it`);
+    throw new PayloadKeysError(`the payload keys file ${this.#path} has no key "${id.slice(0, 100)}": add it`);
   }
 
   #read(): KeyRing {
@@ -81,7 +54,7 @@ export class PayloadKeys {
     } catch (error) {
       this.#seen = '';
       if (this.#ring) return this.#ring;
-      throw new PayloadKeyError(`PAYLOAD_KEYS_FILE ${this.#path} ${reasonOf(error)}`);
+      throw new PayloadKeysError(`the payload keys file ${this.#path} ${reasonOf(error)}`);
     }
   }
 
@@ -95,14 +68,19 @@ export class PayloadKeys {
   }
 }
 
-/** The keys of the file that a setting names; undefined without one. */
-export function openPayloadKeys(path: string | undefined): PayloadKeys | undefined {
-  return path === undefined ? undefined : new PayloadKeys(path);
+/** What is wrong with a file, without a value of it; null where nothing is. */
+export function payloadKeysProblem(path: string): string | null {
+  try {
+    parseKeyRing(readFileSync(path, 'utf8'));
+    return null;
+  } catch (error) {
+    return reasonOf(error);
+  }
 }
 
 /** The parser's own messages could quote a key. */
 function reasonOf(error: unknown): string {
-  if (error instanceof PayloadKeyError) return error.message;
+  if (error instanceof PayloadKeysError) return error.message;
   const { code } = error as NodeJS.ErrnoException;
   return code ? `cannot be read (${code})` : 'is not valid JSON';
 }
@@ -111,19 +89,21 @@ function parseKeyRing(text: string): KeyRing {
   const given = asObject(JSON.parse(text), 'should be a JSON object with the fields current and keys');
   const keys = asObject(given['keys'], 'should have a field keys: an object of key id to key');
   const byId = new Map(Object.entries(keys).map(([id, key]) => [id, toKey(id, key)]));
-  const current = typeof given['current'] === 'string' ? byId.get(given['current']) : undefined;
-  if (!current) throw new PayloadKeyError('should have a field current: the id of the key that encrypts');
-  return { current, byId };
+  const id = given['current'];
+  const key = typeof id === 'string' ? byId.get(id) : undefined;
+  if (!key) throw new PayloadKeysError('should have a field current: the id of the key that encrypts');
+  return { current: [id as string, key], byId };
 }
 
 function asObject(value: unknown, shouldBe: string): Record<string, unknown> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  throw new PayloadKeyError(shouldBe);
+  throw new PayloadKeysError(shouldBe);
 }
 
-function toKey(id: string, value: unknown): PayloadKey {
-  if (!/^[\x21-\x7e]{1,100}$/.test(id)) throw new PayloadKeyError('should have key ids of 1 to 100 visible characters');
+function toKey(id: string, value: unknown): Buffer {
+  if (!/^[\x21-\x7e]{1,100}$/.test(id))
+    throw new PayloadKeysError('should have key ids of 1 to 100 visible characters');
   const key = typeof value === 'string' ? Buffer.from(value.trim(), 'base64') : Buffer.alloc(0);
-  if (key.length === KEY_BYTES) return { id, key };
-  throw new PayloadKeyError(`should have keys of ${KEY_BYTES} bytes in base64: that of "${id}" has ${key.length}`);
+  if (key.length === KEY_BYTES) return key;
+  throw new PayloadKeysError(`should have keys of ${KEY_BYTES} bytes in base64: that of "${id}" has ${key.length}`);
 }

@@ -8,6 +8,7 @@ const METADATA = 0x0a;
 const DATA = 0x12;
 const KEY = 0x0a;
 const VALUE = 0x12;
+const NO_BYTES = new Uint8Array();
 
 /** The bytes of a payload. */
 export function payloadToBytes({ metadata, data }: Payload): Buffer {
@@ -21,13 +22,8 @@ export function payloadToBytes({ metadata, data }: Payload): Buffer {
 export function payloadFromBytes(bytes: Uint8Array): Payload {
   const fields = tryFields(bytes) ?? tryFields(afterLength(bytes));
   if (!fields) throw new Error('what was encrypted is no payload');
-  const metadata: Record<string, Uint8Array> = {};
-  let data: Uint8Array = new Uint8Array();
-  for (const { tag, value } of fields) {
-    if (tag === DATA) data = value;
-    else Object.assign(metadata, entryOf(value));
-  }
-  return { metadata, data };
+  const valuesOf = (wanted: number) => fields.filter(({ tag }) => tag === wanted).map(({ value }) => value);
+  return { metadata: Object.fromEntries(valuesOf(METADATA).map(entryOf)), data: valuesOf(DATA).at(-1) ?? NO_BYTES };
 }
 
 function field(tag: number, value: Uint8Array): Buffer {
@@ -43,10 +39,10 @@ interface Field {
   value: Uint8Array;
 }
 
-function entryOf(bytes: Uint8Array): Record<string, Uint8Array> {
+function entryOf(bytes: Uint8Array): [name: string, value: Uint8Array] {
   const fields = tryFields(bytes) ?? [];
-  const last = (wanted: number) => fields.findLast(({ tag }) => tag === wanted)?.value ?? new Uint8Array();
-  return { [Buffer.from(last(KEY)).toString()]: last(VALUE) };
+  const last = (wanted: number) => fields.findLast(({ tag }) => tag === wanted)?.value ?? NO_BYTES;
+  return [Buffer.from(last(KEY)).toString(), last(VALUE)];
 }
 
 /** Both messages have two fields alone, of the same tags; null where the bytes are something else. */

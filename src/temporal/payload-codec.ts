@@ -13,17 +13,12 @@ const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** A key of AES-256, and the name under which payloads refer to it. */
-interface PayloadKey {
-  id: string;
-  key: Buffer;
-}
-
-/** The keys of now; each throws where there is none. */
+/** The keys of AES-256 as they are now, each under the id by which payloads name it. */
 export interface KeyRing {
-  /** The key that encrypts. */
-  current(): PayloadKey;
-  byId(id: string): PayloadKey;
+  /** The key that encrypts; throws where there is none. */
+  current(): [id: string, key: Buffer];
+  /** Throws where it has no such key. */
+  byId(id: string): Buffer;
 }
 
 /** A payload whose key is missing fails the read, and is read once the key is there. */
@@ -35,7 +30,7 @@ export class EncryptionCodec implements PayloadCodec {
   }
 
   encode(payloads: Payload[]): Promise<Payload[]> {
-    return Promise.resolve().then(() => payloads.map((payload) => encrypted(payload, this.#keys.current())));
+    return Promise.resolve().then(() => payloads.map((payload) => encrypted(payload, ...this.#keys.current())));
   }
 
   decode(payloads: Payload[]): Promise<Payload[]> {
@@ -44,7 +39,8 @@ export class EncryptionCodec implements PayloadCodec {
 
   #decodeOne(payload: Payload): Payload {
     if (textOf(payload, 'encoding') !== ENCODING) return payload;
-    return decrypted(payload, this.#keys.byId(textOf(payload, KEY_ID)));
+    const id = textOf(payload, KEY_ID);
+    return decrypted(payload, id, this.#keys.byId(id));
   }
 }
 
@@ -53,7 +49,7 @@ export function payloadCodecs(keys: KeyRing | undefined): { payloadCodecs: Paylo
   return { payloadCodecs: keys === undefined ? [] : [new EncryptionCodec(keys)] };
 }
 
-function encrypted(payload: Payload, { id, key }: PayloadKey): Payload {
+function encrypted(payload: Payload, id: string, key: Buffer): Payload {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, key, nonce);
   const text = [cipher.update(payloadToBytes(payload)), cipher.final()];
@@ -63,15 +59,17 @@ function encrypted(payload: Payload, { id, key }: PayloadKey): Payload {
   };
 }
 
-function decrypted({ data }: Payload, { id, key }: PayloadKey): Payload {
+function decrypted({ data }: Payload, id: string, key: Buffer): Payload {
   const bytes = data ?? new Uint8Array();
   try {
-    const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, NONCE_BYTES));
+    // Of fewer bytes the cipher would take a short tag, which is guessed more easily.
+    if (bytes.length < NONCE_BYTES + TAG_BYTES) throw new Error('too short');
+    const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
     decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
     const text = [decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()];
     return payloadFromBytes(Buffer.concat(text));
   } catch {
-    throw new Error(`a payload was not encrypted with the key "${id}" of PAYLOAD_KEYS_FILE, or was changed`);
+    throw new Error(`a payload was not encrypted with the key "${id}" of the payload keys file, or was changed`);
   }
 }
 

@@ -57,7 +57,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
 
   // The entries of callers, and what operators run.
   index: { packages: 'agent-jobs-client' },
-  starter: { values: 'contract agent-job temporal config client', types: '@temporalio/client' },
+  starter: { values: 'contract agent-job temporal config client', types: '@temporalio/client @temporalio/common' },
   // The stand-in for the upstream, and what composes everything on one machine.
   sandbox: { types: 'contract', packages: 'node zod' },
   local: {
@@ -110,6 +110,8 @@ export const REACH_RULES: readonly ReachRule[] = [
     lazy: true,
     packages: 'node @noble/hashes @temporalio/client @temporalio/common @temporalio/envconfig ms',
   },
+  // A service that encrypts brings its own Temporal packages.
+  { entry: 'starter/codec.ts', lazy: true, packages: 'node' },
   // `agent-jobs --help` answers at once: a command loads Temporal, Parquet or charts when it runs.
   { entry: 'cli/main.ts', lazy: false, packages: 'node commander' },
 ];

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { DataConverter } from '@temporalio/common';
 import { createActivities } from '../../src/activities/index.js';
 import { noMetrics } from '../../src/activities/metrics.js';
 import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
@@ -17,7 +18,7 @@ export interface JobServer extends TestServer {
   projectId: string;
 }
 
-export async function startJobServer(given?: TestServer): Promise<JobServer> {
+export async function startJobServer(given?: TestServer, dataConverter?: DataConverter): Promise<JobServer> {
   const server = given ?? (await connectDevServer());
   const { client, taskQueue, nativeConnection: connection } = server;
   await ensureSearchAttributes(client.connection, server.namespace);
@@ -31,7 +32,7 @@ export async function startJobServer(given?: TestServer): Promise<JobServer> {
     metrics: noMetrics,
     knownAttributes: () => LATER_SEARCH_ATTRIBUTES,
   });
-  const worker = await createTestWorker({ connection, taskQueue, activities });
+  const worker = await createTestWorker({ connection, taskQueue, activities, ...(dataConverter && { dataConverter }) });
   const running = worker.run();
   return {
     ...server,

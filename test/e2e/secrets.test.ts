@@ -16,6 +16,7 @@ import {
 import { freePort } from '../../src/local/free-ports.js';
 import type { FaultRule } from '../../src/testing.js';
 import { runCli } from '../cli/run-cli.js';
+import { textIn } from '../support/text-in.js';
 import { until } from '../support/worker-process.js';
 import { useSystem } from './system.js';
 
@@ -57,15 +58,6 @@ const FAULTS: Record<string, FaultRule[]> = {
   ],
 };
 const NEED_ATTENTION = ['unknown', 'unreadable'];
-
-/** All readable texts in a value, encoded payloads included. */
-function textIn(value: unknown): string {
-  if (value instanceof Uint8Array) return Buffer.from(value).toString('utf8');
-  if (typeof value !== 'object' || value === null) return String(value);
-  return Object.entries(value)
-    .map(([name, inner]) => `${name}: ${textIn(inner)}`)
-    .join('\n');
-}
 
 async function textInFolder(folder: string): Promise<string> {
   const files = (await readdir(folder, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());

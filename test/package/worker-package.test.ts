@@ -64,10 +64,16 @@ import {
   agentJobWorkflowId, DEFAULT_TASK_QUEUE, jobStateQuery, type AgentJobResult, type JobState,
 } from 'agent-jobs/contract';
 import { agentJobStartOptions } from 'agent-jobs/start-options';
+import { openPayloadCodec, PayloadKeysError } from 'agent-jobs/codec';
 import { startSandbox, type Sandbox } from 'agent-jobs/testing';
 `;
     const uses = `
 const sandbox = await startSandbox();
+try {
+  openPayloadCodec('none');
+} catch (error) {
+  console.log(error instanceof PayloadKeysError);
+}
 console.log(typeof AgentJobs.connect, agentJobWorkflowId('a/b', 'k'), DEFAULT_TASK_QUEUE, jobStateQuery.name);
 console.log(
   agentJobStartOptions({ projectId: 'a', prompt: 'b' }, { key: 'k' }).workflowId,
@@ -78,9 +84,13 @@ await sandbox.close();
     const types = `
 type Promised = [JobHandle, AgentJobResult['outcome'], JobState['phase'], Sandbox];
 `;
+    const page = await readFile(join(PROJECT_FOLDER, 'docs/encryption.md'), 'utf8');
+    await writeFile(join(consumer, 'encryption.ts'), /```ts\n([\s\S]*?)```/.exec(page)?.[1] ?? 'no lines');
     await compile('entries.ts', program + uses + types);
     await writeFile(join(consumer, 'entries.js'), program.replace(/, type \w+/g, '') + uses);
-    expect(await execute('entries.js')).toBe('function agent-job/a%2Fb/k agent-jobs jobState\nagent-job/a/k true\n');
+    expect(await execute('entries.js')).toBe(
+      'true\nfunction agent-job/a%2Fb/k agent-jobs jobState\nagent-job/a/k true\n',
+    );
   },
 );
 

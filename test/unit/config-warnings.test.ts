@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { readUpstreamConfig, upstreamWarnings } from '../../src/config.js';
+import { payloadKeysWarnings, readUpstreamConfig, upstreamWarnings } from '../../src/config.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'config-warnings-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -45,4 +45,12 @@ test('a key file that every user can read is warned about, and the warning holds
     expect.stringMatching(/^PROJECT_KEYS_FILE can be read by every user/),
   ]);
   expect(warn(env).join()).not.toContain('secret');
+});
+
+test('a file of payload keys that every user can read is warned about', () => {
+  const path = join(folder, 'payload-keys');
+  writeFileSync(path, '{}', { mode: 0o640 });
+  expect([...payloadKeysWarnings(path), ...payloadKeysWarnings(undefined)]).toEqual([]);
+  chmodSync(path, 0o644);
+  expect(payloadKeysWarnings(path)).toEqual([expect.stringMatching(/^PAYLOAD_KEYS_FILE can be read by every user/)]);
 });

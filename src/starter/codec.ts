@@ -1,0 +1,30 @@
+/** What services import that encrypt what they send: the codec of a file of keys. */
+import type { PayloadCodec } from '@temporalio/common';
+import { PayloadKeys, PayloadKeysError } from '../config/payload-keys.js';
+import { EncryptionCodec } from '../temporal/payload-codec.js';
+
+export { PayloadKeysError };
+
+/**
+ * The codec of a file of keys, the one of the workers' `PAYLOAD_KEYS_FILE`, for the `payloadCodecs` of a
+ * `dataConverter`. It reads the file again when it changes. Throws PayloadKeysError where the file has no usable key.
+ *
+ * @example
+ * ```ts
+ * // The file of the workers' PAYLOAD_KEYS_FILE.
+ * const codec = openPayloadCodec('/run/secrets/payload_keys');
+ * const jobs = await AgentJobs.connect({ dataConverter: { payloadCodecs: [codec] } });
+ * ```
+ */
+export function openPayloadCodec(keysFile: string): PayloadCodec {
+  refuseUnnamed(keysFile);
+  const keys = new PayloadKeys(keysFile);
+  keys.current();
+  return new EncryptionCodec(keys);
+}
+
+/** The variable that should name the file may be unset: the types of a JavaScript caller don't tell. */
+function refuseUnnamed(keysFile: unknown): void {
+  if (typeof keysFile === 'string' && keysFile !== '') return;
+  throw new PayloadKeysError('no file of payload keys was named: give its path');
+}

@@ -1,0 +1,92 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openPayloadCodec, PayloadKeysError } from '../../src/starter/codec.js';
+import { AgentJobs, JobCanceledError } from '../../src/starter.js';
+import { textIn } from '../support/text-in.js';
+import { QUICK, startJobServer, type JobServer } from './job-server.js';
+
+const WORD = `zeugma${randomBytes(6).toString('hex')}`;
+
+let folder: string;
+let server: JobServer;
+const keys: Record<string, string> = {};
+const fileOf = (name: string) => join(folder, name);
+
+/** Writes a file of keys, each of which has the same bytes under its id everywhere. */
+async function writeKeys(name: string, current: string, ...others: string[]): Promise<string> {
+  const ids = [current, ...others];
+  for (const id of ids) keys[id] ??= randomBytes(32).toString('base64');
+  await writeFile(fileOf(name), JSON.stringify({ current, keys: Object.fromEntries(ids.map((id) => [id, keys[id]])) }));
+  return fileOf(name);
+}
+
+const connect = (keysFile: string) =>
+  AgentJobs.connect({
+    address: server.address,
+    namespace: server.namespace,
+    taskQueue: server.taskQueue,
+    dataConverter: { payloadCodecs: [openPayloadCodec(keysFile)] },
+  });
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-codec-'));
+  const workerKeys = await writeKeys('worker.json', 'one', 'two');
+  server = await startJobServer(undefined, { payloadCodecs: [openPayloadCodec(workerKeys)] });
+});
+afterAll(async () => {
+  await server.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+test('a caller with the codec starts, steers and reads a job, over a rotation, and its words are nowhere', async () => {
+  const file = await writeKeys('caller.json', 'one');
+  await using jobs = await connect(file);
+  const { projectId } = server;
+  const job = await jobs.start({ projectId, key: 'story', prompt: `Please ${WORD}`, ...QUICK, linger: '5 minutes' });
+  expect(await job.sendFollowUp(`and ${WORD}`)).toMatchObject({ state: 'sent' });
+  await writeKeys('caller.json', 'two', 'one');
+  // Another caller has only just read the file.
+  await using later = await connect(file);
+  const second = await later.start({ projectId, key: 'later', prompt: `Then ${WORD}`, ...QUICK });
+  expect((await second.result()).outcome).toBe('completed');
+  expect((await later.handle(job.workflowId).state()).followUps.map(({ state }) => state)).toEqual(['sent']);
+  await job.cancel();
+  await expect(job.result()).rejects.toThrow(JobCanceledError);
+
+  const histories = [job, second].map(({ workflowId }) =>
+    server.client.workflow.getHandle(workflowId).fetchHistory().then(textIn),
+  );
+  const [first, other] = (await Promise.all(histories)) as [string, string];
+  expect(first).toContain('encryption-key-id: one');
+  expect(other).toContain('encryption-key-id: two');
+  expect([first, other].filter((text) => text.includes(WORD))).toEqual([]);
+});
+
+test('a caller whose file lacks the key of a result is told its id, and reads it once the key is there', async () => {
+  const { projectId } = server;
+  const file = await writeKeys('few.json', 'two');
+  await using jobs = await connect(file);
+  const job = await jobs.start({ projectId, key: 'few', prompt: 'p', ...QUICK });
+  const error = await job.result().catch((e: unknown) => e);
+  expect(error).toBeInstanceOf(PayloadKeysError);
+  expect((error as Error).message).toBe(`the payload keys file ${file} has no key "one": add it`);
+  await writeKeys('few.json', 'two', 'one');
+  expect((await job.result()).outcome).toBe('completed');
+});
+
+test('a file that has no usable key is refused before anything is sent', async () => {
+  await writeFile(fileOf('broken.json'), `{"current": "a", "keys": {"a": "${keys['one']!.slice(0, 20)}"}}`);
+  for (const [file, problem] of [
+    [fileOf('none.json'), `the payload keys file ${fileOf('none.json')} cannot be read (ENOENT)`],
+    [
+      fileOf('broken.json'),
+      `the payload keys file ${fileOf('broken.json')} should have keys of 32 bytes in base64: that of "a" has 15`,
+    ],
+    [undefined as never, 'no file of payload keys was named: give its path'],
+  ] as const) {
+    expect(() => openPayloadCodec(file)).toThrow(new PayloadKeysError(problem));
+  }
+});
