@@ -14,6 +14,7 @@ import { addList } from './list.js';
 import { addOpen } from './open.js';
 import { addPrograms } from './programs.js';
 import { addQueue } from './queue.js';
+import { addReconcile } from './reconcile.js';
 import { addReplayCheck } from './replay-check.js';
 import { addReport } from './report.js';
 import { addResolve } from './resolve.js';
@@ -39,6 +40,7 @@ const COMMANDS = [
   addOpen,
   addQueue,
   addResolve,
+  addReconcile,
   addSignals,
   addExport,
   addReport,

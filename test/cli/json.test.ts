@@ -19,6 +19,7 @@ let server: JobServer;
 let workflowId: string;
 let snapshots: string;
 let starts: string;
+let log: string;
 beforeAll(async () => {
   server = await startJobServer(await connectPrivateDevServer());
   const prompt = `prompt ${randomUUID()}`;
@@ -28,6 +29,9 @@ beforeAll(async () => {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
   snapshots = pathToFileURL(folder).href;
   starts = join(folder, 'starts');
+  log = join(folder, 'log');
+  const taken = { msg: 'The upstream took a write', workflowId: 'gone', projectId: 'p', jobId: 'j', write: 'create' };
+  await writeFile(log, JSON.stringify(taken));
   await writeFile(starts, '{"key": "of the file", "prompt": "from a line"}\nnot JSON\n');
 }, 2 * MINUTE);
 afterAll(() => server.close());
@@ -92,6 +96,7 @@ function wordsFor(name: string): string[] {
     cost: ['--batch', 'b'],
     open: ['--print'],
     resolve: [workflowId, 'retry'],
+    reconcile: [log, '--dry-run'],
     'poll-now': [workflowId],
     cancel: ['--batch', 'b'],
     doctor: store,

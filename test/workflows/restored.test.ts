@@ -1,6 +1,6 @@
 /**
  * What the setting `CONFIRM_WRITES_BEFORE` does to each write; the restore itself is in
- * test/e2e/restored-database.test.ts.
+ * test/e2e/disaster-recovery.test.ts.
  */
 import { randomUUID } from 'node:crypto';
 import type { agentJob } from '../../src/workflows/index.js';

@@ -5,7 +5,7 @@
 import { log, metricMeter } from '@temporalio/workflow';
 import type { WriteResult } from '../../activities/index.js';
 import { FAILURE, JOBS_ENDED_METRIC, type JobMetadata } from '../../contract.js';
-import { labelsOf, loggedMetadata } from '../../agent-job/labels.js';
+import { labelsOf, LOG_LINE, loggedMetadata } from '../../agent-job/labels.js';
 import type { JobRun } from './job-run.js';
 import { outcomeOf } from './job-state.js';
 import type { PendingWrite } from './pending-write.js';
@@ -21,9 +21,9 @@ export function logWrite(run: JobRun, write: PendingWrite, result: WriteResult, 
   };
   switch (result.kind) {
     case 'accepted':
-      return log.info('The upstream took a write', ids);
+      return log.info(LOG_LINE.taken, ids);
     case 'inDoubt':
-      return log.warn('A write is in doubt: it may or may not have arrived', { ...ids, reason: result.reason });
+      return log.warn(LOG_LINE.inDoubt, { ...ids, reason: result.reason });
     case 'rejected':
       return log.warn('The upstream refused a write', { ...ids, status: result.status, error: result.error });
     default:
@@ -41,7 +41,7 @@ export function logEnd(run: JobRun): void {
   const { job, polls } = run.polls.known;
   const outcome = outcomeOf(run) ?? 'completed';
   const seconds = Math.round((Date.now() - run.startedAt) / 1_000);
-  log.info('The job has ended', {
+  log.info(LOG_LINE.ended, {
     ...idsOf(run),
     outcome,
     status: job?.status ?? null,

@@ -1,16 +1,21 @@
-/** Temporal's database is lost and restored from a backup, while the upstream remembers all that was sent since. */
-import { setTimeout as pause } from 'node:timers/promises';
+/**
+ * docs/disaster-recovery.md, command by command. Temporal's database is lost and restored from a backup, while the
+ * upstream remembers all that was sent since.
+ */
+import { pathToFileURL } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import {
   AgentJobs,
   type JobHandle,
+  type JobScheduleHandle,
   type ResolveUnknownInput,
   type StartRequest,
   type UnknownOutcomePolicy,
 } from '../../src/starter.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { RestorableServer } from '../support/restorable-server.js';
+import { Runbook } from '../support/runbook.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
 
 const TASK_QUEUE = 'restored';
@@ -21,6 +26,10 @@ let sandbox: Sandbox;
 let connection: Connection;
 let jobs: AgentJobs;
 let worker: WorkerProcess | undefined;
+let runbook: Runbook;
+let recurring: JobScheduleHandle;
+/** What all workers have written since the backup. */
+let log = '';
 
 beforeAll(async () => {
   server = await RestorableServer.start();
@@ -28,6 +37,8 @@ beforeAll(async () => {
   connection = await Connection.connect({ address: server.address });
   const client = new Client({ connection, namespace: server.namespace });
   jobs = new AgentJobs({ client, taskQueue: TASK_QUEUE });
+  const env = { TEMPORAL_ADDRESS: server.address, AGENT_JOBS_TASK_QUEUE: TASK_QUEUE };
+  runbook = await Runbook.open('docs/disaster-recovery.md', env);
 });
 afterEach(() => worker?.kill());
 afterAll(async () => {
@@ -42,6 +53,7 @@ async function startWorker(env: Record<string, string> = {}): Promise<void> {
     AGENT_JOBS_TASK_QUEUE: TASK_QUEUE,
     UPSTREAM_BASE_URL: sandbox.url,
     ADMIN_API_KEY: sandbox.apiKey,
+    SNAPSHOTS_URL: pathToFileURL(`${runbook.folder}/snapshots`).href,
     ...env,
   });
   await worker.wrote('The worker runs');
@@ -50,6 +62,7 @@ async function startWorker(env: Record<string, string> = {}): Promise<void> {
 async function stopWorker(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
   worker?.signal(signal);
   await worker?.ended;
+  log += worker?.output() ?? '';
 }
 
 /** What callers ask for; each says all of it again after the restore. */
@@ -97,42 +110,82 @@ async function untilAccepted(key: string, id?: string): Promise<void> {
   else await expect.poll(async () => (await state()).followUps.find((each) => each.id === id)?.state).toBe('sent');
 }
 
-const KEYS = ['steered', 'waiting', 'doubtful', 'begun', 'ended', 'repeating', 'failing'];
+const KEYS = ['steered', 'waiting', 'doubtful', 'inFlight', 'begun', 'ended', 'repeating', 'failing', 'unlogged'];
+/** Started in the lost time by a caller that never repeats it. */
+const UNREPEATED = 'unrepeated';
+const ALL_KEYS = [...KEYS, 'canceled', UNREPEATED];
 
-/** Until the backup: one job is under way, one in doubt, and one start and one follow-up wait for a worker. */
+/**
+ * Until the backup: one job is under way, one in doubt, one create is on its way, and one start and one follow-up wait
+ * for a worker.
+ */
 async function liveUntilBackup(): Promise<void> {
   await startWorker();
   await sandbox.addFault({ kind: 'status', status: 500, operation: 'create', projectId: 'doubtful' });
-  await start('steered');
-  await start('doubtful');
-  await untilAccepted('steered');
+  await sandbox.addFault({
+    kind: 'delay',
+    delayMs: 2_000,
+    effect: 'after',
+    operation: 'create',
+    projectId: 'inFlight',
+  });
+  for (const key of ['steered', 'doubtful', 'canceled']) await start(key);
+  for (const key of ['steered', 'canceled']) await untilAccepted(key);
   await followUp('steered', 'recorded');
   await untilAccepted('steered', 'recorded');
   await expect.poll(async () => (await handleOf('doubtful').state()).phase).toBe('needsAttention');
-  await stopWorker('SIGTERM');
+  recurring = await jobs.schedule({
+    ...{ projectId: 'recurring', name: 'nightly', prompt: promptOf('recurring'), every: '1 hour', paused: true },
+    polling: { min: '1 second', max: '1 second' },
+  });
+  await start('inFlight');
+  await untilSent('inFlight');
+  worker?.signal('SIGSTOP');
   await start('waiting');
   await followUp('steered', 'unread');
 }
 
+/** As Temporal does for a time that it missed. */
+function makeUpForOneHour(): Promise<void> {
+  const [start, end] = [new Date(Date.UTC(2026, 2, 10, 1) - 1_000), new Date(Date.UTC(2026, 2, 10, 1))];
+  return jobs.client.schedule.getHandle(recurring.scheduleId).backfill({ start, end, overlap: 'ALLOW_ALL' });
+}
+
 /** What Temporal is going to forget. */
 async function liveAfterBackup(): Promise<void> {
-  await startWorker();
+  worker?.signal('SIGCONT');
+  await makeUpForOneHour();
+  await untilSent('recurring');
+  await exportDay();
   await handleOf('doubtful').resolveUnknown({ action: 'retry' });
-  for (const key of ['begun', 'ended', 'repeating', 'failing']) await start(key);
-  for (const key of KEYS) await untilAccepted(key);
+  for (const key of ['begun', 'ended', 'repeating', 'failing', UNREPEATED]) await start(key);
+  for (const key of ALL_KEYS.filter((each) => each !== 'unlogged')) await untilAccepted(key);
   for (const [key, id] of [
     ['steered', 'unread'],
     ['steered', 'late'],
+    ['steered', UNREPEATED],
     ['begun', 'first'],
   ] as const) {
     if (id !== 'unread') await followUp(key, id);
     await untilAccepted(key, id);
   }
+  await handleOf('canceled').cancel();
+  await expect(handleOf('canceled').result()).rejects.toThrow();
   await complete('ended');
   expect(await handleOf('ended').result()).toMatchObject({ outcome: 'completed' });
   await followUp('ended', 'afterwards');
   await untilAccepted('ended', 'afterwards');
+  // Lines are written a tenth of a second later: a worker that is killed before has sent what no log tells.
+  await worker?.wrote('"followUpId":"afterwards"');
+  await loseAnswer('unlogged');
   await stopWorker('SIGKILL');
+}
+
+/** Its worker is killed before it knows that the upstream took the create. */
+async function loseAnswer(key: string): Promise<void> {
+  await sandbox.addFault({ kind: 'hang', effect: 'after', operation: 'create', projectId: key });
+  await start(key);
+  await untilSent(key);
 }
 
 async function complete(key: string): Promise<void> {
@@ -141,32 +194,29 @@ async function complete(key: string): Promise<void> {
 }
 
 async function sayAllAgain(): Promise<void> {
+  await makeUpForOneHour();
   for (const key of KEYS) await start(key);
   for (const [key, ids] of Object.entries(FOLLOW_UPS)) for (const id of ids) await followUp(key, id);
 }
 
-/** All that was sent in the lost time, or may have been, and a start that is new. */
-const IN_DOUBT = [
-  ...['waiting', 'doubtful', 'begun', 'ended', 'repeating', 'failing', 'new'].map((key) => `${key} create`),
-  ...['steered unread', 'steered late', 'begun first', 'ended afterwards'],
-];
+/** A dump of the snapshots' day; the same day again is found unchanged. */
+async function exportDay(): Promise<Record<string, unknown>> {
+  const command = 'agent-jobs export run --project my-project --day 2026-01-01 --json';
+  const { snapshots } = JSON.parse(await runbook.shell(command)) as { snapshots: Record<string, unknown>[] };
+  return snapshots[0] ?? {};
+}
 
-/** A person who looks upstream and says what is true, until all that is in doubt was shown and settled. */
-async function settleTruthfully(): Promise<string[]> {
-  const shown = new Set<string>();
-  for (const until = Date.now() + 60_000; Date.now() < until; await pause(250)) {
-    let left = 0;
-    for await (const { workflowId, projectId, unknown } of jobs.needsAttention()) {
-      const key = projectId ?? '';
-      left += 1;
-      if (!unknown) continue;
-      const { kind, followUpId, since } = unknown;
-      shown.add(`${key} ${followUpId ?? kind}`);
-      await jobs.handle(workflowId).resolveUnknown({ ...(await lookUpstream(key, followUpId)), since });
-    }
-    if (left === 0 && shown.size >= IN_DOUBT.length) break;
-  }
-  return [...shown].toSorted();
+/** What the logs can't prove, and the person's decision about each, after a look upstream. */
+async function decideTruthfully(): Promise<string[]> {
+  await runbook.run('agent-jobs attention --json > doubts.ndjson');
+  const lines = runbook.read('doubts.ndjson').split('\n').filter(Boolean);
+  const doubts = lines.map((line) => JSON.parse(line) as { projectId: string; followUpId?: string; kind: string });
+  const decided = await Promise.all(
+    doubts.map(async (doubt) => ({ ...doubt, ...(await lookUpstream(doubt.projectId, doubt.followUpId)) })),
+  );
+  runbook.write('doubts.ndjson', decided.map((line) => JSON.stringify(line)).join('\n'));
+  await runbook.run('agent-jobs resolve --from doubts.ndjson');
+  return doubts.map(({ projectId, followUpId, kind }) => `${projectId} ${followUpId ?? kind}`).toSorted();
 }
 
 async function lookUpstream(key: string, followUpId: string | undefined): Promise<ResolveUnknownInput> {
@@ -185,19 +235,40 @@ test('after a restore nothing is sent twice, what may have been sent asks a pers
   await liveAfterBackup();
 
   await server.restore();
-  await startWorker({ CONFIRM_WRITES_BEFORE: new Date(Date.now() + AN_HOUR_MS).toISOString() });
+  const name = 'CONFIRM_WRITES_BEFORE';
+  await startWorker({ [name]: await runbook.variable(name, `export ${name}`) });
   await sayAllAgain();
   await start('new');
   // A `retry` that was decided on the state of the backup needs another confirmation, because of the restore.
   await handleOf('doubtful').resolveUnknown({ action: 'retry' });
   await expect.poll(async () => (await handleOf('doubtful').state()).unknown?.reason).toContain('restored');
-  expect(await settleTruthfully()).toEqual(IN_DOUBT.toSorted());
-  for (const key of [...KEYS, 'new']) await complete(key);
-  for (const key of [...KEYS, 'new']) expect((await handleOf(key).result()).outcome).toBe('completed');
-  await expectTimes([...KEYS, 'new'], 1);
-  for (const [key, ids] of Object.entries(FOLLOW_UPS)) {
+  runbook.write('workers.log', log);
+  let told = '';
+  await expect
+    .poll(async () => (told += await runbook.run('agent-jobs reconcile workers.log')), { timeout: 120_000 })
+    .toMatch(/0 findings settled, 2 left\n$/);
+  for (const key of ['waiting', 'doubtful', 'inFlight', 'begun', 'ended', 'repeating', 'failing', 'recurring'])
+    expect(told).toMatch(new RegExp(`agent-job/${key}/\\S+  settled with adopt`));
+  for (const id of ['unread', 'late'])
+    expect(told).toMatch(new RegExp(`steered  settled with delivered  job \\S+, follow-up ${id}`));
+  expect(told).toContain(`agent-job/${UNREPEATED}/${UNREPEATED}  settled with attach`);
+  expect(told).toMatch(new RegExp(`forgotten  job \\S+, follow-up ${UNREPEATED}`));
+  expect(told).toContain('agent-job/canceled/canceled  canceled');
+  expect(await decideTruthfully()).toEqual(['new create', 'unlogged create']);
+  await expect.poll(async () => (await jobsOf('new')).length).toBe(1);
+  expect(await runbook.shell('agent-jobs attention')).toContain('nothing needs attention');
+  await runbook.shell('agent-jobs cancel agent-job/canceled/canceled');
+  await expect(handleOf('canceled').result()).rejects.toThrow();
+
+  await expect(start(UNREPEATED)).rejects.toThrow('names a job with another input');
+  const open = [...KEYS, UNREPEATED, 'new'];
+  for (const key of open) await complete(key);
+  for (const key of open) expect([key, (await handleOf(key).result()).outcome]).toEqual([key, 'completed']);
+  await expectTimes([...open, 'canceled', 'recurring'], 1);
+  for (const [key, ids] of Object.entries({ ...FOLLOW_UPS, steered: [...FOLLOW_UPS['steered']!, UNREPEATED] })) {
     for (const id of ids) expect([key, id, await timesDelivered(key, id)]).toEqual([key, id, 1]);
   }
+  expect(await exportDay()).toMatchObject({ unchanged: true, consistent: true });
 
   // The same restore without the setting shows that there was something to keep from being doubled.
   await stopWorker('SIGKILL');

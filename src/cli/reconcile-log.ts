@@ -1,0 +1,87 @@
+/** What the logs of workers tell of each job: which job upstream is its own, and which follow-ups were sent. */
+import type { Line } from './read-lines.js';
+
+/** All that the lines of one workflow id tell. */
+export interface JobTrace {
+  workflowId: string;
+  projectId: string;
+  /** More than one where the log names two jobs of one workflow id. */
+  jobIds: ReadonlySet<string>;
+  /** Follow-ups that the upstream took. */
+  taken: ReadonlySet<string>;
+  /** Follow-ups that may or may not have arrived. */
+  doubtful: ReadonlySet<string>;
+  isCreateDoubtful: boolean;
+  /** Whether the last that the log tells is its cancellation. */
+  isCanceled: boolean;
+}
+
+/** The traces of a log, and how many of its lines told something. */
+export interface LogTraces {
+  jobs: JobTrace[];
+  lines: number;
+}
+
+/** Reads the lines of a worker that tell of a write or an end. All others are left out, whoever wrote them. */
+export async function readTraces(lines: AsyncIterable<Line>): Promise<LogTraces> {
+  const { LOG_LINE } = await import('../agent-job/labels.js');
+  const jobs = new Map<string, Trace>();
+  let count = 0;
+  for await (const line of lines) {
+    const entry = 'text' in line ? parse(line.text) : null;
+    if (entry === null || !Object.values<unknown>(LOG_LINE).includes(entry.msg)) continue;
+    count += 1;
+    const trace = jobs.get(entry.workflowId) ?? new Trace(entry);
+    jobs.set(entry.workflowId, trace);
+    trace.add(entry, { isTaken: entry.msg === LOG_LINE.taken, isInDoubt: entry.msg === LOG_LINE.inDoubt });
+  }
+  return { jobs: [...jobs.values()], lines: count };
+}
+
+interface Entry {
+  msg: unknown;
+  workflowId: string;
+  projectId: string;
+  jobId?: unknown;
+  write?: unknown;
+  followUpId?: unknown;
+  outcome?: unknown;
+}
+
+class Trace implements JobTrace {
+  readonly workflowId: string;
+  readonly projectId: string;
+  readonly jobIds = new Set<string>();
+  readonly taken = new Set<string>();
+  readonly doubtful = new Set<string>();
+  isCreateDoubtful = false;
+  isCanceled = false;
+
+  constructor({ workflowId, projectId }: Entry) {
+    this.workflowId = workflowId;
+    this.projectId = projectId;
+  }
+
+  add(
+    { jobId, write, followUpId, outcome }: Entry,
+    { isTaken, isInDoubt }: { isTaken: boolean; isInDoubt: boolean },
+  ): void {
+    this.isCanceled = outcome === 'Canceled';
+    if (typeof jobId === 'string') this.jobIds.add(jobId);
+    if (isInDoubt && write === 'create') this.isCreateDoubtful = true;
+    if (typeof followUpId !== 'string') return;
+    if (isTaken) this.taken.add(followUpId);
+    else if (isInDoubt) this.doubtful.add(followUpId);
+  }
+}
+
+/** Null for a line that is no worker's, or lacks what names a job. */
+function parse(text: string): Entry | null {
+  try {
+    const entry = JSON.parse(text) as Partial<Entry> | null;
+    const isNamed = typeof entry?.workflowId === 'string' && typeof entry.projectId === 'string';
+    return isNamed ? (entry as Entry) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,84 @@
+/** What `reconcile` makes of logs; the restore itself is in test/e2e/disaster-recovery.test.ts. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
+
+const MOST_MS = 240_000; // a busy machine starts a process slowly
+
+let server: JobServer;
+beforeAll(async () => {
+  server = await startJobServer();
+}, MOST_MS);
+afterAll(() => server.close());
+
+const reconcile = (stdin: string, ...flags: string[]): Promise<CliRun> =>
+  runCli(['reconcile', '-', ...flags], { stdin, env: envOf(server) });
+
+const asLog = (lines: readonly object[]): string => lines.map((line) => JSON.stringify(line)).join('\n');
+
+/** A line as a worker writes it. */
+function line(workflowId: string, fields: object): object {
+  return { level: 'info', msg: 'The upstream took a write', projectId: server.projectId, workflowId, ...fields };
+}
+
+test(
+  'a log in which no worker tells of a write is an error, whatever else it holds',
+  { timeout: MOST_MS },
+  async () => {
+    const others = ['not JSON', 'null', '[]', '7', '"text"', '{"msg":"The upstream took a write"}', '\u0000'];
+    const typed = { msg: 'The upstream took a write', workflowId: 7, projectId: {}, jobId: [] };
+    const { code, stdout, stderr } = await reconcile([...others, JSON.stringify(typed), '{'.repeat(5_000)].join('\n'));
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toContain('LOG_FORMAT=json');
+  },
+);
+
+test(
+  'each job of a log has one finding; what the log does not prove, or the upstream denies, is left for a person',
+  { timeout: MOST_MS },
+  async () => {
+    const { jobs, projectId, sandbox } = server;
+    const request = () => ({ projectId, key: randomUUID(), prompt: `prompt ${randomUUID()}`, ...QUICK });
+    const known = await jobs.start(request());
+    const { jobId } = await known.result();
+    const doubtful = request();
+    await sandbox.addFault({ kind: 'status', status: 500, operation: 'create', promptIncludes: doubtful.prompt });
+    const asking = await jobs.start(doubtful);
+    await expect.poll(async () => (await asking.state()).phase).toBe('needsAttention');
+    const id = (name: string) => `agent-job/${name}/${randomUUID()}`;
+    const ids = { two: `${id('two')}\u001b[31m`, doubt: id('doubt'), gone: id('__proto__'), refused: id('refused') };
+    const log = asLog([
+      line(known.workflowId, { write: 'create', jobId }),
+      line(known.workflowId, { write: 'followUp', jobId, followUpId: 'sent' }),
+      line(asking.workflowId, { write: 'create', jobId: 'of-nobody' }),
+      line(ids.two, { write: 'create', jobId: 'one' }),
+      line(ids.two, { write: 'create', jobId: 'two' }),
+      line(ids.doubt, { msg: 'A write is in doubt: it may or may not have arrived', write: 'create', jobId: null }),
+      line(ids.gone, { write: 'create', jobId: 'three' }),
+      line(ids.gone, { write: 'followUp', jobId: 'three', followUpId: 'used' }),
+      line(ids.refused, { msg: 'The job has ended', outcome: 'CreateRejected', jobId: null }),
+    ]);
+    const expected = [
+      { workflowId: asking.workflowId, finding: 'adopt', jobId: 'of-nobody' },
+      { workflowId: known.workflowId, finding: 'forgotten', jobId, followUpId: 'sent' },
+      { workflowId: ids.doubt, finding: 'inDoubt' },
+      { workflowId: ids.gone, finding: 'attach', jobId: 'three' },
+      { workflowId: ids.two, finding: 'twoJobs' },
+    ];
+    const byFinding = (output: string) =>
+      jsonLines(output).toSorted((a, b) => String(a['finding']).localeCompare(String(b['finding'])));
+    const look = await reconcile(log, '--dry-run', '--json');
+    expect([look.code, byFinding(look.stdout)]).toMatchObject([13, byFinding(asLog(expected))]);
+    expect(look.stderr).toContain('6 jobs in the log: 1 known, 2 findings would be settled, 3 left');
+
+    const { code, stdout } = await reconcile(log);
+    expect(code).toBe(13);
+    expect(stdout).toMatch(/6 jobs in the log: 1 known, 1 finding settled, 4 left\n$/);
+    expect(stdout).not.toContain('\u001b');
+    expect((await asking.state()).unknown).toMatchObject({ kind: 'create' });
+    const attached = jobs.handle(ids.gone);
+    expect(await attached.state()).toMatchObject({ jobId: 'three', usedFollowUpIds: ['used'] });
+    for (const job of [asking, attached]) await job.cancel();
+  },
+);

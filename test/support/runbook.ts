@@ -1,0 +1,85 @@
+/** Runs the shell blocks of a page of docs/ as they are written, with the programs that they name. */
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { shared } from './shared.js';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const FENCE = /^( *)```sh\n([\s\S]*?)^ *```$/gm;
+
+/** A page, its shell blocks in order, and a folder of their own to run them in. */
+export class Runbook {
+  readonly folder = mkdtempSync(join(tmpdir(), 'agent-jobs-runbook-'));
+  readonly #blocks: string[];
+  readonly #ran = new Set<string>();
+  readonly #env: Record<string, string>;
+
+  private constructor(page: string, env: Record<string, string>) {
+    this.#blocks = shellBlocks(readFileSync(join(ROOT, page), 'utf8'));
+    this.#env = env;
+  }
+
+  /** Makes `agent-jobs` and `temporal` programs of the folder, for blocks with this environment and no other. */
+  static async open(page: string, env: Record<string, string>): Promise<Runbook> {
+    const runbook = new Runbook(page, env);
+    const { path } = await shared('dev-server-program');
+    runbook.#addProgram('agent-jobs', `"${process.execPath}" "${join(ROOT, 'dist/cli/main.js')}"`);
+    runbook.#addProgram('temporal', `"${path}"`);
+    return runbook;
+  }
+
+  /** Runs the one block that holds the text, and answers with its standard output. Throws where a line of it fails. */
+  async run(text: string, env: Record<string, string> = {}): Promise<string> {
+    return this.shell(this.#blockWith(text), env);
+  }
+
+  /** Runs the one block that holds the text, and answers with this variable that it exports. */
+  async variable(name: string, text: string): Promise<string> {
+    return (await this.shell(`${this.#blockWith(text)}\nprintenv ${name}`)).trim();
+  }
+
+  /** Runs a script that is not on the page. */
+  shell(script: string, env: Record<string, string> = {}): Promise<string> {
+    const PATH = `${this.folder}:${process.env['PATH'] ?? ''}`;
+    const options = { cwd: this.folder, env: { PATH, HOME: this.folder, ...this.#env, ...env }, timeout: 120_000 };
+    return new Promise((resolve, reject) => {
+      execFile('bash', ['-euo', 'pipefail', '-c', script], options, (error, stdout, stderr) => {
+        if (error === null) resolve(stdout);
+        else reject(new Error(`${script}\n${error.message}\n${stdout}\n${stderr}`));
+      });
+    });
+  }
+
+  /** Blocks of the page that `run` has not run. */
+  get left(): string[] {
+    return this.#blocks.filter((block) => !this.#ran.has(block));
+  }
+
+  write(name: string, text: string): void {
+    writeFileSync(join(this.folder, name), text);
+  }
+
+  read(name: string): string {
+    return readFileSync(join(this.folder, name), 'utf8');
+  }
+
+  #blockWith(text: string): string {
+    const [block, another] = this.#blocks.filter((each) => each.includes(text));
+    if (block === undefined || another !== undefined) throw new Error(`not one block of the page holds "${text}"`);
+    this.#ran.add(block);
+    return block;
+  }
+
+  #addProgram(name: string, command: string): void {
+    writeFileSync(join(this.folder, name), `#!/bin/sh\nexec ${command} "$@"\n`, { mode: 0o755 });
+  }
+}
+
+/** Without the indent that a list gives them. */
+function shellBlocks(page: string): string[] {
+  return [...page.matchAll(FENCE)].map(([, indent = '', text = '']) =>
+    text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
+  );
+}
