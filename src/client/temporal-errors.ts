@@ -60,6 +60,15 @@ export function isNoAnswer(error: unknown): boolean {
   );
 }
 
+/**
+ * True where the task that carried an update ended otherwise, as where another message reached a run that was about to
+ * end or to continue as new. The server then tells every caller of the update, and may hand it to the next task.
+ */
+export function isTaskFailure(error: unknown): boolean {
+  const grpc = grpcError(error);
+  return grpc?.code === GRPC.failedPrecondition && /workflow task failure/i.test(grpc.details);
+}
+
 interface GrpcError {
   code: number;
   details: string;

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { Client } from '@temporalio/client';
+import proto from '@temporalio/proto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   AgentJobs,
@@ -135,15 +136,14 @@ test('a client that refuses queries of closed workflows tells the same of an end
   expect((await job.result()).usedFollowUpIds).toEqual(['a', 'b']);
 });
 
+function workerOn(taskQueue: string) {
+  const workflowsPath = fileURLToPath(new URL('./workflows/index.ts', import.meta.url));
+  return createTestWorker({ connection: server.nativeConnection, taskQueue, workflowsPath, activities: {} });
+}
+
 test('a follow-up is refused rather than ids forgotten where no worker can tell them', async () => {
   const taskQueue = `gone-${randomUUID()}`;
-  const workflowsPath = fileURLToPath(new URL('./workflows/index.ts', import.meta.url));
-  const worker = await createTestWorker({
-    connection: server.nativeConnection,
-    taskQueue,
-    workflowsPath,
-    activities: {},
-  });
+  const worker = await workerOn(taskQueue);
   const jobs = new AgentJobs({ client: server.client, taskQueue });
   const job = await worker.runUntil(async () => {
     const attached = await jobs.attach({ projectId: server.projectId, jobId: `job-${randomUUID()}`, linger: 60_000 });
@@ -154,6 +154,61 @@ test('a follow-up is refused rather than ids forgotten where no worker can tell 
   await expect(job.followUp('one')).rejects.toThrow(UsedIdsUnknownError);
   await expect(job.sendFollowUp('one')).rejects.toThrow(UsedIdsUnknownError);
 });
+
+test('a follow-up whose task is undone by another message is sent again, under its id', async () => {
+  const taskQueue = `undone-${randomUUID()}`;
+  const jobs = new AgentJobs({ client: server.client, taskQueue });
+  const job = await jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });
+  const answer = job.sendFollowUp('one', { id: 'a' });
+  await undoTask(taskQueue, () => job.pollNow());
+  const worker = await workerOn(taskQueue);
+  await worker.runUntil(async () => {
+    expect(await answer).toMatchObject({ id: 'a', state: 'sent' });
+    expect((await job.state()).usedFollowUpIds).toEqual(['a']);
+    await job.cancel();
+  });
+});
+
+/** Takes an update and ends the run in one task, as a worker would, which a message that comes meanwhile undoes. */
+async function undoTask(taskQueue: string, comeBetween: () => Promise<void>): Promise<void> {
+  const { client, namespace } = server;
+  const { workflowService } = client;
+  const asked = { namespace, taskQueue: { name: taskQueue }, identity: 'by hand' };
+  const ask = () => client.withDeadline(Date.now() + 30_000, () => workflowService.pollWorkflowTaskQueue(asked));
+  let task = await ask();
+  while (!task.messages?.[0]) task = await ask();
+  await comeBetween();
+  const { id, protocolInstanceId, eventId, body } = task.messages[0];
+  const { Acceptance, Request } = proto.temporal.api.update.v1;
+  const acceptance = Acceptance.encode({
+    acceptedRequestMessageId: id ?? '',
+    acceptedRequestSequencingEventId: eventId ?? null,
+    acceptedRequest: Request.decode(body!.value!),
+  });
+  const { CommandType } = proto.temporal.api.enums.v1;
+  const ending = workflowService.respondWorkflowTaskCompleted({
+    namespace,
+    taskToken: task.taskToken,
+    messages: [
+      {
+        id: 'accepted',
+        protocolInstanceId: protocolInstanceId ?? '',
+        body: { type_url: 'type.googleapis.com/temporal.api.update.v1.Acceptance', value: acceptance.finish() },
+      },
+    ],
+    commands: [
+      {
+        commandType: CommandType.COMMAND_TYPE_PROTOCOL_MESSAGE,
+        protocolMessageCommandAttributes: { messageId: 'accepted' },
+      },
+      {
+        commandType: CommandType.COMMAND_TYPE_COMPLETE_WORKFLOW_EXECUTION,
+        completeWorkflowExecutionCommandAttributes: {},
+      },
+    ],
+  });
+  await expect(ending).rejects.toThrow('UnhandledCommand');
+}
 
 test('a follow-up to a job that was never created says so', async () => {
   const job = await start('CreateRejected');

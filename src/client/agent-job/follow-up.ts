@@ -20,14 +20,15 @@ import {
   UsedIdsUnknownError,
 } from '../errors.js';
 import { START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '../temporal-call.js';
-import { isNoAnswer, isOutage } from '../temporal-errors.js';
+import { isNoAnswer, isOutage, isTaskFailure } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { readRun } from './run-record.js';
 import { reAttach, type EndedJobs, type IdentifiedFollowUp, type ReAttachment } from './follow-up-after-end.js';
 import { askWorkflow } from '../../temporal/query-again.js';
 
 /**
- * Each further round means that the workflow ended, or was attached anew, in between, or that a start came too late.
+ * Each further round means that the workflow ended, went on or was attached anew in between, or that a start came too
+ * late.
  */
 const MAX_ROUNDS = 5;
 /** Long enough for a workflow to close after its last answers. */
@@ -218,7 +219,8 @@ async function confirmed<T>(
       throw new MessageRefusedError(workflowId, error.cause?.message ?? error.message, { cause: error });
     }
     // One of ours names its own cause, which may be an outage's: nothing was sent.
-    if (limits.signal?.aborted || error instanceof AgentJobError || !isOutage(error)) throw error;
+    const isDefinite = error instanceof AgentJobError || !(isOutage(error) || isTaskFailure(error));
+    if (limits.signal?.aborted || isDefinite) throw error;
     throw unconfirmed(workflowId, id, (error as Error).message, error);
   }
   const text = `the workflow ended and began anew, or Temporal was slow to start it, ${MAX_ROUNDS} times`;
@@ -229,8 +231,11 @@ async function inRounds<T>(client: Client, attempt: () => Promise<T | undefined>
   for (let round = 1; round <= MAX_ROUNDS; round++) {
     if (round > 1) await delay(BETWEEN_ROUNDS_MS);
     throwIfOver(client);
-    const confirmation = await attempt();
-    if (confirmation !== undefined) return confirmation;
+    const confirmation = await attempt().catch((error: unknown) => {
+      // The same id, and the same id of the update, are taken once.
+      if (round === MAX_ROUNDS || !isTaskFailure(error)) throw error;
+    });
+    if (confirmation !== undefined) return confirmation as T;
   }
   return undefined;
 }
