@@ -1,6 +1,7 @@
 /** The whole command line as one tree: the program runs it, and the completion of a shell walks it. */
 import { Command } from 'commander';
 import { addAttention } from './attention.js';
+import { addCodecServer } from './codec-server.js';
 import { addCompletion } from './completion.js';
 import { addCost } from './cost.js';
 import { addDoctor } from './doctor.js';
@@ -48,6 +49,7 @@ const COMMANDS = [
   addRollout,
   addSchedule,
   addPrograms,
+  addCodecServer,
   addCompletion,
 ];
 

@@ -69,6 +69,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   // The command line, which can become each of the programs.
   cli: {
     values: 'contract agent-job visitor-export temporal config snapshots report worker client starter local',
+    types: '@temporalio/common',
     packages: 'node @temporalio/client commander',
   },
 };

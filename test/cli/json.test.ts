@@ -13,7 +13,7 @@ import { connectPrivateDevServer } from '../support/dev-server.js';
 
 const MINUTE = 60_000;
 /** They become servers, which write log lines. */
-const SERVERS = ['dev', 'worker'];
+const SERVERS = ['codec-server', 'dev', 'worker'];
 
 let server: JobServer;
 let workflowId: string;

@@ -1,0 +1,173 @@
+/**
+ * Temporal's codec protocol over HTTP: POST /encode and /decode, whatever stands before in the path, and a page to sign
+ * in. A request is refused before its body is read. No payload, key or token gets into an answer that says what was
+ * wrong.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { PayloadCodec } from '@temporalio/common';
+import { isAuthorized, isSame, isSignedIn, sessionCookie, TokenFileError } from './codec-access.js';
+import { parsePayloads, payloadsText } from './codec-json.js';
+
+/** What a codec server serves, and to whom. */
+export interface CodecService {
+  codec: PayloadCodec;
+  /** The only namespace whose payloads it takes. */
+  namespace: string;
+  /** Of the web UI: pages of other origins are refused. */
+  origins: readonly string[];
+  /** The token as it is now; throws where there is none. */
+  token: () => Promise<string>;
+  /** Told what is wrong here, not with a request. */
+  onProblem: (problem: string) => void;
+}
+
+/** Bounds the memory of one request: the 4 MB that Temporal answers with at most, in base64, and room. */
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
+const MAX_FORM_BYTES = 4_096;
+const MAX_CONNECTIONS = 256;
+const PREFLIGHT_SECONDS = '600';
+
+/** An answer that is an error. */
+class Refusal extends Error {
+  readonly status: number;
+  readonly headers: Record<string, string>;
+
+  constructor(status: number, message: string, headers: Record<string, string> = {}) {
+    super(message);
+    this.status = status;
+    this.headers = headers;
+  }
+}
+
+/** Makes the server, which listens nowhere yet. */
+export function createCodecServer(service: CodecService): Server {
+  const server = createServer(
+    { headersTimeout: 10_000, requestTimeout: 30_000 },
+    (request, response) => void answer(service, request, response),
+  );
+  server.maxConnections = MAX_CONNECTIONS;
+  return server;
+}
+
+async function answer(service: CodecService, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  response.setHeader('cache-control', 'no-store');
+  response.setHeader('x-content-type-options', 'nosniff');
+  try {
+    await route(service, request, response);
+  } catch (error) {
+    request.resume();
+    if (!response.headersSent) sendError(service, response, error);
+  }
+}
+
+/** Only the last part of the path counts. */
+async function route(service: CodecService, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const name = (request.url ?? '').split('?', 1)[0]!.split('/').at(-1);
+  if (name === '') return signIn(service, request, response);
+  if (name !== 'encode' && name !== 'decode') throw new Refusal(404, 'there are /encode, /decode and / to sign in');
+  allowOrigin(service, request, response);
+  if (request.method === 'OPTIONS') return sendPreflight(response);
+  if (request.method !== 'POST') throw new Refusal(405, `/${name} takes POST`, { allow: 'POST, OPTIONS' });
+  await checkAccess(service, request);
+  checkNamespace(service, request.headers['x-namespace']);
+  checkType(request, 'application/json');
+  const payloads = parsePayloads((await readBody(request, MAX_BODY_BYTES)).toString());
+  const converted = await service.codec[name](payloads);
+  response.writeHead(200, { 'content-type': 'application/json' }).end(payloadsText(converted));
+}
+
+/** A browser tells its page's origin; other programs have none. */
+function allowOrigin({ origins }: CodecService, { headers }: IncomingMessage, response: ServerResponse): void {
+  const { origin } = headers;
+  response.setHeader('vary', 'origin');
+  if (origin === undefined) return;
+  if (!origins.includes(origin)) throw new Refusal(403, `pages of this origin may not: only of ${origins.join(', ')}`);
+  response.setHeader('access-control-allow-origin', origin);
+  response.setHeader('access-control-allow-credentials', 'true');
+}
+
+function sendPreflight(response: ServerResponse): void {
+  const headers = {
+    'access-control-allow-methods': 'POST',
+    'access-control-allow-headers': 'authorization, content-type, x-namespace',
+    'access-control-max-age': PREFLIGHT_SECONDS,
+  };
+  response.writeHead(204, headers).end();
+}
+
+/** The cookie counts for pages of the web UI alone. */
+async function checkAccess({ token }: CodecService, { headers }: IncomingMessage): Promise<void> {
+  const wanted = await token();
+  if (isAuthorized(headers.authorization, wanted)) return;
+  if (headers.origin !== undefined && isSignedIn(headers.cookie, wanted)) return;
+  const remedy = 'send "Authorization: Bearer" and the token, or sign in at / and let the web UI send cookies';
+  throw new Refusal(401, `not signed in: ${remedy}`, { 'www-authenticate': 'Bearer' });
+}
+
+function checkNamespace({ namespace }: CodecService, given: string | string[] | undefined): void {
+  if (given === namespace) return;
+  const wrong = given === undefined ? 'the header X-Namespace is missing' : 'the header X-Namespace names another one';
+  throw new Refusal(given === undefined ? 400 : 403, `${wrong}: this codec server is for namespace "${namespace}"`);
+}
+
+function checkType({ headers }: IncomingMessage, type: string): void {
+  if (headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase() === type) return;
+  throw new Refusal(415, `the header Content-Type should be ${type}`);
+}
+
+/** The page is of this server's own origin, so that the web UI never sees the token. */
+async function signIn(service: CodecService, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { method } = request;
+  if (method === 'GET' || method === 'HEAD') return sendPage(response, 200, 'Sign in to read encrypted jobs.');
+  if (method !== 'POST') throw new Refusal(405, '/ takes GET and POST', { allow: 'GET, HEAD, POST' });
+  checkType(request, 'application/x-www-form-urlencoded');
+  const form = new URLSearchParams((await readBody(request, MAX_FORM_BYTES)).toString());
+  const token = await service.token();
+  if (!isSame(form.get('token')?.trim() ?? '', token)) return sendPage(response, 401, 'This is not the token.');
+  const isSecure = service.origins.every((origin) => origin.startsWith('https:'));
+  response.setHeader('set-cookie', sessionCookie(token, { isSecure }));
+  sendPage(response, 200, 'Signed in. The web UI can decode now: reload its page.');
+}
+
+function sendPage(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, {
+    'content-type': 'text/html; charset=utf-8',
+    'content-security-policy': "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    'referrer-policy': 'same-origin',
+  });
+  response.end(`<!doctype html><meta charset="utf-8"><title>Codec server</title><h1>Codec server</h1><p>${text}</p>
+<form method="post"><label>Token <input name="token" type="password" autocomplete="current-password"></label>
+<button>Sign in</button></form>
+`);
+}
+
+/** The whole body; one that is too large is told at once. */
+function readBody(request: IncomingMessage, most: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const refuse = () => reject(new Refusal(413, `the body has more than ${most} bytes`));
+    if (Number(request.headers['content-length'] ?? 0) > most) return refuse();
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes <= most) chunks.push(chunk);
+      else {
+        chunks.length = 0;
+        refuse();
+      }
+    });
+    request.on('end', () => resolve(Buffer.concat(chunks)));
+    request.on('error', reject);
+    request.on('close', () => reject(new Refusal(400, 'the body ended too soon')));
+  });
+}
+
+/** What the codec and the body's parser say is the request's fault; all else is this server's. */
+function sendError({ onProblem }: CodecService, response: ServerResponse, error: unknown): void {
+  const { message } = error as Error;
+  const isOurs = error instanceof TokenFileError;
+  if (isOurs) onProblem(message);
+  const { status = isOurs ? 503 : 400, headers = {} } = error instanceof Refusal ? error : {};
+  response.writeHead(status, { 'content-type': 'application/json', ...headers });
+  response.end(`${JSON.stringify({ error: isOurs ? 'the codec server has no token: see its log' : message })}\n`);
+}
