@@ -7,12 +7,14 @@ import * as field from './config/fields.js';
 import { deepFreeze, present, type ClientConfig, type Environment } from './config/client.js';
 import { payloadKeysProblems } from './config/payload-keys-setting.js';
 import { readTemporal, type TemporalSettings } from './config/temporal.js';
+import { toTracing, TRACING_VARIABLES, tracingProblems, type TracingConfig } from './config/tracing.js';
 
 export { hasTemporalProfile, readClientConfig, type Environment } from './config/client.js';
 export { openPayloadKeys, payloadKeysWarnings } from './config/payload-keys-setting.js';
 export { ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/temporal.js';
+export type { TracingConfig } from './config/tracing.js';
 
 /** The environment of this process, for `npm start`, which passes a part of it to its child processes. */
 export const processEnvironment: Environment = process.env;
@@ -53,7 +55,7 @@ const workerSchema = z.object({
 });
 
 /** Every variable of a worker, but Temporal's own. */
-export const WORKER_VARIABLES: readonly string[] = Object.keys(workerSchema.shape);
+export const WORKER_VARIABLES: readonly string[] = [...Object.keys(workerSchema.shape), ...TRACING_VARIABLES];
 
 /** How to reach the upstream, and with which keys. */
 export interface UpstreamConfig {
@@ -93,6 +95,8 @@ export interface WorkerConfig extends Omit<ClientConfig, 'webUiUrl'> {
   deployment: { name: string; buildId: string | undefined } | undefined;
   healthAddress: field.ListenAddress | undefined;
   metricsAddress: field.ListenAddress | undefined;
+  /** OpenTelemetry's traces, where they are on. */
+  tracing: TracingConfig | undefined;
   log: { level: field.LogLevel; format: field.LogFormat };
 }
 
@@ -106,6 +110,7 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
     ...keyProblems(env),
     ...exportProblems(env, values?.WORKER_ROLES),
     ...deploymentProblems(env),
+    ...tracingProblems(env),
   );
   if (!values || !temporal || problems.length > 0) throw new ConfigError(problems);
   return deepFreeze({
@@ -122,6 +127,7 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
     deployment: toDeployment(values),
     healthAddress: values.HEALTH_ADDRESS,
     metricsAddress: values.METRICS_ADDRESS,
+    tracing: toTracing(env),
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
   });
 }

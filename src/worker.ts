@@ -1,5 +1,5 @@
 /** The production worker, `npm run worker`: everything that it needs comes from the environment. */
-import { Runtime, type NativeConnection } from '@temporalio/worker';
+import type { NativeConnection } from '@temporalio/worker';
 import { Budgets, createActivities, KeyHealth, Poller } from './activities/index.js';
 import type { Metrics } from './activities/metrics.js';
 import { countExports } from './activities/visitor-export/count-exports.js';
@@ -17,7 +17,7 @@ import { createKeySource } from './upstream/keys.js';
 import { watchConsistentDays } from './worker/consistent-days.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { countExportPollers, scheduledProjects } from './worker/export-schedules.js';
-import { createLogger, WorkflowIds, type Logger } from './worker/logging.js';
+import { bridgeToTemporal, createLogger, WorkflowIds, type Logger } from './worker/logging.js';
 import { createMetrics, startJobEndsAtZero, timedUpstream } from './worker/metrics.js';
 import { watchOpenJobs } from './worker/open-jobs.js';
 import { watchProcess } from './worker/process-figures.js';
@@ -26,6 +26,7 @@ import { installRuntime } from './worker/runtime.js';
 import { Shutdown } from './worker/shutdown.js';
 import { KnownAttributes } from './worker/visibility.js';
 import { watchVersion } from './worker/old-version.js';
+import { openTraces, type Traces } from './worker/traces.js';
 import { createWorkers } from './worker/workers.js';
 
 const POLLS_HELD_INTERVAL_MS = 5_000;
@@ -39,8 +40,8 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const restored = restoreMode(config, log);
   if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored }));
   const workflowIds = new WorkflowIds();
-  await installRuntime(log, workflowIds, metricsAddress);
-  const meter = Runtime.instance().metricMeter;
+  const traces = await openTraces({ tracing: config.tracing, namespace: temporal.namespace, log });
+  const meter = await installRuntime(bridgeToTemporal(log, workflowIds, traces.traceIdOf), metricsAddress);
   const metrics = createMetrics(meter);
   startJobEndsAtZero(meter, { namespace: temporal.namespace, taskQueue });
   if (metricsAddress) shutdown.onBegin(watchProcess(meter));
@@ -57,6 +58,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal, metrics);
   const workers = await createWorkers(config, connection, {
     metrics,
+    sinks: traces.sinks,
     // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
     jobs: () =>
       createActivities({
@@ -73,16 +75,21 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   if (metricsAddress) watchFigures({ config, connection, metrics, store, poller, log, shutdown });
   readiness.watch((deadline) => reachNamespace(connection, temporal.namespace, deadline), workers);
   logStart(config, log);
-  try {
-    await shutdown.runUntilEnd(workers);
-  } finally {
-    await poller?.ended();
-  }
+  await runUntilEnd(() => shutdown.runUntilEnd(workers), poller, traces);
   await connection.close();
 }
 
 function warningsOf({ upstream, payloadKeysFile }: WorkerConfig): string[] {
   return [...upstreamWarnings(upstream), ...payloadKeysWarnings(payloadKeysFile)];
+}
+
+/** Waits, however the workers end, for what they left. */
+async function runUntilEnd(run: () => Promise<void>, poller: Poller | null, traces: Traces): Promise<void> {
+  try {
+    await run();
+  } finally {
+    await Promise.all([poller?.ended(), traces.end()]);
+  }
 }
 
 /** The export activities; the one that publishes tells besides which search attributes its workflow may set. */

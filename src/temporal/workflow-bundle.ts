@@ -28,9 +28,13 @@ export function loadWorkflowBundle(): {
 
 /** Names the workflow code of this release: its version, and a hash of its bundle without the source map's paths. */
 export function releaseBuildId(): string {
-  const { version } = JSON.parse(readFileSync(built('../package.json'), 'utf8')) as { version: string };
   const [code = ''] = readFileSync(workflowBundlePath, 'utf8').split('\n//# sourceMappingURL=', 1);
-  return `${version}-${createHash('sha256').update(code).digest('hex').slice(0, 12)}`;
+  return `${releaseVersion()}-${createHash('sha256').update(code).digest('hex').slice(0, 12)}`;
+}
+
+/** The version of the package. */
+export function releaseVersion(): string {
+  return (JSON.parse(readFileSync(built('../package.json'), 'utf8')) as { version: string }).version;
 }
 
 // The same place whether this module runs from src or from dist.
@@ -52,7 +56,7 @@ export function workflowBundleOptions(
     payloadConverterPath,
     // Run once for all workflows instead of once for each: our modules keep no state between calls.
     preloadModules: [path('temporal/stack-traces'), workflowsPath, payloadConverterPath],
-    workflowInterceptorModules: [path('workflows/stale-copy')],
+    workflowInterceptorModules: [path('workflows/stale-copy'), path('workflows/trace-context')],
     logger: new DefaultLogger('WARN'),
     webpackConfigHook: compileForNode20,
   };

@@ -14,7 +14,10 @@ const TASK_FIELDS: readonly string[] = ['jobs', 'start', 'task', 'taskEncoded', 
 const LOOKUP_LIMIT_MS = 2_000;
 const MAX_CACHED_IDS = 1_000;
 
-type LogMeta = { runId?: unknown; workflowId?: unknown };
+type LogMeta = { runId?: unknown; workflowId?: unknown; workflowType?: unknown; trace_id?: unknown };
+
+/** The trace of a job whose line does not name it; undefined where traces are off. */
+type TraceIdOf = (workflowId: string, workflowType: string) => string | undefined;
 
 /** JSON lines on standard output, or one readable line per event for a terminal. */
 export function createLogger({ level, format }: { level: LogLevel; format: LogFormat }): Logger {
@@ -29,12 +32,19 @@ export function createLogger({ level, format }: { level: LogLevel; format: LogFo
   return pino(options, format === 'json' ? destination : { write: (line) => destination.write(asText(line)) });
 }
 
-/** Lets the Temporal SDK, native part included, and activities and workflows log into the same lines. */
-export function bridgeToTemporal(logger: Logger, workflowIds: WorkflowIds): TemporalLogger {
+/**
+ * Lets the Temporal SDK, native part included, and activities and workflows log into the same lines. Each line of a job
+ * has its trace's id, where it is traced.
+ */
+export function bridgeToTemporal(
+  logger: Logger,
+  workflowIds: WorkflowIds,
+  traceIdOf: TraceIdOf = () => undefined,
+): TemporalLogger {
   const log = (level: TemporalLogLevel, message: string, meta: LogMeta = {}) => {
     const shown = NO_WARNINGS.includes(message) ? 'debug' : (level.toLowerCase() as LogLevel);
     if (!logger.isLevelEnabled(shown)) return;
-    const fields = withoutTasks(meta);
+    const fields = { ...withoutTasks(meta), ...ownTrace(meta, traceIdOf) };
     const write = (more: object) => logger[shown](more, message);
     const { runId, workflowId } = meta;
     if (!isProblem(level) || typeof runId !== 'string' || workflowId !== undefined) return write(fields);
@@ -48,6 +58,12 @@ export function bridgeToTemporal(logger: Logger, workflowIds: WorkflowIds): Temp
     warn: (message, meta) => log('WARN', message, meta),
     error: (message, meta) => log('ERROR', message, meta),
   };
+}
+
+function ownTrace({ workflowId, workflowType, trace_id }: LogMeta, traceIdOf: TraceIdOf): LogMeta {
+  if (trace_id !== undefined || typeof workflowId !== 'string' || typeof workflowType !== 'string') return {};
+  const id = traceIdOf(workflowId, workflowType);
+  return id === undefined ? {} : { trace_id: id };
 }
 
 function withoutTasks(meta: LogMeta): LogMeta {

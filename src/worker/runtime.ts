@@ -1,31 +1,28 @@
 import { lookup } from 'node:dns/promises';
 import { isIPv6 } from 'node:net';
 import { Runtime } from '@temporalio/worker';
-import type { TelemetryOptions } from '@temporalio/worker';
+import type { Logger, TelemetryOptions } from '@temporalio/worker';
 import type { ListenAddress } from '../config.js';
 import { messageOf } from './connection.js';
-import { bridgeToTemporal } from './logging.js';
-import type { Logger, WorkflowIds } from './logging.js';
 import { histogramBuckets } from './metrics.js';
 
 /**
  * Sets the Temporal SDK up, once per process: its logs join ours, its signal handlers are off, and its Prometheus
- * exporter serves its metrics and ours at one address. Throws where that address can't be used.
+ * exporter serves its metrics and ours at one address. Returns the meter of ours. Throws where that address can't be
+ * used.
  */
 export async function installRuntime(
-  log: Logger,
-  workflowIds: WorkflowIds,
+  logger: Logger,
   metricsAddress: ListenAddress | undefined,
-): Promise<void> {
+): Promise<Runtime['metricMeter']> {
   const logging = { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } as const;
-  const base = { logger: bridgeToTemporal(log, workflowIds), shutdownSignals: [] };
-  if (!metricsAddress) {
-    Runtime.install({ ...base, telemetryOptions: { logging } });
-    return;
-  }
+  const base = { logger, shutdownSignals: [] };
+  if (!metricsAddress) return Runtime.install({ ...base, telemetryOptions: { logging } }).metricMeter;
   try {
     const prometheus = await prometheusOptions(metricsAddress);
-    keepAlive(Runtime.install({ ...base, telemetryOptions: { logging, metrics: { prometheus } } }));
+    const runtime = Runtime.install({ ...base, telemetryOptions: { logging, metrics: { prometheus } } });
+    keepAlive(runtime);
+    return runtime.metricMeter;
   } catch (error) {
     throw new Error(`METRICS_ADDRESS cannot be used: ${messageOf(error)}`);
   }

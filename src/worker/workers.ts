@@ -10,6 +10,7 @@ import { openPayloadKeys } from '../config.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
 import { loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
 import { countAttempts, countCalls } from './action-counter.js';
+import { tellTraceIds, type Traces } from './traces.js';
 
 /** Makes the activities of each role; called for the roles that this process serves. */
 export type Activities = Record<WorkerRole, () => object>;
@@ -27,13 +28,13 @@ const MIB_PER_CACHED_WORKFLOW = 4;
 export async function createWorkers(
   config: WorkerConfig,
   connection: NativeConnection,
-  { metrics, ...activities }: Activities & { metrics: Metrics },
+  { metrics, sinks, ...activities }: Activities & { metrics: Metrics; sinks: Traces['sinks'] },
 ): Promise<Worker[]> {
   const { taskQueue, roles, temporal } = config;
   const { workflowBundle, dataConverter } = loadWorkflowBundle();
   const codecs = payloadCodecs(openPayloadKeys(config.payloadKeysFile));
   countCalls(connection, metrics);
-  const interceptors = { activity: [countAttempts(metrics)] };
+  const interceptors = { activity: [countAttempts(metrics), tellTraceIds] };
   const shared = {
     connection,
     namespace: temporal.namespace,
@@ -42,7 +43,7 @@ export async function createWorkers(
     ...versioningOptions(config),
   };
   const options: Record<WorkerRole, WorkerOptions> = {
-    jobs: { ...shared, ...jobOptions(config), taskQueue, workflowBundle },
+    jobs: { ...shared, ...jobOptions(config), taskQueue, workflowBundle, sinks },
     exports: { ...shared, ...exportOptions(), taskQueue: exportTaskQueue(taskQueue) },
   };
   return Promise.all(roles.map((role) => Worker.create({ ...options[role], activities: activities[role]() })));

@@ -22,7 +22,10 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   // Adapters: the SDK, the settings, the HTTP service, the store.
   temporal: {
     values: 'contract',
-    packages: 'node @temporalio/activity @temporalio/client @temporalio/common @temporalio/worker',
+    packages:
+      'node @opentelemetry/api @opentelemetry/core @opentelemetry/exporter-trace-otlp-http ' +
+      '@opentelemetry/exporter-trace-otlp-proto @opentelemetry/resources @opentelemetry/sdk-trace-base ' +
+      '@temporalio/activity @temporalio/client @temporalio/common @temporalio/worker',
   },
   config: { values: 'contract', types: '@temporalio/worker', packages: 'node @temporalio/envconfig ms zod' },
   upstream: { values: 'contract', packages: 'node ky undici' },
@@ -51,7 +54,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   },
   worker: {
     values: 'contract visitor-export temporal config upstream snapshots activities',
-    types: '@temporalio/common',
+    types: '@opentelemetry/api @temporalio/common',
     packages: 'node @temporalio/client @temporalio/worker pino',
   },
 

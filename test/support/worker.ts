@@ -1,6 +1,7 @@
 import './quiet-runtime.js';
 import { type ClientInterceptors, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
-import { Worker, type NativeConnection, type WorkerOptions } from '@temporalio/worker';
+import { Worker, type InjectedSinks, type NativeConnection, type WorkerOptions } from '@temporalio/worker';
+import type { TraceSinks } from '../../src/contract/trace-context.js';
 import { shared } from './shared.js';
 
 interface TestWorkerOptions extends Partial<WorkerOptions> {
@@ -22,8 +23,11 @@ export async function createTestWorker(options: TestWorkerOptions): Promise<Work
 
 /** Makes a worker inside the test's process, with nothing but what the options say. */
 export function createWorker(options: WorkerOptions): Promise<Worker> {
-  return Worker.create({ interceptors: { client: signalsTheOther }, ...options });
+  return Worker.create({ interceptors: { client: signalsTheOther }, sinks: noTraces, ...options });
 }
+
+/** As a worker without traces has it. */
+const noTraces: InjectedSinks<TraceSinks> = { traces: { ended: { fn: () => {}, callDuringReplay: false } } };
 
 /**
  * The time-skipping server refuses the second of two that start the same workflow by a signal at once. Another Temporal

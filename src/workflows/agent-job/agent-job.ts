@@ -15,6 +15,7 @@ import { jobState } from './job-state.js';
 import { logEnd } from './log.js';
 import { pollLoop } from './polling.js';
 import type { RunEnding } from './run-data.js';
+import { traceJob, type JobTrace } from './trace.js';
 import { WaitPoint } from './wait-point.js';
 import { leaveVersion, nextRunVersion } from '../worker-version.js';
 import { createRemoteJob, sendFollowUps } from './writes.js';
@@ -25,6 +26,7 @@ import { createRemoteJob, sendFollowUps } from './writes.js';
  */
 export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
   const { run, hash } = openRun(input);
+  const trace = traceJob(run);
   const dashboard = new Dashboard(run, hash);
   const next = () => continuedInput(input, run, hash);
   const waitPoint = new WaitPoint(run, dashboard, next);
@@ -32,13 +34,14 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
   CancellationScope.current().cancelRequested.catch(() => (run.isCancelRequested = true));
   // A cancellation is a wish that the lifecycle obeys when no write is in flight.
   return CancellationScope.nonCancellable(async () => {
-    await Promise.race([lifecycle(run, waitPoint), untilOver(run, waitPoint)]);
+    await Promise.race([lifecycle(run, waitPoint, trace), untilOver(run, waitPoint)]);
     run.polls.cancelBatch();
     const ending = run.ending();
     if (!ending) return continueRun(dashboard, next());
     run.abandonRest();
     dashboard.refresh();
     logEnd(run);
+    trace.ended();
     leaveVersion();
     return conclude(run, ending);
   });
@@ -49,9 +52,10 @@ function continueRun({ memo }: Dashboard, input: AgentJobInput): Promise<never> 
 }
 
 /** Create, then send follow-ups and poll side by side; `untilOver` ends it. */
-async function lifecycle(run: JobRun, waitPoint: WaitPoint): Promise<void> {
+async function lifecycle(run: JobRun, waitPoint: WaitPoint, trace: JobTrace): Promise<void> {
   const { prompt, jobId: attachedId } = run.spec;
   const jobId = prompt === null ? attachedId : await createRemoteJob(run, waitPoint, prompt);
+  trace.created();
   await Promise.all([sendFollowUps(run, waitPoint, jobId), pollLoop(run, waitPoint, jobId)]);
 }
 

@@ -14,6 +14,7 @@ import { refusedState } from './job-state.js';
 import { isNewRunWanted, leaveVersion } from '../worker-version.js';
 import { logRefusal } from './log.js';
 import { firstRunData, type RunData } from './run-data.js';
+import { traceRefusal } from './trace.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued {
@@ -128,6 +129,7 @@ function parse(input: unknown): JobSpec {
     if (!(error instanceof InvalidInputError)) throw error;
     setHandler(jobStateQuery, () => refusedState(input, workflowInfo().startTime));
     logRefusal(input, error.message);
+    traceRefusal();
     leaveVersion();
     throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
   }

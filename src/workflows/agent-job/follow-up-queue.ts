@@ -2,7 +2,7 @@
 import { LIMIT, type FollowUpState, type FollowUpStatus, type Priority } from '../../contract.js';
 import { cutToBytes, jsonBytes } from '../../contract/input-checks.js';
 
-interface QueuedFollowUp {
+export interface QueuedFollowUp {
   id: string;
   prompt: string;
   /** When it was queued, in milliseconds. */
@@ -11,6 +11,8 @@ interface QueuedFollowUp {
   priority?: Priority;
   /** It was queued in a run that an operator had reset: somebody must be asked before it is sent. */
   requiresConfirmation?: true;
+  /** The `traceparent` of whoever sent it, where they sent one. */
+  sender?: string;
 }
 
 /** What continue-as-new hands on. */
@@ -32,6 +34,9 @@ export class FollowUps {
   readonly #givenIds: Set<string>;
   #waitingBytes: number;
   #idBytes: number;
+
+  /** Is told of each that leaves the queue, and what became of it. */
+  onLeave: (followUp: QueuedFollowUp, state: FollowUpState) => void = () => {};
 
   constructor({ list, queue, givenIds }: CarriedFollowUps) {
     for (const entry of list) {
@@ -107,11 +112,15 @@ export class FollowUps {
       state,
       ...(error === undefined ? {} : { error: cutToBytes(error.replace(/\p{Cc}+/gu, ' '), LIMIT.followUpErrorBytes) }),
     });
+    this.onLeave(followUp, state);
   }
 
   /** The run ends for another reason: what still waits was surely never sent. */
   abandonQueued(): void {
-    for (const { id } of this.#queue.splice(0)) this.#entries.set(id, { id, state: 'abandoned' });
+    for (const followUp of this.#queue.splice(0)) {
+      this.#entries.set(followUp.id, { id: followUp.id, state: 'abandoned' });
+      this.onLeave(followUp, 'abandoned');
+    }
     this.#waitingBytes = 0;
   }
 

@@ -34,6 +34,7 @@ import { Adoptions, type Adoption } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
+import { messageContext } from '../trace-context.js';
 
 /** Temporal allows ten updates in flight, and `resolveUnknown` must always get through. */
 const MAX_WAITING_UPDATES = 5;
@@ -77,7 +78,9 @@ function takeSignal(run: JobRun, input: FollowUpInput): void {
 function queue(run: JobRun, id: string, { prompt, priority }: GivenFollowUp): void {
   if (run.followUps.isUsed(id)) return;
   if (run.followUps.hasRoomFor(id, prompt)) {
-    run.followUps.add({ id, prompt, askedAt: Date.now(), ...(priority !== null && { priority }) });
+    const sender = messageContext()?.traceparent;
+    const given = { ...(priority !== null && { priority }), ...(sender !== undefined && { sender }) };
+    run.followUps.add({ id, prompt, askedAt: Date.now(), ...given });
   } else run.followUps.overflow(id);
 }
 

@@ -1,0 +1,94 @@
+/**
+ * Whether traces are on, by the standard variables of OpenTelemetry: off unless one says where to send them. What has
+ * no effect here but on OpenTelemetry's own SDK, such as its limits, the SDK reads itself.
+ */
+import { parseUrl, present, type Environment } from './client.js';
+import { ConfigError, type ConfigProblem } from './config-error.js';
+
+/** How spans are sent: gRPC would need a library of its own. */
+const PROTOCOLS = ['http/protobuf', 'http/json'] as const;
+const SAMPLERS: readonly string[] = ['always_on', 'always_off', 'traceidratio'].flatMap((name) => [
+  name,
+  `parentbased_${name}`,
+]);
+
+/** Set wherever traces are on. */
+export interface TracingConfig {
+  protocol: (typeof PROTOCOLS)[number];
+}
+
+/** The variables that operators set most; a deployment hands them on. */
+export const TRACING_VARIABLES = [
+  'OTEL_SDK_DISABLED',
+  'OTEL_TRACES_EXPORTER',
+  'OTEL_EXPORTER_OTLP_ENDPOINT',
+  'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+  'OTEL_EXPORTER_OTLP_PROTOCOL',
+  'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL',
+  'OTEL_EXPORTER_OTLP_HEADERS',
+  'OTEL_SERVICE_NAME',
+  'OTEL_RESOURCE_ATTRIBUTES',
+  'OTEL_TRACES_SAMPLER',
+  'OTEL_TRACES_SAMPLER_ARG',
+] as const;
+
+type Settings = Partial<Record<(typeof TRACING_VARIABLES)[number], string>>;
+
+/** Undefined where traces are off; throws a ConfigError that names each wrong setting. */
+export function readTracing(environment: Environment = process.env): TracingConfig | undefined {
+  const env = present(environment);
+  const problems = tracingProblems(env);
+  if (problems.length > 0) throw new ConfigError(problems);
+  return toTracing(env);
+}
+
+/** The settings without a check; undefined where traces are off. */
+export function toTracing(env: Settings): TracingConfig | undefined {
+  return isOn(env) ? { protocol: protocolOf(env) === 'http/json' ? 'http/json' : 'http/protobuf' } : undefined;
+}
+
+/** What is wrong with the settings of traces, where they are on. */
+export function tracingProblems(env: Settings): ConfigProblem[] {
+  if (isDisabled(env)) return [];
+  const exporter = env.OTEL_TRACES_EXPORTER ?? 'otlp';
+  if (!['otlp', 'none'].includes(exporter)) return [wrong('OTEL_TRACES_EXPORTER', 'otlp or none')];
+  return isOn(env) ? [...endpointProblems(env), ...protocolProblems(env), ...samplerProblems(env)] : [];
+}
+
+function isDisabled({ OTEL_SDK_DISABLED: text = '' }: Settings): boolean {
+  return text.toLowerCase() === 'true';
+}
+
+function isOn(env: Settings): boolean {
+  if (isDisabled(env) || env.OTEL_TRACES_EXPORTER === 'none') return false;
+  const endpoint = env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? env.OTEL_EXPORTER_OTLP_ENDPOINT;
+  return endpoint !== undefined || env.OTEL_TRACES_EXPORTER !== undefined;
+}
+
+function protocolOf(env: Settings): string {
+  return env.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ?? env.OTEL_EXPORTER_OTLP_PROTOCOL ?? PROTOCOLS[0];
+}
+
+function endpointProblems(env: Settings): ConfigProblem[] {
+  const names = ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'] as const;
+  return names
+    .filter((name) => env[name] !== undefined && !parseUrl(env[name], ['http:', 'https:']))
+    .map((name) => wrong(name, 'the http or https address of a collector, for example http://localhost:4318'));
+}
+
+function protocolProblems(env: Settings): ConfigProblem[] {
+  const variable = `OTEL_EXPORTER_OTLP_${env.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ? 'TRACES_' : ''}PROTOCOL`;
+  return (PROTOCOLS as readonly string[]).includes(protocolOf(env)) ? [] : [wrong(variable, PROTOCOLS.join(' or '))];
+}
+
+function samplerProblems({ OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: text }: Settings): ConfigProblem[] {
+  if (sampler === undefined) return [];
+  if (!SAMPLERS.includes(sampler)) return [wrong('OTEL_TRACES_SAMPLER', `one of ${SAMPLERS.join(', ')}`)];
+  if (!sampler.endsWith('traceidratio') || text === undefined) return [];
+  const ratio = Number(text);
+  return ratio >= 0 && ratio <= 1 ? [] : [wrong('OTEL_TRACES_SAMPLER_ARG', 'a number from 0 to 1')];
+}
+
+function wrong(variable: string, shouldBe: string): ConfigProblem {
+  return { variable, problem: `should be ${shouldBe}` };
+}

@@ -1,0 +1,75 @@
+/**
+ * The trace of a job: the context that callers send (https://www.w3.org/TR/trace-context/), and the spans that a
+ * workflow tells its worker of. Temporal's OpenTelemetry interceptors of every language send the context in one header,
+ * as a JSON object.
+ */
+
+/** The header of Temporal's interceptors; its value is a TraceContext. */
+export const TRACE_HEADER = '_tracer-data';
+
+/** Whose child, or whose consequence, something is. */
+export interface TraceContext {
+  traceparent: string;
+  tracestate?: string;
+}
+
+/** A span that has ended, as a workflow tells of it; times in milliseconds. */
+export interface JobSpan {
+  kind: 'run' | 'create' | 'followUp' | 'end';
+  /** Tells spans of one kind apart within a job. */
+  key?: string;
+  startedAt: number;
+  endedAt: number;
+  /** Set where it did not end well: what became of it. */
+  error?: string;
+  attributes: Record<string, string | number>;
+  /** Of whoever started the job; null where they sent none. */
+  parent: TraceContext | null;
+  /** The `traceparent` of whoever sent this follow-up, where they sent one. */
+  sender?: string;
+}
+
+/** What a workflow calls where a span has ended: the worker exports it, or does nothing. */
+export type TraceSinks = { traces: { ended(span: JobSpan): void } };
+
+/** Versions after 00 may go on after the flags. No id may be of zeros alone. */
+const TRACEPARENT = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:$|-)/;
+const VERSION_00_LENGTH = 55;
+/** A later version's text is cut to what this one knows. */
+const MAX_TRACEPARENT = 512;
+/** The standard asks to hand on so much at least. */
+const MAX_TRACESTATE = 512;
+/** A longer header is none of ours. */
+const MAX_HEADER_BYTES = 8_192;
+const PRINTABLE = /^[\x20-\x7e]*$/;
+
+/** The context among the headers of a call; null where there is none, or one that can't be read. */
+export function contextIn(headers: Record<string, { data?: Uint8Array | null } | undefined>): TraceContext | null {
+  const data = headers[TRACE_HEADER]?.data;
+  if (!data || data.length > MAX_HEADER_BYTES) return null;
+  try {
+    return readTraceContext(JSON.parse(new TextDecoder().decode(data)));
+  } catch {
+    // Encrypted, or no JSON: a header must not fail what it comes with.
+    return null;
+  }
+}
+
+function readTraceContext(value: unknown): TraceContext | null {
+  const { traceparent, tracestate } = (value ?? {}) as Partial<Record<keyof TraceContext, unknown>>;
+  if (typeof traceparent !== 'string' || traceparent.length > MAX_TRACEPARENT || !TRACEPARENT.test(traceparent)) {
+    return null;
+  }
+  if (traceparent.startsWith('00') && traceparent.length !== VERSION_00_LENGTH) return null;
+  const known = `00${traceparent.slice(2, VERSION_00_LENGTH)}`;
+  return isState(tracestate) ? { traceparent: known, tracestate } : { traceparent: known };
+}
+
+function isState(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && value.length <= MAX_TRACESTATE && PRINTABLE.test(value);
+}
+
+/** The trace's id: 32 hexadecimal digits. */
+export function traceIdOf({ traceparent }: TraceContext): string {
+  return traceparent.slice(3, 35);
+}
