@@ -208,14 +208,14 @@ async function exportDay(): Promise<Record<string, unknown>> {
 
 /** What the logs can't prove, and the person's decision about each, after a look upstream. */
 async function decideTruthfully(): Promise<string[]> {
-  await runbook.run('agent-jobs attention --json > doubts.ndjson');
+  await runbook.run('attention --json > doubts.ndjson');
   const lines = runbook.read('doubts.ndjson').split('\n').filter(Boolean);
   const doubts = lines.map((line) => JSON.parse(line) as { projectId: string; followUpId?: string; kind: string });
   const decided = await Promise.all(
     doubts.map(async (doubt) => ({ ...doubt, ...(await lookUpstream(doubt.projectId, doubt.followUpId)) })),
   );
   runbook.write('doubts.ndjson', decided.map((line) => JSON.stringify(line)).join('\n'));
-  await runbook.run('agent-jobs resolve --from doubts.ndjson');
+  await runbook.run('resolve --from doubts.ndjson');
   return doubts.map(({ projectId, followUpId, kind }) => `${projectId} ${followUpId ?? kind}`).toSorted();
 }
 
@@ -245,7 +245,7 @@ test('after a restore nothing is sent twice, what may have been sent asks a pers
   runbook.write('workers.log', log);
   let told = '';
   await expect
-    .poll(async () => (told += await runbook.run('agent-jobs reconcile workers.log')), { timeout: 120_000 })
+    .poll(async () => (told += await runbook.run('reconcile workers.log', { mayEndWith: [13] })), { timeout: 120_000 })
     .toMatch(/0 findings settled, 2 left\n$/);
   for (const key of ['waiting', 'doubtful', 'inFlight', 'begun', 'ended', 'repeating', 'failing', 'recurring'])
     expect(told).toMatch(new RegExp(`agent-job/${key}/\\S+  settled with adopt`));

@@ -19,6 +19,14 @@ export class RestorableServer {
     return server;
   }
 
+  /** Starts another server on the copy, at another address, while this one goes on. */
+  async standby(): Promise<RestorableServer> {
+    const server = new RestorableServer(await mkdtemp(join(tmpdir(), 'agent-jobs-test-')));
+    await this.#copyFiles('copy', 'live', server.#folder);
+    await server.#start();
+    return server;
+  }
+
   private constructor(folder: string) {
     this.#folder = folder;
   }
@@ -56,14 +64,17 @@ export class RestorableServer {
       program: (await shared('dev-server-program')).path,
       logFile: join(this.#folder, 'dev-server.log'),
       databaseFile: join(this.#folder, 'live.db'),
-      dynamicConfig: { 'history.timerProcessorMaxTimeShift': '"50ms"' },
+      dynamicConfig: {
+        'history.timerProcessorMaxTimeShift': '"50ms"',
+        'system.namespaceCacheRefreshInterval': '"1s"',
+      },
       ...(preferredPort === undefined ? {} : { preferredPort }),
     });
   }
 
-  async #copyFiles(from: string, to: string): Promise<void> {
+  async #copyFiles(from: string, to: string, folder = this.#folder): Promise<void> {
     for (const suffix of SUFFIXES) {
-      const [source, target] = [from, to].map((name) => join(this.#folder, `${name}.db${suffix}`)) as [string, string];
+      const [source, target] = [join(this.#folder, `${from}.db${suffix}`), join(folder, `${to}.db${suffix}`)];
       await rm(target, { force: true });
       if (existsSync(source)) await copyFile(source, target);
     }

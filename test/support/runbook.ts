@@ -18,7 +18,7 @@ export class Runbook {
 
   private constructor(page: string, env: Record<string, string>) {
     this.#blocks = shellBlocks(readFileSync(join(ROOT, page), 'utf8'));
-    this.#env = env;
+    this.#env = { ...env };
   }
 
   /** Makes `agent-jobs` and `temporal` programs of the folder, for blocks with this environment and no other. */
@@ -30,9 +30,14 @@ export class Runbook {
     return runbook;
   }
 
-  /** Runs the one block that holds the text, and answers with its standard output. Throws where a line of it fails. */
-  async run(text: string, env: Record<string, string> = {}): Promise<string> {
-    return this.shell(this.#blockWith(text), env);
+  /**
+   * Runs the one block that holds the text, and answers with its standard output. Throws where a line of it fails;
+   * given further exit codes, a line may end with one of them.
+   */
+  async run(text: string, { mayEndWith = [] }: { mayEndWith?: readonly number[] } = {}): Promise<string> {
+    const allowed = `case $? in ${[0, ...mayEndWith].join('|')}) ;; *) exit 1 ;; esac`;
+    const lines = this.#blockWith(text).trimEnd().split('\n');
+    return this.shell(lines.map((line) => `set +e\n${line}\n${allowed}`).join('\n'));
   }
 
   /** Runs the one block that holds the text, and answers with this variable that it exports. */
@@ -41,20 +46,26 @@ export class Runbook {
   }
 
   /** Runs a script that is not on the page. */
-  shell(script: string, env: Record<string, string> = {}): Promise<string> {
+  shell(script: string): Promise<string> {
     const PATH = `${this.folder}:${process.env['PATH'] ?? ''}`;
-    const options = { cwd: this.folder, env: { PATH, HOME: this.folder, ...this.#env, ...env }, timeout: 120_000 };
+    const options = { cwd: this.folder, env: { PATH, HOME: this.folder, ...this.#env }, timeout: 120_000 };
     return new Promise((resolve, reject) => {
-      execFile('bash', ['-euo', 'pipefail', '-c', script], options, (error, stdout, stderr) => {
+      execFile('bash', ['--norc', '-euo', 'pipefail', '-c', script], options, (error, stdout, stderr) => {
         if (error === null) resolve(stdout);
         else reject(new Error(`${script}\n${error.message}\n${stdout}\n${stderr}`));
       });
     });
   }
 
-  /** Blocks of the page that `run` has not run. */
+  /** The first lines of the blocks that were not run. */
   get left(): string[] {
-    return this.#blocks.filter((block) => !this.#ran.has(block));
+    const left = this.#blocks.filter((block) => !this.#ran.has(block));
+    return left.map((block) => block.split('\n')[0] ?? '');
+  }
+
+  /** Adds to the environment of all blocks. */
+  set(env: Record<string, string>): void {
+    Object.assign(this.#env, env);
   }
 
   write(name: string, text: string): void {

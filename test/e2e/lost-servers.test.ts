@@ -1,0 +1,194 @@
+/**
+ * docs/disaster-recovery.md, command by command: a fail-over, a lost namespace, and lost snapshots. A restore is in
+ * disaster-recovery.test.ts.
+ */
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Client, Connection } from '@temporalio/client';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { AgentJobs } from '../../src/starter.js';
+import { startSandbox, type Sandbox } from '../../src/testing.js';
+import { RestorableServer } from '../support/restorable-server.js';
+import { Runbook } from '../support/runbook.js';
+import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
+
+const TASK_QUEUE = 'disasters';
+const PAGE = 'docs/disaster-recovery.md';
+const SETTING = 'CONFIRM_WRITES_BEFORE';
+
+/** First lines of the page's blocks that other tests run. */
+const RUN_ELSEWHERE = [
+  'agent-jobs attention --json > doubts.ndjson',
+  'agent-jobs reconcile old-region.log new-region.log',
+  'agent-jobs reconcile workers.log --dry-run',
+  'agent-jobs resolve --from doubts.ndjson --dry-run',
+];
+
+let server: RestorableServer;
+let sandbox: Sandbox;
+const closed: (() => unknown)[] = [];
+
+beforeAll(async () => {
+  server = await RestorableServer.start();
+  sandbox = await startSandbox({ script: { activeMs: 3_600_000, followUp: 'ignore' }, visitors: { rows: 300 } });
+});
+afterEach(async () => {
+  for (const close of closed.splice(0).toReversed()) await close();
+});
+afterAll(async () => {
+  await sandbox?.close();
+  await server?.close();
+});
+
+/** A namespace of a server as its callers, its operator and its worker reach it. */
+class Site {
+  readonly jobs: AgentJobs;
+  readonly runbook: Runbook;
+  readonly #env: Record<string, string>;
+  worker!: WorkerProcess;
+
+  private constructor(jobs: AgentJobs, runbook: Runbook, env: Record<string, string>) {
+    this.jobs = jobs;
+    this.runbook = runbook;
+    this.#env = env;
+  }
+
+  static async open(address: string, namespace: string): Promise<Site> {
+    const connection = await Connection.connect({ address });
+    closed.push(() => connection.close());
+    const place = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace, AGENT_JOBS_TASK_QUEUE: TASK_QUEUE };
+    const runbook = await Runbook.open(PAGE, place);
+    const snapshots = { SNAPSHOTS_URL: pathToFileURL(join(runbook.folder, 'snapshots')).href };
+    runbook.set(snapshots);
+    const client = new Client({ connection, namespace });
+    return new Site(new AgentJobs({ client, taskQueue: TASK_QUEUE }), runbook, { ...place, ...snapshots });
+  }
+
+  async startWorker(env: Record<string, string> = {}): Promise<void> {
+    const upstream = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey };
+    this.worker = startWorkerProcess({ ...this.#env, ...upstream, ...env });
+    closed.push(() => this.worker.kill());
+    await this.worker.wrote('The worker runs');
+  }
+
+  /** A worker that asks before each write that is requested within the time of the page. */
+  async startAskingWorker(): Promise<void> {
+    await this.startWorker({ [SETTING]: await this.runbook.variable(SETTING, `export ${SETTING}`) });
+  }
+
+  start(key: string) {
+    const polling = { min: '1 second', max: '1 second' };
+    return this.jobs.start({ projectId: key, key, prompt: promptOf(key), polling, settle: 0 });
+  }
+
+  handle(key: string) {
+    return this.jobs.handle({ projectId: key, key });
+  }
+
+  async accepted(key: string): Promise<string> {
+    await until(async () => (await this.handle(key).state()).jobId !== null, `the job of ${key}`);
+    return (await this.handle(key).state()).jobId!;
+  }
+
+  async sent(key: string, id: string): Promise<void> {
+    await this.handle(key).followUp(promptOf(key), { id });
+    const fate = async () => (await this.handle(key).state()).followUps.find((each) => each.id === id)?.state;
+    await until(async () => (await fate()) === 'sent', `${id} to be sent`);
+    await this.worker.wrote(`"followUpId":"${id}"`);
+  }
+
+  async endOf(key: string): Promise<string> {
+    const [job] = await jobsOf(key);
+    await sandbox.setJob({ id: job!.id, status: 'completed' });
+    return (await this.handle(key).result()).outcome;
+  }
+
+  /** Runs a block until all findings of the log are settled. */
+  async settleAll(block: string): Promise<void> {
+    const isDone = /known(, \d+ findings? settled, 0 left)?\n/;
+    await until(async () => isDone.test(await this.runbook.run(block, { mayEndWith: [13] })), 'all to be settled');
+  }
+}
+
+const promptOf = (key: string) => `[${key}] Fix it`;
+const jobsOf = (key: string) => sandbox.creates({ promptIncludes: promptOf(key) });
+
+test('after a forced fail-over, what the old region lost or went on to send is found by its logs', async () => {
+  const old = await Site.open(server.address, server.namespace);
+  await old.startWorker();
+  await old.start('replicated');
+  const jobId = await old.accepted('replicated');
+  await server.backUp();
+  // The standby knows nothing of this: it was under way when the region was given up, or came after it.
+  await old.start('lagging');
+  await old.accepted('lagging');
+  await old.sent('replicated', 'in-lag');
+  const standby = await server.standby();
+  closed.push(() => standby.close());
+  await old.start('after');
+  await old.accepted('after');
+  await old.worker.wrote('"workflowId":"agent-job/after/after"');
+  await old.worker.kill();
+
+  const other = await Site.open(standby.address, standby.namespace);
+  await other.startAskingWorker();
+  for (const key of ['replicated', 'lagging', 'after']) await other.start(key);
+  await other.handle('replicated').followUp(promptOf('replicated'), { id: 'in-lag' });
+  const asking = async () => (await other.handle('replicated').state()).unknown;
+  await expect.poll(asking).toMatchObject({ followUpId: 'in-lag' });
+  other.runbook.write('old-region.log', old.worker.output());
+  other.runbook.write('new-region.log', other.worker.output());
+  await other.settleAll('old-region.log');
+  for (const key of ['replicated', 'lagging', 'after']) expect(await other.endOf(key)).toBe('completed');
+  for (const key of ['replicated', 'lagging', 'after']) expect([key, (await jobsOf(key)).length]).toEqual([key, 1]);
+  expect(await sandbox.messages({ jobId })).toHaveLength(1);
+}, 240_000);
+
+test('lost snapshots are found by finished runs and exported anew; a lost namespace is rebuilt from logs', async () => {
+  const site = await Site.open(server.address, 'lost');
+  const { runbook } = site;
+  await runbook.run('operator namespace create');
+  await expect.poll(() => runbook.run('agent-jobs setup').catch(() => null), { timeout: 60_000 }).not.toBeNull();
+  await site.startWorker();
+  const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
+  const run = (project: string, ...words: string[]) =>
+    runbook.shell(`agent-jobs export run --project ${project} ${words.join(' ')} --json`);
+  await run('my-project', '--day', daysAgo(4));
+  await run('my-project', '--from', daysAgo(6), '--to', daysAgo(4));
+  await run('restated', '--day', daysAgo(4));
+  await rm(join(runbook.folder, 'snapshots'), { recursive: true });
+
+  const lost = await runbook.run('recover --dry-run', { mayEndWith: [13, 1] });
+  expect(lost.match(/\.\.\S+ {2}missing\n/g)).toHaveLength(3);
+  await sandbox.setVisitors({ projectId: 'restated', rows: 301 });
+  const recovered = await runbook.run('agent-jobs export recover\n', { mayEndWith: [13] });
+  expect(recovered.match(/missing, exported: as before\n/g)).toHaveLength(2);
+  expect(recovered).toContain(`restated  ${daysAgo(4)}..${daysAgo(3)}  missing, exported: the upstream tells other`);
+  expect(recovered).toContain(' snapshots verified, 0 with differences\n');
+  expect(await runbook.shell('agent-jobs export recover')).toContain(' published, 0 lost');
+
+  for (const key of ['open', 'over']) await site.start(key);
+  for (const key of ['open', 'over']) await site.accepted(key);
+  await site.sent('open', 'before');
+  expect(await site.endOf('over')).toBe('completed');
+  await site.worker.wrote('"outcome":"completed"');
+  await runbook.shell('temporal operator namespace delete --namespace lost --yes');
+  site.worker.signal('SIGTERM');
+  await site.worker.ended;
+  runbook.write('all-workers.log', site.worker.output());
+
+  await expect.poll(() => runbook.run('operator namespace create').catch(() => null)).not.toBeNull();
+  await expect.poll(() => runbook.run('agent-jobs setup').catch(() => null), { timeout: 60_000 }).not.toBeNull();
+  await site.startAskingWorker();
+  await site.start('open');
+  await site.handle('open').followUp(promptOf('open'), { id: 'before' });
+  await site.settleAll('all-workers.log');
+  expect((await site.handle('over').result()).outcome).toBe('completed');
+  await expect(site.start('over')).rejects.toThrow('names a job with another input');
+  expect(await site.endOf('open')).toBe('completed');
+  for (const key of ['open', 'over']) expect([key, (await jobsOf(key)).length]).toEqual([key, 1]);
+  expect(await sandbox.messages({ jobId: (await jobsOf('open'))[0]!.id })).toHaveLength(1);
+  await runbook.run('agent-jobs schedule set');
+  expect(runbook.left.toSorted()).toEqual(RUN_ELSEWHERE);
+}, 240_000);
