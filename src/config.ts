@@ -132,6 +132,13 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
   });
 }
 
+/** Temporal's settings alone, as their files are now; throws a ConfigError. */
+export function readTemporalSettings(environment: Environment = process.env): TemporalSettings {
+  const temporal = readTemporal(present(environment));
+  if (Array.isArray(temporal)) throw new ConfigError(temporal);
+  return deepFreeze(temporal);
+}
+
 /** The upstream alone, for a check whether it answers; throws a ConfigError. */
 export function readUpstreamConfig(environment: Environment = process.env): UpstreamConfig {
   const env = present(environment);

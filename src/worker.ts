@@ -1,5 +1,5 @@
 /** The production worker, `npm run worker`: everything that it needs comes from the environment. */
-import type { NativeConnection } from '@temporalio/worker';
+import type { NativeConnection, Runtime } from '@temporalio/worker';
 import { Budgets, createActivities, KeyHealth, Poller } from './activities/index.js';
 import type { Metrics } from './activities/metrics.js';
 import { countExports } from './activities/visitor-export/count-exports.js';
@@ -7,15 +7,23 @@ import {
   createExportActivities,
   type ExportActivitiesDependencies,
 } from './activities/visitor-export/export-activities.js';
-import { ConfigError, payloadKeysWarnings, readWorkerConfig, upstreamWarnings } from './config.js';
+import {
+  ConfigError,
+  payloadKeysWarnings,
+  readTemporalSettings,
+  readWorkerConfig,
+  upstreamWarnings,
+} from './config.js';
 import type { WorkerConfig } from './config.js';
 import { tellingOfNamespace } from './temporal/search-attributes.js';
 import { openStore } from './snapshots/open-store.js';
 import type { SnapshotStore } from './snapshots/snapshot-store.js';
 import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';
+import { countCalls } from './worker/action-counter.js';
 import { watchConsistentDays } from './worker/consistent-days.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
+import { watchCredentials } from './worker/credentials.js';
 import { countExportPollers, scheduledProjects } from './worker/export-schedules.js';
 import { bridgeToTemporal, createLogger, WorkflowIds, type Logger } from './worker/logging.js';
 import { createMetrics, startJobEndsAtZero, timedUpstream } from './worker/metrics.js';
@@ -24,6 +32,7 @@ import { watchProcess } from './worker/process-figures.js';
 import { Readiness, startHealthServer } from './worker/readiness.js';
 import { installRuntime } from './worker/runtime.js';
 import { Shutdown } from './worker/shutdown.js';
+import { TemporalLink } from './worker/temporal-link.js';
 import { KnownAttributes } from './worker/visibility.js';
 import { watchVersion } from './worker/old-version.js';
 import { openTraces, type Traces } from './worker/traces.js';
@@ -32,7 +41,7 @@ import { createWorkers } from './worker/workers.js';
 const POLLS_HELD_INTERVAL_MS = 5_000;
 
 async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
-  const { temporal, healthAddress, metricsAddress, taskQueue, upstreamRequestsPerSecond } = config;
+  const { temporal, healthAddress, metricsAddress, upstreamRequestsPerSecond } = config;
   const shutdown = new Shutdown(log);
   for (const warning of warningsOf(config)) log.warn(warning);
   const readiness = new Readiness();
@@ -42,10 +51,9 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const workflowIds = new WorkflowIds();
   const traces = await openTraces({ tracing: config.tracing, namespace: temporal.namespace, log });
   const meter = await installRuntime(bridgeToTemporal(log, workflowIds, traces.traceIdOf), metricsAddress);
-  const metrics = createMetrics(meter);
-  startJobEndsAtZero(meter, { namespace: temporal.namespace, taskQueue });
-  if (metricsAddress) shutdown.onBegin(watchProcess(meter));
-  const connection = await connectTemporal(temporal, log);
+  const metrics = startMetrics(meter, config, shutdown);
+  const link = new TemporalLink(await connectTemporal(temporal, log), (made) => countCalls(made, metrics));
+  const { connection } = link;
   workflowIds.connect(connection, temporal.namespace);
   const keys = createKeySource(config.upstream.keys);
   const reached = createUpstream({ ...config.upstream, keys, onResponse: metrics.upstreamResponded });
@@ -73,10 +81,21 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   });
   shutdown.onBegin(await attributes.watch(), watchVersion({ config, connection, poller, log }));
   if (metricsAddress) watchFigures({ config, connection, metrics, store, poller, log, shutdown });
+  shutdown.onBegin(watchCredentials({ settings: temporal, read: readTemporalSettings, link, workers, metrics, log }));
   readiness.watch((deadline) => reachNamespace(connection, temporal.namespace, deadline), workers);
   logStart(config, log);
   await runUntilEnd(() => shutdown.runUntilEnd(workers), poller, traces);
-  await connection.close();
+  await link.close();
+}
+
+function startMetrics(
+  meter: Runtime['metricMeter'],
+  { temporal: { namespace }, taskQueue, metricsAddress }: WorkerConfig,
+  shutdown: Shutdown,
+): Metrics {
+  startJobEndsAtZero(meter, { namespace, taskQueue });
+  if (metricsAddress) shutdown.onBegin(watchProcess(meter));
+  return createMetrics(meter);
 }
 
 function warningsOf({ upstream, payloadKeysFile }: WorkerConfig): string[] {

@@ -1,5 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, readFileSync } from 'node:fs';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import type { NativeConnectionOptions } from '@temporalio/worker';
 import type { ConfigProblem } from './config-error.js';
@@ -14,13 +14,18 @@ export interface TemporalSettings {
 const DEFAULT_ADDRESS = 'localhost:7233';
 const DEFAULT_NAMESPACE = 'default';
 
-/** Reads the standard TEMPORAL_* variables and the configuration file that they may name. */
+/**
+ * Reads the standard TEMPORAL_* variables and the configuration file that they may name; `TEMPORAL_API_KEY_FILE` is our
+ * own, and wins over `TEMPORAL_API_KEY`.
+ */
 export function readTemporal(env: Record<string, string>): TemporalSettings | ConfigProblem[] {
   const unreadable = unreadableFiles(env);
   if (unreadable.length > 0)
     return unreadable.map((variable) => ({ variable, problem: 'should be the path of a readable file' }));
   try {
-    const { connectionOptions, namespace } = loadClientConnectConfig({ overrideEnvVars: env });
+    const { connectionOptions, namespace } = loadClientConnectConfig({
+      overrideEnvVars: { ...env, ...keyInFile(env) },
+    });
     checkCertificates(connectionOptions.tls);
     checkApiKey(connectionOptions.apiKey);
     const address = connectionOptions.address ?? DEFAULT_ADDRESS;
@@ -41,7 +46,7 @@ export function isDefault(temporal: TemporalSettings | ConfigProblem[]): boolean
 
 // envconfig takes a missing configuration file for an empty one: a job would go to another server.
 function unreadableFiles(env: Record<string, string>): string[] {
-  const names = Object.keys(env).filter((name) => /^TEMPORAL_(CONFIG_FILE|TLS_\w+_PATH)$/.test(name));
+  const names = Object.keys(env).filter((name) => /^TEMPORAL_(CONFIG_FILE|API_KEY_FILE|TLS_\w+_PATH)$/.test(name));
   return names.filter((name) => {
     try {
       accessSync(env[name]!, constants.R_OK);
@@ -50,6 +55,13 @@ function unreadableFiles(env: Record<string, string>): string[] {
       return true;
     }
   });
+}
+
+function keyInFile({ TEMPORAL_API_KEY_FILE: path }: Record<string, string>): Record<string, string> {
+  if (path === undefined) return {};
+  const key = readFileSync(path, 'utf8').trim();
+  if (key === '') throw new Error('TEMPORAL_API_KEY_FILE is empty');
+  return { TEMPORAL_API_KEY: key };
 }
 
 // The client's own error about a key that no header can hold contains the key.

@@ -38,7 +38,8 @@ export function reachNamespace(connection: NativeConnection, namespace: string, 
   return connection.withDeadline(deadline, () => connection.workflowService.describeNamespace({ namespace }));
 }
 
-async function connectOnce({ connectionOptions, namespace }: TemporalSettings): Promise<NativeConnection> {
+/** Connects, and makes a call to the namespace; rejects where either fails or takes too long. */
+export async function connectOnce({ connectionOptions, namespace }: TemporalSettings): Promise<NativeConnection> {
   const connection = await withinLimit(NativeConnection.connect(connectionOptions));
   try {
     await reachNamespace(connection, namespace, Date.now() + ATTEMPT_LIMIT_MS);

@@ -9,7 +9,7 @@ import { exportTaskQueue } from '../contract.js';
 import { openPayloadKeys } from '../config.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
 import { loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
-import { countAttempts, countCalls } from './action-counter.js';
+import { countAttempts } from './action-counter.js';
 import { tellTraceIds, type Traces } from './traces.js';
 
 /** Makes the activities of each role; called for the roles that this process serves. */
@@ -33,7 +33,6 @@ export async function createWorkers(
   const { taskQueue, roles, temporal } = config;
   const { workflowBundle, dataConverter } = loadWorkflowBundle();
   const codecs = payloadCodecs(openPayloadKeys(config.payloadKeysFile));
-  countCalls(connection, metrics);
   const interceptors = { activity: [countAttempts(metrics), tellTraceIds] };
   const shared = {
     connection,

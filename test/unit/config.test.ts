@@ -164,6 +164,17 @@ describe('readWorkerConfig', () => {
     expect(problemsOf({ ...minimal, PROJECT_BUDGETS_FILE: path }).PROJECT_BUDGETS_FILE).toBe(`${path}: ${problem}`);
   });
 
+  test('takes the key for Temporal from its file, before the variable', () => {
+    const path = file('temporal-key', ' a-key-in-a-file\n');
+    const env = { ...minimal, TEMPORAL_API_KEY: 'in-a-variable', TEMPORAL_API_KEY_FILE: path };
+    expect(readWorkerConfig(env).temporal.connectionOptions).toMatchObject({ apiKey: 'a-key-in-a-file', tls: true });
+    file('temporal-key', '\n');
+    expect(problemsOf(env)['TEMPORAL_*']).toContain('TEMPORAL_API_KEY_FILE is empty');
+    expect(problemsOf({ ...env, TEMPORAL_API_KEY_FILE: join(folder, 'no-key') })).toHaveProperty(
+      'TEMPORAL_API_KEY_FILE',
+    );
+  });
+
   test('refuses a key for Temporal that no header can hold, and does not show it', () => {
     const report = String(catchError(() => readWorkerConfig({ ...minimal, TEMPORAL_API_KEY: 'secret\nkey' })));
     expect(report).toContain('TEMPORAL_API_KEY holds a character');
