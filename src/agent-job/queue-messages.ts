@@ -19,7 +19,8 @@ const OUTCOMES: readonly unknown[] = ['accepted', 'throttled', 'unsent', 'other'
 const MAX_REQUESTS = 1_000_000;
 /** What a worker tells at once; it tells the rest with its next message. */
 const MAX_STEPS = 1_000;
-const MAX_TURN_CHARACTERS = 100;
+/** The name of a turn. */
+export const MAX_TURN_CHARACTERS = 100;
 
 /** Checks the input of `requestQueue`. */
 export function parseQueueName(input: unknown): QueueName {

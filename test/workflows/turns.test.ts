@@ -96,7 +96,9 @@ test('a turn that comes twice sends once, and one that nobody waits for sends no
 test('what is no turn is ignored', async () => {
   await queue.usedUp(1, HOUR);
   const handle = await startWaiting('Fix it');
-  for (const wrong of [undefined, 'turn', {}, { turn: 7, until: Date.now() + MINUTE }, { turn: 'x', until: 1e300 }]) {
+  const until = Date.now() + MINUTE;
+  const tooLong = { turn: 'x'.repeat(101), until };
+  for (const wrong of [undefined, 'turn', {}, { turn: 7, until }, { turn: 'x', until: 1e300 }, tooLong]) {
     await server.client.workflow.getHandle(handle.workflowId).signal(requestTurnSignal.name, wrong);
   }
   expect(await waitingFor(handle)).toBe('turn');

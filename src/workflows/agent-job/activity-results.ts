@@ -4,6 +4,7 @@
  */
 import type { Reading, PollJobResult, WriteResult } from '../../activities/index.js';
 import type { JobRecord, RequestTurn } from '../../contract.js';
+import { MAX_TURN_CHARACTERS } from '../../agent-job/queue-messages.js';
 import { checkId } from '../../contract/input-checks.js';
 
 /** Why such a write is in doubt, and such a read a failed one. */
@@ -46,10 +47,13 @@ export function readWriteResult(value: unknown): WriteResult | null {
   return result;
 }
 
-/** A turn as the queue gives it; null for what nobody can be sure to be one. */
+/** A turn as the queue gives it; null for what nobody can be sure to be one. What it holds besides is left out. */
 export function readTurn(value: unknown): RequestTurn | null {
-  const { turn, until } = fieldsOf(value);
-  return typeof turn === 'string' && isOptionalTime(until) && until !== undefined ? (value as RequestTurn) : null;
+  const { turn, until, requests } = fieldsOf(value);
+  // It goes to an activity, and on to the next run: a large one would fail the workflow task for ever.
+  if (typeof turn !== 'string' || turn.length > MAX_TURN_CHARACTERS) return null;
+  if (!isNumber(until) || !isOptionalTime(until)) return null;
+  return { turn, until, requests: isNumber(requests) ? requests : 1 };
 }
 
 function isOptionalPlace(value: unknown): boolean {
