@@ -214,7 +214,10 @@ test('malformed messages harm neither a run nor its lock', async () => {
     scheduledAt: '2026',
     startedAt: '2026',
   }));
-  for (const args of [[], [null], [{ waiting: 7 }], [{ waiting: [null, {}, { workflowId: 'a' }, ...hostile] }]]) {
+  const message = { waiting: [null, {}, { workflowId: 'a' }, ...hostile] };
+  // Handed on together, they would be more than a signal or an input may hold.
+  const large = ['1', '2'].map((id) => ({ workflowId: id, scheduledAt: 'x'.repeat(1_500_000), startedAt: '2026' }));
+  for (const args of [[], [null], [{ waiting: 7 }], [message], ...large.map((waiter) => [{ waiting: [waiter] }])]) {
     await lock.signal('awaitLock', ...args);
     await server.client.workflow.getHandle(run?.runWorkflowId ?? '').signal('lockAnswer', ...args);
   }

@@ -16,10 +16,8 @@ import {
 } from '../../contract.js';
 import { isNewRunWanted, nextRunVersion } from '../worker-version.js';
 import { lockDetails } from './details.js';
-import { holderIn, removalIn, waitersIn } from './lock-messages.js';
+import { holderIn, MAX_WAITING, removalIn, waitersIn } from './lock-messages.js';
 
-/** Bounds what is handed on. A run that is not in the line tries by itself. */
-const MAX_WAITING = 1_000;
 /** How long after a check of the holder the next one may follow: each is an event in the holder's history. */
 const CHECK_MS = { first: 60_000, max: 3_600_000 };
 

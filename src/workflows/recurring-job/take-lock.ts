@@ -26,7 +26,7 @@ import {
   type SkipReason,
 } from '../../contract.js';
 import { projectAttributes, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
-import { answersIn } from './lock-messages.js';
+import { answersIn, MAX_WAITING } from './lock-messages.js';
 
 /** A lock that was asked, or that told a run of its turn, has closed by then where nobody holds it. */
 const CLOSING_MS = 1_000;
@@ -74,7 +74,7 @@ async function waitForLock(
     }
     const answers = inbox.splice(0);
     if (answers.some(({ kind }) => kind === 'removed')) return 'scheduleRemoved';
-    behind.push(...answers.flatMap(({ waiting }) => waiting));
+    behind = [...behind, ...answers.flatMap(({ waiting }) => waiting)].slice(0, MAX_WAITING);
     await untilClosed();
     if (await startLock(spec, job, behind)) return null;
     if (Date.now() >= until) return 'queueWait';
