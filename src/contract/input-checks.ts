@@ -27,7 +27,10 @@ export function checkString(value: unknown, field: string): string {
 /** Checks that a payload is one JSON object. */
 export function checkObject(value: unknown, field: string): Record<string, unknown> {
   if (value instanceof Undecodable) {
-    throw new InvalidInputError(field, 'can not be decoded; it must be plain JSON (encoding json/plain)');
+    throw new InvalidInputError(
+      field,
+      'can not be decoded; it must be plain JSON (encoding json/plain), at most 100 levels deep',
+    );
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new InvalidInputError(field, `must be one JSON object; it is ${kindOf(value)}`);

@@ -132,10 +132,12 @@ test('an update sent with a wrong start gets a definite error', async () => {
 
 const undecodable = { metadata: { encoding: Buffer.from('binary/encrypted') }, data: Buffer.from('?') };
 const broken = { metadata: { encoding: Buffer.from('json/plain') }, data: Buffer.from('{"prompt":') };
+const nested = `{"projectId":"p1","prompt":"Fix it","other":${'['.repeat(50_000)}${']'.repeat(50_000)}}`;
+const tooDeep = { metadata: { encoding: Buffer.from('json/plain') }, data: Buffer.from(nested) };
 
 test('a start whose payload can’t be decoded fails as InvalidInput', async () => {
   const { bench, server } = tests;
-  for (const payload of [undecodable, broken]) {
+  for (const payload of [undecodable, broken, tooDeep]) {
     const workflowId = randomUUID();
     await server.client.workflowService.startWorkflowExecution({
       namespace: server.namespace,
@@ -144,7 +146,7 @@ test('a start whose payload can’t be decoded fails as InvalidInput', async () 
       workflowType: { name: 'agentJob' },
       taskQueue: { name: bench.taskQueue },
       input: { payloads: [payload] },
-      memo: { fields: { inputHash: undecodable, other: undecodable } },
+      memo: { fields: { inputHash: undecodable, other: undecodable, more: tooDeep } },
     });
     const error = await server.client.workflow
       .getHandle(workflowId)
@@ -161,7 +163,7 @@ test('signals and updates that can’t be decoded, or that nobody knows, harm no
   await expect.poll(() => upstream.reads).toBe(1);
   const workflowExecution = { workflowId: handle.workflowId };
   for (const signalName of ['followUp', 'pollNow', 'nobodyKnowsThis']) {
-    for (const payload of [undecodable, broken]) {
+    for (const payload of [undecodable, broken, tooDeep]) {
       await server.client.workflowService.signalWorkflowExecution({
         namespace: server.namespace,
         workflowExecution,
@@ -171,7 +173,7 @@ test('signals and updates that can’t be decoded, or that nobody knows, harm no
     }
   }
   for (const name of ['sendFollowUp', 'resolveUnknown']) {
-    for (const payload of [undecodable, broken]) {
+    for (const payload of [undecodable, broken, tooDeep]) {
       const answer = await server.client.workflowService.updateWorkflowExecution({
         namespace: server.namespace,
         workflowExecution,
