@@ -12,6 +12,8 @@ import { STALE_COPY } from '../contract/shared.js';
 interface Point {
   events: number;
   time: string;
+  /** Of the history when the latest task began, in bytes, as that task's event tells it. */
+  bytes: string;
 }
 
 /** Loaded with the workflows of every worker. */
@@ -31,12 +33,20 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
   };
 };
 
-function pointOf({ activation: { historyLength, timestamp } }: ActivateInput): Point {
-  return { events: Number(historyLength ?? 0), time: `${String(timestamp?.seconds)}.${timestamp?.nanos}` };
+function pointOf({ activation: { historyLength, historySizeBytes, timestamp } }: ActivateInput): Point {
+  return {
+    events: Number(historyLength ?? 0),
+    time: `${String(timestamp?.seconds)}.${timestamp?.nanos}`,
+    bytes: String(historySizeBytes),
+  };
 }
 
-/** Events have come, and not the time at which a task with them began. A task of the past has its time in history. */
-function isSpoilt({ activation }: ActivateInput, last: Point, { events, time }: Point): boolean {
+/**
+ * Events have come, and not the task with them. A task of the past is in history. The time alone does not tell: where
+ * the server's clock was set back, tasks begin and no time passes for the run.
+ */
+function isSpoilt({ activation }: ActivateInput, last: Point, { events, time, bytes }: Point): boolean {
   const hasEvents = (activation.jobs ?? []).some(({ queryWorkflow }) => !queryWorkflow);
-  return !activation.isReplaying && hasEvents && events > last.events && time === last.time;
+  const hasNoTask = time === last.time && bytes === last.bytes;
+  return !activation.isReplaying && hasEvents && events > last.events && hasNoTask;
 }
