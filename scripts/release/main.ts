@@ -10,7 +10,11 @@ import { packRelease } from './pack.js';
 
 const CONTRACT = ['docs/contract', 'scripts/contract/released.json', 'scripts/contract/declared-changes.json'];
 const PACKAGES = ['package.json', 'packages/client/package.json', 'package-lock.json'];
-const FILES = ['CHANGELOG.md', ...PACKAGES, ...CONTRACT];
+/** The chart, and what is rendered from it, name the image of the release. */
+const MANIFESTS = ['chart/Chart.yaml', 'base/setup-job.yaml', 'base/workers.yaml'].map(
+  (file) => `deploy/kubernetes/${file}`,
+);
+const FILES = ['CHANGELOG.md', ...PACKAGES, ...MANIFESTS, ...CONTRACT];
 const UNRELEASED = '## Unreleased\n';
 
 /** A reason not to release, for a person. */
@@ -66,6 +70,8 @@ function closeSection(changelog: string, version: string): string {
 function prepare(version: string, changelog: string): string[] {
   try {
     writeFileSync('CHANGELOG.md', changelog);
+    const { version: before } = JSON.parse(readFileSync('package.json', 'utf8')) as Manifest;
+    MANIFESTS.forEach((file) => replaceVersion(file, before, version));
     PACKAGES.forEach((file) => setVersion(file, version));
     // From now on callers may rely on what this version takes and tells.
     run('npm', 'run', 'docs:contract', '--', '--release');
@@ -92,6 +98,13 @@ function setVersion(file: string, version: string): void {
     if (each.dependencies?.['agent-jobs-client']) each.dependencies['agent-jobs-client'] = version;
   }
   writeFileSync(file, `${JSON.stringify(manifest, null, 2)}\n`);
+}
+
+/** Also as it stands in names of objects, where no dot may be. */
+function replaceVersion(file: string, before: string, version: string): void {
+  const dashed = (text: string) => text.replaceAll('.', '-');
+  const text = readFileSync(file, 'utf8');
+  writeFileSync(file, text.replaceAll(before, version).replaceAll(dashed(before), dashed(version)));
 }
 
 try {

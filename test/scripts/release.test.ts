@@ -66,6 +66,9 @@ test('a release sets the version, closes the section of the changelog, packs, co
   const both = { version: '99.1.0', dependencies: { 'agent-jobs-client': '99.1.0' } };
   expect(await released('package.json')).toMatchObject(both);
   expect(await released('packages/client/package.json')).toMatchObject({ version: '99.1.0' });
+  const setup = await git('show', 'HEAD:deploy/kubernetes/base/setup-job.yaml');
+  expect(setup).toMatch(/name: agent-jobs-setup-99-1-0\n[^]*image: "agent-jobs:99\.1\.0"/);
+  expect(await git('show', 'HEAD:deploy/kubernetes/chart/Chart.yaml')).toContain('\nversion: 99.1.0\n');
   expect(await released('package-lock.json')).toMatchObject({
     packages: { '': both, 'packages/client': { version: '99.1.0' } },
   });

@@ -14,6 +14,17 @@ const TOOLCHAINS = {
     args: ['--version'],
     remedy: 'install Prometheus 3, or name its promtool in PROMTOOL (docs/monitoring.md, Tests)',
   },
+  helm: {
+    program: process.env['HELM'] ?? 'helm',
+    args: ['version'],
+    remedy: 'install Helm 3, or name it in HELM (docs/kubernetes.md, Tests)',
+  },
+  kubeconform: {
+    program: process.env['KUBECONFORM'] ?? 'kubeconform',
+    args: ['-v'],
+    remedy: 'install kubeconform, or name it in KUBECONFORM (docs/kubernetes.md, Tests)',
+  },
+  kubectl: { program: 'kubectl', args: ['version', '--client'], remedy: 'install kubectl, which has kustomize' },
 } as const;
 
 /**

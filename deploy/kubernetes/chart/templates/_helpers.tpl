@@ -1,0 +1,88 @@
+{{- define "agent-jobs.tag" -}}
+{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "agent-jobs.image" -}}
+{{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ include "agent-jobs.tag" . }}{{ end }}
+{{- end }}
+
+{{- /* A version in an object's name. */ -}}
+{{- define "agent-jobs.version" -}}
+{{ (.Values.image.digest | trimPrefix "sha256:" | trunc 12) | default (include "agent-jobs.tag" .) | lower | replace "." "-" | replace "_" "-" | replace "+" "-" | trunc 30 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "agent-jobs.labels" -}}
+app.kubernetes.io/name: agent-jobs
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- /* The labels of a role's pods: the version is one of them where each version has Deployments of its own. */ -}}
+{{- define "agent-jobs.selector" -}}
+{{ include "agent-jobs.labels" .root }}
+app.kubernetes.io/component: {{ .role }}
+{{- if .root.Values.versioning.enabled }}
+agent-jobs/version: {{ include "agent-jobs.version" .root | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "agent-jobs.workerName" -}}
+{{ .root.Release.Name }}-{{ .role }}{{ if .root.Values.versioning.enabled }}-{{ include "agent-jobs.version" .root }}{{ end }}
+{{- end }}
+
+{{- /* The way to Temporal: of workers and of the set-up. */ -}}
+{{- define "agent-jobs.temporalEnv" -}}
+- { name: TEMPORAL_ADDRESS, value: {{ required "temporal.address is missing: host:port of Temporal" .Values.temporal.address | quote }} }
+- { name: TEMPORAL_NAMESPACE, value: {{ .Values.temporal.namespace | quote }} }
+{{- with .Values.temporal.tls }}
+{{- if .secret }}
+- { name: TEMPORAL_TLS_CLIENT_CERT_PATH, value: /run/secrets/temporal-tls/tls.crt }
+- { name: TEMPORAL_TLS_CLIENT_KEY_PATH, value: /run/secrets/temporal-tls/tls.key }
+{{- if .serverAuthority }}
+- { name: TEMPORAL_TLS_SERVER_CA_CERT_PATH, value: /run/secrets/temporal-tls/ca.crt }
+{{- end }}
+{{- end }}
+{{- if .serverName }}
+- { name: TEMPORAL_TLS_SERVER_NAME, value: {{ .serverName | quote }} }
+{{- end }}
+{{- end }}
+{{- if .Values.temporal.apiKey.secret }}
+- { name: TEMPORAL_API_KEY_FILE, value: {{ printf "/run/secrets/temporal-api-key/%s" .Values.temporal.apiKey.key | quote }} }
+{{- end }}
+{{- end }}
+
+{{- /* Folders, not files (subPath): only a folder shows a Secret that was replaced. */ -}}
+{{- define "agent-jobs.temporalMounts" -}}
+- { name: tmp, mountPath: /tmp }
+{{- if .Values.temporal.tls.secret }}
+- { name: temporal-tls, mountPath: /run/secrets/temporal-tls, readOnly: true }
+{{- end }}
+{{- if .Values.temporal.apiKey.secret }}
+- { name: temporal-api-key, mountPath: /run/secrets/temporal-api-key, readOnly: true }
+{{- end }}
+{{- end }}
+
+{{- define "agent-jobs.temporalVolumes" -}}
+- { name: tmp, emptyDir: { sizeLimit: 256Mi } }
+{{- with .Values.temporal.tls.secret }}
+- { name: temporal-tls, secret: { secretName: {{ . | quote }}, defaultMode: 288 } }
+{{- end }}
+{{- with .Values.temporal.apiKey.secret }}
+- { name: temporal-api-key, secret: { secretName: {{ . | quote }}, defaultMode: 288 } }
+{{- end }}
+{{- end }}
+
+{{- define "agent-jobs.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+# The group of mounted Secrets and of the snapshots' volume.
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
+{{- define "agent-jobs.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end }}

@@ -1,0 +1,248 @@
+/** The manifests for Kubernetes: base and components as they lie there, and what the chart makes of other values. */
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { CHART, KUBERNETES_FOLDER, renderChart, renderedFiles } from '../../scripts/kubernetes/rendered.js';
+import { readWorkerConfig, WORKER_VARIABLES } from '../../src/config.js';
+import { needToolchain } from '../support/toolchains.js';
+import { committedManifests, parseManifests, podsOf, problemsOf, SCHEMAS_FOLDER, type Manifest } from './manifests.js';
+
+const run = promisify(execFile);
+const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
+/** As in names of objects. */
+const dashed = version.replaceAll('.', '-');
+/** A worker has ended by then. */
+const SHUTDOWN_SECONDS = 25;
+/** What the chart sets itself, from other values. */
+const SET_BY_CHART =
+  /^(UPSTREAM_BASE_URL|ADMIN_API_KEY_FILE|PROJECT_KEYS_FILE|PAYLOAD_KEYS_FILE|SNAPSHOTS_URL|WORKER_\w+|\w+_ADDRESS)$/;
+/** Values in manifests are read by many. */
+const HOLDS_A_KEY = /^ADMIN_API_KEY$|_HEADERS$/;
+
+const all = committedManifests();
+const pods = podsOf(all);
+const containers = pods.flatMap(({ name: of, pod }) => pod.containers.map((container) => ({ ...container, of, pod })));
+
+const kindsOf = (manifests: readonly Manifest[]) => manifests.map(({ kind }) => kind).toSorted();
+
+test('base and components hold workers of both roles, the set-up, and what goes with them', () => {
+  expect(kindsOf(all)).toEqual([
+    'Deployment',
+    'Deployment',
+    'Job',
+    'NetworkPolicy',
+    'PodDisruptionBudget',
+    'PodDisruptionBudget',
+    'ScaledObject',
+    'Service',
+    'ServiceAccount',
+    'ServiceMonitor',
+  ]);
+  const roles = containers.map(({ env }) => env.find(({ name }) => name === 'WORKER_ROLES')?.value);
+  expect(roles.toSorted()).toEqual(['exports', 'jobs', undefined]);
+});
+
+test('every object fits the schema of Kubernetes or of its operator, and a field that is not in it is refused', () => {
+  for (const manifest of all) expect(problemsOf(manifest), manifest.metadata.name).toEqual([]);
+  for (const manifest of all) {
+    const misspelt = { ...manifest, spec: { ...manifest.spec, replica: 1 } };
+    expect(problemsOf(misspelt), manifest.kind).not.toEqual([]);
+  }
+});
+
+test('every container runs as nobody special, on a file system that it cannot write to', () => {
+  expect(containers).toHaveLength(3);
+  for (const { of: name, pod, securityContext, resources } of containers) {
+    expect(pod.securityContext, name).toMatchObject({
+      runAsNonRoot: true,
+      runAsUser: 10_001,
+      seccompProfile: { type: 'RuntimeDefault' },
+    });
+    expect(pod.automountServiceAccountToken, name).toBe(false);
+    expect(securityContext, name).toEqual({
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+    });
+    expect(resources.limits.memory, name).toMatch(/^\d+[MG]i$/);
+  }
+});
+
+test('keys come from Secrets, mounted as folders that only their group can read, and from nowhere else', () => {
+  expect(kindsOf(all)).not.toContain('Secret');
+  for (const { of: name, pod, env, volumeMounts } of containers) {
+    expect(
+      env.filter((each) => /KEY$|SECRET|TOKEN|PASSWORD/.test(each.name)),
+      name,
+    ).toEqual([]);
+    const secrets = pod.volumes.filter(({ secret }) => secret);
+    for (const { secret } of secrets) expect(secret!.defaultMode).toBe(0o440);
+    const mounts = volumeMounts.filter((mount) => secrets.some((volume) => volume.name === mount.name));
+    for (const mount of mounts) expect(mount).toEqual({ name: mount.name, mountPath: mount.mountPath, readOnly: true });
+  }
+});
+
+test('a worker has the time that it needs to end, and is asked where it answers', () => {
+  const workers = containers.filter(({ of }) => !of.includes('setup'));
+  for (const { of: name, pod, ...worker } of workers) {
+    expect(pod.terminationGracePeriodSeconds, name).toBeGreaterThan(SHUTDOWN_SECONDS);
+    const env = Object.fromEntries(worker.env.map(({ name: variable, value }) => [variable, value]));
+    const port = (portName: string) => worker.ports!.find((each) => each.name === portName)?.containerPort;
+    expect(env['HEALTH_ADDRESS']).toBe(`0.0.0.0:${port('health')}`);
+    expect(env['METRICS_ADDRESS']).toBe(`0.0.0.0:${port('metrics')}`);
+    const probes = [worker.startupProbe, worker.livenessProbe, worker.readinessProbe].map((probe) => probe!.httpGet);
+    expect(probes.map(({ path }) => path)).toEqual(['/healthz', '/healthz', '/readyz']);
+    expect(new Set(probes.map((probe) => probe.port))).toEqual(new Set(['health']));
+  }
+});
+
+test('a worker accepts its settings', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-manifest-'));
+  await writeFile(join(folder, 'admin_api_key'), 'a-key');
+  for (const { of: name, env } of containers.filter(({ of }) => !of.includes('setup'))) {
+    const settings = Object.fromEntries(
+      env.map((each) => [each.name, each.value?.replace('/run/secrets/upstream', folder)]),
+    );
+    expect(readWorkerConfig(settings).roles, name).toEqual([settings['WORKER_ROLES']]);
+  }
+  await rm(folder, { recursive: true });
+});
+
+test('what selects pods selects those that it is meant for', () => {
+  const matching = (labels: Record<string, string>) =>
+    pods
+      .filter((pod) => Object.entries(labels).every(([label, value]) => pod.labels[label] === value))
+      .map(({ name }) => name);
+  const selected = all.flatMap(({ kind, metadata, spec }) => {
+    const selector = (spec?.['selector'] ?? spec?.['podSelector']) as
+      { matchLabels?: Record<string, string> } | undefined;
+    if (!selector || kind === 'ServiceMonitor') return [];
+    return [[`${kind} ${metadata.name}`, matching(selector.matchLabels ?? (selector as Record<string, string>))]];
+  });
+  const setup = expect.stringMatching(/^agent-jobs-setup-/) as string;
+  expect(Object.fromEntries(selected)).toEqual({
+    'Deployment agent-jobs-jobs': ['agent-jobs-jobs'],
+    'Deployment agent-jobs-exports': ['agent-jobs-exports'],
+    'PodDisruptionBudget agent-jobs-jobs': ['agent-jobs-jobs'],
+    'PodDisruptionBudget agent-jobs-exports': ['agent-jobs-exports'],
+    'Service agent-jobs-metrics': [setup, 'agent-jobs-jobs', 'agent-jobs-exports'],
+    'NetworkPolicy agent-jobs': [setup, 'agent-jobs-jobs', 'agent-jobs-exports'],
+  });
+});
+
+interface ScaledObjectSpec {
+  scaleTargetRef: { name: string };
+  minReplicaCount: number;
+  fallback: { behavior: string };
+  triggers: { metadata: { query: string; ignoreNullValues: string } }[];
+}
+
+test('scaling follows open jobs, and takes no worker away for want of an answer', () => {
+  const spec = all.find(({ kind }) => kind === 'ScaledObject')!.spec as unknown as ScaledObjectSpec;
+  expect(pods.map(({ name }) => name)).toContain(spec.scaleTargetRef.name);
+  expect(spec.minReplicaCount).toBeGreaterThan(0);
+  expect(spec.fallback.behavior).toBe('currentReplicasIfHigher');
+  expect(spec.triggers[0]!.metadata).toMatchObject({
+    query: 'max(sum by (instance) (agent_jobs_open{job="agent-jobs"}))',
+    ignoreNullValues: 'false',
+  });
+});
+
+test('the chart has the version of the package, and takes every setting of a worker but keys', async () => {
+  expect(parse(await readFile(join(CHART, 'Chart.yaml'), 'utf8'))).toMatchObject({ version, appVersion: version });
+  expect(all.map(({ metadata }) => metadata.name)).toContain(`agent-jobs-setup-${dashed}`);
+  for (const { of: name, image } of containers) expect(image, name).toBe(`agent-jobs:${version}`);
+  const { properties } = JSON.parse(await readFile(join(CHART, 'values.schema.json'), 'utf8')) as {
+    properties: { settings: { properties: object } };
+  };
+  const free = WORKER_VARIABLES.filter((name) => !HOLDS_A_KEY.test(name) && !SET_BY_CHART.test(name));
+  expect(Object.keys(properties.settings.properties).toSorted()).toEqual(free.toSorted());
+});
+
+const NEEDED = ['temporal.address=temporal:7233', 'upstream.baseUrl=https://u.example', 'snapshots.url=s3://b/p'];
+const set = (...values: string[]) => values.flatMap((value) => ['--set-string', value]);
+const turnedOn = (...values: string[]) => values.flatMap((value) => ['--set', `${value}=true`]);
+const EVERYTHING = [
+  ...set('temporal.tls.secret=tls', 'temporal.apiKey.secret=key', 'payloadKeys.secret=keys', 'snapshots.claim=claim'),
+  ...set('upstream.keys.projectKeys=projects', 'settings.LOG_LEVEL=debug', 'temporal.tls.serverName=temporal'),
+  ...turnedOn('temporal.tls.serverAuthority', 'serviceMonitor.enabled', 'autoscaling.enabled', 'versioning.enabled'),
+];
+
+describe('by helm', () => {
+  test('base and components are what the chart renders', async (context) => {
+    await needToolchain(context, 'helm');
+    for (const [path, text] of Object.entries(await renderedFiles())) {
+      expect(await readFile(join(KUBERNETES_FOLDER, path), 'utf8'), `${path}: npm run kubernetes:render`).toBe(text);
+    }
+  });
+
+  test('with everything turned on, every object is valid, and a version has workers of its own', async (context) => {
+    await needToolchain(context, 'helm');
+    const manifests = parseManifests(await renderChart([...set(...NEEDED), ...EVERYTHING]));
+    for (const manifest of manifests) expect(problemsOf(manifest), manifest.metadata.name).toEqual([]);
+    const kept = manifests.filter(({ metadata }) => metadata.annotations?.['helm.sh/resource-policy'] === 'keep');
+    expect(kept.map(({ kind, metadata }) => `${kind} ${metadata.name}`).toSorted()).toEqual([
+      `Deployment agent-jobs-exports-${dashed}`,
+      `Deployment agent-jobs-jobs-${dashed}`,
+      `ScaledObject agent-jobs-jobs-${dashed}`,
+    ]);
+    const rendered = podsOf(manifests);
+    for (const { pod } of rendered) {
+      for (const { env, volumeMounts } of pod.containers) {
+        const paths = env.map(({ value }) => value).filter((value) => value?.startsWith('/run/secrets/'));
+        const folders = volumeMounts.map(({ mountPath }) => mountPath);
+        expect(paths.filter((path) => !folders.some((folder) => path!.startsWith(`${folder}/`)))).toEqual([]);
+        expect(volumeMounts.every(({ name }) => pod.volumes.some((volume) => volume.name === name))).toBe(true);
+      }
+    }
+  });
+
+  test.for([
+    ['temporal.address is missing', set('upstream.baseUrl=https://u.example', 'snapshots.url=s3://b/p')],
+    ['upstream.baseUrl is missing', set('temporal.address=temporal:7233', 'snapshots.url=s3://b/p')],
+    ['snapshots.url is missing', set('temporal.address=temporal:7233', 'upstream.baseUrl=https://u.example')],
+    ['LOGLEVEL', set(...NEEDED, 'settings.LOGLEVEL=debug')],
+    ['ADMIN_API_KEY', set(...NEEDED, 'settings.ADMIN_API_KEY=a-key')],
+    ['minReplicas', [...set(...NEEDED), '--set', 'autoscaling.minReplicas=0']],
+  ] as const)('a value that is wrong or missing is named: %s', async ([text, args], context) => {
+    await needToolchain(context, 'helm');
+    await expect(renderChart(args)).rejects.toThrow(text);
+  });
+});
+
+describe('by other tools', () => {
+  test('kubeconform finds every object valid, by the same schemas', async (context) => {
+    await needToolchain(context, 'helm');
+    await needToolchain(context, 'kubeconform');
+    const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-kubeconform-'));
+    await writeFile(join(folder, 'all.yaml'), await renderChart([...set(...NEEDED), ...EVERYTHING]));
+    const location = ['-schema-location', `${SCHEMAS_FOLDER}{{ .ResourceKind }}{{ .KindSuffix }}.json`];
+    const { stdout } = await run(process.env['KUBECONFORM'] ?? 'kubeconform', [
+      '-strict',
+      '-summary',
+      ...location,
+      folder,
+    ]);
+    expect(stdout).toContain('10 resources found in 1 file - Valid: 10, Invalid: 0, Errors: 0, Skipped: 0');
+    await rm(folder, { recursive: true });
+  });
+
+  test('kustomize builds an overlay of the base with both components', async (context) => {
+    await needToolchain(context, 'kubectl');
+    const folder = join(KUBERNETES_FOLDER, 'example');
+    const { stdout } = await run('kubectl', ['kustomize', folder]);
+    const built = parseManifests(stdout);
+    expect(kindsOf(built)).toEqual(kindsOf(all));
+    for (const manifest of built) expect(problemsOf(manifest), manifest.metadata.name).toEqual([]);
+    const jobs = built.find(({ metadata: { name }, kind }) => kind === 'Deployment' && name === 'agent-jobs-jobs')!;
+    expect(jobs.spec).not.toHaveProperty('replicas');
+    const images = podsOf(built).flatMap(({ pod }) => pod.containers.map(({ image }) => image));
+    expect(new Set(images)).toEqual(new Set([`registry.example.com/agent-jobs:${version}`]));
+  });
+});

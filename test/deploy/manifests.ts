@@ -1,0 +1,89 @@
+/** The Kubernetes manifests, as the tests read them. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Ajv } from 'ajv';
+import { parseAllDocuments } from 'yaml';
+import { KUBERNETES_FOLDER } from '../../scripts/kubernetes/rendered.js';
+
+interface Container {
+  name: string;
+  image: string;
+  args?: string[];
+  env: { name: string; value?: string; valueFrom?: unknown }[];
+  ports?: { name: string; containerPort: number }[];
+  securityContext: Record<string, unknown>;
+  volumeMounts: { name: string; mountPath: string; readOnly?: boolean; subPath?: string }[];
+  resources: { limits: { memory: string } };
+  startupProbe?: Probe;
+  livenessProbe?: Probe;
+  readinessProbe?: Probe;
+}
+
+interface Probe {
+  httpGet: { path: string; port: string };
+}
+
+interface Volume {
+  name: string;
+  secret?: { secretName: string; defaultMode: number };
+}
+
+export interface PodSpec {
+  securityContext: Record<string, unknown>;
+  automountServiceAccountToken: boolean;
+  terminationGracePeriodSeconds?: number;
+  containers: Container[];
+  volumes: Volume[];
+}
+
+export interface Manifest {
+  apiVersion: string;
+  kind: string;
+  metadata: { name: string; labels: Record<string, string>; annotations?: Record<string, string> };
+  spec?: Record<string, unknown> & { template?: { metadata: { labels: Record<string, string> }; spec: PodSpec } };
+}
+
+export function parseManifests(text: string): Manifest[] {
+  return parseAllDocuments(text).flatMap((each) => (each.toJS() as Manifest | null) ?? []);
+}
+
+const FOLDERS = ['base', 'components/monitoring', 'components/keda'];
+
+/** The objects of the kustomize base and its components. */
+export function committedManifests(): Manifest[] {
+  return FOLDERS.flatMap((folder) =>
+    readdirSync(join(KUBERNETES_FOLDER, folder))
+      .filter((name) => !['kustomization.yaml', 'values.yaml'].includes(name))
+      .flatMap((name) => parseManifests(readFileSync(join(KUBERNETES_FOLDER, folder, name), 'utf8'))),
+  );
+}
+
+export const SCHEMAS_FOLDER = fileURLToPath(new URL('schemas/', import.meta.url));
+const ajv = new Ajv({ strict: false, validateFormats: false });
+for (const file of readdirSync(SCHEMAS_FOLDER)) {
+  ajv.addSchema(JSON.parse(readFileSync(join(SCHEMAS_FOLDER, file), 'utf8')) as object, basename(file, '.json'));
+}
+
+/** What Kubernetes' own schemas say against an object. */
+export function problemsOf(manifest: Manifest): string[] {
+  const [group, version] = manifest.apiVersion.includes('/')
+    ? manifest.apiVersion.split('/')
+    : ['', manifest.apiVersion];
+  const name = [manifest.kind.toLowerCase(), group?.split('.')[0], version].filter(Boolean).join('-');
+  const validate = ajv.getSchema(name);
+  if (!validate) return [`there is no schema ${name}`];
+  if (validate(manifest)) return [];
+  return validate.errors!.map(
+    ({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`,
+  );
+}
+
+/** The pods that an object makes. */
+export function podsOf(
+  manifests: readonly Manifest[],
+): { name: string; labels: Record<string, string>; pod: PodSpec }[] {
+  return manifests.flatMap(({ metadata, spec }) =>
+    spec?.template ? [{ name: metadata.name, labels: spec.template.metadata.labels, pod: spec.template.spec }] : [],
+  );
+}
