@@ -11,7 +11,6 @@ const run = promisify(execFile);
 
 export const KUBERNETES_FOLDER = fileURLToPath(new URL('../../deploy/kubernetes/', import.meta.url));
 export const CHART = join(KUBERNETES_FOLDER, 'chart');
-const HELM = process.env['HELM'] ?? 'helm';
 
 const RELEASE = 'agent-jobs';
 const BASE_VALUES = join(KUBERNETES_FOLDER, 'base/values.yaml');
@@ -29,16 +28,16 @@ const FILES: Record<string, string> = {
 };
 
 /** The chart as Helm renders it with these values; rejects with what Helm says. */
-export async function renderChart(args: readonly string[] = []): Promise<string> {
-  const { stdout } = await run(HELM, ['template', RELEASE, CHART, ...args], { maxBuffer: 16 * 1024 ** 2 });
+export async function renderChart(helm: string, args: readonly string[]): Promise<string> {
+  const { stdout } = await run(helm, ['template', RELEASE, CHART, ...args], { maxBuffer: 16 * 1024 ** 2 });
   return stdout;
 }
 
 /** The text of each rendered file of base and components, by its path below `deploy/kubernetes`. */
-export async function renderedFiles(): Promise<Record<string, string>> {
+export async function renderedFiles(helm: string): Promise<Record<string, string>> {
   const all = ['--set', 'serviceMonitor.enabled=true,autoscaling.enabled=true'];
-  const withoutCrds = byTemplate(await renderChart(['-f', BASE_VALUES]));
-  const everything = byTemplate(await renderChart(['-f', BASE_VALUES, ...all]));
+  const withoutCrds = byTemplate(await renderChart(helm, ['-f', BASE_VALUES]));
+  const everything = byTemplate(await renderChart(helm, ['-f', BASE_VALUES, ...all]));
   return Object.fromEntries(
     Object.entries(FILES).map(([template, folder]) => {
       const objects = (folder === 'base' ? withoutCrds : everything).get(template) ?? [];

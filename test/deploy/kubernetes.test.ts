@@ -12,6 +12,7 @@ import { needToolchain } from '../support/toolchains.js';
 import { committedManifests, parseManifests, podsOf, problemsOf, SCHEMAS_FOLDER, type Manifest } from './manifests.js';
 
 const run = promisify(execFile);
+const helm = process.env['HELM'] ?? 'helm';
 const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
   version: string;
 };
@@ -44,8 +45,8 @@ test('base and components hold workers of both roles, the set-up, and what goes 
     'ServiceAccount',
     'ServiceMonitor',
   ]);
-  const roles = containers.map(({ env }) => env.find(({ name }) => name === 'WORKER_ROLES')?.value);
-  expect(roles.toSorted()).toEqual(['exports', 'jobs', undefined]);
+  const roles = containers.map(({ env }) => env.find(({ name }) => name === 'WORKER_ROLES')?.value ?? '');
+  expect(roles.toSorted()).toEqual(['', 'exports', 'jobs']);
 });
 
 test('every object fits the schema of Kubernetes or of its operator, and a field that is not in it is refused', () => {
@@ -177,14 +178,14 @@ const EVERYTHING = [
 describe('by helm', () => {
   test('base and components are what the chart renders', async (context) => {
     await needToolchain(context, 'helm');
-    for (const [path, text] of Object.entries(await renderedFiles())) {
+    for (const [path, text] of Object.entries(await renderedFiles(helm))) {
       expect(await readFile(join(KUBERNETES_FOLDER, path), 'utf8'), `${path}: npm run kubernetes:render`).toBe(text);
     }
   });
 
   test('with everything turned on, every object is valid, and a version has workers of its own', async (context) => {
     await needToolchain(context, 'helm');
-    const manifests = parseManifests(await renderChart([...set(...NEEDED), ...EVERYTHING]));
+    const manifests = parseManifests(await renderChart(helm, [...set(...NEEDED), ...EVERYTHING]));
     for (const manifest of manifests) expect(problemsOf(manifest), manifest.metadata.name).toEqual([]);
     const kept = manifests.filter(({ metadata }) => metadata.annotations?.['helm.sh/resource-policy'] === 'keep');
     expect(kept.map(({ kind, metadata }) => `${kind} ${metadata.name}`).toSorted()).toEqual([
@@ -212,7 +213,7 @@ describe('by helm', () => {
     ['minReplicas', [...set(...NEEDED), '--set', 'autoscaling.minReplicas=0']],
   ] as const)('a value that is wrong or missing is named: %s', async ([text, args], context) => {
     await needToolchain(context, 'helm');
-    await expect(renderChart(args)).rejects.toThrow(text);
+    await expect(renderChart(helm, args)).rejects.toThrow(text);
   });
 });
 
@@ -221,7 +222,7 @@ describe('by other tools', () => {
     await needToolchain(context, 'helm');
     await needToolchain(context, 'kubeconform');
     const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-kubeconform-'));
-    await writeFile(join(folder, 'all.yaml'), await renderChart([...set(...NEEDED), ...EVERYTHING]));
+    await writeFile(join(folder, 'all.yaml'), await renderChart(helm, [...set(...NEEDED), ...EVERYTHING]));
     const location = ['-schema-location', `${SCHEMAS_FOLDER}{{ .ResourceKind }}{{ .KindSuffix }}.json`];
     const { stdout } = await run(process.env['KUBECONFORM'] ?? 'kubeconform', [
       '-strict',
