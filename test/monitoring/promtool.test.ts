@@ -87,6 +87,37 @@ describe('by promtool', () => {
     expect(problems).toBeNull();
   });
 
+  test('that no worker could count the open jobs since its start raises an alert', LIMIT, async (context) => {
+    await needToolchain(context, 'promtool');
+    const problems = await problemsOf('healthy', ({ tests: [recorded] }) => {
+      const isCount = ({ series }: { series: string }) => series.startsWith('agent_jobs_last_count_timestamp_seconds');
+      const [expected] = recorded!.promql_expr_test;
+      const labels = '{alertname="AgentJobsFiguresStale"}';
+      expect(recorded!.input_series.some(isCount)).toBe(true);
+      recorded!.input_series = recorded!.input_series.filter((series) => !isCount(series));
+      expected!.exp_samples = [{ labels, value: 1 }];
+    });
+    expect(problems).toBeNull();
+  });
+
+  test('a task that fails every ten minutes raises its alert without a break', LIMIT, async (context) => {
+    await needToolchain(context, 'promtool');
+    const problems = await problemsOf('healthy', ({ tests: [recorded] }) => {
+      const series = 'temporal_workflow_task_execution_failed{job="agent-jobs",instance="worker-1:9464"}';
+      const values = Array.from({ length: 12 }, (_, failures) => `${failures}x40`).join(' ');
+      recorded!.input_series = [{ series, values }];
+      const alert = 'ALERTS{alertname="AgentJobsWorkflowTasksFail",alertstate="firing"}';
+      recorded!.promql_expr_test = [
+        {
+          expr: `count(count_over_time(${alert}[1h]) == 240)`,
+          eval_time: '100m',
+          exp_samples: [{ labels: '{}', value: 1 }],
+        },
+      ];
+    });
+    expect(problems).toBeNull();
+  });
+
   test('the query of every panel has data in the recording of a real run', LIMIT, async (context) => {
     await needToolchain(context, 'promtool');
     const panels = readPanels();
