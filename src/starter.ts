@@ -14,6 +14,7 @@ import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { connectClient } from './client/connection.js';
 import { loggerOf } from './client/logger.js';
 import {
+  converterOf,
   limitsOf,
   type AgentJobsSettings,
   type AttachRequest,
@@ -83,13 +84,13 @@ export class AgentJobs {
   static async connect(settings: ConnectSettings = {}, options: CallOptions = {}): Promise<AgentJobs> {
     // Loaded here: a caller that brings its own client needs no reader of the environment.
     const { readClientConfig } = await import('./config/client.js');
-    const { temporal, taskQueue, webUiUrl } = readClientConfig();
+    const { temporal, taskQueue, webUiUrl, hasPayloadKeys } = readClientConfig();
     const connected = await connectClient({
       address: settings.address ?? temporal.address,
       namespace: settings.namespace ?? temporal.namespace,
       taskQueue: settings.taskQueue ?? taskQueue,
       connectionOptions: temporal.connectionOptions as ConnectionOptions,
-      dataConverter: settings.dataConverter,
+      dataConverter: converterOf(settings, hasPayloadKeys),
       signal: options.signal,
       timeoutMs: options.timeoutMs ?? settings.timeoutMs,
     });
@@ -242,9 +243,8 @@ function startLimits(jobs: AgentJobs, options: CallOptions): CallOptions {
 }
 
 async function startIn(jobs: AgentJobs, wanted: AgentJobStartOptions, options: CallOptions): Promise<JobHandle> {
-  const { workflowId } = wanted;
   const started = await startJob(jobs.client, wanted, limitsIn(jobs, options));
-  const { logger } = contextOf(jobs);
-  logger.debug(started.isNew ? 'a job was started' : 'a job was joined', { workflowId, runId: started.runId });
-  return new TemporalJobHandle(contextOf(jobs), workflowId, started);
+  const message = started.isNew ? 'a job was started' : 'a job was joined';
+  contextOf(jobs).logger.debug(message, { workflowId: wanted.workflowId, runId: started.runId });
+  return new TemporalJobHandle(contextOf(jobs), wanted.workflowId, started);
 }

@@ -65,7 +65,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const attributes = new KnownAttributes(connection, temporal.namespace, log);
   const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal, metrics);
   const workers = await createWorkers(config, connection, {
-    metrics,
+    tell: { metrics, log },
     sinks: traces.sinks,
     // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
     jobs: () =>

@@ -70,6 +70,8 @@ export interface Metrics {
   readonly certificateLasts: (certificate: 'client' | 'authority', from: number, to: number) => void;
   /** Whether the files hold credentials towards Temporal that could not be taken into use. */
   readonly credentialsPending: (arePending: boolean) => void;
+  /** This worker, which has payload keys, read payloads that nobody had encrypted. */
+  readonly plainPayloadsRead: (payloads: number) => void;
 }
 
 /** For tests, and for code that runs outside a worker. */
@@ -99,4 +101,5 @@ export const noMetrics: Metrics = {
   exportPollers: () => {},
   certificateLasts: () => {},
   credentialsPending: () => {},
+  plainPayloadsRead: () => {},
 };

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { UsageError } from './exit.js';
 import { print, printToStderr, type GlobalOptions } from './session.js';
 
-const DEFAULT_LISTEN = '127.0.0.1:8234';
+const DEFAULT_LISTEN = '127.0.0.1:8235';
 
 interface CodecServerFlags {
   tokenFile: string;
@@ -14,7 +14,8 @@ interface CodecServerFlags {
 
 const EXITS = `
 Reads the keys of PAYLOAD_KEYS_FILE, and serves one namespace. Pages of the web UI may call it: those of
-AGENT_JOBS_WEB_UI_URL, or of a dev server's usual place. It speaks HTTP: whoever listens beyond this machine puts TLS before it.`;
+AGENT_JOBS_WEB_UI_URL, or of a dev server's usual place. It speaks HTTP: whoever listens beyond this machine puts TLS
+before it.`;
 
 /** Adds `codec-server`. */
 export function addCodecServer(program: Command): void {
@@ -53,7 +54,7 @@ async function toAddress(listen: string): Promise<{ host: string; port: number }
   const { parseListenAddress } = await import('../config/fields.js');
   const address = parseListenAddress(listen);
   if (address) return address;
-  throw new UsageError('--listen should be host:port, for example 127.0.0.1:8234 or [::1]:8234');
+  throw new UsageError('--listen should be host:port, for example 127.0.0.1:8235 or [::1]:8235');
 }
 
 /** On this machine a browser knows the web UI by two names. */

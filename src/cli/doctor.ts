@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { AgentJobs } from '../starter.js';
 import { limited, skipped, type Check, type CheckStatus, type Finding } from './doctor-check.js';
+import { checkEncryption } from './doctor-encryption.js';
 import { checkStore, checkUpstreamAndKey } from './doctor-settings.js';
 import {
   checkClock,
@@ -98,6 +99,7 @@ function temporalChecks(connection: Connection, flags: DoctorFlags, signal: Abor
     { name: 'Search attributes', finding: askNext(({ client }) => checkSearchAttributes(client)) },
     { name: 'Retention', finding: askNext(({ client }) => checkRetention(client)) },
     { name: 'Clock', finding: askNext(({ client }, limit) => checkClock(client, limit)) },
+    { name: 'Encryption', finding: askNext(({ client, taskQueue }) => checkEncryption(client, taskQueue)) },
     { name: 'Worker', finding: askNext(({ client, taskQueue }) => checkJobWorker(client, taskQueue)) },
     {
       name: 'Export worker',

@@ -5,7 +5,7 @@
 import type { Client } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import type { AgentJobInput, AttachJobInput } from '../contract.js';
-import type { Logger } from './logger.js';
+import { loggerOf, type Logger } from './logger.js';
 import type { CallOptions } from './temporal-call.js';
 import type { WebUi } from './web-ui.js';
 
@@ -38,6 +38,19 @@ export interface ConnectSettings extends SharedSettings {
   namespace?: string | null | undefined;
   /** Encrypts what is sent; needed where the workers have `PAYLOAD_KEYS_FILE`. Default: nothing is encrypted. */
   dataConverter?: DataConverter | null | undefined;
+}
+
+const PLAIN = 'PAYLOAD_KEYS_FILE is set, but this client encrypts nothing: give connect a dataConverter with a codec';
+
+/** The caller's; warns where it encrypts nothing though keys are set, by its logger, else as one of the process. */
+export function converterOf(
+  { dataConverter, logger }: ConnectSettings,
+  hasPayloadKeys: boolean,
+): ConnectSettings['dataConverter'] {
+  if (!hasPayloadKeys || dataConverter?.payloadCodecs?.length) return dataConverter;
+  if (logger) loggerOf(logger).warn(PLAIN, {});
+  else process.emitWarning(PLAIN);
+  return dataConverter;
 }
 
 /** What to work over, where a service brings its own client. */

@@ -12,6 +12,8 @@ export interface ClientConfig {
   temporal: TemporalSettings;
   /** Where Temporal's web UI is, for the links to it; undefined where its usual place will do. */
   webUiUrl: string | undefined;
+  /** Whether the environment names a file of payload keys, which a client can't read itself. */
+  hasPayloadKeys: boolean;
 }
 
 /** What the name of a task queue should be. */
@@ -55,7 +57,7 @@ export function readClientConfig(environment: Environment = process.env): Client
   if (webUi !== undefined && webUiUrl === undefined)
     problems.push({ variable: 'AGENT_JOBS_WEB_UI_URL', problem: `should be ${WEB_UI_RULE}` });
   if (Array.isArray(temporal) || taskQueue === undefined || problems.length > 0) throw new ConfigError(problems);
-  return deepFreeze({ taskQueue, temporal, webUiUrl });
+  return deepFreeze({ taskQueue, temporal, webUiUrl, hasPayloadKeys: env['PAYLOAD_KEYS_FILE'] !== undefined });
 }
 
 /** The Worker Deployment whose name the environment holds, for the commands that roll out. */

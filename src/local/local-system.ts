@@ -6,6 +6,7 @@ import { Client, Connection } from '@temporalio/client';
 import { readClientConfig, type Environment } from '../config.js';
 import { startSandbox } from '../sandbox/sandbox.js';
 import { AgentJobs } from '../starter.js';
+import { openPayloadCodec } from '../starter/codec.js';
 import { channelArgsFor } from '../client/connection.js';
 import { DataFolder } from './data-folder.js';
 import { DEMO_SCRIPT } from './demo-job.js';
@@ -81,6 +82,11 @@ export class LocalSystem {
     return (isReal && env['SNAPSHOTS_URL']) || pathToFileURL(this.#folder.file('snapshots')).href;
   }
 
+  /** As the worker reads it; the demo job's caller encrypts with the same keys. */
+  get #keysFile(): string | undefined {
+    return this.#options.env['PAYLOAD_KEYS_FILE']?.trim();
+  }
+
   /** The file of an empty Temporal profile, for the worker and for commands. */
   get profileFile(): string {
     return this.#folder.file('temporal.toml');
@@ -127,7 +133,9 @@ export class LocalSystem {
     output.entry('Temporal', `${address}, namespace ${namespace}, task queue ${this.taskQueue}`);
     const connection = await Connection.connect({ address, channelArgs: channelArgsFor(address) });
     this.#stops.push(() => connection.close());
-    this.#jobs = new AgentJobs({ client: new Client({ connection, namespace }), taskQueue: this.taskQueue });
+    const dataConverter = { payloadCodecs: this.#keysFile ? [openPayloadCodec(this.#keysFile)] : [] };
+    const client = new Client({ connection, namespace, dataConverter });
+    this.#jobs = new AgentJobs({ client, taskQueue: this.taskQueue });
   }
 
   async #startSandbox(): Promise<Environment> {
@@ -137,10 +145,11 @@ export class LocalSystem {
     );
     this.#stops.push(() => sandbox.close());
     this.#options.output.entry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
-    const { PATH } = this.#options.env;
+    const { PATH, PAYLOAD_KEYS_FILE } = this.#options.env;
     // With a limit each read is an attempt of its own: after `kill -9` no longer one has to time out.
     const UPSTREAM_REQUESTS_PER_SECOND = '100';
-    return { PATH, UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey, UPSTREAM_REQUESTS_PER_SECOND };
+    const upstream = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey, UPSTREAM_REQUESTS_PER_SECOND };
+    return { PATH, PAYLOAD_KEYS_FILE, ...upstream };
   }
 
   async #startWorker(upstream: Environment): Promise<void> {

@@ -24,9 +24,12 @@ export interface KeyRing {
 /** A payload whose key is missing fails the read, and is read once the key is there. */
 export class EncryptionCodec implements PayloadCodec {
   readonly #keys: KeyRing;
+  readonly #onPlain: (payloads: number) => void;
 
-  constructor(keys: KeyRing) {
+  /** `onPlain` is told how many payloads were read that nobody had encrypted. */
+  constructor(keys: KeyRing, onPlain: (payloads: number) => void = () => {}) {
     this.#keys = keys;
+    this.#onPlain = onPlain;
   }
 
   encode(payloads: Payload[]): Promise<Payload[]> {
@@ -34,19 +37,31 @@ export class EncryptionCodec implements PayloadCodec {
   }
 
   decode(payloads: Payload[]): Promise<Payload[]> {
-    return Promise.resolve().then(() => payloads.map((payload) => this.#decodeOne(payload)));
+    return Promise.resolve().then(() => {
+      const plain = payloads.filter((payload) => !isEncrypted(payload)).length;
+      if (plain > 0) this.#onPlain(plain);
+      return payloads.map((payload) => this.#decodeOne(payload));
+    });
   }
 
   #decodeOne(payload: Payload): Payload {
-    if (textOf(payload, 'encoding') !== ENCODING) return payload;
+    if (!isEncrypted(payload)) return payload;
     const id = textOf(payload, KEY_ID);
     return decrypted(payload, id, this.#keys.byId(id));
   }
 }
 
 /** The codecs of a worker or client: none without keys. */
-export function payloadCodecs(keys: KeyRing | undefined): { payloadCodecs: PayloadCodec[] } {
-  return { payloadCodecs: keys === undefined ? [] : [new EncryptionCodec(keys)] };
+export function payloadCodecs(
+  keys: KeyRing | undefined,
+  onPlain?: (payloads: number) => void,
+): { payloadCodecs: PayloadCodec[] } {
+  return { payloadCodecs: keys === undefined ? [] : [new EncryptionCodec(keys, onPlain)] };
+}
+
+/** Whether a payload is encrypted in this scheme. */
+export function isEncrypted(payload: Payload): boolean {
+  return textOf(payload, 'encoding') === ENCODING;
 }
 
 function encrypted(payload: Payload, id: string, key: Buffer): Payload {

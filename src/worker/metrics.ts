@@ -52,7 +52,9 @@ export function createMetrics(meter: MetricMeter): Metrics {
   const counted = gauge('agent_jobs_last_count_timestamp_seconds', 'When the running jobs were last counted', 's');
   const refused = counter('agent_jobs_keys_refused_total', 'Requests whose key was refused or missing');
   const refusedKeys = gauge('agent_jobs_projects_with_refused_key', 'Projects whose key is refused or missing');
+  const plain = counter('agent_jobs_plain_payloads_total', 'Payloads read without encryption, where keys are set');
   startCountersAtZero({ writes, refused, answers });
+  plain.add(0);
   ready.set(0);
   refusedKeys.set(0);
   return {
@@ -73,6 +75,7 @@ export function createMetrics(meter: MetricMeter): Metrics {
     requestQueues: (count) => queues.set(count),
     oldest: (what, value) => oldest[what].set(Math.max(0, value)),
     counted: () => counted.set(Date.now() / 1_000),
+    plainPayloadsRead: (payloads) => plain.add(payloads),
     ...exportMetrics({ counter, gauge }),
     ...credentialsMetrics({ gauge }),
   };

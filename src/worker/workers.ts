@@ -5,6 +5,7 @@ import { Worker } from '@temporalio/worker';
 import type { NativeConnection, WorkerOptions } from '@temporalio/worker';
 import type { Metrics } from '../activities/metrics.js';
 import type { WorkerConfig, WorkerRole } from '../config.js';
+import type { Logger } from './logging.js';
 import { exportTaskQueue } from '../contract.js';
 import { openPayloadKeys } from '../config.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
@@ -24,16 +25,22 @@ const MIN_CACHED_WORKFLOWS = 50;
 /** A cached workflow takes up to 1 MiB; the activities, the pages and the runtime need the rest. */
 const MIB_PER_CACHED_WORKFLOW = 4;
 
+/** Whom the workers tell what happens. */
+interface Tell {
+  metrics: Metrics;
+  log: Logger;
+}
+
 /** One worker per role, connected and ready to run; only the jobs role runs workflows, those of the exports too. */
 export async function createWorkers(
   config: WorkerConfig,
   connection: NativeConnection,
-  { metrics, sinks, ...activities }: Activities & { metrics: Metrics; sinks: Traces['sinks'] },
+  { tell, sinks, ...activities }: Activities & { tell: Tell; sinks: Traces['sinks'] },
 ): Promise<Worker[]> {
   const { taskQueue, roles, temporal } = config;
   const { workflowBundle, dataConverter } = loadWorkflowBundle();
-  const codecs = payloadCodecs(openPayloadKeys(config.payloadKeysFile));
-  const interceptors = { activity: [countAttempts(metrics), tellTraceIds] };
+  const codecs = payloadCodecs(openPayloadKeys(config.payloadKeysFile), tellPlain(tell));
+  const interceptors = { activity: [countAttempts(tell.metrics), tellTraceIds] };
   const shared = {
     connection,
     namespace: temporal.namespace,
@@ -46,6 +53,19 @@ export async function createWorkers(
     exports: { ...shared, ...exportOptions(), taskQueue: exportTaskQueue(taskQueue) },
   };
   return Promise.all(roles.map((role) => Worker.create({ ...options[role], activities: activities[role]() })));
+}
+
+/** Old histories are plain, too: a line an hour says that there are any, and the metric how many. */
+const TELL_PLAIN_EVERY_MS = 3_600_000;
+
+function tellPlain({ metrics, log }: Tell): (payloads: number) => void {
+  let toldAt = -Infinity;
+  return (payloads) => {
+    metrics.plainPayloadsRead(payloads);
+    if (performance.now() - toldAt < TELL_PLAIN_EVERY_MS) return;
+    toldAt = performance.now();
+    log.warn('Payloads are not encrypted: a caller has no keys, or they are older than PAYLOAD_KEYS_FILE');
+  };
 }
 
 /** The version of this process's workers; undefined without worker versioning. */

@@ -1,12 +1,13 @@
-import { randomUUID } from 'node:crypto';
-import { mkdtemp, readdir } from 'node:fs/promises';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { encryptionFinding } from '../../src/cli/doctor-encryption.js';
 import { clockFinding } from '../../src/cli/doctor-temporal.js';
 import { clockDifference } from '../../src/client/server-clock.js';
-import { startJobServer, type JobServer } from '../client/job-server.js';
+import { gathered, QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { startPrivateDevServer } from '../support/dev-server.js';
 import { envOf, jsonLines, runCli } from './run-cli.js';
 
@@ -47,6 +48,7 @@ test(
       'Search attributes': 'ok',
       Retention: 'ok',
       Clock: 'ok',
+      Encryption: 'skip',
       Worker: 'ok',
       'Export worker': 'warn',
       Upstream: 'ok',
@@ -152,4 +154,38 @@ test('a clock is wrong by no more than what the round trip can not explain', () 
   expect(clockFinding(1_500).status).toBe('ok');
   expect(clockFinding(60_000)).toMatchObject({ status: 'warn', text: 'this machine is 60.0 s behind the server' });
   expect(clockFinding(-60_000)).toMatchObject({ status: 'warn', text: 'this machine is 60.0 s ahead of the server' });
+});
+
+test(
+  'where keys are set, a job whose caller has none is named',
+  async () => {
+    const keysFile = join(snapshots, '..', `keys-${randomUUID()}.json`);
+    const ring = { current: 'k', keys: { k: randomBytes(32).toString('base64') } };
+    await writeFile(keysFile, JSON.stringify(ring), { mode: 0o600 });
+    const job = await server.jobs.start({ projectId: server.projectId, key: 'plain', prompt: 'p', ...QUICK });
+    await vi.waitUntil(async () => (await gathered(server.jobs.list({ projectId: server.projectId }))).length === 1, {
+      timeout: MINUTE,
+    });
+    const { found } = await doctor({ ...wellEnv(), PAYLOAD_KEYS_FILE: keysFile });
+    expect(found['Encryption']).toEqual({
+      status: 'warn',
+      text: `not encrypted: 1 of the newest 1 jobs, such as ${job.workflowId}`,
+      remedy: [expect.stringContaining('give their callers a codec')],
+    });
+    await job.result();
+  },
+  2 * MINUTE,
+);
+
+test('keys that are missing here, or that others can read, are warned about', () => {
+  const jobs = [true, false, true].map((isEncrypted, i) => ({ workflowId: `job-${i}`, isEncrypted }));
+  const warnings = ['chmod o-r'];
+  const encrypted = jobs.filter(({ isEncrypted }) => isEncrypted);
+  for (const [given, status, text] of [
+    [{ hasKeys: false, warnings: [], jobs }, 'warn', 'encrypted: 2 of the newest 3 jobs, such as job-0'],
+    [{ hasKeys: false, warnings: [], jobs: [] }, 'skip', 'off: PAYLOAD_KEYS_FILE is not set here'],
+    [{ hasKeys: true, warnings, jobs: encrypted }, 'warn', 'others can read the keys'],
+    [{ hasKeys: true, warnings: [], jobs: encrypted }, 'ok', /usable keys/],
+  ] as const)
+    expect(encryptionFinding(given)).toMatchObject({ status, text: expect.stringMatching(text) });
 });

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createCodecServer } from '../../src/cli/codec-http.js';
 import { openPayloadCodec, PayloadKeysError } from '../../src/starter/codec.js';
 import { AgentJobs, JobCanceledError } from '../../src/starter.js';
@@ -120,4 +120,26 @@ test('a file that has no usable key is refused before anything is sent', async (
   ] as const) {
     expect(() => openPayloadCodec(file)).toThrow(new PayloadKeysError(problem));
   }
+});
+
+test('a caller with a file of keys in its environment and no codec is warned', async () => {
+  const place = { address: server.address, namespace: server.namespace };
+  vi.stubEnv('PAYLOAD_KEYS_FILE', fileOf('worker.json'));
+  const told: string[] = [];
+  const tell = (message: string) => void told.push(message);
+  const logger = { debug: () => {}, info: () => {}, warn: tell, error: tell };
+  const emitted: unknown[] = [];
+  const emitWarning = vi.spyOn(process, 'emitWarning').mockImplementation((warning) => void emitted.push(warning));
+  try {
+    for (const settings of [{ ...place }, { ...place, logger }, { ...place, dataConverter: { payloadCodecs: [] } }])
+      await (await AgentJobs.connect(settings)).close();
+    await (await connect(fileOf('worker.json'))).close();
+    vi.stubEnv('PAYLOAD_KEYS_FILE', '');
+    await (await AgentJobs.connect(place)).close();
+  } finally {
+    vi.unstubAllEnvs();
+    emitWarning.mockRestore();
+  }
+  const warning = expect.stringMatching(/^PAYLOAD_KEYS_FILE is set, but this client encrypts nothing/) as string;
+  expect([emitted, told]).toEqual([[warning, warning], [warning]]);
 });

@@ -135,6 +135,9 @@ test(
     }
     expect(failedTasks).toEqual([]);
 
+    const metricsNow = async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+    const plainCount = async () => Number(/^agent_jobs_plain_payloads_total\S* (\d+)$/m.exec(await metricsNow())?.[1]);
+    expect([await plainCount(), worker.output().includes('not encrypted')]).toEqual([0, false]);
     const plainly = await connectTo(server);
     const args = [{ projectId: 'p', prompt: PLAIN_WORD, ...QUICK }];
     const plain = await plainly.client.workflow.start('agentJob', { workflowId: 'plain', taskQueue: TASK_QUEUE, args });
@@ -142,9 +145,11 @@ test(
     await plainly.close();
     await jobs.close();
 
-    read['/metrics'] = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+    read['/metrics'] = await metricsNow();
+    expect(await plainCount()).toBeGreaterThan(0);
     await worker.kill();
     read['the worker’s output'] = worker.output();
+    expect(worker.output().match(/Payloads are not encrypted/g)).toHaveLength(1);
     await server.stop();
     Object.assign(read, await bytesIn(folder));
     const holding = (word: string) => Object.keys(read).filter((name) => read[name]!.includes(word));

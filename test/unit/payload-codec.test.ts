@@ -82,10 +82,15 @@ test.each([false, true])(
   },
 );
 
-test('what was never encrypted is read as it is', async () => {
-  const codec = await codecOf();
+test('what was never encrypted is read as it is, and counted', async () => {
+  const counts: number[] = [];
+  await writeFile(file, ring('one'));
+  const codec = new EncryptionCodec(new PayloadKeys(file), (payloads) => counts.push(payloads));
   const payloads = [payloadOf('text'), {}, { metadata: {}, data: Buffer.from('x') }];
   expect(await codec.decode(payloads)).toEqual(payloads);
+  await codec.decode(await codec.encode(payloads));
+  await codec.decode([]);
+  expect(counts).toEqual([3]);
 });
 
 test('a new key encrypts as soon as the file says so, and what the old one encrypted is read', async () => {
