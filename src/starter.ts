@@ -86,6 +86,7 @@ export class AgentJobs {
     const { readClientConfig } = await import('./config/client.js');
     const { temporal, taskQueue, webUiUrl, hasPayloadKeys } = readClientConfig();
     const connected = await connectClient({
+      ...settings,
       address: settings.address ?? temporal.address,
       namespace: settings.namespace ?? temporal.namespace,
       taskQueue: settings.taskQueue ?? taskQueue,

@@ -4,6 +4,7 @@ import type { AgentJobs } from '../starter.js';
 import { InterruptedError } from './exit.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { printableLines } from './text.js';
+import { openTracing, type CommandTracing } from './tracing.js';
 
 /** Options that every command takes, before or after its name; the connection's override the environment. */
 export interface GlobalOptions {
@@ -24,22 +25,28 @@ export interface Session {
 export async function withSession(command: Command, action: (session: Session) => Promise<void>): Promise<void> {
   const globals = command.optsWithGlobals<GlobalOptions>();
   await withInterrupt(command, async (signal) => {
-    const jobs = await connect(globals);
+    const tracing = await openTracing(versionOf(command));
+    const jobs = await connect(globals, tracing);
     try {
       await action({ jobs, globals, signal });
     } finally {
-      await jobs.close();
+      await Promise.all([jobs.close(), tracing?.end()]);
     }
   });
 }
 
+function versionOf(command: Command): string {
+  return command.parent ? versionOf(command.parent) : (command.version() ?? '');
+}
+
 /** Connects; throws ConfigError or, within seconds, TemporalCallError. */
-export async function connect(globals: GlobalOptions): Promise<AgentJobs> {
+export async function connect(globals: GlobalOptions, tracing: CommandTracing | null = null): Promise<AgentJobs> {
   // Loaded here, so that help and wrong commands answer at once.
   const { AgentJobs } = await import('../starter.js');
   const { readPayloadKeys } = await import('../config/payload-keys-setting.js');
   const { payloadCodecs } = await import('../temporal/payload-codec.js');
-  return AgentJobs.connect({ ...globals, dataConverter: payloadCodecs(readPayloadKeys()) });
+  const dataConverter = payloadCodecs(readPayloadKeys());
+  return AgentJobs.connect({ ...globals, dataConverter, interceptors: tracing?.interceptors });
 }
 
 /** Runs what Ctrl-C ends by the signal. */

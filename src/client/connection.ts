@@ -1,4 +1,5 @@
-import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
+import { Client, Connection } from '@temporalio/client';
+import type { ClientInterceptors, ClientOptions, ConnectionOptions } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import { RequestRetries } from '../temporal/request-retries.js';
 import { onAbort } from './abort-signal.js';
@@ -17,7 +18,8 @@ interface ConnectionSettings {
   /** TLS, API key and the like. */
   connectionOptions: Omit<ConnectionOptions, 'address' | 'interceptors' | 'connectTimeout'>;
   /** Encrypts what is sent; undefined: nothing does. */
-  dataConverter: DataConverter | null | undefined;
+  dataConverter?: DataConverter | null | undefined;
+  interceptors?: ClientInterceptors | null | undefined;
   /** Ends the attempt with its reason. */
   signal?: AbortSignal | null | undefined;
   /** Default 4 seconds. */
@@ -39,7 +41,7 @@ export function channelArgsFor(address: string): NonNullable<ConnectionOptions['
 
 /** Connects to Temporal; throws, within seconds, TemporalCallError. Reads no environment: its callers do. */
 export async function connectClient(settings: ConnectionSettings): Promise<ConnectedClient> {
-  const { address, namespace, taskQueue, connectionOptions, dataConverter, signal, timeoutMs } = settings;
+  const { address, namespace, taskQueue, connectionOptions, signal, timeoutMs } = settings;
   const connectTimeout = Math.min(checkTimeout(timeoutMs ?? CONNECT_TIMEOUT_MS), MAX_TIMER_MS);
   signal?.throwIfAborted();
   const retries = new RequestRetries();
@@ -57,7 +59,7 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
   try {
     await unlessAborted(connection.ensureConnected(), signal);
     signal?.throwIfAborted();
-    const client = new Client({ connection, namespace, ...(dataConverter && { dataConverter }) });
+    const client = new Client({ connection, namespace, ...ownOptions(settings) });
     return {
       client,
       taskQueue,
@@ -72,6 +74,10 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
     signal?.throwIfAborted();
     throw toConnectError({ address, namespace }, error);
   }
+}
+
+function ownOptions({ dataConverter, interceptors }: ConnectionSettings): Partial<ClientOptions> {
+  return { ...(dataConverter && { dataConverter }), ...(interceptors && { interceptors }) };
 }
 
 /** The SDK takes no signal. */

@@ -2,7 +2,7 @@
  * What callers give: where to connect, over which client to work, and which job to start or attach to. And what all
  * calls of one client share.
  */
-import type { Client } from '@temporalio/client';
+import type { Client, ClientInterceptors } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import type { AgentJobInput, AttachJobInput } from '../contract.js';
 import { loggerOf, type Logger } from './logger.js';
@@ -38,6 +38,8 @@ export interface ConnectSettings extends SharedSettings {
   namespace?: string | null | undefined;
   /** Encrypts what is sent; needed where the workers have `PAYLOAD_KEYS_FILE`. Default: nothing is encrypted. */
   dataConverter?: DataConverter | null | undefined;
+  /** Of Temporal's client: OpenTelemetry's, for example, hand the trace of a call on. */
+  interceptors?: ClientInterceptors | null | undefined;
 }
 
 const PLAIN = 'PAYLOAD_KEYS_FILE is set, but this client encrypts nothing: give connect a dataConverter with a codec';

@@ -2,6 +2,7 @@
  * Whether traces are on, by the standard variables of OpenTelemetry: off unless one says where to send them. What has
  * no effect here but on OpenTelemetry's own SDK, such as its limits, the SDK reads itself.
  */
+import { readTraceContext, type TraceContext } from '../contract/trace-context.js';
 import { parseUrl, present, type Environment } from './client.js';
 import { ConfigError, type ConfigProblem } from './config-error.js';
 
@@ -40,6 +41,12 @@ export function readTracing(environment: Environment = process.env): TracingConf
   const problems = tracingProblems(env);
   if (problems.length > 0) throw new ConfigError(problems);
   return toTracing(env);
+}
+
+/** The trace that whatever ran this process is in, as OpenTelemetry hands it on to processes; null where it is none. */
+export function readParentTrace(environment: Environment = process.env): TraceContext | null {
+  const { TRACEPARENT: traceparent, TRACESTATE: tracestate } = environment;
+  return readTraceContext({ traceparent, tracestate });
 }
 
 /** The settings without a check; undefined where traces are off. */

@@ -55,7 +55,8 @@ export function contextIn(headers: Record<string, { data?: Uint8Array | null } |
   }
 }
 
-function readTraceContext(value: unknown): TraceContext | null {
+/** The context that a value from outside is; null for whatever is none. */
+export function readTraceContext(value: unknown): TraceContext | null {
   const { traceparent, tracestate } = (value ?? {}) as Partial<Record<keyof TraceContext, unknown>>;
   if (typeof traceparent !== 'string' || traceparent.length > MAX_TRACEPARENT || !TRACEPARENT.test(traceparent)) {
     return null;
