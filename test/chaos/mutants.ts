@@ -728,6 +728,46 @@ export const MUTANTS: Mutant[] = [
     test: 'test/worker/old-version.test.ts',
     title: 'a later release answers for jobs that ended on a version without workers',
   },
+  {
+    name: 'a codec that lets payloads through as they are',
+    file: 'src/temporal/payload-codec.ts',
+    find: 'payloads.map((payload) => encrypted(payload, ...this.#keys.current()))',
+    replace: 'payloads.map((payload) => (encrypted(payload, ...this.#keys.current()), payload))',
+    test: 'test/client/codec.test.ts',
+    title: 'a caller with the codec starts, steers and reads a job, over a rotation, and its words are nowhere',
+  },
+  {
+    name: 'ciphertexts that are cut short enough for a short tag',
+    file: 'src/temporal/payload-codec.ts',
+    find: "    if (bytes.length < NONCE_BYTES + TAG_BYTES) throw new Error('too short');\n",
+    replace: '    if (bytes.length < NONCE_BYTES + TAG_BYTES) return {};\n',
+    test: 'test/unit/payload-codec.test.ts',
+    title: 'what was changed, or encrypted with another key of the same name, is refused without a word of it',
+  },
+  {
+    name: 'a file of keys that is read once',
+    file: 'src/config/payload-keys.ts',
+    find: '    if (this.#ring && now - this.#checkedAt < CHECK_EVERY_MS) return this.#ring;\n',
+    replace: '    if (this.#ring) return this.#ring;\n',
+    test: 'test/unit/payload-codec.test.ts',
+    title: 'a key that is not known yet is looked for in the file at once',
+  },
+  {
+    name: 'a codec server without a check of the token',
+    file: 'src/cli/codec-http.ts',
+    find: '  if (isAuthorized(headers.authorization, wanted)) return;\n',
+    replace: '  if (isAuthorized(headers.authorization, wanted) || headers.authorization) return;\n',
+    test: 'test/cli/codec-server.test.ts',
+    title: 'a request without the token is refused, whatever else it has',
+  },
+  {
+    name: 'a codec server that any page may ask',
+    file: 'src/cli/codec-http.ts',
+    find: '  if (!origins.includes(origin)) throw',
+    replace: "  if (!origins.includes(origin) && origin === 'null') throw",
+    test: 'test/cli/codec-server.test.ts',
+    title: 'a browser that signed in is let in from pages of the web UI alone, until the token is another',
+  },
 ];
 
 /** The list as Markdown, for docs/guarantees.md. */

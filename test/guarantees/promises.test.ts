@@ -8,6 +8,8 @@ import { createKeySource } from '../../src/upstream/keys.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import {
+  ENCRYPTION_PROMISES,
+  encryptionPromiseTable,
   PROMISES,
   promiseTable,
   QUEUE_PROMISES,
@@ -164,8 +166,12 @@ test('docs/guarantees.md shows exactly these rows', async () => {
   const page = await read('docs/guarantees.md');
   expect(page).toContain(promiseTable());
   expect(page).toContain(queuePromiseTable());
+  expect(page).toContain(encryptionPromiseTable());
 });
 
-test.each(QUEUE_PROMISES)('what is promised for "$fault" has its test: $title', async ({ test, title }) => {
-  expect(await read(test)).toContain(title);
-});
+test.each([...QUEUE_PROMISES, ...ENCRYPTION_PROMISES])(
+  'what is promised for "$fault" has its test: $title',
+  async ({ test, title }) => {
+    expect(await read(test)).toContain(title);
+  },
+);

@@ -137,203 +137,203 @@ export function promiseTable(): string {
   return markdownTable(HEADS, rows);
 }
 
-/** What is promised of writes that wait for their turn, and the title of the test that fails where it does not hold. */
-interface QueuePromise {
+/** What is promised, and the title of the test that fails where it does not hold. */
+interface TestedPromise {
   fault: string;
   promise: string;
   test: string;
   title: string;
 }
 
-const queueRow = (fault: string, promise: string, test: string, title: string): QueuePromise => ({
+const tested = (fault: string, promise: string, test: string, title: string): TestedPromise => ({
   fault,
   promise,
   test: `test/${test}.test.ts`,
   title,
 });
 
-export const QUEUE_PROMISES: QueuePromise[] = [
-  queueRow(
+export const QUEUE_PROMISES: TestedPromise[] = [
+  tested(
     'many wait, of several priorities',
     'the highest priority (1) goes first, within one who asked first',
     'request-queue/skipped-time',
     'those of a higher priority go first, and within one those who asked first',
   ),
-  queueRow(
+  tested(
     'one that waits asks again',
     'it keeps its place',
     'request-queue/skipped-time',
     'who asks again keeps the place, and may change the priority',
   ),
-  queueRow(
+  tested(
     'no budget is known',
     'about three answers 429 an hour, whatever the number of jobs',
     'request-queue/skipped-time',
     '300 waiters at 100 an hour go in order, with at most three answers 429 an hour and 12 events each',
   ),
-  queueRow(
+  tested(
     'a budget is set',
     'no more are sent in any hour',
     'request-queue/skipped-time',
     'a set budget lets so many go at once, and the others when the hour frees their turns',
   ),
-  queueRow(
+  tested(
     'exports at the same time',
     'together they keep the one budget of exports, over several workers',
     'export/two-workers',
     'two exports and a backfill over two processes make no more than their one budget in any hour',
   ),
-  queueRow(
+  tested(
     'exports are answered 429, and no budget is set',
     'about three answers 429 an hour for all of them',
     'export/shared-budget',
     'without a set budget exports that are answered 429 share what the upstream takes',
   ),
-  queueRow(
+  tested(
     'exports of several priorities wait',
     'the highest priority (1) goes first, whoever asked before',
     'export/shared-budget',
     'the export of higher priority goes first, whoever asked before',
   ),
-  queueRow(
+  tested(
     'an export is cancelled while it waits',
     'the others get its turns',
     'export/shared-budget',
     'an export that is cancelled while it waits leaves its place to the others',
   ),
-  queueRow(
+  tested(
     'a worker is killed while it reads an export',
     'its whole turn counts as used, and no page is missing',
     'export/shared-budget',
     'a chunk whose worker is killed has spent its whole turn',
   ),
-  queueRow(
+  tested(
     "no worker takes an export's turn in time",
     'it is given back unused, and another one is asked for',
     'export/shared-budget',
     'a turn that comes to no worker in time is given back unused, and another one is asked for',
   ),
-  queueRow(
+  tested(
     'the queue of all exports is terminated',
     'they wait longer, and each one ends',
     'export/shared-budget',
     'a queue that is terminated delays the exports that wait, and stops none',
   ),
-  queueRow(
+  tested(
     'an export worker of 0.2.0 runs beside new ones',
     'no page is missing; the budget may be exceeded, and a 429 is obeyed',
     'export/two-workers',
     'beside a worker of the release before, which knows no turns, every page comes, and a 429 is obeyed',
   ),
-  queueRow(
+  tested(
     'a create waits longer than `deadline`',
     '`deadline` stands still; `startWithin` ends the wait as `timedOut`, and nothing was sent',
     'workflows/waiting-writes',
     'a create that waits outlives its deadline, and ends at the end of startWithin',
   ),
-  queueRow(
+  tested(
     'a follow-up waits longer than `deadline`',
     '`deadline` stands still, and the job is polled on',
     'workflows/waiting-writes',
     'a follow-up that waits outlives the deadline while the job is read on, and a cancellation abandons it',
   ),
-  queueRow(
+  tested(
     'a wait of hours',
     'the history does not grow between join and turn',
     'workflows/turns-over-hours',
     'while a job waits for its turn, its history does not grow',
   ),
-  queueRow(
+  tested(
     'a wait of hours',
     'at most 20 history events and 6 actions, and one action to report the turn',
     'workflows/turns-over-hours',
     'a wait of hours costs at most 20 events and 6 actions, and the report of its turn',
   ),
-  queueRow(
+  tested(
     'none: a lone job',
     'no event and no action more; the last byte waits for one question beside the connection',
     'activities/turns',
     'a lone write connects while the server is asked for a queue, and its last byte waits for that',
   ),
-  queueRow(
+  tested(
     'anything keeps a job waiting',
     '`waiting` says what, since when and until when, at every moment',
     'workflows/waiting-life',
     'from its start to its end a job tells what it waits for, whatever fails',
   ),
-  queueRow(
+  tested(
     'the queue workflow is terminated',
     'those that wait try by themselves; none is lost, doubled or left waiting',
     'workflows/turns-over-hours',
     'where the queue is terminated, those that waited try by themselves, and none is lost or doubled',
   ),
-  queueRow(
+  tested(
     'the worker of the queue is killed',
     'no turn is lost or doubled',
     'request-queue/real-time',
     'killed workers of the queue cost no turn and double none',
   ),
-  queueRow(
+  tested(
     'the worker of a job is killed with a turn',
     'the turn counts as used; that write is in doubt at most, and the others keep their order',
     'worker/queue-kills',
     'a worker that is killed while jobs wait, and one that is killed with a turn, cost no job and double none',
   ),
-  queueRow(
+  tested(
     'Temporal is killed',
     'only a delay; a write that was under way is in doubt at most',
     'worker/queue-kills',
     'Temporal that is killed while jobs wait and while turns are given costs no job and doubles none',
   ),
-  queueRow(
+  tested(
     'the queue continues as new under load',
     'nobody loses the place',
     'request-queue/real-time',
     'under traffic the queue continues as new again and again, and loses nobody',
   ),
-  queueRow(
+  tested(
     'jobs are cancelled while they wait',
     'their places are free at once',
     'workflows/turns',
     'two hundred that are cancelled leave the queue, and the one that waits behind them goes at once',
   ),
-  queueRow(
+  tested(
     'a job is terminated while it waits',
     'its turn goes to the next one at once, and costs nothing',
     'request-queue/skipped-time',
     'a turn for a workflow that is not there goes to the next one at once',
   ),
-  queueRow(
+  tested(
     'a turn reaches a job that is cancelled in that moment',
     'it is given back, and goes to the next one',
     'workflows/turns',
     'a turn that reaches a job in the very moment of its cancellation is given on',
   ),
-  queueRow(
+  tested(
     'a turn is lost with its worker, or never reported',
     'it counts as used, so that the budget is never exceeded',
     'request-queue/skipped-time',
     'a turn that nobody reports in time counts as used, and a late report corrects nothing',
   ),
-  queueRow(
+  tested(
     'a turn comes too late',
     'it is given back unused; the job keeps its place',
     'workflows/turns',
     'a turn that comes too late is not used: the job keeps its place, and sends with the next one',
   ),
-  queueRow(
+  tested(
     'a turn comes twice',
     'one write is sent',
     'workflows/turns',
     'a turn that comes twice sends once, and one that nobody waits for sends nothing',
   ),
-  queueRow(
+  tested(
     'the budgets file breaks while the worker runs',
     'its last good content holds',
     'workflows/budgets-file',
     'its last good content holds',
   ),
-  queueRow(
+  tested(
     'a file of jobs has wrong lines',
     'each line has exactly one fate, and the others go on',
     'cli/start-from',
@@ -341,8 +341,69 @@ export const QUEUE_PROMISES: QueuePromise[] = [
   ),
 ];
 
+/** Of payloads, where a worker and its callers have keys. */
+export const ENCRYPTION_PROMISES: TestedPromise[] = [
+  tested(
+    'somebody reads the database, the logs or the metrics',
+    'no word of a prompt is there',
+    'e2e/encryption',
+    'with keys no word of a prompt is in database, logs, metrics or output, over a rotation',
+  ),
+  tested(
+    'the key is replaced under running jobs',
+    'no workflow task fails, and old histories stay readable',
+    'e2e/encryption',
+    'with keys no word of a prompt is in database, logs, metrics or output, over a rotation',
+  ),
+  tested(
+    'a payload comes whose key is not in the file yet',
+    'it is read once the key is there; until then the error names the key’s id',
+    'unit/payload-codec',
+    'a key that is not known yet is looked for in the file at once',
+  ),
+  tested(
+    'the file of keys breaks while it is in use',
+    'its last good content holds',
+    'unit/payload-codec',
+    'while the file is broken or gone its last good content holds; without one it is refused',
+  ),
+  tested(
+    'a ciphertext was changed, cut, or is of another key with the same id',
+    'it is refused, and nothing of it is told',
+    'unit/payload-codec',
+    'what was changed, or encrypted with another key of the same name, is refused without a word of it',
+  ),
+  tested(
+    'a caller has keys in its environment and no codec',
+    'it is warned at once',
+    'client/codec',
+    'a caller with a file of keys in its environment and no codec is warned',
+  ),
+  tested(
+    'somebody without the token asks the codec server',
+    'nothing is decrypted',
+    'cli/codec-server',
+    'a request without the token is refused, whatever else it has',
+  ),
+  tested(
+    'a foreign web page asks the codec server from a signed-in browser',
+    'nothing is decrypted',
+    'cli/codec-server',
+    'a browser that signed in is let in from pages of the web UI alone, until the token is another',
+  ),
+];
+
 /** The queue's promises as Markdown. */
 export function queuePromiseTable(): string {
-  const rows = QUEUE_PROMISES.map(({ fault, promise, test, title }) => [fault, promise, `\`${test}\`: ${title}`]);
+  return testedTable(QUEUE_PROMISES);
+}
+
+/** The promises of encryption as Markdown. */
+export function encryptionPromiseTable(): string {
+  return testedTable(ENCRYPTION_PROMISES);
+}
+
+function testedTable(promises: readonly TestedPromise[]): string {
+  const rows = promises.map(({ fault, promise, test, title }) => [fault, promise, `\`${test}\`: ${title}`]);
   return markdownTable(['fault', 'what is promised', 'held by'], rows);
 }

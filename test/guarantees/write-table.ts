@@ -1,7 +1,7 @@
 /** Writes the table of promises and that of mutants into docs/guarantees.md, between their markers. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { mutantTable } from '../chaos/mutants.js';
-import { promiseTable, queuePromiseTable } from './promises.js';
+import { encryptionPromiseTable, promiseTable, queuePromiseTable } from './promises.js';
 
 const file = new URL('../../docs/guarantees.md', import.meta.url);
 
@@ -12,7 +12,12 @@ function fill(text: string, marker: string, table: string): string {
 }
 
 const text = await readFile(file, 'utf8');
-const tables = { promises: promiseTable(), 'queue-promises': queuePromiseTable(), mutants: mutantTable() };
+const tables = {
+  promises: promiseTable(),
+  'queue-promises': queuePromiseTable(),
+  'encryption-promises': encryptionPromiseTable(),
+  mutants: mutantTable(),
+};
 await writeFile(
   file,
   Object.entries(tables).reduce((filled, [marker, table]) => fill(filled, marker, table), text),

@@ -1,4 +1,5 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -11,7 +12,9 @@ import { Client, Connection } from '@temporalio/client';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { isAlive, type ProcessIdentity } from '../../src/local/process-identity.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
+import { connectTo } from '../support/dev-server.js';
 import { shared } from '../support/shared.js';
+import { textIn } from '../support/text-in.js';
 
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
 const LIMIT_MS = 120_000;
@@ -179,13 +182,19 @@ for (const victim of ['npm', 'the program itself'] as const) {
   });
 }
 
-test('a worker that is killed is started again', { timeout: 300_000 }, async () => {
-  const start = new Start();
+test('a worker that is killed is started again, with the keys of payloads', { timeout: 300_000 }, async () => {
+  const keysFile = join(home, 'payload-keys.json');
+  await writeFile(keysFile, JSON.stringify({ current: 'k', keys: { k: randomBytes(32).toString('base64') } }));
+  const start = new Start({ PAYLOAD_KEYS_FILE: keysFile });
   await start.says(/^Worker +ready/m);
   const worker = (await start.processes())[2] as ProcessIdentity;
   process.kill(worker.pid, 'SIGKILL');
   expect(await start.says(/^Worker +ended \((.*)\); it is started again$/m)).toBe('SIGKILL');
   expect(await start.says(/^Outcome +(\w+)/m)).toBe('completed');
+  const { client, close } = await connectTo({ address: await start.says(/^Temporal +(\S+),/m), namespace: 'default' });
+  const history = textIn(await client.workflow.getHandle(await start.says(/^Workflow +(\S+)/m)).fetchHistory());
+  await close();
+  expect([history.includes('encryption-key-id: k'), history.includes('pricing')]).toEqual([true, false]);
 });
 
 test(
