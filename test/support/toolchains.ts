@@ -25,6 +25,11 @@ const TOOLCHAINS = {
     remedy: 'install kubeconform, or name it in KUBECONFORM (docs/kubernetes.md, Tests)',
   },
   kubectl: { program: 'kubectl', args: ['version', '--client'], remedy: 'install kubectl, which has kustomize' },
+  temporalServer: {
+    program: process.env['TEMPORAL_SERVER'] ?? 'temporal-server',
+    args: ['--version'],
+    remedy: "build Temporal's own server, or name it in TEMPORAL_SERVER (docs/authority.md, Tests)",
+  },
 } as const;
 
 /**
