@@ -176,14 +176,18 @@ test(
     for (const namespace of Object.keys(TEAMS)) {
       await workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });
     }
-    const envOf = (namespace: string, permissions: string[]) => ({
+    const envOf = (namespace: string) => ({
       TEMPORAL_ADDRESS: server.address,
       TEMPORAL_TLS: 'false',
       TEMPORAL_NAMESPACE: namespace,
-      TEMPORAL_API_KEY: server.token(permissions),
-      TEMPORAL_API_KEY_FILE: '',
     });
-    const setUp = async (team: string, role: string) => runCli(['setup'], { env: envOf(team, [`${team}:${role}`]) });
+    const tokenFile = async (permission: string) => {
+      const path = join(folder, `${permission}.token`);
+      await writeFile(path, server.token([permission]), { mode: 0o600 });
+      return { TEMPORAL_API_KEY_FILE: path };
+    };
+    const setUp = async (team: string, role: string) =>
+      runCli(['setup'], { env: { ...envOf(team), TEMPORAL_API_KEY: server.token([`${team}:${role}`]) } });
     const refused = await setUp('shop', 'write');
     expect([refused.code, refused.stderr]).toEqual([expect.any(Number), expect.stringMatching(/unauthorized/i)]);
     expect(refused.code).not.toBe(0);
@@ -192,10 +196,10 @@ test(
     }
 
     for (const team of ['shop', 'search'] as const) {
-      const worker = await startTeamWorker(team, envOf(team, [`${team}:write`]));
+      const worker = await startTeamWorker(team, { ...envOf(team), ...(await tokenFile(`${team}:write`)) });
       await worker.wrote('The worker runs');
     }
-    const stranger = await startTeamWorker('search', envOf('search', ['shop:write']));
+    const stranger = await startTeamWorker('search', { ...envOf('search'), ...(await tokenFile('shop:write')) });
     expect(await stranger.ended).toBe(1);
     const shop = new AgentJobs({ client: await connect('shop', ['shop:write']) });
     const done = await start(shop, 'shop');
