@@ -1,4 +1,7 @@
-/** `npm run kubernetes:render` writes the kustomize base and its components, from the chart. It needs Helm 3: `-- /path/to/helm`. */
+/**
+ * `npm run kubernetes:render` writes the kustomize base and its components, from the chart. It needs Helm 3: `--
+ * /path/to/helm`.
+ */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { KUBERNETES_FOLDER, renderedFiles } from './rendered.js';
