@@ -92,8 +92,7 @@ export class AgentJobs {
       taskQueue: settings.taskQueue ?? taskQueue,
       connectionOptions: temporal.connectionOptions as ConnectionOptions,
       dataConverter: converterOf(settings, hasPayloadKeys),
-      signal: options.signal,
-      timeoutMs: options.timeoutMs ?? settings.timeoutMs,
+      ...limitsOf({ timeoutMs: settings.timeoutMs ?? undefined }, options),
     });
     const jobs = new AgentJobs({ ...settings, ...connected, webUiUrl: settings.webUiUrl ?? webUiUrl });
     connections.set(jobs, connected);
