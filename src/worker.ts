@@ -52,7 +52,9 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const traces = await openTraces({ tracing: config.tracing, namespace: temporal.namespace, log });
   const meter = await installRuntime(bridgeToTemporal(log, workflowIds, traces.traceIdOf), metricsAddress);
   const metrics = startMetrics(meter, config, shutdown);
-  const link = new TemporalLink(await connectTemporal(temporal, log), (made) => countCalls(made, metrics));
+  const link = new TemporalLink(await connectTemporal(temporal, log, readTemporalSettings), (made) =>
+    countCalls(made, metrics),
+  );
   const { connection } = link;
   workflowIds.connect(connection, temporal.namespace);
   const keys = createKeySource(config.upstream.keys);

@@ -1,6 +1,6 @@
 /** How a worker waits for Temporal, and which refusals end its process instead. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { NativeConnection } from '@temporalio/worker';
+import { NativeConnection, type NativeConnectionOptions } from '@temporalio/worker';
 import type { TemporalSettings } from '../config.js';
 import { GRPC_STATUS, grpcStatusOf } from '../temporal/grpc-status.js';
 import type { Logger } from './logging.js';
@@ -17,13 +17,33 @@ class TemporalRefusedError extends Error {
   override readonly name = 'TemporalRefusedError';
 }
 
-/** Connects once Temporal answers for the namespace; throws TemporalRefusedError where no retry will help. */
-export async function connectTemporal(settings: TemporalSettings, log: Logger): Promise<NativeConnection> {
+/** What may change while a worker runs. */
+export type Credentials = Pick<NativeConnectionOptions, 'tls' | 'apiKey'>;
+
+export function credentialsOf({ connectionOptions: { tls, apiKey } }: TemporalSettings): Credentials {
+  return { ...(tls !== undefined && { tls }), ...(apiKey !== undefined && { apiKey }) };
+}
+
+/** Address and namespace stay: other ones would be another system, with other jobs. */
+export function withCredentials(settings: TemporalSettings, credentials: Credentials): TemporalSettings {
+  const { tls: _tls, apiKey: _apiKey, ...others } = settings.connectionOptions;
+  return { ...settings, connectionOptions: { ...others, ...credentials } };
+}
+
+/**
+ * Connects once Temporal answers for the namespace; throws TemporalRefusedError where no retry will help. While it
+ * waits, each try has the credentials of `read`: those of the first one may expire.
+ */
+export async function connectTemporal(
+  settings: TemporalSettings,
+  log: Logger,
+  read: () => TemporalSettings = () => settings,
+): Promise<NativeConnection> {
   const { address, namespace } = settings;
   const startedAt = Date.now();
   for (let waitMs = MIN_WAIT_MS; ; waitMs = Math.min(waitMs * 2, MAX_WAIT_MS)) {
     try {
-      return await connectOnce(settings);
+      return await connectOnce(withCredentials(settings, credentialsOf(read())));
     } catch (error) {
       const remedy = remedyFor(error, Date.now() - startedAt);
       if (remedy !== undefined) throw refused(settings, remedy, error);

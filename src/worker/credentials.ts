@@ -1,18 +1,16 @@
 /** When the credentials towards Temporal are read again, and which of them are taken into use. */
 import { X509Certificate } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import type { NativeConnectionOptions, Worker } from '@temporalio/worker';
+import type { Worker } from '@temporalio/worker';
 import type { Metrics } from '../activities/metrics.js';
 import type { TemporalSettings } from '../config.js';
-import { connectOnce, messageOf } from './connection.js';
+import { connectOnce, credentialsOf, messageOf, withCredentials, type Credentials } from './connection.js';
 import type { Logger } from './logging.js';
 import type { TemporalLink } from './temporal-link.js';
 
 /** Reads a few small files: often enough for a key that is revoked soon after its change. */
 const LOOK_INTERVAL_MS = 5_000;
 const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
-
-type Credentials = Pick<NativeConnectionOptions, 'tls' | 'apiKey'>;
 
 /** What the watch reads, changes and tells. */
 export interface CredentialsOptions {
@@ -64,11 +62,9 @@ class CredentialsWatch {
     }
   }
 
-  // Address and namespace stay: other ones would be another system, with other jobs.
   async #take(credentials: Credentials, isStopped: () => boolean): Promise<void> {
     const { settings, link, workers, metrics, log } = this.#options;
-    const { tls: _tls, apiKey: _apiKey, ...others } = settings.connectionOptions;
-    const next = await connectOnce({ ...settings, connectionOptions: { ...others, ...credentials } });
+    const next = await connectOnce(withCredentials(settings, credentials));
     if (isStopped()) return next.close();
     await link.replace(next, workers);
     this.#used = credentials;
@@ -83,10 +79,6 @@ class CredentialsWatch {
       this.#options.log.warn({ reason: problem }, 'New credentials towards Temporal are not taken: the last ones stay');
     this.#problem = problem;
   }
-}
-
-function credentialsOf({ connectionOptions: { tls, apiKey } }: TemporalSettings): Credentials {
-  return { ...(tls !== undefined && { tls }), ...(apiKey !== undefined && { apiKey }) };
 }
 
 interface Lifetime {

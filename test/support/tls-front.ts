@@ -13,6 +13,8 @@ export interface TlsFrontOptions {
   identity: Identity;
   /** Authorities of the clients' certificates. */
   trusted: string[];
+  /** Else a free one. */
+  port?: number;
 }
 
 export class TlsFront {
@@ -34,7 +36,7 @@ export class TlsFront {
 
   static async start(options: TlsFrontOptions): Promise<TlsFront> {
     const front = new TlsFront(options);
-    await new Promise<void>((resolve) => front.#server.listen(0, '127.0.0.1', resolve));
+    await new Promise<void>((resolve) => front.#server.listen(options.port ?? 0, '127.0.0.1', resolve));
     return front;
   }
 
