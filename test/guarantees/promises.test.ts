@@ -14,6 +14,8 @@ import {
   promiseTable,
   QUEUE_PROMISES,
   queuePromiseTable,
+  TRACE_PROMISES,
+  tracePromiseTable,
   VOUCHED_STATUS,
   type Promise_,
 } from './promises.js';
@@ -167,9 +169,10 @@ test('docs/guarantees.md shows exactly these rows', async () => {
   expect(page).toContain(promiseTable());
   expect(page).toContain(queuePromiseTable());
   expect(page).toContain(encryptionPromiseTable());
+  expect(page).toContain(tracePromiseTable());
 });
 
-test.each([...QUEUE_PROMISES, ...ENCRYPTION_PROMISES])(
+test.each([...QUEUE_PROMISES, ...ENCRYPTION_PROMISES, ...TRACE_PROMISES])(
   'what is promised for "$fault" has its test: $title',
   async ({ test, title }) => {
     expect(await read(test)).toContain(title);

@@ -1,7 +1,7 @@
 /** Writes the table of promises and that of mutants into docs/guarantees.md, between their markers. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { mutantTable } from '../chaos/mutants.js';
-import { encryptionPromiseTable, promiseTable, queuePromiseTable } from './promises.js';
+import { encryptionPromiseTable, promiseTable, queuePromiseTable, tracePromiseTable } from './promises.js';
 
 const file = new URL('../../docs/guarantees.md', import.meta.url);
 
@@ -16,6 +16,7 @@ const tables = {
   promises: promiseTable(),
   'queue-promises': queuePromiseTable(),
   'encryption-promises': encryptionPromiseTable(),
+  'trace-promises': tracePromiseTable(),
   mutants: mutantTable(),
 };
 await writeFile(
