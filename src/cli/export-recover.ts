@@ -92,14 +92,15 @@ async function readLost({ jobs }: Session, store: SnapshotStore, { range, run }:
   const { isWhole } = await import('../snapshots/file-integrity.js');
   const { projectId, dateFrom, dateTo } = range;
   const handle = jobs.client.workflow.getHandle(run.workflowId, run.runId);
-  const { snapshots } = (await handle.result()) as VisitorExportResult;
-  const [published] = snapshots;
-  if (published === undefined) return null;
-  const lost = (state: Lack): Lost => ({ projectId, dateFrom, dateTo, state, snapshotId: published.snapshotId });
+  // Whoever may start workflows may have given another one this id.
+  const result = (await handle.result()) as Partial<VisitorExportResult> | null;
+  const snapshotId: unknown = result?.snapshots?.[0]?.snapshotId;
+  if (typeof snapshotId !== 'string') return null;
+  const lost = (state: Lack): Lost => ({ projectId, dateFrom, dateTo, state, snapshotId });
   const manifest = await readManifest(store, range);
   if (manifest === null) return lost('missing');
   if (!(await isWhole(store, manifest))) return lost('damaged');
-  const isOther = manifest.snapshotId !== published.snapshotId;
+  const isOther = manifest.snapshotId !== snapshotId;
   return isOther && Date.parse(manifest.exportedAt) < run.startTime.getTime() ? lost('older') : null;
 }
 

@@ -54,8 +54,8 @@ function oneOf<Word extends string>(flag: string, word: string | undefined, word
   throw new UsageError(`${flag} must be one of ${words.join(', ')}`);
 }
 
-/** A date is midnight by UTC. */
-async function toTime(flag: string, text: string | undefined): Promise<Date | undefined> {
+/** The time that an option means; a date is midnight by UTC. Throws a UsageError. */
+export async function toTime(flag: string, text: string | undefined): Promise<Date | undefined> {
   if (text === undefined) return undefined;
   if (/^\d{4}-\d\d-\d\d/.test(text)) {
     const time = new Date(text);

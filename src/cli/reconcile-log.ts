@@ -5,6 +5,8 @@ import type { Line } from './read-lines.js';
 export interface JobTrace {
   workflowId: string;
   projectId: string;
+  /** Where the workflow ran; null where its lines do not say. */
+  taskQueue: string | null;
   /** More than one where the log names two jobs of one workflow id. */
   jobIds: ReadonlySet<string>;
   /** Follow-ups that the upstream took. */
@@ -22,14 +24,20 @@ export interface LogTraces {
   lines: number;
 }
 
+/** Which lines count: a log may hold those of other namespaces, and of the time before the backup. */
+export interface LogFilter {
+  namespace: string;
+  since: Date | undefined;
+}
+
 /** Reads the lines of a worker that tell of a write or an end. All others are left out, whoever wrote them. */
-export async function readTraces(lines: AsyncIterable<Line>): Promise<LogTraces> {
+export async function readTraces(lines: AsyncIterable<Line>, filter: LogFilter): Promise<LogTraces> {
   const { LOG_LINE } = await import('../agent-job/labels.js');
   const jobs = new Map<string, Trace>();
   let count = 0;
   for await (const line of lines) {
     const entry = 'text' in line ? parse(line.text) : null;
-    if (entry === null || !Object.values<unknown>(LOG_LINE).includes(entry.msg)) continue;
+    if (entry === null || !Object.values<unknown>(LOG_LINE).includes(entry.msg) || !counts(entry, filter)) continue;
     count += 1;
     const trace = jobs.get(entry.workflowId) ?? new Trace(entry);
     jobs.set(entry.workflowId, trace);
@@ -38,8 +46,17 @@ export async function readTraces(lines: AsyncIterable<Line>): Promise<LogTraces>
   return { jobs: [...jobs.values()], lines: count };
 }
 
+/** A workflow id means nothing in another namespace, and an older job of the same key is another one. */
+function counts({ namespace, time }: Entry, filter: LogFilter): boolean {
+  if (namespace !== undefined && namespace !== filter.namespace) return false;
+  return filter.since === undefined || (typeof time === 'string' && Date.parse(time) >= filter.since.getTime());
+}
+
 interface Entry {
   msg: unknown;
+  time?: unknown;
+  namespace?: unknown;
+  taskQueue?: unknown;
   workflowId: string;
   projectId: string;
   jobId?: unknown;
@@ -51,15 +68,17 @@ interface Entry {
 class Trace implements JobTrace {
   readonly workflowId: string;
   readonly projectId: string;
+  readonly taskQueue: string | null;
   readonly jobIds = new Set<string>();
   readonly taken = new Set<string>();
   readonly doubtful = new Set<string>();
   isCreateDoubtful = false;
   isCanceled = false;
 
-  constructor({ workflowId, projectId }: Entry) {
+  constructor({ workflowId, projectId, taskQueue }: Entry) {
     this.workflowId = workflowId;
     this.projectId = projectId;
+    this.taskQueue = typeof taskQueue === 'string' ? taskQueue : null;
   }
 
   add(

@@ -158,7 +158,8 @@ async function attach({ jobs, signal }: Session, trace: JobTrace, jobId: string)
   const { agentJobStartOptions } = await import('../agent-job/start-options.js');
   const { startJob } = await import('../client/agent-job/start-or-join.js');
   const { workflowId, projectId, taken, doubtful } = trace;
+  const taskQueue = trace.taskQueue ?? jobs.taskQueue;
   const usedFollowUpIds = [...new Set([...taken, ...doubtful])];
   const input = { projectId, jobId, usedFollowUpIds };
-  await startJob(jobs.client, agentJobStartOptions(input, { workflowId, taskQueue: jobs.taskQueue }), { signal });
+  await startJob(jobs.client, agentJobStartOptions(input, { workflowId, taskQueue }), { signal });
 }

@@ -5,6 +5,7 @@ import { addYesOption, confirm } from './ask.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
 import { CONCURRENT_JOBS } from './batch.js';
 import { EXIT, UsageError } from './exit.js';
+import { toTime } from './list-filter.js';
 import { readLines } from './read-lines.js';
 import { readTraces, type JobTrace } from './reconcile-log.js';
 import { isProven, lookAt, settle, type Finding } from './reconcile-look.js';
@@ -12,6 +13,7 @@ import { print, printJson, printToStderr, withSession, type Session } from './se
 import { countOf, printable } from './text.js';
 
 interface ReconcileFlags extends AttributionFlags {
+  since?: string;
   dryRun?: boolean;
   yes?: boolean;
   json?: boolean;
@@ -19,6 +21,7 @@ interface ReconcileFlags extends AttributionFlags {
 
 /** A worker's line holds ids, a reason and metadata. */
 const MAX_LINE_BYTES = 1024 * 1024;
+const WANTED = 'give what its workers wrote with LOG_FORMAT=json';
 const NOTE = "a worker's log shows that the upstream took it";
 
 const EXITS = `
@@ -32,6 +35,7 @@ export function addReconcile(program: Command): void {
     .command('reconcile')
     .description('after Temporal was restored: compare it with the workers’ logs, and settle what they prove')
     .argument('<logs...>', 'what the workers wrote, as lines of JSON; "-" is stdin')
+    .option('--since <time>', 'leave out lines from before it, the time of the backup; or "2 hours" ago')
     .option('--dry-run', 'show what would be settled, and settle nothing')
     .option('--json', 'print one line of JSON for each finding')
     .addHelpText('after', EXITS)
@@ -41,9 +45,11 @@ export function addReconcile(program: Command): void {
 
 async function reconcile(command: Command, files: string[], flags: ReconcileFlags): Promise<void> {
   const attribution = { note: NOTE, ...(await readAttribution(flags)) };
-  const { jobs: traces, lines } = await readTraces(linesOf(files));
-  if (lines === 0) throw new Error('no line tells of a write: give what workers wrote with LOG_FORMAT=json');
+  const since = await toTime('--since', flags.since);
   await withSession(command, async (session) => {
+    const { namespace } = session.jobs.client.options;
+    const { jobs: traces, lines } = await readTraces(linesOf(files), { namespace, since });
+    if (lines === 0) throw new Error(`no line tells of a write in the namespace ${namespace}: ${WANTED}`);
     const found = await lookAtAll(session, traces);
     const open = found.filter(({ findings }) => findings.some(({ finding }) => finding !== 'known'));
     const told = open.flatMap(({ findings }) => findings);

@@ -13,13 +13,15 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 const reconcile = (stdin: string, ...flags: string[]): Promise<CliRun> =>
-  runCli(['reconcile', '-', ...flags], { stdin, env: envOf(server) });
+  runCli(['reconcile', '-', '--since', '2026-01-15T00:00Z', ...flags], { stdin, env: envOf(server) });
 
 const asLog = (lines: readonly object[]): string => lines.map((line) => JSON.stringify(line)).join('\n');
 
 /** A line as a worker writes it. */
 function line(workflowId: string, fields: object): object {
-  return { level: 'info', msg: 'The upstream took a write', projectId: server.projectId, workflowId, ...fields };
+  const { namespace, taskQueue, projectId } = server;
+  const ids = { namespace, taskQueue, projectId, workflowId };
+  return { level: 'info', time: '2026-02-01T00:00:00.000Z', msg: 'The upstream took a write', ...ids, ...fields };
 }
 
 test(
@@ -57,6 +59,9 @@ test(
       line(ids.doubt, { msg: 'A write is in doubt: it may or may not have arrived', write: 'create', jobId: null }),
       line(ids.gone, { write: 'create', jobId: 'three' }),
       line(ids.gone, { write: 'followUp', jobId: 'three', followUpId: 'used' }),
+      // Of another namespace, and of a time before the backup.
+      line(asking.workflowId, { write: 'create', jobId: 'foreign', namespace: 'another' }),
+      line(asking.workflowId, { write: 'create', jobId: 'old', time: '2026-01-01T00:00:00.000Z' }),
       line(ids.refused, { msg: 'The job has ended', outcome: 'CreateRejected', jobId: null }),
     ]);
     const expected = [
