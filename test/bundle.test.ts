@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { shared } from './support/shared.js';
 
 /** The SDK alone takes 1.64 MB, source maps included; what comes on top is ours and two small packages. */
-const MAX_BYTES = 2_990_000;
+const MAX_BYTES = 3_000_000;
 const PACKAGES = ['@noble/hashes', '@temporalio/common', '@temporalio/workflow', 'long', 'ms', 'nexus-rpc'];
 
 describe('the workflow bundle', () => {

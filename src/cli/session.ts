@@ -25,7 +25,7 @@ export interface Session {
 export async function withSession(command: Command, action: (session: Session) => Promise<void>): Promise<void> {
   const globals = command.optsWithGlobals<GlobalOptions>();
   await withInterrupt(command, async (signal) => {
-    const tracing = await openTracing(versionOf(command));
+    const tracing = await openTracing(versionOf(command), printToStderr);
     const jobs = await connect(globals, tracing);
     try {
       await action({ jobs, globals, signal });

@@ -11,10 +11,13 @@ export interface CommandTracing {
 /** A command does not wait longer for a collector, and its process ends then. */
 const END_LIMIT_MS = 1_000;
 
-/** Loads OpenTelemetry where traces are on; null where they are off. Throws ConfigError. */
-export async function openTracing(version: string): Promise<CommandTracing | null> {
+/**
+ * Loads OpenTelemetry where traces are on; null where they are off. Settings that are wrong here may be right for other
+ * programs of the same shell: they are told, and the command goes on without traces.
+ */
+export async function openTracing(version: string, warn: (line: string) => void): Promise<CommandTracing | null> {
   const { readTracing, readParentTrace } = await import('../config/tracing.js');
-  const tracing = readTracing();
+  const tracing = orNull(readTracing, warn);
   if (!tracing) return null;
   const { Tracer } = await import('../temporal/tracer.js');
   const { traceCalls } = await import('../temporal/trace-interceptor.js');
@@ -30,4 +33,13 @@ export async function openTracing(version: string): Promise<CommandTracing | nul
     interceptors: { workflow: [traceCalls(tracer, readParentTrace())] },
     end: () => tracer.end(END_LIMIT_MS),
   };
+}
+
+function orNull<T>(read: () => T, warn: (line: string) => void): T | null {
+  try {
+    return read();
+  } catch (error) {
+    warn(`agent-jobs: traces are off: ${(error as Error).message}`);
+    return null;
+  }
 }
