@@ -8,6 +8,8 @@ import { createKeySource } from '../../src/upstream/keys.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import {
+  CREDENTIALS_PROMISES,
+  credentialsPromiseTable,
   ENCRYPTION_PROMISES,
   encryptionPromiseTable,
   PROMISES,
@@ -170,9 +172,10 @@ test('docs/guarantees.md shows exactly these rows', async () => {
   expect(page).toContain(queuePromiseTable());
   expect(page).toContain(encryptionPromiseTable());
   expect(page).toContain(tracePromiseTable());
+  expect(page).toContain(credentialsPromiseTable());
 });
 
-test.each([...QUEUE_PROMISES, ...ENCRYPTION_PROMISES, ...TRACE_PROMISES])(
+test.each([...QUEUE_PROMISES, ...ENCRYPTION_PROMISES, ...TRACE_PROMISES, ...CREDENTIALS_PROMISES])(
   'what is promised for "$fault" has its test: $title',
   async ({ test, title }) => {
     expect(await read(test)).toContain(title);

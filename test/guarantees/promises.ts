@@ -438,6 +438,34 @@ export function tracePromiseTable(): string {
   return testedTable(TRACE_PROMISES);
 }
 
+/** Of what a worker reaches Temporal with. */
+export const CREDENTIALS_PROMISES: TestedPromise[] = [
+  tested(
+    'the client certificate is replaced by one of another authority, under running jobs',
+    'no task fails, and a held poll goes on',
+    'e2e/certificates',
+    'a client certificate of another authority replaces the first one under load, and no task fails',
+  ),
+  tested(
+    'the server ends all connections of the old certificate',
+    'the workers poll on with the new one',
+    'e2e/certificates',
+    'a client certificate of another authority replaces the first one under load, and no task fails',
+  ),
+  tested(
+    'a new API key is one that Temporal refuses',
+    'the last one stays in use, and no job notices',
+    'e2e/certificates',
+    'a new API key replaces the first one, and no task fails',
+  ),
+  tested(
+    'the certificate expires while a worker waits for Temporal',
+    'it connects with the one that its files hold by then',
+    'worker/temporal-link',
+    'a worker that waits for Temporal tries with the certificate that its files have by then',
+  ),
+];
+
 /** The queue's promises as Markdown. */
 export function queuePromiseTable(): string {
   return testedTable(QUEUE_PROMISES);
@@ -446,6 +474,11 @@ export function queuePromiseTable(): string {
 /** The promises of encryption as Markdown. */
 export function encryptionPromiseTable(): string {
   return testedTable(ENCRYPTION_PROMISES);
+}
+
+/** The promises of credentials as Markdown. */
+export function credentialsPromiseTable(): string {
+  return testedTable(CREDENTIALS_PROMISES);
 }
 
 function testedTable(promises: readonly TestedPromise[]): string {

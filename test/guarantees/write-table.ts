@@ -1,7 +1,13 @@
 /** Writes the table of promises and that of mutants into docs/guarantees.md, between their markers. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { mutantTable } from '../chaos/mutants.js';
-import { encryptionPromiseTable, promiseTable, queuePromiseTable, tracePromiseTable } from './promises.js';
+import {
+  credentialsPromiseTable,
+  encryptionPromiseTable,
+  promiseTable,
+  queuePromiseTable,
+  tracePromiseTable,
+} from './promises.js';
 
 const file = new URL('../../docs/guarantees.md', import.meta.url);
 
@@ -17,6 +23,7 @@ const tables = {
   'queue-promises': queuePromiseTable(),
   'encryption-promises': encryptionPromiseTable(),
   'trace-promises': tracePromiseTable(),
+  'credentials-promises': credentialsPromiseTable(),
   mutants: mutantTable(),
 };
 await writeFile(
