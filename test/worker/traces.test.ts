@@ -4,6 +4,9 @@ import { defaultPayloadConverter, type Payload } from '@temporalio/common';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { followUpSignal, pollNowSignal, sendFollowUpUpdate } from '../../src/contract.js';
+import { AgentJobs } from '../../src/starter.js';
+import { traceCalls } from '../../src/temporal/trace-interceptor.js';
+import { Tracer } from '../../src/temporal/tracer.js';
 import { openTraces, type Traces } from '../../src/worker/traces.js';
 import { startCollector, type Collector, type ReceivedSpan } from '../support/collector.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
@@ -143,6 +146,33 @@ test('a trace goes on over continue-as-new, with one start and one end, and the 
   expect(root.traceId).toBe(CALLER_TRACE);
   expect(children.map(({ name }) => name)).toEqual(['create', ...Array<string>(count).fill('followUp'), END]);
   for (const { name, links } of children) expect(links).toHaveLength(name === 'followUp' ? 1 : 0);
+});
+
+test('a follow-up to an ended job is in the trace of whoever sent it, by one span for start and send', async () => {
+  await startWorker(collector.url);
+  const { workflowId } = await start(clientWith(json(CALLER)));
+  await server.client.workflow.getHandle(workflowId).result();
+  await untilEnd(workflowId);
+  const tracer = await Tracer.open({ protocol: 'http/json', serviceName: 'caller', version: '1', onProblem: () => {} });
+  const { connection, namespace } = server.client.options as unknown as { connection: never; namespace: string };
+  const client = new Client({ connection, namespace, interceptors: { workflow: [traceCalls(tracer, SENDER)] } });
+  const jobs = new AgentJobs({ client, taskQueue: bench.taskQueue });
+  await jobs.handle(workflowId).sendFollowUp('And that', { id: 'later' });
+  await jobs.handle(workflowId).result();
+  await tracer.end(5_000);
+  const later = () => spansOf(workflowId).filter(({ traceId }) => traceId === SENDER_TRACE);
+  await expect.poll(() => later().map(({ name }) => name)).toContain(END);
+  const [call, run, followUp] = ['UpdateWithStartWorkflow:sendFollowUp', 'RunWorkflow:agentJob', 'followUp'].map(
+    (name) => later().filter((span) => span.name === name),
+  );
+  expect(call).toEqual([expect.objectContaining({ service: 'caller', parentSpanId: SENDER_SPAN, error: null })]);
+  expect(run).toEqual([expect.objectContaining({ parentSpanId: call![0]!.spanId })]);
+  expect(followUp).toEqual([
+    expect.objectContaining({
+      parentSpanId: run![0]!.spanId,
+      links: [{ traceId: SENDER_TRACE, spanId: call![0]!.spanId }],
+    }),
+  ]);
 });
 
 test('what ended otherwise says so: a create in doubt, a follow-up that was never sent, a wrong input', async () => {
