@@ -39,11 +39,13 @@ async function replayCheck(command: Command, flags: ReplayFlags): Promise<void> 
     const { silenceReplays } = await import('../temporal/replay-worker.js');
     const { replayHistories } = await import('./replay-histories.js');
     const { loadWorkflowBundle } = await import('../temporal/workflow-bundle.js');
-    silenceReplays();
+    const end = silenceReplays();
     const { payloadCodecs } = client.options.loadedDataConverter;
     const bundle = loadWorkflowBundle();
     const options = { ...bundle, dataConverter: { ...bundle.dataConverter, payloadCodecs } };
-    const report = await replayHistories(client, { since, limit, taskQueue }, signal, options);
+    const report = await replayHistories(client, { since, limit, taskQueue }, signal, options).finally(
+      () => void end(),
+    );
     const mayRollOut = report.misfits.length === 0 && report.unread.length === 0;
     if (isJson) printJson({ mayRollOut, ...report });
     else printReport(report, client.options.namespace);

@@ -33,11 +33,17 @@ export interface Misfit {
 /** Replays wait for the native part most of the time: more at once than processors, and each holds one history. */
 const REPLAYS_AT_ONCE = 4;
 
-/** Silences the SDK in this process, whose log lines would show what its errors hold; call it first, and once. */
-export function silenceReplays(): void {
+/**
+ * Silences the SDK in this process, whose log lines would show what its errors hold; call it first, and once. Returns
+ * what ends the SDK's native part: it ends with its last worker, and would keep a process that made none.
+ */
+export function silenceReplays(): () => Promise<void> {
   const quiet = () => {};
   const logger = { log: quiet, trace: quiet, debug: quiet, info: quiet, warn: quiet, error: quiet };
-  Runtime.install({ logger, telemetryOptions: { logging: { filter: 'OFF', forward: {} } } });
+  const telemetryOptions = { logging: { filter: 'OFF', forward: {} } };
+  // Signals end this process as any other of the command line.
+  const runtime = Runtime.install({ logger, telemetryOptions, shutdownSignals: [] });
+  return () => runtime.shutdown();
 }
 
 /** Replays each run that `next` brings until it brings none; tells of each run what did not fit, or null. */
@@ -55,7 +61,12 @@ export async function replayRuns(
       onReplayed(run!, error ? misfitOf(run!, error.message) : null);
     }
   };
-  await Promise.all(Array.from({ length: REPLAYS_AT_ONCE }, replayOne));
+  const replays = Array.from({ length: REPLAYS_AT_ONCE }, replayOne);
+  try {
+    await Promise.all(replays);
+  } finally {
+    await Promise.allSettled(replays);
+  }
 }
 
 /** The same misfit with its event: found by replays of ever shorter beginnings where the error does not name it. */

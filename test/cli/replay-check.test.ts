@@ -96,6 +96,12 @@ test('replays what every workflow type has left, and tells by type that all fits
   expect(code).toBe(0);
 });
 
+test('a namespace that is not there is told, and the program ends', { timeout: MOST_MS }, async () => {
+  const { code, stderr } = await cli('--namespace', 'nobody');
+  expect(stderr).toBe('agent-jobs: Temporal has no namespace "nobody": check TEMPORAL_NAMESPACE\n');
+  expect(code).toBe(1);
+});
+
 test('a bundle whose code throws is refused, and no word of a prompt is told', { timeout: MOST_MS }, async () => {
   const report = await replay({ workflowsPath: BROKEN });
   expect(report.types['agentJob']).toMatchObject({ fits: 0, unread: 0 });
