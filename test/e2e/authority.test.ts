@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { AgentJobs } from '../../src/starter.js';
+import { AgentJobs, agentJobStartOptions } from '../../src/starter.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { startAuthorizingServer, type AuthorizingServer } from '../support/authorizing-server.js';
 import { runCli } from '../cli/run-cli.js';
@@ -16,6 +17,7 @@ import { startWorkerProcess, type WorkerProcess } from '../support/worker-proces
 
 const ROOT = new URL('../../', import.meta.url);
 const MOST_MS = 240_000;
+const PROJECT = defineSearchAttributeKey('AgentJobProject', SearchAttributeType.KEYWORD);
 const QUICK = { polling: { min: 1_000, max: 1_000 }, settle: 0 } as const;
 /** The upstream's key of each team's one project: the upstream refuses it for any other. */
 const TEAMS = { shop: 'key-of-the-shop', search: 'key-of-the-search' } as const;
@@ -84,6 +86,16 @@ test(
     expect(await (await start(jobsOn('shop'), 'shop')).result()).toMatchObject({ outcome: 'completed' });
     await expectNoForeignKey(jobsOn('shop'), 'search');
     await expectNoForeignKey(jobsOn('shop'), '__proto__');
+    // A search attribute that names another project changes no key, and is corrected.
+    const input = { projectId: 'search', prompt: 'Fix it', ...QUICK };
+    const options = agentJobStartOptions(input, { key: randomUUID(), taskQueue: queueOf('shop') });
+    const typedSearchAttributes = new TypedSearchAttributes([{ key: PROJECT, value: 'shop' }]);
+    const { workflowId } = await server.client.workflow.start('agentJob', { ...options, typedSearchAttributes });
+    const liar = jobsOn('shop').handle(workflowId);
+    await expect.poll(async () => (await liar.state()).waiting, { timeout: 60_000 }).toMatchObject({ for: 'key' });
+    const { searchAttributes } = await server.client.workflow.getHandle(workflowId).describe();
+    expect(searchAttributes).toMatchObject({ AgentJobProject: ['search'] });
+    await liar.cancel();
     // Temporal lets every caller of a namespace name any task queue.
     expect(await (await start(jobsOn('search'), 'search')).result()).toMatchObject({ outcome: 'completed' });
   },
