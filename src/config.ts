@@ -77,7 +77,7 @@ export interface SnapshotsConfig {
 }
 
 /** The settings of the production worker. */
-export interface WorkerConfig extends Omit<ClientConfig, 'webUiUrl' | 'hasPayloadKeys'> {
+export interface WorkerConfig extends Omit<ClientConfig, 'webUiUrl' | 'hidePrompts' | 'hasPayloadKeys'> {
   /** The keys that payloads are encrypted with; undefined where they are not. */
   payloadKeysFile: string | undefined;
   roles: readonly field.WorkerRole[];

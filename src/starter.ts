@@ -1,14 +1,13 @@
 /** What services import: start or attach a job, steer it, and wait for its end. No side effect on import. */
 import type { Client, ConnectionOptions } from '@temporalio/client';
 import { DEFAULT_TASK_QUEUE, type VisitorExportRangeInput } from './contract.js';
-import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from './agent-job/start-options.js';
+import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
 import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
-import { TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
+import { startHandle, TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
 import type { JobHandle } from './client/agent-job/job-handle.js';
 import { countJobs, listJobs, readJobPage } from './client/agent-job/list.js';
 import type { JobCount, JobFilter, JobPage, JobSummary, PageOptions } from './client/agent-job/list.js';
 import { inPlaces, startMany, type StartFate, type StartManyOptions } from './client/agent-job/start-many.js';
-import { startJob } from './client/agent-job/start-or-join.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { connectClient } from './client/connection.js';
@@ -66,14 +65,17 @@ export class AgentJobs {
   readonly taskQueue: string;
   /** Where Temporal's web UI shows the jobs; null where its address is neither given nor usual. */
   readonly webUi: WebUi | null;
+  /** Whether lists and pages name jobs by their keys, and show nothing of prompts. */
+  readonly hidePrompts: boolean;
 
-  constructor({ client, taskQueue, webUiUrl, timeoutMs, logger }: AgentJobsSettings) {
+  constructor({ client, taskQueue, webUiUrl, hidePrompts, timeoutMs, logger }: AgentJobsSettings) {
     this.client = client;
+    this.hidePrompts = hidePrompts ?? false;
     this.taskQueue = taskQueue ?? DEFAULT_TASK_QUEUE;
     this.webUi = webUiOf(client, webUiUrl ?? undefined);
     const limit = timeoutMs == null ? undefined : checkTimeout(timeoutMs);
-    const { webUi } = this;
-    contexts.set(this, { client, taskQueue: this.taskQueue, webUi, timeoutMs: limit, logger: loggerOf(logger) });
+    const shown = { taskQueue: this.taskQueue, webUi: this.webUi, hidePrompts: this.hidePrompts };
+    contexts.set(this, { client, ...shown, timeoutMs: limit, logger: loggerOf(logger) });
   }
 
   /**
@@ -84,7 +86,7 @@ export class AgentJobs {
   static async connect(settings: ConnectSettings = {}, options: CallOptions = {}): Promise<AgentJobs> {
     // Loaded here: a caller that brings its own client needs no reader of the environment.
     const { readClientConfig } = await import('./config/client.js');
-    const { temporal, taskQueue, webUiUrl, hasPayloadKeys } = readClientConfig();
+    const { temporal, taskQueue, webUiUrl, hidePrompts, hasPayloadKeys } = readClientConfig();
     const connected = await connectClient({
       ...settings,
       address: settings.address ?? temporal.address,
@@ -94,7 +96,8 @@ export class AgentJobs {
       dataConverter: converterOf(settings, hasPayloadKeys),
       ...limitsOf({ timeoutMs: settings.timeoutMs ?? undefined }, options),
     });
-    const jobs = new AgentJobs({ ...settings, ...connected, webUiUrl: settings.webUiUrl ?? webUiUrl });
+    const given = { webUiUrl: settings.webUiUrl ?? webUiUrl, hidePrompts: settings.hidePrompts ?? hidePrompts };
+    const jobs = new AgentJobs({ ...settings, ...connected, ...given });
     connections.set(jobs, connected);
     return jobs;
   }
@@ -114,7 +117,8 @@ export class AgentJobs {
    * anything is sent, and KeyConflictError where the key names a job with another input.
    */
   async start({ key, ...input }: StartRequest, options: CallOptions = {}): Promise<JobHandle> {
-    return startIn(this, agentJobStartOptions(input, { key: checkKey(key), taskQueue: this.taskQueue }), options);
+    const wanted = agentJobStartOptions(input, { ...contextOf(this), key: checkKey(key) });
+    return startHandle(contextOf(this), wanted, options);
   }
 
   /**
@@ -131,7 +135,7 @@ export class AgentJobs {
 
   /** Attaches to a job that exists upstream already. Throws InvalidInputError, and KeyConflictError as `start` does. */
   async attach({ key, ...input }: AttachRequest, options: CallOptions = {}): Promise<JobHandle> {
-    return startIn(this, agentJobStartOptions(input, { key, taskQueue: this.taskQueue }), options);
+    return startHandle(contextOf(this), agentJobStartOptions(input, { ...contextOf(this), key }), options);
   }
 
   /**
@@ -208,7 +212,7 @@ export class AgentJobs {
    * Temporal's own words where the server refuses a cron expression.
    */
   async schedule(settings: JobScheduleSettings, options: CallOptions = {}): Promise<JobScheduleHandle> {
-    const ensure = () => ensureJobSchedule(this.client, this.taskQueue, settings);
+    const ensure = () => ensureJobSchedule(this.client, contextOf(this), settings);
     const done = await temporalCall(this.client, startLimits(this, options), ensure);
     return new TemporalJobScheduleHandle(contextOf(this), settings, done === 'created');
   }
@@ -240,11 +244,4 @@ function limitsIn(jobs: AgentJobs, options: CallOptions): CallOptions {
 function startLimits(jobs: AgentJobs, options: CallOptions): CallOptions {
   const { signal, timeoutMs } = limitsIn(jobs, options);
   return { signal, timeoutMs: timeoutMs ?? START_TIMEOUT_MS };
-}
-
-async function startIn(jobs: AgentJobs, wanted: AgentJobStartOptions, options: CallOptions): Promise<JobHandle> {
-  const started = await startJob(jobs.client, wanted, limitsIn(jobs, options));
-  const message = started.isNew ? 'a job was started' : 'a job was joined';
-  contextOf(jobs).logger.debug(message, { workflowId: wanted.workflowId, runId: started.runId });
-  return new TemporalJobHandle(contextOf(jobs), wanted.workflowId, started);
 }

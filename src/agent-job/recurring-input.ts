@@ -31,7 +31,7 @@ import {
 import { NEW_JOB_OPTIONS } from './fields.js';
 import { parseJobInput } from './input.js';
 import { renderPrompt } from './prompt-template.js';
-import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from './start-options.js';
+import { agentJobStartOptions, checkKey, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
 
 /** A valid input of `recurringJob`, defaults filled in. */
 export interface RecurringJobSpec {
@@ -114,8 +114,12 @@ function checkName(value: unknown): string {
 }
 
 /** The job of a scheduled time, as a start call takes it. Throws InvalidInputError. */
-export function recurringJobStart(spec: RecurringJobSpec, scheduledAt: Date, taskQueue: string): AgentJobStartOptions {
-  return agentJobStartOptions(jobOf(spec, scheduledAt), { key: recurringJobKey(spec.name, scheduledAt), taskQueue });
+export function recurringJobStart(
+  spec: RecurringJobSpec,
+  scheduledAt: Date,
+  place: Pick<AgentJobPlace, 'taskQueue' | 'hidePrompts'>,
+): AgentJobStartOptions {
+  return agentJobStartOptions(jobOf(spec, scheduledAt), { ...place, key: recurringJobKey(spec.name, scheduledAt) });
 }
 
 function jobOf({ projectId, prompt, timeZone, options }: RecurringJobSpec, scheduledAt: Date): CreateJobInput {

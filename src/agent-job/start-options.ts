@@ -38,6 +38,8 @@ export interface AgentJobPlace {
   inputHash?: string | null | undefined;
   /** Of the job that this run goes on with; default: the project and the prompt's first line. */
   title?: string | null | undefined;
+  /** Titles and details name the job by its key, and show nothing of the prompt. */
+  hidePrompts?: boolean | null | undefined;
 }
 
 /** What `client.workflow.start` and `startChild` take alike. */
@@ -62,7 +64,10 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
   const { projectId, prompt, jobId, priority, batch, tags, metadata } = parseJobInput(input);
   checkSize(input);
   const phase: Phase = jobId === null ? 'creating' : 'watching';
-  const title = place.title ?? jobTitle({ projectId, prompt, jobId });
+  const key = place.workflowId == null ? place.key : null;
+  const named = place.hidePrompts ? (key ?? place.workflowId ?? null) : prompt;
+  const title = place.title ?? jobTitle({ projectId, prompt: jobId === null ? named : null, jobId });
+  const shown = place.hidePrompts ? null : prompt;
   const hash = place.inputHash ?? inputHash({ projectId, prompt, jobId });
   return {
     workflowId: workflowIdFor(projectId, jobId, place),
@@ -82,7 +87,7 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
       ...(tags.length === 0 ? [] : [{ key: TAGS, value: tags }]),
     ]),
     staticSummary: titleSummary(title),
-    staticDetails: staticDetails({ projectId, prompt, jobId, key: place.workflowId == null ? place.key : null }),
+    staticDetails: staticDetails({ projectId, prompt: shown, jobId, key }),
     priority: { priorityKey: priority, fairnessKey: fairnessKey(projectId) },
     workflowIdReusePolicy: 'REJECT_DUPLICATE',
   };

@@ -33,8 +33,9 @@ export function titleSummary(title: string): string {
 /** Markdown for a job's page in the Temporal web UI: what was asked for, as known before the workflow runs. */
 export function staticDetails({ projectId, prompt, jobId, key }: TitledInput): string {
   const names = [`**Project** ${plainMarkdown(projectId)}`, ...(key ? [`**Key** ${plainMarkdown(key)}`] : [])];
-  const asked = prompt ? `**Prompt**\n\n${codeBlock(shorten(prompt, DETAILS_PROMPT_BYTES))}` : attachedTo(jobId ?? '');
-  return [...names, asked].join('\n\n');
+  if (prompt) names.push(`**Prompt**\n\n${codeBlock(shorten(prompt, DETAILS_PROMPT_BYTES))}`);
+  else if (jobId) names.push(attachedTo(jobId));
+  return names.join('\n\n');
 }
 
 /** The details of a run that goes on with the job of an ended one: what that one says, and the job's id. */

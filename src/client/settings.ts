@@ -24,6 +24,11 @@ interface SharedSettings {
   taskQueue?: string | null | undefined;
   /** Address of Temporal's web UI, for links; default `AGENT_JOBS_WEB_UI_URL` for `connect`, else its usual place. */
   webUiUrl?: string | null | undefined;
+  /**
+   * Lists and pages of the web UI name jobs by their keys, and show nothing of prompts; default
+   * `AGENT_JOBS_HIDE_PROMPTS` for `connect`, else false.
+   */
+  hidePrompts?: boolean | null | undefined;
   /** The limit of each call that gives none itself, in milliseconds. Waits for an end have none. */
   timeoutMs?: number | null | undefined;
   /** Takes what the client has to say; default: nobody. */
@@ -65,6 +70,7 @@ export interface ClientContext {
   client: Client;
   taskQueue: string;
   webUi: WebUi | null;
+  hidePrompts: boolean;
   /** The limit of calls that say none themselves; undefined: each has its default. */
   timeoutMs: number | undefined;
   logger: Logger;

@@ -12,6 +12,8 @@ export interface ClientConfig {
   temporal: TemporalSettings;
   /** Where Temporal's web UI is, for the links to it; undefined where its usual place will do. */
   webUiUrl: string | undefined;
+  /** Whether jobs are shown without their prompts. */
+  hidePrompts: boolean;
   /** Whether the environment names a file of payload keys, which a client can't read itself. */
   hasPayloadKeys: boolean;
 }
@@ -56,8 +58,12 @@ export function readClientConfig(environment: Environment = process.env): Client
   const webUiUrl = webUi === undefined ? undefined : plainAddress(webUi);
   if (webUi !== undefined && webUiUrl === undefined)
     problems.push({ variable: 'AGENT_JOBS_WEB_UI_URL', problem: `should be ${WEB_UI_RULE}` });
+  const hidden = env['AGENT_JOBS_HIDE_PROMPTS'] ?? 'false';
+  if (!/^(true|false)$/i.test(hidden))
+    problems.push({ variable: 'AGENT_JOBS_HIDE_PROMPTS', problem: 'should be true or false' });
   if (Array.isArray(temporal) || taskQueue === undefined || problems.length > 0) throw new ConfigError(problems);
-  return deepFreeze({ taskQueue, temporal, webUiUrl, hasPayloadKeys: env['PAYLOAD_KEYS_FILE'] !== undefined });
+  const flags = { hidePrompts: /^true$/i.test(hidden), hasPayloadKeys: env['PAYLOAD_KEYS_FILE'] !== undefined };
+  return deepFreeze({ taskQueue, temporal, webUiUrl, ...flags });
 }
 
 /** The Worker Deployment whose name the environment holds, for the commands that roll out. */

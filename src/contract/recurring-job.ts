@@ -92,6 +92,9 @@ export type RecurringJobResult = RecurringJobRun<'ended' | 'exists' | 'skipped'>
 /** The memo of `recurringJob`. */
 export const RECURRING_RUN_MEMO = 'recurringRun';
 
+/** Memo of such a workflow whose jobs are shown without their prompts. */
+export const HIDE_PROMPTS_MEMO = 'hidePrompts';
+
 /** A run that waits for the lock. */
 export interface LockWaiter {
   workflowId: string;

@@ -641,8 +641,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a recurring job whose key is not of the scheduled time',
     file: 'src/workflows/recurring-job/recurring-job.ts',
-    find: '  return { spec, scheduledAt, job: recurringJobStart(spec, scheduledAt, taskQueue) };\n',
-    replace: '  return { spec, scheduledAt, job: recurringJobStart(spec, new Date(), taskQueue) };\n',
+    find: 'job: recurringJobStart(spec, scheduledAt, {',
+    replace: 'job: recurringJobStart(spec, new Date(), {',
     test: 'test/client/recurring.test.ts',
     title: 'the same time again makes no second job',
   },

@@ -15,7 +15,7 @@ import {
 } from '../../contract.js';
 import { asNotRetryable } from '../../contract/errors.js';
 import { checkId, checkString, InvalidInputError, utf8Bytes } from '../../contract/input-checks.js';
-import { checkKey } from '../../agent-job/start-options.js';
+import { checkKey, type AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { parseAttribution, parseResolution } from '../../agent-job/resolution.js';
 import { attributedWorkflowClient } from '../../temporal/attributed-cancel.js';
 import { CALL_TIMEOUT_MS, type CallOptions, type WaitOptions } from '../temporal-call.js';
@@ -24,6 +24,7 @@ import { jobUrl } from '../web-ui.js';
 import { askWorker, callJob, readState } from './call-job.js';
 import { deliverFollowUp, queueFollowUp, type FollowUpOptions } from './follow-up.js';
 import type { JobHandle } from './job-handle.js';
+import { startJob } from './start-or-join.js';
 import { waitForResult } from './wait.js';
 import { watchJob } from './watch.js';
 
@@ -134,4 +135,17 @@ function checkWorkflowId(given: unknown, field = 'workflowId'): string {
   if (bytes > 0 && bytes <= LIMIT.workflowIdBytes && workflowId.isWellFormed()) return workflowId;
   const rule = `must be, or make, a workflow id of well-formed text, 1 to ${LIMIT.workflowIdBytes} bytes`;
   throw new InvalidInputError(field, rule);
+}
+
+/** Starts a job, or joins the one that is there, and answers with its handle. */
+export async function startHandle(
+  context: ClientContext,
+  wanted: AgentJobStartOptions,
+  options: CallOptions,
+): Promise<JobHandle> {
+  const { workflowId } = wanted;
+  const started = await startJob(context.client, wanted, limitsOf(context, options));
+  const message = started.isNew ? 'a job was started' : 'a job was joined';
+  context.logger.debug(message, { workflowId, runId: started.runId });
+  return new TemporalJobHandle(context, workflowId, started);
 }

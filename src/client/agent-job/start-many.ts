@@ -2,7 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { checkKey, agentJobStartOptions, type AgentJobStartOptions } from '../../agent-job/start-options.js';
+import {
+  checkKey,
+  agentJobStartOptions,
+  type AgentJobPlace,
+  type AgentJobStartOptions,
+} from '../../agent-job/start-options.js';
 import type { AgentJobInput } from '../../contract.js';
 import { checkObject, checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
@@ -54,7 +59,7 @@ const MIN_TRY_MS = 5_000;
  * number. Throws where Temporal is away for longer than the limit, or refuses the caller: then the rest has no fate.
  */
 export function startMany(
-  { client, taskQueue, timeoutMs, logger }: StartContext,
+  { client, taskQueue, hidePrompts, timeoutMs, logger }: StartContext,
   items: Iterable<StartItem> | AsyncIterable<StartItem>,
   options: StartManyOptions,
 ): AsyncGenerator<StartFate, void, undefined> {
@@ -66,7 +71,7 @@ export function startMany(
   const start = (wanted: AgentJobStartOptions) =>
     startUntilAnswered(client, wanted, { signal, outageLimitMs, timeoutMs, logger });
   return concurrently(items, { limit, signal }, async (item) => {
-    const wanted = readItem(item, taskQueue);
+    const wanted = readItem(item, { taskQueue, hidePrompts });
     if ('fate' in wanted) return wanted;
     const { index } = item;
     const { key, options: startOptions } = wanted;
@@ -92,7 +97,7 @@ export function checkConcurrency(given: unknown): number {
 }
 
 /** The start that a request asks for, or its refusal: whatever a caller hands over has a fate. */
-function readItem(item: StartItem, taskQueue: string): { key: string; options: AgentJobStartOptions } | StartFate {
+function readItem(item: StartItem, place: AgentJobPlace): { key: string; options: AgentJobStartOptions } | StartFate {
   const { index } = item;
   const refused = (error: Error, key: unknown): StartFate => {
     return { index, key: typeof key === 'string' ? key : null, workflowId: null, fate: 'refused', error };
@@ -102,7 +107,7 @@ function readItem(item: StartItem, taskQueue: string): { key: string; options: A
   try {
     const { key, ...input } = checkObject(item.request, 'request');
     given = key;
-    const options = agentJobStartOptions(input as unknown as AgentJobInput, { key: checkKey(key), taskQueue });
+    const options = agentJobStartOptions(input as unknown as AgentJobInput, { ...place, key: checkKey(key) });
     return { key: key as string, options };
   } catch (error) {
     return refused(error as Error, given);

@@ -116,7 +116,7 @@ export class FakeSchedules {
     this.#runs.set(scheduleId, [...runs, run]);
     const start = async (): Promise<void> => {
       if (schedule.isRemoved) return end(run, 'skipped', 'scheduleRemoved');
-      run.job = this.#start(recurringJobStart(spec, at, DEFAULT_TASK_QUEUE));
+      run.job = this.#start(recurringJobStart(spec, at, { taskQueue: DEFAULT_TASK_QUEUE }));
       if (!run.job) return end(run, 'exists');
       run.told.fate = 'running';
       await run.job.ended().catch(() => {});

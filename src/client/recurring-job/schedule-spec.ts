@@ -14,6 +14,8 @@ import {
   type OverlapPolicy,
   type RecurringJobInput,
 } from '../../contract.js';
+import { HIDE_PROMPTS_MEMO } from '../../contract/recurring-job.js';
+import type { ClientContext } from '../settings.js';
 import { checkDuration, checkString, InvalidInputError } from '../../contract/input-checks.js';
 import { parseRecurringJob, projectAttributes, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
 import { jobSummary, staticDetails } from '../../agent-job/title.js';
@@ -153,7 +155,11 @@ function checkCatchUp(value: unknown): number {
 type JobScheduleOptions = Omit<ScheduleOptions, 'scheduleId' | 'state'>;
 
 /** The spec as Temporal's schedule options; `times` are those of the Schedule that is changed. */
-export function toScheduleOptions(spec: JobScheduleSpec, taskQueue: string, times: ScheduleSpec): JobScheduleOptions {
+export function toScheduleOptions(
+  spec: JobScheduleSpec,
+  { taskQueue, hidePrompts }: Pick<ClientContext, 'taskQueue' | 'hidePrompts'>,
+  times: ScheduleSpec,
+): JobScheduleOptions {
   const { projectId, name, prompt, timeZone, overlap, queueForMs, options } = spec;
   const scheduleId = recurringJobScheduleId(projectId, name);
   const input: RecurringJobInput = { projectId, name, prompt, timeZone, overlap, queueFor: queueForMs, options };
@@ -168,7 +174,8 @@ export function toScheduleOptions(spec: JobScheduleSpec, taskQueue: string, time
       args: [input],
       typedSearchAttributes: projectAttributes(projectId),
       staticSummary: jobSummary({ projectId, prompt: name }),
-      staticDetails: staticDetails({ projectId, prompt }),
+      staticDetails: staticDetails({ projectId, prompt: hidePrompts ? null : prompt }),
+      ...(hidePrompts && { memo: { [HIDE_PROMPTS_MEMO]: true } }),
     },
     policies: {
       // The workflow decides about overlaps, so that each run that is skipped is there to be seen, with its reason.

@@ -6,6 +6,7 @@ import {
   type ScheduleUpdateOptions,
 } from '@temporalio/client';
 import { recurringJobOf, recurringJobScheduleId } from '../../contract.js';
+import type { ClientContext } from '../settings.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import {
   changeSchedule,
@@ -41,20 +42,20 @@ export interface JobSchedule extends DescribedSpec, ScheduleState {
  */
 export async function ensureJobSchedule(
   client: Client,
-  taskQueue: string,
+  place: Pick<ClientContext, 'taskQueue' | 'hidePrompts'>,
   settings: JobScheduleSettings,
 ): Promise<'created' | 'updated'> {
   checkJobSchedule(settings);
   const { projectId, name, prompt, cron, every, paused } = settings;
   const scheduleId = recurringJobScheduleId(projectId, name);
   const change = (current: ScheduleDescription): ScheduleUpdateOptions => ({
-    ...toScheduleOptions(mergedSpec(specOf(current), settings), taskQueue, timesIn(current)),
+    ...toScheduleOptions(mergedSpec(specOf(current), settings), place, timesIn(current)),
     state: stateAfter(current, paused),
   });
   try {
     if (prompt == null || (cron ?? every) == null) return await changeSchedule(client, scheduleId, change);
     const fresh = {
-      ...toScheduleOptions(mergedSpec(null, settings), taskQueue, {}),
+      ...toScheduleOptions(mergedSpec(null, settings), place, {}),
       state: { paused: paused ?? false },
     };
     return await ensureSchedule(client, scheduleId, fresh, change);

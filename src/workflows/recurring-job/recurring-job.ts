@@ -28,6 +28,7 @@ import {
   type RecurringJobResult,
   type RecurringJobRun,
 } from '../../contract.js';
+import { HIDE_PROMPTS_MEMO } from '../../contract/recurring-job.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { parseRecurringJob, recurringJobStart, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
@@ -61,13 +62,17 @@ export async function recurringJob(input: RecurringJobInput): Promise<RecurringJ
 }
 
 function planOf(input: RecurringJobInput): Plan {
-  const { typedSearchAttributes, taskQueue } = workflowInfo();
+  const { typedSearchAttributes, taskQueue, memo } = workflowInfo();
   const scheduledAt = typedSearchAttributes.get(SCHEDULED_AT);
   if (!scheduledAt) {
     throw new InvalidInputError('recurringJob', 'must be started by a Schedule, which tells the scheduled time');
   }
   const spec = parseRecurringJob(input);
-  return { spec, scheduledAt, job: recurringJobStart(spec, scheduledAt, taskQueue) };
+  return {
+    spec,
+    scheduledAt,
+    job: recurringJobStart(spec, scheduledAt, { taskQueue, hidePrompts: memo?.[HIDE_PROMPTS_MEMO] === true }),
+  };
 }
 
 function checked<T>(check: () => T): T {

@@ -1,0 +1,65 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { agentJobChildOptions } from '../../src/agent-job/child.js';
+import { AgentJobs, ConfigError } from '../../src/starter.js';
+import { readClientConfig } from '../../src/config/client.js';
+import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
+
+const WORD = `zeugma${randomBytes(6).toString('hex')}`;
+
+let server: JobServer;
+let jobs: AgentJobs;
+beforeAll(async () => {
+  server = await startJobServer();
+  jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue, hidePrompts: true });
+});
+afterAll(() => server.close());
+
+/** What lists and pages show of a workflow. */
+async function shown(workflowId: string): Promise<string> {
+  const handle = server.client.workflow.getHandle(workflowId);
+  const description = await handle.describe();
+  const metadata = (await handle.query<{ currentDetails?: string }>('__temporal_workflow_metadata')).currentDetails;
+  return [await description.staticSummary(), await description.staticDetails(), metadata, description.memo?.['title']]
+    .map((text) => String(text))
+    .join('\n');
+}
+
+test('a job is shown by its key, and by nothing of its prompt', async () => {
+  const { projectId } = server;
+  const one = await jobs.start({ projectId, key: 'fix login', prompt: `Please ${WORD}`, ...QUICK });
+  const request = { projectId, key: 'many', prompt: `And ${WORD}`, ...QUICK };
+  const [fate] = await gathered(jobs.startMany([request]));
+  const texts = { 'fix login': await shown(one.workflowId), many: await shown(fate!.workflowId!) };
+  for (const [key, text] of Object.entries(texts)) {
+    expect(text).toContain(`${projectId}: ${key}`);
+    expect(text).not.toMatch(new RegExp(`${WORD}|Please|undefined|null`));
+  }
+  expect((await one.result()).outcome).toBe('completed');
+  // The same job for whoever does not hide: what is shown is no part of the input.
+  expect((await server.jobs.start({ projectId, key: 'fix login', prompt: `Please ${WORD}`, ...QUICK })).isNew).toBe(
+    false,
+  );
+  await one.followUp(`then ${WORD}`);
+  expect(await shown(one.workflowId)).not.toContain(WORD);
+});
+
+test('the jobs of a recurring job are shown without their prompts, too', async () => {
+  const { projectId } = server;
+  const schedule = await jobs.schedule({ projectId, name: 'nightly', prompt: WORD, every: '1 day', timeZone: 'UTC' });
+  await schedule.trigger();
+  const first = async () =>
+    (await gathered(jobs.list({ projectId }))).find(({ workflowId }) => workflowId.includes('nightly'));
+  const job = (await vi.waitUntil(first, { timeout: 60_000, interval: 200 }))!;
+  expect(job.title).toBe(`${projectId}: ${jobs.handle(job.workflowId).key}`);
+  expect(await shown(job.workflowId)).not.toContain(WORD);
+  await schedule.remove();
+});
+
+test('a parent and the environment can ask for it, and a wrong value is refused', () => {
+  const options = agentJobChildOptions({ projectId: 'p', prompt: WORD }, { workflowId: 'own', hidePrompts: true });
+  expect([options.staticSummary, options.staticDetails]).toEqual(['p: own', '**Project** p']);
+  expect(readClientConfig({ AGENT_JOBS_HIDE_PROMPTS: 'TRUE' }).hidePrompts).toBe(true);
+  expect(readClientConfig({}).hidePrompts).toBe(false);
+  expect(() => readClientConfig({ AGENT_JOBS_HIDE_PROMPTS: 'yes' })).toThrow(ConfigError);
+});
