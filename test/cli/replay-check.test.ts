@@ -161,3 +161,24 @@ test('a namespace without runs is told to say nothing', { timeout: MOST_MS }, as
     `Nothing was replayed: namespace "${namespace}" holds no such run. That says nothing about this release.\n`,
   );
 });
+
+test('an encrypted run is not read without its key, and nothing is said of the release', async () => {
+  const taskQueue = `encrypted-${randomUUID()}`;
+  const workflowId = `encrypted/${randomUUID()}`;
+  const { namespace } = server;
+  const metadata = { encoding: Buffer.from('binary/encrypted'), 'encryption-key-id': Buffer.from('k') };
+  await server.client.workflowService.startWorkflowExecution({
+    namespace,
+    workflowId,
+    requestId: randomUUID(),
+    workflowType: { name: 'agentJob' },
+    taskQueue: { name: taskQueue },
+    input: { payloads: [{ metadata, data: Buffer.from('?') }] },
+  });
+  await until(async () => (await server.client.workflow.count(`TaskQueue = '${taskQueue}'`)).count === 1, 'the list');
+  const { code, stdout, stderr } = await cli('--task-queue', taskQueue);
+  expect(stderr).toMatch(new RegExp(`^agent-jobs: not read: ${workflowId} .*set PAYLOAD_KEYS_FILE`));
+  expect(stdout).toContain('Nobody knows: 1 run could not be read.');
+  expect(code).toBe(1);
+  await server.client.workflow.getHandle(workflowId).terminate();
+});
