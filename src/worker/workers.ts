@@ -1,5 +1,6 @@
 /** How many things of each kind a worker does at once, for each of its roles. */
 import { totalmem } from 'node:os';
+import { getHeapStatistics } from 'node:v8';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import { Worker } from '@temporalio/worker';
 import type { NativeConnection, WorkerOptions } from '@temporalio/worker';
@@ -20,10 +21,13 @@ export type Activities = Record<WorkerRole, () => object>;
 const MAX_JOB_ACTIVITIES = 10_000;
 /** A chunk of an export holds its pages in memory. */
 const MAX_EXPORT_ACTIVITIES = 16;
-const MAX_CACHED_WORKFLOWS = 500;
+/** A burst of more open jobs than are cached has each of their tasks replay its history. */
+const MAX_CACHED_WORKFLOWS = 1_500;
 const MIN_CACHED_WORKFLOWS = 50;
 /** A cached workflow takes up to 1 MiB; the activities, the pages and the runtime need the rest. */
 const MIB_PER_CACHED_WORKFLOW = 4;
+/** Of the heap of one isolate: a common one takes 0.1 MiB. */
+const CACHED_WORKFLOWS_PER_HEAP_MIB = 4;
 
 /** Whom the workers tell what happens. */
 interface Tell {
@@ -118,6 +122,7 @@ const isolateTimeout: { isolateExecutionTimeout: string } = { isolateExecutionTi
 function cachedWorkflows(): number {
   const limit = process.constrainedMemory();
   const bytes = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
-  const affordable = Math.floor(bytes / 1024 ** 2 / MIB_PER_CACHED_WORKFLOW);
-  return Math.min(MAX_CACHED_WORKFLOWS, Math.max(MIN_CACHED_WORKFLOWS, affordable));
+  const heapMib = getHeapStatistics().heap_size_limit / 1024 ** 2;
+  const affordable = Math.min(bytes / 1024 ** 2 / MIB_PER_CACHED_WORKFLOW, heapMib * CACHED_WORKFLOWS_PER_HEAP_MIB);
+  return Math.min(MAX_CACHED_WORKFLOWS, Math.max(MIN_CACHED_WORKFLOWS, Math.floor(affordable)));
 }
