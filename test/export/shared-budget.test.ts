@@ -80,20 +80,6 @@ test.each(['none', 'seconds'] as const)(
   },
 );
 
-test('without a set budget an export that begins while another one waits asks before its first request', async () => {
-  await setUp.sandbox.setRateLimits({ visitors: 10, retryAfter: 'seconds' });
-  const [one, two] = [rangeOf(setUp), another()];
-  const isOfTwo = ({ projectId }: { projectId: string }) => projectId === two.projectId;
-  await withWorkers(setUp, async () => {
-    const first = await startExport(setUp, one);
-    await until(async () => (await first.query(visitorExportProgressQuery)).position === 1);
-    const second = await startExport(setUp, two);
-    await until(async () => (await second.query(visitorExportProgressQuery)).position !== undefined);
-    expect(sent.filter(isOfTwo)).toEqual([]);
-    for (const handle of [first, second]) expect((await handle.result()).snapshots[0]).toMatchObject(ROWS);
-  });
-});
-
 test('the export of higher priority goes first, whoever asked before', async () => {
   const [low, high] = [rangeOf(setUp), another()];
   await setUp.sandbox.setVisitors({ rows: 500 }); // 4 requests

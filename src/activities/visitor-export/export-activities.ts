@@ -111,7 +111,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
         // Best effort: expired copies cost space, and nothing else.
         await removeExpired(store, startServerClock()(), range.projectId).catch(() => {});
         const rows = await expectedRows(store, range);
-        const asked = turns && (await client.mustAsk()) ? await client.ask(turns) : null;
+        const asked = turns && requestsPerHour !== undefined ? await client.ask(turns) : null;
         return { expectedRows: rows, requestsPerHour: requestsPerHour ?? null, asked };
       }),
 

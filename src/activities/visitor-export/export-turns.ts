@@ -51,11 +51,6 @@ export class TurnClient {
     this.#requestsPerHour = requestsPerHour;
   }
 
-  /** Whether an export asks before its first request: a budget is set, or the upstream answered 429 lately. */
-  async mustAsk(): Promise<boolean> {
-    return this.#requestsPerHour !== undefined || (await this.#queue.isRunning(ALL_EXPORTS)) === true;
-  }
-
   /** Asks for a turn of the export that the present activity works for. Null where the Temporal server took nothing. */
   async ask({ taskQueue, priority, unused, ...first }: TurnRequest, given?: RequestReport): Promise<AskedTurn | null> {
     const workflowId = activityInfo().workflowExecution?.workflowId ?? '';

@@ -62,7 +62,7 @@ export class ExportTurns {
     if (asked === undefined) return;
     const turns = this.#turns;
     turns.isThrottled ||= interruption?.kind === 'busy';
-    turns.isNeeded = turns.isThrottled || typeof requestsPerHour === 'number' || asked !== null;
+    turns.isNeeded = turns.isThrottled || typeof requestsPerHour === 'number';
     turns.asked = asked;
   }
 
