@@ -46,6 +46,7 @@ export const simulatedWorkflow = {
   metricMeter: { createCounter: () => ({ add: () => {} }) },
   proxyActivities: () =>
     new Proxy({}, { get: (_, name) => (input: unknown) => Simulation.current.startActivity(String(name), input) }),
+  proxySinks: () => ({}),
   setCurrentDetails: () => {},
   setHandler: ({ name }: { name: string }, handle: Handler, options?: { validator?: Validator }) =>
     Simulation.current.run.handlers.set(name, { handle, validate: options?.validator }),

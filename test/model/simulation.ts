@@ -164,6 +164,8 @@ export class Simulation {
       memo,
       typedSearchAttributes: { get: ({ name }: { name: string }) => this.attributes.get(name) ?? undefined },
       continueAsNewSuggested: tasks >= this.#options.tasksPerRun,
+      // As in a replay, the spans of a trace go nowhere.
+      unsafe: { isReplaying: true },
     };
   }
 
