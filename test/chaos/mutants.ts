@@ -539,8 +539,8 @@ export const MUTANTS: Mutant[] = [
     file: 'src/workflows/stale-copy.ts',
     find: 'if (last && isSpoilt(input, last, point)) throw',
     replace: 'if (last && isSpoilt(input, last, point) && point.events < 0) throw',
-    test: 'test/chaos/query-after-kill.test.ts',
-    title: 'right after its worker was killed can still be replayed',
+    test: 'test/unit/stale-copy.test.ts',
+    title: 'events that come with a query, and with no task, end a copy of a run',
   },
   {
     name: 'refused credentials treated as an outage',
