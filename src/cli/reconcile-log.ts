@@ -74,6 +74,7 @@ class Trace implements JobTrace {
   readonly doubtful = new Set<string>();
   isCreateDoubtful = false;
   isCanceled = false;
+  #lastAt = -Infinity;
 
   constructor({ workflowId, projectId, taskQueue }: Entry) {
     this.workflowId = workflowId;
@@ -82,15 +83,22 @@ class Trace implements JobTrace {
   }
 
   add(
-    { jobId, write, followUpId, outcome }: Entry,
+    { time, jobId, write, followUpId, outcome }: Entry,
     { isTaken, isInDoubt }: { isTaken: boolean; isInDoubt: boolean },
   ): void {
-    this.isCanceled = outcome === 'Canceled';
+    this.#hearOfEnd(outcome, typeof time === 'string' ? Date.parse(time) : Number.NaN);
     if (typeof jobId === 'string') this.jobIds.add(jobId);
     if (isInDoubt && write === 'create') this.isCreateDoubtful = true;
     if (typeof followUpId !== 'string') return;
     if (isTaken) this.taken.add(followUpId);
     else if (isInDoubt) this.doubtful.add(followUpId);
+  }
+
+  /** Logs of several workers come one after the other: the time decides what is the last. */
+  #hearOfEnd(outcome: unknown, at: number): void {
+    if (at < this.#lastAt) return;
+    this.#lastAt = at;
+    this.isCanceled = outcome === 'Canceled';
   }
 }
 

@@ -1,6 +1,7 @@
 /**
- * OpenTelemetry's SDK as this process uses it. It is loaded where traces are on alone, reads its standard variables
- * itself, and registers nothing globally. An export never holds up what it tells of: spans wait in a bounded queue.
+ * OpenTelemetry's SDK as this process uses it. It is loaded where traces are on alone, and reads its standard variables
+ * itself. All that it registers globally is who hears of failed exports. An export never holds up what it tells of:
+ * spans wait in a bounded queue.
  */
 import {
   ROOT_CONTEXT,
