@@ -20,7 +20,9 @@ import { openStore } from './snapshots/open-store.js';
 import type { SnapshotStore } from './snapshots/snapshot-store.js';
 import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';
+import type { Upstream } from './upstream/upstream.js';
 import { countCalls } from './worker/action-counter.js';
+import { watchBudgets } from './worker/budget-news.js';
 import { watchConsistentDays } from './worker/consistent-days.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { watchCredentials } from './worker/credentials.js';
@@ -57,15 +59,15 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   );
   const { connection } = link;
   workflowIds.connect(connection, temporal.namespace);
-  const keys = createKeySource(config.upstream.keys);
-  const reached = createUpstream({ ...config.upstream, keys, onResponse: metrics.upstreamResponded });
-  const keyHealth = new KeyHealth({ upstream: timedUpstream(reached, metrics), metrics, onChange: logKeyChanges(log) });
+  const upstream = openUpstream(config, metrics);
+  const keyHealth = new KeyHealth({ upstream, metrics, onChange: logKeyChanges(log) });
   readiness.onProbe(metrics.ready);
   readiness.watchKeys(() => keyHealth.refusedProjects);
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = openSnapshots(config);
   const attributes = new KnownAttributes(connection, temporal.namespace, log);
   const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal, metrics);
+  const budgets = new Budgets(config.budgets, { onProblem: logBudgetProblem(log) });
   const workers = await createWorkers(config, connection, {
     tell: { metrics, log },
     sinks: traces.sinks,
@@ -75,13 +77,14 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
         ...dependencies,
         keyHealth,
         knownAttributes: () => attributes.later,
-        budgets: new Budgets(config.budgets, { onProblem: logBudgetProblem(log) }),
+        budgets,
         poller,
         asksPerSecond: (upstreamRequestsPerSecond ?? Infinity) / 4,
       }),
     exports: () => tellingExports({ ...dependencies, ...exportSettings(config, store) }, () => attributes.later),
   });
   shutdown.onBegin(await attributes.watch(), watchVersion({ config, connection, poller, log }));
+  shutdown.onBegin(watchBudgets({ config, connection, budgets, log }));
   if (metricsAddress) watchFigures({ config, connection, metrics, store, poller, log, shutdown });
   shutdown.onBegin(watchCredentials({ settings: temporal, read: readTemporalSettings, link, workers, metrics, log }));
   readiness.watch((deadline) => reachNamespace(connection, temporal.namespace, deadline), workers);
@@ -98,6 +101,11 @@ function startMetrics(
   startJobEndsAtZero(meter, { namespace, taskQueue });
   if (metricsAddress) shutdown.onBegin(watchProcess(meter));
   return createMetrics(meter);
+}
+
+function openUpstream({ upstream }: WorkerConfig, metrics: Metrics): Upstream {
+  const keys = createKeySource(upstream.keys);
+  return timedUpstream(createUpstream({ ...upstream, keys, onResponse: metrics.upstreamResponded }), metrics);
 }
 
 function warningsOf({ upstream, payloadKeysFile }: WorkerConfig): string[] {

@@ -1,6 +1,6 @@
 /**
  * What this worker knows of the requests of each project and kind: those that the upstream accepted without a turn, the
- * last 429, and whether a queue orders them. Times in milliseconds of the Temporal server's clock.
+ * last 429, and whether a queue orders them. Times in milliseconds, all by one clock that is never put back.
  */
 import { throttledWaitMs } from '../agent-job/retry-waits.js';
 import { HOUR_MS, RollingHour, type Step } from '../agent-job/rolling-hour.js';
@@ -10,6 +10,8 @@ import { sharedWindow } from '../agent-job/turn-times.js';
 const ASK_EVERY_MS = 30_000;
 /** Each worker may meet so many answers 429 at once, as a share of what it has sent in this hour. */
 const LINE_WIDTH = { share: 1 / 33, least: 1, most: 20 };
+/** Each needs a connection of its own. */
+const UNLIMITED_WIDTH = 100;
 /** What nobody uses is forgotten, so that a worker that serves every project keeps little. */
 const SWEEP_ABOVE = 1_000;
 
@@ -34,10 +36,14 @@ export class RequestFacts {
     this.#of(name, now).accepted.add(now, requests, now);
   }
 
-  /** How many may be sent at a time without a queue: more, the more the upstream took in this hour without a 429. */
-  lineWidth(name: string, now: number): number {
+  /**
+   * How many may be sent at a time without a queue: more, the more the upstream took in this hour without a 429, and
+   * many where it is said to take any number.
+   */
+  lineWidth(name: string, now: number, isUnlimited: boolean): number {
     const { accepted, throttledAt } = this.#of(name, now);
-    return now - throttledAt < HOUR_MS ? 1 : sharedWindow(accepted.countAt(now), LINE_WIDTH);
+    if (now - throttledAt < HOUR_MS) return 1;
+    return isUnlimited ? UNLIMITED_WIDTH : sharedWindow(accepted.countAt(now), LINE_WIDTH);
   }
 
   throttled(name: string, now: number, retryAfterMs: number | undefined): void {

@@ -71,9 +71,10 @@ function checkReport({ turn, outcome, at, requests, retryAfterMs }: Record<strin
   };
 }
 
-function checkFacts({ perHour, accepted }: Record<string, unknown>): BudgetFacts {
+function checkFacts({ perHour, isUnlimited, accepted }: Record<string, unknown>): BudgetFacts {
   return {
     ...(perHour !== undefined && { perHour: perHour === null ? null : checkPerHour(perHour) }),
+    ...(perHour === null && isUnlimited === true && { isUnlimited }),
     ...(isGiven(accepted) && { accepted: checkSteps(accepted) }),
   };
 }

@@ -29,7 +29,6 @@ import {
   type Kinds,
 } from '../contract/kinds.js';
 import { NEW_JOB_OPTIONS } from './fields.js';
-import { parseJobInput } from './input.js';
 import { renderPrompt } from './prompt-template.js';
 import { agentJobStartOptions, checkKey, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
 
@@ -87,7 +86,7 @@ export function parseRecurringJob(input: unknown): RecurringJobSpec {
   const { queueFor, ...fields } = parseFields(RECURRING_JOB, checkObject(input, 'input'));
   checkRecurringName(fields.projectId, fields.name);
   const spec: RecurringJobSpec = { ...fields, queueForMs: queueFor };
-  parseJobInput(jobOf(spec, SOME_TIME));
+  recurringJobStart(spec, SOME_TIME, {});
   return spec;
 }
 

@@ -140,10 +140,10 @@ export class RequestBudget {
   }
 
   /** Takes what a worker knows: the budget that is set, and what was accepted without a turn. */
-  hear({ perHour, accepted = [] }: BudgetFacts): void {
+  hear({ perHour, isUnlimited = false, accepted = [] }: BudgetFacts): void {
     const now = this.#now();
     if (typeof perHour === 'number') Object.assign(this.#data, { perHour, namedAt: now });
-    else if (perHour === null && now - this.#data.namedAt >= NAMED_MS) this.#data.perHour = null;
+    else if (perHour === null && (isUnlimited || now - this.#data.namedAt >= NAMED_MS)) this.#data.perHour = null;
     for (const [at, requests] of accepted) this.accepted({ at, givenAt: null }, requests);
   }
 

@@ -1,8 +1,8 @@
 /** The settings of the projects' budgets. */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { parseProjectBudgets } from '../contract/project-budgets.js';
-import { wholeNumberField } from './fields.js';
+import { parseProjectBudgets, UNLIMITED, type WritesPerHour } from '../contract/project-budgets.js';
+import { wholeNumberOr } from './fields.js';
 
 const projectBudgetsFileField = z.string().transform((path, context): string => {
   try {
@@ -18,16 +18,18 @@ const projectBudgetsFileField = z.string().transform((path, context): string => 
   }
 });
 
+const writesPerHourField = wholeNumberOr(UNLIMITED);
+
 export const budgetsSchema = z.object({
-  CREATES_PER_HOUR: wholeNumberField.optional(),
-  MESSAGES_PER_HOUR: wholeNumberField.optional(),
+  CREATES_PER_HOUR: writesPerHourField.optional(),
+  MESSAGES_PER_HOUR: writesPerHourField.optional(),
   PROJECT_BUDGETS_FILE: projectBudgetsFileField.optional(),
 });
 
 /** What the upstream takes from one project in any hour, over all workers; what is absent is not known. */
 export interface BudgetsConfig {
-  createsPerHour?: number;
-  messagesPerHour?: number;
+  createsPerHour?: WritesPerHour;
+  messagesPerHour?: WritesPerHour;
   /** A file with budgets of single projects, which win. */
   projectBudgetsFile?: string;
 }

@@ -36,6 +36,11 @@ function parsePositive(text: string): number | undefined {
   return Number.isFinite(value) && value > 0 ? value : undefined;
 }
 
+function parseWholeNumber(text: string): number | undefined {
+  const value = parsePositive(text);
+  return Number.isSafeInteger(value) ? value : undefined;
+}
+
 /** A list of names or numbers with commas or spaces between them. */
 function parseList(text: string): string[] {
   return [...new Set(text.split(/[\s,]+/).filter((part) => part !== ''))];
@@ -87,10 +92,12 @@ export const upstreamTimeoutField = field(
 );
 
 export const positiveNumberField = field('a number above 0', parsePositive);
-export const wholeNumberField = field('a whole number above 0', (text) => {
-  const value = parsePositive(text);
-  return Number.isSafeInteger(value) ? value : undefined;
-});
+export const wholeNumberField = field('a whole number above 0', parseWholeNumber);
+
+/** The same, or one word. */
+export function wholeNumberOr<W extends string>(word: W) {
+  return field(`a whole number above 0, or ${word}`, (text) => (text === word ? word : parseWholeNumber(text)));
+}
 
 const isoTime = z.iso.datetime({ offset: true });
 

@@ -1,10 +1,15 @@
 /** The JSON of `PROJECT_BUDGETS_FILE`: how many writes an hour the upstream takes from each project. Pure. */
 import { checkId, InvalidInputError } from './input-checks.js';
 
+/** So many writes in any hour, or any number of them. */
+export type WritesPerHour = number | typeof UNLIMITED;
+
+export const UNLIMITED = 'unlimited';
+
 /** What the upstream takes from a project in any hour; a kind that is absent has no budget of its own. */
 export interface ProjectBudget {
-  createsPerHour?: number;
-  messagesPerHour?: number;
+  createsPerHour?: WritesPerHour;
+  messagesPerHour?: WritesPerHour;
 }
 
 const FIELDS: readonly string[] = ['createsPerHour', 'messagesPerHour'] satisfies (keyof ProjectBudget)[];
@@ -24,8 +29,8 @@ function checkBudget(projectId: string, budget: unknown): ProjectBudget {
   for (const [field, value] of Object.entries(budget)) {
     // A misspelt field would be a budget that nobody keeps.
     if (!FIELDS.includes(field)) throw new Error(`${project} has a field that is none of ${FIELDS.join(', ')}`);
-    if (!Number.isSafeInteger(value) || (value as number) < 1) {
-      throw new Error(`${project}: ${field} should be a whole number above 0`);
+    if (value !== UNLIMITED && (!Number.isSafeInteger(value) || (value as number) < 1)) {
+      throw new Error(`${project}: ${field} should be a whole number above 0, or "${UNLIMITED}"`);
     }
   }
   return budget;

@@ -63,7 +63,7 @@ export interface RecurringJobInput {
 
 /**
  * Why a run started no job: an earlier run's job was not over, it waited for `queueFor`, or the Schedule was removed
- * while it waited.
+ * first.
  */
 export type SkipReason = 'earlierRun' | 'queueWait' | 'scheduleRemoved';
 
@@ -115,11 +115,11 @@ export interface RecurringJobLockInput {
   removedAt?: string;
 }
 
-/** What the lock tells a run that waits. */
+/** What the lock tells a run that waits, and a removal of the Schedule every run that has no job yet. */
 export interface LockAnswer {
   /**
-   * `free`: it may try to take the lock. `removed`: it is not to wait any longer. `held`, to the holder: nothing; that
-   * it can be told means that it runs.
+   * `free`: it may try to take the lock. `removed`: it is to start no job. `held`, to the holder: nothing; that it can
+   * be told means that it runs.
    */
   kind: 'free' | 'removed' | 'held';
   /** The runs that wait behind it, which it hands on with the lock. */
@@ -128,7 +128,7 @@ export interface LockAnswer {
 
 /** A run asks the lock to be told when it is free. */
 export const awaitLockSignal = defineSignal<[{ waiting: LockWaiter[] }]>('awaitLock');
-/** The lock answers. */
+/** The lock answers, or the Schedule was removed. */
 export const lockAnswerSignal = defineSignal<[LockAnswer]>('lockAnswer');
 /** Tells the lock that the Schedule was removed, so that no run waits any longer. */
 export const scheduleRemovedSignal = defineSignal('scheduleRemoved');

@@ -1,7 +1,7 @@
 /**
- * Two things about an attempt of an activity that the SDK has no function for. The server's time: the SDK tells only
- * when the attempt was scheduled. Another attempt at no cost in history: an attempt that ends with a BENIGN failure and
- * its own delay (samples-typescript/polling/infrequent). This can go when the SDK offers them.
+ * Two things about attempts of activities that the SDK has no function for. The server's time: the SDK tells only when
+ * an attempt was scheduled. Another attempt at no cost in history: an attempt that ends with a BENIGN failure and its
+ * own delay (samples-typescript/polling/infrequent). This can go when the SDK offers them.
  */
 import { activityInfo, ApplicationFailure } from '@temporalio/activity';
 
@@ -13,6 +13,35 @@ export function startServerClock(): () => number {
   const scheduledAt = activityInfo().currentAttemptScheduledTimestampMs;
   const startedAt = performance.now();
   return () => scheduledAt + (performance.now() - startedAt);
+}
+
+/**
+ * The server's time for what the attempts of one worker tell each other and the queues. Their own clocks do not do: an
+ * attempt that waited hours for a worker is hours behind.
+ *
+ * It begins with the machine's time, goes on as the monotonic clock does, and is never put back: where the machine is
+ * suspended, or its clock is wrong or set anew, an hour may last longer here, and less is sent. An attempt that is
+ * ahead puts it ahead: the machine was suspended, it began hours behind, or a test skips time.
+ */
+export class SharedServerClock {
+  readonly #monotonic: () => number;
+  #ahead: number;
+
+  /** Both in milliseconds; `wall` is read once. */
+  constructor({ wall = Date.now, monotonic = () => performance.now() } = {}) {
+    this.#monotonic = monotonic;
+    this.#ahead = wall() - monotonic();
+  }
+
+  /** The clock, in milliseconds, inside an attempt. */
+  start(): () => number {
+    const attemptNow = startServerClock();
+    return () => {
+      const monotonic = this.#monotonic();
+      this.#ahead = Math.max(this.#ahead, attemptNow() - monotonic);
+      return monotonic + this.#ahead;
+    };
+  }
 }
 
 /**

@@ -9,7 +9,7 @@ import type { ApplicationFailure, Payload } from '@temporalio/common';
 import { hasGrpcStatus } from './grpc-status.js';
 
 /** How long one call may take. */
-const CALL_LIMIT_MS = 10_000;
+export const CALL_LIMIT_MS = 10_000;
 
 /**
  * What the server answers an attempt: `cancelled` where nobody wants it any more, `superseded` where it knows no such

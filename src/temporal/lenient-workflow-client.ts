@@ -15,7 +15,7 @@ export function lenientWorkflowClient(client: Client): WorkflowClient {
 }
 
 /** The options of a client that reads as `lenientWorkflowClient` does. */
-export function lenientOptions({ connection, options }: Client): WorkflowClientOptions {
+export function lenientOptions({ connection, options }: Client): Omit<WorkflowClientOptions, 'interceptors'> {
   const { namespace, identity, loadedDataConverter } = options;
   return { connection, namespace, identity, dataConverter: lenient(loadedDataConverter) };
 }

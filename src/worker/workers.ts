@@ -10,7 +10,7 @@ import type { Logger } from './logging.js';
 import { exportTaskQueue } from '../contract.js';
 import { openPayloadKeys } from '../config.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
-import { loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
+import { isolateTimeout, loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
 import { countAttempts } from './action-counter.js';
 import { tellTraceIds, type Traces } from './traces.js';
 
@@ -111,13 +111,6 @@ function exportOptions(): Partial<WorkerOptions> {
 
 // A write takes at most 20 seconds, and a little more to record it; the process ends within 25 seconds.
 const shutdownOptions: Partial<WorkerOptions> = { shutdownGraceTime: '22 seconds', shutdownForceTime: '24 seconds' };
-
-/**
- * The SDK interrupts an activation after 5 seconds of the clock, also in a process that was suspended or starved. The
- * interrupted cancellation scope stays current in its thread: later workflows there neither see nor replay a
- * cancellation.
- */
-const isolateTimeout: { isolateExecutionTimeout: string } = { isolateExecutionTimeout: '1 day' };
 
 function cachedWorkflows(): number {
   const limit = process.constrainedMemory();

@@ -8,6 +8,10 @@ import type { BudgetSettings } from '../../src/activities/agent-job/budgets.js';
 import { createJobActivities, type WriteResult } from '../../src/activities/agent-job/job-activities.js';
 import { noMetrics } from '../../src/activities/metrics.js';
 import type { JoinRequest, QueuePlace, RequestReport } from '../../src/contract.js';
+import { startSandbox } from '../../src/sandbox/sandbox.js';
+import { createUpstream } from '../../src/upstream/client.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
+import { SharedServerClock } from '../../src/temporal/activity-attempt.js';
 import { gate } from '../support/observed-upstream.js';
 import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
 import { mayFinish, ScriptedUpstream, TOO_LATE } from '../support/scripted-upstream.js';
@@ -32,19 +36,22 @@ class Bench {
   readonly #activities;
   #workflows = 0;
 
-  constructor(budgets: BudgetSettings = {}) {
+  /** @param upstream Takes the writes instead of the scripted one. */
+  constructor(budgets: BudgetSettings = {}, upstream?: Upstream) {
     this.#activities = createJobActivities({
-      upstream: this.upstream,
+      upstream: upstream ?? this.upstream,
       shutdownSignal: this.shutdown.signal,
       metrics: noMetrics,
       budgets: new Budgets(budgets),
+      budgetClock: new SharedServerClock({ wall: () => this.now, monotonic: () => this.now }),
     });
   }
 
-  create(input: object = {}): Promise<WriteResult> {
+  /** @param scheduledAt When the server scheduled the attempt; a worker may take it hours later. */
+  create(input: object = {}, scheduledAt = this.now): Promise<WriteResult> {
     const workflowId = `w${++this.#workflows}`;
     const info = {
-      currentAttemptScheduledTimestampMs: this.now,
+      currentAttemptScheduledTimestampMs: scheduledAt,
       workflowExecution: { workflowId, runId: 'r' },
       taskQueue: 'q',
     };
@@ -158,6 +165,25 @@ test('a write whose mark can’t be taken back joins no queue: the next attempt 
   expect(bench.joins).toEqual([]);
 });
 
+test('where the upstream is said to take any number, a hundred are sent at once, until a 429', async () => {
+  const bench = new Bench({ createsPerHour: 'unlimited' });
+  const { opened, open } = gate();
+  const { createJob } = bench.upstream;
+  bench.upstream.createJob = async (...call) => {
+    const outcome = await createJob.apply(bench.upstream, call);
+    return opened.then(() => outcome);
+  };
+  const burst = Promise.all(Array.from({ length: 110 }, () => bench.create()));
+  await expect.poll(() => bench.upstream.created).toHaveLength(100);
+  open();
+  expect(new Set((await burst).map(({ kind }) => kind))).toEqual(new Set(['accepted']));
+  expect(bench.calls).not.toContain('join');
+  bench.upstream.createFaults.push(refusal);
+  expect(await bench.create()).toMatchObject({ kind: 'throttled', queued: PLACE });
+  expect(await bench.create()).toMatchObject({ isHeld: true, queued: PLACE });
+  expect(bench.joins).toMatchObject([{ perHour: null }, { perHour: null }]);
+});
+
 test('where a budget is set, every write waits for its turn, and the queue is told the budget', async () => {
   const bench = new Bench({ createsPerHour: 100 });
   expect(await bench.create()).toMatchObject({ isHeld: true, queued: PLACE });
@@ -251,7 +277,7 @@ test('a write that waits behind others joins the queue after five seconds', asyn
   open();
   expect(await first).toMatchObject({ kind: 'accepted' });
   expect(bench.upstream.created).toEqual(['w1']);
-}, 20_000);
+});
 
 test('a worker that shuts down leaves those that wait behind others to another one', async () => {
   const bench = new Bench();
@@ -268,4 +294,81 @@ test('a worker that shuts down leaves those that wait behind others to another o
   open();
   expect(await first).toMatchObject({ kind: 'accepted' });
   expect(bench.joins).toEqual([]);
+});
+
+test.each([
+  ['newest first', [0, 3, 6, 9]],
+  ['oldest first', [9, 6, 3, 0]],
+])('a burst of attempts that waited hours for a worker, and others, meets one 429 (%s)', async (_, hoursAgo) => {
+  const bench = new Bench();
+  bench.isRunning = () => Promise.resolve(bench.joins.length > 0);
+  bench.upstream.createFaults.push(...hoursAgo.map(() => refusal));
+  const results = await Promise.all(hoursAgo.map((hours) => bench.create({}, START - hours * HOUR)));
+  for (const result of results) expect(result).toMatchObject({ kind: 'throttled', queued: PLACE });
+  expect(bench.upstream.created).toEqual(['w1']);
+});
+
+test('for an hour after a 429 writes wait, though the attempt that met it had waited hours for a worker', async () => {
+  const bench = new Bench();
+  bench.upstream.createFaults.push(refusal);
+  await bench.create({}, START - 3 * HOUR);
+  bench.now += HOUR - 1_000;
+  expect(await bench.create()).toMatchObject({ isHeld: true });
+  bench.now += HOUR;
+  expect(await bench.create()).toMatchObject({ kind: 'accepted' });
+});
+
+test('a 429 of an attempt that waited hours does not undo one that another has just met', async () => {
+  const bench = new Bench({ createsPerHour: 'unlimited' });
+  bench.upstream.createFaults.push(refusal, refusal);
+  await bench.create();
+  await bench.create({ turn: 't:1', turnUntil: START + 60_000 }, START - 3 * HOUR);
+  expect(await bench.create()).toMatchObject({ isHeld: true });
+  expect(bench.upstream.created).toEqual(['w1', 'w2']);
+});
+
+test('the queue is told of this hour what attempts met that had waited hours for a worker', async () => {
+  const bench = new Bench();
+  for (let i = 0; i < 3; i++) await bench.create({}, START - 3 * HOUR);
+  bench.upstream.createFaults.push(refusal);
+  await bench.create({}, START - 2 * HOUR);
+  const [{ accepted = [], report }] = bench.joins as [JoinRequest];
+  expect(accepted.map(([, count]) => count)).toEqual([3]);
+  for (const at of [...accepted.map(([time]) => time), report!.at]) expect(at).toBeGreaterThanOrEqual(START);
+});
+
+test('an attempt that waited hours for a worker asks anew whether there is a queue, as any other does', async () => {
+  const bench = new Bench();
+  await bench.create();
+  bench.now += 31_000;
+  bench.isRunning = () => Promise.resolve(true);
+  expect(await bench.create({}, START - 3 * HOUR)).toMatchObject({ isHeld: true, queued: PLACE });
+  expect(bench.upstream.created).toEqual(['w1']);
+});
+
+test('where no queue can be joined, an attempt that waited hours rests no longer than any other', async () => {
+  const bench = new Bench();
+  bench.canJoin = false;
+  bench.upstream.createFaults.push(refusal);
+  await bench.create();
+  const { retryAfterMs } = (await bench.create({}, START - 3 * HOUR)) as { retryAfterMs?: number };
+  expect(retryAfterMs).toBeLessThanOrEqual(5_000);
+});
+
+test('over real sockets a burst beyond the limit meets one 429', async () => {
+  const sandbox = await startSandbox({ rateLimits: { create: 5 } });
+  try {
+    const keys = { keyFor: async () => sandbox.apiKey, refresh: async () => null };
+    const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 5_000, notTakenStatuses: [] });
+    const bench = new Bench({}, upstream);
+    const results = await Promise.all(Array.from({ length: 30 }, () => bench.create()));
+    await upstream.close();
+    expect(results.filter(({ kind }) => kind === 'accepted')).toHaveLength(5);
+    expect(results.filter(({ isHeld }) => isHeld)).toHaveLength(24);
+    const { effects, responses } = (await sandbox.counts()).operations.create;
+    expect({ effects, refused: responses['429'] }).toEqual({ effects: 5, refused: 1 });
+    expect(bench.calls.filter((call) => call === 'mark')).toHaveLength(6);
+  } finally {
+    await sandbox.close();
+  }
 });

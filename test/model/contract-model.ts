@@ -384,10 +384,11 @@ export class ContractModel {
     this.#countNotFound(at, outcome === 'notFound', read.isDoubtful);
     if (outcome !== 'record' || status === null) return;
     if (!TERMINAL.includes(status)) this.#stillActive(at, read);
-    else if (at >= this.#settledAt - this.#slack) {
+    // What a read shows may be from when it began.
+    else if (read.beganAt >= this.#settledAt - this.#slack) {
       if (!read.isDoubtful) this.#mayEndAs.clear();
       this.#mayEndAs.add(status);
-      if (read.wasIdle && this.#isIdle && !read.isDoubtful && at >= this.#settledAt + this.#slack)
+      if (read.wasIdle && this.#isIdle && !read.isDoubtful && read.beganAt >= this.#settledAt + this.#slack)
         this.#mustEndSince ??= at;
     }
   }

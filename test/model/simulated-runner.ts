@@ -11,6 +11,7 @@ import {
 } from '../../src/contract.js';
 import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import { noMetrics } from '../../src/activities/metrics.js';
+import { SharedServerClock } from '../../src/temporal/activity-attempt.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { BrokenPromise } from './contract-model.js';
 import { expectEqual, fittingAction, ModelMonitor, statesOf } from './model-monitor.js';
@@ -234,7 +235,8 @@ class SimulatedRunner {
 function activitiesOf(upstream: Upstream, keyClock: () => number): Record<string, never> {
   const shutdownSignal = new AbortController().signal;
   const knownAttributes = () => LATER_SEARCH_ATTRIBUTES;
-  const dependencies = { upstream, shutdownSignal, metrics: noMetrics, keyClock, knownAttributes };
+  const budgetClock = new SharedServerClock({ wall: keyClock, monotonic: keyClock });
+  const dependencies = { upstream, shutdownSignal, metrics: noMetrics, keyClock, budgetClock, knownAttributes };
   return createActivities(dependencies) as unknown as Record<string, never>;
 }
 

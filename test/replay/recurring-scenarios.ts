@@ -70,6 +70,16 @@ async function queueTwo(life: RecurringLife): Promise<void> {
   await reach(life, 'queued');
 }
 
+/** The second hour was told of its turn, and lets the lock close. */
+async function betweenHolders(life: RecurringLife): Promise<void> {
+  await queueTwo(life);
+  complete(life);
+  await until(async () => {
+    const { events } = await runOf(life, '02').fetchHistory();
+    return (events ?? []).filter(({ timerStartedEventAttributes: timer }) => timer != null).length === 2;
+  });
+}
+
 export const RECURRING_SCENARIOS: Record<string, RecurringScenario> = {
   'recurring-ended-and-exists': {
     act: async (life) => {
@@ -112,6 +122,15 @@ export const RECURRING_SCENARIOS: Record<string, RecurringScenario> = {
       await life.handle.remove();
       await reach(life, 'skipped');
       complete(life);
+    },
+  },
+  // The history 'recurring-removed-unheeded' is of the release before, whose run started its job all the same.
+  'recurring-removed-between-holders': {
+    settings: { overlap: 'queue' },
+    act: async (life) => {
+      await betweenHolders(life);
+      await life.handle.remove();
+      await reach(life, 'skipped');
     },
   },
   'recurring-cancelled': {

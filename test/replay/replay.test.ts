@@ -41,6 +41,28 @@ test('a decision that a release without authors accepted replays, whatever stand
   await expect(replaying).resolves.toBeUndefined();
 });
 
+test('a queue of a worker that took "unlimited" for "none set" replays: it gave nobody a turn for it', async () => {
+  const waited = histories.find(({ name }) => name === '0.3.0/queue-continue-as-new')!;
+  const history = structuredClone(waited.history) as { events: Signaled[] };
+  const payloads = history.events.flatMap(
+    ({ workflowExecutionSignaledEventAttributes: signaled }) =>
+      (signaled?.signalName === 'joinQueue' && signaled.input.payloads) || [],
+  );
+  const asked = payloads.map(({ data }) => JSON.parse(Buffer.from(data, 'base64').toString()) as object);
+  expect(asked.filter((join) => 'perHour' in join && join.perHour === null)).not.toEqual([]);
+  for (const [index, payload] of payloads.entries()) {
+    const told = { ...asked[index], perHour: null, isUnlimited: true };
+    payload.data = Buffer.from(JSON.stringify(told)).toString('base64');
+  }
+  const { path: codePath } = await shared('workflow-bundle');
+  const replaying = Worker.runReplayHistory({ workflowBundle: { codePath } }, history, waited.workflowId);
+  await expect(replaying).resolves.toBeUndefined();
+});
+
+interface Signaled {
+  workflowExecutionSignaledEventAttributes?: { signalName: string; input: { payloads: { data: string }[] } };
+}
+
 interface AcceptedUpdate {
   workflowExecutionUpdateAcceptedEventAttributes?: {
     acceptedRequest: { input: { args: { payloads: { data: string }[] } } };

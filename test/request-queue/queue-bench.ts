@@ -13,16 +13,11 @@ import {
   type QueueName,
 } from '../../src/contract.js';
 import { RateLimiter, type RateLimits } from '../../src/sandbox/rate-limit.js';
+import { failedTasks } from '../support/failed-tasks.js';
 import { createTestWorker } from '../support/worker.js';
 import type { WaiterActivities, WaiterInput } from './workflows/waiter.js';
 
 type History = Awaited<ReturnType<WorkflowHandle['fetchHistory']>>;
-
-/**
- * The server has a task done again where a message lands in the very task that ends a run (1), or where over a hundred
- * land in one task (17).
- */
-const DONE_AGAIN = [1, 17]; // temporal.api.enums.v1.WorkflowTaskFailedCause
 
 interface QueueRunHistory {
   eventCount: number;
@@ -119,8 +114,7 @@ export async function startQueueBench(
       for (let runId: string | null | undefined = (await handle.describe()).runId; runId;) {
         const history: History = await client.workflow.getHandle(queueId, runId ?? undefined).fetchHistory();
         const events = history.events!;
-        const causes = events.flatMap((event) => event.workflowTaskFailedEventAttributes?.cause ?? []).map(Number);
-        runs.push({ eventCount: events.length, causes: causes.filter((cause) => !DONE_AGAIN.includes(cause)) });
+        runs.push({ eventCount: events.length, causes: failedTasks(events).map(({ cause }) => Number(cause)) });
         runId = events[0]!.workflowExecutionStartedEventAttributes!.continuedExecutionRunId;
       }
       return runs;

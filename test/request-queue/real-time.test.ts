@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { joinQueueSignal, reportRequestSignal, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
@@ -11,6 +11,7 @@ import { connectTo, startPrivateDevServer, type TestServer } from '../support/de
 import { shared } from '../support/shared.js';
 import { startQueueBench, type QueueBench } from './queue-bench.js';
 
+vi.setConfig({ testTimeout: 240_000 });
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 let devServer: DevServer;
 let server: TestServer;
@@ -58,7 +59,7 @@ test('under traffic the queue continues as new again and again, and loses nobody
   const attributes = new TypedSearchAttributes([{ key: PROJECT, value: 'p1' }]);
   bench = await startQueueBench(server, { start: { typedSearchAttributes: attributes } });
   const waits = await Promise.all(Array.from({ length: 5 }, (_, i) => bench.wait(15, { askedAt: i, perHour: 1_000 })));
-  await expect.poll(() => accepted().toSorted(), { timeout: 60_000 }).toEqual(waits.flat().toSorted());
+  await expect.poll(() => accepted().toSorted(), { timeout: 120_000 }).toEqual(waits.flat().toSorted());
   await expect.poll(bench.state).toMatchObject({ spentLastHour: 75, inFlight: 0, waitingCount: 0, perHour: 1_000 });
   const runs = await bench.runs();
   expect(runs.length).toBeGreaterThan(2);
@@ -76,7 +77,7 @@ test('killed workers of the queue cost no turn and double none', async () => {
     await killWorkers();
     await startWorker(queueTaskQueue);
   }
-  await expect.poll(() => accepted().toSorted(), { timeout: 60_000 }).toEqual(waits.toSorted());
+  await expect.poll(() => accepted().toSorted(), { timeout: 120_000 }).toEqual(waits.toSorted());
   await expect.poll(bench.state).toMatchObject({ spentLastHour: 60, inFlight: 0, waitingCount: 0 });
 });
 

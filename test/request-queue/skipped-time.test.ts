@@ -111,6 +111,21 @@ test('a turn that nobody reports in time counts as used, and a late report corre
   expect(bench.sent[1]!.at - turn!.until).toBeGreaterThanOrEqual(HOUR);
 });
 
+test('a 429 that is told after the end of its turn holds the others for as long as it said', async () => {
+  bench = await startQueueBench(environment);
+  const [silent] = await bench.wait(1, { habit: 'silent', perHour: 10 });
+  const [turn] = (await environment.client.workflow.getHandle(silent!).result()) as { turn: string; until: number }[];
+  await environment.sleep('95 seconds');
+  const at = await now();
+  const refused = { turn: turn!.turn, outcome: 'throttled', at, retryAfterMs: 30 * MINUTE } as const;
+  await bench.signal(reportRequestSignal.name, refused);
+  const [next] = await bench.wait(1, { askedAt: 1 });
+  expect(await bench.handle.query(queuePlaceQuery, next!)).toMatchObject({ for: 'rateLimit', position: 1 });
+  await environment.sleep('31 minutes');
+  expect(senders()).toEqual([silent, next]);
+  expect(bench.sent[1]!.at - at).toBeGreaterThanOrEqual(30 * MINUTE);
+});
+
 test('a turn that is reported as not used costs nothing', async () => {
   bench = await startQueueBench(environment);
   const [unsent] = await bench.wait(1, { habit: 'unsent', perHour: 1 });

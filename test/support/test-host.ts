@@ -2,7 +2,7 @@
  * Vitest's global set-up: makes what every test file shares (a dev server, the time-skipping server's program, the
  * workflow bundle) once per run, and only when the first test asks for it.
  */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import type { TestProject } from 'vitest/node';
 import { findDevServer } from '../../src/local/dev-server-program.js';
 import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
+import { workflowBundleOptions, workflowBundlePath } from '../../src/temporal/workflow-bundle.js';
 import { findTimeSkippingProgram } from './time-skipping-program.js';
 
 /** What the host makes, by the path under which tests ask for it. */
@@ -27,9 +28,11 @@ declare module 'vitest' {
   }
 }
 
+const source = fileURLToPath(new URL('../../src/', import.meta.url));
 const say = (line: string) => process.stderr.write(`${line}\n`);
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  await warnOfOldBuild();
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
   let devServer: DevServer | undefined;
   const findProgram = once(async () => ({ path: await findDevServer({ env: process.env, onProgress: say }) }));
@@ -69,10 +72,16 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
   return () => (made ??= make());
 }
 
+/** Tests of whole programs run what was built; `npm test` builds it first. */
+async function warnOfOldBuild(): Promise<void> {
+  const changedAt = async (path: string) => (await stat(path).catch(() => null))?.mtimeMs ?? 0;
+  const sources = await readdir(source, { recursive: true });
+  const newest = Math.max(...(await Promise.all(sources.map((path) => changedAt(join(source, path))))));
+  if (newest > (await changedAt(workflowBundlePath))) say('The sources are newer than dist: run "npm run build"');
+}
+
 async function bundleWorkflows(folder: string): Promise<{ path: string }> {
   const { bundleWorkflowCode } = await import('@temporalio/worker');
-  const { workflowBundleOptions } = await import('../../src/temporal/workflow-bundle.js');
-  const source = fileURLToPath(new URL('../../src/', import.meta.url));
   const { code } = await bundleWorkflowCode(workflowBundleOptions(source, '.ts'));
   const path = join(folder, 'workflow-bundle.js');
   await writeFile(path, code);

@@ -2,6 +2,7 @@ import './quiet-runtime.js';
 import { type ClientInterceptors, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { Worker, type InjectedSinks, type NativeConnection, type WorkerOptions } from '@temporalio/worker';
 import type { TraceSinks } from '../../src/contract/trace-context.js';
+import { isolateTimeout } from '../../src/temporal/workflow-bundle.js';
 import { shared } from './shared.js';
 
 interface TestWorkerOptions extends Partial<WorkerOptions> {
@@ -23,7 +24,7 @@ export async function createTestWorker(options: TestWorkerOptions): Promise<Work
 
 /** Makes a worker inside the test's process, with nothing but what the options say. */
 export function createWorker(options: WorkerOptions): Promise<Worker> {
-  return Worker.create({ interceptors: { client: signalsTheOther }, sinks: noTraces, ...options });
+  return Worker.create({ interceptors: { client: signalsTheOther }, sinks: noTraces, ...isolateTimeout, ...options });
 }
 
 /** As a worker without traces has it. */

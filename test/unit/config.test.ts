@@ -65,7 +65,7 @@ describe('readWorkerConfig', () => {
       no_proxy: 'localhost,.example.com',
       SNAPSHOTS_URL: 's3://bucket/prefix/',
       CREATES_PER_HOUR: '100',
-      MESSAGES_PER_HOUR: '50',
+      MESSAGES_PER_HOUR: 'unlimited',
       PROJECT_BUDGETS_FILE: file('budgets.json', '{"p": {"createsPerHour": 5}}'),
       EXPORT_REQUESTS_PER_HOUR: '60',
       CONFIRM_WRITES_BEFORE: '2026-07-01T14:30:00+02:00',
@@ -93,7 +93,7 @@ describe('readWorkerConfig', () => {
       },
       upstreamRequestsPerSecond: 2.5,
       snapshots: { url: 's3://bucket/prefix', forcePathStyle: true },
-      budgets: { createsPerHour: 100, messagesPerHour: 50, projectBudgetsFile: join(folder, 'budgets.json') },
+      budgets: { createsPerHour: 100, messagesPerHour: 'unlimited', projectBudgetsFile: join(folder, 'budgets.json') },
       exportRequestsPerHour: 60,
       confirmWritesBefore: '2026-07-01T12:30:00.000Z',
       deployment: { name: 'agent-jobs', buildId: '0.3.0+7-a_b' },
@@ -157,7 +157,7 @@ describe('readWorkerConfig', () => {
     [
       'half a request',
       '{"p": {"messagesPerHour": 0.5}}',
-      'project "p": messagesPerHour should be a whole number above 0',
+      'project "p": messagesPerHour should be a whole number above 0, or "unlimited"',
     ],
   ])('says what is wrong with a file of budgets that has %s', (_, text, problem) => {
     const path = file('budgets.json', text);

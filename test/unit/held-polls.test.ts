@@ -48,6 +48,21 @@ test('a poll whose first read outlasts the begin of a later poll is not held in 
   expect((await later).error).toMatchObject({ message: expect.stringMatching(/shutting down/) });
 });
 
+test('a read that the shutdown ends says once when the next one is', async () => {
+  const { upstream, shutdown, attempt } = holding();
+  const getJob = upstream.getJob.bind(upstream);
+  upstream.getJob = async (input) => {
+    const job = await getJob(input);
+    if (upstream.reads === 1) return job;
+    await new Promise((resolve) => shutdown.signal.addEventListener('abort', resolve));
+    throw new Error('aborted');
+  };
+  const attempted = attempt({ plan: EVERY_20_MS });
+  await expect.poll(() => upstream.reads).toBe(2);
+  shutdown.abort();
+  expect((await attempted).error).toMatchObject({ message: 'the worker is shutting down, next poll in 1 s' });
+});
+
 test('only the polls of workflows that were named are handed back', async () => {
   const { upstream, shutdown, poller, attempt } = holding();
   const of = (workflowId: string) => ({ info: { workflowExecution: { workflowId, runId: 'run' } } });
@@ -114,7 +129,19 @@ test('a hand-back that the server did not hear is told again with the wait that 
 test('failed reads before a batch do not end it for a longer lease', async () => {
   const { poller, shutdown, attempt } = holding();
   const attempted = attempt({ failures: 5 }, { info: { attempt: 10 } });
-  await expect.poll(() => poller.size, { timeout: 5_000 }).toBe(1);
+  await expect.poll(() => poller.size).toBe(1);
+  shutdown.abort();
+  await attempted;
+});
+
+test('a lease that follows failed reads tells the server at once that they are over', async () => {
+  const { poller, shutdown, attempt } = holding();
+  const told: unknown[] = [];
+  const heartbeatDetails = { failures: 7, notFound: 0, further: 0, unread: 0, heartbeats: 0 };
+  const info = { attempt: 8, heartbeatDetails };
+  const attempted = attempt({}, { info, onHeartbeat: (details) => told.push(details) });
+  await expect.poll(() => poller.size).toBe(1);
+  await expect.poll(() => told).toMatchObject([{ failures: 0, heartbeats: 1 }]);
   shutdown.abort();
   await attempted;
 });
@@ -123,14 +150,14 @@ test('a lease that another release chose is not ended for a longer one, which mi
   const { poller, shutdown, attempt } = holding();
   const EVERY_MINUTE = { minMs: 60_000, maxMs: 60_000, ratio: 0 };
   const attempted = attempt({ plan: EVERY_MINUTE }, { info: { attempt: 10, heartbeatTimeoutMs: 120_000 } });
-  await expect.poll(() => poller.size, { timeout: 5_000 }).toBe(1);
+  await expect.poll(() => poller.size).toBe(1);
   shutdown.abort();
   await attempted;
 });
 
 test('a machine that was suspended hands its polls back, as its clock may be behind', async () => {
   const { upstream, poller, attempt } = holding();
-  const attempted = attempt({ plan: { minMs: 600, maxMs: 600, ratio: 0 } });
+  const attempted = attempt({ plan: { minMs: 3_000, maxMs: 3_000, ratio: 0 } });
   await expect.poll(() => poller.size).toBe(1);
   const now = Date.now.bind(Date);
   const clock = vi.spyOn(Date, 'now').mockImplementation(() => now() + 60_000);

@@ -1,9 +1,11 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
-import { expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { createPollJob } from '../../src/activities/agent-job/poll-job.js';
-import type { PollJobInput, PollJobResult } from '../../src/activities/index.js';
-import { pollInput } from '../support/held-attempt.js';
-import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { ReadFailedError } from '../../src/upstream/errors.js';
+import { Poller, type PollJobInput, type PollJobResult } from '../../src/activities/index.js';
+import { pollInput, runAttempt } from '../support/held-attempt.js';
+import { aheadClock } from '../support/monotonic-clock.js';
+import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const INPUT = pollInput({ plan: { minMs: 60_000, maxMs: 60_000, ratio: 0 }, known: null });
 
@@ -64,4 +66,63 @@ test('of polls that are due in the same second some are handed back, each with a
   expect(later).toHaveLength(3_900);
   const delays = new Set(later.map(({ nextRetryDelay }) => nextRetryDelay));
   expect(delays.size).toBe(later.length);
+});
+
+describe('an upstream that wishes to be left alone', () => {
+  function refusing(status: number, retryAfterMs?: number) {
+    const upstream = new ScriptedUpstream();
+    upstream.show = () => ({ status: 'active' });
+    upstream.readFaults.push(new ReadFailedError(`the upstream answered ${status}`, status, retryAfterMs));
+    const { signal } = new AbortController();
+    return runAttempt(createPollJob({ upstream, shutdownSignal: signal, poller: new Poller(signal) }), pollInput());
+  }
+
+  test.each([429, 503])(
+    'even for a second, with a %i, is told to the workflow: no pollNow may read',
+    async (status) => {
+      const { result } = await refusing(status, 1_000);
+      expect(result?.reading).toMatchObject({ kind: 'failed', retryAfterMs: 1_000 });
+    },
+  );
+
+  test('for less than a second after a 429 is left alone for one', async () => {
+    expect((await refusing(429, 1)).result?.reading).toMatchObject({ retryAfterMs: 1_000, waitsFor: 'rateLimit' });
+  });
+
+  test.each([undefined, 0])(
+    'without a time (%s) ends no batch, and is left alone for a second',
+    async (retryAfterMs) => {
+      const { error } = await refusing(429, retryAfterMs);
+      expect(error).toMatchObject({ type: 'StillPolling' });
+      expect(error?.nextRetryDelay).toBeGreaterThanOrEqual(1_000);
+    },
+  );
+});
+
+describe('a read that is answered slowly', () => {
+  /** The upstream looks at the job as soon as it is asked, and its first answer comes so much later. */
+  function answeringLate(lateMs: number, statuses: string[]) {
+    const { skip } = aheadClock();
+    const upstream = new ScriptedUpstream();
+    upstream.show = (read) => {
+      if (read === 1) skip(lateMs);
+      return { status: statuses[read - 1]! };
+    };
+    const { signal } = new AbortController();
+    const pollJob = createPollJob({ upstream, shutdownSignal: signal, poller: new Poller(signal) });
+    return { upstream, attempt: (input: Partial<PollJobInput>) => runAttempt(pollJob, pollInput(input)) };
+  }
+
+  test('and began within the settle time of a follow-up ends nothing: the job is read again at once', async () => {
+    const { attempt } = answeringLate(40_000, ['completed', 'active']);
+    const known = record({ status: 'completed' });
+    const { result } = await attempt({ known, settledAt: Date.now() + 30_000 });
+    expect(result).toMatchObject({ reading: { kind: 'record', job: { status: 'active' } }, reads: 2 });
+  });
+
+  test('and began before the deadline is not the last one', async () => {
+    const { attempt } = answeringLate(40_000, ['active', 'completed']);
+    const { result } = await attempt({ deadlineAt: Date.now() + 30_000 });
+    expect(result).toMatchObject({ reading: { kind: 'record', job: { status: 'completed' } }, reads: 2 });
+  });
 });

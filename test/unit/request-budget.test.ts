@@ -365,6 +365,25 @@ test('a set budget stays while some workers name none, and goes when nobody name
   expect(budget.perHour).toBeNull();
 });
 
+test('"unlimited" takes a number back at once, and the newest message with either wins', () => {
+  const { budget } = budgetAt();
+  budget.hear({ perHour: 2 });
+  budget.hear({ perHour: null, isUnlimited: true });
+  expect(budget.perHour).toBeNull();
+  budget.hear({ perHour: 3 });
+  budget.hear({ perHour: null, isUnlimited: false });
+  budget.hear({ perHour: null });
+  expect(budget.perHour).toBe(3);
+});
+
+test('"unlimited" is no reason to send more than what answers 429 have taught', () => {
+  const { clock, budget } = budgetAt();
+  budget.hear({ perHour: 100, accepted: [[clock.now - MINUTE, 20]] });
+  budget.throttled({ at: clock.now, givenAt: null });
+  budget.hear({ perHour: null, isUnlimited: true });
+  expect(budget).toMatchObject({ perHour: 20, isLearned: true });
+});
+
 test("a worker's clock may be wrong: nothing counts as sent in the future, nor before its turn", () => {
   const { clock, budget } = budgetAt();
   const start = clock.now;

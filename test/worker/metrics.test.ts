@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { AGENT_JOB_WORKFLOW, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
+import { AGENT_JOB_WORKFLOW, jobStateQuery, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
 import { freePort } from '../../src/local/free-ports.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
@@ -173,12 +173,12 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await worker.wrote('The worker runs');
     const jobs = await Promise.all(['in-doubt', 'throttled', 'watched'].map((projectId) => startJob(projectId)));
     await worker.wrote('A write is in doubt');
-    await until(
-      async () => (await sandbox.creates({ projectId: 'watched' })).length === 1,
-      'the create',
-      worker.output,
-    );
-    await until(async () => worker.output().includes('A write waits'), 'the throttled one', worker.output);
+    // All three have heard of what came of their creates: a kill before would leave them in doubt.
+    const states = async () => {
+      const all = await Promise.all(jobs.map((job) => job.query(jobStateQuery)));
+      return all.map(({ phase, waiting }) => `${phase} ${waiting?.for}`);
+    };
+    await expect.poll(states).toEqual(['needsAttention person', 'creating rateLimit', 'watching poll']);
     await worker.kill();
     worker = startWorkerProcess({ ...env, ...taskQueue, METRICS_ADDRESS: `127.0.0.1:${port}` });
     await worker.wrote('The worker runs');

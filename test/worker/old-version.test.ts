@@ -1,6 +1,8 @@
 /** Worker versioning with workers of two releases, whose workflow code does not fit, on a real server. */
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { bundleWorkflowCode, type WorkflowBundle } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import {
@@ -12,11 +14,13 @@ import {
   requestQueueId,
   type AgentJobInput,
 } from '../../src/contract.js';
+import { findDevServer } from '../../src/local/dev-server-program.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
 import { createLogger } from '../../src/worker/logging.js';
 import { watchVersion } from '../../src/worker/old-version.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { failedTasks } from '../support/failed-tasks.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 import { until } from '../support/worker-process.js';
@@ -141,8 +145,6 @@ async function startJob(options: object = {}): Promise<string> {
 }
 
 const isWatching = async (id: string) => (await latest(id).query(jobStateQuery)).phase === 'watching';
-const failedTasks = (events: Awaited<ReturnType<typeof eventsOf>>) =>
-  events.filter((event) => event.workflowTaskFailedEventAttributes);
 
 test('open jobs leave for a release that fits none of their histories', { timeout: MOST_MS }, async () => {
   const before = await startRelease('1');
@@ -165,7 +167,8 @@ test('open jobs leave for a release that fits none of their histories', { timeou
     120_000,
   );
   await until(async () => (await drainage('1')) === DRAINED, 'the server to see it');
-  expect(await openOn('2')).toBe(JOBS + 1);
+  // A new run is listed with its version once its first task is done.
+  await until(async () => (await openOn('2')) === JOBS + 1, 'all on version 2');
   await before.stop();
 
   // The ids of follow-ups came along: the same one is not sent again.
@@ -228,7 +231,7 @@ test('a job whose write is in flight leaves after it, and the write is sent once
       (event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'versionChanged',
     );
   await until(isWoken, 'the job to be woken');
-  expect(await openOn('1')).toBe(1);
+  await until(async () => (await openOn('1')) === 1, 'the job to be listed on version 1');
   answer();
   await until(async () => (await openOn('1')) === 0, 'the job to leave');
   // The other release has its handlers a moment later.
@@ -252,6 +255,44 @@ test('a later release answers for jobs that ended on a version without workers',
   await before.stop();
   for (const id of [ended, refused]) expect((await latest(id).query(jobStateQuery)).phase).toBe('done');
 });
+
+test(
+  'a job whose version has no worker any more goes on where an operator moves it',
+  { timeout: MOST_MS },
+  async () => {
+    const before = await startRelease('1');
+    await makeCurrent('1');
+    upstream.show = () => ({ status: 'active' });
+    const id = await startJob();
+    await until(() => isWatching(id), 'the job to be watched');
+    // It ends before it can wake its jobs.
+    await before.stop();
+    await startRelease('2');
+    await makeCurrent('2');
+    await latest(id).signal(followUpSignal, { prompt: 'And a test', id: 'one' });
+    await until(async () => (await openOn('1')) === 1, 'the job to be listed on version 1');
+    await temporalCli([
+      'workflow',
+      'update-options',
+      '--query',
+      `TemporalWorkerDeploymentVersion = '${deploymentName}:1'`,
+    ]);
+    await until(() => upstream.messages.length === 1, 'the follow-up');
+    await until(async () => (await openOn('2')) === 1, 'the job to be on version 2');
+    upstream.show = () => ({ status: 'completed' });
+    await latest(id).signal(pollNowSignal);
+    expect((await latest(id).result()).outcome).toBe('completed');
+    expect(failedTasks(await eventsOf(id))).toEqual([]);
+  },
+);
+
+/** As docs/operations.md says it, on this test's server and deployment. */
+async function temporalCli(args: string[]): Promise<void> {
+  const target = ['--versioning-override-deployment-name', deploymentName, '--versioning-override-build-id', '2'];
+  const move = ['--versioning-override-behavior', 'one_time', ...target, '--reason', 'test', '--yes'];
+  const program = await findDevServer({ env: process.env });
+  await promisify(execFile)(program, [...args, ...move, '--address', server.address], { timeout: 120_000 });
+}
 
 test('without worker versioning nothing is watched, and no run has a version', { timeout: MOST_MS }, async () => {
   const bench = await startJobBench(server, upstream, { taskQueue });

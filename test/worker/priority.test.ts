@@ -1,3 +1,4 @@
+import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { followUpSignal } from '../../src/contract.js';
 import { jobOptions } from '../../src/worker/workers.js';
@@ -16,12 +17,29 @@ beforeAll(async () => {
 });
 afterAll(async () => server.close());
 
+/** When the server had an activity to hand out, and when a worker took it. */
+async function waitOf(handle: WorkflowHandle, type: string): Promise<[from: number, to: number]> {
+  const times = async () => {
+    const { events } = await handle.fetchHistory();
+    const scheduled = events!.find((each) => each.activityTaskScheduledEventAttributes?.activityType?.name === type);
+    const started = events!.find(
+      ({ activityTaskStartedEventAttributes: task }) =>
+        task && Number(task.scheduledEventId) === Number(scheduled?.eventId),
+    );
+    if (!started) return null;
+    return [scheduled!, started].map(({ eventTime: at }) => Number(at!.seconds) * 1_000 + at!.nanos! / 1_000_000);
+  };
+  await expect.poll(times, PATIENCE).not.toBeNull();
+  return (await times()) as [number, number];
+}
+
 test(
   'under UPSTREAM_REQUESTS_PER_SECOND a create and a follow-up go before the reads that wait',
   { timeout: 120_000 },
   async () => {
     const upstream = new ScriptedUpstream();
-    upstream.show = () => ({ status: 'active' });
+    const readAt: number[] = [];
+    upstream.show = () => (readAt.push(Date.now()), { status: 'active' });
     const { maxTaskQueueActivitiesPerSecond: limit = 0 } = jobOptions({ upstreamRequestsPerSecond: PER_SECOND });
     const bench = await startJobBench(server, upstream, { worker: { maxTaskQueueActivitiesPerSecond: limit } });
     try {
@@ -29,12 +47,17 @@ test(
         Array.from({ length: JOBS }, (_, i) => bench.start({ projectId: 'p1', jobId: `job ${i}` })),
       );
       await expect.poll(() => upstream.reads, PATIENCE).toBeGreaterThan(5);
-      const readsBefore = upstream.reads;
-      await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+      const created = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
       await watched[0]!.signal(followUpSignal, { prompt: 'go on' });
       await expect.poll(() => [upstream.created.length, upstream.messages.length], PATIENCE).toEqual([1, 1]);
-      // Some were on their way to the worker; dozens still wait.
-      expect(upstream.reads - readsBefore).toBeLessThanOrEqual(20);
+      for (const [handle, write] of [
+        [created, 'createJob'],
+        [watched[0]!, 'sendMessage'],
+      ] as const) {
+        const [from, to] = await waitOf(handle, write);
+        // Some were on their way to the worker; dozens still wait.
+        expect(readAt.filter((at) => at > from && at < to).length).toBeLessThanOrEqual(20);
+      }
     } finally {
       await bench.stop();
     }

@@ -63,7 +63,7 @@ test(
     const queue = new ProjectQueue(client, taskQueue, projectId);
     // All of the budget but one is used for an hour.
     await queue.usedUp(3, HOUR);
-    await queue.usedUp(1, 45_000);
+    await queue.usedUp(1, 90_000);
     await queue.report({ outcome: 'unsent', perHour: 4 });
     await startWorker(server);
     const jobs = await startJobs(server, projectId, ['first', 'second', 'third']);

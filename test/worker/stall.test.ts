@@ -5,6 +5,7 @@ import { CancelledFailure } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { jobOptions } from '../../src/worker/workers.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { failedTasks } from '../support/failed-tasks.js';
 import { createTestWorker } from '../support/worker.js';
 import { spin } from './stalled-workflows.js';
 
@@ -40,7 +41,7 @@ test('an activation that stalled is finished, and later workflows of its thread 
     });
     await stalled.result();
     const { events } = await stalled.fetchHistory();
-    expect(events!.filter((event) => event.workflowTaskFailedEventAttributes)).toEqual([]);
+    expect(failedTasks(events)).toEqual([]);
     const waiting = await client.workflow.start('untilCancelled', { taskQueue, workflowId: randomUUID() });
     await waiting.cancel();
     const error = await waiting.result().catch((e: unknown) => e);

@@ -157,7 +157,7 @@ describe('a worker process and its server', () => {
       const first = await startPrivateDevServer(options);
       await until(isReady(healthPort), 'readiness', worker.output);
       await first.stop();
-      await until(async () => (await get(healthPort, '/readyz')).status === 503, 'not ready', worker.output, 15_000);
+      await until(async () => (await get(healthPort, '/readyz')).status === 503, 'not ready', worker.output);
       expect((await get(healthPort, '/readyz')).body).toContain('Temporal does not answer');
       expect((await get(healthPort, '/healthz')).status).toBe(200);
 

@@ -145,7 +145,7 @@ test('our client waits for a read that takes longer than its other calls may', {
 });
 
 test('decideWithin that ends while the job is read ends the run, and the adoption is refused', async () => {
-  const handle = await startUnknownCreate({ decideWithin: '3 seconds' });
+  const handle = await startUnknownCreate({ decideWithin: '10 seconds' });
   holdReads();
   const adoption = refusal(adopt(handle, 'job-1'));
   await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'UnknownOutcome' } });

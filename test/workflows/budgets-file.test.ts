@@ -62,6 +62,22 @@ test('a budget that is changed holds from the next write on, for those too that 
   expect(await queue.state()).toMatchObject({ perHour: 50, waitingCount: 0 });
 });
 
+test('a number that is changed to "unlimited" holds nobody up any more, from the next write on', async () => {
+  const projectId = `p ${randomUUID()}`;
+  await withFile(fileOf(projectId, { createsPerHour: 2 }));
+  const queue = new ProjectQueue(server.client, bench.taskQueue, projectId);
+  for (const prompt of ['first', 'second']) {
+    const job = await bench.start({ projectId, prompt });
+    expect(await job.result()).toMatchObject({ outcome: 'completed' });
+  }
+  const third = await bench.start({ projectId, prompt: 'third' });
+  await expect.poll(() => queue.placeOf(third.workflowId), PATIENCE).toMatchObject({ for: 'turn', position: 1 });
+  await change(fileOf(projectId, { createsPerHour: 'unlimited' }));
+  const fourth = await bench.start({ projectId, prompt: 'fourth' });
+  for (const job of [third, fourth]) expect(await job.result()).toMatchObject({ outcome: 'completed' });
+  expect(upstream.created.toSorted()).toEqual(['first', 'fourth', 'second', 'third']);
+});
+
 test.for([
   ['is broken', '{"p": {"createsPerHour": 1'],
   ['names a project that cannot be', '{"..": {"createsPerHour": 100}}'],

@@ -3,6 +3,7 @@ import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/c
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
+import { gate } from '../support/observed-upstream.js';
 
 const tests = useSkippedTime();
 const HOUR = 3_600_000;
@@ -189,6 +190,27 @@ test('at the deadline there is no last look against a Retry-After', async () => 
   expect(result).toMatchObject({ outcome: 'timedOut', job: { status: 'active' } });
   expect(upstream.reads).toBe(1);
   expectAbout(lasted(result), 10 * 60_000);
+});
+
+test('a poll that began before the deadline, and showed something new after it, is not the last', async () => {
+  const { upstream, bench, environment } = tests;
+  const { opened, open } = gate();
+  upstream.show = (read) => {
+    if (read === 2) upstream.readGate = opened;
+    return { status: ['active', 'stopping', 'completed'][read - 1]! };
+  };
+  const handle = await bench.start({
+    projectId: 'p1',
+    jobId: 'j',
+    polling: { min: '40 seconds', max: '40 seconds' },
+    deadline: '50 seconds',
+  });
+  await expect.poll(() => upstream.reads).toBe(1);
+  await environment.sleep('45 seconds');
+  await expect.poll(() => upstream.reads).toBe(2);
+  await environment.sleep('7 seconds');
+  open();
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 3 });
 });
 
 test('while lingering no clock runs, and a follow-up then has all of its time', async () => {

@@ -111,7 +111,7 @@ test('of two who decide at once, the one who was first is told', async () => {
 });
 
 test('what the end of decideWithin settles is nobody’s decision', async () => {
-  const handle = await startUnknownFollowUp({ decideWithin: '2 seconds' });
+  const handle = await startUnknownFollowUp({ decideWithin: '10 seconds' });
   await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
   expect(await stateOf(handle)).toMatchObject({ followUps: [{ id: 'a', state: 'unknown' }], decisions: [] });
 });

@@ -189,7 +189,7 @@ test('updates that wait when the run ends learn that theirs was abandoned, and i
 test('a deadline with a follow-up still waiting is timedOut, whatever the status', async () => {
   const { upstream } = tests;
   upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
-  const handle = await startWatched({ deadline: '10 seconds' });
+  const handle = await startWatched({ deadline: '15 seconds' });
   upstream.messageFaults.push(...Array.from({ length: 9 }, () => notDelivered('connection refused')));
   const answer = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
   expect(await handle.result()).toMatchObject({
@@ -204,12 +204,12 @@ test('a deadline with a follow-up still waiting is timedOut, whatever the status
 test('a write in flight outlives the deadline, and its acceptance starts the clock anew', async () => {
   const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 1 && upstream.messageGate === undefined);
-  const handle = await startWatched({ deadline: '6 seconds', polling: { max: '1 second' } });
+  const handle = await startWatched({ deadline: '15 seconds', polling: { max: '1 second' } });
   const { opened, open } = gate();
   upstream.messageGate = opened;
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   await expect.poll(() => upstream.messages.length).toBe(1);
-  await new Promise((resolve) => setTimeout(resolve, 7_000));
+  await new Promise((resolve) => setTimeout(resolve, 16_000));
   expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'sending' });
   upstream.messageGate = undefined;
   open();
@@ -219,13 +219,13 @@ test('a write in flight outlives the deadline, and its acceptance starts the clo
 test('a person’s retry is carried out even where the deadline had passed before the write became unknown', async () => {
   const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 2);
-  const handle = await startWatched({ deadline: '6 seconds', polling: { max: '1 second' } });
+  const handle = await startWatched({ deadline: '15 seconds', polling: { max: '1 second' } });
   const { opened, open } = gate();
   upstream.messageGate = opened;
   upstream.messageFaults.push(unknown());
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   await expect.poll(() => upstream.messages.length).toBe(1);
-  await new Promise((resolve) => setTimeout(resolve, 7_000));
+  await new Promise((resolve) => setTimeout(resolve, 16_000));
   open();
   await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
   await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });

@@ -35,7 +35,12 @@ describe('one attempt', () => {
 
   test('makes no more reads than the batch has left', async () => {
     const { upstream, attempt } = watching();
-    expect((await attempt({ maxReads: 3 })).result).toMatchObject({ reading: { kind: 'unchanged' }, reads: 3 });
+    const input = { maxReads: 3, deadlineAt: Date.now() + 3_600_000 };
+    expect((await attempt(input)).result).toMatchObject({
+      reading: { kind: 'unchanged' },
+      reads: 3,
+      isAtDeadline: false,
+    });
     expect(upstream.reads).toBe(3);
   });
 
@@ -44,6 +49,7 @@ describe('one attempt', () => {
     expect((await attempt({ plan: EVERY_9_S, deadlineAt: Date.now() + 1_000 })).result).toMatchObject({
       reading: { kind: 'unchanged' },
       reads: 2,
+      isAtDeadline: true,
     });
   });
 
@@ -124,7 +130,7 @@ describe('a lease', () => {
       { plan: EVERY_600_MS },
       { info: SHORT, onHeartbeat: (details) => heartbeats.push(details) },
     );
-    await expect.poll(() => heartbeats.length, { timeout: 10_000 }).toBe(2);
+    await expect.poll(() => heartbeats.length).toBe(2);
     expect(heartbeats[1]).toMatchObject({ status: 'active', heartbeats: 2, failures: 0 });
     shutdown.abort();
     expect((await attempted).kept).toMatchObject({ heartbeats: 2 });
@@ -137,7 +143,7 @@ describe('a lease', () => {
     const { attempt, poller, upstream } = watching();
     const attempted = attempt({ plan: EVERY_600_MS }, { info: SHORT, answers: [Object.assign(new Error(), { name })] });
     await expect.poll(() => poller?.size).toBe(1);
-    await expect.poll(() => poller?.size, { timeout: 10_000 }).toBe(0);
+    await expect.poll(() => poller?.size).toBe(0);
     const { reads } = upstream;
     const nothing = new Promise((resolve) => setTimeout(() => resolve({ wasCancelled: false }), 1_500));
     expect(await Promise.race([attempted, nothing])).toMatchObject({ wasCancelled: told === 'a cancellation' });
@@ -151,7 +157,7 @@ describe('a lease', () => {
       { plan: EVERY_600_MS },
       { info: SHORT, answers: [new Error('unavailable')], onHeartbeat: (details) => heartbeats.push(details) },
     );
-    await expect.poll(() => heartbeats.length, { timeout: 10_000 }).toBe(2);
+    await expect.poll(() => heartbeats.length).toBe(2);
     shutdown.abort();
     expect((await attempted).error).toMatchObject({ type: 'StillPolling' });
   });

@@ -4,7 +4,7 @@ import { useDevServer } from '../support/job-tests.js';
 
 const tests = useDevServer();
 const JOB = { projectId: 'p1', prompt: 'Fix it' };
-const RETRIED = { workflowRunTimeout: '12 seconds', retry: { maximumAttempts: 2, initialInterval: '1 second' } };
+const RETRIED = { workflowRunTimeout: '20 seconds', retry: { maximumAttempts: 2, initialInterval: '1 second' } };
 
 /** The newest run of a workflow id, as callers and operators address it. */
 const latest = (workflowId: string) => tests.server.client.workflow.getHandle(workflowId);

@@ -128,7 +128,7 @@ test(
 
 test('one whose startWithin is over leaves the queue, and so does a follow-up of a job that is cancelled', async () => {
   await queue.usedUp(1, HOUR);
-  const handle = await start('Fix it', { startWithin: '4 seconds' });
+  const handle = await start('Fix it', { startWithin: '15 seconds' });
   await expect.poll(() => queue.placeOf(handle.workflowId), PATIENCE).toMatchObject({ position: 1 });
   expect(await handle.result()).toMatchObject({ outcome: 'timedOut', jobId: null });
   expect(await queue.state()).toMatchObject({ waitingCount: 0 });
@@ -147,7 +147,7 @@ test('one whose startWithin is over leaves the queue, and so does a follow-up of
 
 test('a job that fails while its create waits, because nobody decided in time, leaves the queue', async () => {
   upstream.createFaults.push(inDoubt('reset'), throttled('upstream answered 429', HOUR));
-  const handle = await start('Fix it', { onUnknownOutcome: 'retry', decideWithin: '8 seconds' });
+  const handle = await start('Fix it', { onUnknownOutcome: 'retry', decideWithin: '20 seconds' });
   await expect.poll(() => queue.placeOf(handle.workflowId), PATIENCE).not.toBeNull();
   await expect(handle.result()).rejects.toMatchObject({ cause: { type: FAILURE.unknownOutcome } });
   expect(await queue.state()).toMatchObject({ waitingCount: 0 });
@@ -159,7 +159,7 @@ test('a job that ends in peace, and one that waits for no turn, tell no queue th
   const handle = await start('Fix it');
   expect(await handle.result()).toMatchObject({ outcome: 'completed' });
   upstream.show = () => ({ status: 'active' });
-  const watched = await bench.start({ projectId, jobId: 'job-7' });
+  const watched = await bench.start({ projectId, jobId: 'job-7', polling: { min: '1 hour' } });
   await expect.poll(() => watched.query(jobStateQuery), PATIENCE).toMatchObject({ polls: 1 });
   await watched.cancel();
   await expect(watched.result()).rejects.toThrow();
@@ -196,7 +196,7 @@ test('a turn that reaches a job in the very moment of its cancellation is given 
     };
   };
   let stop = await startWorker();
-  await ownQueue.usedUp(1, 15_000);
+  await ownQueue.usedUp(1, 40_000);
   const options = { taskQueue };
   const cancelled = await bench.start({ projectId, prompt: 'cancelled', priority: 1 }, options);
   const next = await bench.start({ projectId, prompt: 'next' }, options);

@@ -30,18 +30,18 @@ async function sample(job: JobHandle): Promise<Sample | null> {
 test('from its start to its end a job tells what it waits for, whatever fails', { timeout: 120_000 }, async () => {
   const { bench, upstream, server } = tests;
   upstream.createFaults.push(
-    throttled('upstream answered 429', 1_500),
+    throttled('upstream answered 429', 4_000),
     unauthorized('upstream answered 401'),
     notDelivered('connection refused'),
     inDoubt('reset'),
   );
-  upstream.messageFaults.push(throttled('upstream answered 429', 1_500));
-  upstream.readFaults.push(new ReadFailedError('429', 429, 1_500), new ReadFailedError('503', 503, 1_500));
+  upstream.messageFaults.push(throttled('upstream answered 429', 4_000));
+  upstream.readFaults.push(new ReadFailedError('429', 429, 4_000), new ReadFailedError('503', 503, 4_000));
   // The message finds the job at its end, which may be from before: it is read once more.
   upstream.messageAnswer = { status: 'completed' };
   upstream.show = () => ({ status: upstream.messages.length > 1 ? 'completed' : 'active' });
   const { workflowId } = await bench.start({
-    ...{ projectId: `p ${randomUUID()}`, prompt: 'Fix it', linger: '3 seconds', settle: '3 seconds' },
+    ...{ projectId: `p ${randomUUID()}`, prompt: 'Fix it', linger: '6 seconds', settle: '6 seconds' },
     polling: { min: 1_000, max: 1_000 },
   });
   const job = new AgentJobs({ client: server.client }).handle(workflowId);

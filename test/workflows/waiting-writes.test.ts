@@ -130,12 +130,12 @@ test('a create that waits is shown with its place, is cancelled at once, and not
 test('a create that waits outlives its deadline, and ends at the end of startWithin', () =>
   withClosedProject(async ({ bench, projectId }) => {
     const options = { projectId, deadline: '2 seconds' };
-    const handle = await bench.start({ ...options, prompt: 'Fix it', startWithin: '6 seconds' });
+    const handle = await bench.start({ ...options, prompt: 'Fix it', startWithin: '15 seconds' });
     const patient = await bench.start({ ...options, prompt: 'Fix that' });
     await untilItWaits(handle);
     const result = await handle.result();
     expect(result).toMatchObject({ outcome: 'timedOut', jobId: null, job: null });
-    expect(Date.parse(result.finishedAt) - Date.parse(result.startedAt)).toBeGreaterThanOrEqual(6_000);
+    expect(Date.parse(result.finishedAt) - Date.parse(result.startedAt)).toBeGreaterThanOrEqual(15_000);
     expect(await patient.query(jobStateQuery)).toMatchObject({ phase: 'creating', jobId: null });
   }));
 
@@ -147,11 +147,11 @@ test('with deadline 0 a create that would have to wait is timedOut', () =>
 
 test('a follow-up that waits outlives the deadline while the job is read on, and a cancellation abandons it', () =>
   withClosedProject(async ({ bench, upstream, projectId }) => {
-    const options = { polling: { max: '1 second' }, deadline: '4 seconds' };
+    const options = { polling: { max: '1 second' }, deadline: '12 seconds' };
     const handle = await bench.start({ projectId, jobId: 'second', ...options });
     await handle.signal(followUpSignal, { prompt: 'go on', id: 'one' });
     await untilItWaits(handle);
-    await sleep(4_000);
+    await sleep(12_000);
     const before = upstream.reads;
     await expect.poll(() => upstream.reads, PATIENCE).toBeGreaterThan(before + 2);
     expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'sending', jobId: 'second' });

@@ -1,5 +1,11 @@
 /** The budgets that are set: how many writes an hour the upstream takes from a project. */
-import { parseProjectBudgets, type ProjectBudget } from '../../contract/project-budgets.js';
+import type { BudgetFacts } from '../../contract.js';
+import {
+  parseProjectBudgets,
+  UNLIMITED,
+  type ProjectBudget,
+  type WritesPerHour,
+} from '../../contract/project-budgets.js';
 import { ReloadingFile } from '../../upstream/reloading-file.js';
 import type { WriteOperation } from '../metrics.js';
 
@@ -14,7 +20,14 @@ export interface BudgetOptions {
   checkEveryMs?: number;
 }
 
+/** Writes that share a budget, and a queue. */
+export interface BudgetedWrites {
+  operation: WriteOperation;
+  projectId: string;
+}
+
 const FIELD = { create: 'createsPerHour', message: 'messagesPerHour' } as const;
+const OPERATIONS = ['create', 'message'] as const satisfies WriteOperation[];
 
 export class Budgets {
   readonly #forAll: ProjectBudget;
@@ -22,6 +35,8 @@ export class Budgets {
   readonly #path: string;
   readonly #onProblem: (problem: string) => void;
   #projects = new Map<string, ProjectBudget>();
+  /** What `changes` has seen last. */
+  #seen: Map<string, ProjectBudget> | null = null;
   #problem = '';
 
   constructor(settings: BudgetSettings = {}, { onProblem = () => {}, checkEveryMs }: BudgetOptions = {}) {
@@ -31,11 +46,45 @@ export class Budgets {
     this.#onProblem = onProblem;
   }
 
-  /** Null where none is set. */
+  /** Null where none is set, or any number may be sent. */
   async perHour(operation: WriteOperation, projectId: string): Promise<number | null> {
-    const field = FIELD[operation];
+    const set = await this.#of(operation, projectId);
+    return set === UNLIMITED ? null : set;
+  }
+
+  /** Whether the upstream is said to take any number. */
+  async isUnlimited(operation: WriteOperation, projectId: string): Promise<boolean> {
+    return (await this.#of(operation, projectId)) === UNLIMITED;
+  }
+
+  /** What a queue is told of it: "any number" replaces a number at once, which "none is set" does not. */
+  async facts(operation: WriteOperation, projectId: string): Promise<BudgetFacts> {
+    const set = await this.#of(operation, projectId);
+    return set === UNLIMITED ? { perHour: null, isUnlimited: true } : { perHour: set };
+  }
+
+  /** Whose budget has changed since this was asked last; nobody's at first. */
+  async changes(): Promise<BudgetedWrites[]> {
     if (this.#file) await this.#refresh(this.#file);
-    return this.#projects.get(projectId)?.[field] ?? this.#forAll[field] ?? null;
+    const before = this.#seen;
+    const now = this.#projects;
+    this.#seen = now;
+    if (before === null || before === now) return [];
+    return [...new Set([...before.keys(), ...now.keys()])].flatMap((projectId) =>
+      OPERATIONS.filter(
+        (operation) => this.#in(before, operation, projectId) !== this.#in(now, operation, projectId),
+      ).map((operation) => ({ operation, projectId })),
+    );
+  }
+
+  async #of(operation: WriteOperation, projectId: string): Promise<WritesPerHour | null> {
+    if (this.#file) await this.#refresh(this.#file);
+    return this.#in(this.#projects, operation, projectId);
+  }
+
+  #in(projects: Map<string, ProjectBudget>, operation: WriteOperation, projectId: string): WritesPerHour | null {
+    const field = FIELD[operation];
+    return projects.get(projectId)?.[field] ?? this.#forAll[field] ?? null;
   }
 
   async #refresh(file: ReloadingFile<Map<string, ProjectBudget>>): Promise<void> {

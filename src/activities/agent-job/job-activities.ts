@@ -5,12 +5,13 @@ import type { Metrics, WriteOperation } from '../metrics.js';
 import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstream.js';
 import { KeyHealth } from './key-health.js';
 import { RejectedError, UpstreamError } from '../../upstream/errors.js';
-import { startServerClock } from '../../temporal/activity-attempt.js';
+import { SharedServerClock, startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import { aboutNamespace, tellingOfNamespace, type AboutNamespace } from '../../temporal/search-attributes.js';
 import type { Budgets } from './budgets.js';
 import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
 import { joinAgentJob } from './join-job.js';
-import { QueueFound, Turns, type FencedSend, type SendOutcome, type WantedSend } from './turns.js';
+import { Turns } from './turns.js';
+import { QueueFound, type FencedSend, type SendOutcome, type WantedSend } from './wanted-send.js';
 import type { PollJobInput, PollJobResult } from './poll-batch.js';
 import { createPollJob } from './poll-job.js';
 import type { Poller } from './poller.js';
@@ -73,6 +74,8 @@ export interface JobActivitiesDependencies {
   poller?: Poller | null;
   /** The clock of the waits for a key, in milliseconds; default `performance.now`. */
   keyClock?: () => number;
+  /** By which writes tell each other of budgets and answers 429. */
+  budgetClock?: SharedServerClock;
   /** What is known of the projects' keys; default: what these activities find out. */
   keyHealth?: KeyHealth;
   /** The later search attributes that the namespace knows; default none. A job sets no other. */
@@ -102,6 +105,7 @@ export function createJobActivities({
   confirmWritesBefore,
   poller = null,
   keyClock: now,
+  budgetClock = new SharedServerClock(),
   keyHealth = new KeyHealth({ upstream: given, metrics, ...(now && { now }) }),
   knownAttributes = () => [],
   budgets,
@@ -114,9 +118,10 @@ export function createJobActivities({
   async function write(operation: WriteOperation, input: WriteInput, send: Send): Promise<WriteResult> {
     const now = startServerClock();
     const asked = { ...input, confirmWritesBefore };
-    const wanted = wantedSend(operation, input, now);
+    const wanted = wantedSend(operation, input, { ownNow: now, now: budgetClock.start() });
     const before = checkPriorAttempt(asked);
     if (before) turns.usedBefore(wanted);
+    else if (mayBeLate(wanted, input)) throw tryLater('StillWaiting', 'its turn may be over', 'looks again', 0);
     const outcome = before
       ? withLookAfter(before, 'lostWorker', now())
       : withLookAfter(await turns.send(wanted, fencedSend(send)), 'ownEnd', now());
@@ -142,21 +147,34 @@ export function createJobActivities({
 
 type Send = (options: WriteOptions) => Promise<WriteOutcome>;
 
-function wantedSend(operation: WriteOperation, input: WriteInput, now: () => number): WantedSend {
+/** @param clocks The time by the clock of the attempt alone, and by the one that all writes share. */
+function wantedSend(
+  operation: WriteOperation,
+  input: WriteInput,
+  { ownNow, now }: Record<'ownNow' | 'now', () => number>,
+): WantedSend {
   const { projectId, priority = DEFAULT_PRIORITY, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
-  const isValid = now() < turnUntil;
+  const isValid = ownNow() < turnUntil;
   return {
     operation,
     projectId,
     workflowId: activityInfo().workflowExecution?.workflowId ?? '',
     priority,
     // A workflow of an older release may not know when it asked.
-    askedAt: Number.isFinite(askedAt) ? askedAt : now(),
+    askedAt: Number.isFinite(askedAt) ? askedAt : ownNow(),
     turn: turn === undefined ? null : { id: turn, isValid },
     hasKeyPermit: turn === undefined && isValid,
     isOverdue,
     now,
   };
+}
+
+/**
+ * An attempt that waited for a worker takes its turn for valid long after it ended. Where the clock that all writes
+ * share is past the turn, another attempt decides: it is scheduled now.
+ */
+function mayBeLate({ turn, now }: WantedSend, { turnUntil = 0 }: WriteInput): boolean {
+  return turn?.isValid === true && now() >= turnUntil && activityInfo().attempt === 1;
 }
 
 function fencedSend(send: Send): FencedSend {

@@ -4,7 +4,7 @@
  * Times in milliseconds by `performance.now()`.
  */
 import type { Info } from '@temporalio/activity';
-import type { AsyncAttempt, ServerAnswer } from '../../temporal/async-attempt.js';
+import { CALL_LIMIT_MS, type AsyncAttempt, type ServerAnswer } from '../../temporal/async-attempt.js';
 import { RENEW_EARLY_MS } from '../../agent-job/poll-plan.js';
 import type { PollJobResult } from './poll-batch.js';
 import { nextAttemptIn, type PollRun } from './poll-run.js';
@@ -41,6 +41,8 @@ export class PollLease {
   readonly #heartbeatTimeoutMs: number | undefined;
   /** From then on the server may have given the batch to another worker. */
   #expiresAt: number;
+  /** Later where a heartbeat got no answer: the server may have taken it. */
+  #mayBeHeldUntil: number;
   readonly #clockOffset = clockOffset();
 
   constructor({ name, workflowId, run, attempt, info }: PollLeaseOptions) {
@@ -52,11 +54,17 @@ export class PollLease {
     const leaseMs = this.#heartbeatTimeoutMs ?? info.startToCloseTimeoutMs;
     // The server counts from when it handed the attempt out: the first read is part of it.
     this.#expiresAt = performance.now() - run.elapsedMs + leaseMs;
+    this.#mayBeHeldUntil = this.#expiresAt;
   }
 
   /** When the next heartbeat is due; null where the lease cannot be renewed. */
   get renewAt(): number | null {
     return this.#isRenewed ? this.#expiresAt - RENEW_EARLY_MS : null;
+  }
+
+  /** At once where the server remembers failed reads: else the next attempt would go on from them, after a kill. */
+  get firstRenewAt(): number | null {
+    return this.#isRenewed && this.run.progress.news !== null ? performance.now() : this.renewAt;
   }
 
   /**
@@ -82,6 +90,11 @@ export class PollLease {
     return performance.now() >= this.#expiresAt;
   }
 
+  /** Whether the server may still wait for this attempt, also after the lease has expired as far as is known here. */
+  get mayBeHeld(): boolean {
+    return performance.now() < this.#mayBeHeldUntil;
+  }
+
   /**
    * This machine was suspended, or its clock was set. `performance.now()` stood still: it says neither whether the
    * lease has expired nor what the server's time is.
@@ -94,11 +107,13 @@ export class PollLease {
   async renew(): Promise<number | null> {
     const { progress, shown } = this.run;
     const begunAt = performance.now();
+    const leaseMs = this.#heartbeatTimeoutMs!;
+    this.#mayBeHeldUntil = begunAt + CALL_LIMIT_MS + leaseMs;
     progress.heartbeats += 1;
     const answer = await this.#attempt.heartbeat({ status: shown, polls: progress.reads, ...progress.saved });
     if (this.isOver) return null;
-    if (answer === 'accepted') this.#expiresAt = begunAt + this.#heartbeatTimeoutMs!;
-    else if (answer === 'unknown') return this.isExpired ? this.#forget() : performance.now() + TRY_AGAIN_MS;
+    if (answer === 'accepted') this.#expiresAt = this.#mayBeHeldUntil = begunAt + leaseMs;
+    else if (answer === 'unknown') return Math.min(performance.now() + TRY_AGAIN_MS, this.#expiresAt);
     else if (answer === 'mustEnd') await this.handBack('an operator asked for a pause or a reset');
     else if (answer === 'cancelled') await this.#end(() => this.#attempt.reportCancellation());
     else this.#forget();
@@ -125,7 +140,7 @@ export class PollLease {
   async #end(tell: () => Promise<ServerAnswer>): Promise<void> {
     if (this.isOver) return;
     this.isOver = true;
-    while ((await tell()) === 'unknown' && !this.isExpired) {
+    while ((await tell()) === 'unknown' && this.mayBeHeld) {
       await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS));
     }
   }

@@ -64,22 +64,24 @@ export class PollRun {
     const input = this.#input;
     const { upstream, shutdownSignal, metrics = noMetrics, describe = (result) => result } = this.#options;
     const readAt = performance.now();
+    const begunAt = this.now();
     const response = await read(upstream, input, shutdownSignal);
     progress.add(response.kind);
-    const now = this.now();
+    const times = { begunAt, now: this.now() };
     const isKnown = response.kind === 'record' && fingerprint(response.job) === this.#known;
-    const reading = resultOf(input, response, { progress, isKnown, isLastRead: this.#isLastRead(response, now), now });
-    if (reading && isEnd(reading)) metrics.endSeen((this.#waitedMs(readAt) ?? plannedWaitMs(input, now)) / 1_000);
-    if (reading) return { kind: 'end', result: describe(this.#result(reading)) };
+    const isLastRead = this.#isLastRead(response, times);
+    const reading = resultOf(input, response, { progress, isKnown, isLastRead, ...times });
+    if (reading && isEnd(reading)) metrics.endSeen((this.#waitedMs(readAt) ?? plannedWaitMs(input, begunAt)) / 1_000);
+    if (reading) return { kind: 'end', result: describe(this.#result(reading, begunAt)) };
     this.#shown = describeResponse(response, progress.failures);
-    const ms = waitMs(input, response, progress, now);
+    const ms = waitMs(input, response, progress, times);
     this.#wait = { ms, since: performance.now() };
     return {
       kind: 'wait',
       ms,
       // The web UI shows it as the last failure of the activity.
       why: response.kind === 'record' ? `nothing is wrong: the job is ${this.#shown}` : this.#shown,
-      isHealthy: response.kind === 'record' && !isClockDoubtful(input, now),
+      isHealthy: response.kind === 'record' && !isClockDoubtful(input, times.now),
     };
   }
 
@@ -90,11 +92,16 @@ export class PollRun {
     return readAt - since > ms + PUNCTUAL_MS ? readAt - since : ms;
   }
 
-  #isLastRead({ kind }: JobResponse, now: number): boolean {
+  #isLastRead({ kind }: JobResponse, { begunAt, now }: ReadTimes): boolean {
     const { progress } = this;
     const input = this.#input;
-    const isOver = progress.reads >= input.maxReads || (input.deadlineAt !== null && now >= input.deadlineAt);
+    const isOver = progress.reads >= input.maxReads || this.#isAtDeadline(begunAt);
     return isOver || (kind === 'record' && this.#deservesLongerLease(now));
+  }
+
+  #isAtDeadline(begunAt: number): boolean {
+    const { deadlineAt } = this.#input;
+    return deadlineAt !== null && begunAt >= deadlineAt;
   }
 
   /** The waits have become so long that the next batch can have a longer lease. */
@@ -106,14 +113,18 @@ export class PollRun {
     return pollLeaseMs(plannedWaitMs({ ...this.#input, failures: 0 }, now)) > leaseMs;
   }
 
-  #result(reading: Reading): PollJobResult {
+  #result(reading: Reading, begunAt: number): PollJobResult {
     const { reads, failures, heartbeats } = this.progress;
-    return { reading, reads, failures, afterReset: this.#input.afterReset, ...(heartbeats > 0 && { heartbeats }) };
+    const { afterReset } = this.#input;
+    const isAtDeadline = this.#isAtDeadline(begunAt);
+    return { reading, reads, failures, afterReset, isAtDeadline, ...(heartbeats > 0 && { heartbeats }) };
   }
 }
 
 /** A record takes up to 64 KiB, and a worker holds thousands: of what the workflow knows a fingerprint is kept. */
 type Asked = Omit<PollJobInput, 'known'>;
+
+type Failed = Extract<Reading, { kind: 'failed' }>;
 
 type JobResponse = Exclude<Reading, { kind: 'unchanged' | 'settling' | 'notFound' }> | { kind: 'notFound' };
 
@@ -124,7 +135,7 @@ async function read(upstream: Upstream, input: Asked, signal: AbortSignal): Prom
     if (signal.aborted) throw nextAttemptIn('the worker is shutting down', 1);
     if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
     if (error instanceof ReadFailedError || error instanceof RejectedError) {
-      const retryAfterMs = error instanceof ReadFailedError ? pauseAfter(error) : undefined;
+      const retryAfterMs = error instanceof ReadFailedError ? error.retryAfterMs : undefined;
       return {
         kind: 'failed',
         reason: error.reason,
@@ -137,59 +148,70 @@ async function read(upstream: Upstream, input: Asked, signal: AbortSignal): Prom
   }
 }
 
-function pauseAfter({ status, retryAfterMs }: ReadFailedError): number | undefined {
-  return status === 429 ? Math.max(MIN_AFTER_429_MS, retryAfterMs ?? 0) : retryAfterMs;
+/** Also where the upstream gave no time itself, a call does not follow a 429 at once. */
+function withPause(response: Failed): Failed {
+  const { waitsFor, retryAfterMs = 0 } = response;
+  return waitsFor === 'rateLimit' ? { ...response, retryAfterMs: Math.max(MIN_AFTER_429_MS, retryAfterMs) } : response;
 }
 
-interface ReadFacts {
+/**
+ * The upstream may have looked at the job at any time in between. So what a read shows counts as seen when it began;
+ * waits begin when it was answered.
+ */
+interface ReadTimes {
+  begunAt: number;
+  now: number;
+}
+
+interface ReadFacts extends ReadTimes {
   progress: PollProgress;
   /** The workflow knows the record that was read. */
   isKnown: boolean;
   isLastRead: boolean;
-  now: number;
 }
 
 /** What the batch ends with after this response; null where the upstream is to be asked again. */
 function resultOf(
   input: Asked,
   response: JobResponse,
-  { progress, isKnown, isLastRead, now }: ReadFacts,
+  { progress, isKnown, isLastRead, begunAt, now }: ReadFacts,
 ): Reading | null {
   switch (response.kind) {
     case 'notFound': {
       // Each of those that it takes is told at once: a batch that is cancelled must not forget them.
       const { notFound } = progress;
       const isOneOfThose = notFound <= LOST_AFTER.count;
+      // By the moment at which the workflow takes it in: its own time decides.
       const mustReport = input.notFound !== null && now - input.notFound.since >= LOST_AFTER.ms;
       return isLastRead || isOneOfThose || mustReport ? { kind: 'notFound', count: notFound } : null;
     }
     case 'failed': {
-      // A shorter one is no longer than the pause between any two reads.
-      const mustWait = (response.retryAfterMs ?? 0) > MIN_AFTER_429_MS;
-      return isLastRead || mustWait || input.notFound !== null ? response : null;
+      // The workflow must know of it: no `pollNow` reads against it.
+      const mustWait = (response.retryAfterMs ?? 0) > 0;
+      return isLastRead || mustWait || input.notFound !== null ? withPause(response) : null;
     }
     case 'record': {
       const ends = input.endsAtTerminal && isTerminalStatus(response.job.status);
-      if (ends && now < input.settledAt) return isLastRead ? { kind: 'settling', job: response.job } : null;
+      if (ends && begunAt < input.settledAt) return isLastRead ? { kind: 'settling', job: response.job } : null;
       if (ends || input.notFound !== null || !isKnown) return response;
       return isLastRead ? { kind: 'unchanged' } : null;
     }
   }
 }
 
-function waitMs(input: Asked, response: JobResponse, progress: PollProgress, now: number): number {
+function waitMs(input: Asked, response: JobResponse, progress: PollProgress, { begunAt, now }: ReadTimes): number {
   const { failures, notFound: count } = progress;
   const notFound = input.notFound && { ...input.notFound, count };
   const planned = pollWaitMs(input.plan, {
     sinceChangeMs: now - input.lastChangeAt,
     failures,
     untilLostMs: untilLostMs(notFound, now),
-    retryAfterMs: response.kind === 'failed' ? response.retryAfterMs : undefined,
+    retryAfterMs: response.kind === 'failed' ? withPause(response).retryAfterMs : undefined,
     random: Math.random(),
   });
-  const isSettling = response.kind === 'record' && isTerminalStatus(response.job.status) && now < input.settledAt;
-  const wanted = isSettling && input.endsAtTerminal ? input.settledAt - now : planned;
-  return Math.min(wanted, input.deadlineAt === null ? Infinity : input.deadlineAt - now);
+  const isSettling = response.kind === 'record' && isTerminalStatus(response.job.status) && begunAt < input.settledAt;
+  const wanted = isSettling && input.endsAtTerminal ? Math.max(0, input.settledAt - now) : planned;
+  return Math.min(wanted, input.deadlineAt === null ? Infinity : Math.max(0, input.deadlineAt - now));
 }
 
 function isEnd(reading: Reading): boolean {

@@ -15,8 +15,10 @@ const MAX_LEASES = 50_000;
 /** How many calls of the Temporal server may be under way at once, where all leases end. */
 const CALLS_AT_ONCE = 100;
 
+const LEAVING = 'the worker is shutting down';
+
 /** A read has its turn already where it had to wait for it. */
-type Due = { lease: PollLease; what: 'read' | 'renew'; hasTurn?: boolean };
+type Due = { lease: PollLease; what: 'read' | 'renew'; turnAt?: number | undefined };
 
 export class Poller {
   readonly starts: ReadStarts;
@@ -26,6 +28,9 @@ export class Poller {
   readonly #scope = new AsyncResource('Poller');
   readonly #leases = new Map<string, PollLease>();
   readonly #queue: TickQueue<Due>;
+  /** What is handed back as soon as there is a call for it. */
+  readonly #leaving: { lease: PollLease; why: string }[] = [];
+  #calls = 0;
   /** What must have ended before the worker's connection closes. */
   readonly #open = new Set<Promise<void>>();
 
@@ -34,7 +39,7 @@ export class Poller {
     this.starts = new ReadStarts(shutdownSignal);
     this.#shutdownSignal = shutdownSignal;
     this.#queue = new TickQueue({ scope: this.#scope, onDue: (due) => this.#handle(due) });
-    shutdownSignal.addEventListener('abort', () => this.#scope.runInAsyncScope(() => this.#keep(this.#handBackAll())));
+    shutdownSignal.addEventListener('abort', () => this.#scope.runInAsyncScope(() => this.#handBackAll()));
   }
 
   /** How many jobs it polls. */
@@ -58,7 +63,7 @@ export class Poller {
     lease.dueAt = performance.now() + waitMs;
     this.#leases.set(lease.name, lease);
     this.#queue.add({ lease, what: 'read' }, lease.dueAt);
-    if (lease.renewAt !== null) this.#queue.add({ lease, what: 'renew' }, lease.renewAt);
+    if (lease.firstRenewAt !== null) this.#queue.add({ lease, what: 'renew' }, lease.firstRenewAt);
     return true;
   }
 
@@ -67,7 +72,7 @@ export class Poller {
     const idle = [...this.#leases.values()].filter(
       ({ isReading, workflowId }) => !isReading && workflowIds.has(workflowId),
     );
-    this.#scope.runInAsyncScope(() => this.#keep(this.#handBackSome(idle, why)));
+    this.#scope.runInAsyncScope(() => this.#handBackSome(idle, why));
   }
 
   /** Resolves when the server knows of all that has ended here; call it after shutdown has begun. */
@@ -81,19 +86,26 @@ export class Poller {
     return held !== undefined && held.run.elapsedMs < run.elapsedMs;
   }
 
-  #handle({ lease, what, hasTurn }: Due): void {
+  #handle({ lease, what, turnAt }: Due): void {
     if (lease.isOver || this.#shutdownSignal.aborted) return;
-    // This process stood still for too long: another worker polls the job.
-    if (lease.isExpired) this.#forget(lease);
+    if (lease.isExpired) this.#expire(lease);
     else if (lease.wasSuspended) this.#end(lease, lease.handBack('this machine was suspended, or its clock was set'));
     else if (what === 'renew') this.#keep(this.#renew(lease));
-    else this.#beginRead(lease, hasTurn);
+    else this.#beginRead(lease, turnAt);
   }
 
-  #beginRead(lease: PollLease, hasTurn = false): void {
+  #expire(lease: PollLease): void {
+    // Else nobody would poll the job for a whole further lease, where the server took the heartbeat.
+    if (lease.mayBeHeld) this.#handBackSome([lease], 'Temporal did not answer');
+    // This process stood still for too long: another worker polls the job.
+    else this.#forget(lease);
+  }
+
+  #beginRead(lease: PollLease, turnAt = -Infinity): void {
     if (!lease.mayRead) return this.#end(lease, lease.handBack('many reads are due at once'));
-    const { ms, isShort } = hasTurn ? { ms: 0, isShort: true } : this.starts.reserve();
-    if (ms > 0) this.#queue.add({ lease, what: 'read', hasTurn: isShort }, performance.now() + ms);
+    const { ms, isShort } = this.starts.isGood(turnAt) ? { ms: 0, isShort: true } : this.starts.reserve();
+    const at = performance.now() + ms;
+    if (ms > 0) this.#queue.add({ lease, what: 'read', turnAt: isShort ? at : undefined }, at);
     else this.#keep(this.#read(lease));
   }
 
@@ -106,7 +118,9 @@ export class Poller {
     } catch (error) {
       // Only a shutdown makes a read throw, or a defect: either way another attempt reads.
       lease.dueAt = performance.now();
-      const why = error instanceof Error ? error.message : 'the read failed';
+      const failed = error instanceof Error ? error.message : 'the read failed';
+      // What a shutdown makes it throw says already when the next read is.
+      const why = this.#shutdownSignal.aborted ? LEAVING : failed;
       return this.#endNow(lease, lease.handBack(why));
     } finally {
       lease.isReading = false;
@@ -125,19 +139,27 @@ export class Poller {
     else this.#queue.add({ lease, what: 'renew' }, nextAt);
   }
 
-  /** All at once would be thousands of calls. What is reading ends by itself: shutdown ends each read. */
-  async #handBackAll(): Promise<void> {
+  /** What is reading ends by itself: shutdown ends each read. */
+  #handBackAll(): void {
     this.#queue.clear();
     const idle = [...this.#leases.values()].filter(({ isReading }) => !isReading);
-    await this.#handBackSome(idle, 'the worker is shutting down');
+    this.#handBackSome(idle, LEAVING);
   }
 
-  async #handBackSome(idle: PollLease[], why: string): Promise<void> {
-    await Promise.all(
-      Array.from({ length: CALLS_AT_ONCE }, async () => {
-        for (let lease = idle.pop(); lease; lease = idle.pop()) await this.#endNow(lease, lease.handBack(why));
-      }),
-    );
+  /** All at once would be thousands of calls. */
+  #handBackSome(leases: PollLease[], why: string): void {
+    for (const lease of leases) {
+      this.#leaving.push({ lease, why });
+      if (this.#calls < CALLS_AT_ONCE) this.#keep(this.#handBackNext());
+    }
+  }
+
+  async #handBackNext(): Promise<void> {
+    this.#calls += 1;
+    for (let next = this.#leaving.pop(); next; next = this.#leaving.pop()) {
+      await this.#endNow(next.lease, next.lease.handBack(next.why));
+    }
+    this.#calls -= 1;
   }
 
   #end(lease: PollLease, ending: Promise<void>): void {

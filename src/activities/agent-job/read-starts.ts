@@ -10,6 +10,8 @@ import { ReadBurstLimit } from './read-burst-limit.js';
 const MAX_CONCURRENT_READS = 4_000;
 /** After so long it is tried again whether one more may begin. */
 const FULL_WAIT_MS = 2_000;
+/** A turn is good for so long: two ticks of the poller. Where this process stood still, others have theirs by then. */
+const TURN_GOOD_MS = 400;
 
 export class ReadStarts {
   readonly #limit = new ReadBurstLimit();
@@ -28,12 +30,20 @@ export class ReadStarts {
     return { ms, why: 'many reads are due at once', isShort: kind === 'wait' };
   }
 
+  /** Whether a read may still begin whose turn was at this time, by `performance.now()`. */
+  isGood(turnAt: number): boolean {
+    return performance.now() <= turnAt + TURN_GOOD_MS;
+  }
+
   /** Returns when a read may begin; throws a retryable failure where it must wait for a later attempt. */
   async wait(): Promise<void> {
-    this.#refuseInShutdown();
-    const { ms, why, isShort } = this.reserve();
-    if (!isShort) throw nextAttemptIn(why, ms);
-    if (ms > 0) await pause(Math.ceil(ms), undefined, { signal: this.#shutdownSignal }).catch(() => {});
+    for (let turnAt = -Infinity; !this.isGood(turnAt);) {
+      this.#refuseInShutdown();
+      const { ms, why, isShort } = this.reserve();
+      if (!isShort) throw nextAttemptIn(why, ms);
+      turnAt = performance.now() + ms;
+      if (ms > 0) await pause(Math.ceil(ms), undefined, { signal: this.#shutdownSignal }).catch(() => {});
+    }
     this.#refuseInShutdown();
   }
 

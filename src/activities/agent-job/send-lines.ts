@@ -13,9 +13,11 @@ interface Line {
 export class SendLines {
   /** A line without anybody is not kept. */
   readonly #lines = new Map<string, Line>();
+  readonly #closed: AbortSignal;
 
-  /** @param closed Ends the wait of all. */
+  /** @param closed Ends the wait of all, and nobody waits from then on. */
   constructor(closed: AbortSignal) {
+    this.#closed = closed;
     const endAll = () =>
       [...this.#lines.values()].forEach(({ waiting }) => waiting.splice(0).forEach((admit) => admit(null)));
     closed.addEventListener('abort', endAll, { once: true });
@@ -34,6 +36,7 @@ export class SendLines {
     const line = this.#lines.get(name) ?? { sending: 0, waiting: [] };
     this.#lines.set(name, line);
     if (line.sending < width && line.waiting.length === 0) return Promise.resolve(this.#begin(name, line));
+    if (this.#closed.aborted) return Promise.resolve(null);
     return new Promise((resolve) => {
       const admit: Admit = (leave) => {
         clearTimeout(timer);

@@ -3,55 +3,17 @@
  * that has its turn is sent at once. Any other is sent where nothing speaks against it, and waits in the queue of its
  * project where a budget is set, a queue is there, or the upstream answers 429.
  */
-import type { BudgetFacts, Priority, RequestReport } from '../../contract.js';
+import type { BudgetFacts, RequestReport } from '../../contract.js';
 import { NEXT_TURN_MS } from '../../agent-job/retry-waits.js';
 import { tryLater } from '../../temporal/activity-attempt.js';
 import type { WriteOutcome } from '../../upstream/upstream.js';
-import type { WriteOperation } from '../metrics.js';
 import { AskSpread, type AskSpreadOptions, type AwaitTurnInput } from './await-turn.js';
 import { Budgets } from './budgets.js';
 import type { KeyHealth } from './key-health.js';
 import { QueueClient, type Queued } from '../queue-client.js';
 import { RequestFacts } from '../request-facts.js';
 import { SendLines } from './send-lines.js';
-
-/** What became of one send, as far as this worker can tell. */
-export type SendOutcome = WriteOutcome & {
-  /** It was not even sent: it waits for its turn, or the key is known to be refused. */
-  isHeld?: true;
-  /** Of one that is throttled: its place in the queue; null where no queue could be asked to give it a turn. */
-  queued?: Queued | null;
-  /**
-   * Of a write in doubt: from this time of the server's clock on, in milliseconds, a read of the upstream tells whether
-   * it arrived.
-   */
-  lookAfter?: number;
-};
-
-/** A write that wants to be sent. Times in milliseconds of the Temporal server's clock. */
-export interface WantedSend {
-  operation: WriteOperation;
-  projectId: string;
-  /** The workflow, which has one write at a time. */
-  workflowId: string;
-  priority: Priority;
-  askedAt: number;
-  /** The turn that the queue gave it, and whether it still holds. */
-  turn: { id: string; isValid: boolean } | null;
-  /** The worker that let it go may know of a newer key. */
-  hasKeyPermit: boolean;
-  /** It has waited for a turn longer than it should: a queue that does not answer holds it no more. */
-  isOverdue: boolean;
-  now: () => number;
-}
-
-/** How a write is sent, with the fence around its last byte. */
-export interface FencedSend {
-  /** `mayLeave` is awaited before the fence; what it rejects with ends the send, and nothing was sent. */
-  send(mayLeave: () => Promise<void>): Promise<WriteOutcome>;
-  /** Takes the fence's mark back; false where the server did not take that. */
-  clearMark(): Promise<boolean>;
-}
+import { nameOf, QueueFound, queueOf, type FencedSend, type SendOutcome, type WantedSend } from './wanted-send.js';
 
 export interface TurnsOptions extends AskSpreadOptions {
   keys: KeyHealth;
@@ -65,9 +27,6 @@ const LINE_WAIT_MS = 15_000;
 /** Whoever waits for a key asks this often whether there is another. */
 const NEXT_KEY_MS = 5_000;
 const WAITS_FOR_TURN = 'the budget of this project is shared: this waits for its turn';
-
-/** Ends a send whose last byte has not left: a queue orders these writes. */
-export class QueueFound extends Error {}
 
 export class Turns {
   readonly #keys: KeyHealth;
@@ -94,7 +53,8 @@ export class Turns {
     const held = (await this.#isQueued(wanted)) ? await this.#held(wanted) : null;
     // Where no queue can be asked, a write is tried now and then.
     if (held && (held.queued || this.#restMs(wanted) > 0)) return held;
-    const width = () => this.#facts.lineWidth(nameOf(wanted), wanted.now());
+    const isUnlimited = await this.#budgets.isUnlimited(wanted.operation, wanted.projectId);
+    const width = () => this.#facts.lineWidth(nameOf(wanted), wanted.now(), isUnlimited);
     const leave = await this.#lines.enter(nameOf(wanted), { forMs: LINE_WAIT_MS, width: width() });
     if (!leave) return this.#leftOut(wanted);
     let outcome: WriteOutcome | null;
@@ -218,17 +178,16 @@ export class Turns {
   async #report(wanted: WantedSend, outcome: RequestReport['outcome']): Promise<void> {
     const { turn, now } = wanted;
     const facts = await this.#budgetFacts(wanted);
-    const isTold = await this.#queues.report(queueOf(wanted), { turn: turn?.id ?? null, outcome, at: now(), ...facts });
-    if (isTold) return;
+    if (await this.#queues.report(queueOf(wanted), { turn: turn?.id ?? null, outcome, at: now(), ...facts })) return;
     this.#facts.giveBack(nameOf(wanted), facts.accepted ?? [], now());
     if (outcome === 'accepted') this.#facts.accepted(nameOf(wanted), now());
   }
 
   async #budgetFacts(wanted: WantedSend): Promise<BudgetFacts> {
     const { operation, projectId, now } = wanted;
-    const perHour = await this.#budgets.perHour(operation, projectId);
+    const set = await this.#budgets.facts(operation, projectId);
     const accepted = this.#facts.takeAccepted(nameOf(wanted), now());
-    return { perHour, ...(accepted.length > 0 && { accepted }) };
+    return { ...set, ...(accepted.length > 0 && { accepted }) };
   }
 }
 
@@ -240,11 +199,3 @@ const REPORTED: Record<Exclude<WriteOutcome['kind'], 'throttled'>, RequestReport
   notDelivered: 'unsent',
   inDoubt: 'other',
 };
-
-function queueOf({ operation, projectId }: WantedSend) {
-  return { operation, projectId };
-}
-
-function nameOf({ operation, projectId }: Pick<WantedSend, 'operation' | 'projectId'>): string {
-  return `${operation} ${projectId}`;
-}

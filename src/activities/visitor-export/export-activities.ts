@@ -136,7 +136,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     /** Writes the project's report anew from its snapshots. Temporal retries it: no run waits for a report. */
     writeReport: async ({ projectId }: { projectId: string }): Promise<string> => {
       const { writeReport } = await import('../../report/report.js'); // loads the charts' library, which few runs need
-      return heartbeating(() => writeReport(store, projectId, new Date().toISOString()));
+      return heartbeating(() => writeReport(store, projectId, new Date(startServerClock()()).toISOString()));
     },
 
     /** Finishes a publication that the run left half-done, and removes the date range's work in progress. */
@@ -158,7 +158,7 @@ async function readChunk(
 ): Promise<ReadChunkResult> {
   const { upstream, requestsPerHour } = dependencies;
   const { turns, turn = null } = input;
-  const paced = new PacedUpstream(upstream, requestsPerHour, turn);
+  const paced = new PacedUpstream(upstream, requestsPerHour, turn, client.clock);
   const work = () => readPacedChunk(paced, dependencies, memory, input);
   return heartbeating(async () => {
     const chunk = await reported(work, () => paced.nextRequestAt()).catch(async (error: unknown) => {

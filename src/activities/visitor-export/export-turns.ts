@@ -12,7 +12,7 @@ import {
   type QueuePlace,
   type RequestReport,
 } from '../../contract.js';
-import { startServerClock } from '../../temporal/activity-attempt.js';
+import { SharedServerClock, startServerClock } from '../../temporal/activity-attempt.js';
 import { QueueClient, type Queued } from '../queue-client.js';
 import { RequestFacts } from '../request-facts.js';
 import { requestsOfTurn } from './paced-upstream.js';
@@ -42,13 +42,16 @@ const NAME = requestQueueId(ALL_EXPORTS);
 
 /** Speaks with the queue of all exports for the exports of this worker. */
 export class TurnClient {
+  /** By which chunks tell each other, and the queue, of their requests. */
+  readonly clock: SharedServerClock;
   readonly #requestsPerHour: number | undefined;
   readonly #queue = new QueueClient();
   /** Requests without a turn of which the queue was not told: it learns the budget from them. */
   readonly #facts = new RequestFacts();
 
-  constructor(requestsPerHour: number | undefined) {
+  constructor(requestsPerHour: number | undefined, clock = new SharedServerClock()) {
     this.#requestsPerHour = requestsPerHour;
+    this.clock = clock;
   }
 
   /** Asks for a turn of the export that the present activity works for. Null where the Temporal server took nothing. */
@@ -76,7 +79,7 @@ export class TurnClient {
 
   /** Sends a message with all that is known of the budget; what was not told is told with the next message. */
   async #tell<T>(send: (facts: BudgetFacts) => Promise<T>): Promise<T> {
-    const now = startServerClock()();
+    const now = this.clock.start()();
     const accepted = this.#facts.takeAccepted(NAME, now);
     const result = await send({ perHour: this.#requestsPerHour ?? null, ...(accepted.length > 0 && { accepted }) });
     if (!result) this.#facts.giveBack(NAME, accepted, now);

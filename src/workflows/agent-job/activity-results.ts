@@ -10,6 +10,12 @@ import { checkId } from '../../contract/input-checks.js';
 /** Why such a write is in doubt, and such a read a failed one. */
 export const STRANGE_RESULT = 'the activity gave a result that this release does not know';
 
+/** A turn for a job. */
+export interface QueueTurn extends RequestTurn {
+  /** Whose queue gave it; absent where an older release's did. */
+  operation?: 'create' | 'message';
+}
+
 type Fields = Record<string, unknown>;
 
 /** A later time is no date. */
@@ -48,12 +54,13 @@ export function readWriteResult(value: unknown): WriteResult | null {
 }
 
 /** A turn as the queue gives it; null for what nobody can be sure to be one. What it holds besides is left out. */
-export function readTurn(value: unknown): RequestTurn | null {
-  const { turn, until, requests } = fieldsOf(value);
+export function readTurn(value: unknown): QueueTurn | null {
+  const { turn, until, requests, operation } = fieldsOf(value);
   // It goes to an activity, and on to the next run: a large one would fail the workflow task for ever.
   if (typeof turn !== 'string' || turn.length > MAX_TURN_CHARACTERS) return null;
   if (!isNumber(until) || !isOptionalTime(until)) return null;
-  return { turn, until, requests: isNumber(requests) ? requests : 1 };
+  const isNamed = operation === 'create' || operation === 'message';
+  return { turn, until, requests: isNumber(requests) ? requests : 1, ...(isNamed && { operation }) };
 }
 
 function isOptionalPlace(value: unknown): boolean {

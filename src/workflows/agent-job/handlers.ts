@@ -29,11 +29,12 @@ import { parseFollowUp, withoutMalformedOptions, type GivenFollowUp } from '../.
 import { parseAcceptedResolution, parseResolution } from '../../agent-job/resolution.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
 import { parseStrictly } from './accept-older.js';
-import { readTurn } from './activity-results.js';
+import { readTurn, type QueueTurn } from './activity-results.js';
 import { Adoptions, type Adoption } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
+import { giveBack, isOfOtherQueue } from './left-queue.js';
 import { messageContext } from '../trace-context.js';
 
 /** Temporal allows ten updates in flight, and `resolveUnknown` must always get through. */
@@ -49,8 +50,7 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   });
   setHandler(requestTurnSignal, (given) => {
     const turn = readTurn(given);
-    // One that comes when no write waits for it is of no use.
-    if (turn) (run.write ?? run.leftQueue).takeTurn(turn);
+    if (turn && !takeTurn(run, turn)) giveBack(turn, run.spec.projectId);
     dashboard.refreshDetails();
   });
   const updates = { waiting: 0 };
@@ -62,6 +62,13 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   setHandler(resolveUnknownUpdate, (input) => decide(run, adoptions, parseAcceptedResolution(input)), {
     validator: (input) => refusing(() => checkResolution(run, adoptions, input)),
   });
+}
+
+/** False where nobody here waits for it. */
+function takeTurn({ write, leftQueue }: JobRun, given: QueueTurn): boolean {
+  const { operation: _, ...turn } = given;
+  if (!write) return leftQueue.takeTurn(turn);
+  return !isOfOtherQueue(given, write.identity) && write.takeTurn(turn);
 }
 
 function takeSignal(run: JobRun, input: FollowUpInput): void {

@@ -232,7 +232,6 @@ export class JobRun {
     const hadEnded = this.polls.known.endedAt !== null;
     this.polls.observe(result, asked);
     if (hadEnded && this.polls.known.endedAt === null) this.clock.restart();
-    if (this.pollDeadline !== null && this.#now() >= this.clock.deadlineAt) this.clock.expire();
   }
 
   pollNow(): void {

@@ -1,11 +1,22 @@
 /**
- * The queue in which a run has a place when it ends: it is told, so that no other waits behind a place that nobody
- * holds, or for a turn that nobody uses. A queue that does not hear of it notices when the next turn reaches no
- * workflow.
+ * What a job tells its queue besides its requests: the place of a run that ends, so that no other waits behind a place
+ * that nobody holds, or for a turn that nobody uses; and a turn that no write waits for. A queue that does not hear of
+ * the first notices when the next turn reaches no workflow.
  */
-import { getExternalWorkflowHandle, workflowInfo } from '@temporalio/workflow';
-import { leaveQueueSignal, requestQueueId, type QueueName, type RequestTurn } from '../../contract.js';
+import { CancellationScope, getExternalWorkflowHandle, patched, workflowInfo } from '@temporalio/workflow';
+import {
+  leaveQueueSignal,
+  reportRequestSignal,
+  requestQueueId,
+  type QueueName,
+  type RequestTurn,
+} from '../../contract.js';
+import type { QueueTurn } from './activity-results.js';
 import type { PendingWrite } from './pending-write.js';
+import { operationOf, type WriteIdentity } from './write-data.js';
+
+/** Older releases kept an unwanted turn until it counted as used, or used it for another write. */
+const UNWANTED = 'unwanted-turn';
 
 export class LeftQueue {
   #name: QueueName | null = null;
@@ -20,15 +31,16 @@ export class LeftQueue {
   /** The run ends with this write: does it have a place in a queue, or a turn? */
   leave({ identity, queued, turn }: PendingWrite, projectId: string): void {
     if (!queued && !turn) return;
-    this.#name = { operation: identity.kind === 'create' ? 'create' : 'message', projectId };
+    this.#name = { operation: operationOf(identity), projectId };
     this.#turn = turn?.turn;
     this.#mustBeTold = true;
   }
 
-  /** A turn that was on its way when the run ended. */
-  takeTurn({ turn }: RequestTurn): void {
+  /** A turn that was on its way when the run ended; false where the run has left no queue. */
+  takeTurn({ turn }: RequestTurn): boolean {
     this.#turn = turn;
     this.#mustBeTold = this.#name !== null;
+    return this.#mustBeTold;
   }
 
   async tell(): Promise<void> {
@@ -44,5 +56,24 @@ export class LeftQueue {
     } catch {
       // There is no such queue any more.
     }
+  }
+}
+
+/** Whether the queue of another kind of write gave it. */
+export function isOfOtherQueue({ operation }: QueueTurn, write: Readonly<WriteIdentity>): boolean {
+  return operation !== undefined && operation !== operationOf(write) && patched(UNWANTED);
+}
+
+/**
+ * Gives back a turn that no write waits for: of a queue that was reset, or that gave none for so long that the write
+ * was sent without. Where it does not name its queue, both are told: the one that did not give it takes no notice.
+ */
+export function giveBack({ turn, operation }: QueueTurn, projectId: string): void {
+  if (!patched(UNWANTED)) return;
+  const report = { turn, outcome: 'unsent', at: Date.now() } as const;
+  for (const giver of operation ? [operation] : (['create', 'message'] as const)) {
+    const queue = getExternalWorkflowHandle(requestQueueId({ operation: giver, projectId }));
+    // There may be no such queue.
+    CancellationScope.nonCancellable(() => queue.signal(reportRequestSignal, report)).catch(() => {});
   }
 }

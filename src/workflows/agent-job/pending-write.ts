@@ -139,11 +139,12 @@ export class PendingWrite {
     this.#data.state = { kind: 'sending', interruption, permitUntil };
   }
 
-  /** The queue gives it a turn: kept where it is being sent, of no use where it waits for something else. */
-  takeTurn(turn: RequestTurn): void {
+  /** The queue gives it a turn: kept where it is being sent; false where it waits for something else. */
+  takeTurn(turn: RequestTurn): boolean {
     const { state } = this.#data;
     const isOfUse = state.kind === 'sending' || (state.kind === 'waiting' && state.queued !== undefined);
     if (isOfUse) this.#data.state = { ...state, turn };
+    return isOfUse;
   }
 
   /** The upstream answered 429, or (`isHeld`) its worker held it back for one. */

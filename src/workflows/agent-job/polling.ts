@@ -10,6 +10,7 @@ import {
   CancellationScope,
   condition,
   isCancellation,
+  patched,
   proxyActivities,
 } from '@temporalio/workflow';
 import type { JobActivities, PollJobInput, PollJobResult } from '../../activities/index.js';
@@ -85,8 +86,15 @@ async function untilPollDue(run: JobRun, waitPoint: WaitPoint, dueAt: number): P
 async function pollBatch(run: JobRun, waitPoint: WaitPoint, input: PollJobInput): Promise<void> {
   run.polls.beginBatch(input);
   const result = await waitPoint.perform(() => untilPollRequested(run, input));
-  if (result) run.observe(result, input);
-  else run.polls.cancelBatch();
+  if (!result) return run.polls.cancelBatch();
+  run.observe(result, input);
+  const { pollDeadline } = run;
+  if (pollDeadline !== null && Date.now() >= pollDeadline && wasLast(run, pollDeadline, result)) run.clock.expire();
+}
+
+/** Whether the poll that brought a result, which came at the deadline or later, began no earlier. */
+function wasLast({ polls }: JobRun, deadline: number, { isAtDeadline = true }: PollJobResult): boolean {
+  return isAtDeadline || polls.batchStartedAt >= deadline || !patched('last-poll');
 }
 
 async function untilPollRequested({ polls, spec }: JobRun, input: PollJobInput): Promise<PollJobResult | null> {

@@ -57,6 +57,11 @@ export interface WriteIdentity {
   requiresConfirmation: boolean;
 }
 
+/** Whose queue it waits in. */
+export function operationOf({ kind }: Pick<WriteIdentity, 'kind'>): 'create' | 'message' {
+  return kind === 'create' ? 'create' : 'message';
+}
+
 /** How a send ended that was refused for now. */
 export interface Throttled {
   reason: string;

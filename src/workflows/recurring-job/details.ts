@@ -4,7 +4,7 @@ import type { RecurringJobRun, SkipReason } from '../../contract.js';
 const SKIPPED: Record<SkipReason, string> = {
   earlierRun: 'the job of an earlier run was not over',
   queueWait: 'it waited as long as it may for the job of an earlier run',
-  scheduleRemoved: 'the Schedule was removed while it waited for the job of an earlier run',
+  scheduleRemoved: 'the Schedule was removed before it started its job',
 };
 
 /** Markdown for the page of a run in the web UI. */

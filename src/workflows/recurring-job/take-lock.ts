@@ -9,6 +9,7 @@ import {
   getExternalWorkflowHandle,
   isCancellation,
   ParentClosePolicy,
+  patched,
   setHandler,
   sleep,
   startChild,
@@ -32,8 +33,13 @@ import { answersIn, MAX_WAITING } from './lock-messages.js';
 const CLOSING_MS = 1_000;
 /** A run that hears nothing tries by itself: whoever should have told it may have been ended from outside. */
 const TRY_AGAIN_MS = { first: 60_000, max: 900_000 };
+/** The patch since which a run heeds the removal of its Schedule until its job is started. */
+const REMOVED_ANYWHERE = 'removed-anywhere';
 
-/** Takes the lock of the Schedule for the job; tells why not where it does not. `onWait` is called before a wait. */
+/**
+ * Takes the lock of the Schedule for the job; tells why the job must not start where it must not. `onWait` is called
+ * before a wait.
+ */
 export async function takeLock(
   spec: RecurringJobSpec,
   scheduledAt: Date,
@@ -42,6 +48,28 @@ export async function takeLock(
 ): Promise<SkipReason | null> {
   const inbox: LockAnswer[] = [];
   setHandler(lockAnswerSignal, (message: unknown) => void inbox.push(...answersIn(message)));
+  if (isDismissed(inbox)) return 'scheduleRemoved';
+  const reason = await tryOrWait(spec, scheduledAt, job, onWait, inbox);
+  // A lock that it has got goes to the next one as this run ends.
+  return isDismissed(inbox) ? 'scheduleRemoved' : reason;
+}
+
+/** Whether it was told that the Schedule was removed; a run of a release that did not heed it here goes on. */
+function isDismissed(inbox: LockAnswer[]): boolean {
+  return hasRemoval(inbox) && patched(REMOVED_ANYWHERE);
+}
+
+function hasRemoval(answers: LockAnswer[]): boolean {
+  return answers.some(({ kind }) => kind === 'removed');
+}
+
+async function tryOrWait(
+  spec: RecurringJobSpec,
+  scheduledAt: Date,
+  job: string,
+  onWait: () => void,
+  inbox: LockAnswer[],
+): Promise<SkipReason | null> {
   if (await startLock(spec, job, [])) return null;
   if (spec.overlap === 'skip') return tryOnceMore(spec, job);
   onWait();
@@ -73,12 +101,21 @@ async function waitForLock(
       await condition(() => inbox.length > 0, leftMs, { summary: 'Wait for the job of an earlier run' });
     }
     const answers = inbox.splice(0);
-    if (answers.some(({ kind }) => kind === 'removed')) return 'scheduleRemoved';
     behind = [...behind, ...answers.flatMap(({ waiting }) => waiting)].slice(0, MAX_WAITING);
+    if (hasRemoval(answers)) {
+      await handOn(spec, job, behind);
+      return 'scheduleRemoved';
+    }
     await untilClosed();
     if (await startLock(spec, job, behind)) return null;
     if (Date.now() >= until) return 'queueWait';
   }
+}
+
+/** Those behind a run that is dismissed may be of a Schedule that was made anew. A lock that it starts tells them. */
+async function handOn(spec: RecurringJobSpec, job: string, behind: LockWaiter[]): Promise<void> {
+  if (behind.length === 0 || !patched(REMOVED_ANYWHERE)) return;
+  if (!(await askLock(spec, behind))) await startLock(spec, job, behind);
 }
 
 function untilClosed(): Promise<void> {

@@ -84,9 +84,15 @@ export class QueueRun {
     if (turn !== undefined) this.#apply({ turn, outcome: 'unsent', at: this.#now() });
   }
 
+  /** Whether this queue gave a turn, and waits for no report of it any more. */
+  hasEnded(turn: string | null): boolean {
+    const number = this.#numberOf(turn);
+    return number !== null && !this.#turns.has(number);
+  }
+
   /** A worker tells how a request ended. */
-  report({ perHour, accepted, ...report }: RequestReport & BudgetFacts): void {
-    this.#hear({ ...(perHour !== undefined && { perHour }), ...(accepted && { accepted }) });
+  report(report: RequestReport & BudgetFacts): void {
+    this.#hear(report);
     this.#apply(report);
   }
 

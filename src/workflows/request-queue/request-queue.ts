@@ -4,6 +4,7 @@ import {
   condition,
   log,
   makeContinueAsNewFunc,
+  patched,
   setCurrentDetails,
   setHandler,
   sleep,
@@ -17,8 +18,10 @@ import {
   queuePlaceQuery,
   reportRequestSignal,
   requestQueueStateQuery,
+  type BudgetFacts,
   type QueueName,
   type RequestQueueInput,
+  type RequestReport,
 } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
@@ -46,7 +49,7 @@ const MIN_TIMER_MS = 1_000;
 export async function requestQueue(input: RequestQueueInput): Promise<void> {
   const { name, run } = open(input);
   const alarm = new Alarm();
-  const sender = new TurnSender(run, alarm.ring);
+  const sender = new TurnSender(run, name, alarm.ring);
   handleMessages(name, run, alarm.ring);
   for (;;) {
     expireTurns(run);
@@ -99,7 +102,7 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
   setHandler(requestQueueStateQuery, () => queueState(name, run));
   setHandler(queuePlaceQuery, (workflowId) => queuePlace(run, workflowId));
   setHandler(reportRequestSignal, (input) => {
-    take('reportRequest', () => run.report(parseReport(input)));
+    take('reportRequest', () => run.report(asToldLate(run, asHeeded(parseReport(input)))));
     changed();
   });
   setHandler(leaveQueueSignal, (input) => {
@@ -108,12 +111,32 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
   });
   setHandler(joinQueueSignal, (input) => {
     take('joinQueue', () => {
-      for (const { workflowId } of run.join(parseJoin(input))) {
+      const { report, ...join } = asHeeded(parseJoin(input));
+      for (const { workflowId } of run.join({ ...join, ...(report && { report: asToldLate(run, report) }) })) {
         log.warn('The queue is full: a workflow waits no more, and tries by itself', { waiting: workflowId });
       }
     });
     changed();
   });
+}
+
+/**
+ * A worker that did not know `isUnlimited` may have handled a message with it, beside a newer one that sent it: what it
+ * decided then must replay. The marker costs nothing where nobody says that any number may be sent.
+ */
+function asHeeded<Message extends BudgetFacts>(message: Message): Message {
+  if (!message.isUnlimited || patched('unlimited-budget')) return message;
+  return { ...message, isUnlimited: false };
+}
+
+/**
+ * What is told after the end of its turn corrects nothing, but a time that the upstream named is obeyed: as if its
+ * request had had no turn. Older releases took no notice.
+ */
+function asToldLate<Report extends RequestReport>(run: QueueRun, report: Report): Report {
+  const namesTime = report.outcome === 'throttled' && report.retryAfterMs !== undefined;
+  const isHeeded = namesTime && run.hasEnded(report.turn) && patched('late-refusal');
+  return isHeeded ? { ...report, turn: null } : report;
 }
 
 function take(signal: string, work: () => void): void {

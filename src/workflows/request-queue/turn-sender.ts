@@ -2,7 +2,7 @@
  * Sends turns to the workflows that wait for them, a bounded number at a time, and takes back those that reach nobody.
  */
 import { getExternalWorkflowHandle, log } from '@temporalio/workflow';
-import { requestTurnSignal } from '../../contract.js';
+import { requestTurnSignal, type QueueName } from '../../contract.js';
 import type { GivenTurn, QueueRun } from './queue-run.js';
 
 /** Signals under way at a time: bounds a workflow task, and what the server keeps pending (2,000 at most). */
@@ -10,12 +10,14 @@ const MAX_UNDER_WAY = 500;
 
 export class TurnSender {
   readonly #run: QueueRun;
+  readonly #operation: QueueName['operation'];
   readonly #onArrival: () => void;
   #underWay = 0;
 
   /** `onArrival` is called when it is known whether a turn has reached its workflow. */
-  constructor(run: QueueRun, onArrival: () => void) {
+  constructor(run: QueueRun, { operation }: QueueName, onArrival: () => void) {
     this.#run = run;
+    this.#operation = operation;
     this.#onArrival = onArrival;
   }
 
@@ -35,8 +37,10 @@ export class TurnSender {
   }
 
   async #send(given: GivenTurn): Promise<void> {
+    // A job may have been in the queue of its other writes, too.
+    const turn = { ...given.turn, operation: this.#operation };
     try {
-      await getExternalWorkflowHandle(given.workflowId).signal(requestTurnSignal, given.turn);
+      await getExternalWorkflowHandle(given.workflowId).signal(requestTurnSignal, turn);
     } catch {
       // The workflow has ended, so it takes no turn.
       log.info('A workflow that waited for a turn has ended', { waiting: given.workflowId });

@@ -1,0 +1,18 @@
+/** Which workflow tasks of a history failed because of code. */
+import type { WorkflowHandle } from '@temporalio/client';
+
+type HistoryEvents = Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events'];
+
+/**
+ * The server has a task done again where a message lands in the very task that ends a run (1), or where over a hundred
+ * land in one task (17).
+ */
+const DONE_AGAIN: readonly unknown[] = [1, 17]; // temporal.api.enums.v1.WorkflowTaskFailedCause
+
+/** The workflow tasks that failed, but for those that the server had done again. */
+export function failedTasks(events: HistoryEvents) {
+  return (events ?? []).flatMap((event) => {
+    const task = event.workflowTaskFailedEventAttributes;
+    return task && !DONE_AGAIN.includes(task.cause) ? [task] : [];
+  });
+}

@@ -1,0 +1,80 @@
+/**
+ * What a worker learns from attempts that had waited hours for it, as after an outage. Here the server schedules each
+ * of them now, and an interceptor makes it hours ago.
+ */
+import { randomUUID } from 'node:crypto';
+import type { ActivityInterceptorsFactory } from '@temporalio/worker';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { requestTurnSignal } from '../../src/contract.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { ObservedUpstream } from '../support/observed-upstream.js';
+import { throttled } from '../support/outcomes.js';
+import { ProjectQueue } from '../support/project-queue.js';
+
+const PATIENCE = { timeout: 60_000, interval: 250 };
+const HOUR = 3_600_000;
+
+let server: TestServer;
+let bench: JobBench;
+/** So long ago the next attempts were scheduled, as they are told. */
+let waitedMs: number;
+
+beforeAll(async () => {
+  server = await connectDevServer();
+});
+afterAll(() => server.close());
+afterEach(() => bench.stop());
+
+const afterWaiting: ActivityInterceptorsFactory = ({ info }) => {
+  if (info.attempt > 1) return {};
+  (info as { currentAttemptScheduledTimestampMs: number }).currentAttemptScheduledTimestampMs -= waitedMs;
+  return {};
+};
+
+test('a 429 that an old attempt met holds the jobs that are started since, and the queue learns from it', async () => {
+  const upstream = new ObservedUpstream();
+  bench = await startJobBench(server, upstream, { worker: { interceptors: { activity: [afterWaiting] } } });
+  const projectId = `p ${randomUUID()}`;
+  const queue = new ProjectQueue(server.client, bench.taskQueue, projectId);
+  const start = (prompt: string) => bench.start({ projectId, prompt });
+
+  waitedMs = 3 * HOUR;
+  for (let i = 0; i < 12; i++) expect(await (await start(`${i}`)).result()).toMatchObject({ outcome: 'completed' });
+  upstream.createFaults.push(throttled('upstream answered 429', HOUR));
+  await start('one too many');
+  await expect.poll(() => upstream.created.length, PATIENCE).toBeGreaterThanOrEqual(13);
+  waitedMs = 0;
+  for (let i = 0; i < 3; i++) await start(`of the next ${i}`);
+
+  const state = () => queue.state().catch(() => null);
+  await expect.poll(state, PATIENCE).toMatchObject({ waitingCount: 4 });
+  expect(await state()).toMatchObject({
+    perHour: 12,
+    isLearned: true,
+    spentLastHour: 12,
+    throttledLastHour: 1,
+    inFlight: 0,
+    notBefore: expect.any(String),
+  });
+  expect(upstream.created).toHaveLength(13);
+}, 180_000);
+
+test('a turn that ended while its write waited for a worker is not used', async () => {
+  const upstream = new ObservedUpstream();
+  waitedMs = 0;
+  bench = await startJobBench(server, upstream, { worker: { interceptors: { activity: [afterWaiting] } } });
+  const projectId = `p ${randomUUID()}`;
+  const queue = new ProjectQueue(server.client, bench.taskQueue, projectId);
+  await queue.usedUp(1, HOUR);
+  const handle = await bench.start({ projectId, prompt: 'Fix it' });
+  await expect.poll(() => queue.placeOf(handle.workflowId), PATIENCE).toMatchObject({ position: 1 });
+
+  waitedMs = HOUR / 2;
+  await handle.signal(requestTurnSignal, { turn: 'of-before:1', until: Date.now() - HOUR / 4, requests: 1 });
+  const writes = async () =>
+    (await handle.fetchHistory()).events!.filter(({ activityTaskCompletedEventAttributes: done }) => done).length;
+  await expect.poll(writes, PATIENCE).toBeGreaterThanOrEqual(2);
+  expect(upstream.created).toEqual([]);
+  expect(await queue.placeOf(handle.workflowId)).toMatchObject({ position: 1 });
+}, 120_000);
