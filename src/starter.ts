@@ -1,6 +1,7 @@
 /** What services import: start or attach a job, steer it, and wait for its end. No side effect on import. */
 import type { Client, ConnectionOptions } from '@temporalio/client';
 import { DEFAULT_TASK_QUEUE, type VisitorExportRangeInput } from './contract.js';
+import { checkObject } from './contract/input-checks.js';
 import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
 import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
 import { startHandle, TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
@@ -15,6 +16,7 @@ import { loggerOf } from './client/logger.js';
 import {
   converterOf,
   limitsOf,
+  startLimitsOf,
   type AgentJobsSettings,
   type AttachRequest,
   type ClientContext,
@@ -22,7 +24,7 @@ import {
   type JobName,
   type StartRequest,
 } from './client/settings.js';
-import { checkTimeout, START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
+import { checkTimeout, temporalCall, type CallOptions } from './client/temporal-call.js';
 import { ensureJobSchedule, listJobSchedules, type JobSchedule } from './client/recurring-job/schedule.js';
 import { TemporalJobScheduleHandle, type JobScheduleHandle } from './client/recurring-job/schedule-handle.js';
 import type { JobScheduleSettings } from './client/recurring-job/schedule-spec.js';
@@ -116,7 +118,9 @@ export class AgentJobs {
    * Starts a job, or answers with the one that this key and input already name. Throws InvalidInputError before
    * anything is sent, and KeyConflictError where the key names a job with another input.
    */
-  async start({ key, ...input }: StartRequest, options: CallOptions = {}): Promise<JobHandle> {
+  async start(request: StartRequest, options: CallOptions = {}): Promise<JobHandle> {
+    checkObject(request, 'request');
+    const { key, ...input } = request;
     const wanted = agentJobStartOptions(input, { ...contextOf(this), key: checkKey(key) });
     return startHandle(contextOf(this), wanted, options);
   }
@@ -130,11 +134,13 @@ export class AgentJobs {
     requests: Iterable<StartRequest> | AsyncIterable<StartRequest>,
     options: StartManyOptions = {},
   ): AsyncIterable<StartFate> {
-    return startMany(contextOf(this), inPlaces(requests), options);
+    return startMany(contextOf(this), inPlaces(requests), options ?? {});
   }
 
   /** Attaches to a job that exists upstream already. Throws InvalidInputError, and KeyConflictError as `start` does. */
-  async attach({ key, ...input }: AttachRequest, options: CallOptions = {}): Promise<JobHandle> {
+  async attach(request: AttachRequest, options: CallOptions = {}): Promise<JobHandle> {
+    checkObject(request, 'request');
+    const { key, ...input } = request;
     return startHandle(contextOf(this), agentJobStartOptions(input, { ...contextOf(this), key }), options);
   }
 
@@ -148,22 +154,22 @@ export class AgentJobs {
 
   /** Lists jobs as Temporal's visibility shows them, one row a job; `timeoutMs` is for each request. */
   list(filter: JobFilter = {}, options: CallOptions = {}): AsyncIterable<JobSummary> {
-    return listJobs(this.client, filter, limitsIn(this, options));
+    return listJobs(this.client, filter ?? {}, limitsIn(this, options));
   }
 
   /** Reads one page of `list`; its `nextCursor` is where the next one begins. Throws InvalidInputError. */
   listPage(filter: JobFilter = {}, options: PageOptions = {}): Promise<JobPage> {
-    return readJobPage(this.client, filter, { ...options, ...limitsIn(this, options) });
+    return readJobPage(this.client, filter ?? {}, { ...options, ...limitsIn(this, options) });
   }
 
   /** Counts jobs as Temporal's visibility shows them: each run that a follow-up made counts. */
   count(filter: JobFilter = {}, options: CallOptions = {}): Promise<JobCount> {
-    return countJobs(this.client, filter, limitsIn(this, options));
+    return countJobs(this.client, filter ?? {}, limitsIn(this, options));
   }
 
   /** Lists the running jobs that wait for a person, each with its write in doubt; `timeoutMs` is for each request. */
   needsAttention(options: CallOptions = {}): AsyncIterable<AttentionItem> {
-    return listAttention(this.client, limitsIn(this, options));
+    return listAttention(this, limitsIn(this, options));
   }
 
   /**
@@ -180,12 +186,14 @@ export class AgentJobs {
    * exports. None where the upstream holds nothing back and no budget is set. `timeoutMs` is for each request.
    */
   queues(filter: QueueFilter = {}, options: CallOptions = {}): AsyncIterable<QueueReport> {
-    return listQueues(this.client, filter, limitsIn(this, options));
+    return listQueues(this.client, filter ?? {}, limitsIn(this, options));
   }
 
   /** Starts the export of a date range into a snapshot, or joins the one that is running. Throws InvalidInputError. */
   exportVisitors(range: VisitorExportRangeInput, options: CallOptions = {}): Promise<VisitorExportHandle> {
-    return temporalCall(this.client, startLimits(this, options), () => startVisitorExport(contextOf(this), range));
+    return temporalCall(this.client, startLimitsOf(contextOf(this), options), () =>
+      startVisitorExport(contextOf(this), range),
+    );
   }
 
   /**
@@ -194,7 +202,7 @@ export class AgentJobs {
    */
   ensureExportSchedule(settings: ExportScheduleSettings, options: CallOptions = {}): Promise<'created' | 'updated'> {
     const ensure = () => ensureExportSchedule(this.client, this.taskQueue, settings);
-    return temporalCall(this.client, startLimits(this, options), ensure);
+    return temporalCall(this.client, startLimitsOf(contextOf(this), options), ensure);
   }
 
   /** The handle of the Schedule of a project's nightly exports; sends no request. Throws InvalidInputError. */
@@ -213,7 +221,7 @@ export class AgentJobs {
    */
   async schedule(settings: JobScheduleSettings, options: CallOptions = {}): Promise<JobScheduleHandle> {
     const ensure = () => ensureJobSchedule(this.client, contextOf(this), settings);
-    const done = await temporalCall(this.client, startLimits(this, options), ensure);
+    const done = await temporalCall(this.client, startLimitsOf(contextOf(this), options), ensure);
     return new TemporalJobScheduleHandle(contextOf(this), settings, done === 'created');
   }
 
@@ -224,7 +232,7 @@ export class AgentJobs {
 
   /** Reads all recurring jobs, or those of one project, by project and name. */
   schedules(filter: { projectId?: string | null | undefined } = {}, options: CallOptions = {}): Promise<JobSchedule[]> {
-    return listJobSchedules(this.client, filter, limitsIn(this, options));
+    return listJobSchedules(this.client, filter ?? {}, limitsIn(this, options));
   }
 }
 
@@ -238,10 +246,4 @@ function contextOf(jobs: AgentJobs): ClientContext {
 
 function limitsIn(jobs: AgentJobs, options: CallOptions): CallOptions {
   return limitsOf(contextOf(jobs), options);
-}
-
-/** A start may read what runs already, and try again. */
-function startLimits(jobs: AgentJobs, options: CallOptions): CallOptions {
-  const { signal, timeoutMs } = limitsIn(jobs, options);
-  return { signal, timeoutMs: timeoutMs ?? START_TIMEOUT_MS };
 }

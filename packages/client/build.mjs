@@ -10,6 +10,7 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { decode, encode } from '@jridgewell/sourcemap-codec';
 import { rolldown } from 'rolldown';
+import { parseAst } from 'rolldown/parseAst';
 
 const PACKAGE = fileURLToPath(new URL('.', import.meta.url));
 const ROOT = join(PACKAGE, '../..');
@@ -40,7 +41,7 @@ async function bundle() {
     format: 'cjs',
     sourcemap: true,
     exports: 'named',
-    // The sources lie in the maps, comments and all.
+    // The sources lie in the maps, and their doc comments in the declarations.
     comments: false,
     minify: { compress: true, mangle: { keepNames: true } },
     chunkFileNames: 'chunks/[name].js',
@@ -52,9 +53,37 @@ async function bundle() {
 
 /** A doc comment, or a line that is one. */
 const COMMENT = /^ *(?:\/\*\*[^]*?\*\/|\/\/.*)$/gm;
-/** What is gone at run time. */
-const ERASED =
-  /^(?:import [^]*?;$|(?:export )?interface [^]*?^\}|(?:export )?type \w+ = \{$[^]*?^\};$|(?:export )?type [^]*?;$)/gm;
+/** What is gone at run time; of an assertion, what follows its expression. */
+const ERASED = new Set([
+  'ImportDeclaration',
+  'TSInterfaceDeclaration',
+  'TSTypeAliasDeclaration',
+  'TSTypeAnnotation',
+  'TSTypeParameterDeclaration',
+  'TSTypeParameterInstantiation',
+]);
+const ASSERTION = /^TS(?:As|Satisfies)Expression$/;
+
+/** A source without its types and imports, line by line. */
+function withoutTypes(source) {
+  const erased = [];
+  const visit = (node) => {
+    if (typeof node?.type !== 'string') return;
+    const isReexport = node.type.startsWith('Export') && (node.exportKind === 'type' || node.source != null);
+    if (ERASED.has(node.type) || isReexport) return erased.push([node.start, node.end]);
+    if (!ASSERTION.test(node.type)) return Object.values(node).flat().forEach(visit);
+    const closed = /^[\s)]*/.exec(source.slice(node.expression.end))[0].trimEnd();
+    erased.push([node.expression.end + closed.length, node.end]);
+    visit(node.expression);
+  };
+  visit(parseAst(source, { lang: 'ts', sourceType: 'module' }));
+  return erased
+    .toSorted(([a], [b]) => b - a)
+    .reduce(
+      (text, [start, end]) => text.slice(0, start) + blankLines(text.slice(start, end)) + text.slice(end),
+      source,
+    );
+}
 
 /**
  * Keeps of a map what a stack trace and a debugger need: the lines, and our sources. Doc comments and types
@@ -63,9 +92,7 @@ const ERASED =
 async function trimMap(file) {
   const { names: _, ...map } = JSON.parse(await readFile(file, 'utf8'));
   const sourcesContent = map.sources.map((source, i) =>
-    source.includes('node_modules')
-      ? null
-      : map.sourcesContent[i].replace(COMMENT, blankLines).replace(ERASED, blankLines),
+    source.includes('node_modules') ? null : withoutTypes(map.sourcesContent[i]).replace(COMMENT, blankLines).trimEnd(),
   );
   // What begins in a library is mapped to nothing.
   const ours = (segment) => (sourcesContent[segment[1]] === null ? segment.slice(0, 1) : segment);
@@ -110,29 +137,51 @@ async function writeFolders() {
 const VALUE =
   /(?:^\/\*\*(?:(?!\*\/)[^])*\*\/\n)?^export declare (?:const|function) (\w+)[^]*?;$(?=\n(?:[^\s}]|\s*$))/gm;
 
+/** A type that its file keeps to itself, with its comment. */
+const LOCAL_TYPE = /(?:^\/\*\*(?:(?!\*\/)[^])*\*\/\n)?^(?:interface (\w+) \{$[^]*?^\}|type (\w+) = [^{]*?;$)/gm;
+/** Types that a file takes from another module, by name. */
+const NAMED_IMPORT = /^import (?:type )?\{([^}]*)\} from [^;]*;\n/gm;
+const IMPORT = /(?:from|import\()\s*'(\.[^']+)\.js'/g;
+
 /** Copies the declarations that the entries reach, and no others. */
 async function copyDeclarations() {
   const entries = Object.values(ENTRIES).map((module) => join(DECLARATIONS, `${module}.d.ts`));
   const handedOn = await reach(entries, /^export .*? from '(\.[^']+)\.js'/gms);
-  const reached = await reach(entries, /(?:from|import\()\s*'(\.[^']+)\.js'/g);
+  const reached = await reach(entries, IMPORT);
   const isWhole = await reach(entries, /^export \* from '(\.[^']+)\.js'/gm);
-  const words = new Map();
+  /** The words of each file, and of those that import from it. */
+  const words = new Map([...reached].map((file) => [file, []]));
   for (const file of reached) {
-    for (const word of (await readFile(file, 'utf8')).replace(COMMENT, '').match(/\w+/g)) {
-      words.set(word, (words.get(word) ?? 0) + 1);
-    }
+    const text = (await readFile(file, 'utf8')).replace(COMMENT, '');
+    const imported = [...text.matchAll(IMPORT)].map(([, path]) => join(dirname(file), `${path}.d.ts`));
+    for (const told of new Set([file, ...imported])) words.get(told).push(...text.match(/\w+/g));
   }
-  // A value that no declaration names again, and that no entry hands on, is nobody's.
-  const unnamed = (statement, name) => (words.get(name) === 1 ? '' : statement);
   for (const file of reached) {
+    // A value that no declaration names again, and that no entry hands on, is nobody's.
+    const unnamed = (statement, name) =>
+      words.get(file).filter((word) => word === name).length === 1 ? '' : statement;
     const given = (await readFile(file, 'utf8')).replace(/^\/\/# sourceMappingURL=.*$/m, '');
     const told = handedOn.has(file) ? given : given.replace(COMMENT, '');
-    const text = isWhole.has(file) ? told : told.replace(VALUE, unnamed);
+    const text = isWhole.has(file) ? told : withoutUnused(told.replace(VALUE, unnamed)).replace(/\n{3,}/g, '\n\n');
     const target = join(OUT, 'types', relative(DECLARATIONS, file));
     await mkdir(dirname(target), { recursive: true });
     // Nobody reads what no entry hands on.
     await writeFile(target, handedOn.has(file) ? text : text.replace(COMMENT, '').replace(/\n{2,}/g, '\n'));
   }
+}
+
+/** Without the types, and then the imports, that served what is gone. */
+function withoutUnused(text) {
+  const isUsed = (name, all) =>
+    all
+      .replace(COMMENT, '')
+      .match(/\w+/g)
+      .filter((word) => word === name).length > 1;
+  return text
+    .replace(LOCAL_TYPE, (statement, of, alias) => (isUsed(of ?? alias, text) ? statement : ''))
+    .replace(NAMED_IMPORT, (statement, names, _, all) =>
+      names.match(/\w+(?=\s*(?:,|$))/g).some((name) => isUsed(name, all)) ? statement : '',
+    );
 }
 
 /** The files that declarations lead to by what a pattern finds. */

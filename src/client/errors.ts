@@ -148,8 +148,8 @@ export class WorkerBusyError extends NoWorkerError {
 }
 
 /**
- * The job's workflow task fails again and again: a bug, or a release that does not fit the job's history. Another
- * release of the worker mends it, no repetition of the call.
+ * The job's workflow task fails again and again: a bug, a release that does not fit the job's history, or a key
+ * that the worker lacks. The message says what to do; no repetition of the call mends it.
  */
 export class WorkflowTaskFailingError extends NoWorkerError {
   override readonly name = 'WorkflowTaskFailingError';

@@ -1,15 +1,21 @@
 /** What all our Schedules share: create or change, list, describe, and the words of their errors. */
+import { setTimeout as pause } from 'node:timers/promises';
 import {
   ScheduleAlreadyRunning,
+  ScheduleClient,
   ScheduleNotFoundError,
+  ServiceError,
   type Client,
   type ScheduleDescription,
   type ScheduleHandle,
   type ScheduleOptions,
   type ScheduleUpdateOptions,
 } from '@temporalio/client';
+import { startStopwatch } from '../temporal/elapsed-time.js';
+import { lenientOptions } from '../temporal/lenient-workflow-client.js';
 import { ScheduleMissingError } from './errors.js';
 import { rememberedPollers, type PolledFor } from './pollers.js';
+import { changeSchedule } from './schedule-change.js';
 import { temporalCall, type CallOptions } from './temporal-call.js';
 
 /** What Temporal knows of every Schedule. */
@@ -25,6 +31,8 @@ export interface ScheduleState {
 
 /** One request for each Schedule takes its time. */
 const LIST_MS = 60_000;
+/** For how long a pause is waited for. */
+const APPLIED_MS = 3_000;
 
 /** Creates a Schedule, or changes the one of that id. */
 export async function ensureSchedule(
@@ -42,14 +50,30 @@ export async function ensureSchedule(
   return changeSchedule(client, scheduleId, change);
 }
 
-/** Changes the Schedule of that id; throws ScheduleNotFoundError. */
-export async function changeSchedule(
-  client: Client,
-  scheduleId: string,
-  change: (current: ScheduleDescription) => ScheduleUpdateOptions,
-): Promise<'updated'> {
-  await client.schedule.getHandle(scheduleId).update(change);
-  return 'updated';
+/** Pauses or resumes. The server takes an empty note for none at all, and would change nothing. */
+export async function setPaused(
+  handle: ScheduleHandle,
+  paused: boolean,
+  note: string | null | undefined,
+): Promise<void> {
+  const text = noteOr(paused, note);
+  await (paused ? handle.pause(text) : handle.unpause(text));
+  await untilApplied(async () => {
+    const { state } = await handle.describe();
+    return state.paused === paused && state.note === text;
+  });
+}
+
+/** The note of a pause, or of its end. */
+export function noteOr(paused: boolean, note: string | null | undefined): string {
+  return note || (paused ? 'paused' : 'resumed');
+}
+
+/** Waits until the server shows a change. It answers before it has applied one, and may apply the next one first. */
+async function untilApplied(isApplied: () => Promise<boolean>): Promise<void> {
+  const elapsedMs = startStopwatch();
+  // Another's change may hide it for good, and without an answer nobody can tell.
+  while (elapsedMs() < APPLIED_MS && !(await isApplied().catch(() => true))) await pause(50);
 }
 
 /** The state of a changed Schedule: it stays paused or active unless `paused` is given. */
@@ -60,8 +84,8 @@ export function stateAfter(
   return { ...state, ...(paused != null && { paused }) };
 }
 
-/** Reads all Schedules whose id is wanted, by id. */
-export function listSchedules<T extends ScheduleState>(
+/** Reads all Schedules whose id is wanted, by id; `problem` tells of one whose input can't be decoded. */
+export function listSchedules<T extends ScheduleState & { problem: string | null }>(
   client: Client,
   isWanted: (scheduleId: string) => boolean,
   read: (schedule: ScheduleDescription) => Promise<T>,
@@ -72,11 +96,41 @@ export function listSchedules<T extends ScheduleState>(
     for await (const { scheduleId } of client.schedule.list()) {
       if (!isWanted(scheduleId)) continue;
       // A removed Schedule still shows in lists for a moment.
-      const schedule = await orNull(client.schedule.getHandle(scheduleId).describe());
-      if (schedule) schedules.push(await read(schedule));
+      const schedule = await orNull(readSchedule(client, scheduleId, read));
+      if (schedule !== null) schedules.push(schedule);
     }
     return schedules.sort((a, b) => (a.scheduleId < b.scheduleId ? -1 : 1));
   });
+}
+
+/** Reads one Schedule; `problem` tells where its input can't be decoded. */
+export async function readSchedule<T extends { problem: string | null }>(
+  client: Client,
+  scheduleId: string,
+  read: (schedule: ScheduleDescription) => Promise<T>,
+): Promise<T> {
+  const { schedule, problem } = await describeLeniently(client, scheduleId);
+  const found = await read(schedule);
+  return { ...found, problem: problem ?? found.problem };
+}
+
+/** One that nobody here can decode, such as one under another service's key, must not hide the others. */
+async function describeLeniently(
+  client: Client,
+  scheduleId: string,
+): Promise<{ schedule: ScheduleDescription; problem: string | null }> {
+  try {
+    return { schedule: await client.schedule.getHandle(scheduleId).describe(), problem: null };
+  } catch (error) {
+    if (isOfServer(error)) throw error;
+    const lenient = new ScheduleClient(lenientOptions(client));
+    const problem = `its input can not be decoded: ${(error as Error).message}`;
+    return { schedule: await lenient.getHandle(scheduleId).describe(), problem };
+  }
+}
+
+function isOfServer(error: unknown): boolean {
+  return error instanceof ScheduleNotFoundError || error instanceof ServiceError;
 }
 
 /** Works on one Schedule; throws ScheduleMissingError. */
@@ -93,7 +147,8 @@ export async function withSchedule<T>(
   return result.value;
 }
 
-async function orNull<T>(call: Promise<T>): Promise<T | null> {
+/** Null of a Schedule that is not there. */
+export async function orNull<T>(call: Promise<T>): Promise<T | null> {
   try {
     return await call;
   } catch (error) {

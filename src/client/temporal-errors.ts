@@ -69,6 +69,11 @@ export function isTaskFailure(error: unknown): boolean {
   return grpc?.code === GRPC.failedPrecondition && /workflow task failure/i.test(grpc.details);
 }
 
+/** True where a server refuses a change of what has changed since; others take it, and change nothing. */
+export function isStale(error: unknown): boolean {
+  return grpcError(error)?.code === GRPC.failedPrecondition;
+}
+
 interface GrpcError {
   code: number;
   details: string;

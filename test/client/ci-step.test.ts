@@ -1,12 +1,13 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { connect, createServer, type AddressInfo } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { freePort } from '../../src/local/free-ports.js';
 import { startJobServer, type JobServer } from './job-server.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -139,9 +140,7 @@ test('a step has the patience to wait for a Temporal that is away for seconds', 
     caller.pipe(upstream).pipe(caller);
   });
   const listen = (at: number) => new Promise<void>((resolve) => void proxy.listen(at, host, resolve));
-  await listen(0);
-  const { port: own } = proxy.address() as AddressInfo;
-  await new Promise((resolve) => void proxy.close(resolve));
+  const own = await freePort();
   const patient = step({ INPUT_PROMPT: 'Wait', INPUT_WAIT: 'false', TEMPORAL_ADDRESS: `${host}:${own}` });
   await Promise.race([delay(AWAY_MS), patient]);
   await listen(own);

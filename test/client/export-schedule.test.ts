@@ -47,6 +47,8 @@ test(
       jitterMs: 600_000,
     });
     expect(made.paused).toBe(false);
+    await pauseExportSchedule(server.client, projectId, '');
+    expect(await describeExportSchedule(server.client, projectId)).toMatchObject({ paused: true, note: 'paused' });
     await pauseExportSchedule(server.client, projectId, 'until Monday');
     expect(await jobs.ensureExportSchedule({ projectId, hour: 5, days: 7, jitter: '1 minute' })).toBe('updated');
     const changed = await describeExportSchedule(server.client, projectId);

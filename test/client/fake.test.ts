@@ -2,11 +2,19 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest';
 import { FakeAgentJobs, type AgentJobsLike } from '../../src/client/fake/fake-agent-jobs.js';
-import type { JobFilter, JobHandle, JobScheduleSettings, JobSummary, StartRequest } from '../../src/starter.js';
+import {
+  AgentJobs,
+  type JobFilter,
+  type JobHandle,
+  type JobScheduleSettings,
+  type JobSummary,
+  type StartRequest,
+} from '../../src/starter.js';
 import { until } from '../support/worker-process.js';
 import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
+import { givenUp, told } from './told.js';
 
 let server: JobServer;
 beforeAll(async () => {
@@ -14,16 +22,6 @@ beforeAll(async () => {
   await server.sandbox.setScript({ activeMs: 3_600_000, messageLagMs: 10 });
 });
 afterAll(() => server.close());
-
-/** What a call answers, or the name, code and field of what it throws. */
-async function told(call: () => unknown): Promise<unknown> {
-  try {
-    return (await call()) ?? null;
-  } catch (error) {
-    const { name, code, field, retryable } = error as Record<string, unknown>;
-    return { name, code, retryable, ...(field !== undefined && { field }) };
-  }
-}
 
 /** How the story lets the upstream end a job. */
 type Finish = (job: JobHandle) => Promise<void>;
@@ -109,7 +107,7 @@ const STORIES: Record<string, Story> = {
     return [await told(() => job.result()), (await job.state()).outcome, (await jobs.start(request)).isNew];
   },
   'calls that are given up, or have no time': async (jobs, request) => {
-    const signal = AbortSignal.abort(Object.assign(new Error('enough'), { name: 'Enough' }));
+    const signal = givenUp();
     const job = await jobs.start(request);
     const limits = { signal, timeoutMs: 1_000 };
     return Promise.all([
@@ -138,7 +136,10 @@ const STORIES: Record<string, Story> = {
     const changed = [again.isNew, await seen()];
     await made.resume('go on');
     await jobs.schedule({ projectId, name, every: '90 minutes' });
-    const resumed = [await seen(), (await jobs.schedules({ projectId })).map((one) => one.name)];
+    const listed = async () => (await jobs.schedules({ projectId })).map((one) => one.name);
+    // Temporal's lists lag behind.
+    await until(async () => (await listed()).length > 0, 'the list');
+    const resumed = [await seen(), await listed()];
     await made.remove();
     const gone = await Promise.all([
       told(() => made.describe()),
@@ -174,6 +175,36 @@ const STORIES: Record<string, Story> = {
       told(() => jobs.schedules({ projectId: 'of nobody' })),
     ]);
   },
+  'many starts, with a key that comes twice, and what is no request': async (jobs, request) => {
+    const many = (keys: string[]) => keys.map((key) => ({ ...request, key }));
+    const wrong = [null, 'text', { ...request, projectId: '..' }, { ...request, key: 7 }] as StartRequest[];
+    const another = changed(request, { key: 'many a', prompt: 'Another' });
+    const requests = [...many(['many a', 'many b', 'many a']), another, ...wrong];
+    const fates = async (...given: Parameters<AgentJobsLike['startMany']>) =>
+      (await gathered(jobs.startMany(...given)))
+        .toSorted((a, b) => a.index - b.index)
+        .map(({ error, ...fate }) => ({ ...fate, error: error?.name }));
+    const signal = givenUp();
+    async function* broken() {
+      yield many(['many c'])[0]!;
+      throw Object.assign(new Error('broken'), { name: 'Broken' });
+    }
+    return [
+      await fates(requests, { concurrency: 2 }),
+      await fates(requests),
+      await told(() => fates(many(['many d']), { signal })),
+      await told(() => fates(broken())),
+      await told(() => jobs.startMany([], { concurrency: 0 })),
+      await told(() => jobs.startMany([], { outageLimitMs: -1 })),
+      await told(() =>
+        jobs
+          .handle({ ...request, key: 'many c' })
+          .state()
+          .then(({ outcome }) => outcome),
+      ),
+      await told(() => jobs.handle({ ...request, key: 'many d' }).state()),
+    ];
+  },
   'a wait that is given up': async (jobs, request) => {
     const job = await jobs.start(request);
     const controller = new AbortController();
@@ -203,9 +234,12 @@ async function schedulePaused(jobs: AgentJobsLike, settings: JobScheduleSettings
   return { trigger: () => handle.trigger(), lastRuns: (limit: number) => handle.lastRuns(limit) };
 }
 
+/** Sends a follow-up whose response is lost. */
+type Lose = (job: JobHandle, prompt: string, id: string) => Promise<void>;
+
 /** What happens to jobs, and what lists then tell of them. */
 interface ListStory {
-  act: (jobs: AgentJobsLike, request: StartRequest, finish: Finish) => Promise<void>;
+  act: (jobs: AgentJobsLike, request: StartRequest, finish: Finish, lose: Lose) => Promise<void>;
   look: (jobs: AgentJobsLike, request: StartRequest) => Promise<unknown>;
 }
 
@@ -307,13 +341,34 @@ const LIST_STORIES: Record<string, ListStory> = {
         .map(({ fate, outcome, reason, closedAt }) => ({ fate, outcome, reason, hasClosed: closedAt !== null }));
     },
   },
+  'jobs with a follow-up in doubt, before and after somebody decides': {
+    act: async (jobs, request, _finish, lose) => {
+      const start = (key: string) => jobs.start(changed(request, { key, prompt: `Do ${key}` }));
+      const [one, again, settled] = [await start('a'), await start('b'), await start('c'), await start('d')];
+      for (const job of [one, again, settled]) await lose(job, `Go on with ${job.workflowId}`, 'first');
+      for (const job of [again, settled]) await job.resolve({ action: 'delivered', by: 'ann' });
+      await lose(again, `Once more with ${again.workflowId}`, 'second');
+    },
+    look: async (jobs, { projectId }) => {
+      const items = (await gathered(jobs.needsAttention())).filter((item) => item.projectId === projectId);
+      return [
+        items.map(({ jobId, unknown, decisions, ...item }) => ({
+          ...item,
+          hasJob: jobId !== null,
+          unknown: [unknown?.kind, unknown?.followUpId],
+          decisions: decisions.map(({ at: _, ...decision }) => decision),
+        })),
+        await keysOf(jobs, { projectId, waitingFor: 'person' }),
+      ];
+    },
+  },
   'lists that are asked for wrongly': {
     act: async (jobs, request) => {
       for (const key of ['a', 'b']) await jobs.start({ ...request, key });
     },
     look: async (jobs, { projectId }) => {
       const { nextCursor: cursor } = await jobs.listPage({ projectId }, { pageSize: 1 });
-      const signal = AbortSignal.abort(Object.assign(new Error('enough'), { name: 'Enough' }));
+      const signal = givenUp();
       return Promise.all([
         told(() => gathered(jobs.list({ startedAfter: 'yesterday' }))),
         told(() => jobs.count({ closedBefore: 'soon' })),
@@ -325,10 +380,24 @@ const LIST_STORIES: Record<string, ListStory> = {
         told(() => gathered(jobs.list({}, { signal }))),
         told(() => jobs.count({}, { signal })),
         told(() => jobs.listPage({}, { timeoutMs: 0 })),
+        ...[{ signal }, { timeoutMs: 0 }].flatMap((limits) => [
+          told(() => gathered(jobs.needsAttention(limits))),
+          told(() => gathered(jobs.stuck(limits))),
+          told(() => gathered(jobs.queues({}, limits))),
+        ]),
       ]);
     },
   },
 };
+
+/** What both say of the same, once Temporal's lists, which lag behind, show it. */
+async function seenBy(fake: AgentJobsLike, real: AgentJobsLike, look: (jobs: AgentJobsLike) => Promise<unknown>) {
+  const byFake = await look(fake);
+  let byReal = await look(real);
+  const giveUpAt = Date.now() + 60_000;
+  while (!isDeepStrictEqual(byReal, byFake) && Date.now() < giveUpAt) byReal = await look(real);
+  return { byFake, byReal };
+}
 
 describe.concurrent('the fake lists what the real client lists', () => {
   test.each(Object.entries(LIST_STORIES))('%s', async (title, { act, look }) => {
@@ -336,18 +405,60 @@ describe.concurrent('the fake lists what the real client lists', () => {
     const { sandbox, jobs } = server;
     const projectId = `lists-${randomUUID()}`;
     const request = { key: title, projectId, prompt: `Do it: ${title}`, ...QUICK };
-    await act(fake, request, async (job) => fake.job(job).finish());
-    await act(jobs, request, async (job) => {
-      const { jobId } = await job.state();
-      await sandbox.setJob({ id: jobId!, status: 'completed' });
-    });
-    const byFake = await look(fake, request);
-    // Temporal's lists lag behind.
-    let byReal = await look(jobs, request);
-    const giveUpAt = Date.now() + 30_000;
-    while (!isDeepStrictEqual(byReal, byFake) && Date.now() < giveUpAt) byReal = await look(jobs, request);
+    await act(
+      fake,
+      request,
+      async (job) => fake.job(job).finish(),
+      async (job, prompt, id) => {
+        await job.followUp(prompt, { id });
+        fake.job(job).doubt(id);
+      },
+    );
+    await act(
+      jobs,
+      request,
+      async (job) => {
+        const { jobId } = await job.state();
+        await sandbox.setJob({ id: jobId!, status: 'completed' });
+      },
+      async (job, prompt, id) => {
+        await sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
+        await job.followUp(prompt, { id });
+        await until(async () => (await job.state()).phase === 'needsAttention', 'the doubt');
+      },
+    );
+    const { byFake, byReal } = await seenBy(fake, jobs, (either) => look(either, request));
     expect(byFake).toEqual(byReal);
   });
+
+  test('jobs by their keys, where prompts are hidden', async () => {
+    const { client, taskQueue } = server;
+    const settings = { taskQueue, hidePrompts: true };
+    const projectId = `hidden-${randomUUID()}`;
+    const request = { projectId, prompt: 'Fix the login', ...QUICK };
+    const both = [new FakeAgentJobs(settings), new AgentJobs({ client, ...settings })] as const;
+    for (const jobs of both) {
+      await jobs.start({ ...request, key: 'one' });
+      await gathered(jobs.startMany([{ ...request, key: 'many' }]));
+      await jobs.attach({ projectId, jobId: 'job_of another' });
+      const { trigger } = await schedulePaused(jobs, { ...request, name: 'nightly', every: '1 day' });
+      await trigger();
+    }
+    const withoutTime = (title: string | null) => title?.replace(/\d{4}-.*/, 'TIME');
+    const { byFake, byReal } = await seenBy(...both, async (jobs) => {
+      const titles = (await gathered(jobs.list({ projectId }))).map(({ title }) => withoutTime(title));
+      const { taskQueue: queue, hidePrompts } = jobs;
+      return { titles: new Set(titles), queue, hidePrompts, queues: await gathered(jobs.queues({ projectId })) };
+    });
+    expect(byFake).toEqual(byReal);
+  });
+});
+
+test('the fake has all that the client has but Temporal', () => {
+  type Shared = Omit<AgentJobs, 'client'>;
+  expectTypeOf<FakeAgentJobs>().toExtend<Shared>();
+  expectTypeOf<AgentJobsLike>().toExtend<Shared>();
+  expectTypeOf<Shared>().toExtend<AgentJobsLike>();
 });
 
 test('a test says what becomes of a fake job, and its watchers see it', async () => {

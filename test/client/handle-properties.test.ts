@@ -101,7 +101,8 @@ test('the Schedule of exports has a handle, and null leaves its settings as they
   await schedule.pause('later');
   const paused = { projectId, scheduleId: schedule.scheduleId, hour: 5, minute: 30, paused: true, note: 'later' };
   expect(await schedule.describe()).toMatchObject(paused);
-  expect(await jobs.exportSchedules()).toContainEqual(await schedule.describe());
+  // Temporal's lists lag behind.
+  await expect.poll(() => jobs.exportSchedules()).toContainEqual(await schedule.describe());
   await schedule.resume();
   expect(await schedule.describe()).toMatchObject({ paused: false });
   await schedule.remove();

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import type { DataConverter } from '@temporalio/common';
 import { createActivities } from '../../src/activities/index.js';
 import { noMetrics } from '../../src/activities/metrics.js';
@@ -26,6 +27,7 @@ export async function startJobServer(given?: TestServer, dataConverter?: DataCon
   const keys = createKeySource({ adminApiKey: sandbox.apiKey });
   const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 5_000, notTakenStatuses: [] });
   const shutdown = new AbortController();
+  setMaxListeners(0, shutdown.signal); // as a worker's own has it: every read listens
   const activities = createActivities({
     upstream,
     shutdownSignal: shutdown.signal,

@@ -45,7 +45,7 @@ function startLate({ workflowId }: JobHandle, endedRunId: string, input: AgentJo
   });
 }
 
-describe('a follow-up whose caller stood still after it had read the ended run', { timeout: MINUTE }, () => {
+describe('a follow-up whose caller stood still after it had read the ended run', { timeout: 3 * MINUTE }, () => {
   async function endedJob() {
     const job = await server.jobs.start(newRequest());
     const { jobId } = await job.result();
@@ -102,10 +102,11 @@ describe('a follow-up whose caller stood still after it had read the ended run',
   });
 });
 
-describe('a start whose caller stood still after it had read that no job was made', { timeout: MINUTE }, () => {
+describe('a start whose caller stood still after it had read that no job was made', { timeout: 3 * MINUTE }, () => {
   /** A key of which two creates are refused, and whose third makes a job that is cancelled. */
   async function refusedJob() {
     const request = newRequest();
+    await server.sandbox.addScript({ promptIncludes: request.prompt, script: { activeMs: 3_600_000 } });
     await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: request.prompt, count: 2 });
     const job = await server.jobs.start(request);
     await job.result().catch(() => undefined);

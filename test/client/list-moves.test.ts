@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { listJobs } from '../../src/client/agent-job/list.js';
-import { toCursor } from '../../src/client/agent-job/list-cursor.js';
+import { readCursor, toCursor } from '../../src/client/agent-job/list-cursor.js';
 import { agentJobStartOptions, agentJobWorkflowId, type JobFilter, type JobSummary } from '../../src/starter.js';
 import { until } from '../support/worker-process.js';
 import { gathered } from './job-server.js';
@@ -71,8 +71,12 @@ async function pagesWhile(projectId: string, { filter, meanwhile }: Reading): Pr
   return jobs.map(keyOf);
 }
 
+/** Until it is listed as over: in the list of all it may stand in the same place as before. */
 async function end(projectId: string, key: string): Promise<void> {
-  await server.client.workflow.getHandle(agentJobWorkflowId(projectId, key)).terminate();
+  const workflowId = agentJobWorkflowId(projectId, key);
+  await server.client.workflow.getHandle(workflowId).terminate();
+  const query = `WorkflowId = '${workflowId}' AND ExecutionStatus = 'Running'`;
+  await until(async () => (await server.client.workflow.count(query)).count === 0, `${key} to be listed as over`);
 }
 
 /** Its new run is the newest of all. */
@@ -159,6 +163,21 @@ describe.concurrent('a job that is there while a list is read', () => {
     for (const key of keys) await end(projectId, key);
     await listedAs(projectId, ['k1', 'k3', 'k4', 'k5', 'k0', 'k2', 'k0']);
     expect(await pagesWhile(projectId, { meanwhile })).toEqual(['k1', 'k3', 'k4', 'k5', 'k0', 'k2']);
+  });
+
+  test('comes once in pages where it had gone on and ended, and an older job stands first', async () => {
+    const projectId = await startSix('ended-long-ago');
+    await end(projectId, 'k0');
+    await start(projectId, 'k0');
+    await listedAs(projectId, ['k0', 'k5', 'k4', 'k3', 'k2', 'k1', 'k0']);
+    await end(projectId, 'k0');
+    const first = await server.jobs.listPage({ projectId }, { pageSize: 5 });
+    // As of a list that began in an hour: no clock of the server makes what ended before it new.
+    const place = readCursor({ projectId }, first.nextCursor);
+    const cursor = toCursor({ projectId }, { ...place, beganAt: place.beganAt + 3_600_000 });
+    const second = await server.jobs.listPage({ projectId }, { pageSize: 1, cursor });
+    const third = await server.jobs.listPage({ projectId }, { pageSize: 1, cursor: second.nextCursor });
+    expect([first, second, third].map(({ jobs }) => jobs.map(keyOf))).toEqual([KEYS.slice(0, 5), ['k0'], []]);
   });
 });
 

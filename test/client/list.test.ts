@@ -93,7 +93,7 @@ describe('one row a job', () => {
 
 const TAGS = ['night', 'two words', "it's", "'lead", "trail'", 'say "hi"', 'back\\slash', "x' OR '1'='1"];
 
-test('a tag finds its jobs and no others, whatever its characters', { timeout: 60_000 }, async () => {
+test('a tag finds its jobs and no others, whatever its characters', async () => {
   const projectId = `tags-${randomUUID()}`;
   for (const tag of [...TAGS, 'a', 'Night', 'two']) await startIdle(projectId, tag, { tags: [tag, 'all'] });
   await listedAll(projectId, TAGS.length + 3);

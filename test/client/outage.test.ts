@@ -60,7 +60,7 @@ test('a watch outlives an outage of Temporal, tells its logger, and goes on with
   const told: string[] = [];
   const note = (message: string) => void told.push(message);
   const logger = { debug: () => {}, info: note, warn: note, error: note };
-  const watched = new AgentJobs({ client: jobs.client, taskQueue, logger, timeoutMs: 2_000 });
+  const watched = new AgentJobs({ client: jobs.client, taskQueue, logger, timeoutMs: 4_000 });
   const job = await watched.start({ projectId: 'p1', key: randomUUID(), prompt: 'stay' });
   const followUp = () =>
     job.followUp('more', { id: 'f1' }).then(
@@ -73,7 +73,7 @@ test('a watch outlives an outage of Temporal, tells its logger, and goes on with
     seen.push(state);
     if (seen.length > 1) break;
     // Meanwhile the watch goes on.
-    outage = temporal.restart(6_000).then(() => expect.poll(followUp).toBe(true));
+    outage = temporal.restart(8_000).then(() => expect.poll(followUp).toBe(true));
   }
   await outage;
   expect(told).toEqual(['the watch of a job waits', 'the watch of a job goes on']);

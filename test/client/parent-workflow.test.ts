@@ -72,14 +72,12 @@ function startParent(parent: Parent, { job, place }: Ticket) {
 
 async function untilPhase(workflowId: string, phase: string): Promise<void> {
   const job = server.jobs.handle(workflowId);
-  await expect.poll(async () => (await job.state().catch(() => null))?.phase, { timeout: 10_000 }).toBe(phase);
+  await expect.poll(async () => (await job.state().catch(() => null))?.phase).toBe(phase);
 }
 
 /** Until the parent waits by the activity: its attempt has begun. */
 async function untilJoining(parent: Awaited<ReturnType<typeof startParent>>): Promise<void> {
-  await expect
-    .poll(async () => (await parent.describe()).raw.pendingActivities?.[0]?.attempt ?? 0, { timeout: 10_000 })
-    .toBeGreaterThan(0);
+  await expect.poll(async () => (await parent.describe()).raw.pendingActivities?.[0]?.attempt ?? 0).toBeGreaterThan(0);
 }
 
 async function failureOf(parent: Awaited<ReturnType<typeof startParent>>): Promise<unknown> {
@@ -90,11 +88,21 @@ async function failureOf(parent: Awaited<ReturnType<typeof startParent>>): Promi
 
 const creates = (prompt: string) => server.sandbox.creates({ projectId: server.projectId, promptIncludes: prompt });
 
+/** A ticket whose job the upstream works on until `complete`. */
+const FOR_LONG_MS = 3_600_000;
+
+async function complete(prompt: string): Promise<void> {
+  const [job] = await creates(prompt);
+  await server.sandbox.setJob({ id: job!.id, status: 'completed' });
+}
+
 test('a repeated ticket gets the first job’s result, while it runs and after it ended', async () => {
-  const { workflowId, prompt, ...same } = await ticket(3_000);
+  const { workflowId, prompt, ...same } = await ticket(FOR_LONG_MS);
   const first = await startParent('handleTicket', same);
   await untilPhase(workflowId, 'watching');
   const second = await startParent('handleTicket', same);
+  await untilJoining(second);
+  await complete(prompt);
   const [result, joined] = await Promise.all([first.result(), second.result()]);
   expect(result).toMatchObject({ outcome: 'completed' });
   expect(joined).toEqual(result);
@@ -140,7 +148,7 @@ test('a wrong input ends the parent instead of failing its task again and again'
 
 test('a refused create is told to all who wait, and the key may be tried again', async () => {
   const { prompt, workflowId, ...same } = await ticket();
-  await server.sandbox.addFault({ kind: 'status', status: 429, promptIncludes: prompt, retryAfter: 3 });
+  await server.sandbox.addFault({ kind: 'status', status: 429, promptIncludes: prompt, retryAfter: 10 });
   await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
   const first = await startParent('handleTicket', same);
   await untilPhase(workflowId, 'creating');
@@ -197,32 +205,35 @@ test.each(['child', 'joined'])('a parent that is cancelled stops waiting, and it
 });
 
 test('a parent that is terminated leaves its job running, and the next one gets the result', async () => {
-  const { workflowId, prompt, ...same } = await ticket(3_000);
+  const { workflowId, prompt, ...same } = await ticket(FOR_LONG_MS);
   const first = await startParent('runTyped', same);
   await untilPhase(workflowId, 'watching');
   await first.terminate();
   const next = await startParent('handleTicket', same);
+  await untilJoining(next);
+  await complete(prompt);
   expect(await next.result()).toMatchObject({ outcome: 'completed' });
   expect(await creates(prompt)).toHaveLength(1);
 });
 
 test('a job that continues as new answers both who had it as a child and who joined', async () => {
-  const { workflowId, prompt, ...same } = await ticket(15_000);
+  const { workflowId, prompt, ...same } = await ticket(FOR_LONG_MS);
   const first = await startParent('handleTicket', same);
   await untilPhase(workflowId, 'watching');
   const handle = server.client.workflow.getHandle(workflowId);
   const { runId } = await handle.describe();
   const second = await startParent('handleTicket', same);
-  for (let i = 0; i < 40 && (await handle.describe()).runId === runId; i++) {
+  const isNext = async () => {
     await handle.signal(pollNowSignal);
-    await new Promise((resolve) => setTimeout(resolve, 300));
-  }
-  expect((await handle.describe()).runId).not.toBe(runId);
+    return (await handle.describe()).runId !== runId;
+  };
+  await expect.poll(isNext, { interval: 300, timeout: 60_000 }).toBe(true);
+  await complete(prompt);
   const result = (await first.result()) as AgentJobResult;
   expect(result.outcome).toBe('completed');
   expect(await second.result()).toEqual(result);
   expect(await creates(prompt)).toHaveLength(1);
-}, 60_000);
+}, 120_000);
 
 test('a parent replays, whichever way it got the result', async () => {
   const same = await ticket();
@@ -258,47 +269,49 @@ async function reset(workflowId: string): Promise<void> {
   });
 }
 
-/** A job that the upstream works on for so long, attached to under a key: nothing is written anew after a reset. */
-async function attachedTicket(activeMs: number): Promise<Ticket & { workflowId: string }> {
-  const { job, place } = await ticket(activeMs);
+/** A job that the upstream works on, attached to under a key: nothing is written anew after a reset. */
+async function attachedTicket(): Promise<Ticket & { workflowId: string; prompt: string }> {
+  const { job, place, prompt } = await ticket(FOR_LONG_MS);
   const first = await server.jobs.start({ ...job, key: randomUUID(), deadline: 0 } as never);
   const { jobId } = await first.result();
   const { projectId } = server;
   const { workflowId } = server.jobs.handle({ projectId, key: place.key! });
-  return { job: { projectId, jobId: jobId!, ...QUICK }, place, workflowId };
+  return { job: { projectId, jobId: jobId!, ...QUICK }, place, workflowId, prompt };
 }
 
 test('a parent follows its child over an operator’s resets', async () => {
-  const { workflowId, ...same } = await attachedTicket(8_000);
+  const { workflowId, prompt, ...same } = await attachedTicket();
   const parent = await startParent('handleTicket', same);
   await untilPhase(workflowId, 'watching');
   for (let i = 0; i < 2; i++) await reset(workflowId);
+  await complete(prompt);
   expect(await parent.result()).toMatchObject({ outcome: 'completed' });
-}, 60_000);
+}, 120_000);
 
 /** An attempt that joined the first run of a job which was reset twice since. */
 async function joinedBeforeResets() {
-  const { workflowId, job, place } = await attachedTicket(8_000);
+  const { workflowId, job, place, prompt } = await attachedTicket();
   await server.jobs.start({ ...job, key: place.key! } as never);
   await untilPhase(workflowId, 'watching');
   const handle = server.client.workflow.getHandle(workflowId);
   const { runId } = await handle.describe();
   for (let i = 0; i < 2; i++) await reset(workflowId);
   const attempt = new MockActivityEnvironment({ heartbeatDetails: { runId } }, { client: server.client });
-  return { handle, result: () => attempt.run(joinAgentJob, { workflowId, job }) };
+  return { handle, prompt, result: () => attempt.run(joinAgentJob, { workflowId, job }) };
 }
 
 test('who joined a job follows it over an operator’s resets', async () => {
-  const { result } = await joinedBeforeResets();
+  const { result, prompt } = await joinedBeforeResets();
+  await complete(prompt);
   expect(await result()).toMatchObject({ outcome: 'completed' });
-}, 60_000);
+}, 120_000);
 
 test('who joined a job is told where it was terminated after a reset', async () => {
   const { handle, result } = await joinedBeforeResets();
   await handle.terminate('enough');
   const message: unknown = expect.stringContaining('enough');
   await expect(result()).rejects.toMatchObject({ type: 'Terminated', message });
-}, 60_000);
+}, 120_000);
 
 test('a joined job that Temporal no longer keeps is looked for a while, and then told as not found', async () => {
   const { workflowId, job, place } = await ticket();

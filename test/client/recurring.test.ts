@@ -47,10 +47,13 @@ test('the same time again makes no second job, while the first runs and afterwar
   await expectFates(handle, ['running']);
   await expect.poll(async () => (await jobOf(handle, '01').state()).phase).toBe('watching');
   await runHours(server, handle, 1);
+  // The server takes times in order: once this one has its run, the one before would have had its own.
+  await runHours(server, handle, 2);
+  await expectFates(handle, ['running', 'skipped']);
   await jobOf(handle, '01').cancel();
-  await expectFates(handle, ['ended']);
+  await expectFates(handle, ['ended', 'skipped']);
   await runHours(server, handle, 1);
-  const runs = await expectFates(handle, ['ended', 'exists']);
+  const runs = await expectFates(handle, ['ended', 'exists', 'skipped']);
   expect(runs[0]?.outcome).toBe('Canceled');
   expect(await promptsOf(handle)).toHaveLength(1);
 });
@@ -241,7 +244,9 @@ test('a Schedule that is not paused runs by itself, each time once, until it is 
   await expect.poll(async () => (await runsOf(handle)).every(({ closedAt }) => closedAt !== null)).toBe(true);
   const keys = (await runsOf(handle)).map(({ key }) => key);
   expect(new Set(keys).size).toBe(keys.length);
-  expect(await promptsOf(handle)).toHaveLength((await runsOf(handle)).filter(({ fate }) => fate === 'ended').length);
+  const ended = async () => (await runsOf(handle)).filter(({ fate }) => fate === 'ended').length;
+  // One that began last may be listed a moment later.
+  await expect.poll(async () => (await promptsOf(handle)).length - (await ended())).toBe(0);
   expect(await handle.describe()).toMatchObject({ paused: true, nextRunAt: null });
 });
 

@@ -6,7 +6,7 @@ import { QUICK, type JobServer } from './job-server.js';
 
 /** Makes a recurring job, paused, of every hour. */
 export function schedulePaused(
-  { jobs, projectId }: JobServer,
+  { jobs, projectId }: Pick<JobServer, 'jobs' | 'projectId'>,
   settings: Partial<JobScheduleSettings> = {},
 ): Promise<JobScheduleHandle> {
   const name = `nightly-${randomUUID()}`;
@@ -15,7 +15,12 @@ export function schedulePaused(
 }
 
 /** Has the times of these hours of 2026-03-10, UTC, come now. */
-export async function runHours({ client }: JobServer, { scheduleId }: JobScheduleHandle, from: number, to = from) {
+export async function runHours(
+  { client }: Pick<JobServer, 'client'>,
+  { scheduleId }: JobScheduleHandle,
+  from: number,
+  to = from,
+): Promise<void> {
   const at = (hour: number) => new Date(Date.UTC(2026, 2, 10, hour));
   const start = new Date(at(from).getTime() - 1_000);
   await client.schedule.getHandle(scheduleId).backfill({ start, end: at(to), overlap: 'ALLOW_ALL' });

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { concurrently } from '../../src/client/concurrently.js';
+import { freePort } from '../../src/local/free-ports.js';
 import { AgentJobs, TemporalCallError, TemporalUnavailableError, type StartFate } from '../../src/starter.js';
 import { connectDevServer, connectTo, type TestServer } from '../support/dev-server.js';
 
@@ -135,7 +136,8 @@ describe('over an outage', { timeout: MOST_MS }, () => {
       await new Promise((resolve) => setTimeout(resolve, 300));
       for (const socket of sockets) socket.destroy();
     };
-    const own = await listen(0);
+    // Of a port that outgoing connections get, one may be using it when it is mended.
+    const own = await listen(await freePort());
     return {
       address: `127.0.0.1:${own}`,
       cut,
@@ -157,7 +159,9 @@ describe('over an outage', { timeout: MOST_MS }, () => {
     const started = collect(through.startMany([request!]));
     await isCut;
     const handle = server.client.workflow.getHandle(jobs.handle(request!).workflowId);
-    const { runId } = await handle.describe();
+    const found = async () => (await handle.describe().catch(() => null))?.runId;
+    await expect.poll(found).toBeDefined();
+    const runId = await found();
     // It may even have ended meanwhile.
     await handle.terminate();
     // Longer than one try of the client's own.

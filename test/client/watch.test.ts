@@ -122,7 +122,7 @@ test('a watch waits for a worker, tells its logger so once, and needs none for t
   const told: string[] = [];
   const logger = loggerOf(null);
   const note = (message: string) => void told.push(message);
-  const jobs = new AgentJobs({ client, taskQueue, timeoutMs: 500, logger: { ...logger, info: note, warn: note } });
+  const jobs = new AgentJobs({ client, taskQueue, timeoutMs: 5_000, logger: { ...logger, info: note, warn: note } });
   const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'hello', linger: 1_000 });
   const watching = statesOf(job.watch());
   await expect.poll(() => told).toHaveLength(1);

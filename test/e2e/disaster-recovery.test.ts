@@ -124,7 +124,7 @@ async function liveUntilBackup(): Promise<void> {
   await sandbox.addFault({ kind: 'status', status: 500, operation: 'create', projectId: 'doubtful' });
   await sandbox.addFault({
     kind: 'delay',
-    delayMs: 2_000,
+    delayMs: 10_000, // until the worker stands still
     effect: 'after',
     operation: 'create',
     projectId: 'inFlight',
@@ -256,7 +256,9 @@ test('after a restore nothing is sent twice, what may have been sent asks a pers
   expect(told).toContain('agent-job/canceled/canceled  canceled');
   expect(await decideTruthfully()).toEqual(['new create', 'unlogged create']);
   await expect.poll(async () => (await jobsOf('new')).length).toBe(1);
-  expect(await runbook.shell('agent-jobs attention')).toContain('nothing needs attention');
+  await expect
+    .poll(() => runbook.shell('agent-jobs attention'), { timeout: 60_000 })
+    .toContain('nothing needs attention');
   await runbook.shell('agent-jobs cancel agent-job/canceled/canceled');
   await expect(handleOf('canceled').result()).rejects.toThrow();
 

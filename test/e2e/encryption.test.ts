@@ -10,6 +10,7 @@ import { payloadCodecs } from '../../src/temporal/payload-codec.js';
 import { AgentJobs } from '../../src/starter.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { runCli } from '../cli/run-cli.js';
+import { failedTasks } from '../support/failed-tasks.js';
 import { shared } from '../support/shared.js';
 import { startWorkerProcess } from '../support/worker-process.js';
 import { connectTo } from '../support/dev-server.js';
@@ -128,12 +129,12 @@ test(
     await first.cancel();
     await first.result().catch(() => {});
 
-    const failedTasks: string[] = [];
+    const failing: string[] = [];
     for await (const { workflowId, runId } of jobs.client.workflow.list()) {
       const { events } = await jobs.client.workflow.getHandle(workflowId, runId).fetchHistory();
-      if (events?.some((event) => event.workflowTaskFailedEventAttributes)) failedTasks.push(workflowId);
+      if (failedTasks(events).length > 0) failing.push(workflowId);
     }
-    expect(failedTasks).toEqual([]);
+    expect(failing).toEqual([]);
 
     const metricsNow = async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
     const plainCount = async () => Number(/^agent_jobs_plain_payloads_total\S* (\d+)$/m.exec(await metricsNow())?.[1]);
@@ -147,6 +148,7 @@ test(
 
     read['/metrics'] = await metricsNow();
     expect(await plainCount()).toBeGreaterThan(0);
+    await worker.wrote('Payloads are not encrypted');
     await worker.kill();
     read['the worker’s output'] = worker.output();
     expect(worker.output().match(/Payloads are not encrypted/g)).toHaveLength(1);

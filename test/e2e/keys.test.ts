@@ -64,6 +64,7 @@ test(
     const { body: metrics } = await get(metricsPort, '/metrics');
     expect(metrics).toMatch(/^agent_jobs_keys_refused_total{[^}]*operation="create"[^}]*} \d+$/m);
     expect(metrics).toMatch(/^agent_jobs_projects_with_refused_key({[^}]*})? 1$/m);
+    await first.wrote('The key of this project is refused');
     expect(first.output().match(/The key of this project is refused/g)).toHaveLength(1);
 
     await first.kill();
@@ -73,6 +74,7 @@ test(
     for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
     const prompts = (await sandbox.creates({ projectId: 'wrong-key' })).map(({ prompt }) => prompt);
     expect(prompts.toSorted()).toEqual(Array.from({ length: JOBS }, (_, i) => `prompt ${i}`).toSorted());
+    await second.wrote('The upstream accepts the key of this project again');
     expect(second.output().match(/The upstream accepts the key of this project again/g)).toHaveLength(1);
     const after = await get(healthPort, '/readyz');
     expect([after.status, JSON.parse(after.body)]).toEqual([200, { ready: true }]);

@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { expect } from 'vitest';
 import { inputHash } from '../../src/agent-job/input.js';
+import { until } from '../support/worker-process.js';
 import type { usePrivateSystem } from './system.js';
 
 type System = ReturnType<typeof usePrivateSystem>;
@@ -102,7 +103,12 @@ export async function expectedSteps({ sandbox }: System, projectId: string): Pro
 export async function readTraces({ sandbox, server }: System, projectId: string): Promise<object> {
   const creates = await sandbox.creates({ projectId, promptIncludes: PROMPT });
   const messages = await sandbox.messages({ jobId: creates[0]?.id });
-  const runs = await readRuns(server.client, workflowIdOf(projectId));
+  const workflowId = workflowIdOf(projectId);
+  const { runId: newest } = await server.client.workflow.getHandle(workflowId).describe();
+  const readAll = () => readRuns(server.client, workflowId);
+  // Visibility lags behind.
+  await until(async () => (await readAll()).some(({ runId }) => runId === newest), 'the list to show the newest run');
+  const runs = await readAll();
   const again = await sandbox.creates({ projectId, promptIncludes: 'Another prompt' });
   return {
     creates: creates.length,

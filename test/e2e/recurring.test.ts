@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { recurringJobLockId } from '../../src/contract.js';
 import { AgentJobs, type RecurringRunSummary } from '../../src/starter.js';
 import { useSystem } from './system.js';
 
-const system = useSystem({ script: { activeMs: 4_000 } });
+const system = useSystem({ script: { activeMs: 3_600_000 } });
 
 test(
   'a worker that is killed while one job runs and two times wait costs time only: each time has one job, in order',
@@ -29,9 +30,17 @@ test(
     await expect.poll(fatesOf).toEqual(['running']);
     await runHours(2, 3);
     await expect.poll(fatesOf).toEqual(['queued', 'queued', 'running']);
+    // The order is that of the line: both stand in it.
+    const lock = client.workflow.getHandle(recurringJobLockId('acme', name));
+    const asked = async () =>
+      (await lock.fetchHistory()).events?.filter((event) => event.workflowExecutionSignaledEventAttributes).length;
+    await expect.poll(asked).toBeGreaterThanOrEqual(2);
     const { workflowId } = (await runsOf()).find(({ fate }) => fate === 'running')!;
     await expect.poll(async () => (await jobs.handle(workflowId).state()).phase).toBe('watching');
     await first.kill();
+    const [active] = await system.sandbox.creates({ projectId: 'acme', promptIncludes: name });
+    await system.sandbox.setJob({ id: active!.id, status: 'completed' });
+    await system.sandbox.setScript({ activeMs: 1_000 });
     // The same times once more, while nobody is there to run them.
     await runHours(1, 3);
     system.startWorker();

@@ -322,10 +322,40 @@ export const QUEUE_PROMISES: TestedPromise[] = [
     'a turn that comes too late is not used: the job keeps its place, and sends with the next one',
   ),
   tested(
+    'a turn ends while its write waits for a worker',
+    'it is given back unused; the job keeps its place',
+    'workflows/late-attempts',
+    'a turn that ended while its write waited for a worker is not used',
+  ),
+  tested(
+    'a 429 is told after the end of its turn',
+    'its `Retry-After` holds the others back',
+    'request-queue/skipped-time',
+    'a 429 that is told after the end of its turn holds the others for as long as it said',
+  ),
+  tested(
+    'the queue is reset by an operator',
+    'turns for those that have sent are given back, and the next ones go at once',
+    'workflows/unwanted-turns',
+    'jobs that have sent give back the turns that a queue gives them after its reset',
+  ),
+  tested(
+    'a turn of the other kind of write reaches a job that waits',
+    'it is given back, and the write waits on for its own',
+    'workflows/unwanted-turns',
+    'a follow-up that waits for its turn does not take one of the queue of creates',
+  ),
+  tested(
     'a turn comes twice',
     'one write is sent',
     'workflows/turns',
     'a turn that comes twice sends once, and one that nobody waits for sends nothing',
+  ),
+  tested(
+    'attempts waited hours for a worker, as in an outage',
+    'what they met holds all others back for an hour, and the queue learns from it',
+    'workflows/late-attempts',
+    'a 429 that an old attempt met holds the jobs that are started since, and the queue learns from it',
   ),
   tested(
     'the budgets file breaks while the worker runs',

@@ -3,7 +3,7 @@ import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
-import { build } from 'esbuild';
+import { build, transform } from 'esbuild';
 import { publint } from 'publint';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { API_REPORT, apiReport } from '../../scripts/client/api-report.js';
@@ -63,6 +63,7 @@ describe('the packed client', () => {
     expect(sources.get('src/starter.ts')).toContain('class AgentJobs');
     const own = [...sources].filter(([source]) => source.startsWith('src/'));
     expect(own.filter(([, content]) => content === null)).toEqual([]);
+    await Promise.all(own.map(([, content]) => transform(content!, { loader: 'ts' })));
     const broken = join(consumer, 'broken.mjs');
     await writeFile(
       broken,

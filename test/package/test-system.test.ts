@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { shared } from '../support/shared.js';
 import { compile, compilerOf, pack, PROJECT_FOLDER, runProgram, unpackedConsumer } from './consumer.js';
 
-const LIMIT_MS = 120_000;
+const LIMIT_MS = 300_000; // a compiler and a program, each of which may take two minutes
 const MAX_LINES = 10;
 
 let consumer: string;
@@ -74,7 +74,7 @@ await system.close();`;
   await expect.poll(left).toEqual([]);
 });
 
-test('the example of the fake runs without any process', async () => {
+test('the example of the fake runs without any process', { timeout: LIMIT_MS }, async () => {
   const [, , , fake = ''] = await examples();
   await writeFile(join(consumer, 'fake.ts'), fake);
   const options = { module: 'nodenext', target: 'es2023', types: ['node'], outDir: 'out' };

@@ -5,6 +5,8 @@ import { readmeProgram } from '../e2e/language-story.js';
 import { usePrivateSystem } from '../e2e/system.js';
 import { compile as compileWith, compilerOf, pack, PROJECT_FOLDER, runProgram, unpackedConsumer } from './consumer.js';
 
+/** A compiler and a program, each of which may take two minutes. */
+const LIMIT_MS = 300_000;
 // Its examples name their key: on a server of its own, no other test's job has it.
 const system = usePrivateSystem({ script: { activeMs: 500 } });
 let consumer: string;
@@ -30,7 +32,7 @@ function execute(name: string, args: string[] = []): Promise<string> {
 
 test(
   "README's TypeScript snippet compiles against the packed package and runs as it is written",
-  { timeout: 150_000 },
+  { timeout: LIMIT_MS },
   async () => {
     system.startWorker();
     const readme = await readFile(join(PROJECT_FOLDER, 'README.md'), 'utf8');
@@ -43,20 +45,24 @@ test(
   },
 );
 
-test("README's program with a Temporal client of one's own compiles and runs as it is written", async () => {
-  system.startWorker();
-  const snippet = await readmeProgram(system, 'ts', 'new Client(');
-  await compile('own.ts', snippet);
-  await writeFile(
-    join(consumer, 'own.js'),
-    snippet.replace('{ client: ', `{ taskQueue: '${system.server.taskQueue}', client: `),
-  );
-  expect(await execute('own.js')).toBe('completed\n');
-});
+test(
+  "README's program with a Temporal client of one's own compiles and runs as it is written",
+  { timeout: LIMIT_MS },
+  async () => {
+    system.startWorker();
+    const snippet = await readmeProgram(system, 'ts', 'new Client(');
+    await compile('own.ts', snippet);
+    await writeFile(
+      join(consumer, 'own.js'),
+      snippet.replace('{ client: ', `{ taskQueue: '${system.server.taskQueue}', client: `),
+    );
+    expect(await execute('own.js')).toBe('completed\n');
+  },
+);
 
 test(
   'each entry point imports in plain Node, with types that a strict compiler takes',
-  { timeout: 150_000 },
+  { timeout: LIMIT_MS },
   async () => {
     const program = `
 import { AgentJobs, type JobHandle } from 'agent-jobs';

@@ -1,10 +1,9 @@
 /** Jobs that wait for a person to settle a write in doubt. Jobs whose workflow task fails: stuck-jobs.ts. */
-import type { Client } from '@temporalio/client';
 import type { Decision, InDoubtWrite } from '../../contract.js';
 import { inBatches, type CallOptions } from '../temporal-call.js';
-import { readState } from './call-job.js';
+import type { JobHandle } from './job-handle.js';
+import type { JobFilter } from './job-query.js';
 import type { JobSummary } from './job-summary.js';
-import { listJobs } from './list.js';
 
 /** A job that waits for a person; `unknown` is null, and `problem` says why, where its state could not be read. */
 export interface AttentionItem {
@@ -18,22 +17,28 @@ export interface AttentionItem {
   problem?: string;
 }
 
+/** The client that lists and asks. */
+interface Jobs {
+  list(filter: JobFilter, options: CallOptions): AsyncIterable<JobSummary>;
+  handle(workflowId: string): Pick<JobHandle, 'state'>;
+}
+
 /** Lists every running job in `needsAttention`, with its write in doubt. */
 export async function* listAttention(
-  client: Client,
+  jobs: Jobs,
   options: CallOptions = {},
 ): AsyncGenerator<AttentionItem, void, undefined> {
-  const jobs = listJobs(client, { phase: 'needsAttention', isRunning: true }, options);
-  for await (const item of inBatches(jobs, (job) => readInDoubtWrite(client, job, options))) {
+  const listed = jobs.list({ phase: 'needsAttention', isRunning: true }, options);
+  for await (const item of inBatches(listed, (job) => readInDoubtWrite(jobs, job, options))) {
     // A job that was settled since it was listed has neither.
     if (item.unknown !== null || item.problem !== undefined) yield item;
   }
 }
 
-async function readInDoubtWrite(client: Client, job: JobSummary, options: CallOptions): Promise<AttentionItem> {
+async function readInDoubtWrite(jobs: Jobs, job: JobSummary, options: CallOptions): Promise<AttentionItem> {
   const { workflowId, projectId, jobId } = job;
   try {
-    const state = await readState(client, workflowId, options);
+    const state = await jobs.handle(workflowId).state(options);
     const { unknown, decisions } = state;
     return { workflowId, projectId: state.projectId, jobId: state.jobId, unknown, decisions: decisions ?? [] };
   } catch (error) {

@@ -71,7 +71,8 @@ export class TemporalJobHandle implements JobHandle {
     return readState(this.#context.client, this.workflowId, this.#limits(options));
   }
 
-  async pollNow({ by, note, ...options }: CallOptions & Attribution = {}): Promise<void> {
+  async pollNow(given: CallOptions & Attribution = {}): Promise<void> {
+    const { by, note, ...options } = given ?? {};
     const attribution = parseAttribution({ by, note });
     const args: [Attribution?] = Object.keys(attribution).length === 0 ? [] : [attribution];
     await this.#call(options, (handle) => handle.signal(pollNowSignal, ...args));
@@ -96,24 +97,25 @@ export class TemporalJobHandle implements JobHandle {
     return this.resolve(resolution, options);
   }
 
-  async cancel({ by, note, ...options }: CallOptions & Attribution = {}): Promise<void> {
+  async cancel(given: CallOptions & Attribution = {}): Promise<void> {
+    const { by, note, ...options } = given ?? {};
     const workflows = attributedWorkflowClient(this.#context.client, parseAttribution({ by, note }));
     await this.#call(options, () => workflows.getHandle(this.workflowId).cancel());
   }
 
-  result({ signal }: WaitOptions = {}): Promise<AgentJobResult> {
-    return waitForResult(this.#context.client, this.workflowId, signal, this.#context.logger);
+  result(options: WaitOptions = {}): Promise<AgentJobResult> {
+    return waitForResult(this.#context.client, this.workflowId, options?.signal, this.#context.logger);
   }
 
   watch(options: WaitOptions = {}): AsyncIterable<JobState> {
-    return watchJob(this.#context, this.workflowId, options);
+    return watchJob(this.#context, this.workflowId, options ?? {});
   }
 
   #call<T>(options: CallOptions, call: (handle: WorkflowHandle) => Promise<T>): Promise<T> {
     return callJob(this.#context.client, this.workflowId, this.#limits(options), call);
   }
 
-  #limits(options: CallOptions): CallOptions {
+  #limits(options: CallOptions | null): CallOptions {
     return limitsOf(this.#context, options);
   }
 }

@@ -115,11 +115,15 @@ export class JobList {
     return newest && toSummary(newest);
   }
 
-  /** Whether a run was not there, or stood elsewhere, when the part of the list was read that is not known here. */
+  /**
+   * Whether a run was not there, or stood elsewhere, when the part of the list was read that is not known here. One
+   * that ended well before stands where it stood.
+   */
   #isNew({ startedAt, closedAt }: JobSummary): boolean {
     if (this.#from === null) return true;
     const { isOpen, at } = this.#from.head;
-    return isOpen ? Date.parse(startedAt) > at : closedAt === null || Date.parse(closedAt) > at;
+    if (closedAt !== null && Date.parse(closedAt) <= (isOpen ? this.#beganAt - MARGIN_MS : at)) return false;
+    return !isOpen || Date.parse(startedAt) > at;
   }
 
   /** Of a job that two workflows know, a list shows the newest run first. */

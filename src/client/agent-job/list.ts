@@ -47,8 +47,8 @@ export interface PageOptions extends CallOptions {
 }
 
 /**
- * Some jobs of a list. All pages together leave no job out. One that ends or goes on in a new run between two pages may
- * come again, as it is then: know jobs by `workflowId`.
+ * Some jobs of a list. All pages together leave no job out. One that ends or goes on in a new run between two pages, or
+ * did shortly before, may come again, as it is then: know jobs by `workflowId`.
  */
 export interface JobPage {
   /** Fewer than the page's size do not mean the end. */

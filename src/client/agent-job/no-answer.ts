@@ -1,18 +1,15 @@
 /** Why no worker responded: asked of Temporal after a call has timed out, so that the error names the cause. */
-import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { MEMO } from '../../contract.js';
 import { JobTerminatedError, NoWorkerError, WorkerBusyError, WorkflowTaskFailingError } from '../errors.js';
 import { livePollers } from '../pollers.js';
 import { temporalCall } from '../temporal-call.js';
 import { readDescription, textOrNull } from './run-record.js';
 import { readUnbegunInput } from './start-input.js';
+import { lacksKey, readTaskFailure } from './task-failure.js';
 
 /** For the examination of one workflow and its task queue. */
 const EXAMINE_TIMEOUT_MS = 3_000;
-
-/** A failed workflow task is among the last events: its repetitions are not written. */
-const LAST_EVENTS = 5;
-const TEXT_CHARACTERS = 300;
 
 /** A poll so lately was made while the call waited: the worker takes tasks, and the call waits behind them. */
 const POLLED_MEANWHILE_MS = 8_000;
@@ -49,8 +46,11 @@ async function examine(client: Client, workflowId: string, cause: unknown): Prom
   const failure = await readTaskFailure(client, run);
   if (failure !== null) {
     const attempt = run.raw.pendingWorkflowTask?.attempt;
-    const remedy = 'run the release before, or mend this one: the job goes on by itself';
-    const text = `the workflow's task fails again and again (attempt ${attempt}: ${failure}); ${remedy}`;
+    const remedy = lacksKey(failure)
+      ? "add the key to the workers' PAYLOAD_KEYS_FILE"
+      : 'run the release before, or mend this one';
+    const again = `the workflow's task fails again and again (attempt ${attempt}: ${failure})`;
+    const text = `${again}; ${remedy}: the job goes on by itself`;
     return new WorkflowTaskFailingError(workflowId, text, { cause });
   }
   const queue = JSON.stringify(run.taskQueue);
@@ -64,23 +64,4 @@ async function examine(client: Client, workflowId: string, cause: unknown): Prom
   const text = `no answer in time, though ${polled}: it is busy, stands still or has just ended`;
   const isAtWork = Date.now() - poller.polledAt < POLLED_MEANWHILE_MS;
   return new (isAtWork ? TakingTasksError : WorkerBusyError)(workflowId, text, { cause });
-}
-
-/**
- * How the present workflow task failed before. Temporal's description counts its attempts and does not tell why. Null
- * where it is new, or only timed out as after the death of a worker.
- */
-export async function readTaskFailure(client: Client, run: WorkflowExecutionDescription): Promise<string | null> {
-  const attempt = run.raw.pendingWorkflowTask?.attempt ?? 1;
-  if (attempt < 2) return null;
-  const { history } = await client.workflowService.getWorkflowExecutionHistoryReverse({
-    namespace: client.options.namespace,
-    execution: { workflowId: run.workflowId, runId: run.runId },
-    maximumPageSize: LAST_EVENTS,
-  });
-  const ends = (history?.events ?? []).filter(
-    (event) => event.workflowTaskFailedEventAttributes ?? event.workflowTaskTimedOutEventAttributes,
-  );
-  const failed = ends[0]?.workflowTaskFailedEventAttributes;
-  return failed ? (failed.failure?.message ?? 'no reason').slice(0, TEXT_CHARACTERS) : null;
 }

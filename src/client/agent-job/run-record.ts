@@ -31,6 +31,8 @@ export interface RunRecord {
   memoInputHash: string | null;
   /** From the memo; null where another client than ours started it. */
   title: string | null;
+  /** All that Temporal tells. */
+  raw: WorkflowExecutionDescription['raw'];
 }
 
 /** A closed run's result, or the type of the failure that it ended with; null where it has no type. */
@@ -58,6 +60,7 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
     jobId: textOrNull(run.memo?.[MEMO.jobId]),
     memoInputHash: textOrNull(run.memo?.[MEMO.inputHash]),
     title: textOrNull(run.memo?.[MEMO.title]),
+    raw: run.raw,
   };
 }
 

@@ -19,7 +19,7 @@ export async function readInputHash(client: Client, run: RunRecord): Promise<str
 /** Reads the input in a run's start event; null where Temporal no longer keeps it or it is no JSON object. */
 export async function readStartInput(client: Client, workflowId: string, runId: string): Promise<AgentJobInput | null> {
   const page = await readFirstEvents(client, { workflowId, runId }, 1);
-  return page && (await decodeInput(client, startOf(page)?.input?.payloads ?? []));
+  return page && (await decodeFirst<AgentJobInput>(client, startOf(page)?.input?.payloads));
 }
 
 /** A longer history without a workflow task has dozens of messages to a workflow that no worker ran. */
@@ -38,7 +38,7 @@ export async function readUnbegunInput(
   // A run that continues another has its state in the other's last event.
   if (startOf(page)?.continuedExecutionRunId) return null;
   const hasBegun = page.history?.events?.some((event) => event.workflowTaskCompletedEventAttributes) ?? true;
-  return hasBegun ? null : await decodeInput(client, startOf(page)?.input?.payloads ?? []);
+  return hasBegun ? null : await decodeFirst<AgentJobInput>(client, startOf(page)?.input?.payloads);
 }
 
 type HistoryPage = Awaited<ReturnType<Client['workflowService']['getWorkflowExecutionHistory']>>;
@@ -63,12 +63,16 @@ async function readFirstEvents(
 
 type Payloads = Parameters<Client['options']['loadedDataConverter']['payloadCodecs'][number]['decode']>[0];
 
-async function decodeInput(client: Client, payloads: Payloads): Promise<AgentJobInput | null> {
+/** Decodes the first payload; null where there is none, or it is no JSON object. */
+export async function decodeFirst<T extends object>(
+  client: Client,
+  payloads: Payloads | null | undefined,
+): Promise<T | null> {
   const { payloadCodecs, payloadConverter } = client.options.loadedDataConverter;
-  let decoded = payloads;
+  let decoded = payloads ?? [];
   for (const codec of payloadCodecs) decoded = await codec.decode(decoded);
   const [first] = decoded;
   if (first === undefined) return null;
-  const input = payloadConverter.fromPayload<unknown>(first);
-  return typeof input === 'object' && input !== null ? (input as AgentJobInput) : null;
+  const value = payloadConverter.fromPayload<unknown>(first);
+  return typeof value === 'object' && value !== null ? (value as T) : null;
 }

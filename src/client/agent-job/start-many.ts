@@ -1,7 +1,6 @@
 /** Starting many jobs: each request has exactly one fate, and the same requests again start nothing new. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Client } from '@temporalio/client';
 import {
   checkKey,
   agentJobStartOptions,
@@ -13,7 +12,6 @@ import { checkObject, checkWholeNumber, InvalidInputError } from '../../contract
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { concurrently } from '../concurrently.js';
 import type { ClientContext } from '../settings.js';
-import type { Logger } from '../logger.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../temporal-errors.js';
 import type { StartedRun } from './handle.js';
@@ -46,6 +44,7 @@ export interface StartFate {
 
 /** A request in its place, or what is wrong with it. */
 export type StartItem = { index: number } & ({ request: unknown } | { problem: Error });
+type StartItems = Iterable<StartItem> | AsyncIterable<StartItem>;
 
 const DEFAULT = { concurrency: 20, outageLimitMs: 2 * 60_000 } as const;
 /** More is not faster: all share one connection. */
@@ -59,19 +58,28 @@ const MIN_TRY_MS = 5_000;
  * number. Throws where Temporal is away for longer than the limit, or refuses the caller: then the rest has no fate.
  */
 export function startMany(
-  { client, taskQueue, hidePrompts, timeoutMs, logger }: StartContext,
-  items: Iterable<StartItem> | AsyncIterable<StartItem>,
+  context: StartContext,
+  items: StartItems,
   options: StartManyOptions,
 ): AsyncGenerator<StartFate, void, undefined> {
-  const { signal } = options;
+  const { taskQueue, hidePrompts } = context;
+  const start: StartOne = (wanted, limits) => startUntilAnswered(context, wanted, limits);
+  return startEach(start, { taskQueue, hidePrompts }, items, options);
+}
+
+/** `startMany`, whatever starts the jobs. */
+export function startEach(
+  start: StartOne,
+  place: AgentJobPlace,
+  items: StartItems,
+  { signal, ...options }: StartManyOptions,
+): AsyncGenerator<StartFate, void, undefined> {
   const outageLimitMs = options.outageLimitMs ?? DEFAULT.outageLimitMs;
   const limit = checkConcurrency(options.concurrency);
   if (!(outageLimitMs >= 0)) throw new InvalidInputError('outageLimitMs', 'must be a number of milliseconds');
   const sameKey = new TakesTurns();
-  const start = (wanted: AgentJobStartOptions) =>
-    startUntilAnswered(client, wanted, { signal, outageLimitMs, timeoutMs, logger });
   return concurrently(items, { limit, signal }, async (item) => {
-    const wanted = readItem(item, { taskQueue, hidePrompts });
+    const wanted = readItem(item, place);
     if ('fate' in wanted) return wanted;
     const { index } = item;
     const { key, options: startOptions } = wanted;
@@ -79,7 +87,7 @@ export function startMany(
     try {
       const { isNew } = await sameKey.inTurn(workflowId, () => {
         signal?.throwIfAborted();
-        return start(startOptions);
+        return start(startOptions, { signal, outageLimitMs });
       });
       return { index, key, workflowId, fate: isNew ? 'started' : 'joined' } as const;
     } catch (error) {
@@ -117,20 +125,21 @@ function readItem(item: StartItem, place: AgentJobPlace): { key: string; options
 type StartContext = Pick<ClientContext, 'client' | 'taskQueue'> & Partial<ClientContext>;
 
 interface StartLimits {
-  timeoutMs: number | undefined;
-  logger: Logger | undefined;
   signal: AbortSignal | null | undefined;
   outageLimitMs: number;
 }
+
+/** Starts a job, or joins the one that is there. Throws KeyConflictError. */
+type StartOne = (wanted: AgentJobStartOptions, limits: StartLimits) => Promise<{ isNew: boolean }>;
 
 /**
  * Starts a job over an outage of Temporal, for a limited time. All tries are one request: one whose answer was lost is
  * told as started once it is repeated.
  */
 async function startUntilAnswered(
-  client: Client,
+  { client, timeoutMs, logger }: StartContext,
   options: AgentJobStartOptions,
-  { signal, outageLimitMs, timeoutMs, logger }: StartLimits,
+  { signal, outageLimitMs }: StartLimits,
 ): Promise<StartedRun> {
   const requestId = randomUUID();
   const elapsedMs = startStopwatch();
@@ -166,6 +175,8 @@ class TakesTurns {
 
 /** Requests with their places, from 0. */
 export async function* inPlaces(requests: Iterable<unknown> | AsyncIterable<unknown>): AsyncGenerator<StartItem> {
+  const isIterable = Symbol.iterator in Object(requests) || Symbol.asyncIterator in Object(requests);
+  if (!isIterable) throw new InvalidInputError('requests', 'must be an iterable or async iterable of requests');
   let index = 0;
   for await (const request of requests) yield { index: index++, request };
 }

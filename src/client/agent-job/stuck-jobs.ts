@@ -13,10 +13,11 @@ import {
   VISITOR_EXPORT_WORKFLOW,
   type Phase,
 } from '../../contract.js';
-import { readTaskFailure } from './no-answer.js';
+import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
 import { inBatches, listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isInvalidArgument } from '../temporal-errors.js';
 import { listJobs } from './list.js';
+import { readTaskFailure } from './task-failure.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 /** A task is repeated once where a worker died with it; more often only where it fails. */
@@ -132,7 +133,8 @@ async function stuckOrNull(client: Client, listed: ListedRun): Promise<StuckJob 
 
 async function describeOrNull(client: Client, workflowId: string): Promise<WorkflowExecutionDescription | null> {
   try {
-    return await client.workflow.getHandle(workflowId).describe();
+    // A memo that can't be decoded may be just why the task fails.
+    return await lenientWorkflowClient(client).getHandle(workflowId).describe();
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return null;
     throw error;

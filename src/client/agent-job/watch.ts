@@ -2,8 +2,9 @@
  * Watching a job: when Temporal is asked, when a worker, and which state is another one.
  *
  * A round asks Temporal alone for the length of the run's history. A worker is asked for the state only once that has
- * grown, for nothing changes without an event but the place in a queue. The wait between two rounds grows while nothing
- * changes. It is one request that Temporal answers when the run closes, so the end is seen at once.
+ * grown, or polls end otherwise, for nothing else changes without an event but the place in a queue. The wait between
+ * two rounds grows while nothing changes. It is one request that Temporal answers when the run closes, so the end is
+ * seen at once.
  */
 import { WorkflowContinuedAsNewError, WorkflowFailedError, type Client } from '@temporalio/client';
 import type { JobState } from '../../contract.js';
@@ -19,6 +20,7 @@ import {
 } from '../temporal-call.js';
 import { isOutage } from '../temporal-errors.js';
 import { readState } from './call-job.js';
+import { lastRead, withLastRead } from './present-wait.js';
 import { readRun, type RunRecord } from './run-record.js';
 import { stateAtEnd } from './state-at-end.js';
 
@@ -73,7 +75,7 @@ class Watch {
   readonly #limits: CallOptions;
   readonly #logger: ClientContext['logger'];
   #last: JobState | null = null;
-  /** The run and the length of its history when the state was read. */
+  /** The run, the length of its history and how its last poll ended when the state was read. */
   #readAt: string | null = null;
   /** Whether a round, or a worker's absence, was ever told. */
   #hasAnswered = false;
@@ -117,13 +119,13 @@ class Watch {
   }
 
   /** Null where nothing can have changed since it was read. */
-  async #stateNow({ runId, historyLength }: RunRecord): Promise<JobState | null> {
-    const readAt = `${runId} ${historyLength}`;
+  async #stateNow({ runId, historyLength, raw }: RunRecord): Promise<JobState | null> {
+    const readAt = `${runId} ${historyLength} ${lastRead(raw)}`;
     // A place in a queue changes without an event of the job.
     if (readAt === this.#readAt && this.#last?.waiting?.position === undefined) return null;
     const state = await readState(this.#client, this.#workflowId, this.#limits);
     this.#readAt = readAt;
-    return state;
+    return withLastRead(this.#client, raw, state);
   }
 
   /** A worker tells most; without one, what Temporal itself knows must do, or a worker is waited for. */

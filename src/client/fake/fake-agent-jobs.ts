@@ -2,72 +2,122 @@
  * The client without Temporal, for callers' unit tests: it checks what the real one checks, with the same code, and
  * refuses what it refuses with the same errors.
  */
-import { randomUUID } from 'node:crypto';
-import { agentJobOf, DEFAULT_TASK_QUEUE, type JobState } from '../../contract.js';
-import { parseFollowUp } from '../../agent-job/input.js';
-import { parseAttribution, parseResolution } from '../../agent-job/resolution.js';
+import { DEFAULT_TASK_QUEUE, MEMO, type VisitorExportRangeInput } from '../../contract.js';
 import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from '../../agent-job/start-options.js';
-import type { FollowUpOptions } from '../agent-job/follow-up.js';
+import { listAttention, type AttentionItem } from '../agent-job/attention.js';
 import { workflowIdOf } from '../agent-job/handle.js';
 import type { JobHandle } from '../agent-job/job-handle.js';
 import type { JobFilter } from '../agent-job/job-query.js';
 import type { JobSummary } from '../agent-job/job-summary.js';
 import type { JobCount, JobPage, PageOptions } from '../agent-job/list.js';
+import type { QueueFilter, QueueReport } from '../agent-job/queue.js';
+import { inPlaces, startEach, type StartFate, type StartManyOptions } from '../agent-job/start-many.js';
+import type { StuckJob } from '../agent-job/stuck-jobs.js';
 import type { JobSchedule } from '../recurring-job/schedule.js';
 import type { JobScheduleHandle } from '../recurring-job/schedule-handle.js';
 import type { JobScheduleSettings } from '../recurring-job/schedule-spec.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
-import type { AttachRequest, JobName, StartRequest } from '../settings.js';
-import { checkLimits, type CallOptions, type WaitOptions } from '../temporal-call.js';
+import type { AttachRequest, ConnectSettings, JobName, StartRequest } from '../settings.js';
+import { checkLimits, type CallOptions } from '../temporal-call.js';
+import type { VisitorExportHandle } from '../visitor-export/handle.js';
+import type { ExportSchedule } from '../visitor-export/schedule.js';
+import type { ExportScheduleHandle } from '../visitor-export/schedule-handle.js';
+import type { ExportScheduleSettings } from '../visitor-export/schedule-spec.js';
+import type { WebUi } from '../web-ui.js';
+import type { FakeExport } from './fake-export.js';
+import { FakeExports } from './fake-exports.js';
+import { fakeHandle } from './fake-handle.js';
 import { FakeJob } from './fake-job.js';
 import { countFake, fakePage, listFake } from './fake-list.js';
-import { FakeSchedules } from './fake-schedules.js';
+import { FakeSchedules, type FakePlace } from './fake-schedules.js';
 
+export { FakeExport } from './fake-export.js';
 export { FakeJob, type FakeFollowUp } from './fake-job.js';
 
-/** What callers usually need of `AgentJobs`: type a parameter with this, and both fit. */
+/** All that `AgentJobs` has but its Temporal client: type a parameter with this, and both fit. */
 export interface AgentJobsLike {
+  readonly taskQueue: string;
+  readonly hidePrompts: boolean;
+  readonly webUi: WebUi | null;
   start(request: StartRequest, options?: CallOptions): Promise<JobHandle>;
+  startMany(
+    requests: Iterable<StartRequest> | AsyncIterable<StartRequest>,
+    options?: StartManyOptions,
+  ): AsyncIterable<StartFate>;
   attach(request: AttachRequest, options?: CallOptions): Promise<JobHandle>;
   handle(job: JobName): JobHandle;
   list(filter?: JobFilter, options?: CallOptions): AsyncIterable<JobSummary>;
   listPage(filter?: JobFilter, options?: PageOptions): Promise<JobPage>;
   count(filter?: JobFilter, options?: CallOptions): Promise<JobCount>;
+  needsAttention(options?: CallOptions): AsyncIterable<AttentionItem>;
+  stuck(options?: CallOptions): AsyncIterable<StuckJob>;
+  queues(filter?: QueueFilter, options?: CallOptions): AsyncIterable<QueueReport>;
+  exportVisitors(range: VisitorExportRangeInput, options?: CallOptions): Promise<VisitorExportHandle>;
+  ensureExportSchedule(settings: ExportScheduleSettings, options?: CallOptions): Promise<'created' | 'updated'>;
+  exportSchedule(projectId: string): ExportScheduleHandle;
+  exportSchedules(options?: CallOptions): Promise<ExportSchedule[]>;
   schedule(settings: JobScheduleSettings, options?: CallOptions): Promise<JobScheduleHandle>;
   recurring(job: { projectId: string; name: string }): JobScheduleHandle;
   schedules(filter?: { projectId?: string | null | undefined }, options?: CallOptions): Promise<JobSchedule[]>;
   close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** Jobs in memory. A job is active until the test says through `job` what happens to it. */
 export class FakeAgentJobs implements AgentJobsLike {
+  readonly taskQueue: string;
+  readonly hidePrompts: boolean;
+  /** There is no web UI. */
+  readonly webUi: WebUi | null = null;
+  readonly #place: FakePlace;
   readonly #jobs = new Map<string, FakeJob>();
-  readonly #schedules = new FakeSchedules((wanted) => this.#startNew(wanted));
+  readonly #schedules: FakeSchedules;
+  readonly #exports: FakeExports;
   #started = 0;
+
+  constructor({ taskQueue, hidePrompts }: Pick<ConnectSettings, 'taskQueue' | 'hidePrompts'> = {}) {
+    this.taskQueue = taskQueue ?? DEFAULT_TASK_QUEUE;
+    this.hidePrompts = hidePrompts ?? false;
+    this.#place = { taskQueue: this.taskQueue, hidePrompts: this.hidePrompts };
+    this.#schedules = new FakeSchedules(this.#place, (wanted) => this.#startNew(wanted));
+    this.#exports = new FakeExports(this.taskQueue);
+  }
 
   /** Every job that was started or attached to, the oldest first. */
   get jobs(): readonly FakeJob[] {
     return [...this.#jobs.values()];
   }
 
+  /** Every export that was started, the oldest first. */
+  get exports(): readonly FakeExport[] {
+    return this.#exports.all;
+  }
+
   /** The job behind a handle or a name, for the test; throws where there is none. */
   job(job: JobName | Pick<JobHandle, 'workflowId'>): FakeJob {
     const workflowId = typeof job === 'object' && 'workflowId' in job ? job.workflowId : workflowIdOf(job);
-    return this.#jobOf(workflowId);
+    const found = this.#jobs.get(workflowId);
+    if (found === undefined) throw new JobNotFoundError(workflowId, 'no such workflow');
+    return found;
   }
 
   /** As `AgentJobs.start`. */
   async start({ key, ...input }: StartRequest, options: CallOptions = {}): Promise<JobHandle> {
-    const wanted = agentJobStartOptions(input, { key: checkKey(key), taskQueue: DEFAULT_TASK_QUEUE });
-    checkLimits(options);
-    return this.#startOrJoin(wanted);
+    return this.#start(agentJobStartOptions(input, { ...this.#place, key: checkKey(key) }), options);
+  }
+
+  /** As `AgentJobs.startMany`. */
+  startMany(
+    requests: Iterable<StartRequest> | AsyncIterable<StartRequest>,
+    options: StartManyOptions = {},
+  ): AsyncIterable<StartFate> {
+    const start = async (wanted: AgentJobStartOptions) => ({ isNew: this.#startOrJoin(wanted) });
+    return startEach(start, this.#place, inPlaces(requests), options);
   }
 
   /** As `AgentJobs.attach`. */
   async attach({ key, ...input }: AttachRequest, options: CallOptions = {}): Promise<JobHandle> {
-    const wanted = agentJobStartOptions(input, { key, taskQueue: DEFAULT_TASK_QUEUE });
-    checkLimits(options);
-    return this.#startOrJoin(wanted);
+    return this.#start(agentJobStartOptions(input, { ...this.#place, key }), options);
   }
 
   /** As `AgentJobs.handle`. */
@@ -93,6 +143,47 @@ export class FakeAgentJobs implements AgentJobsLike {
     return countFake(this.jobs, filter);
   }
 
+  /** As `AgentJobs.needsAttention`: the jobs with a write that `doubt` left in doubt. */
+  needsAttention(options: CallOptions = {}): AsyncIterable<AttentionItem> {
+    return listAttention(this, options);
+  }
+
+  /** None: no job is stuck without a server. */
+  stuck(options: CallOptions = {}): AsyncIterable<StuckJob> {
+    return nothing(options);
+  }
+
+  /** None: every write has its turn at once. */
+  queues(_filter: QueueFilter = {}, options: CallOptions = {}): AsyncIterable<QueueReport> {
+    return nothing(options);
+  }
+
+  /** As `AgentJobs.exportVisitors`; the test ends what is in `exports`. */
+  async exportVisitors(range: VisitorExportRangeInput, options: CallOptions = {}): Promise<VisitorExportHandle> {
+    checkLimits(options);
+    return this.#exports.start(range);
+  }
+
+  /** As `AgentJobs.ensureExportSchedule`. */
+  async ensureExportSchedule(
+    settings: ExportScheduleSettings,
+    options: CallOptions = {},
+  ): Promise<'created' | 'updated'> {
+    checkLimits(options);
+    return this.#exports.ensure(settings);
+  }
+
+  /** As `AgentJobs.exportSchedule`. */
+  exportSchedule(projectId: string): ExportScheduleHandle {
+    return this.#exports.handle(projectId);
+  }
+
+  /** As `AgentJobs.exportSchedules`. */
+  async exportSchedules(options: CallOptions = {}): Promise<ExportSchedule[]> {
+    checkLimits(options);
+    return this.#exports.schedules.list();
+  }
+
   /** As `AgentJobs.schedule`; no server checks the fields of a cron expression. Only `trigger` starts a run. */
   async schedule(settings: JobScheduleSettings, options: CallOptions = {}): Promise<JobScheduleHandle> {
     checkLimits(options);
@@ -116,89 +207,39 @@ export class FakeAgentJobs implements AgentJobsLike {
   /** Does nothing. */
   async close(): Promise<void> {}
 
-  #startOrJoin({ workflowId, args: [input] }: AgentJobStartOptions): JobHandle {
-    const wanted = new FakeJob(workflowId, input, `job_${++this.#started}`);
-    const there = this.#jobs.get(workflowId);
-    const isNew = there === undefined || there.isRejected;
-    if (isNew) this.#jobs.set(workflowId, wanted);
-    else if (there.inputHash !== wanted.inputHash) {
-      const text = `this key names a job with another input (job ${there.state.jobId}): use another key for a new job`;
-      throw new KeyConflictError(workflowId, text);
-    }
-    return this.#handle(workflowId, isNew);
+  /** Does nothing. */
+  async [Symbol.asyncDispose](): Promise<void> {}
+
+  #start(wanted: AgentJobStartOptions, options: CallOptions): JobHandle {
+    checkLimits(options);
+    const isNew = this.#startOrJoin(wanted);
+    return this.#handle(wanted.workflowId, isNew);
+  }
+
+  /** Whether it is new. Throws KeyConflictError. */
+  #startOrJoin(wanted: AgentJobStartOptions): boolean {
+    if (this.#startNew(wanted)) return true;
+    const { workflowId, inputHash, state } = this.job(wanted);
+    if (inputHash === wanted.memo[MEMO.inputHash]) return false;
+    const text = `this key names a job with another input (job ${state.jobId}): use another key for a new job`;
+    throw new KeyConflictError(workflowId, text);
   }
 
   /** Null where the key has a job. */
   #startNew(wanted: AgentJobStartOptions): FakeJob | null {
     const there = this.#jobs.get(wanted.workflowId);
     if (there && !there.isRejected) return null;
-    return this.#jobOf(this.#startOrJoin(wanted).workflowId);
-  }
-
-  #jobOf(workflowId: string): FakeJob {
-    const job = this.#jobs.get(workflowId);
-    if (job === undefined) throw new JobNotFoundError(workflowId, 'no such workflow');
+    const job = new FakeJob(wanted, `job_${++this.#started}`);
+    this.#jobs.set(wanted.workflowId, job);
     return job;
   }
 
   #handle(workflowId: string, isNew?: boolean): JobHandle {
-    const send = (prompt: string, options: FollowUpOptions = {}) => {
-      const { id, prompt: text } = parseFollowUp({
-        prompt,
-        id: options.id ?? randomUUID(),
-        priority: options.priority,
-      });
-      checkLimits(options);
-      return this.#jobOf(workflowId).send(id ?? '', text, options.onlyWhileRunning ?? false);
-    };
-    const resolve: JobHandle['resolve'] = async (resolution, options = {}) => {
-      const checked = parseResolution(resolution);
-      checkLimits(options);
-      const job = this.#jobOf(workflowId);
-      job.settle(checked);
-      return job.state;
-    };
-    return {
-      workflowId,
-      projectId: agentJobOf(workflowId)?.projectId ?? null,
-      key: agentJobOf(workflowId)?.key ?? null,
-      runId: null,
-      url: null,
-      isNew,
-      followUp: async (prompt, options) => ({ id: send(prompt, options).id }),
-      sendFollowUp: async (prompt, options) => send(prompt, options),
-      state: async (options = {}) => {
-        checkLimits(options);
-        return this.#jobOf(workflowId).state;
-      },
-      pollNow: async ({ by, note, ...options } = {}) => {
-        parseAttribution({ by, note });
-        checkLimits(options);
-        this.#jobOf(workflowId).checkRuns();
-      },
-      resolve,
-      resolveUnknown: resolve,
-      cancel: async ({ by, note, ...options } = {}) => {
-        parseAttribution({ by, note });
-        checkLimits(options);
-        this.#jobOf(workflowId).cancel();
-      },
-      result: async ({ signal } = {}) => this.#jobOf(workflowId).ended(signal),
-      watch: (options) => watchFake(() => this.#jobOf(workflowId), options),
-    };
+    return fakeHandle(workflowId, () => this.job({ workflowId }), isNew);
   }
 }
 
-/** Each state, until the run is over. */
-async function* watchFake(jobOf: () => FakeJob, { signal }: WaitOptions = {}): AsyncGenerator<JobState, void> {
-  const job = jobOf();
-  for (let last = ''; ;) {
-    const changed = job.hasEnded ? undefined : job.changed(signal);
-    changed?.catch(() => {}); // it may be aborted while the caller is not waiting
-    const { state } = job;
-    if (JSON.stringify(state) !== last) yield state;
-    last = JSON.stringify(state);
-    if (changed === undefined) return;
-    await changed;
-  }
+async function* nothing(options: CallOptions): AsyncGenerator<never, void, undefined> {
+  checkLimits(options);
+  yield* [];
 }

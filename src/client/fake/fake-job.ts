@@ -1,20 +1,22 @@
 /** One job without Temporal: what is told of it, what callers do with it, and what a test lets happen to it. */
 import { randomUUID } from 'node:crypto';
-import type {
-  AgentJobInput,
-  AgentJobResult,
-  Decision,
-  FollowUpAnswer,
-  FollowUpState,
-  InDoubtWrite,
-  JobRecord,
-  JobState,
-  ResolveUnknownInput,
-  TerminalStatus,
+import {
+  MEMO,
+  type AgentJobInput,
+  type AgentJobResult,
+  type Decision,
+  type FollowUpAnswer,
+  type FollowUpState,
+  type InDoubtWrite,
+  type JobRecord,
+  type JobState,
+  type ResolveUnknownInput,
+  type TerminalStatus,
 } from '../../contract.js';
-import { inputHash } from '../../agent-job/input.js';
+import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import type { JobSummary } from '../agent-job/job-summary.js';
 import { CreateRejectedError, JobCanceledError, JobEndedError, MessageRefusedError, NoJobError } from '../errors.js';
+import { FakeChanges } from './fake-changes.js';
 import { outcomeOf, statusOf, summaryOf, type End } from './fake-run.js';
 
 /** A follow-up with its prompt, for a test to look at. */
@@ -34,6 +36,8 @@ export class FakeJob {
   readonly input: AgentJobInput;
   /** What two starts of a key must have in common. */
   readonly inputHash: string;
+  /** What lists name it by. */
+  readonly title: string;
   /** What a list would show of the runs before the present one. */
   readonly earlierRuns: JobSummary[] = [];
   /** Its start or its end, by their order in the process. */
@@ -49,12 +53,13 @@ export class FakeJob {
   #startedAt = now();
   #closedAt: string | null = null;
   #lastChangeAt = now();
-  readonly #watchers = new Set<() => void>();
+  readonly #changes = new FakeChanges();
 
-  constructor(workflowId: string, input: AgentJobInput, jobId: string) {
+  constructor({ workflowId, args: [input], memo }: AgentJobStartOptions, jobId: string) {
     this.workflowId = workflowId;
     this.input = input;
-    this.inputHash = inputHash(input);
+    this.inputHash = memo[MEMO.inputHash] as string;
+    this.title = memo[MEMO.title] as string;
     const nothing = { source: null, model: null, prLink: null, archivedAt: null };
     this.#record = { ...nothing, id: input.jobId ?? jobId, status: 'active', createdAt: now() };
   }
@@ -170,24 +175,14 @@ export class FakeJob {
 
   /** The end of the present run, once it is there. */
   async ended(signal?: AbortSignal | null): Promise<AgentJobResult> {
-    while (this.#end === null) await this.changed(signal);
-    if ('error' in this.#end) throw this.#end.error;
-    return this.#end.result;
+    const end = await this.#changes.until(() => this.#end, signal);
+    if ('error' in end) throw end.error;
+    return end.result;
   }
 
   /** Resolves at the next change; rejects with the signal's reason. */
   changed(signal?: AbortSignal | null): Promise<void> {
-    return new Promise((resolve, reject) => {
-      signal?.throwIfAborted();
-      const abort = () => reject(signal?.reason as Error);
-      signal?.addEventListener('abort', abort, { once: true });
-      const wake = () => {
-        signal?.removeEventListener('abort', abort);
-        this.#watchers.delete(wake);
-        resolve();
-      };
-      this.#watchers.add(wake);
-    });
+    return this.#changes.next(signal);
   }
 
   #facts() {
@@ -239,7 +234,7 @@ export class FakeJob {
 
   #changed(): void {
     this.#lastChangeAt = now();
-    for (const wake of this.#watchers) wake();
+    this.#changes.tell();
   }
 }
 

@@ -1,6 +1,5 @@
 /** How a run of a fake job ended, and its row in a list. */
 import type { AgentJobInput, AgentJobResult, JobState } from '../../contract.js';
-import { jobTitle } from '../../agent-job/title.js';
 import type { JobSummary } from '../agent-job/job-summary.js';
 import { CreateRejectedError, type JobCanceledError } from '../errors.js';
 
@@ -26,15 +25,21 @@ interface Run {
   closedAt: string | null;
 }
 
+interface Listed {
+  workflowId: string;
+  title: string;
+  input: AgentJobInput;
+  state: JobState;
+}
+
 /** The row of a run. */
 export function summaryOf(
-  { workflowId, input, state }: { workflowId: string; input: AgentJobInput; state: JobState },
+  { workflowId, title, input: { batch = null }, state }: Listed,
   { runId, end, startedAt, closedAt }: Run,
 ): JobSummary {
   const { phase, projectId, jobId, job, waiting, outcome, tags, metadata } = state;
-  const { prompt = null, jobId: attachedTo = null, batch = null } = input;
   return {
-    ...{ workflowId, runId, title: jobTitle({ projectId, prompt, jobId: attachedTo }), projectId, phase, batch },
+    ...{ workflowId, runId, title, projectId, phase, batch },
     ...{ tags: [...new Set(tags)], metadata: metadata ?? {}, status: job?.status ?? null, outcome, jobId },
     ...{ waitingFor: waiting?.for === 'person' ? waiting.for : null, prLink: job?.prLink ?? null },
     ...{ workflowStatus: end === null ? 'RUNNING' : statusOf(end), startedAt, closedAt },

@@ -1,16 +1,9 @@
 /** Recurring jobs of the fake client. No time comes by itself: a test triggers the runs. */
-import {
-  agentJobWorkflowId,
-  DEFAULT_TASK_QUEUE,
-  recurringJobKey,
-  recurringJobScheduleId,
-  type RecurringRunFate,
-} from '../../contract.js';
+import { agentJobWorkflowId, recurringJobKey, recurringJobScheduleId, type RecurringRunFate } from '../../contract.js';
 import { checkRecurringName, recurringJobStart } from '../../agent-job/recurring-input.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { checkId } from '../../contract/input-checks.js';
-import { ScheduleMissingError } from '../errors.js';
-import type { RecurringRunSummary } from '../recurring-job/runs.js';
+import { checkRunLimit, type RecurringRunSummary } from '../recurring-job/runs.js';
 import { missingSetting, type JobSchedule } from '../recurring-job/schedule.js';
 import type { JobScheduleHandle } from '../recurring-job/schedule-handle.js';
 import {
@@ -19,16 +12,15 @@ import {
   type JobScheduleSettings,
   type JobScheduleSpec,
 } from '../recurring-job/schedule-spec.js';
+import type { ClientContext } from '../settings.js';
 import { checkLimits, type CallOptions } from '../temporal-call.js';
 import type { FakeJob } from './fake-job.js';
+import { FakeScheduleStore, type FakeSchedule } from './fake-schedule-store.js';
 
-interface Schedule {
-  readonly scheduleId: string;
-  spec: JobScheduleSpec;
-  paused: boolean;
-  note: string | null;
-  isRemoved: boolean;
-}
+/** What all starts of a fake client have in common. */
+export type FakePlace = Pick<ClientContext, 'taskQueue' | 'hidePrompts'>;
+
+type Schedule = FakeSchedule<JobScheduleSpec>;
 
 interface Run {
   /** As it is told until its job has ended. */
@@ -41,36 +33,37 @@ interface Run {
 /** Starts a job; null where its key has one already. */
 type Start = (options: AgentJobStartOptions) => FakeJob | null;
 
+/** What nobody can tell without a server, and what does not happen. */
+const KNOWN = { problem: null, workers: null, missedRuns: 0 };
+
 /** The recurring jobs of a fake client. */
 export class FakeSchedules {
+  readonly #place: FakePlace;
   readonly #start: Start;
-  readonly #schedules = new Map<string, Schedule>();
+  readonly #schedules: FakeScheduleStore<JobScheduleSpec, typeof KNOWN>;
   /** Of removed Schedules, too. */
   readonly #runs = new Map<string, Run[]>();
 
-  constructor(start: Start) {
+  constructor(place: FakePlace, start: Start) {
+    this.#place = place;
     this.#start = start;
+    this.#schedules = new FakeScheduleStore(place.taskQueue, KNOWN);
   }
 
   /** Creates or changes one. Throws InvalidInputError. */
   ensure(settings: JobScheduleSettings): JobScheduleHandle {
     checkJobSchedule(settings);
     const { projectId, name, prompt, cron, every, paused } = settings;
-    const scheduleId = recurringJobScheduleId(projectId, name);
-    const there = this.#schedules.get(scheduleId);
-    if (!there && (prompt == null || (cron ?? every) == null)) throw missingSetting(settings);
-    const spec = mergedSpec(there?.spec ?? null, settings);
-    const schedule = there ?? { scheduleId, spec, paused: false, note: null, isRemoved: false };
-    this.#schedules.set(scheduleId, Object.assign(schedule, { spec, paused: paused ?? schedule.paused }));
-    return this.handle(settings, !there);
+    const done = this.#schedules.ensure(recurringJobScheduleId(projectId, name), paused, (there) => {
+      if (!there && (prompt == null || (cron ?? every) == null)) throw missingSetting(settings);
+      return mergedSpec(there, settings);
+    });
+    return this.handle(settings, done === 'created');
   }
 
   /** All, or those of one project, by id. */
   list(projectId: string | null | undefined): JobSchedule[] {
-    const schedules = [...this.#schedules.values()].filter(
-      ({ spec }) => (projectId ?? spec.projectId) === spec.projectId,
-    );
-    return schedules.map(describe).toSorted((a, b) => (a.scheduleId < b.scheduleId ? -1 : 1));
+    return this.#schedules.list().filter((schedule) => (projectId ?? schedule.projectId) === schedule.projectId);
   }
 
   /** Throws InvalidInputError. */
@@ -78,33 +71,18 @@ export class FakeSchedules {
     const projectId = checkId(job.projectId, 'projectId');
     const name = checkRecurringName(projectId, job.name);
     const scheduleId = recurringJobScheduleId(projectId, name);
-    const work = async <T>(options: CallOptions | undefined, change: (schedule: Schedule) => T): Promise<T> => {
-      checkLimits(options);
-      const schedule = this.#schedules.get(scheduleId);
-      if (!schedule) throw new ScheduleMissingError(scheduleId);
-      return change(schedule);
-    };
-    const setPaused = (paused: boolean, note: string, options?: CallOptions) =>
-      work(options, (schedule) => void Object.assign(schedule, { paused, note }));
     const runs = async (options?: CallOptions) => {
       checkLimits(options);
       return (this.#runs.get(scheduleId) ?? []).map(summaryOf).toReversed();
     };
     return {
-      ...{ projectId, name, scheduleId, isNew },
-      describe: (options) => work(options, describe),
+      ...{ projectId, name, isNew },
+      ...this.#schedules.handle(scheduleId),
       runs: async function* (options) {
         yield* await runs(options);
       },
-      lastRuns: async (limit, options) => (await runs(options)).slice(0, limit),
-      pause: (note, options) => setPaused(true, note ?? 'paused', options),
-      resume: (note, options) => setPaused(false, note ?? 'resumed', options),
-      trigger: (options) => work(options, (schedule) => this.#trigger(schedule)),
-      remove: (options) =>
-        work(options, (schedule) => {
-          schedule.isRemoved = true;
-          this.#schedules.delete(scheduleId);
-        }),
+      lastRuns: async (limit, options) => (await runs(options)).slice(0, checkRunLimit(limit)),
+      trigger: (options) => this.#schedules.work(scheduleId, options, (schedule) => this.#trigger(schedule)),
     };
   }
 
@@ -116,7 +94,7 @@ export class FakeSchedules {
     this.#runs.set(scheduleId, [...runs, run]);
     const start = async (): Promise<void> => {
       if (schedule.isRemoved) return end(run, 'skipped', 'scheduleRemoved');
-      run.job = this.#start(recurringJobStart(spec, at, { taskQueue: DEFAULT_TASK_QUEUE }));
+      run.job = this.#start(recurringJobStart(spec, at, this.#place));
       if (!run.job) return end(run, 'exists');
       run.told.fate = 'running';
       await run.job.ended().catch(() => {});
@@ -126,11 +104,6 @@ export class FakeSchedules {
     else if (spec.overlap === 'skip') end(run, 'skipped', 'earlierRun');
     else run.isOver = earlier.isOver.then(start);
   }
-}
-
-function describe({ scheduleId, spec, paused, note }: Schedule): JobSchedule {
-  const none = { problem: null, nextRunAt: null, workers: null, missedRuns: 0 };
-  return { ...spec, ...none, scheduleId, paused, note, taskQueue: DEFAULT_TASK_QUEUE };
 }
 
 function newRun(scheduleId: string, { projectId, name }: JobScheduleSpec, at: Date): RecurringRunSummary {

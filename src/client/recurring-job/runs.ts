@@ -2,6 +2,7 @@
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
+  RECURRING_JOB_WORKFLOW,
   RECURRING_RUN_MEMO,
   recurringJobKey,
   type RecurringJobRun,
@@ -9,6 +10,7 @@ import {
   type SkipReason,
 } from '../../contract.js';
 import { agentJobWorkflowId } from '../../contract.js';
+import { checkWholeNumber } from '../../contract/input-checks.js';
 import { listWorkflows, type CallOptions } from '../temporal-call.js';
 
 /**
@@ -25,7 +27,8 @@ export interface RecurringRunSummary extends Omit<RecurringJobRun, 'fate'> {
 
 const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
 
-interface Of {
+/** What the runs of a recurring job are found by. */
+export interface Of {
   scheduleId: string;
   projectId: string;
   name: string;
@@ -40,13 +43,19 @@ export async function* listRuns(
   of: Of,
   options: CallOptions,
 ): AsyncGenerator<RecurringRunSummary, void, undefined> {
-  // Of the characters that a query treats, an encoded id has none.
-  const query = `TemporalScheduledById = '${of.scheduleId}'`;
-  for await (const run of listWorkflows(client, query, options)) yield toSummary(of, run);
+  for await (const run of listWorkflows(client, ofSchedule(of), options)) yield toSummary(of, run);
+}
+
+/** Lists the open runs that tell of no job yet. */
+export async function* listJobless(client: Client, of: Of): AsyncGenerator<WorkflowExecutionInfo> {
+  const query = `${ofSchedule(of)} AND WorkflowType = '${RECURRING_JOB_WORKFLOW}' AND ExecutionStatus = 'Running'`;
+  for await (const run of listWorkflows(client, query, {})) if (toldBy(run).fate !== 'running') yield run;
 }
 
 /** So many more are read than asked for: one that ran for long is listed by its end, and begun before the others. */
 const SORTED_TOGETHER = 100;
+/** They are held in memory. */
+const MAX_LIMIT = 100_000;
 
 /** The runs that were started last, newest first. */
 export async function lastRuns(
@@ -55,11 +64,22 @@ export async function lastRuns(
   limit: number,
   options: CallOptions,
 ): Promise<RecurringRunSummary[]> {
+  const wanted = checkRunLimit(limit);
   const runs: RecurringRunSummary[] = [];
   for await (const run of listRuns(client, of, options)) {
-    if (runs.push(run) >= limit + SORTED_TOGETHER) break;
+    if (runs.push(run) >= wanted + SORTED_TOGETHER) break;
   }
-  return runs.sort((a, b) => (orderOf(a) < orderOf(b) ? 1 : -1)).slice(0, limit);
+  return runs.sort((a, b) => (orderOf(a) < orderOf(b) ? 1 : -1)).slice(0, wanted);
+}
+
+/** Of the characters that a query treats, an encoded id has none. */
+function ofSchedule({ scheduleId }: Of): string {
+  return `TemporalScheduledById = '${scheduleId}'`;
+}
+
+/** Checks how many runs are asked for. */
+export function checkRunLimit(limit: number): number {
+  return checkWholeNumber(limit, 'limit', [0, MAX_LIMIT]);
 }
 
 function orderOf({ scheduledAt, startedAt }: RecurringRunSummary): string {
@@ -67,7 +87,7 @@ function orderOf({ scheduledAt, startedAt }: RecurringRunSummary): string {
 }
 
 function toSummary({ projectId, name }: Of, run: WorkflowExecutionInfo): RecurringRunSummary {
-  const told = (run.memo?.[RECURRING_RUN_MEMO] ?? {}) as Partial<RecurringJobRun>;
+  const told = toldBy(run);
   const scheduledAt = run.typedSearchAttributes.get(SCHEDULED_AT) ?? run.startTime;
   const key = recurringJobKey(name, scheduledAt);
   return {
@@ -83,6 +103,10 @@ function toSummary({ projectId, name }: Of, run: WorkflowExecutionInfo): Recurri
     startedAt: run.startTime.toISOString(),
     closedAt: run.closeTime?.toISOString() ?? null,
   };
+}
+
+function toldBy({ memo }: WorkflowExecutionInfo): Partial<RecurringJobRun> {
+  return (memo?.[RECURRING_RUN_MEMO] ?? {}) as Partial<RecurringJobRun>;
 }
 
 const CLOSED: Record<string, RecurringRunSummary['fate']> = {

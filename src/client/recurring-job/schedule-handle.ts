@@ -1,13 +1,13 @@
 /** The handle of a recurring job: describe, list its runs, pause, resume, trigger, remove. */
-import { ScheduleOverlapPolicy, type Client, type ScheduleHandle } from '@temporalio/client';
-import { WorkflowNotFoundError } from '@temporalio/common';
-import { recurringJobLockId, recurringJobScheduleId, scheduleRemovedSignal } from '../../contract.js';
+import { ScheduleOverlapPolicy, type ScheduleHandle } from '@temporalio/client';
+import { recurringJobScheduleId } from '../../contract.js';
 import { checkRecurringName } from '../../agent-job/recurring-input.js';
 import { asNotRetryable } from '../../contract/errors.js';
-import { checkId } from '../../contract/input-checks.js';
+import { checkId, checkObject } from '../../contract/input-checks.js';
 import { limitsOf, type ClientContext } from '../settings.js';
-import { withSchedule } from '../schedules.js';
+import { readSchedule, setPaused, withSchedule } from '../schedules.js';
 import type { CallOptions } from '../temporal-call.js';
+import { dismissRuns, isStarting } from './removal.js';
 import { lastRuns, listRuns, type RecurringRunSummary } from './runs.js';
 import { toJobSchedule, type JobSchedule } from './schedule.js';
 
@@ -28,7 +28,7 @@ export interface JobScheduleHandle {
    */
   runs(options?: CallOptions): AsyncIterable<RecurringRunSummary>;
 
-  /** The runs that were started last, newest first. */
+  /** The runs that were started last, newest first; `limit` is 0 to 100,000. */
   lastRuns(limit: number, options?: CallOptions): Promise<RecurringRunSummary[]>;
 
   /**
@@ -42,7 +42,7 @@ export interface JobScheduleHandle {
   /** Starts a run now, also of a paused Schedule; its scheduled time is now, in whole seconds. */
   trigger(options?: CallOptions): Promise<void>;
 
-  /** Removes the Schedule. Its jobs go on; runs that wait for an earlier job are skipped. */
+  /** Removes the Schedule. Its jobs go on; runs that have no job yet are skipped. */
   remove(options?: CallOptions): Promise<void>;
 }
 
@@ -54,7 +54,9 @@ export class TemporalJobScheduleHandle implements JobScheduleHandle {
   readonly isNew: boolean;
   readonly #context: ClientContext;
 
-  constructor(context: ClientContext, { projectId, name }: { projectId: string; name: string }, isNew = false) {
+  constructor(context: ClientContext, job: { projectId: string; name: string }, isNew = false) {
+    checkObject(job, 'job');
+    const { projectId, name } = job;
     this.#context = context;
     this.isNew = isNew;
     this.projectId = checkId(projectId, 'projectId');
@@ -63,7 +65,9 @@ export class TemporalJobScheduleHandle implements JobScheduleHandle {
   }
 
   describe(options: CallOptions = {}): Promise<JobSchedule> {
-    return this.#call(options, async (handle) => toJobSchedule(this.#context.client, await handle.describe()));
+    const { client } = this.#context;
+    const read = () => readSchedule(client, this.scheduleId, (schedule) => toJobSchedule(client, schedule));
+    return this.#call(options, read);
   }
 
   runs(options: CallOptions = {}): AsyncIterable<RecurringRunSummary> {
@@ -75,11 +79,11 @@ export class TemporalJobScheduleHandle implements JobScheduleHandle {
   }
 
   pause(note?: string | null, options: CallOptions = {}): Promise<void> {
-    return this.#call(options, (handle) => handle.pause(note ?? 'paused'));
+    return this.#call(options, (handle) => setPaused(handle, true, note));
   }
 
   resume(note?: string | null, options: CallOptions = {}): Promise<void> {
-    return this.#call(options, (handle) => handle.unpause(note ?? 'resumed'));
+    return this.#call(options, (handle) => setPaused(handle, false, note));
   }
 
   async trigger(options: CallOptions = {}): Promise<void> {
@@ -93,24 +97,17 @@ export class TemporalJobScheduleHandle implements JobScheduleHandle {
 
   async remove(options: CallOptions = {}): Promise<void> {
     await this.#call(options, async (handle) => {
+      const mayLag = await isStarting(handle);
       try {
         await handle.delete();
       } finally {
         // Of a Schedule that is gone already, too: the removal before may have been cut short.
-        await dismissWaiting(this.#context.client, this);
+        await dismissRuns(this.#context.client, this, handle, mayLag);
       }
     });
   }
 
   #call<T>(options: CallOptions, work: (handle: ScheduleHandle) => Promise<T>): Promise<T> {
     return withSchedule(this.#context.client, this.scheduleId, work, limitsOf(this.#context, options));
-  }
-}
-
-async function dismissWaiting(client: Client, { projectId, name }: JobScheduleHandle): Promise<void> {
-  try {
-    await client.workflow.getHandle(recurringJobLockId(projectId, name)).signal(scheduleRemovedSignal);
-  } catch (error) {
-    if (!(error instanceof WorkflowNotFoundError)) throw error;
   }
 }

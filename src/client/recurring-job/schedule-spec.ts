@@ -7,7 +7,6 @@ import {
 } from '@temporalio/client';
 import {
   RECURRING_JOB_WORKFLOW,
-  recurringJobOf,
   recurringJobScheduleId,
   type AgentJobOptions,
   type DurationInput,
@@ -16,7 +15,7 @@ import {
 } from '../../contract.js';
 import { HIDE_PROMPTS_MEMO } from '../../contract/recurring-job.js';
 import type { ClientContext } from '../settings.js';
-import { checkDuration, checkString, InvalidInputError } from '../../contract/input-checks.js';
+import { checkDuration, checkObject, checkString, InvalidInputError } from '../../contract/input-checks.js';
 import { parseRecurringJob, projectAttributes, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
 import { jobSummary, staticDetails } from '../../agent-job/title.js';
 
@@ -59,21 +58,18 @@ export interface JobScheduleSpec extends RecurringJobSpec {
   catchUpMs: number;
 }
 
-/** As Temporal has it: another client may have written what makes no job. */
-export interface DescribedSpec extends JobScheduleSpec {
-  /** Why its runs fail as `InvalidInput`; null where they do not. */
-  problem: string | null;
-}
-
-const DEFAULT = { timeZone: 'UTC', jitterMs: 0, catchUpMs: 24 * 3_600_000 } as const;
+export const DEFAULT = { timeZone: 'UTC', jitterMs: 0, catchUpMs: 24 * 3_600_000 } as const;
 /** More often makes no sense where a project has 100 creates an hour, and the lock counts in seconds. */
 const MIN_EVERY_MS = 60_000;
+/** Temporal's limit of the comment that keeps it. */
+const MAX_CRON_CHARACTERS = 200;
 /** Temporal's own least. */
 const MIN_CATCH_UP_MS = 10_000;
 const MAX_CATCH_UP_MS = 365 * 24 * 3_600_000;
 
 /** Throws InvalidInputError where a setting is wrong by itself, before anything is sent to Temporal. */
 export function checkJobSchedule(settings: JobScheduleSettings): void {
+  checkObject(settings, 'settings');
   mergedSpec(null, { ...settings, prompt: settings.prompt ?? 'in place of the one that stays' });
 }
 
@@ -127,13 +123,20 @@ function withoutAbsent(options: AgentJobOptions): AgentJobOptions {
 /** The server checks the rest of an expression. */
 function checkCron(value: unknown): string {
   const cron = checkString(value, 'cron').trim().replace(/\s+/g, ' ');
-  const fields = cron.split(' ').length;
-  const isNamed = /^@(hourly|daily|midnight|weekly|monthly|yearly|annually)$/.test(cron);
-  if (/[#=]/.test(cron) || (!isNamed && fields !== 5 && fields !== 6)) {
+  if (!looksLikeCron(cron)) {
     const shouldBe = 'must be a cron expression: minute, hour, day of the month, month, day of the week';
     throw new InvalidInputError('cron', `${shouldBe}, and a year if you like; the time zone is a setting of its own`);
   }
+  if (cron.length > MAX_CRON_CHARACTERS) {
+    throw new InvalidInputError('cron', `must have at most ${MAX_CRON_CHARACTERS} characters; it has ${cron.length}`);
+  }
   return cron;
+}
+
+export function looksLikeCron(text: string): boolean {
+  const isNamed = /^@(hourly|daily|midnight|weekly|monthly|yearly|annually)$/.test(text);
+  const fields = text.split(' ').length;
+  return isNamed || (!/[#=]/.test(text) && (fields === 5 || fields === 6));
 }
 
 function checkEvery(value: unknown): number {
@@ -154,7 +157,7 @@ function checkCatchUp(value: unknown): number {
 
 type JobScheduleOptions = Omit<ScheduleOptions, 'scheduleId' | 'state'>;
 
-/** The spec as Temporal's schedule options; `times` are those of the Schedule that is changed. */
+/** The spec as Temporal's schedule options; `times` is from `timesFor`. */
 export function toScheduleOptions(
   spec: JobScheduleSpec,
   { taskQueue, hidePrompts }: Pick<ClientContext, 'taskQueue' | 'hidePrompts'>,
@@ -164,7 +167,7 @@ export function toScheduleOptions(
   const scheduleId = recurringJobScheduleId(projectId, name);
   const input: RecurringJobInput = { projectId, name, prompt, timeZone, overlap, queueFor: queueForMs, options };
   return {
-    spec: { ...times, ...timesOf(spec), timezone: timeZone, jitter: spec.jitterMs },
+    spec: { ...times, jitter: spec.jitterMs },
     typedSearchAttributes: projectAttributes(projectId),
     action: {
       type: 'startWorkflow',
@@ -193,39 +196,14 @@ function timesOf({ cron, everyMs }: JobScheduleSpec): ScheduleSpec {
   return {};
 }
 
-/** When the Schedule that Temporal describes starts runs, to be kept. */
-export function timesIn({ spec }: ScheduleDescription): ScheduleSpec {
-  const { timezone: _, jitter: __, ...times } = spec;
-  return times;
-}
-
-/** The spec of a Schedule that Temporal describes, whatever another client has written there. */
-export function specOf(schedule: ScheduleDescription): DescribedSpec {
-  const { spec, policies } = schedule;
-  const calendars = spec.calendars ?? [];
-  const intervals = spec.intervals ?? [];
-  const isOurs = calendars.length + intervals.length === 1;
-  return {
-    ...inputOf(schedule),
-    cron: (isOurs && calendars[0]?.comment) || null,
-    everyMs: (isOurs && intervals[0] && Number(intervals[0].every)) || null,
-    jitterMs: spec.jitter ?? 0,
-    catchUpMs: policies.catchupWindow,
-  };
-}
-
-function inputOf({ scheduleId, action }: ScheduleDescription): RecurringJobSpec & Pick<DescribedSpec, 'problem'> {
-  const [input] = (action.args ?? []) as [Partial<RecurringJobInput>?];
-  try {
-    return { ...parseRecurringJob(input), problem: null };
-  } catch (error) {
-    if (!(error instanceof InvalidInputError)) throw error;
-    const { projectId = '', name = '' } = recurringJobOf(scheduleId) ?? {};
-    const told = { prompt: textOf(input?.prompt), timeZone: textOf(input?.timeZone) || DEFAULT.timeZone };
-    return { projectId, name, ...told, overlap: 'skip', queueForMs: 0, options: {}, problem: error.message };
-  }
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : '';
+/** When runs start: as the settings say, else as it is in the Schedule that is changed, whatever tool set it there. */
+export function timesFor(
+  spec: JobScheduleSpec,
+  { cron, every, timeZone }: JobScheduleSettings,
+  current: ScheduleDescription | null,
+): ScheduleSpec {
+  const { jitter: _, ...there } = current?.spec ?? {};
+  const areNew = cron != null || every != null;
+  const isZoneNew = areNew || timeZone != null;
+  return { ...there, ...(areNew && timesOf(spec)), ...(isZoneNew && { timezone: spec.timeZone }) };
 }

@@ -8,23 +8,15 @@ import {
 import { recurringJobOf, recurringJobScheduleId } from '../../contract.js';
 import type { ClientContext } from '../settings.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
-import {
-  changeSchedule,
-  countPollers,
-  ensureSchedule,
-  listSchedules,
-  stateAfter,
-  stateOf,
-  type ScheduleState,
-} from '../schedules.js';
+import { changeSchedule } from '../schedule-change.js';
+import { countPollers, ensureSchedule, listSchedules, stateAfter, stateOf, type ScheduleState } from '../schedules.js';
 import type { CallOptions } from '../temporal-call.js';
+import { hidesPrompt, specOf, type DescribedSpec } from './described-spec.js';
 import {
   checkJobSchedule,
   mergedSpec,
-  specOf,
-  timesIn,
+  timesFor,
   toScheduleOptions,
-  type DescribedSpec,
   type JobScheduleSettings,
 } from './schedule-spec.js';
 
@@ -48,16 +40,18 @@ export async function ensureJobSchedule(
   checkJobSchedule(settings);
   const { projectId, name, prompt, cron, every, paused } = settings;
   const scheduleId = recurringJobScheduleId(projectId, name);
+  const optionsFor = (current: ScheduleDescription | null) => {
+    const spec = mergedSpec(current && specOf(current), settings);
+    const hidePrompts = place.hidePrompts || (current !== null && hidesPrompt(current));
+    return toScheduleOptions(spec, { ...place, hidePrompts }, timesFor(spec, settings, current));
+  };
   const change = (current: ScheduleDescription): ScheduleUpdateOptions => ({
-    ...toScheduleOptions(mergedSpec(specOf(current), settings), place, timesIn(current)),
+    ...optionsFor(current),
     state: stateAfter(current, paused),
   });
   try {
     if (prompt == null || (cron ?? every) == null) return await changeSchedule(client, scheduleId, change);
-    const fresh = {
-      ...toScheduleOptions(mergedSpec(null, settings), place, {}),
-      state: { paused: paused ?? false },
-    };
+    const fresh = { ...optionsFor(null), state: { paused: paused ?? false } };
     return await ensureSchedule(client, scheduleId, fresh, change);
   } catch (error) {
     throw toInvalidInput(settings, error);

@@ -69,9 +69,11 @@ class TemporalExportHandle implements VisitorExportHandle {
     }
   }
 
-  async result({ signal }: WaitOptions = {}): Promise<VisitorExportResult> {
+  async result(options: WaitOptions = {}): Promise<VisitorExportResult> {
     try {
-      return await longWait(this.#client, signal, () => this.#handle.result(), { logger: this.#context.logger });
+      return await longWait(this.#client, options?.signal, () => this.#handle.result(), {
+        logger: this.#context.logger,
+      });
     } catch (error) {
       if (!(error instanceof WorkflowFailedError)) throw error;
       if (error.cause instanceof CancelledFailure) throw new ExportCanceledError(this.workflowId, { cause: error });
@@ -99,25 +101,31 @@ function messageOf(cause: Error | undefined): string | undefined {
   return `${cause.message}: ${text}`;
 }
 
+/** What an explicit range is started with. Throws InvalidInputError. */
+export function rangeExportStart(given: VisitorExportRangeInput) {
+  const spec = parseExportInput(given);
+  if (spec.kind !== 'range') throw new InvalidInputError('dateFrom', 'must be given');
+  const { projectId, dateFrom, dateTo } = spec.range;
+  return { workflowId: visitorExportWorkflowId(projectId, dateFrom, dateTo), input: toRangeInput(spec.range, spec) };
+}
+
 /**
  * Starts the export of a date range, or joins the one that is running. Throws InvalidInputError before anything is
  * sent.
  */
 export async function startVisitorExport(
   context: ClientContext,
-  input: VisitorExportRangeInput,
+  range: VisitorExportRangeInput,
 ): Promise<VisitorExportHandle> {
   const { client, taskQueue } = context;
-  const spec = parseExportInput(input);
-  if (spec.kind !== 'range') throw new InvalidInputError('dateFrom', 'must be given');
-  const { range } = spec;
+  const { workflowId, input } = rangeExportStart(range);
   const handle: Handle = await client.workflow.start(VISITOR_EXPORT_WORKFLOW, {
-    workflowId: visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo),
+    workflowId,
     taskQueue,
-    args: [toRangeInput(range, spec)],
+    args: [input],
     workflowIdConflictPolicy: 'USE_EXISTING',
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-    staticSummary: `Visitors, ${range.dateFrom}..${range.dateTo}`,
+    staticSummary: `Visitors, ${input.dateFrom}..${input.dateTo}`,
   });
   return new TemporalExportHandle(context, handle);
 }

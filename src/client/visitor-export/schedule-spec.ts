@@ -12,7 +12,7 @@ import {
   type ScheduledExportInput,
 } from '../../contract.js';
 import { parseExportInput } from '../../visitor-export/input.js';
-import { checkDuration, InvalidInputError } from '../../contract/input-checks.js';
+import { checkDuration, checkObject, InvalidInputError } from '../../contract/input-checks.js';
 
 /** Settings of a Schedule; what is left out stays as it is, and takes its default in a new Schedule. */
 export interface ExportScheduleSettings {
@@ -53,6 +53,7 @@ export function checkExportSchedule(settings: ExportScheduleSettings): void {
 
 /** The spec with the settings that are given; throws InvalidInputError. */
 export function mergedSpec(base: ProjectlessSpec, settings: ExportScheduleSettings): ExportScheduleSpec {
+  checkObject(settings, 'settings');
   const { jitter } = settings;
   const { projectId, timeZone, days } = checkedInput({
     projectId: settings.projectId,
@@ -69,7 +70,7 @@ export function mergedSpec(base: ProjectlessSpec, settings: ExportScheduleSettin
   };
 }
 
-function checkedInput(input: ScheduledExportInput): { projectId: string; timeZone: string; days: number } {
+function checkedInput(input: ScheduledExportInput | undefined): { projectId: string; timeZone: string; days: number } {
   const spec = parseExportInput(input);
   if (spec.kind !== 'scheduled') throw new InvalidInputError('timeZone', 'must be given');
   return spec;
@@ -107,6 +108,17 @@ export function toScheduleOptions(
       pauseOnFailure: false,
     },
   };
+}
+
+/** Why the runs of a Schedule that Temporal describes fail; null where they do not. */
+export function problemOf({ action }: Pick<ScheduleDescription, 'action'>): string | null {
+  try {
+    checkedInput((action.args as ScheduledExportInput[] | undefined)?.[0]);
+    return null;
+  } catch (error) {
+    if (!(error instanceof InvalidInputError)) throw error;
+    return error.message;
+  }
 }
 
 /** The spec of a Schedule that Temporal describes. */

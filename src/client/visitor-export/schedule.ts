@@ -1,13 +1,23 @@
 /** The Schedules of nightly exports: create, change, list, pause, resume, remove. */
-import type { Client, ScheduleDescription, ScheduleHandle } from '@temporalio/client';
+import type { Client, ScheduleDescription } from '@temporalio/client';
 import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../../contract.js';
 import { checkId } from '../../contract/input-checks.js';
-import { countPollers, ensureSchedule, listSchedules, stateAfter, stateOf, withSchedule } from '../schedules.js';
+import {
+  countPollers,
+  ensureSchedule,
+  listSchedules,
+  readSchedule,
+  setPaused,
+  stateAfter,
+  stateOf,
+  withSchedule,
+} from '../schedules.js';
 import type { ScheduleState } from '../schedules.js';
 import type { CallOptions } from '../temporal-call.js';
 import {
   DEFAULT_SPEC,
   mergedSpec,
+  problemOf,
   specOf,
   toScheduleOptions,
   type ExportScheduleSettings,
@@ -21,6 +31,8 @@ export interface ExportSchedule extends ExportScheduleSpec, ScheduleState {
    * tell.
    */
   exportWorkers: number | null;
+  /** Why its runs fail; null where they do not. */
+  problem: string | null;
 }
 
 const ID_START = visitorExportScheduleId('');
@@ -54,8 +66,9 @@ export function describeExportSchedule(
   projectId: string,
   options: CallOptions = {},
 ): Promise<ExportSchedule> {
-  const describe = async (handle: ScheduleHandle) => toExportSchedule(client, await handle.describe());
-  return withSchedule(client, idOf(projectId), describe, options);
+  const read = (schedule: ScheduleDescription) => toExportSchedule(client, schedule);
+  const scheduleId = idOf(projectId);
+  return withSchedule(client, scheduleId, () => readSchedule(client, scheduleId, read), options);
 }
 
 /** Starts no run until the Schedule is resumed; throws ScheduleMissingError. */
@@ -65,7 +78,7 @@ export function pauseExportSchedule(
   note?: string | null,
   options: CallOptions = {},
 ): Promise<void> {
-  return withSchedule(client, idOf(projectId), (handle) => handle.pause(note ?? undefined), options);
+  return withSchedule(client, idOf(projectId), (handle) => setPaused(handle, true, note), options);
 }
 
 /** Starts runs again; throws ScheduleMissingError. */
@@ -75,7 +88,7 @@ export function resumeExportSchedule(
   note?: string | null,
   options: CallOptions = {},
 ): Promise<void> {
-  return withSchedule(client, idOf(projectId), (handle) => handle.unpause(note ?? undefined), options);
+  return withSchedule(client, idOf(projectId), (handle) => setPaused(handle, false, note), options);
 }
 
 /** Removes the Schedule; its present run goes on, and snapshots stay. Throws ScheduleMissingError. */
@@ -93,6 +106,7 @@ async function toExportSchedule(client: Client, schedule: ScheduleDescription): 
     projectId: scheduledProject(scheduleId),
     ...specOf(schedule),
     ...stateOf(schedule),
+    problem: problemOf(schedule),
     exportWorkers: await countPollers(client, exportTaskQueue(action.taskQueue), 'activity'),
   };
 }

@@ -17,6 +17,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.zip.DeflaterOutputStream;
@@ -32,7 +33,9 @@ final class Call {
       var plain = DefaultDataConverter.newDefaultInstance();
       options.setDataConverter(new CodecDataConverter(plain, List.of(new Zlib())));
     }
-    var client = WorkflowClient.newInstance(WorkflowServiceStubs.newServiceStubs(target), options.build());
+    // A cold start on a busy machine takes longer than the SDK waits for its first call.
+    var service = WorkflowServiceStubs.newConnectedServiceStubs(target, Duration.ofMinutes(1));
+    var client = WorkflowClient.newInstance(service, options.build());
     var jobs = new AgentJobs(client, System.getenv("AGENT_JOBS_TASK_QUEUE"));
     System.out.println(new ObjectMapper().writeValueAsString(perform(jobs, args)));
     System.exit(0);

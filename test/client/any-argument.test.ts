@@ -1,0 +1,62 @@
+/** Whatever a JavaScript caller gives, the client's error says what was wrong; null options are none. */
+import { Client, Connection } from '@temporalio/client';
+import { afterAll, expect, test } from 'vitest';
+import { AgentJobs, AgentJobsError } from '../../src/starter.js';
+import { RequestRetries } from '../../src/temporal/request-retries.js';
+
+const retries = new RequestRetries();
+// Nobody listens there.
+const connection = Connection.lazy({
+  address: '127.0.0.1:1',
+  connectTimeout: 100,
+  interceptors: [retries.interceptor],
+});
+const jobs = new AgentJobs({ client: new Client({ connection }), timeoutMs: 100 });
+afterAll(async () => {
+  await retries.end();
+  await connection.close();
+});
+
+const objects: Record<string, [object: object, left: string[]]> = {
+  // Of a client of the caller's own it closes nothing.
+  AgentJobs: [jobs, ['close']],
+  // These wait until Temporal is there.
+  JobHandle: [jobs.handle({ projectId: 'p', key: 'k' }), ['result', 'watch']],
+  JobScheduleHandle: [jobs.recurring({ projectId: 'p', name: 'n' }), []],
+  ExportScheduleHandle: [jobs.exportSchedule('p'), []],
+};
+
+type Method = (...args: unknown[]) => unknown;
+
+function methodsOf([object, left]: [object: object, left: string[]]): [name: string, method: Method][] {
+  const prototype = Object.getPrototypeOf(object) as object;
+  return Object.entries(Object.getOwnPropertyDescriptors(prototype))
+    .filter(([name, { value }]) => typeof value === 'function' && !['constructor', ...left].includes(name))
+    .map(([name, { value }]) => [name, (value as Method).bind(object)]);
+}
+
+const methods = Object.entries(objects).flatMap(([type, given]) =>
+  methodsOf(given).map(([name, method]): [string, Method] => [`${type}.${name}`, method]),
+);
+const given = [null, undefined, 7, 'x', [], {}];
+const argumentLists = [[], ...given.map((value) => [value]), ...given.flatMap((value) => [[value, null]])];
+
+/** What a call throws, an iteration's first step included. */
+async function errorOf(method: Method, args: unknown[]): Promise<unknown> {
+  try {
+    const result = await method(...args);
+    if (typeof result === 'object' && result !== null && Symbol.asyncIterator in result) {
+      for await (const _ of result as AsyncIterable<unknown>) break;
+    }
+    return null;
+  } catch (error) {
+    return error;
+  }
+}
+
+test.each(methods)('%s throws an error of ours, or none', async (_, method) => {
+  const thrown = await Promise.all(argumentLists.map((args) => errorOf(method, args)));
+  const foreign = thrown.filter((error) => error !== null && !(error instanceof AgentJobsError));
+  expect(foreign).toEqual([]);
+  expect(thrown.filter((error) => error instanceof AgentJobsError && error.code.length > 0).length).toBeGreaterThan(0);
+});
