@@ -1,23 +1,19 @@
-/** `attention` at a terminal: one write in doubt after the other, with its prompt, and the question what to do. */
+/** `attention` at a terminal: one write in doubt after the other, and the question what to do. */
 import type { InDoubtWrite } from '../contract.js';
 import type { AttentionItem } from '../starter.js';
 import { ask, confirm } from './ask.js';
 import { readAttribution } from './attribution.js';
+import { withKeysHint } from './keys-hint.js';
 import { earlyRetryWarning, readResolution, type Resolution } from './resolution.js';
+import { adoptionOf, drivenText, JobDrivers } from './job-drivers.js';
 import { print, printToStderr, type Session } from './session.js';
-import { printableLines } from './text.js';
-
-/** A prompt may be half a megabyte: its beginning tells which one it is. */
-const SHOWN_LINES = 12;
-const SHOWN_CHARACTERS = 1_200;
+import { printable } from './text.js';
 
 /** What came of an item: the walk goes on, or ends. */
 type Step = 'next' | 'quit';
 
-/** Shows an item that was printed already with its prompt, and settles it as the person says. */
+/** Settles an item that was printed already as the person says. */
 export async function walkThrough(session: Session, item: AttentionItem, unknown: InDoubtWrite): Promise<Step> {
-  const prompt = unknown.kind === 'create' ? await readPromptOf(session, item.workflowId) : null;
-  if (prompt !== null) print(`Prompt\n${shownPrompt(prompt)}\n`);
   for (;;) {
     const arrived = unknown.kind === 'create' ? '[a]dopt its job' : '[d]elivered';
     const question = `${arrived}, [r]etry, [g]ive it up, [s]kip or [q]uit? `;
@@ -25,7 +21,7 @@ export async function walkThrough(session: Session, item: AttentionItem, unknown
     if (letter === 'q') return 'quit';
     if (letter === 's' || letter === '') return 'next';
     const decision = await decisionOf(letter, unknown, session.signal);
-    if (decision !== null && (await settle(session, item.workflowId, unknown, decision))) return 'next';
+    if (decision !== null && (await settle(session, item, unknown, decision))) return 'next';
   }
 }
 
@@ -45,11 +41,12 @@ async function decisionOf(
 
 /** False where it is still in doubt, or nobody knows: then the question comes again. */
 async function settle(
-  { jobs, signal }: Session,
-  workflowId: string,
+  session: Session,
+  { workflowId, projectId }: AttentionItem,
   unknown: InDoubtWrite,
   decision: { action: string; jobId?: string },
 ): Promise<boolean> {
+  const { jobs, signal } = session;
   try {
     const resolution = await readResolution({
       workflowId,
@@ -58,6 +55,7 @@ async function settle(
       followUpId: unknown.followUpId,
       ...(await readAttribution({})),
     });
+    await warnOfOtherDriver(session, resolution, projectId);
     await confirm(() => questionOf(resolution, unknown), {}, signal);
     const { workflowId: _, ...named } = resolution;
     await jobs.handle(workflowId).resolveUnknown(named, { signal });
@@ -65,32 +63,19 @@ async function settle(
     return true;
   } catch (error) {
     signal.throwIfAborted();
-    printToStderr(`agent-jobs: ${(error as Error).message}`);
+    printToStderr(`agent-jobs: ${withKeysHint((error as Error).message)}`);
     return false;
   }
+}
+
+async function warnOfOtherDriver(session: Session, resolution: Resolution, projectId: string | null): Promise<void> {
+  const adoption = projectId === null ? null : adoptionOf(resolution, projectId);
+  const other = adoption && (await new JobDrivers(session).otherThan(adoption));
+  if (other !== null) printToStderr(printable(`agent-jobs: warning: ${drivenText(other, adoption!.jobId)}`));
 }
 
 function questionOf(resolution: Resolution, unknown: InDoubtWrite): string {
   const warning = earlyRetryWarning(resolution, unknown, Date.now());
   if (warning !== null) printToStderr(`agent-jobs: warning: ${warning}`);
   return `Settle it with ${resolution.action}, which can not be undone?`;
-}
-
-/** Null where Temporal no longer tells. */
-async function readPromptOf({ jobs, signal }: Session, workflowId: string): Promise<string | null> {
-  const { temporalCall } = await import('../client/temporal-call.js');
-  const { readRun } = await import('../client/agent-job/run-record.js');
-  const { readStartInput } = await import('../client/agent-job/start-input.js');
-  const read = async () => {
-    const { firstRunId } = await readRun(jobs.client, workflowId);
-    return readStartInput(jobs.client, workflowId, firstRunId);
-  };
-  const input = await temporalCall(jobs.client, { signal }, read).catch(() => null);
-  return input?.prompt ?? null;
-}
-
-function shownPrompt(prompt: string): string {
-  const lines = printableLines(prompt.slice(0, SHOWN_CHARACTERS)).split('\n').slice(0, SHOWN_LINES);
-  const text = lines.map((line) => `  ${line}`).join('\n');
-  return lines.join('\n').length < prompt.length ? `${text}\n  …` : text;
 }

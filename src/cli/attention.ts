@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
 import { isInteractive } from './ask.js';
 import { EXIT } from './exit.js';
+import { withKeysHint } from './keys-hint.js';
 import { inDoubtFields, lastDecisionField, resolveCommands } from './resolution.js';
 import { print, printJson, printToStderr, withSession, type GlobalOptions, type Session } from './session.js';
 import { fields, printable } from './text.js';
@@ -37,10 +38,10 @@ async function tellInDoubtWrites(
   for await (const item of session.jobs.needsAttention({ signal: session.signal })) {
     count += 1;
     if (item.problem !== undefined) {
-      printToStderr(printable(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`));
+      printToStderr(printable(`agent-jobs: ${item.workflowId} could not be read: ${withKeysHint(item.problem)}`));
       process.exitCode = EXIT.error;
     } else if (isJson) printJson(toLine(item));
-    else print(`${formatItem(item, session.globals)}\n`);
+    else print(`${formatItem(item, session.globals)}${await promptText(session, item, isWalk)}\n`);
     if (!isWalk || !item.unknown) continue;
     const { walkThrough } = await import('./attention-walk.js');
     if ((await walkThrough(session, item, item.unknown)) === 'quit') break;
@@ -48,12 +49,20 @@ async function tellInDoubtWrites(
   return count;
 }
 
+/** Where prompts are hidden, a list shows nothing of them; a person who is asked what to do must know. */
+async function promptText(session: Session, item: AttentionItem, isWalk: boolean): Promise<string> {
+  if (session.jobs.hidePrompts && !isWalk) return '';
+  const { doubtfulPromptText } = await import('./doubtful-prompt.js');
+  return doubtfulPromptText(session, item);
+}
+
 async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): Promise<number> {
+  const { lacksKey } = await import('../client/agent-job/task-failure.js');
   let count = 0;
   for await (const job of jobs.stuck({ signal })) {
     count += 1;
     if (json) printJson(toStuckLine(job));
-    else print(`${formatStuckJob(job)}\n`);
+    else print(`${formatStuckJob(job, lacksKey(job.failure ?? ''))}\n`);
   }
   return count;
 }
@@ -67,7 +76,8 @@ function toStuckLine({ workflowId, projectId, ...stuck }: StuckJob) {
   return { workflowId, projectId, stuck };
 }
 
-function formatStuckJob({ workflowId, workflowType, projectId, attempts, since, failure }: StuckJob): string {
+function formatStuckJob(job: StuckJob, isKeyMissing: boolean): string {
+  const { workflowId, workflowType, projectId, attempts, since, failure } = job;
   return fields([
     ['Workflow', workflowId],
     ['Type', workflowType],
@@ -75,9 +85,23 @@ function formatStuckJob({ workflowId, workflowType, projectId, attempts, since, 
     ['Stuck', `its workflow task was tried ${attempts} times`],
     ['Since', since],
     ['Failure', failure ?? 'none is recorded: the task timed out'],
+    ...remedyFor(isKeyMissing),
+  ]);
+}
+
+type Fields = Parameters<typeof fields>[0];
+
+function remedyFor(isKeyMissing: boolean): Fields {
+  if (isKeyMissing) {
+    return [
+      ['Why', 'its worker lacks the key that it was encrypted with'],
+      ['To mend it', "add the key to the workers' PAYLOAD_KEYS_FILE: the workflow goes on by itself"],
+    ];
+  }
+  return [
     ['Why', "a bug, or a release that does not fit its history: see the worker's log lines with this workflowId"],
     ['To mend it', 'run the release before, or one that is mended: the workflow goes on by itself'],
-  ]);
+  ];
 }
 
 function formatItem(

@@ -4,6 +4,7 @@ import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
 import { confirm, type ConfirmFlags } from './ask.js';
 import { EXIT, UsageError } from './exit.js';
 import { readJobName, type JobName, type JobNameFlags } from './job-name.js';
+import { withKeysHint } from './keys-hint.js';
 import { print, printJson, printToStderr, type Session } from './session.js';
 import { countOf, printable } from './text.js';
 
@@ -138,7 +139,8 @@ async function untilNoneIsNew(
 
 function fateOfError(error: Error): JobFate {
   if (isOutage(error)) throw error;
-  const { name, message } = error;
+  const { name } = error;
+  const message = withKeysHint(error.message);
   return { text: message, json: { error: name.replace(/Error$/, ''), message }, isDone: name === 'JobEndedError' };
 }
 

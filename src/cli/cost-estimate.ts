@@ -210,6 +210,11 @@ function sum<T>(items: readonly T[], figure: (item: T) => number): number {
   return items.reduce((total, item) => total + figure(item), 0);
 }
 
+/** What all chains of runs of a workflow have cost together: each counts its own reads. */
+export function estimateChains(chains: readonly { input: CostInput }[]): JobCost {
+  return chains.map(({ input }) => estimateCost(input)).reduce(addCosts);
+}
+
 /** What two jobs have cost together. */
 export function addCosts(one: JobCost, other: JobCost): JobCost {
   const { actions, ...counts } = one;

@@ -1,5 +1,7 @@
 /** Reads from Temporal what a workflow's cost is estimated from. No worker is asked. */
-import type { Client, WorkflowExecutionDescription, WorkflowHandle } from '@temporalio/client';
+import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
+import { lenientWorkflowClient } from '../temporal/lenient-workflow-client.js';
+import { isEncrypted } from '../temporal/payload-codec.js';
 import { jsonIn, millisOf, type CostEvent, type Payloads } from './cost-history.js';
 import type { CostedRun, CostedWorkflow, CostInput, PendingActivity } from './cost-estimate.js';
 import type { Session } from './session.js';
@@ -7,57 +9,111 @@ import type { Session } from './session.js';
 /** A long job has many pages of history. */
 const HISTORIES_MS = 60_000;
 
-/** One chain of runs, by its newest run. */
+/** The runs of one workflow id. */
 export interface CostTarget {
   workflowId: string;
-  /** Of the newest run; default: the newest of the id. */
-  runId?: string | undefined;
+  /** The newest run of each chain, the newest chain first; default: all of a job that Temporal still has. */
+  runIds?: readonly string[] | undefined;
   workflow: CostedWorkflow;
-  /** Of this run alone: a queue that lives for years is one chain. */
+  /** Of these runs alone: a queue that lives for years is one chain. */
   isAlone?: boolean;
 }
 
 /** What was read, and whether Temporal still has all of it. */
 export interface CostRead {
-  input: CostInput;
+  /** The newest first. A follow-up to an ended job makes another chain, and so does a start after a refused create. */
+  chains: CostedChain[];
   isComplete: boolean;
+  /** Whether something that tells of reads and turns stayed encrypted. */
+  isHidden: boolean;
+}
+
+/** A run, and those that it continued as new from. */
+interface CostedChain {
+  input: CostInput;
   /** When the oldest run that is kept started, in milliseconds. */
   startedAt: number;
 }
 
-/** Reads everything that Temporal still has of a chain of runs. */
+type Chain = CostedChain & { isComplete: boolean; runIds: string[] };
+
+/** Reads everything that Temporal still has of a workflow's runs. */
 export async function readCost(
-  { jobs, signal }: Pick<Session, 'jobs' | 'signal'>,
-  { workflowId, runId, workflow, isAlone = false }: CostTarget,
+  { jobs: { client }, signal }: Pick<Session, 'jobs' | 'signal'>,
+  target: CostTarget,
 ): Promise<CostRead> {
-  const { readRun } = await import('../client/agent-job/run-record.js');
   const { temporalCall } = await import('../client/temporal-call.js');
-  return temporalCall(jobs.client, { signal, timeoutMs: HISTORIES_MS }, async () => {
-    const newestRunId = runId ?? (await readRun(jobs.client, workflowId)).runId;
-    const newest = await readOneRun(jobs.client, workflowId, newestRunId);
-    const earlier = isAlone ? { runs: [], isComplete: true } : await readEarlier(jobs.client, workflowId, newest.run);
-    const runs = [newest.run, ...earlier.runs];
-    const startedAt = millisOf(runs.at(-1)?.events[0]?.eventTime);
-    return { input: { workflow, runs, pending: newest.pending }, isComplete: earlier.isComplete, startedAt };
-  });
+  return temporalCall(client, { signal, timeoutMs: HISTORIES_MS }, async () =>
+    readChains(client, target, target.runIds ?? (await listRunIds(client, target.workflowId))),
+  );
 }
 
-/** From the run before the newest back to the first one that is still kept. */
-async function readEarlier(
-  client: Client,
-  workflowId: string,
-  newest: CostedRun,
-): Promise<{ runs: CostedRun[]; isComplete: boolean }> {
-  const runs: CostedRun[] = [];
-  for (let runId = runBefore(newest); runId; runId = runBefore(runs.at(-1) ?? newest)) {
-    try {
-      runs.push((await readOneRun(client, workflowId, runId)).run);
-    } catch (error) {
-      if ((error as Error).name !== 'WorkflowNotFoundError') throw error;
-      return { runs, isComplete: false };
-    }
+/** The newest run of each chain, the newest chain first. */
+async function listRunIds(client: Client, workflowId: string): Promise<string[]> {
+  const { readRun } = await import('../client/agent-job/run-record.js');
+  const { listEarlierRuns } = await import('../client/agent-job/earlier-runs.js');
+  for (;;) {
+    const newest = await readRun(client, workflowId);
+    const earlier = await listEarlierRuns(client, newest);
+    if (earlier !== null) return [newest.runId, ...earlier.all];
   }
-  return { runs, isComplete: true };
+}
+
+/** A chain that Temporal has deleted is left out; throws where that leaves none. */
+async function readChains(client: Client, target: CostTarget, runIds: readonly string[]): Promise<CostRead> {
+  const chains: Chain[] = [];
+  let gone: unknown = null;
+  for (const runId of runIds) {
+    // The list may lag, and name a run that has continued as new.
+    if (chains.some((chain) => chain.runIds.includes(runId))) continue;
+    const chain = await readChain(client, target, runId).catch((error: unknown) => {
+      if (!isGone(error)) throw error;
+      gone = error;
+      return null;
+    });
+    if (chain !== null) chains.push(chain);
+  }
+  if (chains.length === 0) throw gone;
+  return {
+    chains,
+    isComplete: gone === null && chains.every(({ isComplete }) => isComplete),
+    isHidden: chains.some(({ input }) => input.runs.some(isHidden)),
+  };
+}
+
+/** From its newest run back to the first one that is still kept. */
+async function readChain(
+  client: Client,
+  { workflowId, workflow, isAlone = false }: CostTarget,
+  newestRunId: string,
+): Promise<Chain> {
+  const { run: newest, pending } = await readOneRun(client, workflowId, newestRunId);
+  const [runs, runIds] = [[newest], [newestRunId]];
+  let isComplete = true;
+  for (let runId = isAlone ? null : runBefore(newest); runId;) {
+    const run = await readOneRun(client, workflowId, runId).catch(nullIfGone);
+    isComplete = run !== null;
+    if (run === null) break;
+    runs.push(run.run);
+    runIds.push(runId);
+    runId = runBefore(run.run);
+  }
+  const startedAt = millisOf(runs.at(-1)?.events[0]?.eventTime);
+  return { input: { workflow, runs, pending }, startedAt, isComplete, runIds };
+}
+
+function nullIfGone(error: unknown): null {
+  if (isGone(error)) return null;
+  throw error;
+}
+
+/** By name: the SDK is loaded only when a command needs it. */
+function isGone(error: unknown): boolean {
+  return (error as Error).name === 'WorkflowNotFoundError';
+}
+
+function isHidden({ events }: CostedRun): boolean {
+  return events.flatMap(payloadsOf).some((given) => given?.payloads?.some(isEncrypted));
 }
 
 function runBefore({ events }: CostedRun): string | null | undefined {
@@ -69,10 +125,9 @@ async function readOneRun(
   workflowId: string,
   runId: string,
 ): Promise<{ run: CostedRun; pending: PendingActivity[] }> {
-  const handle: WorkflowHandle = client.workflow.getHandle(workflowId, runId);
   // What is pending is asked for first: what ended meanwhile is in the history.
-  const described = await handle.describe();
-  const { events } = await handle.fetchHistory();
+  const described = await lenientWorkflowClient(client).getHandle(workflowId, runId).describe();
+  const { events } = await client.workflow.getHandle(workflowId, runId).fetchHistory();
   const hidden = [...(events ?? []).flatMap(payloadsOf), ...heartbeatsOf(described)];
   await Promise.all(hidden.map((payloads) => decode(client, payloads)));
   return { run: { events: events ?? [], bytes: described.historySize ?? 0 }, pending: pendingOf(described) };

@@ -1,6 +1,7 @@
 /** Shows what workflows cost: one job, those of a batch, or those of a project. */
+import type { ProjectRun } from '../client/project-runs.js';
 import { readBatch, CONCURRENT_JOBS } from './batch.js';
-import { addCosts, COSTED_WORKFLOWS, estimateCost, type CostedWorkflow, type JobCost } from './cost-estimate.js';
+import { addCosts, COSTED_WORKFLOWS, estimateChains, type CostedWorkflow, type JobCost } from './cost-estimate.js';
 import { readCost, type CostRead, type CostTarget } from './cost-read.js';
 import { COST_SOURCE, costText, projectCostText, type TypeCost } from './cost-text.js';
 import { ProgressLine } from './progress-line.js';
@@ -15,18 +16,22 @@ class NoProjectRunsError extends Error {
   override readonly name = 'NoProjectRunsError';
 }
 
+const HIDDEN =
+  'reads, heartbeats and turns are not counted in full: they are encrypted, and PAYLOAD_KEYS_FILE has no key for them';
+
 /** What the estimate of a workflow leaves out. */
-function notesOn({ isComplete }: Pick<CostRead, 'isComplete'>): string[] {
+function notesOn({ isComplete, isHidden }: Pick<CostRead, 'isComplete' | 'isHidden'>): string[] {
   return [
     'not counted, as they leave no trace: queries, rejected updates, what an attempt of a worker that died had sent',
     ...(isComplete ? [] : ['earlier runs are no longer kept']),
+    ...(isHidden ? [HIDDEN] : []),
   ];
 }
 
 /** Of one job. */
 export async function showJobCost(session: Session, workflowId: string, isJson: boolean): Promise<void> {
   const read = await readCost(session, { workflowId, workflow: 'agentJob' });
-  const cost = estimateCost(read.input);
+  const cost = estimateChains(read.chains);
   const notes = notesOn(read);
   if (isJson) printJson({ workflowId, ...cost, notes, source: COST_SOURCE });
   else print(costText([['Workflow', workflowId]], cost, notes));
@@ -71,10 +76,14 @@ export async function showProjectCost(
   print(projectCostText(whose, { byType: sums.byType(), sum }, sums.notes));
 }
 
-async function* projectTargets(
-  runs: AsyncIterable<{ workflowId: string; runId: string; workflow: CostedWorkflow }>,
-): AsyncGenerator<CostTarget, void, undefined> {
-  for await (const run of runs) yield { ...run, isAlone: run.workflow === 'requestQueue' };
+/** A job may have several chains of runs: it is told once they are all listed. */
+async function* projectTargets(runs: AsyncIterable<ProjectRun>): AsyncGenerator<CostTarget, void, undefined> {
+  const chainsOf = new Map<string, string[]>();
+  for await (const { workflowId, runId, workflow } of runs) {
+    if (workflow === 'agentJob') chainsOf.set(workflowId, [...(chainsOf.get(workflowId) ?? []), runId]);
+    else yield { workflowId, runIds: [runId], workflow, isAlone: workflow === 'requestQueue' };
+  }
+  for (const [workflowId, runIds] of chainsOf) yield { workflowId, runIds, workflow: 'agentJob' };
 }
 
 interface AddUpOptions {
@@ -105,8 +114,10 @@ async function addUp(
       seen += 1;
       progress.show(`${of === '' ? countOf(seen, 'workflow') : seen}${of} read`);
       if (found === null) sums.notes.add('what Temporal has deleted since it was listed is not counted');
-      else if (found.startedAt >= since || target.isAlone) {
-        const cost = estimateCost(found.input);
+      else {
+        const chains = found.chains.filter(({ startedAt }) => startedAt >= since || target.isAlone);
+        if (chains.length === 0) continue;
+        const cost = estimateChains(chains);
         const notes = notesOn(found);
         sums.add(target.workflow, cost, notes);
         const { workflowId, workflow } = target;

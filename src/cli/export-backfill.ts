@@ -6,7 +6,7 @@ import { MAX_SECOND_SCANS, NEW_ROWS_PER_PAGE } from '../visitor-export/scan-chec
 import { EXIT, UsageError } from './exit.js';
 import { runExport } from './export-run.js';
 import { addPriorityOption, toPriority } from './job-options.js';
-import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
+import { addRangeOptions, toExportRange, type RangeFlags } from './export-range.js';
 import { print, printJson, printToStderr, withSession, type Session } from './session.js';
 import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './snapshots-option.js';
 
@@ -62,7 +62,7 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
 async function daysToDo(flags: BackfillFlags): Promise<Day[]> {
   const { daysOf, withDamage } = await import('../snapshots/days.js');
   const { listManifests } = await import('../snapshots/catalog.js');
-  const { dateFrom, dateTo } = toRange(flags, yesterday());
+  const { dateFrom, dateTo } = await toExportRange(flags);
   const manifests: SnapshotManifest[] = [];
   const store = await openSnapshots(flags);
   for await (const manifest of listManifests(store, flags.project)) manifests.push(manifest);

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { EXIT, UsageError } from './exit.js';
-import { addRangeOptions, toRange, type RangeFlags } from './export-range.js';
+import { addRangeOptions, todayByUtc, toRange, type RangeFlags } from './export-range.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { printToStderr } from './session.js';
 import { addSnapshotsOption, openSnapshots, tellNone, type SnapshotsFlags } from './snapshots-option.js';
@@ -52,16 +52,20 @@ async function* textOf(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<st
   yield* flags.totals ? totalLines(store, flags) : pageLines(store, flags);
 }
 
-/** Snapshots of one day only: no others add up to a time line. */
+/** Snapshots of one day only: no others add up to a time line. One that can't have begun is no part of it either. */
 async function* dailyManifests(store: SnapshotStore, flags: CsvFlags): AsyncGenerator<SnapshotManifest> {
-  const { listManifests } = await import('../snapshots/catalog.js');
-  const { isOneDay } = await import('../snapshots/days.js');
+  const { readSnapshots } = await import('../snapshots/catalog.js');
+  const { isOneDay, mayHaveBegun } = await import('../snapshots/days.js');
+  const { isAsWritten } = await import('../snapshots/manifest.js');
+  const today = todayByUtc();
   const { dateFrom, dateTo } = toRange(flags, { dateFrom: '0000-01-01', dateTo: '9999-12-31' });
   let count = 0;
-  for await (const manifest of listManifests(store, flags.project)) {
-    if (!isOneDay(manifest) || manifest.dateFrom < dateFrom || manifest.dateTo > dateTo) continue;
+  for await (const { found, manifest } of readSnapshots(store, flags.project)) {
+    if (!isOneDay(found) || !mayHaveBegun(found, today)) continue;
+    if (found.dateFrom < dateFrom || found.dateTo > dateTo) continue;
     count += 1;
-    yield manifest;
+    if (manifest && isAsWritten(manifest)) yield manifest;
+    else tellLeftOut(`${store.urlOf(found.folder)}/manifest.json`, 'damaged');
   }
   if (count === 0) tellNone(store, flags.project);
 }
@@ -100,19 +104,21 @@ async function* pageLines(store: SnapshotStore, flags: CsvFlags): AsyncGenerator
   }
 }
 
-/** Null where it is missing or damaged: told, and an error in the end; the other days are written. */
+/** Null where it is missing or damaged, which is told. */
 async function readFile(store: SnapshotStore, manifest: SnapshotManifest, name: string): Promise<Buffer | null> {
   const { snapshotFolder } = await import('../snapshots/layout.js');
   const key = `${snapshotFolder(manifest)}/${name}`;
   const bytes = await store.read(key);
   const { sha256Hex } = await import('../snapshots/content-digest.js');
   if (bytes && sha256Hex(bytes) === manifest.files.find((file) => file.name === name)?.sha256) return bytes;
-  printToStderr(
-    `agent-jobs: ${store.urlOf(key)} is ${bytes ? 'damaged' : 'missing'}, its day is left out; ` +
-      '"agent-jobs export verify" tells more',
-  );
-  process.exitCode = EXIT.error;
+  tellLeftOut(store.urlOf(key), bytes ? 'damaged' : 'missing');
   return null;
+}
+
+/** An error in the end; the other days are written. */
+function tellLeftOut(url: string, state: 'damaged' | 'missing'): void {
+  printToStderr(`agent-jobs: ${url} is ${state}, its day is left out; "agent-jobs export verify" tells more`);
+  process.exitCode = EXIT.error;
 }
 
 type Value = string | number | boolean | bigint;

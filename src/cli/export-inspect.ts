@@ -34,23 +34,24 @@ export function addExportInspect(group: Command): void {
 
 async function listSnapshots(flags: InspectFlags): Promise<void> {
   const { listManifests } = await import('../snapshots/catalog.js');
+  const { isAsWritten } = await import('../snapshots/manifest.js');
   const store = await openSnapshots(flags);
   const rows: string[][] = [];
   let count = 0;
   for await (const manifest of listManifests(store, flags.project)) {
     count += 1;
     if (flags.json) printJson(manifest);
-    else rows.push(rowOf(manifest));
+    else rows.push(rowOf(manifest, isAsWritten(manifest) ? markOf(manifest) : 'damaged'));
   }
   const headings = ['PROJECT', 'FROM', 'TO', 'ROWS', 'HUMAN', 'AI', 'TOTAL', 'STATE', 'EXPORTED'];
   if (count === 0) return tellNone(store, flags.project);
   if (!flags.json) print(table(headings, rows));
 }
 
-function rowOf(manifest: SnapshotManifest): string[] {
+function rowOf(manifest: SnapshotManifest, mark: string): string[] {
   const { projectId, dateFrom, dateTo, rows, totals, exportedAt } = manifest;
   const counts = [rows, totals.human, totals.ai, totals.total].map(String);
-  return [projectId, dateFrom, dateTo, ...counts, markOf(manifest), readableTime(exportedAt)];
+  return [projectId, dateFrom, dateTo, ...counts, mark, readableTime(exportedAt)];
 }
 
 /** How far a snapshot can be believed, in a few words. */
@@ -119,6 +120,7 @@ async function showGaps(flags: InspectFlags & { project: string; quick?: boolean
 }
 
 function gapWords({ state, manifest }: Day): string {
-  if (state === 'damaged') return 'damaged: its files are not the ones that its manifest names';
+  if (state === 'damaged' && manifest) return 'damaged: its files are not the ones that its manifest names';
+  if (state === 'damaged') return 'damaged: its manifest is not the one that was written';
   return manifest ? markOf(manifest) : state;
 }

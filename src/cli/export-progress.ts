@@ -5,21 +5,30 @@ import { barOf, ProgressLine } from './progress-line.js';
 import { printable } from './text.js';
 
 const LOOK_MS = 1_000;
+/** A worker that is there takes a second or two to begin. */
+const LOOKS_UNTIL_MISSED = 5;
+/** How the workflow's own words begin until its first activity has. */
+const UNBEGUN = 'no worker of the exports has begun';
 
 /**
  * Shows how far an export is until it ends: a bar on a terminal, else a line for each change. On stderr, so that stdout
  * stays the answer.
  */
-export async function showProgress(handle: VisitorExportHandle, signal: AbortSignal): Promise<() => void> {
+export async function showProgress(
+  handle: VisitorExportHandle,
+  signal: AbortSignal,
+  { lookMs = LOOK_MS } = {},
+): Promise<() => void> {
   const progressLine = new ProgressLine();
   const stop = new AbortController();
   const looking = (async () => {
-    while (!stop.signal.aborted && !signal.aborted) {
+    for (let looks = 1; !stop.signal.aborted && !signal.aborted; looks++) {
       const progress = await handle.progress({ signal }).catch(() => null);
       if (stop.signal.aborted) break;
-      progressLine.show(progress ? lineOf(progress, progressLine.isTerminal) : 'no worker answers yet');
+      const told = progress && looks < LOOKS_UNTIL_MISSED ? withoutUnbegun(progress) : progress;
+      progressLine.show(told ? lineOf(told, progressLine.isTerminal) : 'no worker answers yet');
       // It takes its listener off again: a long export makes thousands of pauses.
-      await delay(LOOK_MS, undefined, { signal: stop.signal }).catch(() => {});
+      await delay(lookMs, undefined, { signal: stop.signal }).catch(() => {});
     }
   })();
   return () => {
@@ -27,6 +36,10 @@ export async function showProgress(handle: VisitorExportHandle, signal: AbortSig
     void looking;
     progressLine.clear();
   };
+}
+
+function withoutUnbegun(progress: VisitorExportProgress): VisitorExportProgress {
+  return progress.waitReason?.startsWith(UNBEGUN) ? { ...progress, waitReason: null } : progress;
 }
 
 /** One line for a person. */

@@ -30,8 +30,26 @@ export function toRange({ day, from, to }: RangeFlags, preset: DateRange): DateR
   return { dateFrom, dateTo };
 }
 
+/**
+ * The days that the options name, yesterday by default, for an export. Rejects with a UsageError for one that can't
+ * have begun: its snapshot would be empty, and look like a day without visitors.
+ */
+export async function toExportRange(flags: RangeFlags): Promise<DateRange> {
+  const { mayHaveBegun } = await import('../snapshots/days.js');
+  const range = toRange(flags, yesterday());
+  const today = todayByUtc();
+  if (mayHaveBegun({ dateFrom: plusDays(range.dateTo, -1) }, today)) return range;
+  const { day, from, to } = flags;
+  const [name, date] = Object.entries({ day, to, from }).find(([, given]) => given !== undefined)!;
+  throw new UsageError(`--${name} ${date} is too late: no time zone is past ${plusDays(today, 1)} yet`);
+}
+
+export function todayByUtc(): string {
+  return new Date().toISOString().slice(0, 10);
+}
+
 /** Yesterday by UTC. */
 export function yesterday(): DateRange {
-  const dateTo = new Date().toISOString().slice(0, 10);
+  const dateTo = todayByUtc();
   return { dateFrom: plusDays(dateTo, -1), dateTo };
 }

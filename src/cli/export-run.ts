@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { SnapshotReceipt, VisitorExportRangeInput } from '../contract.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import { showProgress } from './export-progress.js';
-import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
+import { addRangeOptions, toExportRange, type RangeFlags } from './export-range.js';
 import { addPriorityOption, toPriority } from './job-options.js';
 import { print, printJson, withSession, type Session } from './session.js';
 import { fields } from './text.js';
@@ -21,7 +21,7 @@ export function addExportRun(group: Command): void {
     .option('--json', 'print the result as JSON');
   addPriorityOption(command, 'who goes first where exports wait for their shared budget');
   addRangeOptions(command).action(async (flags: RunFlags) => {
-    const dates = toRange(flags, yesterday());
+    const dates = await toExportRange(flags);
     const range = { projectId: flags.project, ...dates, priority: toPriority(flags.priority) ?? null };
     await withSession(command, async (session) => {
       const result = await runExport(session, range, flags.json !== true);

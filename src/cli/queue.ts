@@ -2,18 +2,13 @@ import type { Command } from 'commander';
 import type { QueuedRequest, RequestQueueState } from '../contract.js';
 import type { QueueReport } from '../starter.js';
 import { EXIT } from './exit.js';
-import { print, printJson, printToStderr, withSession } from './session.js';
-import { fields, printable, readableTime, relativeTime, table } from './text.js';
+import { print, printJson, printToStderr, withSession, type GlobalOptions } from './session.js';
+import { fields, hint, printable, readableTime, relativeTime, table } from './text.js';
 
 interface QueueFlags {
   project?: string;
   json?: boolean;
 }
-
-const NONE = {
-  create: 'no queue of creates: none is held back, each is sent at once',
-  message: 'no queue of messages: none is held back, each is sent at once',
-};
 
 /** Adds `queue`, which shows who waits for a turn to send. */
 export function addQueue(program: Command): void {
@@ -23,13 +18,13 @@ export function addQueue(program: Command): void {
     .option('--project <id>', 'of one project (default: all queues, and that of the exports)')
     .option('--json', 'print one line of JSON for each queue')
     .action((flags: QueueFlags) =>
-      withSession(command, async ({ jobs, signal }) => {
+      withSession(command, async ({ jobs, signal, globals }) => {
         const seen: QueueReport[] = [];
         for await (const queue of jobs.queues({ projectId: flags.project }, { signal })) {
           seen.push(queue);
           printQueue(queue, flags.json ?? false);
         }
-        if (!flags.json) printMissing(flags.project, seen);
+        if (!flags.json) printMissing(flags.project, seen, globals);
       }),
     );
 }
@@ -42,15 +37,21 @@ function printQueue(queue: QueueReport, isJson: boolean): void {
   process.exitCode = EXIT.error;
 }
 
-/** What it means that there is no queue. */
-function printMissing(projectId: string | undefined, seen: readonly QueueReport[]): void {
-  if (projectId === undefined) {
-    if (seen.length === 0) print('no queue: nothing is held back, each request is sent at once');
-    return;
-  }
-  for (const operation of ['create', 'message'] as const) {
-    if (!seen.some((queue) => queue.operation === operation)) print(NONE[operation]);
-  }
+/** Without a queue a write is not sent at once in all cases: only its job tells what it waits for. */
+function printMissing(projectId: string | undefined, seen: readonly QueueReport[], globals: GlobalOptions): void {
+  const missing = missingOf(projectId, seen);
+  for (const line of missing) print(line);
+  if (missing.length === 0) return;
+  const ofProject = projectId === undefined ? [] : ['--project', projectId];
+  const list = hint(globals, ['list', ...ofProject, '--running']);
+  printToStderr('agent-jobs: a refused key, the upstream or a busy worker may hold a write back without a queue');
+  printToStderr(`agent-jobs: "${printable(list)}" shows what each job waits for`);
+}
+
+function missingOf(projectId: string | undefined, seen: readonly QueueReport[]): string[] {
+  if (projectId === undefined) return seen.length === 0 ? ['no queue'] : [];
+  const missing = (['create', 'message'] as const).filter((one) => !seen.some(({ operation }) => operation === one));
+  return missing.map((operation) => `no queue of ${operation}s`);
 }
 
 function formatQueue({ operation, projectId, workflowId }: QueueReport, state: RequestQueueState, now: number): string {
@@ -73,7 +74,7 @@ function formatQueue({ operation, projectId, workflowId }: QueueReport, state: R
 }
 
 function budgetOf({ perHour, isLearned }: RequestQueueState): string {
-  if (perHour === null) return 'unknown: none is set, and none is learned yet';
+  if (perHour === null) return 'no number: none is set, or unlimited is, and none is learned yet';
   return `${perHour} an hour, ${isLearned ? 'learned from what was taken between answers 429' : 'as it is set'}`;
 }
 

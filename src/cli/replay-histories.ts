@@ -1,6 +1,5 @@
 /** Which runs `replay-check` replays, how their histories are read, and what came of it. */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
-import type { Payload } from '@temporalio/common';
 import { equals } from '../client/visibility-query.js';
 import { listWorkflows, temporalCall } from '../client/temporal-call.js';
 import {
@@ -17,8 +16,8 @@ import {
   type ReplayedRun,
   type ReplayOptions,
 } from '../temporal/replay-worker.js';
-import { isEncrypted } from '../temporal/payload-codec.js';
 import { loadWorkflowBundle } from '../temporal/workflow-bundle.js';
+import { checkReadable } from './history-payloads.js';
 
 /** Every workflow type of this package. */
 export const WORKFLOW_TYPES: readonly string[] = [
@@ -154,7 +153,7 @@ async function readRun(
   try {
     const read = () => client.workflow.getHandle(workflowId, runId).fetchHistory();
     const history = await temporalCall(client, { signal, timeoutMs: HISTORY_MS }, read);
-    await checkReadable(client, history.events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads);
+    await checkReadable(client, history.events ?? []);
     return { workflowId, runId, workflowType: type, history };
   } catch (error) {
     signal.throwIfAborted();
@@ -166,11 +165,4 @@ async function readRun(
     }
     return null;
   }
-}
-
-/** Without the keys a history would seem not to fit. The input tells: a run is encrypted from its start on. */
-async function checkReadable({ options }: Client, input: Payload[] | null | undefined): Promise<void> {
-  let payloads = input ?? [];
-  for (const codec of options.loadedDataConverter.payloadCodecs) payloads = await codec.decode(payloads);
-  if (payloads.some(isEncrypted)) throw new Error('it is encrypted: set PAYLOAD_KEYS_FILE to the keys of its workers');
 }

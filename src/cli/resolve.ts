@@ -5,6 +5,7 @@ import { addAttributionOptions, readAttribution, type AttributionFlags } from '.
 import { addYesOption, confirm } from './ask.js';
 import { EXIT, UsageError, throwNotRetryable } from './exit.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
+import { adoptionOf, JobDrivers } from './job-drivers.js';
 import { readText } from './job-options.js';
 import {
   earlyRetryWarning,
@@ -16,7 +17,8 @@ import {
   type Resolution,
   type ResolutionLine,
 } from './resolution.js';
-import { print, printJson, printToStderr, withSession } from './session.js';
+import { withKeysHint } from './keys-hint.js';
+import { print, printJson, printToStderr, withSession, type Session } from './session.js';
 import { fields, printable } from './text.js';
 
 interface ResolveFlags extends AttributionFlags, JobNameFlags {
@@ -40,12 +42,15 @@ export function addResolve(program: Command): void {
       '[action]',
       'adopt (a create made the job --job-id), delivered (a follow-up arrived), retry (send it again), abandon',
     )
-    .option('--job-id <id>', 'with adopt: the job that the create made')
+    .option(
+      '--job-id <id>',
+      'with adopt: the job that the create made; one that another running workflow has needs --yes',
+    )
     .option('--force', 'with adopt: also where the upstream can not be read just now')
     .option('--since <time>', 'name the write you mean, as listed (default: the present one, which is shown)')
     .option('--follow-up-id <id>', 'name the follow-up you mean')
     .option('--from <path>', 'settle many: lines of "attention --json", each with an "action" ("-" is stdin)')
-    .option('--dry-run', 'show what would be settled, and settle nothing')
+    .option('--dry-run', 'show what would be settled, and settle nothing; the upstream is not asked for --job-id')
     .option('--json', 'print JSON, a line for each')
     .action((workflowId: string | undefined, action: string | undefined, flags: ResolveFlags) =>
       flags.from === undefined
@@ -79,10 +84,12 @@ async function resolveOne(
     const { jobs, signal } = session;
     const { workflowId } = await findJob(session, name);
     const resolution = await readResolution({ workflowId, ...decision });
-    const { inDoubt, decisions } = await readQuestion(jobs, resolution, signal);
+    const { inDoubt, decisions, projectId } = await readQuestion(jobs, resolution, signal);
     const shown = [['Workflow', workflowId] as const, ...inDoubtFields(inDoubt), lastDecisionField(decisions)];
     if (!flags.json) print(fields(shown));
     warnOfEarlyRetry(resolution, inDoubt);
+    const adoption = adoptionOf(resolution, projectId);
+    if (adoption && !flags.yes) await new JobDrivers(session).check(adoption);
     if (!flags.dryRun) {
       await confirm(() => `Settle it with ${action}, which can not be undone?`, flags, signal);
       await settle(jobs, resolution, inDoubt, signal);
@@ -102,11 +109,13 @@ async function resolveMany(
   const attribution = await readAttribution(flags);
   const lines = await readResolutionLines(await readText(file, '--from'), attribution);
   let failures = 0;
-  await withSession(command, async ({ jobs, signal }) => {
+  await withSession(command, async (session) => {
+    const { signal } = session;
     if (!dryRun) await confirm(() => questionOf(lines), { ...flags, json }, signal);
+    const drivers = flags.yes ? null : new JobDrivers(session);
     for (const line of lines) {
       signal.throwIfAborted();
-      const problem = await settleLine(jobs, line, dryRun, signal);
+      const problem = await settleLine(session, line, { dryRun, drivers });
       if (problem !== null) failures += 1;
       printVerdict(line, problem, { dryRun, json });
     }
@@ -117,20 +126,22 @@ async function resolveMany(
 
 /** Null where the line was settled, or would be. */
 async function settleLine(
-  jobs: AgentJobs,
+  { jobs, signal }: Session,
   { resolution, problem }: ResolutionLine,
-  dryRun: boolean,
-  signal: AbortSignal,
+  { dryRun, drivers }: { dryRun: boolean; drivers: JobDrivers | null },
 ): Promise<string | null> {
   if (resolution === undefined) return problem;
   try {
-    const { inDoubt } = await readQuestion(jobs, resolution, signal);
+    const { inDoubt, projectId } = await readQuestion(jobs, resolution, signal);
     warnOfEarlyRetry(resolution, inDoubt);
+    const adoption = adoptionOf(resolution, projectId);
+    if (adoption) await drivers?.check(adoption);
     if (!dryRun) await settle(jobs, resolution, inDoubt, signal);
+    if (adoption) await drivers?.add(adoption);
     return null;
   } catch (error) {
     signal.throwIfAborted();
-    return (error as Error).message;
+    return withKeysHint((error as Error).message);
   }
 }
 
@@ -149,18 +160,22 @@ function printVerdict(
 type Verdict = Pick<Attribution, 'by'> & { action: string | null };
 
 function verdictText({ action, by }: Verdict, dryRun: boolean): string {
-  return dryRun ? `would be settled with ${action}` : `settled with ${action}${by ? ` by ${by}` : ''}`;
+  if (!dryRun) return `settled with ${action}${by ? ` by ${by}` : ''}`;
+  // Only a worker can ask the upstream, and it does so with the decision.
+  const unasked = action === 'adopt' ? ', if the upstream knows its job: that was not asked' : '';
+  return `would be settled with ${action}${unasked}`;
 }
 
 /** What is to be decided, and what was decided before. */
 interface Question {
   inDoubt: InDoubtWrite;
   decisions: Decision[];
+  projectId: string;
 }
 
 /** The present write in doubt, which must be the one that was named and one that the action fits. */
 async function readQuestion(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal): Promise<Question> {
-  const { unknown: inDoubt, decisions } = await jobs.handle(resolution.workflowId).state({ signal });
+  const { unknown: inDoubt, decisions, projectId } = await jobs.handle(resolution.workflowId).state({ signal });
   if (inDoubt === null) throw new Error(nothingInDoubt(decisions));
   const { since, followUpId, action } = resolution;
   if ((since != null && since !== inDoubt.since) || (followUpId != null && followUpId !== inDoubt.followUpId)) {
@@ -168,7 +183,7 @@ async function readQuestion(jobs: AgentJobs, resolution: Resolution, signal: Abo
   }
   const fits = { adopt: inDoubt.kind === 'create', delivered: inDoubt.kind === 'followUp', retry: true, abandon: true };
   if (!fits[action]) throw new Error(`${action} does not fit: a ${inDoubt.kind} is in doubt`);
-  return { inDoubt, decisions };
+  return { inDoubt, decisions, projectId };
 }
 
 function nothingInDoubt(decisions: Decision[] | undefined): string {

@@ -1,4 +1,5 @@
 import type { JobSchedule, RecurringRunSummary } from '../starter.js';
+import { withKeysHint } from './keys-hint.js';
 import { fields, readableTime, table } from './text.js';
 
 /** A Schedule with its newest run; null where there is none. */
@@ -18,7 +19,7 @@ export function jobScheduleText(schedule: JobSchedule): string {
     ['Task queue', schedule.taskQueue],
     ['Workers', workers === null ? null : String(workers)],
     ['Next', schedule.paused ? `paused${schedule.note ? `: ${schedule.note}` : ''}` : nextOf(schedule)],
-    ['Problem', schedule.problem],
+    ['Problem', schedule.problem && withKeysHint(schedule.problem)],
   ]);
 }
 
@@ -41,14 +42,19 @@ export function jobSchedulesText(schedules: readonly JobScheduleWithRun[]): stri
 /** Runs, one a line. */
 export function jobRunsText(runs: readonly RecurringRunSummary[]): string {
   if (runs.length === 0) return 'no runs yet';
-  const rows = runs.map((run) => [readableTime(run.scheduledAt), fateOf(run), run.workflowId]);
+  const rows = runs.map((run) => [readableTime(run.scheduledAt), fateOf(run), jobOf(run)]);
   return table(['SCHEDULED', 'FATE', 'JOB'], rows);
+}
+
+/** A run tells the id of its job also where it started none. */
+function jobOf({ fate, workflowId }: RecurringRunSummary): string {
+  return fate === 'skipped' || fate === 'failed' ? '' : workflowId;
 }
 
 const REASONS: Record<string, string> = {
   earlierRun: 'the job of an earlier run was not over',
   queueWait: 'it waited as long as it may',
-  scheduleRemoved: 'the Schedule was removed while it waited',
+  scheduleRemoved: 'the Schedule was removed before its job was started',
 };
 
 function fateOf({ fate, outcome, reason }: RecurringRunSummary): string {

@@ -127,10 +127,25 @@ export async function withLastRuns(
 ): Promise<JobScheduleWithRun[]> {
   const found: JobScheduleWithRun[] = [];
   for (const schedule of schedules) {
-    const [lastRun = null] = await jobs.recurring(schedule).lastRuns(1, { signal });
-    found.push({ ...schedule, lastRun });
+    found.push({ ...schedule, lastRun: await lastRunOf(jobs, schedule, signal) });
   }
   return found;
+}
+
+/** Null, too, where another tool made a Schedule whose names none of ours can have. */
+async function lastRunOf(
+  jobs: AgentJobs,
+  { projectId, name }: JobSchedule,
+  signal: AbortSignal,
+): Promise<JobScheduleWithRun['lastRun']> {
+  try {
+    const [lastRun = null] = await jobs.recurring({ projectId, name }).lastRuns(1, { signal });
+    return lastRun;
+  } catch (error) {
+    const { InvalidInputError } = await import('../contract/input-checks.js');
+    if (error instanceof InvalidInputError) return null;
+    throw error;
+  }
 }
 
 function addShow(group: Command): void {
@@ -187,7 +202,7 @@ function addTrigger(group: Command): void {
 }
 
 function addRemove(group: Command): void {
-  const command = named(group, 'remove', 'remove it; a job that runs goes on, and runs that wait for it are skipped');
+  const command = named(group, 'remove', 'remove it; a job that runs goes on, and runs without a job are skipped');
   command.option('--note <text>', 'taken like the other changes do; what is gone keeps no note');
   command.option('--json', 'print its id as JSON');
   addYesOption(command).action(({ project, name, ...flags }: ChangeFlags & ConfirmFlags) =>

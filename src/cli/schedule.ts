@@ -18,8 +18,8 @@ interface SetFlags {
   json?: boolean;
 }
 
-/** Clocks change up to this hour: a local time may come twice, or not at all. */
-const MAX_CHANGE_HOUR = 3;
+/** Outside these hours clocks change somewhere: a local time may come twice, or not at all. */
+const HOURS_WITHOUT_CHANGE = { first: 4, last: 20 };
 
 /** One request for each Schedule takes its time. */
 const LIST_MS = 60_000;
@@ -86,9 +86,10 @@ function toNumber(text: string | undefined, option: string): number | undefined 
 
 function warnOfClockChanges({ hour, timeZone }: ExportSchedule): void {
   const changes = !/^(UTC|Etc\/.*)$/.test(timeZone);
-  if (!changes || hour > MAX_CHANGE_HOUR) return;
+  const { first, last } = HOURS_WITHOUT_CHANGE;
+  if (!changes || (hour >= first && hour <= last)) return;
   printToStderr('agent-jobs: where the clocks change at this hour, one run a year may be skipped or come twice;');
-  printToStderr('  the next run exports those days again where --days is above 1. From 4:00 on it can not happen.');
+  printToStderr('  the next run exports those days again where --days is above 1. It can not from 4:00 to 20:59.');
 }
 
 function warnOfNoWorker(schedules: ExportSchedule[]): void {
@@ -203,6 +204,7 @@ function scheduleText(schedule: ExportSchedule): string {
     ['Task queue', schedule.taskQueue],
     ['Export workers', schedule.exportWorkers === null ? null : String(schedule.exportWorkers)],
     ['Next', schedule.paused ? `paused${schedule.note ? `: ${schedule.note}` : ''}` : nextOf(schedule)],
+    ['Problem', schedule.problem],
   ]);
 }
 
@@ -210,7 +212,8 @@ function schedulesText(schedules: ExportSchedule[]): string {
   const headings = ['PROJECT', 'TIME', 'TIME ZONE', 'DAYS', 'NEXT', 'NOTE'];
   const rows = schedules.map((schedule) => {
     const next = schedule.paused ? 'paused' : nextOf(schedule);
-    return [schedule.projectId, timeOf(schedule), schedule.timeZone, String(schedule.days), next, schedule.note ?? ''];
+    const note = schedule.problem ?? schedule.note ?? '';
+    return [schedule.projectId, timeOf(schedule), schedule.timeZone, String(schedule.days), next, note];
   });
   return table(headings, rows);
 }

@@ -177,14 +177,26 @@ async function cancelJobs(
     const { signal } = session;
     if (target.batch !== null) return cancelBatch(session, target.batch, attribution, { json, yes });
     const job = await findJob(session, target.job);
+    await throwIfEnded(session, job.workflowId);
     const question = () => `End the workflow ${printable(job.workflowId)}? The remote job goes on.`;
     await confirm(question, { yes, json }, signal);
     await job.cancel({ ...attribution, signal: session.signal });
     if (json) return printJson({ workflowId: job.workflowId, ...attribution });
     print(
-      `${printable(job.workflowId)} is asked to end, unless it has ended already; a write in flight is finished first`,
+      `${printable(job.workflowId)} is asked to end, unless it has just ended; a write in flight is finished first`,
     );
   });
+}
+
+/** Temporal takes a cancel of a closed workflow without a word. A job that is being cancelled has not ended. */
+async function throwIfEnded({ jobs, signal }: Session, workflowId: string): Promise<void> {
+  const { JobEndedError } = await import('../client/errors.js');
+  const { readDescription } = await import('../client/agent-job/run-record.js');
+  const { temporalCall } = await import('../client/temporal-call.js');
+  const { closeTime, status } = await temporalCall(jobs.client, { signal }, () =>
+    readDescription(jobs.client, workflowId),
+  );
+  if (closeTime !== undefined) throw new JobEndedError(workflowId, status.name);
 }
 
 async function cancelBatch(

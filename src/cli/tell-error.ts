@@ -2,6 +2,7 @@
 import { CommanderError, type Command } from 'commander';
 import { EXIT, InterruptedError, UsageError } from './exit.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
+import { withKeysHint } from './keys-hint.js';
 import { printableLines } from './text.js';
 
 /** By the names of the client's errors, whose classes are loaded only when a command needs them. */
@@ -28,7 +29,8 @@ export function tellError(called: Command, error: Error): number {
   // Commander has printed it already; help and version end with 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   const exitCode = exitCodeOf(error);
-  const text = `agent-jobs: ${printableLines(error.message)}\n${exitCode === EXIT.usage ? usageOf(called) : ''}`;
+  const usage = exitCode === EXIT.usage ? usageOf(called) : '';
+  const text = `agent-jobs: ${printableLines(withKeysHint(error.message))}\n${usage}`;
   process.stderr.write(isJsonAsked() ? jsonText(lineOf(error, exitCode)) : text);
   return exitCode;
 }
@@ -55,7 +57,7 @@ function lineOf(error: Error, exitCode: number): ErrorLine {
   const isOurs = /^[A-Z_]+$/.test(code ?? '') && 'retryable' in error;
   return {
     code: isOurs ? code! : ownCodeOf(error),
-    message: error.message,
+    message: withKeysHint(error.message),
     retryable,
     exitCode,
     ...(workflowId !== undefined && { workflowId }),

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { connectPrivateDevServer } from '../support/dev-server.js';
-import { envOf, runCli, runOnTerminal } from './run-cli.js';
+import { envOf, jsonLines, runCli, runOnTerminal } from './run-cli.js';
 
 const MOST_MS = 240_000;
 
@@ -20,6 +20,11 @@ async function inDoubt(prompt: string) {
   return job;
 }
 
+async function isListed(workflowId: string, shown: object): Promise<void> {
+  const ids = async () => jsonLines((await runCli(['list', '--json'], { env: envOf(server) })).stdout);
+  await expect.poll(ids, { timeout: 60_000 }).toContainEqual(expect.objectContaining({ workflowId, ...shown }));
+}
+
 test(
   'at a terminal attention shows the prompt and settles what the person decides; else it lists',
   async () => {
@@ -27,6 +32,11 @@ test(
     const job = await inDoubt(`Mend the footer ${marker}\nand \u001B[2J nothing else`);
     const list = () => runCli(['attention'], { env: envOf(server) });
     await expect.poll(async () => (await list()).stdout, { timeout: 60_000 }).toContain(job.workflowId);
+    const told = (await list()).stdout;
+    expect(told).toContain(`\nPrompt\n  Mend the footer ${marker}\n  and  [2J nothing else\n`);
+    const hidden = await runCli(['attention'], { env: { ...envOf(server), AGENT_JOBS_HIDE_PROMPTS: 'true' } });
+    expect(hidden.stdout).toContain(job.workflowId);
+    expect(hidden.stdout).not.toContain('Mend the footer');
     const types = [
       [/uit\? $/, 'x\n'],
       [/uit\? $/, 'g\n'],
@@ -44,6 +54,31 @@ test(
     const { decisions, outcome } = await job.result();
     expect(outcome).toBe('abandoned');
     expect(decisions).toMatchObject([{ action: 'abandon', by: expect.stringContaining('@') }]);
+  },
+  MOST_MS,
+);
+
+test(
+  'at a terminal attention warns of a job that another workflow has',
+  async () => {
+    const [marker, other] = [randomUUID(), `other ${randomUUID()}`];
+    await server.sandbox.addScript({ promptIncludes: other, script: { activeMs: 3_600_000 } });
+    const driver = await server.jobs.start({ key: randomUUID(), projectId: server.projectId, prompt: other, ...QUICK });
+    await expect.poll(async () => (await driver.state()).jobId, { timeout: 60_000 }).not.toBeNull();
+    const { jobId } = await driver.state();
+    const job = await inDoubt(`prompt ${marker}`);
+    await isListed(driver.workflowId, { jobId });
+    await isListed(job.workflowId, { phase: 'needsAttention' });
+    const types = [
+      [/uit\? $/, 'a\n'],
+      [/Id of the job: $/, `${jobId}\n`],
+      [/\[y\/N\] $/, 'n\n'],
+      [/uit\? $/, 'q\n'],
+    ] as const;
+    const { output } = await runOnTerminal(['attention'], { env: envOf(server), types });
+    expect(output).toContain(`warning: the workflow ${driver.workflowId} has the job ${jobId} already`);
+    expect((await job.state()).unknown).not.toBeNull();
+    for (const one of [driver, job]) await one.cancel();
   },
   MOST_MS,
 );

@@ -18,7 +18,7 @@ async function forecastOf(...args: string[]): Promise<Forecast> {
   return jsonLines(stdout)[0] as unknown as Forecast;
 }
 
-describe('cost --forecast', { timeout: 60_000 }, () => {
+describe('cost --forecast', { timeout: 120_000 }, () => {
   test('needs no server, and its parts add up to what a job, a day and a month cost', async () => {
     const { parts, perJob, perDay, perMonth } = await forecastOf('--length', '24 hours', '--follow-ups', '2');
     const sum = parts.reduce((all, { count, actionsEach }) => all + count * actionsEach, 0);

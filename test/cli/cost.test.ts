@@ -142,10 +142,40 @@ test(
 );
 
 test(
+  'what a job has cost includes its runs before a follow-up to its end; of a batch and a project it is one job',
+  async () => {
+    const [projectId, batch] = [randomUUID(), randomUUID()];
+    const before = await settledActions();
+    const job = await start(3_000, { projectId, batch });
+    const { polls } = await job.result();
+    const first = (await costOf(job)) as { historyEvents: number; billableActions: number };
+    await job.sendFollowUp('And the tests');
+    const again = await job.result();
+    const counted = (await settledActions()) - before;
+    const { historyLength } = await server.client.workflow.getHandle(job.workflowId).describe();
+    const cost = await costOf(job);
+    expect(cost).toMatchObject({ runs: 2, historyEvents: first.historyEvents + historyLength });
+    expect(cost).toMatchObject({ reads: polls + again.polls });
+    // As above: the follow-up may cut a wait short.
+    expect(Math.abs((cost['billableActions'] as number) - counted)).toBeLessThanOrEqual(1);
+    const linesOf = async (...args: string[]) => {
+      const { stdout } = await runCli(['cost', ...args, '--json'], { env: envOf(server) });
+      return jsonLines(stdout);
+    };
+    await expect.poll(() => linesOf('--batch', batch), { timeout: 60_000 }).toMatchObject([cost]);
+    await expect.poll(() => linesOf('--project', projectId), { timeout: 60_000 }).toMatchObject([cost]);
+    const { stdout } = await runCli(['cost', '--project', projectId], { env: envOf(server) });
+    expect(stdout).toMatch(/\nagentJob +1 +2 /);
+    expect(stdout).toMatch(/\nstarts +2 +2\.0\n/);
+  },
+  MOST_MS,
+);
+
+test(
   'a job that still runs shows what it has cost so far, for people too',
   async () => {
     const job = await start(3_600_000);
-    await pause(6_000);
+    await expect.poll(async () => (await costOf(job))['reads'], { timeout: 60_000 }).toBeGreaterThan(0);
     const cost = (await costOf(job)) as { reads: number; actions: Record<string, number> };
     expect(cost.reads).toBeGreaterThan(0);
     expect(cost.actions).toMatchObject({ starts: 1, activities: 2, heartbeats: 1, signals: 0 });

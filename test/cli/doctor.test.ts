@@ -178,12 +178,15 @@ test(
 );
 
 test('keys that are missing here, or that others can read, are warned about', () => {
-  const jobs = [true, false, true].map((isEncrypted, i) => ({ workflowId: `job-${i}`, isEncrypted }));
+  const jobs = [true, false, true].map((isEncrypted, i) => ({ workflowId: `job-${i}`, isEncrypted, problems: [] }));
   const warnings = ['chmod o-r'];
   const encrypted = jobs.filter(({ isEncrypted }) => isEncrypted);
+  const lost = [...jobs, { workflowId: 'job-3', isEncrypted: true, problems: ['no key "b"'] }];
+  const both = `can not be decrypted: 1 of the newest 4 jobs, such as job-3\nnot encrypted: 1 of the newest 4 jobs`;
   for (const [given, status, text] of [
     [{ hasKeys: false, warnings: [], jobs }, 'warn', 'encrypted: 2 of the newest 3 jobs, such as job-0'],
     [{ hasKeys: false, warnings: [], jobs: [] }, 'skip', 'off: PAYLOAD_KEYS_FILE is not set here'],
+    [{ hasKeys: true, warnings, jobs: lost }, 'warn', both],
     [{ hasKeys: true, warnings, jobs: encrypted }, 'warn', 'others can read the keys'],
     [{ hasKeys: true, warnings: [], jobs: encrypted }, 'ok', /usable keys/],
   ] as const)

@@ -1,8 +1,53 @@
 import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { expect, test, vi } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { showProgress } from '../../src/cli/export-progress.js';
+import type { VisitorExportProgress } from '../../src/contract.js';
 import type { VisitorExportHandle } from '../../src/starter.js';
+import { gate } from '../support/observed-upstream.js';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const UNBEGUN: VisitorExportProgress = {
+  ...{ dateFrom: '2026-01-01', dateTo: '2026-01-02', scan: 1, pages: 0, rows: 0, expectedRows: null },
+  ...{ waitReason: 'no worker of the exports has begun yet (task queue agent-jobs-export)', nextRequestAt: null },
+};
+const BEGUN = { ...UNBEGUN, pages: 2, rows: 199, waitReason: null };
+
+/** What is written while the export goes through these states, one each look. */
+async function shown(...states: VisitorExportProgress[]): Promise<string[]> {
+  const write = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  const left = [...states];
+  const looked = gate();
+  const progress = async () => {
+    const state = left.shift();
+    if (!state) looked.open();
+    return state ?? (await new Promise<never>(() => {}));
+  };
+  const handle = { progress } as unknown as VisitorExportHandle;
+  const stop = await showProgress(handle, new AbortController().signal, { lookMs: 1 });
+  await looked.opened;
+  stop();
+  return write.mock.calls.map(([text]) => String(text).trim());
+}
+
+const [AT_FIRST, AT_LAST] = ['2026-01-01..2026-01-02  0 pages, 0 rows', '2026-01-01..2026-01-02  2 pages, 199 rows'];
+
+test('a worker that takes some seconds to begin is not told as missing', async () => {
+  expect(await shown(UNBEGUN, UNBEGUN, UNBEGUN, BEGUN)).toEqual([AT_FIRST, AT_LAST]);
+});
+
+test('that no worker begins for long is told', async () => {
+  const told = await shown(...Array.from({ length: 10 }, () => UNBEGUN), BEGUN);
+  expect(told).toEqual([AT_FIRST, `${AT_FIRST}, waits: ${UNBEGUN.waitReason}`, AT_LAST]);
+});
+
+test('any other wait is told at once', async () => {
+  const waiting = { ...BEGUN, waitReason: 'upstream answered 503' };
+  expect(await shown(waiting)).toEqual([`${AT_LAST}, waits: upstream answered 503`]);
+});
 
 test('an export that is watched for long leaves no listeners behind, of which Node would warn', async () => {
   const signals = vi.spyOn(AbortSignal.prototype, 'addEventListener');

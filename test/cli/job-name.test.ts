@@ -89,7 +89,7 @@ test(
     expect(await told()).toBe('');
     const opened = await runCli(['open', workflowId], { env });
     expect(opened).toMatchObject({ code: 0, stdout: printed.stdout, stderr: '' });
-    await expect.poll(told, { timeout: 30_000 }).toBe(`1\n${printed.stdout}`);
+    await expect.poll(told, { timeout: 60_000 }).toBe(`1\n${printed.stdout}`);
     const views = await runCli(['open', '--view', 'attention', '--json'], { env: { ...env, PATH: '' } });
     expect(jsonLines(views.stdout)).toMatchObject([{ url: expect.stringContaining('needsAttention') }]);
     expect(views.code).toBe(0);

@@ -92,7 +92,7 @@ test(
   'a status that would control the terminal is shown without effect',
   async () => {
     const prompt = await scripted({
-      steps: [{ status: 'bad\u001B[2Jstatus\r\n' }, { status: 'completed', afterMs: 6_000 }],
+      steps: [{ status: 'bad\u001B[2Jstatus\r\n' }, { status: 'completed', afterMs: 12_000 }],
     });
     const { stderr } = await start(prompt, '--wait', '--json');
     expect(stderr).toContain('bad [2Jstatus');

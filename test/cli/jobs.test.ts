@@ -130,6 +130,31 @@ test(
 );
 
 test(
+  'a cancel of a job that has ended is told, and exits 1; one of a job that is being cancelled is none',
+  async () => {
+    const ended = await start('Fix the header', '--wait', '--json', '--key', 'over');
+    expect(ended.code).toBe(0);
+    const name = ['--project', server.projectId, '--key', 'over'];
+    const late = await cli(['cancel', ...name]);
+    expect(late.stderr).toContain('the workflow has ended (completed)');
+    expect(late).toMatchObject({ stdout: '', code: 1 });
+    const told = await cli(['cancel', ...name, '--json']);
+    expect(jsonLines(told.stderr).at(-1)).toMatchObject({ code: 'JOB_ENDED', exitCode: 1 });
+    // A run without a worker does not end.
+    const idle = await server.client.workflow.start('agentJob', {
+      workflowId: `idle-${randomUUID()}`,
+      taskQueue: `nobody-${randomUUID()}`,
+    });
+    for (const _ of ['first', 'again']) expect((await cli(['cancel', idle.workflowId])).code).toBe(0);
+    await idle.terminate();
+    const gone = await cli(['cancel', idle.workflowId]);
+    expect(gone.stderr).toContain('the workflow has ended (terminated)');
+    expect(gone.code).toBe(1);
+  },
+  MOST_MS,
+);
+
+test(
   'a follow-up to an ended job goes to the same job, once for each id',
   async () => {
     const started = await start('Fix the sidebar', '--wait', '--json', '--key', 'ended');
@@ -159,8 +184,10 @@ test(
     expect(sent.stdout).toMatch(/State +queued/);
     expect(sent.stderr).toContain('the follow-up is not sent: it waits its turn');
     expect(sent.stderr).toMatch(/the job waits for person since .+; "npx agent-jobs attention" shows what can be done/);
-    const waiting = await cli(['list', '--project', server.projectId, '--waiting-for', 'person', '--json']);
-    expect(jsonLines(waiting.stdout)).toMatchObject([{ workflowId, waitingFor: 'person' }]);
+    const waiting = () => cli(['list', '--project', server.projectId, '--waiting-for', 'person', '--json']);
+    await expect
+      .poll(async () => jsonLines((await waiting()).stdout), { timeout: 60_000 })
+      .toMatchObject([{ workflowId, waitingFor: 'person' }]);
     expect(sent.code).toBe(10);
     await job.resolve({ action: 'abandon' });
     await job.result();

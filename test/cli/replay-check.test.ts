@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { replayHistories, WORKFLOW_TYPES } from '../../src/cli/replay-histories.js';
-import { joinQueueSignal, jobStateQuery, pollNowSignal, requestQueueId } from '../../src/contract.js';
+import { joinQueueSignal, jobStateQuery, pollNowSignal, requestQueueId, type JoinRequest } from '../../src/contract.js';
 import * as workflows from '../../src/workflows/index.js';
 import { rangeOf, setUpExport, startExport, withWorkers } from '../export/export.js';
 import { RECURRING_SCENARIOS, startLife } from '../replay/recurring-scenarios.js';
@@ -44,12 +43,14 @@ async function startLives(): Promise<JobBench> {
   await until(async () => (await open.query(jobStateQuery)).phase === 'watching', 'a poll');
   await open.signal(pollNowSignal);
   running.push(open.workflowId);
+  // Its budget is spent: it stays open.
+  const spent: Partial<JoinRequest> = { perHour: 1, accepted: [[Date.now(), 1]] };
   await server.client.workflow.signalWithStart('requestQueue', {
     taskQueue: jobs.taskQueue,
     workflowId: requestQueueId({ operation: 'create', projectId: 'p1' }),
     args: [{ operation: 'create', projectId: 'p1' }],
     signal: joinQueueSignal,
-    signalArgs: [{ workflowId: open.workflowId, priority: 3, askedAt: Date.now() }],
+    signalArgs: [{ workflowId: open.workflowId, priority: 3, askedAt: Date.now(), ...spent }],
   });
   const exporting = await setUpExport(server);
   try {
@@ -88,7 +89,10 @@ async function runsOfOtherCode(workflowType: string, count: number): Promise<{ t
 
 test('replays what every workflow type has left, and tells by type that all fits', { timeout: MOST_MS }, async () => {
   expect([...WORKFLOW_TYPES].toSorted()).toEqual(Object.keys(workflows).toSorted());
-  await sleep(2_000); // visibility lags behind
+  for (const type of WORKFLOW_TYPES) {
+    const count = async () => (await server.client.workflow.count(`WorkflowType = '${type}'`)).count;
+    await until(async () => (await count()) > 0, `the list to show a ${type}`);
+  }
   const { code, stdout, stderr } = await cli('--since', '7d');
   expect(stderr).toBe('');
   for (const type of WORKFLOW_TYPES) expect(stdout).toMatch(new RegExp(`^${type} +[1-9]\\d* +0 +0$`, 'm'));

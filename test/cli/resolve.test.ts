@@ -31,6 +31,11 @@ async function jobIdOf(prompt: string): Promise<string> {
   return created!.id;
 }
 
+async function expectJobId(job: JobHandle): Promise<string> {
+  await expect.poll(async () => (await job.state()).jobId, { timeout: 60_000 }).not.toBeNull();
+  return (await job.state()).jobId!;
+}
+
 /** Other jobs on the server are none of this test's business. */
 async function attentionOf({ workflowId }: JobHandle): Promise<Record<string, unknown>> {
   let line: Record<string, unknown> | undefined;
@@ -93,6 +98,8 @@ test(
   'an id that no job has is not adopted, with --force neither',
   async () => {
     const { job, prompt } = await unknownCreate();
+    const dry = await cli(['resolve', job.workflowId, 'adopt', '--job-id', 'job_nope', '--dry-run']);
+    expect(dry.stdout).toContain('would be settled with adopt, if the upstream knows its job: that was not asked');
     for (const force of [[], ['--force']]) {
       const wrong = await cli(['resolve', job.workflowId, 'adopt', '--job-id', 'job_nope', ...force]);
       expect(wrong.stderr).toContain('404');
@@ -102,6 +109,54 @@ test(
     const right = await cli(['resolve', job.workflowId, 'adopt', '--job-id', await jobIdOf(prompt)]);
     expect(right.code).toBe(0);
     expect((await job.result()).outcome).toBe('completed');
+  },
+  MOST_MS,
+);
+
+test(
+  'a job that another running workflow has is adopted with --yes alone',
+  async () => {
+    const other = `other ${randomUUID()}`;
+    await server.sandbox.addScript({ promptIncludes: other, script: { activeMs: 3_600_000 } });
+    const driver = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: other, ...QUICK });
+    const listed = async () => jsonLines((await cli(['list', '--project', server.projectId, '--json'])).stdout);
+    const [jobId, { job }] = [await expectJobId(driver), await unknownCreate()];
+    await expect.poll(listed, { timeout: 60_000 }).toContainEqual(expect.objectContaining({ jobId }));
+    const told = `the workflow ${driver.workflowId} has the job ${jobId} already`;
+    const adopt = ['resolve', job.workflowId, 'adopt', '--job-id', jobId];
+    for (const more of [[], ['--dry-run'], ['--json']]) {
+      const refused = await cli([...adopt, ...more]);
+      expect(refused.stderr).toContain(told);
+      expect(refused.code).toBe(1);
+    }
+    const stdin = JSON.stringify({ ...(await attentionOf(job)), action: 'adopt', jobId });
+    const lines = await cli(['resolve', '--from', '-', '--json'], { stdin });
+    expect(jsonLines(lines.stdout)).toMatchObject([
+      { isSettled: false, problem: expect.stringContaining(told) as string },
+    ]);
+    expect((await job.state()).unknown).not.toBeNull();
+    expect((await cli([...adopt, '--yes'])).code).toBe(0);
+    expect(await job.state()).toMatchObject({ unknown: null, jobId });
+    for (const one of [driver, job]) await one.cancel();
+  },
+  MOST_MS,
+);
+
+test(
+  'two lines of a file do not adopt the same job',
+  async () => {
+    const [first, second] = [await unknownCreate(), await unknownCreate()];
+    const jobId = await jobIdOf(first.prompt);
+    const lines = [first, second].map(async ({ job }) => ({ ...(await attentionOf(job)), action: 'adopt', jobId }));
+    const stdin = (await Promise.all(lines)).map((line) => JSON.stringify(line)).join('\n');
+    for (const isDry of [true, false]) {
+      const { stdout } = await cli(['resolve', '--from', '-', '--json', ...(isDry ? ['--dry-run'] : [])], { stdin });
+      expect(jsonLines(stdout)).toMatchObject([
+        { problem: null, isSettled: !isDry },
+        { problem: expect.stringContaining(`the workflow ${first.job.workflowId} has the job`) as string },
+      ]);
+    }
+    await second.job.cancel();
   },
   MOST_MS,
 );

@@ -1,8 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TestServer } from '../support/dev-server.js';
+import { distFolder } from '../support/worker-process.js';
 
 export interface CliRun {
   code: number | null;
@@ -27,6 +29,8 @@ export interface CliOptions {
   mostMs?: number;
 }
 
+/** What `npm run build` makes of the command line: a process that compiles the sources takes twice the time. */
+export const cliProgram = join(distFolder, 'cli/main.js');
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MOST_MS = 90_000;
 
@@ -35,7 +39,7 @@ export async function runCli(
   args: string[],
   { env, stdin, closesStdoutEarly, interruptWhen, interruptAt, onStderr, onStdout, mostMs = MOST_MS }: CliOptions = {},
 ): Promise<CliRun> {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', ...args], {
+  const child = spawn(process.execPath, [cliProgram, ...args], {
     cwd: ROOT,
     env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...env },
     timeout: mostMs,
@@ -75,7 +79,7 @@ export async function runOnTerminal(
   { env, columns = 100, rows = 30, typed = '', types = [] }: TerminalOptions = {},
 ): Promise<{ code: number | null; output: string }> {
   const word = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
-  const program = [process.execPath, '--import', 'tsx', 'src/cli/main.ts', ...args].map(word).join(' ');
+  const program = [process.execPath, cliProgram, ...args].map(word).join(' ');
   const command = `stty cols ${columns} rows ${rows}; exec ${program}`;
   const child = spawn('script', ['-qfec', command, '/dev/null'], {
     cwd: ROOT,

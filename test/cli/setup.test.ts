@@ -40,7 +40,7 @@ async function createNamespace(retentionDays: number): Promise<string> {
       () => true,
       () => false,
     );
-  await expect.poll(answers, { timeout: 30_000 }).toBe(true);
+  await expect.poll(answers, { timeout: 60_000 }).toBe(true);
   return namespace;
 }
 
@@ -49,12 +49,25 @@ test(
   async () => {
     const namespace = await createNamespace(3);
     const first = await setup(namespace);
+    expect(first.stdout).toContain(`answers, namespace "${namespace}"`);
     expect(first.stdout).toContain(`registered ${Object.values(SEARCH_ATTRIBUTE).join(', ')}`);
     expect(first.stdout).toContain('a key is remembered for 3 days after its job ended');
     expect(first.stderr).toContain('below 30 days');
     expect(first.stdout).toContain('not checked: UPSTREAM_BASE_URL is not set here');
     expect(first.code).toBe(0);
     expect((await setup(namespace)).stdout).toContain('were registered already');
+  },
+  2 * MINUTE,
+);
+
+test(
+  'a namespace that is not there is not said to be there',
+  async () => {
+    const namespace = `nowhere-${randomUUID()}`;
+    const { code, stdout, stderr } = await setup(namespace);
+    expect(stdout).toBe('');
+    expect(stderr).toContain(namespace);
+    expect(code).toBe(1);
   },
   2 * MINUTE,
 );

@@ -1,14 +1,14 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
+import { cliProgram, envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -56,13 +56,14 @@ async function writeLines(count: number): Promise<{ file: string; batch: string;
   return { file, batch, keys: new Set(lines).size };
 }
 
-/** Runs the command and kills it once it has told so many fates. */
-async function killAfter(told: number, args: string[]): Promise<void> {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', ...args], {
+/** Runs the command and kills it once it has told so many fates; its input does not end before. */
+async function killAfter(told: number, file: string, args: string[]): Promise<void> {
+  const child = spawn(process.execPath, [cliProgram, 'start', '--from', '-', ...args], {
     cwd: ROOT,
     env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...envOf(server) },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['pipe', 'pipe', 'inherit'],
   });
+  child.stdin.on('error', () => {}).write(`${await readFile(file, 'utf8')}\n`);
   let lines = 0;
   child.stdout.on('data', (bytes: Buffer) => {
     lines += bytes.filter((byte) => byte === 0x0a).length;
@@ -76,8 +77,9 @@ test(
   `${LINES} lines of which 10 % repeat a key, the command killed ${KILLS} times: one workflow for each key`,
   async () => {
     const { file, batch, keys } = await writeLines(LINES);
-    const args = ['start', '--from', file, '--project', batch, '--batch', batch, '--json'];
-    for (let kill = 1; kill <= KILLS; kill++) await killAfter((kill * LINES) / (KILLS + 1), args);
+    const common = ['--project', batch, '--batch', batch, '--json'];
+    for (let kill = 1; kill <= KILLS; kill++) await killAfter((kill * LINES) / (KILLS + 1), file, common);
+    const args = ['start', '--from', file, ...common];
     const whole = { mostMs: MOST_MS + LINES * 50 };
     const last = await cli(args, whole);
     const told = inOrder(toldBy(last));
@@ -85,7 +87,7 @@ test(
     expect(countOf('started', told) + countOf('joined', told)).toBe(LINES);
     expect(countOf('started', told)).toBeGreaterThan(0);
     expect(last.code).toBe(0);
-    await expect.poll(() => countWorkflows(batch), { timeout: 30_000 }).toBe(keys);
+    await expect.poll(() => countWorkflows(batch), { timeout: 60_000 }).toBe(keys);
     const again = await cli(args, whole);
     expect(countOf('joined', toldBy(again))).toBe(LINES);
     expect(again.stderr).toContain(`0 started, ${LINES} joined, 0 conflict, 0 refused`);
@@ -159,11 +161,10 @@ test(
   'lines from stdin are started as they come, and Ctrl-C ends the command with the fates of what was under way',
   async () => {
     const projectId = `project-${randomUUID()}`;
-    const child = spawn(
-      process.execPath,
-      ['--import', 'tsx', 'src/cli/main.ts', 'start', '--from', '-', '--project', projectId, '--json'],
-      { cwd: ROOT, env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...envOf(server) } },
-    );
+    const child = spawn(process.execPath, [cliProgram, 'start', '--from', '-', '--project', projectId, '--json'], {
+      cwd: ROOT,
+      env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...envOf(server) },
+    });
     const run: CliRun = { code: null, stdout: '', stderr: '' };
     child.stdout.setEncoding('utf8').on('data', (text: string) => (run.stdout += text));
     child.stderr.setEncoding('utf8').on('data', (text: string) => (run.stderr += text));

@@ -87,7 +87,7 @@ test(
     const message = `message ${randomUUID()}`;
     const job = await server.jobs.start({ key: 'k', projectId, prompt: 'hello', linger: '1 hour', ...QUICK });
     await expect.poll(async () => (await job.state()).phase, { timeout: 60_000 }).toBe('lingering');
-    const busy = { kind: 'status', status: 429, retryAfter: 20, promptIncludes: message } as const;
+    const busy = { kind: 'status', status: 429, retryAfter: 30, promptIncludes: message } as const;
     await server.sandbox.addFault(busy);
     const sending = runCli(['follow-up', job.workflowId, message, '--wait'], { env: envOf(server) });
     const list = () => runCli(['list', '--project', projectId, '--waiting-for', 'rateLimit'], { env: envOf(server) });
@@ -100,7 +100,7 @@ test(
     );
     expect(stdout).toMatch(/State +sent/);
     expect(code).toBe(0);
-    expect((await list()).stdout).toBe('no jobs\n');
+    await expect.poll(async () => (await list()).stdout, { timeout: 60_000 }).toBe('no jobs\n');
     await job.cancel();
   },
   MOST_MS,

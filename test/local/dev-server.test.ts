@@ -2,13 +2,15 @@ import { mkdtemp, open, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { attributeType, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { startProcess } from '../../src/local/child-process.js';
 import { startDevServer, type DevServer, type DevServerOptions } from '../../src/local/dev-server.js';
 import { freePort } from '../../src/local/free-ports.js';
 import { shared } from '../support/shared.js';
 
+// A busy machine takes its time to start three servers.
+vi.setConfig({ testTimeout: 240_000 });
 const WRITE_AHEAD_LOG = 2;
 
 let folder: string;
@@ -93,7 +95,9 @@ test('the database has a write-ahead log, also one of an earlier version that ha
   const earlier = await startProcess({ program, args, env: {}, logFile: join(folder, 'earlier.log') });
   const address = `127.0.0.1:${port}`;
   await expect
-    .poll(() => startWorkflow({ address, namespace: 'default' }, 'old').then(Boolean, () => false))
+    .poll(() => startWorkflow({ address, namespace: 'default' }, 'old').then(Boolean, () => false), {
+      timeout: 120_000,
+    })
     .toBe(true);
   await earlier.stop(10_000);
   expect(await formatOf(file)).not.toContain(WRITE_AHEAD_LOG);

@@ -44,8 +44,8 @@ test('a job lingers for follow-ups as long as it was told, and takes one in that
   await system.skip('2 hours');
   expect(await job.state()).toMatchObject({ phase: 'lingering' });
   await job.followUp('One more thing');
+  await expect.poll(() => system.sandbox.messages()).toMatchObject([{ prompt: 'One more thing' }]);
   await system.skip('1 hour');
-  expect(await system.sandbox.messages()).toMatchObject([{ prompt: 'One more thing' }]);
   await system.skip('5 hours');
   expect(await job.result()).toMatchObject({ outcome: 'completed' });
 });

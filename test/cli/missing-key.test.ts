@@ -1,0 +1,193 @@
+/** What the command line tells of what is encrypted under a key that it, or a worker, does not have. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openPayloadCodec } from '../../src/starter/codec.js';
+import { AgentJobs, type JobHandle } from '../../src/starter.js';
+import { gathered, QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { connectPrivateDevServer } from '../support/dev-server.js';
+import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
+
+const MOST_MS = 180_000;
+const HINT = 'set PAYLOAD_KEYS_FILE here and for the workers';
+
+let folder: string;
+let server: JobServer;
+/** Has the worker's key. */
+let jobs: AgentJobs;
+/** Ended; its caller and its worker have the same key. */
+let ended: JobHandle;
+
+const keysFile = (id: string) => join(folder, `${id}.json`);
+const cli = (keyId: string | null, ...args: string[]): Promise<CliRun> =>
+  runCli(args, { env: { ...envOf(server), ...(keyId !== null && { PAYLOAD_KEYS_FILE: keysFile(keyId) }) } });
+
+/** A caller whose file has this key alone. */
+async function connectWithKey(id: string): Promise<AgentJobs> {
+  const keys = { [id]: randomBytes(32).toString('base64') };
+  await writeFile(keysFile(id), JSON.stringify({ current: id, keys }), { mode: 0o600 });
+  const { address, namespace, taskQueue } = server;
+  const dataConverter = { payloadCodecs: [openPayloadCodec(keysFile(id))] };
+  return AgentJobs.connect({ address, namespace, taskQueue, dataConverter });
+}
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-missing-key-'));
+  const keys = { a: randomBytes(32).toString('base64') };
+  await writeFile(keysFile('a'), JSON.stringify({ current: 'a', keys }), { mode: 0o600 });
+  const dataConverter = { payloadCodecs: [openPayloadCodec(keysFile('a'))] };
+  server = await startJobServer(await connectPrivateDevServer(), dataConverter);
+  const { address, namespace, taskQueue, projectId } = server;
+  jobs = await AgentJobs.connect({ address, namespace, taskQueue, dataConverter });
+  ended = await jobs.start({ projectId, key: 'ended', prompt: 'p', ...QUICK });
+  await ended.result();
+  await jobs.start({ projectId, key: 'open', prompt: 'p', ...QUICK, linger: '1 hour' });
+}, MOST_MS);
+afterAll(async () => {
+  for (const { workflowId } of await gathered(server.jobs.list({ isRunning: true }))) {
+    await server.client.workflow.getHandle(workflowId).terminate();
+  }
+  await jobs.close();
+  await server.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+test('without keys, encrypted jobs that are well need no attention', { timeout: MOST_MS }, async () => {
+  await expect.poll(() => server.jobs.count({ isRunning: true }), { timeout: 60_000 }).toMatchObject({ total: 1 });
+  expect(await cli(null, 'attention')).toEqual({ code: 0, stdout: 'nothing needs attention\n', stderr: '' });
+});
+
+test('doctor warns of jobs under a key that the file lacks, and names it', { timeout: MOST_MS }, async () => {
+  const encryption = async (keyId: string) => {
+    const { stdout } = await cli(keyId, 'doctor', '--json');
+    return jsonLines(stdout).find(({ check }) => check === 'Encryption');
+  };
+  expect(await encryption('a')).toMatchObject({ status: 'ok' });
+  await using others = await connectWithKey('c');
+  const job = await others.start({ projectId: server.projectId, key: 'lost', prompt: 'p', ...QUICK });
+  const lack = `the payload keys file ${keysFile('a')} has no key "c": add it`;
+  await expect
+    .poll(() => encryption('a'), { timeout: 60_000 })
+    .toMatchObject({
+      status: 'warn',
+      text: expect.stringMatching(`^can not be decrypted: 1 of the newest \\d+ jobs, such as ${job.workflowId}$`),
+      remedy: [lack, expect.stringContaining('agent-jobs attention')],
+    });
+  const ring = JSON.parse(await readFile(keysFile('a'), 'utf8')) as { keys: object };
+  const anotherOfThatId = { ...ring, keys: { ...ring.keys, c: randomBytes(32).toString('base64') } };
+  await writeFile(keysFile('other'), JSON.stringify(anotherOfThatId), { mode: 0o600 });
+  expect(await encryption('other')).toMatchObject({
+    status: 'warn',
+    remedy: [expect.stringContaining('not encrypted with the key "c"'), expect.anything()],
+  });
+  await server.client.workflow.getHandle(job.workflowId).terminate();
+});
+
+test('a job under a key that nobody has is listed, with keys and without', { timeout: MOST_MS }, async () => {
+  await using others = await connectWithKey('b');
+  const job = await others.start({ projectId: server.projectId, key: 'stuck', prompt: 'p', ...QUICK });
+  const failure = `the payload keys file ${keysFile('a')} has no key "b": add it`;
+  const told = { workflowId: job.workflowId, stuck: { workflowType: 'agentJob', failure } };
+  const stuckFor = async (caller: AgentJobs) => gathered(caller.stuck());
+  for (const caller of [server.jobs, jobs]) {
+    const listed = { workflowId: job.workflowId, workflowType: 'agentJob', failure };
+    await expect.poll(() => stuckFor(caller), { timeout: 60_000 }).toMatchObject([listed]);
+  }
+  for (const keyId of [null, 'a']) {
+    const asJson = await cli(keyId, 'attention', '--json');
+    expect(asJson).toMatchObject({ code: 0, stderr: '' });
+    expect(jsonLines(asJson.stdout)).toMatchObject([told]);
+    const { stdout } = await cli(keyId, 'attention');
+    expect(stdout).toContain(failure);
+    expect(stdout).toMatch(/^Why +its worker lacks the key/m);
+    expect(stdout).toMatch(/^To mend it +add the key to the workers' PAYLOAD_KEYS_FILE: /m);
+  }
+  const remedy = "add the key to the workers' PAYLOAD_KEYS_FILE: the job goes on by itself";
+  await expect(others.handle(job.workflowId).state()).rejects.toMatchObject({
+    name: 'WorkflowTaskFailingError',
+    message: expect.stringContaining(`${failure}); ${remedy}`) as string,
+  });
+  await server.client.workflow.getHandle(job.workflowId).terminate();
+});
+
+test(
+  'a run that its worker alone encrypts is not read without the key, and fits with it',
+  { timeout: MOST_MS },
+  async () => {
+    const { projectId, taskQueue } = server;
+    const plain = await server.jobs.start({ projectId, key: 'plain', prompt: 'p', ...QUICK });
+    await jobs.handle(plain.workflowId).result();
+    const listed = async () => (await gathered(server.jobs.list({ projectId }))).map(({ workflowId }) => workflowId);
+    await expect.poll(listed, { timeout: 60_000 }).toContain(plain.workflowId);
+    const check = ['replay-check', '--task-queue', taskQueue];
+    const without = await cli(null, ...check);
+    expect(without.stderr).toMatch(
+      new RegExp(`^agent-jobs: not read: ${plain.workflowId} .*set PAYLOAD_KEYS_FILE`, 'm'),
+    );
+    expect(without.stdout + without.stderr).not.toMatch(/Do not roll out|does not fit/);
+    expect(without.stdout).toMatch(/^Nobody knows: \d+ runs could not be read\.$/m);
+    expect(without.code).toBe(1);
+    const other = await cli('b', ...check);
+    expect(other.stderr).toContain(
+      `(run ${plain.runId}): the payload keys file ${keysFile('b')} has no key "a": add it`,
+    );
+    expect(other.stdout).not.toContain('Do not roll out');
+    const withKey = await cli('a', ...check);
+    expect(withKey).toMatchObject({ stderr: expect.not.stringContaining(plain.workflowId) });
+    expect(withKey.stdout).not.toContain('Do not roll out');
+  },
+);
+
+test('without keys the cost of a project is told, and what can not be counted', { timeout: MOST_MS }, async () => {
+  const cost = ['cost', '--project', server.projectId];
+  const { code, stdout, stderr } = await cli(null, ...cost);
+  expect({ code, stderr: stderr.replace(/\d+ workflows? read\n/g, '') }).toEqual({ code: 0, stderr: '' });
+  expect(stdout).toMatch(/\nagentJob +[1-9]/);
+  expect(stdout).toContain('encrypted, and PAYLOAD_KEYS_FILE has no key for them');
+  expect((await cli('a', ...cost)).stdout).not.toContain('encrypted');
+});
+
+test('without keys a recurring job is shown with its problem, and can be removed', { timeout: MOST_MS }, async () => {
+  const { projectId } = server;
+  await jobs.schedule({ projectId, name: 'nightly', prompt: 'Review', every: '1 day', paused: true });
+  await jobs.ensureExportSchedule({ projectId, days: 7, paused: true });
+  const problem = 'its input can not be decoded: Unknown encoding: binary/encrypted';
+  const described = await server.jobs.recurring({ projectId, name: 'nightly' }).describe();
+  expect(described).toMatchObject({ projectId, name: 'nightly', everyMs: 86_400_000, paused: true, problem });
+  expect(await server.jobs.exportSchedule(projectId).describe()).toMatchObject({ projectId, problem });
+  const named = ['--project', projectId, '--name', 'nightly'];
+  const shown = await cli(null, 'schedule', 'job', 'show', ...named);
+  expect(shown).toMatchObject({ code: 0, stderr: '' });
+  expect(shown.stdout).toMatch(new RegExp(`^Problem +${problem}; ${HINT}$`, 'm'));
+  expect(await cli(null, 'schedule', 'job', 'remove', ...named)).toMatchObject({ code: 0, stderr: '' });
+  await jobs.exportSchedule(projectId).remove();
+});
+
+test('a command that can not do without the key says which setting it lacks', { timeout: MOST_MS }, async () => {
+  const message = `Unknown encoding: binary/encrypted; ${HINT}`;
+  const args = ['wait', ended.workflowId];
+  // Before it, progress may be told.
+  const lastLineOf = ({ stderr }: CliRun) => stderr.trimEnd().split('\n').at(-1)!;
+  const failed = await cli(null, ...args);
+  expect([failed.code, lastLineOf(failed)]).toEqual([1, `agent-jobs: ${message}`]);
+  const asJson = JSON.parse(lastLineOf(await cli(null, ...args, '--json'))) as object;
+  expect(asJson).toMatchObject({ code: 'ERROR', message, exitCode: 1 });
+  expect((await cli('a', ...args)).code).toBe(0);
+  expect((await cli(null, 'wait', randomUUID())).stderr).not.toContain('PAYLOAD_KEYS_FILE');
+});
+
+test('a write in doubt that can not be read is told with the setting', { timeout: MOST_MS }, async () => {
+  const { projectId, sandbox } = server;
+  await sandbox.addFault({ kind: 'status', operation: 'create', status: 500, projectId, body: 'no' });
+  const job = await jobs.start({ projectId, key: 'doubtful', prompt: 'p', ...QUICK });
+  const found = async () => (await gathered(server.jobs.needsAttention())).map(({ workflowId }) => workflowId);
+  await expect.poll(found, { timeout: 60_000 }).toEqual([job.workflowId]);
+  expect(await cli(null, 'attention')).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: `agent-jobs: ${job.workflowId} could not be read: Unknown encoding: binary/encrypted; ${HINT}\n`,
+  });
+  await job.resolve({ action: 'abandon' });
+});
