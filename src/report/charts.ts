@@ -132,13 +132,17 @@ function pointOf(values: readonly (number | null)[], i: number, state: Day['stat
 function gapsOf(days: readonly Day[]): object[][] {
   const gaps: object[][] = [];
   for (let i = 0; i < days.length; i++) {
-    if (days[i]?.state !== 'missing') continue;
+    if (!isGap(days[i])) continue;
     const from = Math.max(0, i - 1);
-    while (days[i + 1]?.state === 'missing') i++;
+    while (isGap(days[i + 1])) i++;
     const to = Math.min(days.length - 1, i + 1);
     gaps.push([{ xAxis: days[from]?.date }, { xAxis: days[to]?.date }]);
   }
   return gaps;
+}
+
+function isGap(day: Day | undefined): boolean {
+  return day?.manifest === null;
 }
 
 function labelStep(days: number, width: number): number {

@@ -40,7 +40,7 @@ export function figuresOf(projectId: string, manifests: readonly SnapshotManifes
   const days = daysOf(daily, first, dateTo);
   const settled = days.some(({ state }) => isSettled(state));
   const counting = (some: Day[]) =>
-    periodOf(some.filter(({ state }) => (settled ? isSettled(state) : state !== 'missing')));
+    periodOf(some.filter(({ state }) => (settled ? isSettled(state) : state === 'provisional')));
   return {
     projectId,
     generatedAt,

@@ -15,6 +15,7 @@ const STATES: [state: DayState, meaning: string][] = [
   ['inconsistent', 'the answers did not fit together'],
   ['provisional', 'may not have been over when it was read'],
   ['missing', 'no snapshot'],
+  ['damaged', 'not what was exported'],
 ];
 
 /** The whole page. */
@@ -96,7 +97,8 @@ function charts(days: readonly Day[]): Html {
       <h2>Visitors over time</h2>
       ${visitorsChart(days)}
       <p class="muted">
-        A shaded band has no snapshot, a red dot is an inconsistent day, a hollow one a provisional day.
+        A shaded band has no snapshot, or a damaged one, a red dot is an inconsistent day, a hollow one a provisional
+        day.
       </p>
       ${dailyTable(days)}
     </section>

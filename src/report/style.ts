@@ -29,7 +29,7 @@ td.path { overflow-wrap: anywhere; min-width: 110px; } caption { text-align: lef
 .strip { display: flex; flex-wrap: wrap; gap: 3px; margin: 10px 0; padding: 0; list-style: none; }
 .strip li, .key i { width: 13px; height: 13px; border-radius: 3px; display: inline-block; }
 .final { background: var(--good); }
-.missing { background: repeating-linear-gradient(45deg, var(--gap) 0 3px, transparent 3px 6px);
+.missing, .damaged { background: repeating-linear-gradient(45deg, var(--gap) 0 3px, transparent 3px 6px);
   border: 1px solid var(--muted); }
 .inconsistent { background: var(--bad); } .provisional { border: 3px solid var(--soft); }
 .key { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 14px; color: var(--muted); }

@@ -1,5 +1,6 @@
 /** The pages with the most visitors, found in two readings of the snapshots' files at constant memory. */
 import type { SnapshotManifest } from '../contract.js';
+import { sha256Hex } from '../snapshots/content-digest.js';
 import type { Day } from '../snapshots/days.js';
 import { snapshotFolder } from '../snapshots/layout.js';
 import { readRows } from '../snapshots/read-rows.js';
@@ -102,7 +103,7 @@ async function eachRow(
 ): Promise<boolean> {
   if (!manifest) return false;
   try {
-    for (const { name } of manifest.files) await eachRowOf(store, manifest, name, see);
+    for (const file of manifest.files) await eachRowOf(store, manifest, file, see);
     return true;
   } catch {
     unreadable.add(date);
@@ -113,11 +114,12 @@ async function eachRow(
 async function eachRowOf(
   store: SnapshotStore,
   manifest: SnapshotManifest,
-  name: string,
+  { name, sha256 }: SnapshotManifest['files'][number],
   see: (path: string, rows: Counts, i: number) => void,
 ): Promise<void> {
   const bytes = await store.read(`${snapshotFolder(manifest)}/${name}`);
   if (!bytes) throw new Error(`${name} is missing`);
+  if (sha256Hex(bytes) !== sha256) throw new Error(`${name} is damaged`);
   for await (const rows of readRows(bytes, ['path', 'ai', 'total'])) {
     for (let i = 0; i < rows.length; i++) see(rows.path[i] as string, rows, i);
   }

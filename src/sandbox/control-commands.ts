@@ -78,7 +78,7 @@ interface ControlledParts {
 }
 
 const paging = { offset: z.int().min(0).optional(), limit: z.int().min(0).optional() };
-const jobId = z.strictObject({ id: z.string() });
+const jobId = named('id', z.string());
 const createsFilter = z.strictObject({
   projectId: z.string().optional(),
   promptIncludes: z.string().optional(),
@@ -87,10 +87,17 @@ const createsFilter = z.strictObject({
 const messagesFilter = z.strictObject({ jobId: z.string().optional(), ...paging });
 const requestsFilter = z.strictObject({ limit: z.int().min(1).optional() });
 const jobChange = jobStepSchema.extend({ id: z.string() });
-const keyList = z.strictObject({ keys: z.array(apiKeySchema) });
+const keyList = named('keys', z.array(apiKeySchema));
 const visitorChange = visitorSettingsSchema.extend({ projectId: z.string().optional() });
 const windowSchema = z.strictObject({ projectId: z.string(), dateFrom: z.string(), dateTo: z.string() });
-const timeSchema = z.strictObject({ ms: z.number().min(0) });
+const timeSchema = named('ms', z.number().min(0));
+
+/** An argument by its name, or alone, as the method of `SandboxControl` takes it. */
+function named<Name extends string, Schema extends z.ZodType>(name: Name, schema: Schema) {
+  const isAlone = (given: unknown) => typeof given !== 'object' || Array.isArray(given);
+  const shape = { [name]: schema } as Record<Name, Schema>;
+  return z.preprocess((given) => (isAlone(given) ? { [name]: given } : given), z.strictObject(shape));
+}
 
 /** The commands of one sandbox; a wrong argument throws and changes nothing. */
 export function controlCommands(parts: ControlledParts): ControlCommands {
@@ -120,7 +127,10 @@ function jobCommands({ jobs }: ControlledParts): Some<'setScript' | 'addScript' 
       const { id, ...step } = jobChange.parse(change);
       return known(jobs.set(id, step), id);
     },
-    removeJob: (job) => known(jobs.remove(jobId.parse(job).id), job.id),
+    removeJob: (job) => {
+      const { id } = jobId.parse(job);
+      return known(jobs.remove(id), id);
+    },
     job: (job) => jobs.peek(jobId.parse(job).id) ?? null,
   };
 }

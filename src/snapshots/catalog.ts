@@ -2,7 +2,7 @@
 import { encodeId, type SnapshotManifest, type VisitorExportRange } from '../contract.js';
 import { isDate } from '../visitor-export/date-range.js';
 import { SNAPSHOTS_FOLDER, projectFolder } from './layout.js';
-import { isOf, parseManifest } from './manifest.js';
+import { isAsWritten, isOf, parseManifest } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** The folder of one snapshot, as found: without a manifest there is no snapshot. */
@@ -18,6 +18,7 @@ export interface FoundSnapshot {
 
 const MANIFEST = 'manifest.json';
 const RANGE_FOLDER = /^visitors\/projectId=([^/]+)\/dateFrom=([^/]+)\/dateTo=([^/]+)\//;
+const IN_FOLDERS_PLACE = /\/(?:projectId|dateFrom|dateTo)=[^/]*$/;
 const READS_AT_ONCE = 8;
 
 /** The folders of a project's date ranges, or of all projects, in order of project and dates. */
@@ -35,10 +36,13 @@ export async function* findSnapshots(store: SnapshotStore, projectId?: string): 
   if (found) yield found;
 }
 
-/** Keys below `visitors/`, of a project or of all, that a glob for Parquet reads and that no date range holds. */
+/**
+ * Keys below `visitors/`, of a project or of all, that a glob for Parquet reads and that no date range holds. A link in
+ * a folder's place is one: some globs follow it, and it is not listed.
+ */
 export async function* findStray(store: SnapshotStore, projectId?: string): AsyncGenerator<string> {
   for await (const key of store.list(projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId))) {
-    if (key.endsWith('.parquet') && !rangeFolderOf(key)) yield key;
+    if ((key.endsWith('.parquet') || IN_FOLDERS_PLACE.test(key)) && !rangeFolderOf(key)) yield key;
   }
 }
 
@@ -55,7 +59,8 @@ export async function neighboursOf(
     if (lengthOf(found) === length && distance > 0 && distance <= most * length) near.push(found);
   }
   const manifests = await Promise.all(near.map((found) => readFoundManifest(store, found)));
-  return manifests.filter((manifest) => manifest !== null);
+  // One that was changed vouches for nothing.
+  return manifests.filter((manifest) => manifest !== null).filter(isAsWritten);
 }
 
 function lengthOf({ dateFrom, dateTo }: Pick<VisitorExportRange, 'dateFrom' | 'dateTo'>): number {
@@ -66,9 +71,22 @@ function lengthOf({ dateFrom, dateTo }: Pick<VisitorExportRange, 'dateFrom' | 'd
  * The manifests of a project's snapshots, or of all, in order of project and dates; folders without one are left out.
  */
 export async function* listManifests(store: SnapshotStore, projectId?: string): AsyncGenerator<SnapshotManifest> {
+  for await (const { manifest } of readSnapshots(store, projectId)) if (manifest) yield manifest;
+}
+
+/** A snapshot, and the manifest in its folder: null where there is none of its date range that can be read. */
+export interface ReadSnapshot {
+  found: FoundSnapshot;
+  manifest: SnapshotManifest | null;
+}
+
+/** The folders that have a manifest, whatever it is, in order of project and dates. */
+export async function* readSnapshots(store: SnapshotStore, projectId?: string): AsyncGenerator<ReadSnapshot> {
   for await (const batch of batches(findSnapshots(store, projectId))) {
-    const manifests = await Promise.all(batch.map((found) => readFoundManifest(store, found)));
-    yield* manifests.filter((manifest) => manifest !== null);
+    const snapshots = batch.filter(({ folder, keys }) => keys.includes(`${folder}/${MANIFEST}`));
+    yield* await Promise.all(
+      snapshots.map(async (found) => ({ found, manifest: await readFoundManifest(store, found) })),
+    );
   }
 }
 

@@ -3,10 +3,11 @@ import type { SnapshotManifest } from '../contract.js';
 import { plusDays } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { isWhole } from './file-integrity.js';
+import { isAsWritten } from './manifest.js';
 
 /**
- * `missing` has no snapshot; `damaged` has not the files that its manifest names; `inconsistent` can't be believed;
- * `provisional` may not have been over; `final` is neither.
+ * `missing` has no snapshot; `damaged` has not the manifest that was written, or not the files that it names;
+ * `inconsistent` can't be believed; `provisional` may not have been over; `final` is neither.
  */
 export type DayState = 'final' | 'missing' | 'damaged' | 'inconsistent' | 'provisional';
 
@@ -15,6 +16,7 @@ const DAY_MS = 86_400_000;
 export interface Day {
   date: string;
   state: DayState;
+  /** Null where there is none, or one that was changed: nothing in it can be believed. */
   manifest: SnapshotManifest | null;
 }
 
@@ -37,7 +39,8 @@ export function daysOf(manifests: readonly SnapshotManifest[], dateFrom: string,
   const days: Day[] = [];
   for (let date = dateFrom; date < dateTo; date = plusDays(date, 1)) {
     const manifest = byDate.get(date) ?? null;
-    days.push({ date, state: stateOf(manifest), manifest });
+    const state = stateOf(manifest);
+    days.push({ date, state, manifest: state === 'damaged' ? null : manifest });
   }
   return days;
 }
@@ -68,6 +71,7 @@ export async function withDamage(
 
 function stateOf(manifest: SnapshotManifest | null): DayState {
   if (!manifest) return 'missing';
+  if (!isAsWritten(manifest)) return 'damaged';
   if (!manifest.consistent) return 'inconsistent';
   return manifest.provisional ? 'provisional' : 'final';
 }

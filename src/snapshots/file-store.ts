@@ -61,13 +61,8 @@ export class FileStore implements SnapshotStore {
   }
 
   async *list(folder: string): AsyncGenerator<string> {
-    const root = this.#path(folder);
-    const entries = await inStore('list', folder, () =>
-      orNull(readdir(root, { recursive: true, withFileTypes: true })),
-    );
-    // A link is read like a file by whoever reads the folder.
-    const files = (entries ?? []).filter((entry) => entry.isFile() || entry.isSymbolicLink());
-    yield* files.map((file) => this.#key(join(file.parentPath, file.name))).sort();
+    const paths = await inStore('list', folder, () => filesBelow(this.#path(folder)));
+    yield* paths.map((path) => this.#key(path)).sort();
   }
 
   remove(key: string): Promise<void> {
@@ -178,6 +173,24 @@ async function readInto(path: string, reuse: Buffer): Promise<Buffer> {
   } finally {
     await file.close();
   }
+}
+
+/**
+ * All files below a folder. A folder that is removed meanwhile holds none; `readdir` with `recursive` would give up the
+ * others, too.
+ */
+async function filesBelow(root: string): Promise<string[]> {
+  const files: string[] = [];
+  const folders = [root];
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    for (const entry of (await orNull(readdir(folder, { withFileTypes: true }))) ?? []) {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) folders.push(path);
+      // A link is read like a file by whoever reads the folder.
+      else if (entry.isFile() || entry.isSymbolicLink()) files.push(path);
+    }
+  }
+  return files;
 }
 
 /** Makes a rename or removal in a folder outlive a power cut, where the system can. */

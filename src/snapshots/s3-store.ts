@@ -80,14 +80,14 @@ export class S3Store implements SnapshotStore {
     if (source instanceof Uint8Array) {
       const about = { ContentLength: source.length, ContentType: contentType(key) };
       const command = new PutObjectCommand({ ...this.#object(key), Body: source, ...about });
-      await inStore('write', key, () => this.#client.send(command));
+      await inStore('write', key, async () => assertStored(await this.#client.send(command)));
       return;
     }
     const input = watched(source);
     const params = { ...this.#object(key), Body: Readable.from(copies(input.pieces), { objectMode: false }) };
     try {
       // An error in between aborts the upload, and nothing of it is ever visible.
-      await new Upload({ client: this.#client, params, partSize: PART_BYTES, queueSize: 1 }).done();
+      assertStored(await new Upload({ client: this.#client, params, partSize: PART_BYTES, queueSize: 1 }).done());
     } catch (error) {
       if (input.failure) throw input.failure.error;
       throw new SnapshotStoreError('write', key, error);
@@ -146,6 +146,11 @@ export class S3Store implements SnapshotStore {
       if (first) throw new Error(`${first.Code}: ${first.Message} (${first.Key})`);
     });
   }
+}
+
+/** S3 names what it has stored; a proxy that answers 200 with a page of its own does not. */
+function assertStored({ ETag }: { ETag?: string | undefined }): void {
+  if (!ETag) throw new Error('the store answered 200 without an ETag, so nobody knows whether it stored anything');
 }
 
 /** The upload holds on to pieces until a part is full. */

@@ -1,13 +1,16 @@
-import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import { plusDays } from '../../src/visitor-export/date-range.js';
 import { buildReport, writeReport } from '../../src/report/report.js';
-import { parquetKey, reportKey } from '../../src/snapshots/layout.js';
+import { manifestKey, parquetKey, reportKey } from '../../src/snapshots/layout.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
 import { projectDays } from '../../src/worker/consistent-days.js';
 import { putDay } from './snapshots.js';
 
@@ -143,6 +146,32 @@ test('a day whose rows are gone is told, and the rest is shown', async () => {
   expect(await textOf()).toContain('The rows of 2026-03-09 could not be read');
 });
 
+test('rows with a flipped bit, which any reader of Parquet takes, are told and not shown', async () => {
+  const range = { projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' };
+  await putDay(store, 'p', { date: '2026-03-09', rows: [page('/flipped', 3), page('/other', 2)] });
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
+  const file = join(root, parquetKey(range));
+  const bytes = await readFile(file);
+  bytes[bytes.indexOf('/flipped') + 1]! ^= 1;
+  await writeFile(file, bytes);
+  const text = await textOf();
+  expect(text).toContain('The rows of 2026-03-09 could not be read');
+  expect(text).not.toMatch(/glipped|flipped/);
+});
+
+test('a day whose manifest was changed is damaged, and none of its figures is shown or averaged', async () => {
+  const range = { projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' };
+  await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 3)] });
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
+  const file = join(root, manifestKey(range));
+  await writeFile(file, (await readFile(file, 'utf8')).replace('"human": 3', '"human": 7654321'));
+  const text = await textOf();
+  expect(text).toMatch(/Days to believe 1 of 2 1 damaged/);
+  expect(text).toContain('2026-03-09 damaged');
+  expect(text).toContain('Means of 1 day in the last 28');
+  expect(text).not.toContain('7,654,321');
+});
+
 test('a report in the store is replaced whole', async () => {
   await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 3)] });
   const url = await writeReport(store, 'p', NOW);
@@ -150,6 +179,23 @@ test('a report in the store is replaced whole', async () => {
   await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
   await writeReport(store, 'p', NOW);
   expect(String(await store.read(reportKey('p')))).toContain('2026-03-10');
+});
+
+test('a worker whose clock is wrong reports the days by the time of the Temporal server', async () => {
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 3)] });
+  const { writeReport: write } = createExportActivities({
+    upstream: {} as Upstream,
+    store,
+    shutdownSignal: new AbortController().signal,
+  });
+  vi.useFakeTimers({ toFake: ['Date'], now: 0 });
+  try {
+    const environment = new MockActivityEnvironment({ currentAttemptScheduledTimestampMs: Date.parse(NOW) });
+    await environment.run(write, { projectId: 'p' });
+  } finally {
+    vi.useRealTimers();
+  }
+  expect(String(await store.read(reportKey('p')))).toMatch(/2026-03-10[\s\S]*Made 2026-03-11 06:00/);
 });
 
 test('a report removes what a writer left unfinished an hour ago, and not what another one is writing', async () => {

@@ -55,7 +55,7 @@ test('a reset within the body comes while the request is still being sent', asyn
 test.each(['before', 'after'] as const)('a hang %s the effect never answers', async (effect) => {
   const sandbox = await sandboxForTest();
   await sandbox.addFault({ kind: 'hang', effect });
-  expect(await createError(sandbox, 1_000)).toBe('ABORT_ERR');
+  expect(await createError(sandbox, 3_000)).toBe('ABORT_ERR');
   expect((await sandbox.counts()).jobs).toBe(effect === 'after' ? 1 : 0);
 });
 
@@ -94,16 +94,16 @@ test('a slow answer comes in whole', async () => {
 
 test('a write that is delayed before its effect takes effect although its caller has gone', async () => {
   const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'delay', delayMs: 3_000, effect: 'before' });
-  expect(await createError(sandbox, 1_000)).toBe('ABORT_ERR');
+  await sandbox.addFault({ kind: 'delay', delayMs: 12_000, effect: 'before' });
+  expect(await createError(sandbox, 3_000)).toBe('ABORT_ERR');
   expect((await sandbox.counts()).jobs).toBe(0);
   await expect.poll(async () => (await sandbox.counts()).jobs).toBe(1);
 });
 
 test('a write that is delayed after its effect has taken effect when its caller goes', async () => {
   const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'delay', delayMs: 5_000, effect: 'after' });
-  expect(await createError(sandbox, 1_000)).toBe('ABORT_ERR');
+  await sandbox.addFault({ kind: 'delay', delayMs: 12_000, effect: 'after' });
+  expect(await createError(sandbox, 3_000)).toBe('ABORT_ERR');
   expect((await sandbox.counts()).jobs).toBe(1);
 });
 

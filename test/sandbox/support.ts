@@ -51,7 +51,7 @@ export function call(
       method,
       path,
       agent: options.agent ?? false,
-      signal: AbortSignal.timeout(options.timeoutMs ?? 5_000),
+      signal: AbortSignal.timeout(options.timeoutMs ?? 30_000),
       headers: {
         authorization: `Bearer ${options.key ?? sandbox.apiKey}`,
         ...(text !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),

@@ -2,11 +2,13 @@ import { mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/prom
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
+import { plusDays } from '../../src/visitor-export/date-range.js';
 import { findStray } from '../../src/snapshots/catalog.js';
 import { daysOf, withDamage } from '../../src/snapshots/days.js';
-import { manifestKey, parquetKey, intentKey, supersededFolder } from '../../src/snapshots/layout.js';
+import { manifestKey, parquetKey, intentKey, snapshotFolder, supersededFolder } from '../../src/snapshots/layout.js';
 import { encodeManifest, parseManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { publishScan } from '../../src/snapshots/publish.js';
@@ -43,6 +45,18 @@ test('a manifest with one changed digit is a damaged day, which gaps tells and t
   const again = await exportRows(store, () => rows(50), { exportedAt: NEXT, runId: 'run-2' });
   expect(again).toMatchObject({ consistent: true, unchanged: false, rows: 50 });
   expect(await manifest()).toMatchObject({ exportedAt: NEXT });
+});
+
+test('neighbours that were changed vouch for no day: one that lost most of its rows is doubted', async () => {
+  for (const day of ['2026-01-02', '2026-01-03', '2026-01-04', '2026-01-05', '2026-01-06']) {
+    const range = { projectId: 'p1', dateFrom: day, dateTo: plusDays(day, 1) };
+    await exportRows(store, () => rows(100), { exportedAt: '2026-01-09T00:00:00.000Z', range });
+    if (day < '2026-01-05') continue;
+    const file = inRoot(manifestKey(range));
+    await writeFile(file, (await readFile(file, 'utf8')).replaceAll('"rows": 100', '"rows": 10'));
+  }
+  const shrunk = await exportRows(store, () => rows(40), { exportedAt: '2026-01-09T00:00:00.000Z' });
+  expect(shrunk).toMatchObject({ consistent: false, drift: { kind: 'shrunk' } });
 });
 
 test('a verdict that was changed by hand keeps no scan out', async () => {
@@ -127,4 +141,17 @@ test.runIf(process.platform !== 'win32')('a link to a file that a glob would rea
   const strays: string[] = [];
   for await (const key of findStray(store)) strays.push(key);
   expect(strays).toEqual(['visitors/linked.parquet']);
+});
+
+test.runIf(process.platform !== 'win32')('a link to a folder of rows, which some globs follow, is told', async () => {
+  await exportRows(store, () => rows(5), { exportedAt: FIRST });
+  const linked = 'visitors/projectId=p1/dateFrom=2026-01-01/dateTo=2026-01-03';
+  await symlink(inRoot(snapshotFolder(RANGE)), inRoot(linked));
+  const connection = await (await DuckDBInstance.create()).connect();
+  const glob = join(root, 'visitors', '*', '*', '*', '*.parquet');
+  const counted = await connection.runAndReadAll(`SELECT count(*)::INTEGER FROM read_parquet('${glob}')`);
+  expect(counted.getRows()).toEqual([[10]]);
+  const strays: string[] = [];
+  for await (const key of findStray(store)) strays.push(key);
+  expect(strays).toEqual([linked]);
 });

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -83,6 +83,25 @@ test('a file store leaves no empty folder of staging behind', async () => {
   expect(await readdir(root)).toEqual(['visitors']);
 });
 
+test('a list of a folder below which another one is removed has all the other files', async () => {
+  const root = join(folder, randomUUID());
+  const store = openStore(pathToFileURL(root).href);
+  await store.put('visitors/p/day', Buffer.from('x'));
+  let isOver = false;
+  const removing = (async () => {
+    while (!isOver) {
+      for (let i = 0; i < 20; i++) await mkdir(join(root, 'visitors', 'old', String(i)), { recursive: true });
+      await rm(join(root, 'visitors', 'old'), { recursive: true });
+    }
+  })();
+  const lists = new Set<string>();
+  for (let i = 0; i < 500; i++) lists.add((await all(store.list('visitors'))).join());
+  isOver = true;
+  await removing;
+  expect([...lists]).toEqual(['visitors/p/day']);
+  expect(await all(store.list('not there'))).toEqual([]);
+});
+
 test('of several writers of one file at once none fails, and the file is whole', async () => {
   const store = openStore(pathToFileURL(join(folder, randomUUID())).href);
   const wholes = Array.from({ length: 6 }, (_, i) => Buffer.alloc(3 << 20, i));
@@ -136,6 +155,18 @@ test('a server that falls silent within an object is a store error', async () =>
   );
   for (const failure of await Promise.all(failures)) expect(failure).toBeInstanceOf(SnapshotStoreError);
   await silent.stop();
+});
+
+test('a page that a proxy answers a write with, which names nothing as stored, is a store error', async () => {
+  const body = '<html>Sign in</html>';
+  const proxy = await startSilent(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+  for (const source of [Buffer.from('x'), pieces(['x'])]) {
+    const store = openStore('s3://bucket/p', { forcePathStyle: true, idleMs: 2_000 });
+    const failure = await store.put('visitors/a', source).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ name: 'SnapshotStoreError', operation: 'write' });
+    expect((failure as SnapshotStoreError).error).toContain('without an ETag');
+  }
+  await proxy.stop();
 });
 
 test('a folder that can not be made is a store error', async () => {

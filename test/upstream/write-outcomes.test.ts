@@ -102,7 +102,7 @@ describe('a write that is answered', () => {
 
   test('a 2xx to a message is proof even where its body never ends or is cut off', async () => {
     const half = 'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"id":';
-    const stalled = await setUp(() => half, { timeoutMs: 1_000 });
+    const stalled = await setUp(() => half, { timeoutMs: 3_000 });
     expect(await stalled.message()).toEqual(ACCEPTED_UNREAD);
     const cut = await setUp((_, socket) => void socket.end(half));
     expect(await cut.message()).toEqual(ACCEPTED_UNREAD);
@@ -201,8 +201,8 @@ test('an endless body is cut off at the cap and its connection closed', async ()
 
 test('a stalled answer and a stalled body end at the time limit', async () => {
   for (const text of [undefined, 'HTTP/1.1 201 X\r\ncontent-length: 99\r\n\r\n{']) {
-    const { create, raw } = await setUp(() => text, { timeoutMs: 1_000 });
-    expect(await create()).toEqual({ kind: 'inDoubt', reason: expect.stringContaining('within 1 s') });
+    const { create, raw } = await setUp(() => text, { timeoutMs: 3_000 });
+    expect(await create()).toEqual({ kind: 'inDoubt', reason: expect.stringContaining('within 3 s') });
     await expect.poll(() => raw.openConnections).toBe(0);
   }
 });
@@ -229,7 +229,7 @@ describe('the last byte of a write', () => {
   /** A create whose server says how much it has read. */
   async function held(beforeLastByte: (raw: RawUpstream) => Promise<() => boolean>, serve: Serve = () => http(201)) {
     const raw = await RawUpstream.onRequest(serve);
-    const client = clientOf(raw.url, { timeoutMs: 2_000 });
+    const client = clientOf(raw.url, { timeoutMs: 5_000 });
     closers.push(
       () => client.close(),
       () => raw.close(),
