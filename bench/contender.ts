@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startProcess, type ManagedProcess } from '../src/local/child-process.js';
+import type { Budget } from './options.js';
 import type { BenchTemporal } from './temporal.js';
 import type { BenchUpstream } from './upstream.js';
 
@@ -13,6 +14,7 @@ export interface Bench {
   upstream: BenchUpstream;
   /** Where the workers leave V8 CPU profiles, one per thread; undefined where none are wanted. */
   profiles: string | undefined;
+  budget: Budget;
 }
 
 /** When to read a job: as the contract's `polling`, in milliseconds. */

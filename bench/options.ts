@@ -4,11 +4,14 @@ import type { GivenServer } from './temporal.js';
 
 const SCENARIOS = ['drain', 'steady', 'burst', 'followUp', 'export', 'tenMinutes', 'cost', 'crowd', 'killed'] as const;
 export type Scenario = (typeof SCENARIOS)[number];
+/** What our worker is told of the upstream's budget. */
+export type Budget = 'unlimited' | 'unknown';
 
 export const USAGE = `Usage: npm run bench -- [options]
 
   --scenarios a,b      of ${SCENARIOS.join(', ')}; default: all of them
   --only NAME          one contender alone: agent-jobs or baseline
+  --budget SET         what our worker is told of the upstream's budget: unlimited, which it is (default), or unknown
   --reps N             repetitions of drain, steady, burst and export, default 3
   --n N                jobs of drain and burst, default 300
   --steady N           jobs of steady, default 40
@@ -35,6 +38,7 @@ export interface Options {
   /** Undefined: all of them. */
   only: string | undefined;
   scenarios: readonly Scenario[];
+  budget: Budget;
   reps: number;
   n: number;
   steady: number;
@@ -67,6 +71,7 @@ const FLAGS = {
   n: { type: 'string' },
   steady: { type: 'string' },
   only: { type: 'string' },
+  budget: { type: 'string', default: 'unlimited' },
   ten: { type: 'string' },
   mixed: { type: 'string' },
   crowd: { type: 'string' },
@@ -95,6 +100,7 @@ export function readOptions(args: string[]): Options | null {
     text?.split(',').map(positive) ?? (values.quick ? quick : full);
   return {
     scenarios: scenarios(values.scenarios),
+    budget: budget(values.budget),
     reps: size(3, 1, values.reps),
     n: size(300, 5, values.n),
     steady: size(40, 3, values.steady),
@@ -124,6 +130,11 @@ function scenarios(text: string | undefined): readonly Scenario[] {
     if (known === undefined) throw new Error(`no scenario "${name}": ${SCENARIOS.join(', ')}`);
     return known;
   });
+}
+
+function budget(text: string): Budget {
+  if (text === 'unlimited' || text === 'unknown') return text;
+  throw new Error(`--budget is "${text}": unlimited or unknown`);
 }
 
 function givenServer(values: Partial<Record<string, string | boolean>>): GivenServer | undefined {

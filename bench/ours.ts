@@ -17,7 +17,7 @@ export function oursClient({ temporal }: Bench): AgentJobs {
 export const ours: Contender = {
   name: 'agent-jobs',
   startWorker(bench) {
-    const { folder, temporal, upstream } = bench;
+    const { folder, temporal, upstream, budget } = bench;
     const env = {
       ...PROCESS_SETTINGS,
       TEMPORAL_ADDRESS: temporal.address,
@@ -26,6 +26,7 @@ export const ours: Contender = {
       UPSTREAM_BASE_URL: upstream.url,
       ADMIN_API_KEY: upstream.key,
       SNAPSHOTS_URL: pathToFileURL(`${folder}/snapshots`).href,
+      ...(budget === 'unlimited' && { CREATES_PER_HOUR: budget, MESSAGES_PER_HOUR: budget }),
     };
     return startWorkerProgram(bench, 'ours', { program: PROGRAM, env, readyText: 'The worker runs' });
   },

@@ -15,13 +15,16 @@ const STOP_GRACE_MS = 30_000;
 const WARM_UP_JOBS = 10;
 
 /** Runs a function with a fresh folder, upstream and server (or the given server), and removes them. */
-export async function withBench({ server, profiles }: Options, run: (bench: Bench) => Promise<void>): Promise<void> {
+export async function withBench(
+  { server, profiles, budget }: Options,
+  run: (bench: Bench) => Promise<void>,
+): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'agent-jobs-bench-'));
   const upstream = await startUpstream(folder);
   try {
     const temporal = await openTemporal(folder, server);
     try {
-      await run({ folder, temporal, upstream, profiles });
+      await run({ folder, temporal, upstream, profiles, budget });
     } finally {
       await temporal.stop();
     }

@@ -1,7 +1,7 @@
 /** Mixed jobs of some projects: what `agent-jobs cost` and its forecast say, beside the server's own counter. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { forecastJob, type TypicalJob } from '../../src/agent-job/job-forecast.js';
-import { addCosts, estimateCost, type JobCost } from '../../src/cli/cost-estimate.js';
+import { addCosts, estimateChains, type JobCost } from '../../src/cli/cost-estimate.js';
 import { readCost } from '../../src/cli/cost-read.js';
 import { concurrently } from '../../src/client/concurrently.js';
 import { listProjectRuns } from '../../src/client/project-runs.js';
@@ -102,8 +102,9 @@ async function costsOf(jobs: AgentJobs, projects: readonly string[], since: Date
   };
   let sum: JobCost | null = null;
   for await (const cost of concurrently(runs(), { limit: READERS }, async (run) => {
-    const { input } = await readCost({ jobs, signal }, { ...run, isAlone: run.workflow === 'requestQueue' });
-    return estimateCost(input);
+    const { workflowId, runId, workflow } = run;
+    const target = { workflowId, runIds: [runId], workflow, isAlone: workflow === 'requestQueue' };
+    return estimateChains((await readCost({ jobs, signal }, target)).chains);
   })) {
     sum = sum === null ? cost : addCosts(sum, cost);
   }
