@@ -20,7 +20,8 @@ export default defineConfig(({ mode }) => ({
     // Recording is a command of its own, `npm run test:record-histories`.
     exclude: mode === 'record-histories' ? [] : ['test/replay/record.test.ts'],
     globalSetup: ['test/support/test-host.ts'],
-    // Temporal’s native parts want a process per file. Most tests wait most of the time: two cores are a third busy.
+    // Temporal’s native parts want a process per file. Tests wait a good part of the time: four files keep two cores
+    // four fifths busy.
     pool: 'forks',
     maxWorkers: 4,
     maxConcurrency: 10, // of tests that mostly wait, in one file
