@@ -1,33 +1,56 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { SideBySide } from './test/support/side-by-side.js';
 
 // The proxy of the machine, where it has one, is none for the servers that tests start.
 const { no_proxy = '', NO_PROXY = no_proxy } = process.env;
 process.env['NO_PROXY'] = process.env['no_proxy'] = [NO_PROXY, '127.0.0.1', 'localhost'].filter(Boolean).join(',');
 
 const source = (module: string) => fileURLToPath(new URL(`src/${module}.ts`, import.meta.url));
+// In the repository the client's package is its sources, as in tsconfig.json.
+const resolve = {
+  alias: [
+    { find: /^agent-jobs-client$/, replacement: source('starter') },
+    { find: /^agent-jobs-client\/testing$/, replacement: source('client/fake/fake-agent-jobs') },
+  ],
+};
+const limits = {
+  maxConcurrency: 10, // of tests that mostly wait, in one file
+  testTimeout: 90_000, // a busy machine is slow
+  expect: { poll: { timeout: 40_000 } },
+  hookTimeout: 120_000, // the first run fetches two servers
+  teardownTimeout: 15_000,
+};
+const RECORDING = 'test/replay/record.test.ts';
+/** Programs, packages, manifests, other languages, and simulations: each file has a process of its own. */
+const SYSTEM = ['e2e', 'local', 'package', 'chaos', 'deploy', 'monitoring', 'scripts', 'model', 'queue-simulation'].map(
+  (folder) => `test/${folder}/**/*.test.ts`,
+);
+
+/** Recording is a command of its own, `npm run test:record-histories`. */
+const recording = [{ resolve, test: { ...limits, name: 'record', include: [RECORDING] } }];
+const tests = [
+  {
+    resolve,
+    test: {
+      ...limits,
+      name: 'fast',
+      include: ['test/**/*.test.ts'],
+      exclude: [...SYSTEM, RECORDING],
+      // The SDK and its native parts are loaded once for many files: over a second of CPU each.
+      isolate: false,
+    },
+  },
+  { resolve, test: { ...limits, name: 'system', include: SYSTEM } },
+];
 
 export default defineConfig(({ mode }) => ({
-  // In the repository the client's package is its sources, as in tsconfig.json.
-  resolve: {
-    alias: [
-      { find: /^agent-jobs-client$/, replacement: source('starter') },
-      { find: /^agent-jobs-client\/testing$/, replacement: source('client/fake/fake-agent-jobs') },
-    ],
-  },
   test: {
-    include: ['test/**/*.test.ts'],
-    // Recording is a command of its own, `npm run test:record-histories`.
-    exclude: mode === 'record-histories' ? [] : ['test/replay/record.test.ts'],
     globalSetup: ['test/support/test-host.ts'],
-    // Temporal’s native parts want a process per file. Tests wait a good part of the time: four files keep two cores
-    // four fifths busy.
+    // Temporal’s native parts want a process. Tests wait a good part of the time: six keep two cores busy.
     pool: 'forks',
-    maxWorkers: 4,
-    maxConcurrency: 10, // of tests that mostly wait, in one file
-    testTimeout: 90_000, // a busy machine is slow
-    expect: { poll: { timeout: 40_000 } },
-    hookTimeout: 120_000, // the first run fetches two servers
-    teardownTimeout: 15_000,
+    maxWorkers: 6,
+    sequence: { sequencer: SideBySide },
+    projects: mode === 'record-histories' ? recording : tests,
   },
 }));
