@@ -1,0 +1,16 @@
+// Tells of a run of the tests which files took longest, and how many tests passed. Exits 1 where none ran or one failed.
+import { readFileSync } from 'node:fs';
+import { relative } from 'node:path';
+
+const LONGEST = 10;
+const { success, testResults = [], ...counts } = JSON.parse(readFileSync(process.argv[2], 'utf8'));
+
+const durations = testResults.map(({ name, startTime, endTime }) => ({ name, seconds: (endTime - startTime) / 1000 }));
+durations.sort((a, b) => b.seconds - a.seconds);
+if (durations.length > 0) console.log('The files that took longest:');
+for (const { name, seconds } of durations.slice(0, LONGEST)) {
+  console.log(`${seconds.toFixed(1).padStart(7)} s  ${relative(process.cwd(), name)}`);
+}
+console.log(`${counts.numPassedTests} passed, ${counts.numFailedTests} failed`);
+// A file that could not be loaded, or a run without a test, is no success either.
+if (!success || counts.numPassedTests === 0) process.exitCode = 1;
