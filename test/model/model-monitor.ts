@@ -19,9 +19,10 @@ export class ModelMonitor {
   readonly model: ContractModel;
   /** The first broken promise, or an error of the runner; after it nothing is recorded. */
   broken: unknown = null;
+  /** What the model was told, and when. */
+  readonly log: string[] = [];
   readonly #options: MonitorOptions;
   readonly #decisions: Decision[];
-  readonly #log: string[] = [];
   #prompts = 0;
 
   constructor(options: MonitorOptions) {
@@ -29,7 +30,7 @@ export class ModelMonitor {
     const { scenario, startedAt, tolerance, now } = options;
     this.#decisions = [...scenario.decisions];
     this.model = logged(new ContractModel(scenario, startedAt, tolerance), (call) =>
-      this.#log.push(`${(now() - startedAt) / 1_000} s ${call}`),
+      this.log.push(`${(now() - startedAt) / 1_000} s ${call}`),
     );
   }
 
@@ -55,7 +56,7 @@ export class ModelMonitor {
 
   fail(error: unknown): void {
     const what = error instanceof Error ? error.message : String(error);
-    this.broken ??= new BrokenPromise(`${what}\n${this.#log.join('\n')}`, { cause: error });
+    this.broken ??= new BrokenPromise(`${what}\n${this.log.join('\n')}`, { cause: error });
     this.#options.onBroken?.(this.broken);
   }
 

@@ -76,6 +76,8 @@ export interface Scenario {
   tasksPerRun: number;
   /** Messages and results of one moment reach the workflow in one task. */
   isBatching: boolean;
+  /** Seeds all that is random in workflow and activities. */
+  randomSeed: number;
 }
 
 const SECOND = 1_000;
@@ -196,6 +198,7 @@ export const scenarios: fc.Arbitrary<Scenario> = fc
     decisions: fc.array(decision, { maxLength: 3 }),
     tasksPerRun: fc.constantFrom(1e9, 1e9, 4, 7, 12),
     isBatching: fc.boolean(),
+    randomSeed: fc.nat(),
   })
   .map((scenario) => ({
     ...scenario,

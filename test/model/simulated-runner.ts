@@ -11,6 +11,7 @@ import {
 } from '../../src/contract.js';
 import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import { noMetrics } from '../../src/activities/metrics.js';
+import { seededRandom } from '../../src/sandbox/random.js';
 import { SharedServerClock } from '../../src/temporal/activity-attempt.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { BrokenPromise } from './contract-model.js';
@@ -23,15 +24,19 @@ import { Simulation, type End } from './simulation.js';
 
 type Workflow = (input: AgentJobInput) => Promise<AgentJobResult>;
 
-/** Rejects with the first broken promise. */
-export async function runSimulated(scenario: Scenario, agentJob: Workflow): Promise<void> {
+/** Resolves with a log of all that happened, which the scenario alone decides; rejects with the first broken promise. */
+export async function runSimulated(scenario: Scenario, agentJob: Workflow): Promise<readonly string[]> {
   const runner = new SimulatedRunner(scenario, agentJob);
-  const clocks = [vi.spyOn(Date, 'now'), vi.spyOn(performance, 'now')];
-  for (const clock of clocks) clock.mockImplementation(() => runner.simulation.now);
+  const now = () => runner.simulation.now;
+  const spies = [
+    vi.spyOn(Date, 'now').mockImplementation(now),
+    vi.spyOn(performance, 'now').mockImplementation(now),
+    vi.spyOn(Math, 'random').mockImplementation(seededRandom(scenario.randomSeed)),
+  ];
   try {
-    await runner.run();
+    return await runner.run();
   } finally {
-    for (const clock of clocks) clock.mockRestore();
+    for (const spy of spies) spy.mockRestore();
   }
 }
 
@@ -103,7 +108,7 @@ class SimulatedRunner {
     return this.simulation.pending.some((name) => name === 'createJob' || name === 'sendMessage');
   }
 
-  async run(): Promise<void> {
+  async run(): Promise<readonly string[]> {
     const { queue } = this.simulation;
     for (const action of this.#scenario.actions) queue.add(this.#now + action.at, 'message', () => this.#act(action));
     queue.add(this.#now + HORIZON_MS, 'message', () => this.#act({ kind: 'cancel', at: 0 }));
@@ -112,6 +117,7 @@ class SimulatedRunner {
     if (this.simulation.bug) throw this.simulation.bug;
     if (!this.simulation.end) throw new BrokenPromise('the run stands still');
     if (this.#openUpdates > 0) throw new BrokenPromise(`${this.#openUpdates} updates were never answered`);
+    return this.#monitor.log;
   }
 
   get #now(): number {
