@@ -67,6 +67,17 @@ interface Read {
   isDoubtful: boolean;
 }
 
+/** Answers 404 in a row. */
+interface NotFound {
+  count: number;
+  since: number;
+  /** Those that have surely reached the run, and since when. */
+  sure: number;
+  sureSince: number | null;
+  /** Surely enough for the end. */
+  isEnough: boolean;
+}
+
 /** The last read at the deadline may hang until its time-out. */
 const LAST_READ_MS = 45_000;
 const LOST = { count: 5, ms: 60_000 };
@@ -132,7 +143,9 @@ export class ContractModel {
   #mayHaveEndedAs: readonly string[] = [];
   /** A read may follow the last one within a second, and has not yet: something called for it at this time. */
   #readCalledForAt: number | null = null;
-  #notFound: { count: number; since: number; sure: number } | null = null;
+  #notFound: NotFound | null = null;
+  /** As it was before the last read, whose result may be lost. */
+  #notFoundBefore: NotFound | null = null;
   /** Terminal statuses that may end the run, and since when one must. */
   #mayEndAs = new Set<string>();
   #mustEndSince: number | null = null;
@@ -140,6 +153,8 @@ export class ContractModel {
   #isReadCountSure = true;
   /** What people decided, and the run accepted. */
   readonly decisions: string[] = [];
+  /** A follow-up was refused since the run is about to end. */
+  #isEndingSince: number | null = null;
   /** An adoption is under way; it reads the job first. */
   #isAdopting = false;
 
@@ -173,6 +188,12 @@ export class ContractModel {
     else this.#queue = this.#queue.filter((queued) => queued !== id);
     this.#states.delete(id);
     this.#nextWrite(this.#at);
+  }
+
+  /** A new follow-up was refused, since the run is about to end: it must, at this very moment. */
+  refusedAtEnd(at: number, id: string, prompt: string): void {
+    this.neverAsked(id, prompt);
+    this.#isEndingSince = at;
   }
 
   pollNow(at: number): void {
@@ -357,9 +378,11 @@ export class ContractModel {
     if (!this.#isJobKnown) broken('a job is read before its id is known');
     if (at < this.#noReadBefore - this.#slack)
       broken(`a read comes ${this.#noReadBefore - at} ms before Retry-After allows it`);
-    // The last read at the deadline and the one after `settle` come exactly when due.
+    // The last read at the deadline and the one after `settle` come exactly when due, or once the one before has ended.
     const due = [this.#settledAt, this.#olderDeadline];
-    const isDue = at >= this.#deadline.min - this.#slack || due.some((time) => Math.abs(at - time) <= this.#slack);
+    const isSettled = this.#lastReadAt < this.#settledAt && this.#settledAt <= at;
+    const isPassed = this.#deadline.min - this.#slack <= at;
+    const isDue = isSettled || isPassed || due.some((time) => Math.abs(at - time) <= this.#slack);
     const isSoon = at < this.#lastReadAt + MIN_WAIT_MS - this.#slack;
     if (isSoon && this.#readCalledForAt === null && !isDue) broken('two reads within a second');
     // One that was due at the very moment of the call may have come before it.
@@ -376,6 +399,7 @@ export class ContractModel {
     this.#reads.delete(number);
     this.#readEndedAt = at;
     this.#mayHaveEndedAs = [...this.#mayEndAs];
+    this.#notFoundBefore = this.#notFound;
     if (!read.isDoubtful) this.#decideInTime(at, false);
     this.#advanceTo(at);
     if (outcome === 'failed' && !read.isDoubtful && retryAfterMs > 1_000) {
@@ -477,10 +501,11 @@ export class ContractModel {
   }
 
   #dueAt(): number | null {
+    if (this.#isEndingSince !== null) return this.#isEndingSince;
     if (this.#isSending) return null;
     if (this.#cancelledAt !== null || this.#stop !== null) return this.#at;
     if (this.#unknownSince !== null || this.#isResending || this.#write?.isRetryDue) return null;
-    if (this.#notFound && this.#notFound.sure >= LOST.count && this.#notFound.since === -1) return this.#at;
+    if (this.#notFound?.isEnough) return this.#at;
     if (this.#mustEndSince !== null) {
       return this.#isIdle ? Math.max(this.#mustEndSince + this.#terms.linger, this.#freeSince) : null;
     }
@@ -503,7 +528,10 @@ export class ContractModel {
       return verdict === 'UnknownOutcome' && (isDue || at >= this.#decideBy - this.#slack);
     }
     if (verdict === 'timedOut') return isDue || at >= this.#startBy - this.#slack;
-    if (verdict === 'lost') return this.#notFound !== null && this.#notFound.count >= LOST.count;
+    if (verdict === 'lost') {
+      const { count, since } = this.#notFound ?? { count: 0, since: Infinity };
+      return count >= LOST.count && at - since >= LOST.ms - this.#slack;
+    }
     return this.#isIdle && this.#mayEndAs.has(verdict);
   }
 
@@ -574,7 +602,8 @@ export class ContractModel {
       this.#settledAt = at + this.#terms.settle;
       this.#mayEndAs.clear();
       this.#mustEndSince = null;
-      this.#notFound = isSame && this.#notFound ? { ...this.#notFound, sure: 0 } : null;
+      this.#notFound = isSame && this.#notFound ? unsure(this.#notFound) : null;
+      this.#notFoundBefore = null;
       this.#restartClock(at);
     }
     this.#nextWrite(at);
@@ -635,7 +664,7 @@ export class ContractModel {
     const stood = at - this.#unknownSince!;
     this.#deadline = { min: this.#deadline.min + stood, max: this.#deadline.max + stood };
     this.#unknownSince = null;
-    this.#notFound = null;
+    this.#notFound = this.#notFoundBefore = null;
     this.#freeSince = at;
   }
 
@@ -656,14 +685,17 @@ export class ContractModel {
       if (!isDoubtful) this.#notFound = null;
       return;
     }
-    const before = this.#notFound ?? { count: 0, since: at, sure: 0 };
-    const isLong = before.since === -1 || at - before.since >= LOST.ms;
-    const sure = before.sure + (isDoubtful ? 0 : 1);
-    this.#notFound = {
-      count: before.count + 1,
-      sure,
-      since: isLong && !isDoubtful && sure >= LOST.count ? -1 : before.since,
-    };
+    const before = this.#notFound ?? { count: 0, since: at, sure: 0, sureSince: null, isEnough: false };
+    const count = before.count + 1;
+    if (isDoubtful) {
+      this.#notFound = { ...before, count };
+      return;
+    }
+    const { since, sureSince: first } = before;
+    const sureSince = first ?? at;
+    const sure = before.sure + 1;
+    const isEnough = before.isEnough || (sure >= LOST.count && at - sureSince >= LOST.ms);
+    this.#notFound = { count, since, sure, sureSince, isEnough };
   }
 
   /** A read that ended at this time, or is under way, may not reach the run. */
@@ -672,11 +704,17 @@ export class ContractModel {
       this.#mustEndSince = null;
       this.#noReadBefore = 0;
       for (const status of this.#mayHaveEndedAs) this.#mayEndAs.add(status);
+      const counted = this.#notFound ?? this.#notFoundBefore;
+      this.#notFound = counted && unsure(counted);
     }
     for (const read of this.#reads.values()) read.isDoubtful = true;
     this.#readCalledForAt = at;
     this.#isReadCountSure = false;
   }
+}
+
+function unsure(notFound: NotFound): NotFound {
+  return { ...notFound, sure: 0, sureSince: null, isEnough: false };
 }
 
 function newWrite(id: string | null): Write {

@@ -1,4 +1,5 @@
 /** Runs a scenario on the simulated server, reports all that happens to the model, and compares. */
+import type { ApplicationFailure } from '@temporalio/common';
 import { vi } from 'vitest';
 import { createActivities, type WriteResult } from '../../src/activities/index.js';
 import {
@@ -156,7 +157,12 @@ class SimulatedRunner {
         const { state } = answer as { state: 'queued' };
         this.#monitor.record(() => this.#monitor.model.answered(this.#now, input.id, state));
       },
-      (error: unknown) => this.#monitor.fail(error),
+      (error: unknown) => {
+        this.#openUpdates -= 1;
+        // Its caller sends it to the next run: nothing of it was taken.
+        if (!isRefusedAtEnd(error)) return this.#monitor.fail(error);
+        this.#monitor.record(() => this.#monitor.model.refusedAtEnd(this.#now, input.id, input.prompt));
+      },
     );
   }
 
@@ -172,7 +178,7 @@ class SimulatedRunner {
     const state = this.simulation.query<JobState>('jobState');
     if (!state.unknown) model.nothingUnknown(this.#now);
     const shown = statesOf(state.followUps);
-    for (const followUp of shown)
+    for (const followUp of state.phase === 'done' ? [] : shown)
       if (followUp.state === 'unknown' && !state.unknown) model.gaveUp(this.#now, followUp.id);
     if (state.phase !== 'done') expectEqual('follow-ups', shown, model.followUps);
     const since = model.unknownSince === null ? null : new Date(model.unknownSince).toISOString();
@@ -207,7 +213,11 @@ class SimulatedRunner {
     const input = { action, since, ...(action === 'adopt' ? { jobId: 'job-1' } : {}) };
     if (isCurrent) this.#monitor.record(() => this.#monitor.model.resolved(this.#now, action));
     this.simulation.update('resolveUnknown', `resolve-${since}`, input).then(
-      () => isCurrent || this.#monitor.fail(new BrokenPromise('a late decision was accepted')),
+      () => {
+        // The next write may become unknown at this very moment.
+        if (isCurrent) this.#decidedFor = null;
+        else this.#monitor.fail(new BrokenPromise('a late decision was accepted'));
+      },
       (error: unknown) => isCurrent && this.#monitor.fail(error),
     );
   }
@@ -218,7 +228,10 @@ class SimulatedRunner {
     this.#monitor.record(() => model.adoptAsked(this.#now));
     const input = { action: 'adopt', since, jobId: 'job-1' };
     this.simulation.update('resolveUnknown', `resolve-${since}-${this.#now}`, input).then(
-      () => this.#monitor.record(() => model.resolved(this.#now, 'adopt')),
+      () => {
+        this.#decidedFor = null;
+        this.#monitor.record(() => model.resolved(this.#now, 'adopt'));
+      },
       (error: unknown) => {
         if ((error as { type?: string }).type !== 'InvalidInput') this.#monitor.fail(error);
         this.#monitor.record(() => model.adoptRefused());
@@ -244,6 +257,10 @@ function activitiesOf(upstream: Upstream, keyClock: () => number): Record<string
   const budgetClock = new SharedServerClock({ wall: keyClock, monotonic: keyClock });
   const dependencies = { upstream, shutdownSignal, metrics: noMetrics, keyClock, budgetClock, knownAttributes };
   return createActivities(dependencies) as unknown as Record<string, never>;
+}
+
+function isRefusedAtEnd(error: unknown): boolean {
+  return ((error as ApplicationFailure).details?.[0] as { field?: string } | undefined)?.field === 'job';
 }
 
 function verdictOf(end: End): string {

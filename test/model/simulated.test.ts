@@ -158,6 +158,60 @@ const FOUND: Record<string, Partial<Scenario>> = {
     ],
     decisions: [{ action: 'adopt', afterMs: 0 }],
   },
+  'an update that comes while a cancelled job leaves its queue is refused, as after the end': {
+    queue: [{ kind: 'joined', turns: [] }],
+    isQueueThere: true,
+    actions: [
+      { kind: 'cancel', at: 20_000 },
+      { kind: 'update', id: 'a', at: 20_000 },
+    ],
+  },
+  'a 404 that continue-as-new cuts off is none of the five': {
+    deadline: 1_800_000,
+    messages: [
+      { kind: 'unauthorized', takesMs: 500 },
+      { kind: 'inDoubt', takesMs: 2_000 },
+    ],
+    reads: [
+      { kind: 'completed', takesMs: 0, times: 1 },
+      { kind: 'notFound', takesMs: 500, times: 8 },
+      { kind: 'active', takesMs: 0, times: 1 },
+      { kind: 'notFound', takesMs: 4_963, times: 8 },
+      { kind: 'notFound', takesMs: 8_432, times: 1 },
+    ],
+    actions: [
+      { kind: 'signal', id: 'a', at: 0 },
+      { kind: 'signal', id: 'b', at: 0 },
+      { kind: 'turn', at: 5_000, validMs: 60_000 },
+    ],
+    decisions: [{ action: 'adopt', afterMs: 10_000 }],
+    tasksPerRun: 12,
+    randomSeed: 282_441_740,
+  },
+  'the read after settle may follow at once on one that was under way then': {
+    deadline: 1_800_000,
+    settle: 5_000,
+    messages: [{ kind: 'accepted', takesMs: 500 }],
+    reads: [
+      { kind: 'notFound', takesMs: 1_000, times: 3 },
+      { kind: 'failed', takesMs: 500, times: 1 },
+    ],
+    actions: [{ kind: 'signal', id: 'a', at: 2_500 }],
+  },
+  'a second write that becomes unknown at the moment of a decision is decided as well': {
+    isAttached: true,
+    isRepeated: true,
+    messages: [{ kind: 'accepted', takesMs: 0 }],
+    finalRead: 'active',
+    actions: [
+      { kind: 'signal', id: 'a', at: 0 },
+      { kind: 'signal', id: 'b', at: 0 },
+    ],
+    decisions: [
+      { action: 'delivered', afterMs: 500 },
+      { action: 'retry', afterMs: 0 },
+    ],
+  },
 };
 
 test.each(Object.keys(FOUND))('%s', async (title) => {
