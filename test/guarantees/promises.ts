@@ -232,6 +232,12 @@ export const QUEUE_PROMISES: TestedPromise[] = [
     'a create that waits outlives its deadline, and ends at the end of startWithin',
   ),
   tested(
+    'a write in doubt waits for its turn after `deadline`',
+    'it is sent in its turn, as a write in flight; `decideWithin` or a cancellation ends the wait as in doubt',
+    'workflows/policy-retry',
+    'a create in doubt that is throttled from then on is sent in its turn, also where its deadline passed before',
+  ),
+  tested(
     'a follow-up waits longer than `deadline`',
     '`deadline` stands still, and the job is polled on',
     'workflows/waiting-writes',

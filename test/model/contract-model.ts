@@ -504,7 +504,8 @@ export class ContractModel {
     if (this.#isEndingSince !== null) return this.#isEndingSince;
     if (this.#isSending) return null;
     if (this.#cancelledAt !== null || this.#stop !== null) return this.#at;
-    if (this.#unknownSince !== null || this.#isResending || this.#write?.isRetryDue) return null;
+    if (this.#unknownSince !== null || this.#write?.isRetryDue) return null;
+    if (this.#isStillSent) return this.#isJobKnown ? null : Math.max(this.#decideBy, this.#freeSince);
     if (this.#notFound?.isEnough) return this.#at;
     if (this.#mustEndSince !== null) {
       return this.#isIdle ? Math.max(this.#mustEndSince + this.#terms.linger, this.#freeSince) : null;
@@ -518,15 +519,15 @@ export class ContractModel {
   #mayEnd(at: number, verdict: Verdict): boolean {
     if (this.#cancelledAt !== null) return verdict === 'canceled';
     if (this.#stop !== null) return verdict === this.#stop;
-    if (this.#unknownSince !== null || this.#isResending) return false;
-    if (this.#write?.isRetryDue) return false;
+    if (this.#unknownSince !== null || this.#write?.isRetryDue) return false;
     const standsStill = this.#waitsSince !== null && !this.#mayBeTooLate;
     const isDue = !standsStill && at >= this.#deadline.min - this.#slack;
     const write = this.#write;
     // A create that may have created a job must not end as if it had not.
     if (write?.id === null && this.#mayHaveArrived(write)) {
-      return verdict === 'UnknownOutcome' && (isDue || at >= this.#decideBy - this.#slack);
+      return verdict === 'UnknownOutcome' && ((isDue && !this.#isStillSent) || at >= this.#decideBy - this.#slack);
     }
+    if (this.#isStillSent) return false;
     if (verdict === 'timedOut') return isDue || at >= this.#startBy - this.#slack;
     if (verdict === 'lost') {
       const { count, since } = this.#notFound ?? { count: 0, since: Infinity };
@@ -549,16 +550,18 @@ export class ContractModel {
     return this.#terms.isRepeated || this.#terms.onUnknownOutcome === 'ask';
   }
 
-  /** Whether a write in doubt waits for its next send under policy `retry`. */
-  get #isResending(): boolean {
-    return this.#write !== null && this.#write.unknownSends > 0 && !this.#write.isHeldUp;
+  /** Whether a write that may have arrived waits for its next send under policy `retry`, or for its turn. */
+  get #isStillSent(): boolean {
+    const write = this.#write;
+    return write !== null && this.#mayHaveArrived(write) && (!write.isHeldUp || write.isQueued);
   }
 
   /** When `decideWithin` is over for a write in doubt that waits for another attempt. */
   get #decideBy(): number {
     const { decideWithin } = this.#terms;
-    const since = this.#write?.inDoubtSince ?? null;
-    return decideWithin === null || since === null ? Infinity : since + decideWithin;
+    const { inDoubtSince: since, isHeldUp } = this.#write ?? newWrite(null);
+    // The next of a few sends of policy `retry` is near.
+    return decideWithin === null || since === null || !isHeldUp ? Infinity : since + decideWithin;
   }
 
   /** When the create has waited too long for its first turn. */

@@ -158,6 +158,54 @@ const FOUND: Record<string, Partial<Scenario>> = {
     ],
     decisions: [{ action: 'adopt', afterMs: 0 }],
   },
+  'a follow-up that may have arrived waits for its turn also where the deadline passed before that': {
+    deadline: 500,
+    onUnknownOutcome: 'retry',
+    messages: [{ kind: 'inDoubt', takesMs: 0 }],
+    isQueueThere: true,
+    actions: [
+      { kind: 'signal', id: 'a', at: 0 },
+      { kind: 'update', id: 'b', at: 0 },
+    ],
+  },
+  'a follow-up that may have arrived waits for its turn also where the deadline passed while it was sent': {
+    deadline: 500,
+    onUnknownOutcome: 'retry',
+    decideWithin: 3_600_000,
+    messages: [
+      { kind: 'throttled', takesMs: 500 },
+      { kind: 'workerDies', takesMs: 1 },
+    ],
+    actions: [{ kind: 'signal', id: 'a', at: 0 }],
+  },
+  'a follow-up that may have arrived waits for its turn also where the job is gone': {
+    deadline: 0,
+    onUnknownOutcome: 'retry',
+    messages: [
+      { kind: 'workerDies', takesMs: 0 },
+      { kind: 'workerDies', takesMs: 500 },
+      { kind: 'throttled', takesMs: 1 },
+    ],
+    reads: [{ kind: 'active', takesMs: 500, times: 1 }],
+    finalRead: 'notFound',
+    actions: [{ kind: 'signal', id: 'a', at: 500 }],
+  },
+  'a create that may have arrived waits for its turn also where the deadline passed before that': {
+    deadline: 0,
+    onUnknownOutcome: 'retry',
+    creates: [
+      { kind: 'inDoubt', takesMs: 0 },
+      { kind: 'throttled', takesMs: 0 },
+    ],
+  },
+  'a follow-up that is given up at the moment of the deadline does not end with the run': {
+    deadline: 500,
+    onUnknownOutcome: 'retry',
+    decideWithin: 0,
+    messages: [{ kind: 'inDoubt', takesMs: 0 }],
+    isQueueThere: true,
+    actions: [{ kind: 'signal', id: 'a', at: 0 }],
+  },
   'an update that comes while a cancelled job leaves its queue is refused, as after the end': {
     queue: [{ kind: 'joined', turns: [] }],
     isQueueThere: true,

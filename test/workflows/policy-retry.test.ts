@@ -28,10 +28,13 @@ async function failureOf(handle: Handle): Promise<{ cause: ApplicationFailure; l
   return { cause: error.cause as ApplicationFailure, lastedMs: closeTime!.getTime() - startTime.getTime() };
 }
 
-test('a create in doubt that is throttled from then on is sent in its turn, whatever its deadline', async () => {
+test.each([
+  ['whatever its deadline', '2 hours'],
+  ['also where its deadline passed before', 0],
+])('a create in doubt that is throttled from then on is sent in its turn, %s', async (_, deadline) => {
   const { upstream, bench } = tests;
   upstream.createFaults.push(unknown(), ...Array.from({ length: 3 }, OBSTACLES['throttled']!));
-  const handle = await bench.start({ ...input, deadline: '2 hours' });
+  const handle = await bench.start({ ...input, deadline });
   const result = await handle.result();
   expect(result).toMatchObject({ outcome: 'completed', jobId: 'job-5' });
   expect(Date.parse(result.finishedAt) - Date.parse(result.startedAt)).toBeGreaterThanOrEqual(2.5 * HOUR);

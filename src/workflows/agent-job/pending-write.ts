@@ -115,9 +115,12 @@ export class PendingWrite {
     return this.#waiting?.isResend === false;
   }
 
-  /** Between the sends of policy `retry` and before a confirmed one, it counts as in flight unless it is held up. */
+  /**
+   * It may have arrived, and is sent again after a short wait or in its turn: nothing but a cancellation ends the run
+   * before. Where it can't be delivered, or needs a key, nobody knows whether it ever will be.
+   */
   get countsAsInFlight(): boolean {
-    return this.mayHaveArrived && !this.isHeldUp;
+    return this.mayHaveArrived && (!this.isHeldUp || this.queued !== undefined);
   }
 
   /** It is sent right now for the first time, or within this very workflow task. */

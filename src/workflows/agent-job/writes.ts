@@ -147,11 +147,11 @@ function summaryOf({ interruption, queued }: PendingWrite): string {
  * had its first turn.
  */
 function expiresAt({ clock, spec, startedAt }: JobRun, write: PendingWrite): number {
-  const { identity, isHeldUp, inDoubtSince, mayHaveArrived } = write;
+  const { identity, isHeldUp, inDoubtSince, mayHaveArrived, countsAsInFlight } = write;
   // The next of a few sends of policy `retry` is near.
   if (!isHeldUp) return Infinity;
   const isCreate = identity.kind === 'create';
-  const deadlineAt = isCreate && !clock.isStopped ? clock.deadlineAt : Infinity;
+  const deadlineAt = isCreate && !clock.isStopped && !countsAsInFlight ? clock.deadlineAt : Infinity;
   const startBy = isCreate && !mayHaveArrived ? startedAt + (spec.startWithinMs ?? Infinity) : Infinity;
   const decideBy = inDoubtSince === null ? Infinity : inDoubtSince + (spec.decideWithinMs ?? Infinity);
   return Math.min(deadlineAt, startBy, decideBy);
