@@ -206,9 +206,9 @@ class SimulatedRunner {
   }
 
   #decide(decision: Decision, since: string): void {
-    const { unknown } = this.simulation.query<JobState>('jobState');
+    const { unknown, phase } = this.simulation.query<JobState>('jobState');
     const action = fittingAction(decision, unknown?.kind);
-    const isCurrent = unknown?.since === since;
+    const isCurrent = unknown?.since === since && phase !== 'done';
     if (action === 'adopt' && isCurrent) return this.#adopt(since);
     const input = { action, since, ...(action === 'adopt' ? { jobId: 'job-1' } : {}) };
     if (isCurrent) this.#monitor.record(() => this.#monitor.model.resolved(this.#now, action));

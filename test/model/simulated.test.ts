@@ -214,6 +214,14 @@ const FOUND: Record<string, Partial<Scenario>> = {
       { kind: 'update', id: 'a', at: 20_000 },
     ],
   },
+  'a decision that comes while a cancelled job leaves its queue is refused, as after the end': {
+    onUnknownOutcome: 'retry',
+    creates: [{ kind: 'inDoubt', takesMs: 0 }],
+    isQueueThere: true,
+    actions: [{ kind: 'cancel', at: 2_500 }],
+    decisions: [{ action: 'abandon', afterMs: 0 }],
+    isBatching: true,
+  },
   'a 404 that continue-as-new cuts off is none of the five': {
     deadline: 1_800_000,
     messages: [

@@ -130,6 +130,8 @@ function checkResolution(run: JobRun, adoptions: Adoptions, input: ResolveUnknow
   const { action, since, followUpId } = parseResolution(input);
   const { inDoubt } = run;
   if (!inDoubt) throw new InvalidInputError('action', 'has nothing to settle: no write of this job is unknown');
+  // Told as still unknown, for nobody settled it in time.
+  if (!run.write) throw new InvalidInputError('action', 'has nothing to settle any more: the job has ended');
   if ((action === 'adopt' && inDoubt.kind !== 'create') || (action === 'delivered' && inDoubt.kind !== 'followUp')) {
     throw new InvalidInputError(
       'action',
