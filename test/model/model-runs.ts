@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { inject } from 'vitest';
 
 /** How many runs to make: few in `npm test`, more in `npm run test:model`. */
@@ -26,6 +27,12 @@ function modelRuns(): ModelRuns {
 export function runParameters(kind: 'simulated' | 'realServer'): { numRuns: number; seed: number } {
   const { [kind]: numRuns, seed } = modelRuns();
   return { numRuns, seed };
+}
+
+/** For fast-check: as many runs as 20 seconds hold, from a new seed each time; null where the seed was given. */
+export function freshParameters(): { seed: number; numRuns: number; interruptAfterTimeLimit: number } | null {
+  if (inject('modelRuns')) return null;
+  return { seed: randomInt(2 ** 31), numRuns: 1_000_000, interruptAfterTimeLimit: 20_000 };
 }
 
 /** Time for so many runs, in milliseconds. */
