@@ -47,6 +47,7 @@ class SimulatedRunner {
   readonly #monitor: ModelMonitor;
   #decidedFor: string | null = null;
   #openUpdates = 0;
+  #strayTurns = 0;
 
   constructor(scenario: Scenario, workflow: Workflow) {
     this.#scenario = scenario;
@@ -142,7 +143,12 @@ class SimulatedRunner {
         monitor.record(() => model.pollNow(this.#now));
         return this.simulation.signal('pollNow', undefined);
       case 'turn':
-        return this.#giveTurn({ turn: `nobody’s ${this.#now}`, until: this.#now + action.validMs, requests: 1 });
+        this.#strayTurns += 1;
+        return this.#giveTurn({
+          turn: `stray ${this.#strayTurns}`,
+          until: this.#now + action.validMs,
+          requests: 1,
+        });
       case 'cancel':
         monitor.record(() => model.cancelRequested(this.#now));
         return this.simulation.cancel();

@@ -241,6 +241,21 @@ const FOUND: Record<string, Partial<Scenario>> = {
     decisions: [{ action: 'abandon', afterMs: 0 }],
     isBatching: true,
   },
+  'two turns that nobody asked for may come at one moment': {
+    deadline: 1_800_000,
+    messages: [{ kind: 'throttled', takesMs: 500 }],
+    queue: [
+      { kind: 'joined', turns: [] },
+      { kind: 'joined', turns: [] },
+    ],
+    isQueueThere: true,
+    actions: [
+      { kind: 'signal', id: 'd', at: 13_000 },
+      { kind: 'turn', at: 30_000, validMs: 60_000 },
+      { kind: 'turn', at: 180_000, validMs: 60_000 },
+      { kind: 'turn', at: 180_000, validMs: 60_000 },
+    ],
+  },
   'a 404 that continue-as-new cuts off is none of the five': {
     deadline: 1_800_000,
     messages: [
