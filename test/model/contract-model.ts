@@ -143,6 +143,8 @@ export class ContractModel {
   #mayHaveEndedAs: readonly string[] = [];
   /** A read may follow the last one within a second, and has not yet: something called for it at this time. */
   #readCalledForAt: number | null = null;
+  /** How many things called for one at that time: each may bring a read of its own. */
+  #readCalls = 0;
   #notFound: NotFound | null = null;
   /** As it was before the last read, whose result may be lost. */
   #notFoundBefore: NotFound | null = null;
@@ -386,7 +388,8 @@ export class ContractModel {
     const isSoon = at < this.#lastReadAt + MIN_WAIT_MS - this.#slack;
     if (isSoon && this.#readCalledForAt === null && !isDue) broken('two reads within a second');
     // One that was due at the very moment of the call may have come before it.
-    if (isSoon || at > (this.#readCalledForAt ?? -Infinity) + this.#slack) this.#readCalledForAt = null;
+    if (at > (this.#readCalledForAt ?? -Infinity) + this.#slack) this.#readCalledForAt = null;
+    else if (isSoon && --this.#readCalls === 0) this.#readCalledForAt = null;
     this.#lastReadAt = at;
     this.#readCount += 1;
     this.#reads.set(this.#readCount, { beganAt: at, wasIdle: this.#isIdle, isDoubtful: false });
@@ -711,6 +714,7 @@ export class ContractModel {
       this.#notFound = counted && unsure(counted);
     }
     for (const read of this.#reads.values()) read.isDoubtful = true;
+    this.#readCalls = at === this.#readCalledForAt ? this.#readCalls + 1 : 1;
     this.#readCalledForAt = at;
     this.#isReadCountSure = false;
   }

@@ -241,6 +241,19 @@ const FOUND: Record<string, Partial<Scenario>> = {
     decisions: [{ action: 'abandon', afterMs: 0 }],
     isBatching: true,
   },
+  'a decision may call for a read at the moment at which continue-as-new brings one': {
+    isAttached: true,
+    deadline: 500,
+    settle: 120_000,
+    isRepeated: true,
+    finalRead: 'notFound',
+    actions: [
+      { kind: 'signal', id: 'a', at: 500 },
+      { kind: 'pollNow', at: 1_000 },
+    ],
+    decisions: [{ action: 'adopt', afterMs: 500 }],
+    tasksPerRun: 7,
+  },
   'two turns that nobody asked for may come at one moment': {
     deadline: 1_800_000,
     messages: [{ kind: 'throttled', takesMs: 500 }],
