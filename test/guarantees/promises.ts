@@ -235,7 +235,7 @@ export const QUEUE_PROMISES: TestedPromise[] = [
     'a write in doubt waits for its turn after `deadline`',
     'it is sent in its turn, as a write in flight; `decideWithin` or a cancellation ends the wait as in doubt',
     'workflows/policy-retry',
-    'a create in doubt that is throttled from then on is sent in its turn, also where its deadline passed before',
+    'a create in doubt that is throttled from then on is sent in its turn',
   ),
   tested(
     'a follow-up waits longer than `deadline`',

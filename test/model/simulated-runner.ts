@@ -25,7 +25,7 @@ import { Simulation, type End } from './simulation.js';
 
 type Workflow = (input: AgentJobInput) => Promise<AgentJobResult>;
 
-/** Resolves with a log of all that happened, which the scenario alone decides; rejects with the first broken promise. */
+/** Resolves with a log of what happened, which the scenario alone decides; rejects with the first broken promise. */
 export async function runSimulated(scenario: Scenario, agentJob: Workflow): Promise<readonly string[]> {
   const runner = new SimulatedRunner(scenario, agentJob);
   const now = () => runner.simulation.now;

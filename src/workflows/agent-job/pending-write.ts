@@ -115,10 +115,7 @@ export class PendingWrite {
     return this.#waiting?.isResend === false;
   }
 
-  /**
-   * It may have arrived, and is sent again after a short wait or in its turn: nothing but a cancellation ends the run
-   * before. Where it can't be delivered, or needs a key, nobody knows whether it ever will be.
-   */
+  /** It may have arrived, and is surely sent again, soon or in its turn. Whether a key ever comes is not known. */
   get countsAsInFlight(): boolean {
     return this.mayHaveArrived && (!this.isHeldUp || this.queued !== undefined);
   }
