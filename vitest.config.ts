@@ -22,7 +22,7 @@ const limits = {
   teardownTimeout: 15_000,
 };
 const RECORDING = 'test/replay/record.test.ts';
-/** Programs, packages, manifests, other languages, and simulations: each file has a process of its own. */
+/** The second lane: programs, packages, manifests, other languages, and simulations. */
 const SYSTEM = ['e2e', 'local', 'package', 'chaos', 'deploy', 'monitoring', 'scripts', 'model', 'queue-simulation'].map(
   (folder) => `test/${folder}/**/*.test.ts`,
 );
@@ -37,8 +37,6 @@ const tests = [
       name: 'fast',
       include: ['test/**/*.test.ts'],
       exclude: [...SYSTEM, RECORDING],
-      // The SDK and its native parts are loaded once for many files: over a second of CPU each.
-      isolate: false,
     },
   },
   { resolve, test: { ...limits, name: 'system', include: SYSTEM } },
@@ -47,9 +45,9 @@ const tests = [
 export default defineConfig(({ mode }) => ({
   test: {
     globalSetup: ['test/support/test-host.ts'],
-    // Temporal’s native parts want a process. Tests wait a good part of the time: six keep two cores busy.
+    // Temporal’s native parts want a process per file. Tests wait a good part of the time: four keep two cores busy.
     pool: 'forks',
-    maxWorkers: 6,
+    maxWorkers: 4,
     sequence: { sequencer: SideBySide },
     projects: mode === 'record-histories' ? recording : tests,
   },
