@@ -143,7 +143,8 @@ function toPollPlan({ min, max, ratio }: Parsed<typeof POLLING_FIELDS>): PollPla
   return { minMs, maxMs, ratio };
 }
 
-const OPTIONS = {
+/** The one list of a job's options: whatever carries, completes or prints them goes by it. */
+export const JOB_OPTIONS = {
   priority: optional(PRIORITY, DEFAULT_PRIORITY),
   batch: optional(label(LIMIT.batchBytes)),
   tags: optional(TAGS, []),
@@ -158,7 +159,7 @@ const OPTIONS = {
 } satisfies Kinds<AgentJobOptions>;
 
 /** The options of a job that is created. */
-export const NEW_JOB_OPTIONS = { jobId: NOTHING, usedFollowUpIds: optional(NO_USED_IDS, []), ...OPTIONS };
+export const NEW_JOB_OPTIONS = { jobId: NOTHING, usedFollowUpIds: optional(NO_USED_IDS, []), ...JOB_OPTIONS };
 
 /** The input of `agentJob` that creates a job. */
 export const CREATE_JOB = { projectId: ID, prompt: PROMPT, ...NEW_JOB_OPTIONS } satisfies Kinds<CreateJobInput>;
@@ -169,7 +170,7 @@ export const ATTACH_JOB = {
   prompt: NOTHING,
   jobId: ID,
   usedFollowUpIds: optional(USED_IDS, []),
-  ...OPTIONS,
+  ...JOB_OPTIONS,
 } satisfies Kinds<AttachJobInput>;
 
 /** The argument of `followUp` and `sendFollowUp`. */

@@ -1,46 +1,78 @@
 import { readFile } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
-import type { AgentJobOptions, JobMetadata, Priority, UnknownOutcomePolicy } from '../contract.js';
+import type { AgentJobOptions, JobMetadata, PollingInput, Priority, UnknownOutcomePolicy } from '../contract.js';
 import { UsageError } from './exit.js';
 
-/** The flags of `addJobOptions`, as typed. */
-export interface JobFlags {
-  priority?: string;
-  batch?: string;
-  tag?: string[];
-  meta?: string[];
-  deadline?: string;
-  startWithin?: string;
-  pollMin?: string;
-  pollMax?: string;
-  pollRatio?: string;
-  onUnknownOutcome?: UnknownOutcomePolicy;
-  decideWithin?: string;
-  settle?: string;
-  linger?: string;
+/** How an option of a job is typed: its flags, and what their texts mean; undefined where a flag is not given. */
+interface JobFlags<Value> {
+  flags: readonly Option[];
+  read(typed: unknown[]): Value;
 }
 
-/** Adds the options of a job to a command; a duration is a text such as "30 seconds", or milliseconds. */
+/** A duration is a text such as "30 seconds", or milliseconds. The compiler notices an option that has no line. */
+const JOB_FLAGS: { readonly [Name in keyof AgentJobOptions]-?: JobFlags<AgentJobOptions[Name]> } = {
+  priority: one(priorityFlag('who goes first where creates wait for the project’s budget'), toPriority),
+  batch: one(new Option('--batch <label>', 'a label to find jobs by that were started together')),
+  tags: many(new Option('--tag <label>', 'a label to filter by; may be repeated')),
+  metadata: many(
+    new Option('--meta <name=text>', 'the caller’s own, told back by state, result and logs; may be repeated'),
+    toMetadata,
+  ),
+  deadline: one(new Option('--deadline <duration>', 'give up watching after this long (default: 24 hours)')),
+  startWithin: one(
+    new Option(
+      '--start-within <duration>',
+      'give up where the create waits longer for its first turn (default: for ever)',
+    ),
+  ),
+  polling: {
+    flags: [
+      new Option('--poll-min <duration>', 'shortest wait between two reads (default: 2 seconds)'),
+      new Option('--poll-max <duration>', 'longest wait between two reads (default: 60 seconds)'),
+      new Option('--poll-ratio <number>', 'wait as a share of the time since the last change (default: 0.1)'),
+    ],
+    read: toPolling,
+  },
+  onUnknownOutcome: one(
+    new Option('--on-unknown-outcome <policy>', 'when a write may or may not have arrived (default: ask)').choices([
+      'ask',
+      'fail',
+      'retry',
+    ]),
+    (policy) => policy as UnknownOutcomePolicy,
+  ),
+  decideWithin: one(new Option('--decide-within <duration>', 'how long to wait for a person then (default: for ever)')),
+  settle: one(
+    new Option('--settle <duration>', 'read an end again that comes this soon after a follow-up (default: 5 seconds)'),
+  ),
+  linger: one(new Option('--linger <duration>', 'stay open for follow-ups this long after the end (default: 0)')),
+};
+
+function one<Value = string>(flag: Option, read?: (text: string) => Value): JobFlags<Value> {
+  return { flags: [flag], read: ([text]: [string]) => (read ? read(text) : (text as Value)) };
+}
+
+function many<Value = string[]>(flag: Option, read?: (texts: string[]) => Value): JobFlags<Value> {
+  return { flags: [flag.argParser(collect)], read: ([texts]: [string[]]) => (read ? read(texts) : (texts as Value)) };
+}
+
+/** Adds the options of a job to a command. */
 export function addJobOptions(command: Command): Command {
-  return addPriorityOption(command, 'who goes first where creates wait for the project’s budget')
-    .option('--batch <label>', 'a label to find jobs by that were started together')
-    .option('--tag <label>', 'a label to filter by; may be repeated', collect)
-    .option('--meta <name=text>', 'the caller’s own, told back by state, result and logs; may be repeated', collect)
-    .option('--deadline <duration>', 'give up watching after this long (default: 24 hours)')
-    .option('--start-within <duration>', 'give up where the create waits longer for its first turn (default: for ever)')
-    .option('--poll-min <duration>', 'shortest wait between two reads (default: 2 seconds)')
-    .option('--poll-max <duration>', 'longest wait between two reads (default: 60 seconds)')
-    .option('--poll-ratio <number>', 'wait as a share of the time since the last change (default: 0.1)')
-    .addOption(
-      new Option('--on-unknown-outcome <policy>', 'when a write may or may not have arrived (default: ask)').choices([
-        'ask',
-        'fail',
-        'retry',
-      ]),
-    )
-    .option('--decide-within <duration>', 'how long to wait for a person then (default: for ever)')
-    .option('--settle <duration>', 'read an end again that comes this soon after a follow-up (default: 5 seconds)')
-    .option('--linger <duration>', 'stay open for follow-ups this long after the end (default: 0)');
+  for (const { flags } of Object.values(JOB_FLAGS)) for (const flag of flags) command.addOption(flag);
+  return command;
+}
+
+/** The options of the contract from a command's flags; their values are checked with the whole input. */
+export function toJobOptions(typed: object): AgentJobOptions {
+  const options = Object.entries(JOB_FLAGS).flatMap(([name, option]) => {
+    const texts = option.flags.map((flag) => (typed as Record<string, unknown>)[flag.attributeName()]);
+    return texts.every((text) => text === undefined) ? [] : [[name, option.read(texts)]];
+  });
+  return Object.fromEntries(options) as AgentJobOptions;
+}
+
+function toPolling([min, max, ratio]: [min?: string, max?: string, ratio?: string]): PollingInput {
+  return { min: min ?? null, max: max ?? null, ratio: ratio === undefined ? null : toNumber(ratio, '--poll-ratio') };
 }
 
 /** Gathers an option that may be repeated. */
@@ -62,35 +94,18 @@ function toMetadata(pairs: readonly string[]): JobMetadata {
 
 /** Adds `--priority`. */
 export function addPriorityOption(command: Command, effect: string, unless = '3'): Command {
-  return command.option('--priority <number>', `${effect}: 1 to 5, 1 first (default: ${unless})`);
+  return command.addOption(priorityFlag(effect, unless));
+}
+
+function priorityFlag(effect: string, unless = '3'): Option {
+  return new Option('--priority <number>', `${effect}: 1 to 5, 1 first (default: ${unless})`);
 }
 
 /** A priority from a command line; its value is checked with the whole input. */
+export function toPriority(text: string): Priority;
+export function toPriority(text: string | undefined): Priority | undefined;
 export function toPriority(text: string | undefined): Priority | undefined {
   return text === undefined ? undefined : (toNumber(text, '--priority') as Priority);
-}
-
-/** The options of the contract from a command's flags; their values are checked with the whole input. */
-export function toJobOptions(flags: JobFlags): AgentJobOptions {
-  const { batch, deadline, startWithin, onUnknownOutcome, decideWithin, settle, linger, pollMin, pollMax, pollRatio } =
-    flags;
-  const ratio = pollRatio === undefined ? null : toNumber(pollRatio, '--poll-ratio');
-  const polling = { min: pollMin ?? null, max: pollMax ?? null, ratio };
-  const isPolling = Object.values(polling).some((value) => value !== null);
-  const options = {
-    priority: toPriority(flags.priority),
-    batch,
-    tags: flags.tag,
-    metadata: flags.meta === undefined ? undefined : toMetadata(flags.meta),
-    deadline,
-    startWithin,
-    onUnknownOutcome,
-    decideWithin,
-    settle,
-    linger,
-    polling: isPolling ? polling : undefined,
-  };
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
 function toNumber(text: string, flag: string): number {

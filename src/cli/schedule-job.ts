@@ -1,7 +1,7 @@
 import { Option, type Command } from 'commander';
 import type { AgentJobs, JobSchedule, JobScheduleHandle, JobScheduleSettings, OverlapPolicy } from '../starter.js';
 import { addYesOption, confirm, type ConfirmFlags } from './ask.js';
-import { addJobOptions, readPrompt, toJobOptions, type JobFlags } from './job-options.js';
+import { addJobOptions, readPrompt, toJobOptions } from './job-options.js';
 import {
   jobRunsText,
   jobScheduleText,
@@ -12,7 +12,7 @@ import {
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { UsageError } from './exit.js';
 
-interface SetFlags extends JobFlags {
+interface SetFlags {
   project: string;
   name: string;
   promptFile?: string;

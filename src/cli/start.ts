@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import type { AgentJobs, JobHandle } from '../starter.js';
 import { waitAndPrint } from './job-end.js';
-import { addJobOptions, readPrompt, toJobOptions, type JobFlags } from './job-options.js';
+import { addJobOptions, readPrompt, toJobOptions } from './job-options.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, hint } from './text.js';
 import { UsageError, throwNotRetryable } from './exit.js';
 
-interface StartFlags extends JobFlags {
+interface StartFlags {
   project?: string;
   from?: string;
   concurrency?: string;

@@ -3,14 +3,13 @@ import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import {
   jobStateQuery,
-  type AgentJobInput,
   type AgentJobOptions,
   type AttachJobInput,
   type FollowUpStatus,
   type JobRecord,
   type JobState,
 } from '../../contract.js';
-import { withoutMalformedOptions } from '../../agent-job/input.js';
+import { givenOptions } from '../../agent-job/input.js';
 import { jobTitle } from '../../agent-job/title.js';
 import { NoJobError, UsedIdsUnknownError } from '../errors.js';
 import { inBatches } from '../temporal-call.js';
@@ -63,7 +62,8 @@ export async function readEndedJob(client: Client, run: RunRecord, earlier: Earl
     job: final.job,
     followUps: final.followUps,
     usedFollowUpIds: [...new Set([...earlierIds, ...final.usedFollowUpIds])],
-    options: optionsOf(input),
+    // From the chain's first start event; the defaults where Temporal no longer keeps it.
+    options: givenOptions(input ?? {}),
     inputHash: await readInputHash(client, run),
     title: run.title ?? (input?.prompt == null ? null : jobTitle({ projectId: input.projectId, prompt: input.prompt })),
     titles: await readTitles(client, run),
@@ -146,25 +146,4 @@ async function queryState(client: Client, run: EndedRun): Promise<FinalState> {
 function usedIdsUnknown({ workflowId, runId }: EndedRun, text: string, cause?: unknown): UsedIdsUnknownError {
   const options = cause === undefined ? {} : { cause, retryable: true };
   return new UsedIdsUnknownError(workflowId, `the ended run ${runId} ${text}`, options);
-}
-
-const OPTIONS = [
-  'priority',
-  'batch',
-  'tags',
-  'metadata',
-  'deadline',
-  'startWithin',
-  'polling',
-  'onUnknownOutcome',
-  'decideWithin',
-  'settle',
-  'linger',
-] as const satisfies readonly (keyof AgentJobOptions)[];
-
-/** The caller's own options, from the chain's first start event; the defaults where Temporal no longer keeps it. */
-function optionsOf(input: AgentJobInput | null): AgentJobOptions {
-  // A release that did not know the newer ones took any value there.
-  const given = withoutMalformedOptions(input ?? {});
-  return Object.fromEntries(OPTIONS.filter((name) => given[name] != null).map((name) => [name, given[name]]));
 }

@@ -3,10 +3,9 @@
  * with what the run before it handed on.
  */
 import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workflow';
-import { DEFAULT_PRIORITY, FAILURE, jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
+import { FAILURE, jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
 import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
-import { labelsOf } from '../../agent-job/labels.js';
-import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
+import { completeSpec, inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import { parseStrictly } from './accept-older.js';
 import type { CarriedFollowUps } from './follow-up-queue.js';
 import { JobRun } from './job-run.js';
@@ -19,15 +18,12 @@ import { traceRefusal } from './trace.js';
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued {
   version: number;
-  /** What a release hands on that does not know the newer options lacks them. */
-  spec: Omit<JobSpec, keyof typeof NEWER_OPTIONS> & Partial<JobSpec>;
+  /** Of a release that does not know the newer options it lacks them. */
+  spec: Partial<JobSpec>;
   data: RunData;
   followUps: CarriedFollowUps;
   inputHash: string;
 }
-
-/** As where the caller gave none: these options are newer than release 0.2.0. */
-const NEWER_OPTIONS = { priority: DEFAULT_PRIORITY, batch: null, tags: [], metadata: {}, startWithinMs: null };
 
 /** Our client gives no longer one; another's field of that name may be anything. */
 const MAX_TITLE = 200;
@@ -55,8 +51,7 @@ export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {
   if (continued && workflowInfo().continuedFromExecutionRunId !== undefined) {
     checkVersion(continued);
     const { data, followUps } = continued;
-    // An older release hands on the caller's labels in the input alone.
-    const spec = { ...NEWER_OPTIONS, ...labelsOf(input), ...continued.spec } as JobSpec;
+    const spec = completeSpec(input, continued.spec);
     const known = isRepeated ? { ...data, isRepeated } : data;
     return { run: new JobRun(spec, known, followUps, Date.now), hash: continued.inputHash };
   }
