@@ -1,31 +1,35 @@
-/** What a command answers to a shell; see docs/contract.md. */
-export const EXIT = {
-  ok: 0,
-  /** Anything that has no code of its own: no such job, it has ended, refused. */
-  error: 1,
-  /** A wrong command or value; usage was shown. */
-  usage: 2,
-  failed: 3,
-  timedOut: 4,
-  lost: 5,
-  abandoned: 6,
-  /** The job failed as InvalidInput or CreateRejected: no job was made. */
-  notCreated: 7,
-  /** The job failed as UnknownOutcome. */
-  unknownOutcome: 8,
-  /** Canceled or terminated. */
-  canceled: 9,
-  /** `follow-up --wait`: the follow-up is not sent (yet): `queued`, `rejected`, `unknown` or `abandoned`. */
-  notSent: 10,
-  /** Temporal did not answer: the same command may work later. */
-  unavailable: 11,
-  /** No worker answered: none polls, it is busy, or the job's workflow task fails; the error tells which. */
-  noWorker: 12,
-  /** Of many jobs not all: `wait --batch`, `cancel --batch`, `follow-up --batch`, `start --from`. */
-  notAll: 13,
-  /** The wait was interrupted by Ctrl-C; the job goes on. */
-  interrupted: 130,
+/** What a command answers to a shell, and what that means; docs/contract.md has the same table. */
+const CODES = {
+  ok: [0, 'completed or archived'],
+  error: [1, 'any other error: no such job, it has ended, refused'],
+  usage: [2, 'a wrong command or value; the usage was shown'],
+  failed: [3, 'failed'],
+  timedOut: [4, 'timedOut'],
+  lost: [5, 'lost'],
+  abandoned: [6, 'abandoned'],
+  notCreated: [7, 'InvalidInput or CreateRejected: there is surely no job'],
+  unknownOutcome: [8, 'UnknownOutcome'],
+  canceled: [9, 'cancelled or terminated'],
+  notSent: [10, 'follow-up --wait: not sent'],
+  unavailable: [11, 'Temporal did not answer; the same command may work later'],
+  noWorker: [12, 'no worker answered; the error says why'],
+  notAll: [13, 'of many jobs not all'],
+  interrupted: [130, 'interrupted by Ctrl-C; the job goes on'],
 } as const;
+
+type Codes = typeof CODES;
+
+/** The exit codes, by what they stand for. */
+export const EXIT = Object.fromEntries(Object.entries(CODES).map(([name, [code]]) => [name, code])) as {
+  readonly [Name in keyof Codes]: Codes[Name][0];
+};
+
+/** Each exit code on a line, as help shows them. */
+export function exitCodesText(): string {
+  return Object.values(CODES)
+    .map(([code, meaning]) => `${String(code).padStart(5)}  ${meaning}`)
+    .join('\n');
+}
 
 /** A wrong value: the command's usage is shown and the exit code is `EXIT.usage`. */
 export class UsageError extends Error {

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { JobMetadata, JobState } from '../contract.js';
 import { readTarget } from './batch.js';
+import { exitCodesText } from './exit.js';
 import { waitAndPrint } from './job-end.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { lastDecisionField, resolveCommands } from './resolution.js';
@@ -10,9 +11,8 @@ import { waitForBatch } from './wait-batch.js';
 import { formatWaiting, remedyFor } from './waiting-reason.js';
 
 const WAIT_EXITS = `
-Exit code: 0 completed or archived, 3 failed, 4 timedOut, 5 lost, 6 abandoned,
-7 no job was made (InvalidInput, CreateRejected), 8 UnknownOutcome, 9 canceled or terminated,
-1 any other error, 2 wrong usage, 130 interrupted (the job goes on).
+Exit code:
+${exitCodesText()}
 With --batch: 0 where every job ended as completed or archived, else 13`;
 
 interface InspectFlags extends JobNameFlags {

@@ -1,4 +1,6 @@
+import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
+import { EXIT } from '../../src/cli/exit.js';
 import { runCli } from './run-cli.js';
 
 test.each([
@@ -52,10 +54,16 @@ test.each([
   expect(code).toBe(2);
 });
 
-test('help goes to stdout and exits 0', async () => {
+test('the help of wait goes to stdout, exits 0, and tells all exit codes as the page of the contract does', async () => {
   const { code, stdout } = await runCli(['wait', '--help']);
-  expect(stdout).toContain('Exit code: 0 completed');
   expect(code).toBe(0);
+  const page = await readFile(new URL('../../docs/contract.md', import.meta.url), 'utf8');
+  const told = [...page.matchAll(/^\| (\d+) +\| (.*?) *\|$/gm)].map(([, number, meaning]) => {
+    return [Number(number), meaning!.replaceAll('`', '').replace(/, see .*/, '')];
+  });
+  const shown = [...stdout.matchAll(/^ +(\d+) {2}(.*)$/gm)].map(([, number, meaning]) => [Number(number), meaning]);
+  expect(shown).toEqual(told);
+  expect(shown.map(([number]) => number)).toEqual(Object.values(EXIT));
 });
 
 test('the usage is that of the command that was called, below its group too', async () => {
