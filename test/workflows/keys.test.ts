@@ -149,6 +149,11 @@ test('a project without any key says so, and goes on when it gets one', { timeou
   await untilTheyWaitForAKey(handles);
   const { waiting } = await stateOf(handles[0]!);
   expect(waiting?.reason).toMatch(/^PROJECT_KEYS_FILE .* has no key for this project, and ADMIN_API_KEY is not set$/);
+  const { events } = await handles[0]!.fetchHistory();
+  const waits = events!.filter((e) => e.activityTaskScheduledEventAttributes?.activityType?.name === 'awaitTurn');
+  expect(waits.map(({ userMetadata }) => JSON.parse(String(userMetadata?.summary?.data)) as string)).toEqual([
+    'Wait for the project’s key',
+  ]);
   expect(await creates()).toBe(0);
   await write('projects', JSON.stringify({ p2: sandbox.apiKey, p1: sandbox.apiKey }));
   for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });

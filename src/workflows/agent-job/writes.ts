@@ -40,7 +40,7 @@ const { awaitTurn } = proxyActivities<JobActivities>({
   retry: { initialInterval: '2 seconds', backoffCoefficient: 1 },
   // It sends nothing: the server drops it at once, whether a worker runs or not.
   cancellationType: ActivityCancellationType.TRY_CANCEL,
-  summary: 'Wait for a turn to send',
+  summary: 'Wait for the project’s key',
 });
 
 const WRITE = { ...WRITE_ATTEMPT, retry: RETRY, priority: BEFORE_READS };
