@@ -37,6 +37,6 @@ test('what is not typed is left out', () => {
 
 test('the page of the contract has a line for each field of the input of a job, and for no other', () => {
   const [, section = ''] = /^## `agentJob`: input\n([\s\S]*?)^## /m.exec(read('contract.md')) ?? [];
-  const told = [...section.matchAll(/^- `(\w+)`: /gm)].map(([, name]) => name);
+  const told = [...section.matchAll(/^- `(\w+)`: /gm)].map(([, name]) => name!);
   expect(told.toSorted()).toEqual(FIELDS.toSorted());
 });
