@@ -54,7 +54,7 @@ test.each([
   expect(code).toBe(2);
 });
 
-test('the help of wait goes to stdout, exits 0, and tells all exit codes as the page of the contract does', async () => {
+test('the help of wait goes to stdout, exits 0, and tells all exit codes as the contract’s page does', async () => {
   const { code, stdout } = await runCli(['wait', '--help']);
   expect(code).toBe(0);
   const page = await readFile(new URL('../../docs/contract.md', import.meta.url), 'utf8');
