@@ -1,4 +1,4 @@
-// Tells of a run of the tests which files took longest, and how many tests passed. Exits 1 where none ran or one failed.
+// Tells of a run of tests which files took longest, and how many tests passed. Exits 1 where none ran or one failed.
 import { readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 

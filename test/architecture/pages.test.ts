@@ -41,8 +41,8 @@ function namedIn(page: string): Named {
 /** All names that a file declares: of values and types, of their members, and of what it hands on. */
 function declaredIn(text: string): Set<string> {
   const names = new Set<string>();
-  type Name = { type: string; name?: string } | null;
-  const add = (node: Name): void => void (node?.type === 'Identifier' && names.add(node.name!));
+  type Name = { type: string; name?: unknown } | null;
+  const add = (node: Name): void => void (node?.type === 'Identifier' && names.add(String(node.name)));
   const addId = (node: { id: Name }): void => add(node.id);
   const addKey = (node: { key: Name }): void => add(node.key);
   new Visitor({
