@@ -1,5 +1,5 @@
 /**
- * The fields that callers of `agentJob` may send: of the input, of follow-ups and of decisions. The parsers check with
+ * The fields that callers of `agentJob` may send, of the input, follow-ups and decisions. The parsers check with
  * these tables, and the published schemas are made of them. Pure and safe in workflow code.
  */
 import ms from 'ms';
@@ -143,7 +143,7 @@ function toPollPlan({ min, max, ratio }: Parsed<typeof POLLING_FIELDS>): PollPla
   return { minMs, maxMs, ratio };
 }
 
-/** The one list of a job's options: whatever carries, completes or prints them goes by it. */
+/** All options of a job. */
 export const JOB_OPTIONS = {
   priority: optional(PRIORITY, DEFAULT_PRIORITY),
   batch: optional(label(LIMIT.batchBytes)),
