@@ -1,6 +1,5 @@
 /**
- * Workflows without progress, because their workflow task fails: Temporal repeats it until a worker can run it. Jobs,
- * and what they wait for: queues of requests, recurring jobs and their locks, exports.
+ * Workflows whose workflow task fails: Temporal repeats it until a worker can run it. Jobs, and what they wait for.
  */
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType, WorkflowNotFoundError } from '@temporalio/common';
