@@ -8,7 +8,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { Client, Connection } from '@temporalio/client';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { isAlive, type ProcessIdentity } from '../../src/local/process-identity.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
@@ -18,6 +17,8 @@ import { textIn } from '../support/text-in.js';
 
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
 const LIMIT_MS = 120_000;
+const LONG = { timeout: 300_000 };
+const NPM_START = ['start', '--ignore-scripts', '--'];
 
 let cli: string;
 let home: string;
@@ -34,17 +35,18 @@ afterEach(async () => {
   await rm(home, { recursive: true, force: true });
 });
 
-/** `npm start`, its build left out, with a home folder of the test's own. */
+/** `npm start`, its build left out, with a home folder of the test's own; or its program without npm, which is cheap. */
 class Start {
   output = '';
   readonly npm: ChildProcess;
   readonly env: NodeJS.ProcessEnv;
   readonly #ended: Promise<unknown[]>;
 
-  constructor(env: Record<string, string> = {}, args: string[] = []) {
+  constructor(env: Record<string, string> = {}, args: string[] = [], by: 'npm' | 'node' = 'npm') {
     const { PATH = '' } = process.env;
     this.env = { PATH, HOME: home, TEMPORAL_CLI_PATH: cli, ...env };
-    this.npm = spawn('npm', ['start', '--ignore-scripts', '--', ...args], {
+    const [program, first] = by === 'npm' ? ['npm', NPM_START] : [process.execPath, ['dist/local/main.js']];
+    this.npm = spawn(program, [...first, ...args], {
       cwd: PROJECT_FOLDER,
       env: this.env,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -104,8 +106,8 @@ async function untilGone(processes: ProcessIdentity[]): Promise<void> {
 }
 
 test(
-  'npm start runs a job with a follow-up to its pull request, and Ctrl-C leaves no process',
-  { timeout: 300_000 },
+  'npm start runs a job with a follow-up to its pull request though its worker is killed, and Ctrl-C leaves no process',
+  LONG,
   async () => {
     // On a machine where they are free, the usual ports are busy now.
     const busy = [7233, 8233, 8234].map((port) =>
@@ -116,6 +118,8 @@ test(
     const profile = join(home, '.config', 'temporalio');
     await mkdir(profile, { recursive: true });
     await writeFile(join(profile, 'temporal.toml'), '[profile.default]\nnamespace = "production"\n');
+    const keysFile = join(home, 'payload-keys.json');
+    await writeFile(keysFile, JSON.stringify({ current: 'k', keys: { k: randomBytes(32).toString('base64') } }));
     const start = new Start({
       // Nobody is there: what is on this machine must be reached without it.
       http_proxy: 'http://127.0.0.1:9',
@@ -123,11 +127,15 @@ test(
       TEMPORAL_API_KEY: 'secret-of-temporal',
       UPSTREAM_BASE_URL: 'https://production.example',
       ADMIN_API_KEY: 'secret-of-the-upstream',
+      PAYLOAD_KEYS_FILE: keysFile,
     });
     try {
       expect(await start.says(/^Ignored +([A-Z_, ]+) \(/m)).toBe(
         'ADMIN_API_KEY, TEMPORAL_ADDRESS, TEMPORAL_API_KEY, UPSTREAM_BASE_URL',
       );
+      await start.says(/^Worker +ready/m);
+      process.kill(((await start.processes())[2] as ProcessIdentity).pid, 'SIGKILL');
+      expect(await start.says(/^Worker +ended \((.*)\); it is started again$/m)).toBe('SIGKILL');
       await start.says(/stays up/);
       expect(start.output).toMatch(/^Outcome +completed/m);
       expect(start.output).toMatch(/^Follow-up .* sent$/m);
@@ -138,6 +146,12 @@ test(
       expect(start.output).toContain(`--address ${address}`);
       const list = await start.says(/^ {2}(env .*TEMPORAL_CONFIG_FILE=.* agent-jobs list .*)$/m);
       expect((await runInShell(list, start.env)).stdout).toContain('agent-job/demo/');
+      // The worker that was started again has the keys of payloads, too.
+      const { client, close } = await connectTo({ address, namespace: 'default' });
+      const job = client.workflow.getHandle(await start.says(/^Workflow +(\S+)/m));
+      const history = textIn(await job.fetchHistory());
+      await close();
+      expect([history.includes('encryption-key-id: k'), history.includes('pricing')]).toEqual([true, false]);
       const page = await start.says(/^Web UI +(\S+)$/m);
       expect((await fetch(page, { headers: { connection: 'close' } })).status).toBe(200);
       const processes = await start.processes();
@@ -152,110 +166,92 @@ test(
   },
 );
 
-for (const victim of ['npm', 'the program itself'] as const) {
-  test(`after kill -9 of ${victim} the next start shows the same job going on`, { timeout: 300_000 }, async () => {
-    const first = new Start();
-    const workflowId = await first.says(/^Workflow +(\S+)$/m);
-    await first.says(/^Job +\S+ was created/m);
-    const processes = await first.processes();
-    if (victim === 'npm') first.npm.kill('SIGKILL');
-    else process.kill((processes[0] as ProcessIdentity).pid, 'SIGKILL');
-    const second = new Start();
-    expect(await second.says(/^Workflow +(\S+) was under way when the last start ended/m)).toBe(workflowId);
-    await untilGone(processes);
-    await second.says(/stays up/);
-    expect(second.output).toMatch(/^Outcome +completed/m);
-    expect(await second.says(/^Data +(\S+)$/m)).toBe(await first.says(/^Data +(\S+)$/m));
-    const connection = await Connection.connect({ address: await second.says(/^Temporal +([^,]+),/m) });
-    try {
-      const { count } = await new Client({ connection }).workflow.count('WorkflowType = "agentJob"');
-      expect(count).toBe(1);
-    } finally {
-      await connection.close();
-    }
-    const last = await second.processes();
-    second.npm.kill('SIGTERM');
-    expect(await second.ended()).toBe(0);
-    expect(second.output).toMatch(/^Stopping …$/m);
-    expect(last.filter(isAlive)).toEqual([]);
-    expect(existsSync(join(await second.says(/^Data +(\S+)$/m), 'in-use.json'))).toBe(false);
-  });
-}
+test('of starts at once each runs a job; after kill -9 the next one shows the same job going on', LONG, async () => {
+  const first = new Start();
+  await delay(500); // as two people start it: while the first still looks for free ports
+  const twin = new Start();
+  const otherHome = join(home, 'other');
+  await mkdir(otherHome);
+  // It has a home of its own: nothing but the ports could keep it apart.
+  const other = new Start({ HOME: otherHome });
+  const starts = [first, twin, other];
 
-test('a worker that is killed is started again, with the keys of payloads', { timeout: 300_000 }, async () => {
-  const keysFile = join(home, 'payload-keys.json');
-  await writeFile(keysFile, JSON.stringify({ current: 'k', keys: { k: randomBytes(32).toString('base64') } }));
-  const start = new Start({ PAYLOAD_KEYS_FILE: keysFile });
-  await start.says(/^Worker +ready/m);
-  const worker = (await start.processes())[2] as ProcessIdentity;
-  process.kill(worker.pid, 'SIGKILL');
-  expect(await start.says(/^Worker +ended \((.*)\); it is started again$/m)).toBe('SIGKILL');
-  expect(await start.says(/^Outcome +(\w+)/m)).toBe('completed');
-  const { client, close } = await connectTo({ address: await start.says(/^Temporal +(\S+),/m), namespace: 'default' });
-  const history = textIn(await client.workflow.getHandle(await start.says(/^Workflow +(\S+)/m)).fetchHistory());
-  await close();
-  expect([history.includes('encryption-key-id: k'), history.includes('pricing')]).toEqual([true, false]);
+  const again = await Promise.all([
+    goesOnAfterKill(first, (start) => start.npm.kill('SIGKILL')),
+    goesOnAfterKill(other, (_, program) => process.kill(program.pid, 'SIGKILL')),
+  ]);
+  await twin.says(/stays up/);
+  for (const pattern of [/^Data +(\S+)$/m, /^Sandbox +([^,]+),/m, /^Temporal +([^,]+),/m])
+    expect(new Set(await Promise.all(starts.map((start) => start.says(pattern)))).size).toBe(3);
+  for (const start of [twin, ...again]) {
+    expect(start.output).toMatch(/^Outcome +completed/m);
+    const address = await start.says(/^Temporal +([^,]+),/m);
+    const { client, close } = await connectTo({ address, namespace: 'default' });
+    try {
+      expect((await client.workflow.count('WorkflowType = "agentJob"')).count).toBe(1);
+      const workflowId = await start.says(/^Workflow +(\S+)/m);
+      expect((await client.workflow.getHandle(workflowId).describe()).status.name).toBe('COMPLETED');
+    } finally {
+      await close();
+    }
+  }
+  const [last] = again;
+  const processes = await last.processes();
+  last.npm.kill('SIGTERM');
+  expect(await last.ended()).toBe(0);
+  expect(last.output).toMatch(/^Stopping …$/m);
+  expect(processes.filter(isAlive)).toEqual([]);
+  expect(existsSync(join(await last.says(/^Data +(\S+)$/m), 'in-use.json'))).toBe(false);
 });
 
-test(
-  'with --real jobs go to the upstream of the environment, said before anything else',
-  { timeout: 300_000 },
-  async () => {
-    const upstream = await startSandbox({ apiKey: 'key-of-the-real-one' });
-    try {
-      const env = { UPSTREAM_BASE_URL: upstream.url, ADMIN_API_KEY: 'key-of-the-real-one' };
-      const start = new Start(env, ['--real']);
-      const address = await start.says(/^Temporal +([^,]+),/m);
-      await start.says(/stays up/);
-      const lines = start.output
-        .split('\n')
-        .filter((line) => line !== '' && !line.startsWith('>') && !line.startsWith('npm'));
-      expect(lines[0]).toMatch(/^REAL JOBS/);
-      expect(start.output).not.toMatch(/^(Sandbox|Outcome)/m);
-      expect(start.output).not.toContain('key-of');
-      const connection = await Connection.connect({ address });
-      try {
-        const result: unknown = await new Client({ connection }).workflow.execute('agentJob', {
-          workflowId: 'first-real-job',
-          taskQueue: 'agent-jobs',
-          args: [{ projectId: 'mine', prompt: 'Fix the title' }],
-        });
-        expect(result).toMatchObject({ outcome: 'completed', projectId: 'mine' });
-      } finally {
-        await connection.close();
-      }
-    } finally {
-      await upstream.close();
-    }
-  },
-);
+/** Kills a part of a start while its job is under way; answers with the next start in the same home, which is up. */
+async function goesOnAfterKill(
+  first: Start,
+  kill: (start: Start, program: ProcessIdentity) => unknown,
+): Promise<Start> {
+  const workflowId = await first.says(/^Workflow +(\S+)$/m);
+  await first.says(/^Job +\S+ was created/m);
+  const processes = await first.processes();
+  kill(first, processes[0] as ProcessIdentity);
+  const second = new Start({ HOME: first.env['HOME'] as string });
+  expect(await second.says(/^Workflow +(\S+) was under way when the last start ended/m)).toBe(workflowId);
+  await untilGone(processes);
+  await second.says(/stays up/);
+  expect(await second.says(/^Data +(\S+)$/m)).toBe(await first.says(/^Data +(\S+)$/m));
+  return second;
+}
 
-test('with --real a write in flight is finished before all ends', { timeout: 300_000 }, async () => {
+test('with --real jobs go to the upstream, and a write in flight is finished before all ends', LONG, async () => {
   const upstream = await startSandbox({ apiKey: 'key-of-the-real-one' });
   try {
     const env = { UPSTREAM_BASE_URL: upstream.url, ADMIN_API_KEY: 'key-of-the-real-one' };
     const first = new Start(env, ['--real']);
-    const address = await first.says(/^Temporal +([^,]+),/m);
     await first.says(/stays up/);
+    const lines = first.output
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith('>') && !line.startsWith('npm'));
+    expect(lines[0]).toMatch(/^REAL JOBS/);
+    expect(first.output).not.toMatch(/^(Sandbox|Outcome)/m);
+    expect(first.output).not.toContain('key-of');
     await upstream.addFault({ kind: 'delay', operation: 'create', effect: 'after', delayMs: 7_000 });
-    const connection = await Connection.connect({ address });
-    await new Client({ connection }).workflow.start('agentJob', {
+    const own = await connectTo({ address: await first.says(/^Temporal +([^,]+),/m), namespace: 'default' });
+    await own.client.workflow.start('agentJob', {
       workflowId: 'in-flight',
       taskQueue: 'agent-jobs',
       args: [{ projectId: 'mine', prompt: 'Fix the title' }],
     });
     await expect.poll(() => upstream.creates({ projectId: 'mine' })).toHaveLength(1);
-    await connection.close();
+    await own.close();
     first.interrupt();
     // The other half of what npm and a terminal make of one Ctrl-C is no second one, which would cut the write off.
     process.kill(((await first.processes())[0] as ProcessIdentity).pid, 'SIGINT');
     await first.ended();
-    const second = new Start(env, ['--real']);
-    const again = await Connection.connect({ address: await second.says(/^Temporal +([^,]+),/m) });
+    const second = new Start(env, ['--real'], 'node');
+    await second.says(/stays up/);
+    const again = await connectTo({ address: await second.says(/^Temporal +([^,]+),/m), namespace: 'default' });
     try {
-      await second.says(/stays up/);
-      const result: unknown = await new Client({ connection: again }).workflow.getHandle('in-flight').result();
-      expect(result).toMatchObject({ outcome: 'completed' });
+      const result: unknown = await again.client.workflow.getHandle('in-flight').result();
+      expect(result).toMatchObject({ outcome: 'completed', projectId: 'mine' });
       expect(await upstream.creates({ projectId: 'mine' })).toHaveLength(1);
     } finally {
       await again.close();
@@ -265,70 +261,26 @@ test('with --real a write in flight is finished before all ends', { timeout: 300
   }
 });
 
-test('starts in pairs, half a second apart, each run a job of their own', { timeout: 300_000 }, async () => {
-  const otherHome = join(home, 'other');
-  await mkdir(otherHome);
-  const starts: Start[] = [];
-  // The second pair has homes of its own: nothing but the ports could keep them apart.
-  for (const env of [{}, {}, { HOME: otherHome }, { HOME: join(home, 'third') }]) {
-    starts.push(new Start(env));
-    await delay(500);
-  }
-  const told = (pattern: RegExp) => Promise.all(starts.map((start) => start.says(pattern)));
-  await told(/stays up/);
-  expect(new Set(await told(/^Data +(\S+)$/m)).size).toBe(4);
-  expect(new Set(await told(/^Sandbox +([^,]+),/m)).size).toBe(4);
-  const addresses = await told(/^Temporal +([^,]+),/m);
-  expect(new Set(addresses).size).toBe(4);
-  for (const [i, start] of starts.entries()) {
-    expect(start.output).toMatch(/^Outcome +completed/m);
-    const connection = await Connection.connect({ address: addresses[i] as string });
-    try {
-      const { workflow } = new Client({ connection });
-      expect((await workflow.count('WorkflowType = "agentJob"')).count).toBe(1);
-      const workflowId = await start.says(/^Workflow +(\S+)$/m);
-      expect((await workflow.getHandle(workflowId).describe()).status.name).toBe('COMPLETED');
-    } finally {
-      await connection.close();
-    }
-  }
+// What else the look at the upstream finds, such as a refused key, `agent-jobs doctor` tells in the same words.
+test('with --real a key in clear text and an upstream that is away are told before the first job', LONG, async () => {
+  const env = { UPSTREAM_BASE_URL: 'http://upstream.invalid', ADMIN_API_KEY: 'another-key' };
+  const start = new Start(env, ['--real'], 'node');
+  await start.says(/^Warning +UPSTREAM_BASE_URL is http: /m);
+  await start.says(/^Warning +http:\/\/upstream\.invalid: .*mend that before the first job$/m);
+  await start.says(/stays up/);
+  expect(start.output).not.toContain('another-key');
 });
 
-test(
-  'with --real a refused key and a key in clear text are told before the first job',
-  { timeout: 300_000 },
-  async () => {
-    const upstream = await startSandbox({ apiKey: 'key-of-the-real-one' });
-    try {
-      const refused = new Start({ UPSTREAM_BASE_URL: upstream.url, ADMIN_API_KEY: 'another-key' }, ['--real']);
-      await refused.says(/^Warning .*upstream answered 401 .*check the key \(ADMIN_API_KEY/m);
-      await refused.says(/stays up/);
-      expect(refused.output).not.toContain('another-key');
-      const open = new Start({ UPSTREAM_BASE_URL: 'http://upstream.invalid', ADMIN_API_KEY: 'another-key' }, [
-        '--real',
-      ]);
-      await open.says(/^Warning +UPSTREAM_BASE_URL is http: /m);
-      await open.says(/^Warning +http:\/\/upstream\.invalid: .*mend that before the first job$/m);
-    } finally {
-      await upstream.close();
-    }
-  },
-);
+test('--real without the dashes that npm needs starts no demo, and the answer says so', LONG, async () => {
+  const start = new Start({ npm_config_real: 'true' }, [], 'node');
+  await start.says(/npm kept --real to itself/);
+  expect(start.output).toContain('npm start [-- --real]');
+  expect(await start.ended()).toBe(2);
+  expect(existsSync(join(home, '.local', 'state'))).toBe(false);
+});
 
-test(
-  '--real without the dashes that npm needs starts no demo, and the answer says so',
-  { timeout: 300_000 },
-  async () => {
-    const start = new Start({ npm_config_real: 'true' });
-    await start.says(/npm kept --real to itself/);
-    expect(start.output).toContain('npm start [-- --real]');
-    expect(await start.ended()).toBe(2);
-    expect(existsSync(join(home, '.local', 'state'))).toBe(false);
-  },
-);
-
-test('with --real and nothing set, all that is missing is told and nothing started', { timeout: 300_000 }, async () => {
-  const start = new Start({}, ['--real']);
+test('with --real and nothing set, all that is missing is told and nothing started', LONG, async () => {
+  const start = new Start({}, ['--real'], 'node');
   await start.says(/ADMIN_API_KEY/);
   expect(start.output).toContain('UPSTREAM_BASE_URL');
   expect(await start.ended()).toBe(1);
