@@ -57,7 +57,7 @@ async function startWorker(url?: string): Promise<void> {
   if (url !== undefined) process.env['OTEL_EXPORTER_OTLP_ENDPOINT'] = url;
   const tracing = url === undefined ? undefined : ({ protocol: 'http/json' } as const);
   traces = await openTraces({ tracing, namespace: server.namespace, log: pino({ level: 'silent' }) });
-  bench = await startJobBench(server, upstream, { worker: { sinks: traces.sinks } });
+  bench = await startJobBench(server, upstream, { worker: { sinks: traces.sinks, debugMode: false } });
 }
 
 /** A client that sends this header with every call, as Temporal's interceptors do. */
