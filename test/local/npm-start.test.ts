@@ -35,7 +35,7 @@ afterEach(async () => {
   await rm(home, { recursive: true, force: true });
 });
 
-/** `npm start`, its build left out, with a home folder of the test's own; or its program without npm, which is cheap. */
+/** `npm start`, its build left out, with a home of the test's own; or its program without npm, which is cheap. */
 class Start {
   output = '';
   readonly npm: ChildProcess;

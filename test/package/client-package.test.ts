@@ -165,7 +165,7 @@ const node10 = { module: 'commonjs', moduleResolution: 'node10', esModuleInterop
 const bundler = { module: 'esnext', moduleResolution: 'bundler' };
 const nodenext = { module: 'nodenext', moduleResolution: 'nodenext' };
 
-/** The oldest compiler and the newest, with each way to resolve an import; the file's ending tells the module system. */
+/** The oldest compiler and the newest, with each way to resolve an import; a file's ending tells its module system. */
 const RESOLUTIONS: ['5.4' | 'newest', string, object, string[]][] = [
   ['5.4', 'node10', node10, ['ts']],
   ['5.4', 'bundler', bundler, ['ts']],
