@@ -1,9 +1,8 @@
 /** Each `npm start` gets a data folder of its own: the first that no living process has locked. */
-import { existsSync, mkdirSync, readdirSync, renameSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { newLock, tryToLock, unlock, updateLock, type Lock } from './lock-file.js';
 import { identify, isAlive, type ProcessIdentity } from './process-identity.js';
-import { closeToOthers } from './user-folders.js';
 
 /** A folder that this process has locked until it ends, however it ends. */
 export class DataFolder {
@@ -25,21 +24,6 @@ export class DataFolder {
     }
   }
 
-  /**
-   * Moves the folders of an earlier version, which kept them elsewhere, to where `acquire` looks. Reports each of them;
-   * one that is in use or can't be moved stays where it is.
-   */
-  static async migrate(earlier: string, root: string, name: string, onFolder: (what: string) => void): Promise<void> {
-    if (earlier === root) return;
-    for (const entry of entriesOf(earlier).filter((found) => isOneOf(found, name))) {
-      const [from, to] = [join(earlier, entry), join(root, entry)];
-      const problem = await move(from, to);
-      if (problem === undefined) onFolder(`${from} was moved to ${to}`);
-      // Else another start was faster to move it.
-      else if (existsSync(from)) onFolder(`${from} is left as it is: ${problem}`);
-    }
-  }
-
   file(name: string): string {
     return join(this.path, name);
   }
@@ -54,36 +38,5 @@ export class DataFolder {
 
   release(): void {
     unlock(this.path);
-  }
-}
-
-const isOneOf = (entry: string, name: string) =>
-  entry === name || (entry.startsWith(name) && /^-\d+$/.test(entry.slice(name.length)));
-
-function entriesOf(folder: string): string[] {
-  try {
-    return readdirSync(folder).sort();
-  } catch {
-    return []; // there is none
-  }
-}
-
-/** Locks a folder and moves it; answers why it did not. */
-async function move(from: string, to: string): Promise<string | undefined> {
-  try {
-    closeToOthers(from);
-    if (!(await tryToLock(from, newLock()))) return 'it is in use';
-  } catch (error) {
-    return String(error);
-  }
-  try {
-    mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
-    // Fails where the target exists and holds anything.
-    renameSync(from, to);
-    unlock(to);
-    return undefined;
-  } catch (error) {
-    unlock(from);
-    return `it could not be moved to ${to} (${(error as NodeJS.ErrnoException).code})`;
   }
 }

@@ -138,7 +138,7 @@ async function prepareNamespace(address: string): Promise<void> {
   const connection = await Connection.connect({ address, connectTimeout: 1_000, channelArgs: channelArgsFor(address) });
   try {
     await connection.withDeadline(Date.now() + 5_000, async () => {
-      // The server's own option registers none in a database that an earlier release made.
+      // The server's own option registers none in a database that is there already.
       const added = await ensureSearchAttributes(connection, NAMESPACE);
       if (added.length > 0) throw new Error(`search attributes not registered yet: ${added.join(', ')}`);
       await connection.workflowService.updateNamespace({

@@ -16,7 +16,7 @@ import { localTemporalEnvironment, realUpstreamEnvironment } from './environment
 import { startOnFreePort } from './free-ports.js';
 import type { Output } from './output.js';
 import type { ProcessIdentity } from './process-identity.js';
-import { earlierDataFolders, stateFolder } from './user-folders.js';
+import { stateFolder } from './user-folders.js';
 import { WorkerProcess } from './worker-process.js';
 
 /** What the local system is composed of. */
@@ -99,8 +99,6 @@ export class LocalSystem {
     const name = isReal ? 'real' : 'default';
     const program = await findDevServer({ env, signal, onProgress: (line) => output.line(line) });
     signal.throwIfAborted();
-    for (const earlier of earlierDataFolders(env))
-      await DataFolder.migrate(earlier, root, name, (what) => output.entry('Earlier', what));
     this.#folder = await DataFolder.acquire(root, name, parent);
     this.#stops.push(() => this.#folder.release());
     output.entry('Data', this.#folder.path);

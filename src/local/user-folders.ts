@@ -31,21 +31,9 @@ export function stateFolder(env: Environment, isReal: boolean): string {
   );
 }
 
-/** Where versions before 0.2 kept their data: in the cache folder. */
-export function earlierDataFolders(env: Environment): string[] {
-  return cacheFolders(env)
-    .filter((folder) => folder !== undefined)
-    .map((folder) => join(folder, 'data'));
-}
-
 /** Makes the folder private, where need be anew; throws a ForeignFolderError where another user may have filled it. */
 export function makePrivateFolder(folder: string): string {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  return closeToOthers(folder);
-}
-
-/** Closes an existing folder to other users; throws a ForeignFolderError where another user may have filled it. */
-export function closeToOthers(folder: string): string {
   const found = lstatSync(folder);
   if (!found.isDirectory()) throw new ForeignFolderError(`${folder} is not a folder, but a link or a file`);
   // Windows has no such owner and mode; its folders of a user are closed to the others.

@@ -1,14 +1,12 @@
 import { chmodSync, chownSync, existsSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { cacheFolder } from '../../src/local/user-folders.js';
-import { DataFolder } from '../../src/local/data-folder.js';
 import { findDevServer } from '../../src/local/dev-server-program.js';
 import { makePrivateFolder } from '../../src/local/user-folders.js';
-import { identify } from '../../src/local/process-identity.js';
-import { earlierDataFolders, stateFolder } from '../../src/local/user-folders.js';
+import { stateFolder } from '../../src/local/user-folders.js';
 
 const SOMEBODY_ELSE = 65_534;
 
@@ -56,7 +54,7 @@ test('a folder that is a link, or belongs to somebody else, is no cache folder',
   expect(hasRun()).toBe(false);
 });
 
-test('cache and state are closed to other users, also where an earlier version left them open', () => {
+test('cache and state are closed to other users, also where they were open before', () => {
   const env = { HOME: folder };
   mkdirSync(join(folder, '.cache', 'agent-jobs'), { recursive: true, mode: 0o755 });
   expect(modeOf(cacheFolder(env))).toBe('700');
@@ -80,40 +78,4 @@ test('without a usable home the demo keeps its state in a temporary folder, and 
     expect(stateFolder(env, false)).toBe(join(folder, `agent-jobs-${process.getuid?.()}`));
     expect(() => stateFolder(env, true)).toThrow('Set XDG_STATE_HOME');
   }
-});
-
-test('data of an earlier version move to the state folder, but for those in use or in the way', async () => {
-  const [earlier] = earlierDataFolders({ HOME: folder }) as [string];
-  const parent = join(stateFolder({ HOME: folder }, true), 'data');
-  // A gap is where an earlier start has moved one; the demo's stay for the demo.
-  for (const name of ['real', 'real-3', 'real-12', 'default']) {
-    mkdirSync(join(earlier, name), { recursive: true, mode: 0o755 });
-    writeFileSync(join(earlier, name, 'temporal.db'), name);
-  }
-  const inUse = JSON.stringify({ owner: identify(process.pid), children: [] });
-  writeFileSync(join(earlier, 'real-3', 'in-use.json'), inUse);
-  mkdirSync(join(parent, 'real-12'), { recursive: true });
-  writeFileSync(join(parent, 'real-12', 'temporal.db'), 'newer');
-
-  const told: string[] = [];
-  await DataFolder.migrate(earlier, parent, 'real', (what) => told.push(what));
-  expect(told).toEqual([
-    `${join(earlier, 'real')} was moved to ${join(parent, 'real')}`,
-    expect.stringContaining(`${join(earlier, 'real-12')} is left as it is: it could not be moved`),
-    `${join(earlier, 'real-3')} is left as it is: it is in use`,
-  ]);
-  const taken = await DataFolder.acquire(parent, 'real');
-  expect(taken.path).toBe(join(parent, 'real'));
-  expect(await readFile(taken.file('temporal.db'), 'utf8')).toBe('real');
-  expect(modeOf(taken.path)).toBe('700');
-  expect(await readFile(join(earlier, 'real-3', 'in-use.json'), 'utf8')).toBe(inUse);
-  expect(await readFile(join(parent, 'real-12', 'temporal.db'), 'utf8')).toBe('newer');
-  expect(existsSync(join(earlier, 'default', 'temporal.db'))).toBe(true);
-
-  // Starts at the same time move each folder once and tell of it once.
-  await rm(join(earlier, 'real-3', 'in-use.json'));
-  const all: string[] = [];
-  await Promise.all([1, 2, 3].map(() => DataFolder.migrate(earlier, parent, 'real', (what) => all.push(what))));
-  expect(all.filter((what) => what.includes('was moved'))).toHaveLength(1);
-  expect(await readFile(join(parent, 'real-3', 'temporal.db'), 'utf8')).toBe('real-3');
 });
