@@ -4,7 +4,6 @@ import type { RateLimits } from '../../src/sandbox/rate-limit.js';
 import { crowdFigures, type CrowdFigures } from './figures.js';
 import type { SeenRequest } from './virtual-upstream.js';
 import { World, type JobOrder } from './world.js';
-import type { Program } from './workers.js';
 
 export interface CrowdOptions {
   /** The program of the time-skipping server. */
@@ -20,7 +19,6 @@ export interface CrowdOptions {
   killAtCreate?: number;
   /** Default: 1 to 5, mixed. */
   priorityOf?: (index: number) => Priority;
-  program?: Program;
   /** The simulation ends after so long. */
   mostHours: number;
 }
@@ -46,7 +44,7 @@ export interface CrowdResult extends CrowdFigures {
   /** What waits of an hour and more cost, of jobs whose worker lived: those never answered 429, and the others. */
   waits: { quiet: WaitCosts; refused: WaitCosts & { mostRefusals: number } };
   /** Of the queue itself; null where there is none. */
-  queue: { events: number; actions: number; runs: number } | null;
+  queue: { events: number; actions: number; runs: number };
 }
 
 const MINUTE_MS = 60_000;
@@ -58,13 +56,12 @@ const AT_ONCE = 300;
 export const ALONE = { events: 21, actions: 8, prompts: 2 } as const;
 
 export async function runCrowd(options: CrowdOptions): Promise<CrowdResult> {
-  const { server, jobs, perHour, window = 'sliding', isSet = false, program, mostHours } = options;
+  const { server, jobs, perHour, window = 'sliding', isSet = false, mostHours } = options;
   const world = await World.open({
     server,
     limits: { create: perHour, window },
     mayDie: options.killAtCreate !== undefined,
     ...(options.workers && { workers: options.workers }),
-    ...(program && { program }),
     ...(isSet && { env: { CREATES_PER_HOUR: String(perHour) } }),
   });
   try {
@@ -111,17 +108,17 @@ function armKill(world: World, killAtCreate: number | undefined): { write: SeenR
 async function resultOf(
   world: World,
   orders: readonly JobOrder[],
-  { program, killAtCreate }: CrowdOptions,
+  { killAtCreate }: CrowdOptions,
 ): Promise<Omit<CrowdResult, 'inDoubt'>> {
   const startTimes = await world.startTimes(orders);
   const wanted = orders.map(({ name, priority = 3 }) => ({ name, priority, startedAt: startTimes.get(name) ?? 0 }));
   const seen = world.creates(PROJECT);
-  const queue = program === undefined ? await world.queueCost(PROJECT) : null;
+  const queue = await world.queueCost(PROJECT);
   return {
     ...crowdFigures(wanted, seen),
     outcomes: await world.outcomes(orders),
     waits: await waitCosts(world, orders, { startTimes, seen, wasKilled: killAtCreate !== undefined }),
-    queue: queue && { events: queue.historyEvents, actions: queue.billableActions, runs: queue.runs },
+    queue: { events: queue.historyEvents, actions: queue.billableActions, runs: queue.runs },
   };
 }
 

@@ -4,19 +4,14 @@
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import type { CrowdResult } from './crowd.js';
-import { drawQueue } from './plot.js';
-import { buildRelease } from './release.js';
 import { findTimeSkippingProgram } from '../support/time-skipping-program.js';
-import { runHerd, SCENARIOS } from './scenarios.js';
+import { SCENARIOS } from './scenarios.js';
 
 const { values } = parseArgs({
   options: {
     only: { type: 'string', default: Object.keys(SCENARIOS).join() },
     shrink: { type: 'string', default: '1' },
-    release: { type: 'string' },
     out: { type: 'string' },
-    picture: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 });
@@ -37,13 +32,6 @@ for (const name of values.only.split(',').filter(Boolean)) {
   for (const promise of broken) console.log(`  BROKEN: ${promise}`);
   if (broken.length > 0) process.exitCode = 1;
 }
-if (values.release !== undefined) {
-  const startedAt = Date.now();
-  recorded['herd'] = await runHerd(options, buildRelease(values.release));
-  show('herd: three hours’ worth of creates at once, release 0.2.0', startedAt, recorded['herd']);
-}
-const { sliding, herd } = recorded as Record<string, CrowdResult>;
-if (values.picture !== undefined && sliding && herd) drawQueue(values.picture, sliding, herd);
 if (values.out !== undefined) writeFileSync(values.out, JSON.stringify(recorded));
 // The Temporal client's connections may linger.
 process.exit();
@@ -60,8 +48,6 @@ function usage(): string {
     '',
     `  --only NAME,…     scenarios: ${Object.keys(SCENARIOS).join(', ')}; default: all`,
     '  --shrink N        N times fewer jobs, and N times fewer an hour',
-    '  --release TAG     also what release 0.2.0 does without a queue: v0.2.0, or the folder of its build',
     '  --out FILE        writes all figures as JSON',
-    '  --picture FOLDER  draws queue.svg, of the scenario sliding and of --release',
   ].join('\n');
 }

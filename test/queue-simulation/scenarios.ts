@@ -8,7 +8,7 @@ interface Finding {
   broken: string[];
 }
 
-export interface ScenarioOptions {
+interface ScenarioOptions {
   /** The program of the time-skipping server. */
   server: string;
   /** How many times smaller than promised; default 1. */
@@ -106,10 +106,4 @@ export const SCENARIOS: Record<string, Scenario> = {
 
 function isSame(one: unknown, other: unknown): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
-}
-
-/** Release 0.2.0 in the first scenario, for comparison. */
-export async function runHerd({ server, shrink }: ScenarioOptions, release: string): Promise<CrowdResult> {
-  const perHour = scaled(PER_HOUR, { server, ...(shrink !== undefined && { shrink }) });
-  return runCrowd({ server, jobs: 3 * perHour, perHour, program: { release }, mostHours: 4 });
 }

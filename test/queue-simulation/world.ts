@@ -18,14 +18,13 @@ import { startTimeSkippingServer } from '../support/time-skipping-server.js';
 import type { WorkerProcess } from '../support/worker-process.js';
 import { VirtualTime } from './virtual-time.js';
 import { VirtualUpstream, type SeenRequest } from './virtual-upstream.js';
-import { startWorker, type Program } from './workers.js';
+import { startWorker } from './workers.js';
 
 export interface WorldOptions {
   /** The program of the time-skipping server. */
   server: string;
   limits: RateLimits;
   workers?: number;
-  program?: Program;
   /** Settings of the workers. */
   env?: Record<string, string>;
   /** A worker will be killed. */
@@ -83,7 +82,7 @@ export class World {
 
   async startWorker(): Promise<void> {
     const { door, url } = await this.upstream.openDoor();
-    const { program = 'this build', env, mayDie = false } = this.#options;
+    const { env, mayDie = false } = this.#options;
     const settings = {
       TEMPORAL_ADDRESS: this.#environment.address,
       AGENT_JOBS_TASK_QUEUE: TASK_QUEUE,
@@ -91,7 +90,7 @@ export class World {
       ADMIN_API_KEY: this.upstream.sandbox.apiKey,
       ...env,
     };
-    this.#workers.set(door, await startWorker(program, settings, { mayDie }));
+    this.#workers.set(door, await startWorker(settings, { mayDie }));
   }
 
   /** Kills the worker behind a door, with whatever it has under way. */
