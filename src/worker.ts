@@ -15,7 +15,6 @@ import {
   upstreamWarnings,
 } from './config.js';
 import type { WorkerConfig } from './config.js';
-import { tellingOfNamespace } from './temporal/search-attributes.js';
 import { openStore } from './snapshots/open-store.js';
 import type { SnapshotStore } from './snapshots/snapshot-store.js';
 import { createUpstream } from './upstream/client.js';
@@ -35,7 +34,7 @@ import { Readiness, startHealthServer } from './worker/readiness.js';
 import { installRuntime } from './worker/runtime.js';
 import { Shutdown } from './worker/shutdown.js';
 import { TemporalLink } from './worker/temporal-link.js';
-import { KnownAttributes } from './worker/visibility.js';
+import { checkSearchAttributes } from './worker/visibility.js';
 import { watchVersion } from './worker/old-version.js';
 import { openTraces, type Traces } from './worker/traces.js';
 import { createWorkers } from './worker/workers.js';
@@ -65,7 +64,6 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   readiness.watchKeys(() => keyHealth.refusedProjects);
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = openSnapshots(config);
-  const attributes = new KnownAttributes(connection, temporal.namespace, log);
   const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal, metrics);
   const budgets = new Budgets(config.budgets, { onProblem: logBudgetProblem(log) });
   const workers = await createWorkers(config, connection, {
@@ -76,14 +74,14 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
       createActivities({
         ...dependencies,
         keyHealth,
-        knownAttributes: () => attributes.later,
         budgets,
         poller,
         asksPerSecond: (upstreamRequestsPerSecond ?? Infinity) / 4,
       }),
-    exports: () => tellingExports({ ...dependencies, ...exportSettings(config, store) }, () => attributes.later),
+    exports: () => countedExports({ ...dependencies, ...exportSettings(config, store) }),
   });
-  shutdown.onBegin(await attributes.watch(), watchVersion({ config, connection, poller, log }));
+  await checkSearchAttributes(connection, temporal.namespace, log);
+  shutdown.onBegin(watchVersion({ config, connection, poller, log }));
   shutdown.onBegin(watchBudgets({ config, connection, budgets, log }));
   if (metricsAddress) watchFigures({ config, connection, metrics, store, poller, log, shutdown });
   shutdown.onBegin(watchCredentials({ settings: temporal, read: readTemporalSettings, link, workers, metrics, log }));
@@ -121,13 +119,8 @@ async function runUntilEnd(run: () => Promise<void>, poller: Poller | null, trac
   }
 }
 
-/** The export activities; the one that publishes tells besides which search attributes its workflow may set. */
-function tellingExports(
-  dependencies: ExportActivitiesDependencies & { metrics: Metrics },
-  known: () => readonly string[],
-): object {
-  const activities = countExports(createExportActivities(dependencies), dependencies.metrics);
-  return { ...activities, publishSnapshot: tellingOfNamespace(known)(activities.publishSnapshot) };
+function countedExports(dependencies: ExportActivitiesDependencies & { metrics: Metrics }): object {
+  return countExports(createExportActivities(dependencies), dependencies.metrics);
 }
 
 interface FiguresOptions {

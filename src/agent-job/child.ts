@@ -11,7 +11,7 @@ import {
   startChild,
   type ChildWorkflowHandle,
 } from '@temporalio/workflow';
-import { ApplicationFailure, TypedSearchAttributes, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import { ApplicationFailure, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import {
   DEFAULT_TASK_QUEUE,
   type AgentJobInput,
@@ -19,7 +19,6 @@ import {
   type JOIN_JOB_ACTIVITY,
   type JoinJobInput,
 } from '../contract.js';
-import { LATER_SEARCH_ATTRIBUTES } from '../contract/agent-job.js';
 import { endWithoutResult, invalidInputFailure } from './end-without-result.js';
 import { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
 import { InvalidInputError } from '../contract/input-checks.js';
@@ -46,18 +45,10 @@ export function agentJob(_input: AgentJobInput): Promise<AgentJobResult> {
 export function agentJobChildOptions(input: AgentJobInput, place: AgentJobPlace): AgentJobChildOptions {
   try {
     const options = agentJobStartOptions(input, place);
-    const typedSearchAttributes = withoutLater(options.typedSearchAttributes);
-    return { ...options, typedSearchAttributes, parentClosePolicy: 'ABANDON', cancellationType: 'ABANDON' };
+    return { ...options, parentClosePolicy: 'ABANDON', cancellationType: 'ABANDON' };
   } catch (error) {
     throw error instanceof InvalidInputError ? invalidInputFailure(error) : error;
   }
-}
-
-/** A namespace that lacks one would fail the parent's task. The job sets them, once a worker has seen them there. */
-function withoutLater(attributes: TypedSearchAttributes): TypedSearchAttributes {
-  return new TypedSearchAttributes(
-    attributes.getAll().filter(({ key }) => !LATER_SEARCH_ATTRIBUTES.includes(key.name)),
-  );
 }
 
 /**

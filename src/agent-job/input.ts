@@ -6,9 +6,8 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import type { AgentJobOptions } from '../contract.js';
 import { checkId, checkObject, InvalidInputError, isGiven } from '../contract/input-checks.js';
-import { parseFields, type Kind, type Parsed } from '../contract/kinds.js';
+import { parseFields, type Parsed } from '../contract/kinds.js';
 import { ATTACH_JOB, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS } from './fields.js';
-import { labelsOf } from './labels.js';
 
 /** A valid input of `agentJob`, defaults filled in: for a job to be created, or for one that exists. */
 export type JobSpec = { projectId: string; usedFollowUpIds: string[] } & JobOptions &
@@ -49,10 +48,8 @@ function toSpec({ deadline, startWithin, decideWithin, settle, linger, ...others
 }
 
 /** The spec that a run hands on. A release that knew fewer options hands on fewer: they are as where none is given. */
-export function completeSpec(input: unknown, handedOn: Partial<JobSpec>): JobSpec {
-  const withoutOptions = parseJobInput({ projectId: 'p', prompt: 'x' });
-  // An older release hands on the caller's labels in the input alone.
-  return { ...withoutOptions, ...labelsOf(input), ...handedOn } as JobSpec;
+export function completeSpec(handedOn: Partial<JobSpec>): JobSpec {
+  return { ...parseJobInput({ projectId: 'p', prompt: 'x' }), ...handedOn } as JobSpec;
 }
 
 /** A follow-up as a caller gave it; `id` and `priority` are null where it has none. */
@@ -63,31 +60,9 @@ export function parseFollowUp(input: unknown): GivenFollowUp {
   return parseFields(FOLLOW_UP, checkObject(input, 'follow-up'));
 }
 
-/** All options that release 0.2.0 knew. Of the others its callers may have sent anything, and still have open runs. */
-const OLDEST: readonly string[] = ['deadline', 'polling', 'onUnknownOutcome', 'decideWithin', 'settle', 'linger'];
-
-/** The fields of an input or of a follow-up without the newer options that are malformed. */
-export function withoutMalformedOptions(input: unknown): Record<string, unknown> {
-  const fields = { ...checkObject(input, 'input') };
-  for (const [name, kind] of Object.entries(JOB_OPTIONS)) {
-    if (!OLDEST.includes(name) && !isRight(kind, name, fields[name])) delete fields[name];
-  }
-  return fields;
-}
-
-function isRight({ check }: Pick<Kind<never, unknown>, 'check'>, name: string, value: unknown): boolean {
-  try {
-    check(value, name);
-    return true;
-  } catch (error) {
-    if (error instanceof InvalidInputError) return false;
-    throw error;
-  }
-}
-
 /** The caller's own options in an input that a run was started with; what is left out takes its default. */
 export function givenOptions(input: unknown): AgentJobOptions {
-  const given = withoutMalformedOptions(input);
+  const given = checkObject(input, 'input');
   const names = Object.keys(JOB_OPTIONS).filter((name) => isGiven(given[name]));
   return Object.fromEntries(names.map((name) => [name, given[name]]));
 }

@@ -54,7 +54,7 @@ export const METADATA: Kind<JobMetadata> = {
   }),
 };
 
-/** Those of an input that was refused, or that another release took: what is wrong is left out. */
+/** Those of an input that was refused: what is wrong is left out. */
 export function labelsOf(input: unknown): { tags: string[]; metadata: JobMetadata } {
   const { tags, metadata } = (input ?? {}) as { tags?: unknown; metadata?: unknown };
   return { tags: whereRight(TAGS, tags) ?? [], metadata: whereRight(METADATA, metadata) ?? {} };

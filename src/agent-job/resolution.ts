@@ -12,19 +12,6 @@ export function parseResolution(input: unknown): ResolveUnknownInput {
   return { ...parseDecision(input), ...parseAttribution(input) };
 }
 
-/**
- * As `parseResolution`, for an argument that was accepted before: a release that knew neither `by` nor `note` accepted
- * any value there.
- */
-export function parseAcceptedResolution(input: unknown): ResolveUnknownInput {
-  const decision = parseDecision(input);
-  try {
-    return { ...decision, ...parseAttribution(input) };
-  } catch {
-    return decision;
-  }
-}
-
 /** Checks who decides, and why; what is not given is left out. */
 export function parseAttribution(input: unknown): { by?: string; note?: string } {
   const { by, note } = parseFields(ATTRIBUTION, checkObject(input, 'argument'));

@@ -58,7 +58,7 @@ async function settle(
     await warnOfOtherDriver(session, resolution, projectId);
     await confirm(() => questionOf(resolution, unknown), {}, signal);
     const { workflowId: _, ...named } = resolution;
-    await jobs.handle(workflowId).resolveUnknown(named, { signal });
+    await jobs.handle(workflowId).resolve(named, { signal });
     print(`settled with ${decision.action}\n`);
     return true;
   } catch (error) {

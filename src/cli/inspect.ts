@@ -84,9 +84,8 @@ function formatState(workflowId: string, state: JobState, globals: GlobalOptions
   ]);
 }
 
-/** A worker of an older release tells none. */
-function formatMetadata(metadata: JobMetadata | undefined): string {
-  return Object.entries(metadata ?? {})
+function formatMetadata(metadata: JobMetadata): string {
+  return Object.entries(metadata)
     .map(([name, text]) => `${name}=${text}`)
     .join(', ');
 }

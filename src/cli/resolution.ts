@@ -74,7 +74,7 @@ export function earlyRetryWarning(
   now: number,
 ): string | null {
   const { lookAfter } = inDoubt;
-  if (action !== 'retry' || !(now < Date.parse(lookAfter))) return null;
+  if (action !== 'retry' || now >= Date.parse(lookAfter)) return null;
   const advice = 'unless somebody looks again after that time, retry may double it';
   return `${workflowId}: until ${lookAfter} the write may still be on its way; ${advice}`;
 }
@@ -90,9 +90,9 @@ export function inDoubtFields(inDoubt: InDoubtWrite | null): [label: string, val
   ];
 }
 
-/** Who decided about a write of this job before; no decisions come from a worker of an earlier release. */
-export function lastDecisionField(decisions: Decision[] | undefined): [label: string, value: string | undefined] {
-  const last = decisions?.at(-1);
+/** Who decided about a write of this job before. */
+export function lastDecisionField(decisions: Decision[]): [label: string, value: string | undefined] {
+  const last = decisions.at(-1);
   return ['Decided last', last && decisionText(last)];
 }
 

@@ -186,7 +186,7 @@ async function readQuestion(jobs: AgentJobs, resolution: Resolution, signal: Abo
   return { inDoubt, decisions, projectId };
 }
 
-function nothingInDoubt(decisions: Decision[] | undefined): string {
+function nothingInDoubt(decisions: Decision[]): string {
   const [, last] = lastDecisionField(decisions);
   const decided = last === undefined ? '' : ` (decided last: ${printable(last)})`;
   return `no write is in doubt any more: it was settled, or the job has ended${decided}`;

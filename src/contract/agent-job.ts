@@ -168,17 +168,6 @@ export function attributeType(name: string): 'Keyword' | 'KeywordList' {
   return name === SEARCH_ATTRIBUTE.tags ? 'KeywordList' : 'Keyword';
 }
 
-/**
- * The search attributes that the first release did not have. A namespace lacks them until `agent-jobs setup` runs
- * again, and a workflow that sets one that is missing makes no progress: it sets one only once a worker has seen it.
- */
-export const LATER_SEARCH_ATTRIBUTES: readonly string[] = [
-  SEARCH_ATTRIBUTE.waitingFor,
-  SEARCH_ATTRIBUTE.batch,
-  SEARCH_ATTRIBUTE.tags,
-  SEARCH_ATTRIBUTE.outcome,
-];
-
 /** Names of the memo's fields. */
 export const MEMO = {
   jobId: 'jobId',

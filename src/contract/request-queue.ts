@@ -35,10 +35,7 @@ export interface BudgetFacts {
    * nobody has named one for a quarter of an hour: while settings are rolled out, workers differ. Absent says nothing.
    */
   perHour?: number | null;
-  /**
-   * Beside a null: any number is said to be taken, which replaces a number at once. A queue that does not know the
-   * field takes it for none set.
-   */
+  /** Beside a null: any number is said to be taken, which replaces a number at once. */
   isUnlimited?: boolean;
   /** Requests that the upstream accepted without a turn, as `[time, count]`; each is told once. */
   accepted?: [number, number][];

@@ -112,28 +112,3 @@ function registrationCommands(namespace: string): { selfHosted: string[]; cloud:
     cloud: `tcld namespace search-attributes add --namespace "${namespace}" ${attributes}`,
   };
 }
-
-/** Part of an activity's result: what its worker knows of the namespace, and a workflow must not guess. */
-export interface AboutNamespace {
-  /** The later search attributes that the namespace has; absent where it has none, or the worker did not look. */
-  attributes?: readonly string[];
-}
-
-/**
- * Makes activities tell it with their results. A workflow sets a later attribute only once a result has named it: so
- * jobs go on where `agent-jobs setup` was not run again, and older histories replay.
- */
-export function tellingOfNamespace(knownAttributes: () => readonly string[]) {
-  const about = aboutNamespace(knownAttributes);
-  return <I, R extends object>(activity: (input: I) => Promise<R>): ((input: I) => Promise<R & AboutNamespace>) =>
-    async (input) =>
-      about(await activity(input));
-}
-
-/** Adds it to a result. */
-export function aboutNamespace(knownAttributes: () => readonly string[]) {
-  return <R extends object>(result: R): R & AboutNamespace => {
-    const attributes = knownAttributes();
-    return attributes.length === 0 ? result : { ...result, attributes };
-  };
-}

@@ -91,7 +91,7 @@ function parseRange(fields: Record<string, unknown>): ExportSpec {
   return { kind: 'range', range: { projectId, dateFrom, dateTo }, secondScan, priority };
 }
 
-/** The input of the export of a range, without what is the default: a worker of an earlier release ignores the rest. */
+/** The input of the export of a range, without what is the default. */
 export function toRangeInput(
   range: VisitorExportRange,
   { secondScan, priority }: { secondScan: boolean; priority: Priority },

@@ -11,7 +11,7 @@ import {
 } from '../contract.js';
 import type { Metrics } from '../activities/metrics.js';
 import type { Logger } from './logging.js';
-import { countWorkflows, isUnknownAttribute } from './visibility.js';
+import { countWorkflows } from './visibility.js';
 import { openPayloadKeys } from '../config.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
 import { queryAgain } from '../temporal/query-again.js';
@@ -68,25 +68,13 @@ class OpenJobs {
     }
     const inDoubt = byPhase.get('needsAttention') ?? 0;
     this.#metrics.needAttention(inDoubt);
-    // Every release tells it by the phase.
-    this.#metrics.waitingJobs('person', inDoubt);
-    await this.#countWaiting();
+    for (const reason of SHOWN_WAITING_FOR) {
+      this.#metrics.waitingJobs(reason, await this.#countOf(`${SEARCH_ATTRIBUTE.waitingFor} = '${reason}'`));
+    }
     this.#metrics.requestQueues(await this.#countAll(runningOf(REQUEST_QUEUE_WORKFLOW)));
     this.#metrics.oldest('create', byPhase.get('creating') ? await this.#oldestCreate() : 0);
     this.#metrics.oldest('inDoubt', byPhase.get('needsAttention') ? await this.#oldestInDoubt() : 0);
     this.#metrics.counted();
-  }
-
-  /** Nothing where the namespace lacks the attribute: zero jobs would be a guess. */
-  async #countWaiting(): Promise<void> {
-    try {
-      for (const reason of SHOWN_WAITING_FOR) {
-        if (reason === 'person') continue;
-        this.#metrics.waitingJobs(reason, await this.#countOf(`${SEARCH_ATTRIBUTE.waitingFor} = '${reason}'`));
-      }
-    } catch (error) {
-      if (!isUnknownAttribute(error)) throw error;
-    }
   }
 
   /** Seconds, found by counting those that are older: a list comes newest first, however long it is. */

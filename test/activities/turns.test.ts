@@ -7,7 +7,7 @@ import { Budgets } from '../../src/activities/agent-job/budgets.js';
 import type { BudgetSettings } from '../../src/activities/agent-job/budgets.js';
 import { createJobActivities, type WriteResult } from '../../src/activities/agent-job/job-activities.js';
 import { noMetrics } from '../../src/activities/metrics.js';
-import type { JoinRequest, QueuePlace, RequestReport } from '../../src/contract.js';
+import { DEFAULT_PRIORITY, type JoinRequest, type QueuePlace, type RequestReport } from '../../src/contract.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
@@ -56,7 +56,14 @@ class Bench {
       taskQueue: 'q',
     };
     const environment = new MockActivityEnvironment(info, { client: this.#client() });
-    const asked = { projectId: 'p', prompt: workflowId, askedAt: this.now, afterReset: false, ...input };
+    const asked = {
+      projectId: 'p',
+      prompt: workflowId,
+      priority: DEFAULT_PRIORITY,
+      askedAt: this.now,
+      afterReset: false,
+      ...input,
+    };
     return environment.run(this.#activities.createJob, asked) as Promise<WriteResult>;
   }
 

@@ -9,6 +9,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { createJobActivities, type WriteResult } from '../../src/activities/agent-job/job-activities.js';
 import { noMetrics } from '../../src/activities/metrics.js';
+import { DEFAULT_PRIORITY } from '../../src/contract.js';
 import { clientOf, http, RawUpstream, rejectionOf } from '../upstream/raw-upstream.js';
 
 const SCHEDULED_AT = Date.UTC(2026, 0, 1);
@@ -59,7 +60,7 @@ async function attempt({
   environment.on('heartbeat', (details: unknown) => marks.push(details));
   const shutdownSignal = new AbortController().signal;
   const { createJob } = createJobActivities({ upstream, shutdownSignal, metrics: noMetrics });
-  const input = { projectId: 'p', prompt: 'x', askedAt: SCHEDULED_AT, afterReset: false };
+  const input = { projectId: 'p', prompt: 'x', priority: DEFAULT_PRIORITY, askedAt: SCHEDULED_AT, afterReset: false };
   return { raw, marks, create: () => environment.run(createJob, input) };
 }
 
@@ -150,7 +151,7 @@ describe('a last byte is too late', () => {
     const shutdownSignal = new AbortController().signal;
     const { createJob } = createJobActivities({ upstream, shutdownSignal, metrics: noMetrics });
     vi.spyOn(Date, 'now').mockReturnValue(startedAt);
-    const input = { projectId: 'p', prompt: 'x', askedAt: startedAt, afterReset: false };
+    const input = { projectId: 'p', prompt: 'x', priority: DEFAULT_PRIORITY, askedAt: startedAt, afterReset: false };
     expect(await environment.run(createJob, input)).toMatchObject(late);
     expect({ marks, requests: raw.requests.length }).toEqual({ marks: 2, requests: 1 });
   });

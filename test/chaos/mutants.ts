@@ -551,14 +551,6 @@ export const MUTANTS: Mutant[] = [
     title: 'acts as nothing in a job’s summary',
   },
   {
-    name: 'a search attribute set before its namespace is known to have it',
-    file: 'src/workflows/agent-job/dashboard.ts',
-    find: 'return !LATER_SEARCH_ATTRIBUTES.includes(attribute) || this.#known.has(attribute);',
-    replace: 'return !LATER_SEARCH_ATTRIBUTES.includes(attribute) || this.#known !== undefined;',
-    test: 'test/workflows/waiting-for.test.ts',
-    title: 'in a namespace of an older release jobs run, wait and end without the attributes',
-  },
-  {
     name: 'a copy of a run that a query has spoilt and that goes on',
     file: 'src/workflows/stale-copy.ts',
     find: 'if (last && isSpoilt(input, last, point)) throw',

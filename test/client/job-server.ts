@@ -3,7 +3,6 @@ import { setMaxListeners } from 'node:events';
 import type { DataConverter } from '@temporalio/common';
 import { createActivities } from '../../src/activities/index.js';
 import { noMetrics } from '../../src/activities/metrics.js';
-import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { AgentJobs } from '../../src/starter.js';
@@ -32,7 +31,6 @@ export async function startJobServer(given?: TestServer, dataConverter?: DataCon
     upstream,
     shutdownSignal: shutdown.signal,
     metrics: noMetrics,
-    knownAttributes: () => LATER_SEARCH_ATTRIBUTES,
   });
   const worker = await createTestWorker({ connection, taskQueue, activities, ...(dataConverter && { dataConverter }) });
   const running = worker.run();

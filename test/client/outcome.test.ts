@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { SEARCH_ATTRIBUTE, type JobHandle } from '../../src/starter.js';
+import type { JobHandle } from '../../src/starter.js';
 import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
 
 let server: JobServer;
@@ -86,19 +86,4 @@ test('a job that runs has no outcome', async () => {
   const job = await watching(await begin('never ends'));
   expect((await job.state()).outcome).toBeNull();
   await raw(job).terminate();
-});
-
-test('a job that ended without the attribute has its outcome from its result', async () => {
-  const { client, taskQueue, projectId, jobs } = server;
-  // As one of an older release: the scripted workflow sets no attribute.
-  const workflowId = randomUUID();
-  const handle = await client.workflow.start('agentJob', {
-    ...{ workflowId, taskQueue },
-    args: [{ projectId, prompt: 'x', jobId: 'both' }],
-  });
-  await handle.result().catch(() => {});
-  const description = await handle.describe();
-  expect(description.searchAttributes[SEARCH_ATTRIBUTE.outcome]).toBeUndefined();
-  const find = async () => (await gathered(jobs.list({ outcome: 'InvalidInput' }))).map((job) => job.workflowId);
-  await expect.poll(find).toContain(workflowId);
 });

@@ -6,15 +6,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { joinAgentJob } from '../../src/activities/agent-job/join-job.js';
-import {
-  AGENT_JOB_WORKFLOW,
-  AgentJobs,
-  agentJobWorkflowId,
-  pollNowSignal,
-  SEARCH_ATTRIBUTE,
-  type AgentJobInput,
-  type AgentJobResult,
-} from '../../src/starter.js';
+import { AGENT_JOB_WORKFLOW, pollNowSignal, type AgentJobInput, type AgentJobResult } from '../../src/starter.js';
 import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
@@ -363,30 +355,3 @@ test('looks of parents that wait go after the reads and writes of jobs', async (
   await parent.cancel();
   await server.client.workflow.getHandle(workflowId).terminate();
 });
-
-test('a namespace without the attributes of batch and tags takes the jobs of parents all the same', async () => {
-  const older = await startPrivateDevServer();
-  const { client, namespace, nativeConnection: connection, taskQueue, close } = await connectTo(older);
-  const worker = await createTestWorker({ connection, taskQueue, workflowsPath, activities: {} });
-  const running = worker.run();
-  try {
-    const searchAttributes = [SEARCH_ATTRIBUTE.tags, SEARCH_ATTRIBUTE.batch];
-    await client.connection.operatorService.removeSearchAttributes({ namespace, searchAttributes });
-    const job = { projectId: 'p', prompt: 'x', batch: 'b', tags: ['a'] };
-    const start = (place: object) =>
-      client.workflow.start('runOnly', { workflowId: randomUUID(), taskQueue, args: [{ job, place }] });
-    const jobs = new AgentJobs({ client, taskQueue: 'nobody' });
-    const refusal = () => jobs.start({ ...job, key: randomUUID() }).catch((error: Error) => error.message);
-    await expect.poll(refusal, { timeout: 90_000 }).toMatch(/AgentJobTags|AgentJobBatch/);
-    const place = { key: randomUUID(), taskQueue: 'nobody' };
-    await start(place);
-    const child = client.workflow.getHandle(agentJobWorkflowId('p', place.key));
-    const isThere = () => child.describe().then(({ status }) => status.name);
-    await expect.poll(() => isThere().catch(() => null), { timeout: 60_000 }).toBe('RUNNING');
-  } finally {
-    worker.shutdown();
-    await running;
-    await close();
-    await older.stop();
-  }
-}, 120_000);

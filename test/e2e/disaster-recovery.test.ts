@@ -157,7 +157,7 @@ async function liveAfterBackup(): Promise<void> {
   await makeUpForOneHour();
   await untilSent('recurring');
   await exportDay();
-  await handleOf('doubtful').resolveUnknown({ action: 'retry' });
+  await handleOf('doubtful').resolve({ action: 'retry' });
   for (const key of ['begun', 'ended', 'repeating', 'failing', UNREPEATED]) await start(key);
   for (const key of ALL_KEYS.filter((each) => each !== 'unlogged')) await untilAccepted(key);
   for (const [key, id] of [
@@ -240,7 +240,7 @@ test('after a restore nothing is sent twice, what may have been sent asks a pers
   await sayAllAgain();
   await start('new');
   // A `retry` that was decided on the state of the backup needs another confirmation, because of the restore.
-  await handleOf('doubtful').resolveUnknown({ action: 'retry' });
+  await handleOf('doubtful').resolve({ action: 'retry' });
   await expect.poll(async () => (await handleOf('doubtful').state()).unknown?.reason).toContain('restored');
   runbook.write('workers.log', log);
   let told = '';

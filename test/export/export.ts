@@ -1,5 +1,4 @@
 import { fork, type ChildProcess } from 'node:child_process';
-import { tellingOfNamespace } from '../../src/temporal/search-attributes.js';
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -131,16 +130,14 @@ export async function withWorkers<T>(
   { server, upstream, store }: ExportSetUp,
   work: () => Promise<T>,
   overrides: Partial<ExportActivitiesDependencies> = {},
-  knownAttributes: readonly string[] = [],
 ): Promise<T> {
   const { nativeConnection: connection, taskQueue, namespace } = server;
   const shutdown = new AbortController();
   const activities = createExportActivities({ upstream, store, shutdownSignal: shutdown.signal, ...overrides });
-  const publishSnapshot = tellingOfNamespace(() => knownAttributes)(activities.publishSnapshot);
   const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
   const exports = await createWorker({
     ...{ connection, namespace, taskQueue: exportTaskQueue(taskQueue) },
-    activities: { ...activities, publishSnapshot },
+    activities,
   });
   return running([workflows, exports], work).finally(() => shutdown.abort());
 }
@@ -156,13 +153,12 @@ export interface WorkerSettings {
   requestsPerHour?: string;
   /** It tells of each request before it sends it. */
   tellsRequests?: boolean;
-  isOfReleaseBefore?: boolean;
 }
 
 /** A worker of the export task queue in a process of its own, which the caller ends. */
 export function forkExportWorker(
   { server, sandbox, root }: ExportSetUp,
-  more: Pick<WorkerSettings, 'requestsPerHour' | 'tellsRequests' | 'isOfReleaseBefore'> = {},
+  more: Pick<WorkerSettings, 'requestsPerHour' | 'tellsRequests'> = {},
 ): ChildProcess {
   const { address, namespace, taskQueue } = server;
   const settings: WorkerSettings = {

@@ -4,15 +4,7 @@ import { once } from 'node:events';
 import { afterEach, expect, test } from 'vitest';
 import type { VisitorExportRange } from '../../src/contract.js';
 import { createTestWorker } from '../support/worker.js';
-import {
-  forkExportWorker,
-  publishedRows,
-  rangeOf,
-  runExport,
-  startExport,
-  useSkippedTime,
-  type WorkerSettings,
-} from './export.js';
+import { forkExportWorker, rangeOf, runExport, startExport, useSkippedTime, type WorkerSettings } from './export.js';
 
 const HOUR_MS = 3_600_000;
 const PER_HOUR = 10;
@@ -49,21 +41,6 @@ test('two exports and a backfill over two processes make no more than their one 
   expect(mostInAnHour(sent)).toBe(PER_HOUR);
   for (const worker of workers) expect(worker.sent).not.toEqual([]);
   expect((await setUp.sandbox.counts()).operations.visitors.responses).toEqual({ 200: 4 * 7 });
-});
-
-test('beside a worker of the release before, which knows no turns, every page comes, and a 429 is obeyed', async () => {
-  const { setUp } = tests;
-  await setUp.sandbox.setRateLimits({ visitors: PER_HOUR, window: 'sliding', retryAfter: 'seconds' });
-  const ranges = [rangeOf(setUp), another()];
-  await withProcesses([{}, { isOfReleaseBefore: true }], async () => {
-    const handles = [];
-    for (const range of ranges) handles.push(await startExport(setUp, range));
-    for (const handle of handles) expect((await handle.result()).snapshots[0]).toMatchObject(complete);
-  });
-  for (const worker of workers) expect(worker.sent).not.toEqual([]);
-  for (const range of ranges) expect(await publishedRows(setUp, range)).toHaveLength(ROWS.rows);
-  const { responses } = (await setUp.sandbox.counts()).operations.visitors;
-  expect(responses['200']).toBe(2 * 7);
 });
 
 const complete = { ...ROWS, consistent: true };

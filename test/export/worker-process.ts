@@ -11,8 +11,6 @@ import { startServerClock } from '../../src/temporal/activity-attempt.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
-
-import { asReleaseBefore } from './release-before.js';
 import type { WorkerSettings } from './export.js';
 
 const settings = JSON.parse(process.argv[2] ?? '') as WorkerSettings;
@@ -47,7 +45,7 @@ const worker = await Worker.create({
   taskQueue,
   // It polls for nothing while it reads, so that another worker takes its part.
   ...(settings.tellsRequests && { maxConcurrentActivityTaskExecutions: 1 }),
-  activities: settings.isOfReleaseBefore ? asReleaseBefore(activities) : activities,
+  activities: activities,
 });
 process.send?.({ isReady: true });
 await worker.run();

@@ -220,12 +220,6 @@ export const QUEUE_PROMISES: TestedPromise[] = [
     'a queue that is terminated delays the exports that wait, and stops none',
   ),
   tested(
-    'an export worker of 0.2.0 runs beside new ones',
-    'no page is missing; the budget may be exceeded, and a 429 is obeyed',
-    'export/two-workers',
-    'beside a worker of the release before, which knows no turns, every page comes, and a 429 is obeyed',
-  ),
-  tested(
     'a create waits longer than `deadline`',
     '`deadline` stands still; `startWithin` ends the wait as `timedOut`, and nothing was sent',
     'workflows/waiting-writes',

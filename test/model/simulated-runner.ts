@@ -10,7 +10,6 @@ import {
   type JobState,
   type RequestTurn,
 } from '../../src/contract.js';
-import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import { noMetrics } from '../../src/activities/metrics.js';
 import { seededRandom } from '../../src/sandbox/random.js';
 import { SharedServerClock } from '../../src/temporal/activity-attempt.js';
@@ -259,9 +258,8 @@ class SimulatedRunner {
 
 function activitiesOf(upstream: Upstream, keyClock: () => number): Record<string, never> {
   const shutdownSignal = new AbortController().signal;
-  const knownAttributes = () => LATER_SEARCH_ATTRIBUTES;
   const budgetClock = new SharedServerClock({ wall: keyClock, monotonic: keyClock });
-  const dependencies = { upstream, shutdownSignal, metrics: noMetrics, keyClock, budgetClock, knownAttributes };
+  const dependencies = { upstream, shutdownSignal, metrics: noMetrics, keyClock, budgetClock };
   return createActivities(dependencies) as unknown as Record<string, never>;
 }
 

@@ -12,6 +12,10 @@ export type ExportHandle = WorkflowHandle<typeof visitorExport>;
 
 export interface ExportScenario {
   visitors?: SandboxOptions['visitors'];
+  /** There is one queue of all exports, which runs beside the first one's workflows: its server is its own. */
+  takesTurns?: true;
+  /** After which the server suggests to continue as new: on a server of its own. */
+  mostEvents?: number;
   /** Prepares upstream and store before the start. */
   prepare?: (setUp: ExportSetUp) => Promise<unknown>;
   /**
@@ -30,17 +34,6 @@ const AGAIN_AND_AGAIN = 1_000;
 const startAside = (setUp: ExportSetUp) => startExport(setUp, rangeOf(setUp), `export-${randomUUID()}`);
 
 export const EXPORT_SCENARIOS: Record<string, ExportScenario> = {
-  'export-one-day': { visitors: ROWS },
-  'export-no-rows': { visitors: { rows: 0 } },
-  'export-twice': {
-    visitors: ROWS,
-    start: async (setUp) => {
-      const first = await startExport(setUp, rangeOf(setUp));
-      await first.result();
-      return [first, await startExport(setUp, rangeOf(setUp))];
-    },
-  },
-  'export-under-another-id': { visitors: ROWS, start: async (setUp) => [await startAside(setUp)] },
   'export-waits-its-turn': {
     visitors: ROWS,
     prepare: ({ sandbox }) => sandbox.addFault({ kind: 'delay', delayMs: 2_000, operation: 'visitors' }),
@@ -49,21 +42,19 @@ export const EXPORT_SCENARIOS: Record<string, ExportScenario> = {
       return [writer, await startAside(setUp)];
     },
   },
-  'export-scheduled': { visitors: ROWS, start: async (setUp) => [await startScheduledRun(setUp)] },
   'export-scheduled-one-rejected': {
     visitors: ROWS,
     prepare: ({ sandbox }) => sandbox.addFault(REJECTED),
     start: async (setUp) => [await startScheduledRun(setUp)],
   },
-  'export-drift-and-repeat': { visitors: { ...ROWS, drift: [{ kind: 'swap', atOffset: 249 }] } },
   'export-inconsistent': { visitors: { ...ROWS, drift: [{ kind: 'swap', times: AGAIN_AND_AGAIN }] } },
   'export-invalid-input': { start: (setUp) => startWrong(setUp, { dateTo: '2026-01-01' }) },
-  'export-scheduled-without-schedule': { start: (setUp) => startWrong(setUp, { timeZone: 'UTC' }) },
   'export-rejected': {
     visitors: ROWS,
     prepare: ({ sandbox }) => sandbox.addFault({ ...REJECTED, nth: 2 }),
   },
   'export-busy': {
+    takesTurns: true,
     visitors: ROWS,
     prepare: ({ sandbox }) => sandbox.addFault({ ...BUSY, retryAfter: 1, nth: 2 }),
   },
@@ -78,6 +69,7 @@ export const EXPORT_SCENARIOS: Record<string, ExportScenario> = {
     },
   },
   'export-cancelled': {
+    takesTurns: true,
     visitors: ROWS,
     prepare: ({ sandbox }) => sandbox.addFault({ ...BUSY, nth: 2, count: AGAIN_AND_AGAIN }),
     start: async (setUp) => {
@@ -88,11 +80,8 @@ export const EXPORT_SCENARIOS: Record<string, ExportScenario> = {
     },
   },
   'export-continue-as-new': {
-    visitors: { rows: 5_500 },
-    // Every second request is refused, so that each page is a chunk of its own.
-    prepare: async ({ sandbox }) => {
-      for (let nth = 2; nth <= 60; nth += 2) await sandbox.addFault({ ...BUSY, retryAfter: 1, nth });
-    },
+    visitors: { ...ROWS, drift: [{ kind: 'swap', times: AGAIN_AND_AGAIN }] },
+    mostEvents: 15,
   },
 };
 

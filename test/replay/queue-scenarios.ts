@@ -15,6 +15,7 @@ import {
   requestQueueStateQuery,
   requestTurnSignal,
   type QueueName,
+  type RequestTurn,
 } from '../../src/contract.js';
 import type { BudgetSettings } from '../../src/activities/agent-job/budgets.js';
 import { until } from '../export/export.js';
@@ -124,10 +125,15 @@ const waiting =
     return [id];
   };
 
+/** As the queue of the project's creates gives it. */
+function ofCreates(turn: RequestTurn): RequestTurn {
+  return { ...turn, operation: 'create' } as RequestTurn;
+}
+
 export const QUEUE_SCENARIOS: Record<string, QueueScenario> = {
   'turn-after-429': {
     act: async (life) => {
-      life.upstream.createFaults.push(throttled('upstream answered 429', 2_000));
+      life.upstream.createFaults.push(throttled('upstream answered 429', 10_000));
       const id = await startWaiting(life);
       await end(life, id);
       await until(isIdle(life));
@@ -147,18 +153,18 @@ export const QUEUE_SCENARIOS: Record<string, QueueScenario> = {
       return [id];
     },
   },
-  'turn-start-within': { act: waiting(HOUR, { startWithin: '2 seconds' }, () => Promise.resolve()) },
+  'turn-start-within': { act: waiting(HOUR, { startWithin: '10 seconds' }, () => Promise.resolve()) },
   'turn-wait-cancelled': { act: waiting(HOUR, {}, ({ client }, id) => client.workflow.getHandle(id).cancel()) },
   'turn-too-late': {
     act: waiting(5_000, {}, ({ client }, id) =>
       client.workflow
         .getHandle(id)
-        .signal(requestTurnSignal, { turn: 'late:1', until: Date.now() - 1_000, requests: 1 }),
+        .signal(requestTurnSignal, ofCreates({ turn: 'late:1', until: Date.now() - 1_000, requests: 1 })),
     ),
   },
   'turn-twice': {
     act: waiting(5_000, {}, async ({ client, now }, id) => {
-      const turn = { turn: 'twice:1', until: (await now()) + MINUTE, requests: 1 };
+      const turn = ofCreates({ turn: 'twice:1', until: (await now()) + MINUTE, requests: 1 });
       for (let i = 0; i < 2; i++) await client.workflow.getHandle(id).signal(requestTurnSignal, turn);
     }),
   },
@@ -192,7 +198,7 @@ export const QUEUE_SCENARIOS: Record<string, QueueScenario> = {
       const ids = [await startWaiting(life), await startWaiting(life)];
       for (const id of ids) await end(life, id);
       await until(isIdle(life));
-      return ids;
+      return ids.slice(1);
     },
   },
   'queue-refused-waiters': {

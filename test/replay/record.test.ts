@@ -1,7 +1,6 @@
 /**
  * Records the histories of this version: `npm run test:record-histories`. It only adds: a history that a release has
- * recorded is what running jobs look like, and must replay for ever. 0.2.0 is the first release: 0.1.0 was never
- * released, and its histories are not kept.
+ * recorded is what running jobs look like, and must replay for ever.
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -11,7 +10,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { DevServer } from '../../src/local/dev-server.js';
 import { AGENT_JOB_WORKFLOW } from '../../src/contract.js';
 import { setUpExport, rangeOf, startExport, withWorkers } from '../export/export.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
@@ -26,22 +24,13 @@ import { SCENARIOS, type Handle, type Scenario } from './scenarios.js';
 import { VERSION_SCENARIOS } from './version-scenarios.js';
 
 describe('record', () => {
-  let devServer: DevServer;
   let server: TestServer;
+  let stop: () => Promise<void>;
 
   beforeAll(async () => {
-    devServer = await startPrivateDevServer({
-      dynamicConfig: {
-        'history.timerProcessorMaxTimeShift': '"50ms"',
-        'limit.historyCount.suggestContinueAsNew': '100',
-      },
-    });
-    server = await connectTo(devServer);
+    ({ server, stop } = await startServer());
   });
-  afterAll(async () => {
-    await server.close();
-    await devServer.stop();
-  });
+  afterAll(() => stop());
 
   test.concurrent.for(Object.entries(SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
     const histories = await live(server, name, scenario);
@@ -50,13 +39,16 @@ describe('record', () => {
   });
 
   test.concurrent.for(Object.entries(EXPORT_SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
-    const histories = await liveExport(server, scenario);
+    const { takesTurns = false, mostEvents } = scenario;
+    const own = takesTurns || mostEvents !== undefined ? await startServer(mostEvents) : null;
+    const histories = await liveExport(own?.server ?? server, name, scenario);
+    await own?.stop();
     expect(histories.length).toBeGreaterThan(0);
     await keep(name, histories);
   });
 
   test.concurrent.for(Object.entries(QUEUE_SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
-    const histories = await liveInQueue(server, scenario);
+    const histories = await liveInQueue(server, name, scenario);
     expect(histories.length).toBeGreaterThan(0);
     await keep(name, histories);
   });
@@ -74,29 +66,57 @@ describe('record', () => {
   });
 });
 
+/** @param mostEvents After which it suggests to continue as new. */
+async function startServer(mostEvents = 100): Promise<{ server: TestServer; stop: () => Promise<void> }> {
+  const dynamicConfig = {
+    'history.timerProcessorMaxTimeShift': '"50ms"',
+    'limit.historyCount.suggestContinueAsNew': String(mostEvents),
+  };
+  const devServer = await startPrivateDevServer({ dynamicConfig });
+  const server = await connectTo(devServer);
+  const stop = async () => {
+    await server.close();
+    await devServer.stop();
+  };
+  return { server, stop };
+}
+
 async function keep(name: string, histories: readonly string[]): Promise<void> {
   await mkdir(historiesFolder(), { recursive: true });
   for (const [i, json] of histories.entries()) {
     const file = new URL(`${name}${i ? `-${i + 1}` : ''}.json`, historiesFolder());
-    if (!existsSync(file)) await writeFile(file, withoutMachine(json));
+    if (!existsSync(file)) await writeFile(file, toFile(json));
   }
 }
 
-/** Takes out what tells of the machine that recorded: a replay reads none of it. */
-function withoutMachine(json: string): string {
-  const kept: unknown = JSON.parse(json.replaceAll(tmpdir(), ''), (key, value: unknown) =>
-    key === 'stackTrace' ? undefined : value,
-  );
-  return `${JSON.stringify(kept, null, 2)}\n`;
+/** What tells of the machine that recorded, and of its server: a replay reads none of it. */
+const UNREAD = [
+  'stackTrace',
+  'identity',
+  'requestId',
+  'taskId',
+  'historySizeBytes',
+  'workerVersion',
+  'meteringMetadata',
+];
+
+/** An event a line. */
+function toFile(json: string): string {
+  const { events } = JSON.parse(json.replaceAll(tmpdir(), ''), (key, value: unknown) =>
+    UNREAD.includes(key) ? undefined : value,
+  ) as { events: object[] };
+  return `{"events":[\n${events.map((event) => JSON.stringify(event)).join(',\n')}\n]}\n`;
 }
 
 /** Lives a scenario and tells the history of each of its runs. */
 async function live(server: TestServer, name: string, { input, upstream: prepare, act }: Scenario): Promise<string[]> {
   const upstream = new ScriptedUpstream();
   prepare?.(upstream);
-  const bench = await startJobBench(server, upstream);
+  const bench = await startJobBench(server, upstream, { taskQueue: name });
   try {
-    const { workflowId, firstExecutionRunId } = await bench.start(input, { workflowId: `agent-job/recorded/${name}` });
+    // Of a project of its own: what one meets is no other's.
+    const job = { ...input, projectId: name };
+    const { workflowId, firstExecutionRunId } = await bench.start(job, { workflowId: `agent-job/recorded/${name}` });
     const handle: Handle = server.client.workflow.getHandle(workflowId);
     await act?.(handle, upstream);
     await handle.result().catch(() => {});
@@ -107,11 +127,12 @@ async function live(server: TestServer, name: string, { input, upstream: prepare
 }
 
 /** Lives a scenario of writes that wait and tells the history of each run: of the jobs, then of their queues. */
-async function liveInQueue(shared: TestServer, scenario: QueueScenario): Promise<string[]> {
+async function liveInQueue(shared: TestServer, taskQueue: string, scenario: QueueScenario): Promise<string[]> {
   const skipping = scenario.takesHours ? await startTimeSkipping() : null;
   const server = skipping ?? shared;
   const upstream = new ScriptedUpstream();
-  const bench = await startJobBench(server, upstream, scenario.budgets ? { budgets: scenario.budgets } : {});
+  const { budgets = {} } = scenario;
+  const bench = await startJobBench(server, upstream, { budgets, taskQueue });
   const projectId = `queued-${randomUUID()}`;
   const now = skipping ? () => skipping.currentTimeMs() : () => Promise.resolve(Date.now());
   const pass = skipping ? (ms: number) => skipping.sleep(ms) : sleep;
@@ -141,8 +162,12 @@ async function historiesOfAll(client: Client, workflowId: string): Promise<strin
 }
 
 /** Lives a scenario of the export and tells the history of each of its runs, its children's too. */
-async function liveExport(shared: TestServer, { visitors, prepare, start }: ExportScenario): Promise<string[]> {
-  const server = { ...shared, taskQueue: `record-${randomUUID()}` };
+async function liveExport(
+  shared: TestServer,
+  taskQueue: string,
+  { visitors, prepare, start }: ExportScenario,
+): Promise<string[]> {
+  const server = { ...shared, taskQueue };
   const setUp = await setUpExport(server, visitors ? { visitors } : {});
   try {
     await prepare?.(setUp);

@@ -7,7 +7,6 @@ import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/
 import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker';
 import { createActivities, KeyHealth, Poller } from '../../src/activities/index.js';
 import { requestQueueId, requestQueueStateQuery, type AgentJobInput } from '../../src/contract.js';
-import { LATER_SEARCH_ATTRIBUTES } from '../../src/contract/agent-job.js';
 import { Budgets, type BudgetSettings } from '../../src/activities/agent-job/budgets.js';
 import { noMetrics, type Metrics } from '../../src/activities/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
@@ -28,8 +27,6 @@ export interface JobBenchOptions {
   tryKeyEveryMs?: number;
   onKeyChange?: (projectId: string, reason: string | null) => void;
   confirmWritesBefore?: string;
-  /** The later search attributes that the worker has seen; default all. */
-  knownAttributes?: readonly string[];
   /** Requests an hour of a project; default none is set. */
   budgets?: BudgetSettings;
   taskQueue?: string;
@@ -51,7 +48,6 @@ export async function startJobBench(
     tryKeyEveryMs = 1_000,
     onKeyChange = () => {},
     confirmWritesBefore,
-    knownAttributes = LATER_SEARCH_ATTRIBUTES,
     budgets,
     taskQueue = `test-${randomUUID()}`,
     worker: options,
@@ -65,7 +61,6 @@ export async function startJobBench(
     metrics,
     poller,
     confirmWritesBefore,
-    knownAttributes: () => knownAttributes,
     budgets: new Budgets(budgets),
     // The server's time, which may be skipped.
     keyClock: () => activityInfo().currentAttemptScheduledTimestampMs,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseAcceptedResolution, parseAttribution, parseResolution } from '../../src/agent-job/resolution.js';
+import { parseAttribution, parseResolution } from '../../src/agent-job/resolution.js';
 import type { InDoubtWrite } from '../../src/contract.js';
 import { InvalidInputError, jsonBytes } from '../../src/contract/input-checks.js';
 import { Decisions } from '../../src/workflows/agent-job/decisions.js';
@@ -20,7 +20,7 @@ function refusedField(call: () => unknown): string {
 }
 
 test('a decision tells what was decided about which write, by whom, why and when', () => {
-  const decisions = new Decisions();
+  const decisions = new Decisions([]);
   decisions.add({ action: 'adopt', jobId: 'job-1', by: 'ann@host', note: 'seen' }, create, Date.parse(SINCE));
   decisions.add({ action: 'retry', by: null, note: null }, followUp, Date.parse(SINCE));
   expect(decisions.list()).toEqual([
@@ -30,7 +30,7 @@ test('a decision tells what was decided about which write, by whom, why and when
 });
 
 test('the last 100 decisions are kept, with the longest plain texts that are accepted', () => {
-  const decisions = new Decisions();
+  const decisions = new Decisions([]);
   const longest = { by: 'b'.repeat(200), note: 'n'.repeat(1_000) };
   const write = { ...followUp, followUpId: 'f'.repeat(256) };
   for (let at = 0; at < 150; at++) decisions.add({ action: 'retry', ...longest }, write, at);
@@ -41,16 +41,12 @@ test('the last 100 decisions are kept, with the longest plain texts that are acc
 });
 
 test('texts that JSON makes longer push out older decisions, and never the last', () => {
-  const decisions = new Decisions();
+  const decisions = new Decisions([]);
   const write = { ...followUp, followUpId: '\u0001'.repeat(256) };
   for (let at = 0; at < 150; at++) decisions.add({ action: 'retry', note: '"'.repeat(1_000) }, write, at);
   expect(jsonBytes(decisions.list())).toBeLessThanOrEqual(200_000);
   expect(decisions.list().length).toBeGreaterThan(50);
   expect(decisions.list().at(-1)?.at).toBe(new Date(149).toISOString());
-});
-
-test('what a release without decisions has continued begins with none', () => {
-  expect(new Decisions(undefined).list()).toEqual([]);
 });
 
 test.each([
@@ -70,12 +66,6 @@ test.each([
 ])('a wrong %s is refused: %j', (field, attribution) => {
   expect(refusedField(() => parseAttribution(attribution))).toBe(field);
   expect(refusedField(() => parseResolution({ action: 'retry', ...attribution }))).toBe(field);
-  // History may hold it: a release that knew neither field accepted anything there.
-  expect(parseAcceptedResolution({ action: 'retry', ...attribution })).toEqual({
-    action: 'retry',
-    since: null,
-    followUpId: null,
-  });
 });
 
 test('a note may have several lines, and both may be left out', () => {

@@ -79,10 +79,10 @@ test('only the polls of workflows that were named are handed back', async () => 
 });
 
 test('a result that cannot be told does not end the worker: another attempt reads', async () => {
-  const describe = () => {
-    throw new Error('no description');
+  const endSeen = () => {
+    throw new Error('no metrics');
   };
-  const { upstream, poller, attempt } = holding({ describe });
+  const { upstream, poller, attempt } = holding({ metrics: { endSeen } });
   upstream.show = (read) => ({ status: read > 1 ? 'completed' : 'active' });
   expect((await attempt({ plan: EVERY_20_MS })).error).toMatchObject({ type: 'StillPolling' });
   await poller.ended();

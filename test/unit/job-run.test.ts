@@ -30,7 +30,8 @@ test('the clock that stands still while a person is needed does so from a job’
   const { run, now, pass } = inDoubt();
   pass(30 * MINUTE);
   const job = { id: 'j', status: 'active', source: null, model: null, prLink: null, createdAt: null, archivedAt: null };
-  run.observe({ reading: { kind: 'record', job }, reads: 1, failures: 0, afterReset: false }, pollInput(run));
+  const result = { reads: 1, failures: 0, afterReset: false, isAtDeadline: false };
+  run.observe({ reading: { kind: 'record', job }, ...result }, pollInput(run));
   pass(5 * MINUTE);
   run.resolveUnknown({ action: 'retry' });
   expect(run.clock.deadlineAt - now()).toBe(10 * MINUTE);

@@ -21,8 +21,3 @@ test('other decisions double nothing', () => {
   const abandon = { workflowId: 'w', action: 'abandon' } as const;
   expect(earlyRetryWarning(abandon, unknown, at(unknown.since))).toBeNull();
 });
-
-test('a worker of an earlier release that does not say when to look again causes no warning', () => {
-  const { lookAfter: _, ...earlier } = unknown;
-  expect(earlyRetryWarning({ workflowId: 'w', action: 'retry' }, earlier as InDoubtWrite, 0)).toBeNull();
-});

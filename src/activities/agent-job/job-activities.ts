@@ -1,12 +1,11 @@
 /** The activities of `agentJob`: each wraps one HTTP call. */
 import { activityInfo } from '@temporalio/activity';
-import { DEFAULT_PRIORITY, type JOIN_JOB_ACTIVITY, type Priority } from '../../contract.js';
+import type { JOIN_JOB_ACTIVITY, Priority } from '../../contract.js';
 import type { Metrics, WriteOperation } from '../metrics.js';
 import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstream.js';
 import { KeyHealth } from './key-health.js';
 import { RejectedError, UpstreamError } from '../../upstream/errors.js';
 import { SharedServerClock, startServerClock, tryLater } from '../../temporal/activity-attempt.js';
-import { aboutNamespace, tellingOfNamespace, type AboutNamespace } from '../../temporal/search-attributes.js';
 import type { Budgets } from './budgets.js';
 import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
 import { joinAgentJob } from './join-job.js';
@@ -29,8 +28,8 @@ import {
 interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'> {
   projectId: string;
   prompt: string;
-  /** Who goes first where writes wait for their turn; absent where a workflow of an older release asks. */
-  priority?: Priority;
+  /** Who goes first where writes wait for their turn. */
+  priority: Priority;
   /** The turn that the queue gave it; absent where it was given none. */
   turn?: string | undefined;
   /**
@@ -58,7 +57,7 @@ export type ReadJobResult = { kind: 'found' } | { kind: 'notFound' } | { kind: '
  * A write's outcome, whether a reset or a restore may have forgotten it, and what a person is asked about where one may
  * have.
  */
-export type WriteResult = AboutNamespace & SendOutcome & { afterReset: boolean; confirmationRequestedIn?: string };
+export type WriteResult = SendOutcome & { afterReset: boolean; confirmationRequestedIn?: string };
 
 export interface JobActivitiesDependencies {
   upstream: Upstream;
@@ -78,8 +77,6 @@ export interface JobActivitiesDependencies {
   budgetClock?: SharedServerClock;
   /** What is known of the projects' keys; default: what these activities find out. */
   keyHealth?: KeyHealth;
-  /** The later search attributes that the namespace knows; default none. A job sets no other. */
-  knownAttributes?: () => readonly string[];
   /** The budgets that are set; default: none. */
   budgets?: Budgets;
   /** How many of the writes that wait for a key may ask for it in a second. */
@@ -89,7 +86,7 @@ export interface JobActivitiesDependencies {
 export interface JobActivities {
   createJob(input: CreateJobInput): Promise<WriteResult>;
   sendMessage(input: SendMessageInput): Promise<WriteResult>;
-  pollJob(input: PollJobInput): Promise<PollJobResult & AboutNamespace>;
+  pollJob(input: PollJobInput): Promise<PollJobResult>;
   awaitTurn(input: AwaitTurnInput): Promise<void>;
   readJob(input: ReadJobInput): Promise<ReadJobResult>;
 }
@@ -107,7 +104,6 @@ export function createJobActivities({
   keyClock: now,
   budgetClock = new SharedServerClock(),
   keyHealth = new KeyHealth({ upstream: given, metrics, ...(now && { now }) }),
-  knownAttributes = () => [],
   budgets,
   asksPerSecond,
 }: JobActivitiesDependencies): JobActivities & JoinActivities {
@@ -134,11 +130,10 @@ export function createJobActivities({
     return { ...outcome, afterReset, ...(afterReset && { confirmationRequestedIn: confirmationRequest(asked) }) };
   }
 
-  const telling = tellingOfNamespace(knownAttributes);
   return {
-    createJob: telling((input) => write('create', input, (options) => upstream.createJob(input, options))),
-    sendMessage: telling((input) => write('message', input, (options) => upstream.sendMessage(input, options))),
-    pollJob: createPollJob({ upstream, shutdownSignal, poller, metrics, describe: aboutNamespace(knownAttributes) }),
+    createJob: (input) => write('create', input, (options) => upstream.createJob(input, options)),
+    sendMessage: (input) => write('message', input, (options) => upstream.sendMessage(input, options)),
+    pollJob: createPollJob({ upstream, shutdownSignal, poller, metrics }),
     awaitTurn: createAwaitTurn(turns),
     readJob: createReadJob(upstream, shutdownSignal),
     joinAgentJob,
@@ -153,15 +148,14 @@ function wantedSend(
   input: WriteInput,
   { ownNow, now }: Record<'ownNow' | 'now', () => number>,
 ): WantedSend {
-  const { projectId, priority = DEFAULT_PRIORITY, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
+  const { projectId, priority, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
   const isValid = ownNow() < turnUntil;
   return {
     operation,
     projectId,
     workflowId: activityInfo().workflowExecution?.workflowId ?? '',
     priority,
-    // A workflow of an older release may not know when it asked.
-    askedAt: Number.isFinite(askedAt) ? askedAt : ownNow(),
+    askedAt,
     turn: turn === undefined ? null : { id: turn, isValid },
     hasKeyPermit: turn === undefined && isValid,
     isOverdue,

@@ -38,8 +38,8 @@ export interface PollJobResult {
   reads: number;
   failures: number;
   afterReset: boolean;
-  /** Whether the last read began at the deadline, or later; absent from workers of releases before 0.3. */
-  isAtDeadline?: boolean;
+  /** Whether the last read began at the deadline, or later. */
+  isAtDeadline: boolean;
   /** Heartbeats of the batch, where there were any; each is a billable action. */
   heartbeats?: number;
 }

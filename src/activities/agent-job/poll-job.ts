@@ -25,7 +25,9 @@ export function createPollJob(options: PollJobOptions): (input: PollJobInput) =>
   const starts = poller?.starts ?? new ReadStarts(shutdownSignal);
   return async (input) => {
     const info = activityInfo();
-    const run = new PollRun(input, info, { ...options, leaseMs: poller ? info.heartbeatTimeoutMs : undefined });
+    // An operator may have taken the heartbeat timeout away.
+    const leaseMs = (poller && info.heartbeatTimeoutMs) || undefined;
+    const run = new PollRun(input, info, { ...options, leaseMs });
     const { workflowId = '' } = info.workflowExecution ?? {};
     const name = JSON.stringify([workflowId, input.projectId, input.jobId]);
     poller?.dropEarlier(name);
@@ -33,8 +35,10 @@ export function createPollJob(options: PollJobOptions): (input: PollJobInput) =>
       await untilMayRead(run, starts);
       const next = await starts.count(() => run.read());
       if (next.kind === 'end') return next.result;
-      const lease = () => new PollLease({ name, workflowId, run, attempt: new AsyncAttempt(), info });
-      if (next.isHealthy && poller?.take(lease, next.ms)) throw new CompleteAsyncError();
+      if (leaseMs !== undefined && next.isHealthy) {
+        const lease = () => new PollLease({ name, workflowId, run, attempt: new AsyncAttempt(), leaseMs });
+        if (poller?.take(lease, next.ms)) throw new CompleteAsyncError();
+      }
       throw nextAttemptIn(next.why, next.ms);
     } catch (error) {
       if (!(error instanceof CompleteAsyncError)) save(run);

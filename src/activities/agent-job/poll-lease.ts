@@ -3,16 +3,11 @@
  * it to another worker, where no heartbeat comes within the heartbeat timeout: so a worker that was killed is noticed.
  * Times in milliseconds by `performance.now()`.
  */
-import type { Info } from '@temporalio/activity';
 import { CALL_LIMIT_MS, type AsyncAttempt, type ServerAnswer } from '../../temporal/async-attempt.js';
 import { RENEW_EARLY_MS } from '../../agent-job/poll-plan.js';
 import type { PollJobResult } from './poll-batch.js';
 import { nextAttemptIn, type PollRun } from './poll-run.js';
 
-/** What a read takes at most, and what telling its result takes. */
-const READ_MS = 21_000;
-/** A read may begin so much later than it is due. */
-const READ_LATE_MS = 4_000;
 /** A call that got no answer is made again after this time. */
 const TRY_AGAIN_MS = 2_000;
 /** The clock of this machine may go ahead of the time that passes here by so much. */
@@ -24,7 +19,8 @@ export interface PollLeaseOptions {
   workflowId: string;
   run: PollRun;
   attempt: AsyncAttempt;
-  info: Pick<Info, 'heartbeatTimeoutMs' | 'startToCloseTimeoutMs'>;
+  /** The heartbeat timeout of the attempt. */
+  leaseMs: number;
 }
 
 export class PollLease {
@@ -38,33 +34,32 @@ export class PollLease {
   /** When the next read is due. */
   dueAt = 0;
   readonly #attempt: AsyncAttempt;
-  readonly #heartbeatTimeoutMs: number | undefined;
+  readonly #leaseMs: number;
   /** From then on the server may have given the batch to another worker. */
   #expiresAt: number;
   /** Later where a heartbeat got no answer: the server may have taken it. */
   #mayBeHeldUntil: number;
   readonly #clockOffset = clockOffset();
 
-  constructor({ name, workflowId, run, attempt, info }: PollLeaseOptions) {
+  constructor({ name, workflowId, run, attempt, leaseMs }: PollLeaseOptions) {
     this.name = name;
     this.workflowId = workflowId;
     this.run = run;
     this.#attempt = attempt;
-    this.#heartbeatTimeoutMs = info.heartbeatTimeoutMs || undefined;
-    const leaseMs = this.#heartbeatTimeoutMs ?? info.startToCloseTimeoutMs;
+    this.#leaseMs = leaseMs;
     // The server counts from when it handed the attempt out: the first read is part of it.
     this.#expiresAt = performance.now() - run.elapsedMs + leaseMs;
     this.#mayBeHeldUntil = this.#expiresAt;
   }
 
-  /** When the next heartbeat is due; null where the lease cannot be renewed. */
-  get renewAt(): number | null {
-    return this.#isRenewed ? this.#expiresAt - RENEW_EARLY_MS : null;
+  /** When the next heartbeat is due. */
+  get renewAt(): number {
+    return this.#expiresAt - RENEW_EARLY_MS;
   }
 
   /** At once where the server remembers failed reads: else the next attempt would go on from them, after a kill. */
-  get firstRenewAt(): number | null {
-    return this.#isRenewed && this.run.progress.news !== null ? performance.now() : this.renewAt;
+  get firstRenewAt(): number {
+    return this.run.progress.news === null ? this.renewAt : performance.now();
   }
 
   /**
@@ -72,18 +67,7 @@ export class PollLease {
    * a lease would cost more.
    */
   lasts(waitMs: number): boolean {
-    if (this.#heartbeatTimeoutMs !== undefined) return waitMs < this.#heartbeatTimeoutMs - RENEW_EARLY_MS;
-    return performance.now() + waitMs + READ_LATE_MS + READ_MS <= this.#expiresAt;
-  }
-
-  /** Whether a read may begin now. */
-  get mayRead(): boolean {
-    return this.#isRenewed || performance.now() + READ_MS <= this.#expiresAt;
-  }
-
-  /** A batch of an older release has no heartbeat timeout. */
-  get #isRenewed(): boolean {
-    return this.#heartbeatTimeoutMs !== undefined;
+    return waitMs < this.#leaseMs - RENEW_EARLY_MS;
   }
 
   get isExpired(): boolean {
@@ -107,12 +91,11 @@ export class PollLease {
   async renew(): Promise<number | null> {
     const { progress, shown } = this.run;
     const begunAt = performance.now();
-    const leaseMs = this.#heartbeatTimeoutMs!;
-    this.#mayBeHeldUntil = begunAt + CALL_LIMIT_MS + leaseMs;
+    this.#mayBeHeldUntil = begunAt + CALL_LIMIT_MS + this.#leaseMs;
     progress.heartbeats += 1;
     const answer = await this.#attempt.heartbeat({ status: shown, polls: progress.reads, ...progress.saved });
     if (this.isOver) return null;
-    if (answer === 'accepted') this.#expiresAt = this.#mayBeHeldUntil = begunAt + leaseMs;
+    if (answer === 'accepted') this.#expiresAt = this.#mayBeHeldUntil = begunAt + this.#leaseMs;
     else if (answer === 'unknown') return Math.min(performance.now() + TRY_AGAIN_MS, this.#expiresAt);
     else if (answer === 'mustEnd') await this.handBack('an operator asked for a pause or a reset');
     else if (answer === 'cancelled') await this.#end(() => this.#attempt.reportCancellation());

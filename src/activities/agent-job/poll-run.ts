@@ -21,8 +21,6 @@ export interface PollRunOptions {
   metrics?: Pick<Metrics, 'endSeen'>;
   /** For how long the batch is leased with each heartbeat; absent where each read is an attempt. */
   leaseMs?: number | undefined;
-  /** Makes of a result what the workflow is told. */
-  describe?: (result: PollJobResult) => PollJobResult;
 }
 
 /** What follows a read: the batch ends, or another read is due after a wait. */
@@ -62,7 +60,7 @@ export class PollRun {
   async read(): Promise<NextStep> {
     const { progress } = this;
     const input = this.#input;
-    const { upstream, shutdownSignal, metrics = noMetrics, describe = (result) => result } = this.#options;
+    const { upstream, shutdownSignal, metrics = noMetrics } = this.#options;
     const readAt = performance.now();
     const begunAt = this.now();
     const response = await read(upstream, input, shutdownSignal);
@@ -72,7 +70,7 @@ export class PollRun {
     const isLastRead = this.#isLastRead(response, times);
     const reading = resultOf(input, response, { progress, isKnown, isLastRead, ...times });
     if (reading && isEnd(reading)) metrics.endSeen((this.#waitedMs(readAt) ?? plannedWaitMs(input, begunAt)) / 1_000);
-    if (reading) return { kind: 'end', result: describe(this.#result(reading, begunAt)) };
+    if (reading) return { kind: 'end', result: this.#result(reading, begunAt) };
     this.#shown = describeResponse(response, progress.failures);
     const ms = waitMs(input, response, progress, times);
     this.#wait = { ms, since: performance.now() };

@@ -63,7 +63,7 @@ export class Poller {
     lease.dueAt = performance.now() + waitMs;
     this.#leases.set(lease.name, lease);
     this.#queue.add({ lease, what: 'read' }, lease.dueAt);
-    if (lease.firstRenewAt !== null) this.#queue.add({ lease, what: 'renew' }, lease.firstRenewAt);
+    this.#queue.add({ lease, what: 'renew' }, lease.firstRenewAt);
     return true;
   }
 
@@ -102,7 +102,6 @@ export class Poller {
   }
 
   #beginRead(lease: PollLease, turnAt = -Infinity): void {
-    if (!lease.mayRead) return this.#end(lease, lease.handBack('many reads are due at once'));
     const { ms, isShort } = this.starts.isGood(turnAt) ? { ms: 0, isShort: true } : this.starts.reserve();
     const at = performance.now() + ms;
     if (ms > 0) this.#queue.add({ lease, what: 'read', turnAt: isShort ? at : undefined }, at);

@@ -40,8 +40,8 @@ export interface ReadChunkInput extends StagedScan {
   isUpstreamFailing: boolean;
   /** Whether the store or the worker just failed: the store is tried before pages are requested. */
   probeStore: boolean;
-  /** How the export asks for its next turn; absent where its workflow keeps the pace by itself. */
-  turns?: TurnRequest;
+  /** How the export asks for its next turn. */
+  turns: TurnRequest;
   /** The turn that the requests have. */
   turn?: RequestTurn | null;
 }
@@ -49,7 +49,7 @@ export interface ReadChunkInput extends StagedScan {
 export interface PrepareExportInput {
   range: VisitorExportRange;
   /** How the export asks for its first turn. */
-  turns?: TurnRequest;
+  turns: TurnRequest;
 }
 
 export interface PrepareExportResult extends TurnResult {
@@ -65,9 +65,9 @@ interface CleanUpInput {
 /** What the workflow learns about the turns of its chunks. */
 interface TurnResult {
   /** The budget that is set. */
-  requestsPerHour?: number | null;
-  /** The turn that was asked for; null where none was. Absent from results of a release that knew no turns. */
-  asked?: AskedTurn | null;
+  requestsPerHour: number | null;
+  /** The turn that was asked for; null where none was. */
+  asked: AskedTurn | null;
 }
 
 export interface ReadChunkResult extends TurnResult {
@@ -78,7 +78,6 @@ export interface ReadChunkResult extends TurnResult {
   interruption: Interruption | null;
   /** The wait that the pace requires after these requests. */
   paceMs: number;
-  requestsPerHour: number | null;
 }
 
 /** Memory that chunks pass on to the next ones: large buffers that are dropped burden the garbage collector. */
@@ -111,7 +110,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
         // Best effort: expired copies cost space, and nothing else.
         await removeExpired(store, startServerClock()(), range.projectId).catch(() => {});
         const rows = await expectedRows(store, range);
-        const asked = turns && requestsPerHour !== undefined ? await client.ask(turns) : null;
+        const asked = requestsPerHour !== undefined ? await client.ask(turns) : null;
         return { expectedRows: rows, requestsPerHour: requestsPerHour ?? null, asked };
       }),
 
@@ -166,7 +165,7 @@ async function readChunk(
       throw error;
     });
     const report = paced.report();
-    if (turns && wantsTurn(chunk, turn)) return { ...chunk, asked: await client.ask(turns, report) };
+    if (wantsTurn(chunk, turn)) return { ...chunk, asked: await client.ask(turns, report) };
     await client.report(report);
     return { ...chunk, asked: null };
   });

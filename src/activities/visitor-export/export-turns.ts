@@ -17,7 +17,7 @@ import { QueueClient, type Queued } from '../queue-client.js';
 import { RequestFacts } from '../request-facts.js';
 import { requestsOfTurn } from './paced-upstream.js';
 
-/** How an export asks for its turns; absent from the workflows of a release that knew none. */
+/** How an export asks for its turns. */
 export interface TurnRequest {
   /** Where the queue runs. */
   taskQueue: string;

@@ -10,7 +10,7 @@ export interface AttentionItem {
   workflowId: string;
   projectId: string | null;
   jobId: string | null;
-  /** The write in doubt, to be settled by `resolveUnknown`. */
+  /** The write in doubt, to be settled by `resolve`. */
   unknown: InDoubtWrite | null;
   /** What people decided about this job's writes before. */
   decisions: Decision[];
@@ -40,7 +40,7 @@ async function readInDoubtWrite(jobs: Jobs, job: JobSummary, options: CallOption
   try {
     const state = await jobs.handle(workflowId).state(options);
     const { unknown, decisions } = state;
-    return { workflowId, projectId: state.projectId, jobId: state.jobId, unknown, decisions: decisions ?? [] };
+    return { workflowId, projectId: state.projectId, jobId: state.jobId, unknown, decisions };
   } catch (error) {
     options.signal?.throwIfAborted();
     return { workflowId, projectId, jobId, unknown: null, decisions: [], problem: (error as Error).message };

@@ -93,10 +93,6 @@ export class TemporalJobHandle implements JobHandle {
     }
   }
 
-  resolveUnknown(resolution: ResolveUnknownInput, options: CallOptions = {}): Promise<JobState> {
-    return this.resolve(resolution, options);
-  }
-
   async cancel(given: CallOptions & Attribution = {}): Promise<void> {
     const { by, note, ...options } = given ?? {};
     const workflows = attributedWorkflowClient(this.#context.client, parseAttribution({ by, note }));

@@ -50,9 +50,6 @@ export interface JobHandle {
    */
   resolve(resolution: ResolveUnknownInput, options?: CallOptions): Promise<JobState>;
 
-  /** @deprecated The former name of `resolve`. */
-  resolveUnknown(resolution: ResolveUnknownInput, options?: CallOptions): Promise<JobState>;
-
   /**
    * Asks the workflow to end; a write in flight is finished first, and the remote job goes on. `by` and `note` stay in
    * Temporal's history as the request's identity and reason, which no payload codec encrypts.

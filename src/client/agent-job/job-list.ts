@@ -143,7 +143,7 @@ export class JobList {
     return true;
   }
 
-  /** Of a run that an older release ended, or whose input was refused, the end is read. */
+  /** Of a run whose input was refused, the end is read. */
   async #withOutcome(job: JobSummary): Promise<JobSummary> {
     const { outcome, workflowId, runId, workflowStatus: status } = job;
     if (outcome !== null || !['COMPLETED', 'FAILED'].includes(status)) return job;

@@ -3,6 +3,7 @@
  */
 import {
   AGENT_JOB_WORKFLOW,
+  FAILURE,
   SEARCH_ATTRIBUTE,
   type JobOutcome,
   type Phase,
@@ -48,7 +49,7 @@ export function jobQuery(filter: JobFilter, continuedAfter?: Date): string {
     `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`,
     newestRuns(filter, continuedAfter),
     ...(phase == null ? [] : [`${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`]),
-    ...(waitingFor == null ? [] : [waitsFor(waitingFor)]),
+    ...(waitingFor == null ? [] : [`${SEARCH_ATTRIBUTE.waitingFor} = ${quoted(waitingFor)}`]),
     ...(projectId == null ? [] : [equals(SEARCH_ATTRIBUTE.project, projectId)]),
     ...(batch == null ? [] : [equals(SEARCH_ATTRIBUTE.batch, batch)]),
     ...(tags ?? []).map((tag) => includes(SEARCH_ATTRIBUTE.tags, tag)),
@@ -69,8 +70,7 @@ function newestRuns({ isRunning, waitingFor }: JobFilter, continuedAfter: Date |
 /** Whether the query of a filter finds what fits it and, but for the case of tags on a dev server, nothing else. */
 export function isExactQuery({ projectId, batch, tags, status, outcome }: JobFilter): boolean {
   const values = [projectId, batch, status].filter((value) => value != null);
-  const isTold = outcome == null || outcome in ENDED_BY;
-  return isTold && values.every(isExact) && (tags ?? []).every(isExact);
+  return outcome !== FAILURE.invalidInput && values.every(isExact) && (tags ?? []).every(isExact);
 }
 
 /** Whether a filter asks for labels, which a run under the id of attached jobs has of its own. */
@@ -92,24 +92,15 @@ export function isAsked(job: JobSummary, filter: JobFilter): boolean {
 
 const SAME = ['phase', 'projectId', 'batch', 'status', 'outcome', 'waitingFor'] as const;
 
-/** Every release tells by the phase that a person must decide. */
-function waitsFor(what: ShownWaitingFor): string {
-  const needsAttention: Phase = 'needsAttention';
-  return what === 'person'
-    ? `${SEARCH_ATTRIBUTE.phase} = ${quoted(needsAttention)}`
-    : `${SEARCH_ATTRIBUTE.waitingFor} = ${quoted(what)}`;
-}
-
 /** What Temporal itself tells. */
 const ENDED_BY = { Canceled: 'Canceled', Terminated: 'Terminated', TimedOut: 'TimedOut' } as const;
-const FAILURES: readonly JobOutcome[] = ['InvalidInput', 'CreateRejected', 'UnknownOutcome'];
 
-/** A job that an older release ended, or whose input was refused, has no attribute: its end is read. */
+/** A job whose input was refused has no attribute: its end is read. */
 function endedAs(outcome: JobOutcome): string {
   if (outcome in ENDED_BY) return `ExecutionStatus = ${quoted(outcome)}`;
-  const status = FAILURES.includes(outcome) ? 'Failed' : 'Completed';
   const { outcome: attribute } = SEARCH_ATTRIBUTE;
-  return `ExecutionStatus = '${status}' AND (${attribute} = ${quoted(outcome)} OR ${attribute} IS NULL)`;
+  if (outcome === FAILURE.invalidInput) return `ExecutionStatus = 'Failed' AND ${attribute} IS NULL`;
+  return `${attribute} = ${quoted(outcome)}`;
 }
 
 type IsIn = (job: JobSummary, time: string) => boolean;

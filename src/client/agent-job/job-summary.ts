@@ -28,7 +28,7 @@ export interface JobSummary {
   status: string | null;
   /** Null while it runs. */
   outcome: JobOutcome | null;
-  /** What a running job waits for, where that may last; null where its namespace or worker is too old to tell. */
+  /** What a running job waits for, where that may last; null where it waits for none of these. */
   waitingFor: ShownWaitingFor | null;
   jobId: string | null;
   prLink: string | null;
@@ -81,6 +81,5 @@ function waitingForOf({
   status,
 }: Omit<WorkflowExecutionInfo, 'raw'>): ShownWaitingFor | null {
   if (status.name !== 'RUNNING') return null;
-  if (attributes.get(PHASE) === 'needsAttention') return 'person';
   return (attributes.get(WAITING_FOR) as ShownWaitingFor | undefined) ?? null;
 }

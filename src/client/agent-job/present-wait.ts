@@ -44,7 +44,6 @@ function presentWait(client: Client, workflowId: string, state: JobState): (() =
   }
   if (isPolling(waiting))
     return async () => failedPoll(client, (await readDescription(client, workflowId)).raw, waiting);
-  // The release of an older worker may not tell it.
   const isSending = waiting === null && phase !== 'done';
   return isSending ? () => untilBegun(client, workflowId) : null;
 }
@@ -101,7 +100,7 @@ export async function failedPoll(client: Client, raw: Raw, waiting: Waiting): Pr
   return { for: what, ...timesOf(poll.lastAttemptCompleteTime, poll), reason };
 }
 
-/** What a poll batch keeps between its attempts, where its release tells it. */
+/** What a poll batch keeps between its attempts. */
 interface Figures {
   failures?: number;
   notFound?: number;

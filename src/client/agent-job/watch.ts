@@ -22,7 +22,7 @@ import { isOutage } from '../temporal-errors.js';
 import { readState } from './call-job.js';
 import { lastRead, withLastRead } from './present-wait.js';
 import { readRun, type RunRecord } from './run-record.js';
-import { stateAtEnd } from './state-at-end.js';
+import { stateAtEnd } from './state-query.js';
 
 /** The waits between two rounds. */
 interface Pace {

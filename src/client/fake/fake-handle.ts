@@ -45,7 +45,6 @@ export function fakeHandle(workflowId: string, jobOf: () => FakeJob, isNew?: boo
       jobOf().checkRuns();
     },
     resolve,
-    resolveUnknown: resolve,
     cancel: async ({ by, note, ...options } = {}) => {
       parseAttribution({ by, note });
       checkLimits(options);

@@ -1,5 +1,5 @@
 /**
- * What an activity returned, checked before it is believed: a newer worker of a roll-out, or an operator's
+ * What an activity returned, checked before it is believed: another worker of a roll-out, or an operator's
  * `temporal activity complete`, may have made it. What this release does not know proves nothing.
  */
 import type { Reading, PollJobResult, WriteResult } from '../../activities/index.js';
@@ -12,8 +12,8 @@ export const STRANGE_RESULT = 'the activity gave a result that this release does
 
 /** A turn for a job. */
 export interface QueueTurn extends RequestTurn {
-  /** Whose queue gave it; absent where an older release's did. */
-  operation?: 'create' | 'message';
+  /** Whose queue gave it. */
+  operation: 'create' | 'message';
 }
 
 type Fields = Record<string, unknown>;
@@ -59,8 +59,8 @@ export function readTurn(value: unknown): QueueTurn | null {
   // It goes to an activity, and on to the next run: a large one would fail the workflow task for ever.
   if (typeof turn !== 'string' || turn.length > MAX_TURN_CHARACTERS) return null;
   if (!isNumber(until) || !isOptionalTime(until)) return null;
-  const isNamed = operation === 'create' || operation === 'message';
-  return { turn, until, requests: isNumber(requests) ? requests : 1, ...(isNamed && { operation }) };
+  if (operation !== 'create' && operation !== 'message') return null;
+  return { turn, until, requests: isNumber(requests) ? requests : 1, operation };
 }
 
 function isOptionalPlace(value: unknown): boolean {

@@ -6,7 +6,6 @@ import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workfl
 import { FAILURE, jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
 import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
 import { completeSpec, inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
-import { parseStrictly } from './accept-older.js';
 import type { CarriedFollowUps } from './follow-up-queue.js';
 import { JobRun } from './job-run.js';
 import { refusedState } from './job-state.js';
@@ -29,7 +28,7 @@ interface Continued {
 const MAX_TITLE = 200;
 
 /** Raised with every change of `Continued` that another release would misread. */
-const CONTINUED_VERSION = 2;
+const CONTINUED_VERSION = 1;
 
 /** Continue-as-new input over 2 MiB fails the workflow task for ever; a history can grow a good deal longer instead. */
 const MAX_CARRIED_BYTES = 1_900_000;
@@ -51,7 +50,7 @@ export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {
   if (continued && workflowInfo().continuedFromExecutionRunId !== undefined) {
     checkVersion(continued);
     const { data, followUps } = continued;
-    const spec = completeSpec(input, continued.spec);
+    const spec = completeSpec(continued.spec);
     const known = isRepeated ? { ...data, isRepeated } : data;
     return { run: new JobRun(spec, known, followUps, Date.now), hash: continued.inputHash };
   }
@@ -119,7 +118,7 @@ function checkVersion({ version }: Continued): void {
 
 function parse(input: unknown): JobSpec {
   try {
-    return parseStrictly(parseJobInput, input);
+    return parseJobInput(input);
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     setHandler(jobStateQuery, () => refusedState(input, workflowInfo().startTime));

@@ -1,8 +1,7 @@
 /** What operators see: search attributes, memo and current details, written on change only. */
 import { defineSearchAttributeKey, SearchAttributeType, type SearchAttributeUpdatePair } from '@temporalio/common';
-import { patched, setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { attributeType, LIMIT, MEMO, SEARCH_ATTRIBUTE, SHOWN_WAITING_FOR, shownStatus } from '../../contract.js';
-import { LATER_SEARCH_ATTRIBUTES } from '../../contract/agent-job.js';
 import { hasEntries, isSameMetadata } from '../../agent-job/labels.js';
 import { currentDetails } from './details.js';
 import type { JobRun } from './job-run.js';
@@ -17,17 +16,12 @@ export class Dashboard {
   readonly #inputHash: string;
   readonly #attributes: Partial<Record<Attribute, Value>> = {};
   readonly #memo: Record<string, unknown>;
-  /** The later attributes that the namespace is known to have. */
-  readonly #known = new Set<string>();
 
   constructor(run: JobRun, inputHash: string) {
     this.#run = run;
     this.#inputHash = inputHash;
     const { typedSearchAttributes, memo } = workflowInfo();
-    for (const name of ATTRIBUTES) {
-      const value = (this.#attributes[name] = typedSearchAttributes.get(keyOf(name)));
-      if (value !== undefined) this.#known.add(SEARCH_ATTRIBUTE[name]);
-    }
+    for (const name of ATTRIBUTES) this.#attributes[name] = typedSearchAttributes.get(keyOf(name));
     this.#memo = { ...memo };
   }
 
@@ -43,13 +37,6 @@ export class Dashboard {
     setCurrentDetails(currentDetails(this.#run));
   }
 
-  /** Takes in what the result of an activity tells of the namespace; those of older releases tell nothing. */
-  learnFrom(result: unknown): void {
-    const { attributes } = (result ?? {}) as { attributes?: unknown };
-    if (!Array.isArray(attributes)) return;
-    for (const name of LATER_SEARCH_ATTRIBUTES) if (attributes.includes(name)) this.#known.add(name);
-  }
-
   /** The memo as it is now: continue-as-new would drop it. */
   get memo(): Record<string, unknown> {
     return { ...this.#memo };
@@ -57,9 +44,7 @@ export class Dashboard {
 
   #refreshAttributes(): void {
     const wanted = attributesOf(this.#run);
-    const changed = ATTRIBUTES.filter(
-      (name) => this.#isSettable(name) && !isSame(wanted[name], this.#attributes[name]),
-    );
+    const changed = ATTRIBUTES.filter((name) => !isSame(wanted[name], this.#attributes[name]));
     // A send lasts seconds: that nothing is waited for meanwhile is worth no event of its own.
     const isNews = this.#run.write?.isSending ? changed.some((name) => name !== 'waitingFor') : changed.length > 0;
     if (!isNews) return;
@@ -67,11 +52,6 @@ export class Dashboard {
       changed.map((name) => ({ key: keyOf(name), value: wanted[name] ?? null }) as SearchAttributeUpdatePair),
     );
     for (const name of changed) this.#attributes[name] = wanted[name];
-  }
-
-  #isSettable(name: Attribute): boolean {
-    const attribute = SEARCH_ATTRIBUTE[name];
-    return !LATER_SEARCH_ATTRIBUTES.includes(attribute) || this.#known.has(attribute);
   }
 
   #refreshMemo(): void {
@@ -86,8 +66,7 @@ export class Dashboard {
     // Without metadata a field of that name is another's.
     const { metadata } = spec;
     const isTold = !hasEntries(metadata) || isSameMetadata(metadata, this.#memo[MEMO.metadata]);
-    // An older release wrote no metadata: where nothing else is to be written, its open runs have no such event.
-    if (!isTold && (hasEntries(changed) || patched('metadata-memo'))) changed[MEMO.metadata] = metadata;
+    if (!isTold) changed[MEMO.metadata] = metadata;
     if (!hasEntries(changed)) return;
     upsertMemo(changed);
     Object.assign(this.#memo, wanted, changed);

@@ -14,8 +14,7 @@ const MAX_BYTES = 200_000;
 export class Decisions {
   readonly #list: Decision[];
 
-  /** `carried` is absent where a release without decisions continued the workflow. */
-  constructor(carried: Decision[] = []) {
+  constructor(carried: readonly Decision[]) {
     this.#list = [...carried];
   }
 

@@ -25,10 +25,9 @@ import {
   type ResolveUnknownInput,
 } from '../../contract.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
-import { parseFollowUp, withoutMalformedOptions, type GivenFollowUp } from '../../agent-job/input.js';
-import { parseAcceptedResolution, parseResolution } from '../../agent-job/resolution.js';
+import { parseFollowUp, type GivenFollowUp } from '../../agent-job/input.js';
+import { parseResolution } from '../../agent-job/resolution.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
-import { parseStrictly } from './accept-older.js';
 import { readTurn, type QueueTurn } from './activity-results.js';
 import { Adoptions, type Adoption } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
@@ -59,7 +58,7 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   });
   const adoptions = new Adoptions(run);
   // Every decision but `adopt` is carried out at once.
-  setHandler(resolveUnknownUpdate, (input) => decide(run, adoptions, parseAcceptedResolution(input)), {
+  setHandler(resolveUnknownUpdate, (input) => decide(run, adoptions, parseResolution(input)), {
     validator: (input) => refusing(() => checkResolution(run, adoptions, input)),
   });
 }
@@ -73,7 +72,7 @@ function takeTurn({ write, leftQueue }: JobRun, given: QueueTurn): boolean {
 
 function takeSignal(run: JobRun, input: FollowUpInput): void {
   try {
-    const followUp = parseStrictly(parseFollowUp, input);
+    const followUp = parseFollowUp(input);
     queue(run, followUp.id ?? uuid4(), followUp);
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
@@ -111,7 +110,7 @@ async function takeUpdate(
   input: FollowUpInput,
 ): Promise<FollowUpAnswer> {
   // The validator, which a replay does not ask, has refused what is malformed.
-  const followUp = parseFollowUp(withoutMalformedOptions(input));
+  const followUp = parseFollowUp(input);
   const id = followUp.id ?? currentUpdateInfo()?.id ?? uuid4();
   queue(run, id, followUp);
   dashboard.refreshDetails();

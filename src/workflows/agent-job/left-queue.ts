@@ -3,7 +3,7 @@
  * that nobody holds, or for a turn that nobody uses; and a turn that no write waits for. A queue that does not hear of
  * the first notices when the next turn reaches no workflow.
  */
-import { CancellationScope, getExternalWorkflowHandle, patched, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, getExternalWorkflowHandle, workflowInfo } from '@temporalio/workflow';
 import {
   leaveQueueSignal,
   reportRequestSignal,
@@ -14,9 +14,6 @@ import {
 import type { QueueTurn } from './activity-results.js';
 import type { PendingWrite } from './pending-write.js';
 import { operationOf, type WriteIdentity } from './write-data.js';
-
-/** Older releases kept an unwanted turn until it counted as used, or used it for another write. */
-const UNWANTED = 'unwanted-turn';
 
 export class LeftQueue {
   #name: QueueName | null = null;
@@ -61,19 +58,16 @@ export class LeftQueue {
 
 /** Whether the queue of another kind of write gave it. */
 export function isOfOtherQueue({ operation }: QueueTurn, write: Readonly<WriteIdentity>): boolean {
-  return operation !== undefined && operation !== operationOf(write) && patched(UNWANTED);
+  return operation !== operationOf(write);
 }
 
 /**
  * Gives back a turn that no write waits for: of a queue that was reset, or that gave none for so long that the write
- * was sent without. Where it does not name its queue, both are told: the one that did not give it takes no notice.
+ * was sent without.
  */
 export function giveBack({ turn, operation }: QueueTurn, projectId: string): void {
-  if (!patched(UNWANTED)) return;
   const report = { turn, outcome: 'unsent', at: Date.now() } as const;
-  for (const giver of operation ? [operation] : (['create', 'message'] as const)) {
-    const queue = getExternalWorkflowHandle(requestQueueId({ operation: giver, projectId }));
-    // There may be no such queue.
-    CancellationScope.nonCancellable(() => queue.signal(reportRequestSignal, report)).catch(() => {});
-  }
+  const queue = getExternalWorkflowHandle(requestQueueId({ operation, projectId }));
+  // There may be no such queue.
+  CancellationScope.nonCancellable(() => queue.signal(reportRequestSignal, report)).catch(() => {});
 }

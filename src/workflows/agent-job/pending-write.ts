@@ -16,10 +16,9 @@
  *
  * Pure: no Temporal. Times in milliseconds.
  */
-import { MAX_RETRY_AFTER_MS, type InDoubtWrite, type RequestTurn } from '../../contract.js';
+import type { InDoubtWrite, RequestTurn } from '../../contract.js';
 import type { Queued } from '../../activities/index.js';
-import { backstopMs, keyWaitMs, NEXT_TURN_MS } from '../../agent-job/retry-waits.js';
-import { resendWaitMs, spreadWaitMs, throttledWaitMs } from '../../agent-job/retry-waits.js';
+import { backstopMs, keyWaitMs, resendWaitMs, spreadWaitMs, throttledWaitMs } from '../../agent-job/retry-waits.js';
 import { isSameWait, type Interruption } from './waiting.js';
 import { NO_SENDS, type Throttled, type WriteData, type WriteIdentity, type WriteState } from './write-data.js';
 
@@ -126,11 +125,9 @@ export class PendingWrite {
     return kind === 'ready' || kind === 'confirmed' || (kind === 'sending' && this.interruption === null);
   }
 
-  /** It waits for a key, or as workers of release 0.2.0 made it wait: a worker tells when it may be sent. */
+  /** It waits for a key: a worker tells when it may be sent. */
   needsPermit(now: number): boolean {
-    const what = this.interruption?.for;
-    const isByWorker = what === 'key' || (what === 'rateLimit' && this.queued === undefined);
-    return isByWorker && (this.permitUntil ?? 0) <= now;
+    return this.interruption?.for === 'key' && (this.permitUntil ?? 0) <= now;
   }
 
   startSending(): void {
@@ -147,17 +144,18 @@ export class PendingWrite {
     return isOfUse;
   }
 
-  /** The upstream answered 429, or (`isHeld`) its worker held it back for one. */
-  throttle(result: Throttled, now: number): void {
-    const { reason, retryAfterMs, isHeld, queued } = result;
-    if (queued !== undefined) return this.#waitForTurn(result, queued, now);
-    if (isHeld !== true) {
-      const waitMs = throttledWaitMs(this.#count('throttled'), retryAfterMs);
-      return this.#wait('rateLimit', reason, now, now + spreadWaitMs(waitMs, Math.random()));
-    }
-    // The worker that held it back knows more than the one that gave the permit.
-    const heldMs = Math.min(retryAfterMs ?? NEXT_TURN_MS, MAX_RETRY_AFTER_MS);
-    this.#wait('rateLimit', reason, now, this.permitUntil === null ? 0 : now + heldMs);
+  /**
+   * The upstream answered 429, or its worker held it back: a queue gives it a turn. One that hears nothing tries by
+   * itself.
+   */
+  throttle({ reason, retryAfterMs, queued }: Throttled, now: number): void {
+    const { turn = null } = this.#data.state as Partial<WriteState & { kind: 'sending' }>;
+    const waitMs = queued
+      ? backstopMs(this.#count('queued'), queued, now)
+      : spreadWaitMs(throttledWaitMs(this.#count('throttled'), retryAfterMs), Math.random());
+    // One that came during the send is of use while it lasts.
+    const kept = turn && turn.until > now ? turn : null;
+    this.#wait(queued?.for ?? 'rateLimit', reason, now, now + waitMs, { queued, turn: kept });
   }
 
   /** Its key was refused. Workers may have different keys: one gives permits for ever, another is refused. */
@@ -222,20 +220,9 @@ export class PendingWrite {
 
   #count(end: keyof WriteData['counts']): number {
     const { counts } = this.#data;
-    const count = (counts[end] ?? 0) + 1;
+    const count = counts[end] + 1;
     this.#data.counts = { ...counts, [end]: count };
     return count;
-  }
-
-  /** A queue gives it a turn. One that hears nothing tries by itself. */
-  #waitForTurn({ reason, retryAfterMs }: Throttled, queued: Queued | null, now: number): void {
-    const { turn = null } = this.#data.state as Partial<WriteState & { kind: 'sending' }>;
-    const waitMs = queued
-      ? backstopMs(this.#count('queued'), queued, now)
-      : spreadWaitMs(throttledWaitMs(this.#count('throttled'), retryAfterMs), Math.random());
-    // One that came during the send is of use while it lasts.
-    const kept = turn && turn.until > now ? turn : null;
-    this.#wait(queued?.for ?? 'rateLimit', reason, now, now + waitMs, { queued, turn: kept });
   }
 
   /** The time of an interruption counts from its first send. */

@@ -10,7 +10,6 @@ import {
   CancellationScope,
   condition,
   isCancellation,
-  patched,
   proxyActivities,
 } from '@temporalio/workflow';
 import type { JobActivities, PollJobInput, PollJobResult } from '../../activities/index.js';
@@ -93,8 +92,8 @@ async function pollBatch(run: JobRun, waitPoint: WaitPoint, input: PollJobInput)
 }
 
 /** Whether the poll that brought a result, which came at the deadline or later, began no earlier. */
-function wasLast({ polls }: JobRun, deadline: number, { isAtDeadline = true }: PollJobResult): boolean {
-  return isAtDeadline || polls.batchStartedAt >= deadline || !patched('last-poll');
+function wasLast({ polls }: JobRun, deadline: number, { isAtDeadline }: PollJobResult): boolean {
+  return isAtDeadline || polls.batchStartedAt >= deadline;
 }
 
 async function untilPollRequested({ polls, spec }: JobRun, input: PollJobInput): Promise<PollJobResult | null> {
@@ -145,7 +144,8 @@ function maxBatchMs({ plan, maxReads, deadlineAt, settledAt }: PollJobInput): nu
 }
 
 function failedPoll({ known }: PollState, reason: string): PollJobResult {
-  return { reading: { kind: 'failed', reason }, reads: 1, failures: known.failures + 1, afterReset: false };
+  const reading = { kind: 'failed', reason } as const;
+  return { reading, reads: 1, failures: known.failures + 1, afterReset: false, isAtDeadline: false };
 }
 
 function pollInput(run: JobRun, jobId: string): PollJobInput {

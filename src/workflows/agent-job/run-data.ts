@@ -16,7 +16,7 @@ export interface RunData {
   clock: ClockData;
   polls: PollData;
   write: WriteData | null;
-  decisions?: Decision[];
+  decisions: Decision[];
 }
 
 /** Why a run is over. */
@@ -51,5 +51,6 @@ export function firstRunData(spec: JobSpec, startTime: Date): Omit<RunData, 'isR
       pollRequested: false,
     },
     write: null,
+    decisions: [],
   };
 }

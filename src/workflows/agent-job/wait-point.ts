@@ -31,12 +31,6 @@ export class WaitPoint {
   /** Does something that takes time. */
   perform<T>(work: () => Promise<T>): Promise<T> {
     this.#dashboard.refresh();
-    const working = work();
-    // Beside the caller, who awaits the very same promise.
-    working.then(
-      (result) => this.#dashboard.learnFrom(result),
-      () => {},
-    );
-    return working;
+    return work();
   }
 }

@@ -3,7 +3,6 @@ import type { InDoubtWrite, Priority, RequestTurn } from '../../contract.js';
 import type { Queued } from '../../activities/index.js';
 import type { Interruption } from './waiting.js';
 
-/** Its fields that older releases do not know are optional: they hand on data without them. */
 export type WriteState =
   /** Nothing keeps it from being sent. */
   | { kind: 'ready' }
@@ -41,10 +40,10 @@ interface SendCounts {
   notDelivered: number;
   inDoubt: number;
   /** Waits in a queue since its last turn. */
-  queued?: number;
+  queued: number;
 }
 
-export const NO_SENDS: SendCounts = { throttled: 0, unauthorized: 0, notDelivered: 0, inDoubt: 0 };
+export const NO_SENDS: SendCounts = { throttled: 0, unauthorized: 0, notDelivered: 0, inDoubt: 0, queued: 0 };
 
 /** Which write it is. */
 export interface WriteIdentity {
@@ -62,12 +61,11 @@ export function operationOf({ kind }: Pick<WriteIdentity, 'kind'>): 'create' | '
   return kind === 'create' ? 'create' : 'message';
 }
 
-/** How a send ended that was refused for now. */
+/** How a send ended that was refused for now; `queued` is null where no queue could be asked for a turn. */
 export interface Throttled {
   reason: string;
   retryAfterMs?: number;
-  isHeld?: true;
-  queued?: Queued | null;
+  queued: Queued | null;
 }
 
 /** What continue-as-new hands on; the prompt is not in it. */

@@ -11,8 +11,7 @@ export type SendResult = WriteResult & { isStrange?: true };
 /** Takes in how a send ended; `beganAt` in milliseconds. */
 export function applyResult(run: JobRun, write: PendingWrite, result: SendResult, beganAt: number): void {
   const now = Date.now();
-  const isQueued = result.kind === 'throttled' && result.queued !== undefined;
-  if (!isQueued) run.resumeClock();
+  if (result.kind !== 'throttled') run.resumeClock();
   switch (result.kind) {
     case 'accepted':
       if (write.identity.kind === 'followUp') return run.followUpDone('sent', result.job);
@@ -20,8 +19,8 @@ export function applyResult(run: JobRun, write: PendingWrite, result: SendResult
     case 'rejected':
       return rejected(run, write, `${result.status}${result.error && `: ${result.error}`}`, result);
     case 'throttled':
-      write.throttle(result, now);
-      return isQueued ? run.clock.waitForTurn(beganAt) : undefined;
+      write.throttle({ ...result, queued: result.queued ?? null }, now);
+      return run.clock.waitForTurn(beganAt);
     case 'unauthorized':
       return write.refuseKey(result.reason, now);
     case 'notDelivered':

@@ -4,7 +4,6 @@ import {
   condition,
   log,
   makeContinueAsNewFunc,
-  patched,
   setCurrentDetails,
   setHandler,
   sleep,
@@ -18,7 +17,6 @@ import {
   queuePlaceQuery,
   reportRequestSignal,
   requestQueueStateQuery,
-  type BudgetFacts,
   type QueueName,
   type RequestQueueInput,
   type RequestReport,
@@ -102,7 +100,7 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
   setHandler(requestQueueStateQuery, () => queueState(name, run));
   setHandler(queuePlaceQuery, (workflowId) => queuePlace(run, workflowId));
   setHandler(reportRequestSignal, (input) => {
-    take('reportRequest', () => run.report(asToldLate(run, asHeeded(parseReport(input)))));
+    take('reportRequest', () => run.report(asToldLate(run, parseReport(input))));
     changed();
   });
   setHandler(leaveQueueSignal, (input) => {
@@ -111,7 +109,7 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
   });
   setHandler(joinQueueSignal, (input) => {
     take('joinQueue', () => {
-      const { report, ...join } = asHeeded(parseJoin(input));
+      const { report, ...join } = parseJoin(input);
       for (const { workflowId } of run.join({ ...join, ...(report && { report: asToldLate(run, report) }) })) {
         log.warn('The queue is full: a workflow waits no more, and tries by itself', { waiting: workflowId });
       }
@@ -121,22 +119,12 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
 }
 
 /**
- * A worker that did not know `isUnlimited` may have handled a message with it, beside a newer one that sent it: what it
- * decided then must replay. The marker costs nothing where nobody says that any number may be sent.
- */
-function asHeeded<Message extends BudgetFacts>(message: Message): Message {
-  if (!message.isUnlimited || patched('unlimited-budget')) return message;
-  return { ...message, isUnlimited: false };
-}
-
-/**
  * What is told after the end of its turn corrects nothing, but a time that the upstream named is obeyed: as if its
- * request had had no turn. Older releases took no notice.
+ * request had had no turn.
  */
 function asToldLate<Report extends RequestReport>(run: QueueRun, report: Report): Report {
   const namesTime = report.outcome === 'throttled' && report.retryAfterMs !== undefined;
-  const isHeeded = namesTime && run.hasEnded(report.turn) && patched('late-refusal');
-  return isHeeded ? { ...report, turn: null } : report;
+  return namesTime && run.hasEnded(report.turn) ? { ...report, turn: null } : report;
 }
 
 function take(signal: string, work: () => void): void {

@@ -1,5 +1,5 @@
 import { defineSearchAttributeKey } from '@temporalio/common';
-import { patched, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import { upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { SEARCH_ATTRIBUTE } from '../../contract.js';
 import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRange } from '../../contract.js';
 import { EXPORT_IN_DOUBT } from '../../contract/visitor-export.js';
@@ -40,7 +40,7 @@ export function rangeProgress(range: VisitorExportRange, state: RangeState, now:
   const { pages, rows } = checkpoint;
   const next = nextRequestTime(state);
   const nextRequestAt = next > now ? new Date(next).toISOString() : null;
-  const position = turns?.asked?.place?.position;
+  const position = turns.asked?.place?.position;
   const queued = position !== undefined && { position };
   return { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt, ...queued };
 }
@@ -64,19 +64,11 @@ function grouped(count: number): string {
 
 const OUTCOME = defineSearchAttributeKey(SEARCH_ATTRIBUTE.outcome, 'KEYWORD');
 
-/**
- * Marks the run while its last publication is in doubt, so that people can list such exports. The receipt tells besides
- * which search attributes the namespace has; of an older worker it tells none, and nothing is set.
- */
-export function markDoubt(published: (SnapshotReceipt & { attributes?: unknown }) | null): SnapshotReceipt | null {
-  if (published === null) return null;
-  const { attributes, ...receipt } = published;
-  const { consistent, drift } = receipt;
-  const wanted = consistent && drift === undefined ? undefined : EXPORT_IN_DOUBT;
-  const isSettable = Array.isArray(attributes) && attributes.includes(SEARCH_ATTRIBUTE.outcome);
+/** Marks the run while its last publication, if there is one, is in doubt, so that people can list such exports. */
+export function markDoubt(receipt: SnapshotReceipt | null): SnapshotReceipt | null {
+  if (receipt === null) return null;
+  const wanted = receipt.consistent && receipt.drift === undefined ? undefined : EXPORT_IN_DOUBT;
   const isShown = workflowInfo().typedSearchAttributes.get(OUTCOME) === wanted;
-  // An older workflow's worker may have handled the receipt of a newer activity.
-  if (isSettable && !isShown && patched('export-in-doubt'))
-    upsertSearchAttributes([{ key: OUTCOME, value: wanted ?? null }]);
+  if (!isShown) upsertSearchAttributes([{ key: OUTCOME, value: wanted ?? null }]);
   return receipt;
 }

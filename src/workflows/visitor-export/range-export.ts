@@ -110,7 +110,7 @@ class RangeWriter {
   /** Best effort: the date range's next run cleans up what is left. */
   async cleanUp(): Promise<void> {
     const { cleanUpExport } = cleanUpActivities();
-    const turn = this.#state.turns?.turn ?? null;
+    const { turn } = this.#state.turns;
     await CancellationScope.nonCancellable(() => cleanUpExport({ range: this.#range, turn })).catch(() => {});
   }
 
@@ -123,7 +123,7 @@ class RangeWriter {
     const turns = this.#turns.request;
     const result = await this.#withRetries(() => this.#activities.prepareExport({ range: this.#range, turns }));
     state.expectedRows = result.expectedRows;
-    state.requestsPerHour = result.requestsPerHour ?? null;
+    state.requestsPerHour = result.requestsPerHour;
     state.waitReason = null;
     this.#turns.learn(result);
   }

@@ -28,15 +28,15 @@ export interface RangeState {
   requestsPerHour: number | null;
   /** Why the export waits; null where it does not. */
   waitReason: string | null;
-  /** Its turns in the queue of all exports; absent where a release without them began the run. */
-  turns?: TurnState;
+  /** Its turns in the queue of all exports. */
+  turns: TurnState;
 }
 
 /** What an export knows of its turns. */
 export interface TurnState {
   /** Whether this export was answered 429. */
   isThrottled: boolean;
-  /** Whether the workers know the queue, and a chunk needs a turn: a budget is set, or the upstream answered 429. */
+  /** Whether a chunk needs a turn: a budget is set, or the upstream answered 429. */
   isNeeded: boolean;
   /** The turn that was asked for and did not come yet. */
   asked: AskedTurn | null;
@@ -63,11 +63,12 @@ export function newRangeState(runId: string): RangeState {
     notBefore: 0,
     requestsPerHour: null,
     waitReason: null,
+    turns: { isThrottled: false, isNeeded: false, asked: null, turn: null },
   };
 }
 
 /** When the export may send its next request, as far as it knows; in the past where it need not wait. */
 export function nextRequestTime({ notBefore, turns }: RangeState): number {
-  const expectedAt = turns?.asked?.place?.expectedAt;
+  const expectedAt = turns.asked?.place?.expectedAt;
   return expectedAt === undefined ? notBefore : Math.max(notBefore, Date.parse(expectedAt));
 }

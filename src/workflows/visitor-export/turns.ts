@@ -12,8 +12,8 @@ import type { RangeState, TurnState } from './range-state.js';
 
 /** What an activity of an export tells of its turns. */
 interface TurnResult {
-  requestsPerHour?: number | null;
-  asked?: AskedTurn | null;
+  requestsPerHour: number | null;
+  asked: AskedTurn | null;
   interruption?: { kind: 'busy' | 'failed' } | null;
 }
 
@@ -57,12 +57,11 @@ export class ExportTurns {
     return { taskQueue: workflowInfo().taskQueue, priority: this.#priority };
   }
 
-  /** Learns from the result of an activity. One of a release without turns tells nothing, and asked for none. */
+  /** Learns from the result of an activity. */
   learn({ requestsPerHour, asked, interruption }: TurnResult): void {
-    if (asked === undefined) return;
     const turns = this.#turns;
     turns.isThrottled ||= interruption?.kind === 'busy';
-    turns.isNeeded = turns.isThrottled || typeof requestsPerHour === 'number';
+    turns.isNeeded = turns.isThrottled || requestsPerHour !== null;
     turns.asked = asked;
   }
 
@@ -121,7 +120,7 @@ export class ExportTurns {
   }
 
   get #turns(): TurnState {
-    return (this.#state.turns ??= { isThrottled: false, isNeeded: false, asked: null, turn: null });
+    return this.#state.turns;
   }
 }
 
