@@ -1,5 +1,5 @@
 /**
- * Makes a release of a clean tree: `npm run release -- 0.2.0` runs the gate, sets the version, closes the changelog's
+ * Makes a release of a clean tree: `npm run release -- 1.2.3` runs the gate, sets the version, closes the changelog's
  * section, renews the contract's files, packs into the folder `release`, commits and tags. `--no-gate` leaves the gate
  * out. Nothing is pushed or published.
  */
