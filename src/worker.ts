@@ -24,7 +24,6 @@ import { countCalls } from './worker/action-counter.js';
 import { watchBudgets } from './worker/budget-news.js';
 import { watchConsistentDays } from './worker/consistent-days.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
-import { watchCredentials } from './worker/credentials.js';
 import { countExportPollers, scheduledProjects } from './worker/export-schedules.js';
 import { bridgeToTemporal, createLogger, WorkflowIds, type Logger } from './worker/logging.js';
 import { createMetrics, startJobEndsAtZero, timedUpstream } from './worker/metrics.js';
@@ -33,7 +32,6 @@ import { watchProcess } from './worker/process-figures.js';
 import { Readiness, startHealthServer } from './worker/readiness.js';
 import { installRuntime } from './worker/runtime.js';
 import { Shutdown } from './worker/shutdown.js';
-import { TemporalLink } from './worker/temporal-link.js';
 import { checkSearchAttributes } from './worker/visibility.js';
 import { watchVersion } from './worker/old-version.js';
 import { openTraces, type Traces } from './worker/traces.js';
@@ -53,10 +51,8 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const traces = await openTraces({ tracing: config.tracing, namespace: temporal.namespace, log });
   const meter = await installRuntime(bridgeToTemporal(log, workflowIds, traces.traceIdOf), metricsAddress);
   const metrics = startMetrics(meter, config, shutdown);
-  const link = new TemporalLink(await connectTemporal(temporal, log, readTemporalSettings), (made) =>
-    countCalls(made, metrics),
-  );
-  const { connection } = link;
+  const connection = await connectTemporal(temporal, log, readTemporalSettings);
+  countCalls(connection, metrics);
   workflowIds.connect(connection, temporal.namespace);
   const upstream = openUpstream(config, metrics);
   const keyHealth = new KeyHealth({ upstream, metrics, onChange: logKeyChanges(log) });
@@ -84,11 +80,10 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   shutdown.onBegin(watchVersion({ config, connection, poller, log }));
   shutdown.onBegin(watchBudgets({ config, connection, budgets, log }));
   if (metricsAddress) watchFigures({ config, connection, metrics, store, poller, log, shutdown });
-  shutdown.onBegin(watchCredentials({ settings: temporal, read: readTemporalSettings, link, workers, metrics, log }));
   readiness.watch((deadline) => reachNamespace(connection, temporal.namespace, deadline), workers);
   logStart(config, log);
   await runUntilEnd(() => shutdown.runUntilEnd(workers), poller, traces);
-  await link.close();
+  await connection.close();
 }
 
 function startMetrics(

@@ -66,10 +66,6 @@ export interface Metrics {
   readonly exportFailed: (type: string) => void;
   /** How many workers ask for exports. */
   readonly exportPollers: (pollers: number) => void;
-  /** A certificate towards Temporal that is in use: from when it is valid, and until when, in seconds since 1970. */
-  readonly certificateLasts: (certificate: 'client' | 'authority', from: number, to: number) => void;
-  /** Whether the files hold credentials towards Temporal that could not be taken into use. */
-  readonly credentialsPending: (arePending: boolean) => void;
   /** This worker, which has payload keys, read payloads that nobody had encrypted. */
   readonly plainPayloadsRead: (payloads: number) => void;
 }
@@ -99,7 +95,5 @@ export const noMetrics: Metrics = {
   snapshotPublished: () => {},
   exportFailed: () => {},
   exportPollers: () => {},
-  certificateLasts: () => {},
-  credentialsPending: () => {},
   plainPayloadsRead: () => {},
 };

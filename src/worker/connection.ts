@@ -17,22 +17,9 @@ class TemporalRefusedError extends Error {
   override readonly name = 'TemporalRefusedError';
 }
 
-/** What may change while a worker runs. */
-export type Credentials = Pick<NativeConnectionOptions, 'tls' | 'apiKey'>;
-
-export function credentialsOf({ connectionOptions: { tls, apiKey } }: TemporalSettings): Credentials {
-  return { ...(tls !== undefined && { tls }), ...(apiKey !== undefined && { apiKey }) };
-}
-
-/** Address and namespace stay: other ones would be another system, with other jobs. */
-export function withCredentials(settings: TemporalSettings, credentials: Credentials): TemporalSettings {
-  const { tls: _tls, apiKey: _apiKey, ...others } = settings.connectionOptions;
-  return { ...settings, connectionOptions: { ...others, ...credentials } };
-}
-
 /**
  * Connects once Temporal answers for the namespace; throws TemporalRefusedError where no retry will help. While it
- * waits, each try has the credentials of `read`: those of the first one may expire.
+ * waits, each try has the credentials of `read`: those of the first one may expire. Address and namespace stay.
  */
 export async function connectTemporal(
   settings: TemporalSettings,
@@ -43,7 +30,7 @@ export async function connectTemporal(
   const startedAt = Date.now();
   for (let waitMs = MIN_WAIT_MS; ; waitMs = Math.min(waitMs * 2, MAX_WAIT_MS)) {
     try {
-      return await connectOnce(withCredentials(settings, credentialsOf(read())));
+      return await connectOnce(namespace, { ...read().connectionOptions, address });
     } catch (error) {
       const remedy = remedyFor(error, Date.now() - startedAt);
       if (remedy !== undefined) throw refused(settings, remedy, error);
@@ -59,8 +46,8 @@ export function reachNamespace(connection: NativeConnection, namespace: string, 
 }
 
 /** Connects, and makes a call to the namespace; rejects where either fails or takes too long. */
-export async function connectOnce({ connectionOptions, namespace }: TemporalSettings): Promise<NativeConnection> {
-  const connection = await withinLimit(NativeConnection.connect(connectionOptions));
+async function connectOnce(namespace: string, options: NativeConnectionOptions): Promise<NativeConnection> {
+  const connection = await withinLimit(NativeConnection.connect(options));
   try {
     await reachNamespace(connection, namespace, Date.now() + ATTEMPT_LIMIT_MS);
     return connection;

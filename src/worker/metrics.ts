@@ -77,25 +77,6 @@ export function createMetrics(meter: MetricMeter): Metrics {
     counted: () => counted.set(Date.now() / 1_000),
     plainPayloadsRead: (payloads) => plain.add(payloads),
     ...exportMetrics({ counter, gauge }),
-    ...credentialsMetrics({ gauge }),
-  };
-}
-
-/** A worker without certificates has no series of them. */
-function credentialsMetrics({
-  gauge,
-}: Pick<Instruments, 'gauge'>): Pick<Metrics, 'certificateLasts' | 'credentialsPending'> {
-  const name = (end: string) => `agent_jobs_temporal_certificate_${end}_timestamp_seconds`;
-  const start = gauge(name('start'), 'From when the certificate towards Temporal is valid', 's');
-  const expiry = gauge(name('expiry'), 'Until when the certificate towards Temporal is valid', 's');
-  const pending = gauge('agent_jobs_temporal_credentials_pending', '1 while changed credentials could not be taken');
-  pending.set(0);
-  return {
-    certificateLasts(certificate, from, to) {
-      start.set(from, { certificate });
-      expiry.set(to, { certificate });
-    },
-    credentialsPending: (arePending) => pending.set(arePending ? 1 : 0),
   };
 }
 

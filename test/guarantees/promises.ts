@@ -471,27 +471,15 @@ export function tracePromiseTable(): string {
 /** Of what a worker reaches Temporal with. */
 export const CREDENTIALS_PROMISES: TestedPromise[] = [
   tested(
-    'the client certificate is replaced by one of another authority, under running jobs',
-    'no task fails, and a held poll goes on',
+    'the client certificate is replaced by one of another authority, and the worker is restarted',
+    'its jobs go on with the new one, and no task fails',
     'e2e/certificates',
-    'a client certificate of another authority replaces the first one under load, and no task fails',
-  ),
-  tested(
-    'the server ends all connections of the old certificate',
-    'the workers poll on with the new one',
-    'e2e/certificates',
-    'a client certificate of another authority replaces the first one under load, and no task fails',
-  ),
-  tested(
-    'a new API key is one that Temporal refuses',
-    'the last one stays in use, and no job notices',
-    'e2e/certificates',
-    'a new API key replaces the first one, and no task fails',
+    'a worker that is restarted with a client certificate of another authority goes on with its jobs',
   ),
   tested(
     'the certificate expires while a worker waits for Temporal',
     'it connects with the one that its files hold by then',
-    'worker/temporal-link',
+    'worker/connection',
     'a worker that waits for Temporal tries with the certificate that its files have by then',
   ),
 ];

@@ -14,8 +14,6 @@ import { groupingOf, parseExposition, selectorsOf, type Sample } from './promql.
 const TARGET_LABELS = ['job', 'instance'];
 /** No series of it before the first failure; the recording of a bug in workflow code has it. */
 const AFTER_A_FAILURE = 'temporal_workflow_task_execution_failed';
-/** Only with a certificate; the test of their rotation and a recording have them. */
-const WITH_CERTIFICATES = /^agent_jobs_temporal_certificate_/;
 
 describe('a real worker shows what rules and dashboard name', () => {
   const system = usePrivateSystem({ script: { activeMs: 2_500 } });
@@ -53,8 +51,7 @@ describe('a real worker shows what rules and dashboard name', () => {
 
 /** What an expression names and no series has. */
 function missingOf(expression: string, samples: readonly Sample[]): string[] {
-  const always = ({ metric }: { metric: string }) =>
-    metric !== 'up' && metric !== AFTER_A_FAILURE && !WITH_CERTIFICATES.test(metric);
+  const always = ({ metric }: { metric: string }) => metric !== 'up' && metric !== AFTER_A_FAILURE;
   const known = selectorsOf(expression).filter(always);
   const problems = known.flatMap(({ metric, matchers }) => {
     const series = samples.filter((sample) => sample.metric === metric);

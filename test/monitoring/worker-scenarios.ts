@@ -1,10 +1,7 @@
 /** Faults of the workers themselves: killed, restarted, starved, or with a bug in workflow code. */
 import { cpSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { mkdtemp, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Authority, type Identity } from '../support/certificates.js';
-import { TlsFront } from '../support/tls-front.js';
 import { distFolder } from '../support/worker-process.js';
 import { recordUntil } from './recorder.js';
 import { oneWorker, pause, type Scenario } from './scenario.js';
@@ -105,43 +102,4 @@ const starved: Scenario = {
   }),
 };
 
-const LIFE_S = 30 * 60;
-
-const certificateExpires: Scenario = {
-  name: 'certificate-expires',
-  fault: 'a client certificate of 30 minutes nears its end, and what replaces it is of an authority that nobody trusts',
-  fires: ['AgentJobsCertificateExpires', 'AgentJobsCredentialsNotTaken'],
-  async record(server, folder) {
-    const world = await World.open(server, 'certificate');
-    const [servers, trusted, foreign] = [new Authority('servers'), new Authority('trusted'), new Authority('foreign')];
-    const identity = servers.issue('localhost');
-    const front = await TlsFront.start({ address: server.address, identity, trusted: [trusted.cert] });
-    const files = await mkdtemp(join(folder, 'certificates-'));
-    const write = async ({ key, cert }: Identity) => {
-      await writeFile(join(files, 'client.key'), key);
-      await writeFile(join(files, 'client.pem'), cert);
-    };
-    try {
-      const to = Math.floor(Date.now() / 1_000) + LIFE_S / 3;
-      await write(trusted.issue('worker', { from: to - LIFE_S, to }));
-      const env = {
-        TEMPORAL_ADDRESS: `localhost:${front.port}`,
-        TEMPORAL_TLS_SERVER_CA_CERT_DATA: servers.cert,
-        TEMPORAL_TLS_CLIENT_CERT_PATH: join(files, 'client.pem'),
-        TEMPORAL_TLS_CLIENT_KEY_PATH: join(files, 'client.key'),
-      };
-      const worker = await world.startWorker({ env });
-      const run = async () => {
-        await pause(2);
-        await write(foreign.issue('worker'));
-        await pause(7);
-      };
-      return await recordUntil(run(), { 'worker-1:9464': worker.port });
-    } finally {
-      await world.close();
-      await front.close();
-    }
-  },
-};
-
-export const workerScenarios: Scenario[] = [workersKilled, restarts, workflowBug, starved, certificateExpires];
+export const workerScenarios: Scenario[] = [workersKilled, restarts, workflowBug, starved];

@@ -4,15 +4,6 @@ import { generateKeyPairSync, randomBytes, sign, type KeyObject } from 'node:cry
 export interface Identity {
   key: string;
   cert: string;
-  /** In upper-case hexadecimal digits, as Node shows that of a peer. */
-  serial: string;
-  validity: Validity;
-}
-
-export interface Validity {
-  /** In seconds since 1970. */
-  from: number;
-  to: number;
 }
 
 const DAY_S = 86_400;
@@ -54,35 +45,29 @@ export class Authority {
     this.#name = name;
     this.#key = privateKey;
     const isAuthority = sequence(hex(OID.basicConstraints), TRUE, octets(sequence(TRUE)));
-    this.cert = this.#signed(name, publicKey, isAuthority, lasting(DAY_S)).cert;
+    this.cert = this.#signed(name, publicKey, isAuthority);
   }
 
-  issue(name: string, validity: Validity = lasting(DAY_S)): Identity {
+  issue(name: string): Identity {
     const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
     const names = sequence(der(0x82, Buffer.from('localhost')), der(0x87, Buffer.from([127, 0, 0, 1])));
     const key = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
-    return { key, ...this.#signed(name, publicKey, sequence(hex(OID.alternativeNames), octets(names)), validity) };
+    return { key, cert: this.#signed(name, publicKey, sequence(hex(OID.alternativeNames), octets(names))) };
   }
 
-  #signed(name: string, publicKey: KeyObject, extension: Buffer, validity: Validity) {
-    const serial = Buffer.concat([Buffer.from([0x40]), randomBytes(15)]);
+  #signed(name: string, publicKey: KeyObject, extension: Buffer): string {
+    const now = Math.floor(Date.now() / 1_000);
     const content = sequence(
       der(0xa0, hex('020102')),
-      der(0x02, serial),
+      der(0x02, Buffer.from([0x40]), randomBytes(15)),
       ALGORITHM,
       nameOf(this.#name),
-      sequence(generalizedTime(validity.from), generalizedTime(validity.to)),
+      sequence(generalizedTime(now - 60), generalizedTime(now + DAY_S)),
       nameOf(name),
       publicKey.export({ type: 'spki', format: 'der' }),
       der(0xa3, sequence(extension)),
     );
     const signature = sign('sha256', content, { key: this.#key, dsaEncoding: 'der' });
-    const cert = pem(sequence(content, ALGORITHM, bits(signature)));
-    return { cert, serial: serial.toString('hex').toUpperCase(), validity };
+    return pem(sequence(content, ALGORITHM, bits(signature)));
   }
-}
-
-function lasting(seconds: number): Validity {
-  const now = Math.floor(Date.now() / 1_000);
-  return { from: now - 60, to: now + seconds };
 }

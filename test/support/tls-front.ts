@@ -2,7 +2,6 @@
 import { connect, createSecureServer, type ClientHttp2Session, type Http2Session } from 'node:http2';
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { Identity } from './certificates.js';
 
 const UNAUTHENTICATED = '16';
@@ -21,8 +20,7 @@ export class TlsFront {
   readonly #options: TlsFrontOptions;
   readonly #server;
   #upstream: ClientHttp2Session;
-  readonly #sessions = new Map<Http2Session, string>();
-  readonly #calls = new Map<string, number>();
+  readonly #sessions = new Set<Http2Session>();
   #apiKeys: string[] = [];
 
   private constructor(options: TlsFrontOptions) {
@@ -54,44 +52,8 @@ export class TlsFront {
     this.#apiKeys = keys.map((key) => `Bearer ${key}`);
   }
 
-  /** Ends every connection that was made with this certificate; returns how many there were. */
-  drop({ serial }: Identity): number {
-    const held = [...this.#sessions].filter(([, each]) => each === serial);
-    for (const [session] of held) session.destroy();
-    return held.length;
-  }
-
-  /** How many calls were made with this certificate. */
-  callsWith({ serial }: Identity): number {
-    return this.#calls.get(serial) ?? 0;
-  }
-
-  /** Whether a connection with this certificate is taken: under TLS 1.3 a refusal follows the handshake. */
-  takes({ key, cert }: Identity): Promise<boolean> {
-    return new Promise((resolve) => {
-      const socket = connectTls({
-        port: this.port,
-        host: '127.0.0.1',
-        servername: 'localhost',
-        ca: [],
-        rejectUnauthorized: false,
-        ALPNProtocols: ['h2'],
-        key,
-        cert,
-      });
-      const end = (isTaken: boolean) => {
-        socket.destroy();
-        resolve(isTaken);
-      };
-      // The first frame of a server's session.
-      socket.once('data', () => end(true));
-      socket.once('error', () => end(false));
-      socket.once('close', () => end(false));
-    });
-  }
-
   async close(): Promise<void> {
-    for (const session of this.#sessions.keys()) session.destroy();
+    for (const session of this.#sessions) session.destroy();
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#upstream.destroy();
     await closed;
@@ -115,15 +77,13 @@ export class TlsFront {
   }
 
   #opened(session: Http2Session): void {
-    this.#sessions.set(session, serialOf(session));
+    this.#sessions.add(session);
     session.on('error', () => {});
     session.on('close', () => this.#sessions.delete(session));
   }
 
   #forward(stream: ServerHttp2Stream, { ':authority': _, ...headers }: IncomingHttpHeaders): void {
     stream.on('error', () => {});
-    const serial = serialOf(stream.session!);
-    this.#calls.set(serial, (this.#calls.get(serial) ?? 0) + 1);
     if (this.#apiKeys.length > 0 && !this.#apiKeys.includes(headers.authorization ?? '')) {
       const refused = { ':status': 200, 'content-type': 'application/grpc', 'grpc-status': UNAUTHENTICATED };
       return stream.respond(refused, { endStream: true });
@@ -141,8 +101,4 @@ export class TlsFront {
     stream.on('close', () => request.close());
     stream.pipe(request);
   }
-}
-
-function serialOf(session: Http2Session): string {
-  return (session.socket as TLSSocket).getPeerCertificate()?.serialNumber ?? '';
 }

@@ -1,11 +1,9 @@
-/** What a worker does with its connections to Temporal: how it gets the first one, and what a later one changes. */
-import { NativeConnection } from '@temporalio/worker';
+/** How a worker gets its connection to Temporal. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { TemporalSettings } from '../../src/config.js';
 import { freePort } from '../../src/local/free-ports.js';
 import { connectTemporal } from '../../src/worker/connection.js';
 import type { Logger } from '../../src/worker/logging.js';
-import { TemporalLink } from '../../src/worker/temporal-link.js';
 import { Authority } from '../support/certificates.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { TlsFront } from '../support/tls-front.js';
@@ -38,17 +36,4 @@ test('a worker that waits for Temporal tries with the certificate that its files
   expect(front).toBeDefined();
   await connection.close();
   await front!.close();
-});
-
-test('calls of the first connection go over the newest one, with their deadlines', async () => {
-  const connect = () => NativeConnection.connect({ address: server.address });
-  const link = new TemporalLink(await connect());
-  const { connection } = link;
-  for (let n = 0; n < 2; n++) await link.replace(await connect(), []);
-  const { namespace } = server;
-  const call = () => connection.workflowService.describeNamespace({ namespace });
-  expect((await call()).namespaceInfo?.name).toBe(namespace);
-  await expect(connection.withDeadline(Date.now() - 1_000, call)).rejects.toThrow(/deadline|timeout|timed out/i);
-  await link.close();
-  await expect(call()).rejects.toThrow();
 });
