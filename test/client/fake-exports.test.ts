@@ -1,16 +1,10 @@
-/** Exports and their Schedules: the fake and the real client, told the same, answer and refuse alike. */
+/** Exports: the fake and the real client, told the same, answer and refuse alike. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FakeAgentJobs, type AgentJobsLike, type FakeExport } from '../../src/client/fake/fake-agent-jobs.js';
-import {
-  AgentJobs,
-  type ExportScheduleSettings,
-  type SnapshotReceipt,
-  type VisitorExportRangeInput,
-} from '../../src/starter.js';
+import { AgentJobs, type SnapshotReceipt, type VisitorExportRangeInput } from '../../src/starter.js';
 import { setUpExport, withWorkers, type ExportSetUp } from '../export/export.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { until } from '../support/worker-process.js';
 import { givenUp, told } from './told.js';
 
 let server: TestServer;
@@ -30,54 +24,6 @@ const DAY = { dateFrom: '2026-01-01', dateTo: '2026-01-02' };
 
 /** Each is told the same of an own project. */
 const STORIES: Record<string, (jobs: AgentJobsLike, projectId: string) => Promise<unknown>> = {
-  'a Schedule, as it is made, changed, paused and removed': async (jobs, projectId) => {
-    const handle = jobs.exportSchedule(projectId);
-    const seen = async () => {
-      const {
-        scheduleId: _,
-        projectId: __,
-        taskQueue: ___,
-        nextRunAt: ____,
-        exportWorkers: _____,
-        ...rest
-      } = await handle.describe();
-      return rest;
-    };
-    const made = await jobs.ensureExportSchedule({ projectId, timeZone: 'Europe/Paris', jitter: '1 minute' });
-    const fresh = [made, await seen()];
-    await handle.pause();
-    const again = await jobs.ensureExportSchedule({ projectId, hour: 5, days: 7 });
-    const changed = [again, await seen()];
-    await handle.resume('go on');
-    const resumed = [await seen(), await jobs.ensureExportSchedule({ projectId, paused: true }), await seen()];
-    await handle.remove();
-    const gone = await Promise.all([
-      told(() => handle.describe()),
-      told(() => handle.pause()),
-      told(() => handle.resume()),
-      told(() => handle.remove()),
-    ]);
-    return [fresh, changed, resumed, gone];
-  },
-  'a Schedule whose settings are wrong': (jobs, projectId) => {
-    const changes: object[] = [
-      { projectId: '' },
-      { timeZone: 'Mars' },
-      { hour: 24 },
-      { minute: 1.5 },
-      { days: 0 },
-      { jitter: 'soon' },
-    ];
-    return Promise.all([
-      ...changes.map((change) => told(() => jobs.ensureExportSchedule({ projectId, ...change }))),
-      told(() => jobs.ensureExportSchedule(undefined as unknown as ExportScheduleSettings)),
-      told(() => jobs.ensureExportSchedule({ projectId }, { timeoutMs: 0 })),
-      told(() => jobs.ensureExportSchedule({ projectId }, { signal: givenUp() })),
-      told(() => jobs.exportSchedule('')),
-      told(() => jobs.exportSchedule(projectId).describe()),
-      told(() => jobs.exportSchedules({ signal: givenUp() })),
-    ]);
-  },
   'an export that is asked for wrongly': (jobs, projectId) => {
     const range = { projectId, ...DAY };
     const changes: object[] = [
@@ -103,22 +49,6 @@ describe.concurrent('the fake tells of exports what the real client tells', () =
   test.each(Object.entries(STORIES))('%s', async (_title, story) => {
     const projectId = `p/${randomUUID()}`;
     expect(await story(new FakeAgentJobs(), projectId)).toEqual(await story(real, projectId));
-  });
-
-  test('Schedules are listed by project, each as its handle describes it', async () => {
-    const fake = new FakeAgentJobs({ taskQueue: setUp.server.taskQueue });
-    const projects = ['b', 'a'].map((name) => `${name}/${randomUUID()}`);
-    const listed = async (jobs: AgentJobsLike) => {
-      for (const projectId of projects) await jobs.ensureExportSchedule({ projectId, paused: true });
-      const ours = async () => (await jobs.exportSchedules()).filter(({ projectId }) => projects.includes(projectId));
-      // Temporal's lists lag behind.
-      await until(async () => (await ours()).length === 2, 'the list');
-      const found = await ours();
-      expect(await jobs.exportSchedule(projects[1]!).describe()).toEqual(found[0]);
-      for (const projectId of projects) await jobs.exportSchedule(projectId).remove();
-      return found.map(({ exportWorkers: _, ...rest }) => rest);
-    };
-    expect(await listed(fake)).toEqual(await listed(real));
   });
 
   /** What the story lets become of the export that runs. */

@@ -1,17 +1,9 @@
 /** The fake and the real client, told the same, answer and refuse alike. */
 import { randomUUID } from 'node:crypto';
-import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest';
 import { FakeAgentJobs, type AgentJobsLike } from '../../src/client/fake/fake-agent-jobs.js';
-import {
-  AgentJobs,
-  type JobFilter,
-  type JobHandle,
-  type JobScheduleSettings,
-  type JobSummary,
-  type StartRequest,
-} from '../../src/starter.js';
+import { AgentJobs, type JobFilter, type JobHandle, type JobSummary, type StartRequest } from '../../src/starter.js';
 import { until } from '../support/worker-process.js';
 import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
 import { givenUp, told } from './told.js';
@@ -122,59 +114,6 @@ const STORIES: Record<string, Story> = {
       told(() => job.state().then(({ followUps }) => followUps)),
     ]);
   },
-  'a recurring job, as it is made, changed, paused and removed': async (jobs, { projectId }) => {
-    const seen = async () => {
-      const { scheduleId: _, taskQueue: __, nextRunAt: ___, workers: ____, ...rest } = await made.describe();
-      return rest;
-    };
-    const settings = { projectId, name: `nightly ${projectId}`, prompt: 'Review {date}', cron: '0  4 * * *' };
-    const { name } = settings;
-    const made = await jobs.schedule({ ...settings, deadline: '2 hours' });
-    const fresh = [made.isNew, made.name, made.projectId, await seen()];
-    await made.pause();
-    const again = await jobs.schedule({ projectId, name, deadline: null, overlap: 'queue', priority: 1 });
-    const changed = [again.isNew, await seen()];
-    await made.resume('go on');
-    await jobs.schedule({ projectId, name, every: '90 minutes' });
-    const listed = async () => (await jobs.schedules({ projectId })).map((one) => one.name);
-    // Temporal's lists lag behind.
-    await until(async () => (await listed()).length > 0, 'the list');
-    const resumed = [await seen(), await listed()];
-    await made.remove();
-    const gone = await Promise.all([
-      told(() => made.describe()),
-      told(() => made.pause()),
-      told(() => made.trigger()),
-      told(() => made.remove()),
-      made.lastRuns(3),
-    ]);
-    return [fresh, changed, resumed, gone];
-  },
-  'a recurring job whose settings are wrong': (jobs, { projectId }) => {
-    const settings = { projectId, name: 'wrong', prompt: 'Review {date}', cron: '0 4 * * *' };
-    const changes: object[] = [
-      { name: '' },
-      { projectId: '' },
-      { prompt: 'of {day}' },
-      { prompt: undefined },
-      { cron: undefined },
-      { cron: 'soon' },
-      { every: '1 hour' },
-      { cron: null, every: '1 second' },
-      { timeZone: 'Mars' },
-      { overlap: 'both' },
-      { queueFor: '8 days' },
-      { catchUp: 1 },
-      { deadline: 'soon' },
-    ];
-    return Promise.all([
-      ...changes.map((change) => told(() => jobs.schedule({ ...settings, ...change }))),
-      told(() => jobs.schedule(settings, { timeoutMs: 0 })),
-      told(() => jobs.recurring({ projectId, name: 'a\nb' })),
-      told(() => jobs.recurring({ projectId, name: 'nobody' }).describe()),
-      told(() => jobs.schedules({ projectId: 'of nobody' })),
-    ]);
-  },
   'many starts, with a key that comes twice, and what is no request': async (jobs, request) => {
     const many = (keys: string[]) => keys.map((key) => ({ ...request, key }));
     const wrong = [null, 'text', { ...request, projectId: '..' }, { ...request, key: 7 }] as StartRequest[];
@@ -227,12 +166,6 @@ describe.concurrent('the fake tells what the real client tells of', () => {
     expect(byFake).toEqual(byReal);
   });
 });
-
-/** Only a trigger starts a run of it. */
-async function schedulePaused(jobs: AgentJobsLike, settings: JobScheduleSettings) {
-  const handle = await jobs.schedule({ ...settings, ...QUICK, paused: true });
-  return { trigger: () => handle.trigger(), lastRuns: (limit: number) => handle.lastRuns(limit) };
-}
 
 /** Sends a follow-up whose response is lost. */
 type Lose = (job: JobHandle, prompt: string, id: string) => Promise<void>;
@@ -314,31 +247,6 @@ const LIST_STORIES: Record<string, ListStory> = {
         await jobs.count({ projectId }),
         await jobs.count(one),
       ];
-    },
-  },
-  'runs of recurring jobs that skip, and that queue': {
-    act: async (jobs, { projectId }, finish) => {
-      for (const overlap of ['skip', 'queue'] as const) {
-        const settings = { projectId, name: overlap, prompt: 'Review {scheduledAt}', every: '1 hour', overlap };
-        const { trigger, lastRuns } = await schedulePaused(jobs, settings);
-        await trigger();
-        const isRunning = async () => (await lastRuns(1))[0]?.fate === 'running';
-        await until(isRunning, 'the first run');
-        await setTimeout(1_100); // a scheduled time is in whole seconds
-        await trigger();
-        await until(async () => (await lastRuns(9)).length === 2, 'the second run');
-        const [, first] = await lastRuns(2);
-        const job = jobs.handle(first!.workflowId);
-        await job.sendFollowUp('And a test', { id: 'a' });
-        await finish(job);
-        await job.result();
-      }
-    },
-    look: async (jobs, { projectId }) => {
-      const runs = ['skip', 'queue'].map((name) => jobs.recurring({ projectId, name }).lastRuns(9));
-      return (await Promise.all(runs))
-        .flat()
-        .map(({ fate, outcome, reason, closedAt }) => ({ fate, outcome, reason, hasClosed: closedAt !== null }));
     },
   },
   'jobs with a follow-up in doubt, before and after somebody decides': {
@@ -441,12 +349,9 @@ describe.concurrent('the fake lists what the real client lists', () => {
       await jobs.start({ ...request, key: 'one' });
       await gathered(jobs.startMany([{ ...request, key: 'many' }]));
       await jobs.attach({ projectId, jobId: 'job_of another' });
-      const { trigger } = await schedulePaused(jobs, { ...request, name: 'nightly', every: '1 day' });
-      await trigger();
     }
-    const withoutTime = (title: string | null) => title?.replace(/\d{4}-.*/, 'TIME');
     const { byFake, byReal } = await seenBy(...both, async (jobs) => {
-      const titles = (await gathered(jobs.list({ projectId }))).map(({ title }) => withoutTime(title));
+      const titles = (await gathered(jobs.list({ projectId }))).map(({ title }) => title);
       const { taskQueue: queue, hidePrompts } = jobs;
       return { titles: new Set(titles), queue, hidePrompts, queues: await gathered(jobs.queues({ projectId })) };
     });
@@ -454,8 +359,10 @@ describe.concurrent('the fake lists what the real client lists', () => {
   });
 });
 
-test('the fake has all that the client has but Temporal', () => {
-  type Shared = Omit<AgentJobs, 'client'>;
+test('the fake has all that the client has but Temporal and its Schedules', () => {
+  type Schedules =
+    'ensureExportSchedule' | 'exportSchedule' | 'exportSchedules' | 'schedule' | 'recurring' | 'schedules';
+  type Shared = Omit<AgentJobs, 'client' | Schedules>;
   expectTypeOf<FakeAgentJobs>().toExtend<Shared>();
   expectTypeOf<AgentJobsLike>().toExtend<Shared>();
   expectTypeOf<Shared>().toExtend<AgentJobsLike>();

@@ -13,28 +13,20 @@ import type { JobCount, JobPage, PageOptions } from '../agent-job/list.js';
 import type { QueueFilter, QueueReport } from '../agent-job/queue.js';
 import { inPlaces, startEach, type StartFate, type StartManyOptions } from '../agent-job/start-many.js';
 import type { StuckJob } from '../agent-job/stuck-jobs.js';
-import type { JobSchedule } from '../recurring-job/schedule.js';
-import type { JobScheduleHandle } from '../recurring-job/schedule-handle.js';
-import type { JobScheduleSettings } from '../recurring-job/schedule-spec.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
-import type { AttachRequest, ConnectSettings, JobName, StartRequest } from '../settings.js';
+import type { AttachRequest, ClientContext, ConnectSettings, JobName, StartRequest } from '../settings.js';
 import { checkLimits, type CallOptions } from '../temporal-call.js';
-import type { VisitorExportHandle } from '../visitor-export/handle.js';
-import type { ExportSchedule } from '../visitor-export/schedule.js';
-import type { ExportScheduleHandle } from '../visitor-export/schedule-handle.js';
-import type { ExportScheduleSettings } from '../visitor-export/schedule-spec.js';
+import { rangeExportStart, type VisitorExportHandle } from '../visitor-export/handle.js';
 import type { WebUi } from '../web-ui.js';
-import type { FakeExport } from './fake-export.js';
-import { FakeExports } from './fake-exports.js';
+import { FakeExport } from './fake-export.js';
 import { fakeHandle } from './fake-handle.js';
 import { FakeJob } from './fake-job.js';
 import { countFake, fakePage, listFake } from './fake-list.js';
-import { FakeSchedules, type FakePlace } from './fake-schedules.js';
 
 export { FakeExport } from './fake-export.js';
 export { FakeJob, type FakeFollowUp } from './fake-job.js';
 
-/** All that `AgentJobs` has but its Temporal client: type a parameter with this, and both fit. */
+/** What `AgentJobs` does with jobs and exports: type a parameter with this, and both fit. */
 export interface AgentJobsLike {
   readonly taskQueue: string;
   readonly hidePrompts: boolean;
@@ -53,12 +45,6 @@ export interface AgentJobsLike {
   stuck(options?: CallOptions): AsyncIterable<StuckJob>;
   queues(filter?: QueueFilter, options?: CallOptions): AsyncIterable<QueueReport>;
   exportVisitors(range: VisitorExportRangeInput, options?: CallOptions): Promise<VisitorExportHandle>;
-  ensureExportSchedule(settings: ExportScheduleSettings, options?: CallOptions): Promise<'created' | 'updated'>;
-  exportSchedule(projectId: string): ExportScheduleHandle;
-  exportSchedules(options?: CallOptions): Promise<ExportSchedule[]>;
-  schedule(settings: JobScheduleSettings, options?: CallOptions): Promise<JobScheduleHandle>;
-  recurring(job: { projectId: string; name: string }): JobScheduleHandle;
-  schedules(filter?: { projectId?: string | null | undefined }, options?: CallOptions): Promise<JobSchedule[]>;
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
@@ -69,18 +55,15 @@ export class FakeAgentJobs implements AgentJobsLike {
   readonly hidePrompts: boolean;
   /** There is no web UI. */
   readonly webUi: WebUi | null = null;
-  readonly #place: FakePlace;
+  readonly #place: Pick<ClientContext, 'taskQueue' | 'hidePrompts'>;
   readonly #jobs = new Map<string, FakeJob>();
-  readonly #schedules: FakeSchedules;
-  readonly #exports: FakeExports;
+  readonly #exports: FakeExport[] = [];
   #started = 0;
 
   constructor({ taskQueue, hidePrompts }: Pick<ConnectSettings, 'taskQueue' | 'hidePrompts'> = {}) {
     this.taskQueue = taskQueue ?? DEFAULT_TASK_QUEUE;
     this.hidePrompts = hidePrompts ?? false;
     this.#place = { taskQueue: this.taskQueue, hidePrompts: this.hidePrompts };
-    this.#schedules = new FakeSchedules(this.#place, (wanted) => this.#startNew(wanted));
-    this.#exports = new FakeExports(this.taskQueue);
   }
 
   /** Every job that was started or attached to, the oldest first. */
@@ -90,7 +73,7 @@ export class FakeAgentJobs implements AgentJobsLike {
 
   /** Every export that was started, the oldest first. */
   get exports(): readonly FakeExport[] {
-    return this.#exports.all;
+    return this.#exports;
   }
 
   /** The job behind a handle or a name, for the test; throws where there is none. */
@@ -161,47 +144,12 @@ export class FakeAgentJobs implements AgentJobsLike {
   /** As `AgentJobs.exportVisitors`; the test ends what is in `exports`. */
   async exportVisitors(range: VisitorExportRangeInput, options: CallOptions = {}): Promise<VisitorExportHandle> {
     checkLimits(options);
-    return this.#exports.start(range);
-  }
-
-  /** As `AgentJobs.ensureExportSchedule`. */
-  async ensureExportSchedule(
-    settings: ExportScheduleSettings,
-    options: CallOptions = {},
-  ): Promise<'created' | 'updated'> {
-    checkLimits(options);
-    return this.#exports.ensure(settings);
-  }
-
-  /** As `AgentJobs.exportSchedule`. */
-  exportSchedule(projectId: string): ExportScheduleHandle {
-    return this.#exports.handle(projectId);
-  }
-
-  /** As `AgentJobs.exportSchedules`. */
-  async exportSchedules(options: CallOptions = {}): Promise<ExportSchedule[]> {
-    checkLimits(options);
-    return this.#exports.schedules.list();
-  }
-
-  /** As `AgentJobs.schedule`; no server checks the fields of a cron expression. Only `trigger` starts a run. */
-  async schedule(settings: JobScheduleSettings, options: CallOptions = {}): Promise<JobScheduleHandle> {
-    checkLimits(options);
-    return this.#schedules.ensure(settings);
-  }
-
-  /** As `AgentJobs.recurring`. */
-  recurring(job: { projectId: string; name: string }): JobScheduleHandle {
-    return this.#schedules.handle(job);
-  }
-
-  /** As `AgentJobs.schedules`. */
-  async schedules(
-    { projectId }: { projectId?: string | null | undefined } = {},
-    options: CallOptions = {},
-  ): Promise<JobSchedule[]> {
-    checkLimits(options);
-    return this.#schedules.list(projectId);
+    const { workflowId, input } = rangeExportStart(range);
+    const running = this.#exports.find((one) => one.workflowId === workflowId && !one.hasEnded);
+    if (running) return running.handle;
+    const started = new FakeExport(workflowId, input);
+    this.#exports.push(started);
+    return started.handle;
   }
 
   /** Does nothing. */
@@ -218,20 +166,15 @@ export class FakeAgentJobs implements AgentJobsLike {
 
   /** Whether it is new. Throws KeyConflictError. */
   #startOrJoin(wanted: AgentJobStartOptions): boolean {
-    if (this.#startNew(wanted)) return true;
-    const { workflowId, inputHash, state } = this.job(wanted);
-    if (inputHash === wanted.memo[MEMO.inputHash]) return false;
-    const text = `this key names a job with another input (job ${state.jobId}): use another key for a new job`;
+    const { workflowId } = wanted;
+    const there = this.#jobs.get(workflowId);
+    if (!there || there.isRejected) {
+      this.#jobs.set(workflowId, new FakeJob(wanted, `job_${++this.#started}`));
+      return true;
+    }
+    if (there.inputHash === wanted.memo[MEMO.inputHash]) return false;
+    const text = `this key names a job with another input (job ${there.state.jobId}): use another key for a new job`;
     throw new KeyConflictError(workflowId, text);
-  }
-
-  /** Null where the key has a job. */
-  #startNew(wanted: AgentJobStartOptions): FakeJob | null {
-    const there = this.#jobs.get(wanted.workflowId);
-    if (there && !there.isRejected) return null;
-    const job = new FakeJob(wanted, `job_${++this.#started}`);
-    this.#jobs.set(wanted.workflowId, job);
-    return job;
   }
 
   #handle(workflowId: string, isNew?: boolean): JobHandle {

@@ -78,7 +78,7 @@ function ofSchedule({ scheduleId }: Of): string {
 }
 
 /** Checks how many runs are asked for. */
-export function checkRunLimit(limit: number): number {
+function checkRunLimit(limit: number): number {
   return checkWholeNumber(limit, 'limit', [0, MAX_LIMIT]);
 }
 

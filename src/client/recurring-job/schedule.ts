@@ -59,7 +59,7 @@ export async function ensureJobSchedule(
 }
 
 /** What settings lack to make a new recurring job. */
-export function missingSetting({ projectId, name, prompt }: JobScheduleSettings): InvalidInputError {
+function missingSetting({ projectId, name, prompt }: JobScheduleSettings): InvalidInputError {
   const field = prompt == null ? 'prompt' : 'cron or every';
   return new InvalidInputError(field, `must be given: project ${projectId} has no recurring job ${name} yet`);
 }
