@@ -39,15 +39,12 @@ export interface JobFilter {
   closedBefore?: Date | string | null | undefined;
 }
 
-/**
- * The query for a filter: no job that fits is missing. Runs that continued as new are among them where that was after
- * a time. Throws InvalidInputError where a time is none.
- */
-export function jobQuery(filter: JobFilter, continuedAfter?: Date): string {
+/** The query for a filter: no job that fits is missing. Throws InvalidInputError where a time is none. */
+export function jobQuery(filter: JobFilter): string {
   const { phase, projectId, batch, tags, status, waitingFor, outcome } = filter;
   return [
     `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`,
-    newestRuns(filter, continuedAfter),
+    newestRuns(filter),
     ...(phase == null ? [] : [`${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`]),
     ...(waitingFor == null ? [] : [`${SEARCH_ATTRIBUTE.waitingFor} = ${quoted(waitingFor)}`]),
     ...(projectId == null ? [] : [equals(SEARCH_ATTRIBUTE.project, projectId)]),
@@ -59,12 +56,9 @@ export function jobQuery(filter: JobFilter, continuedAfter?: Date): string {
   ].join(' AND ');
 }
 
-function newestRuns({ isRunning, waitingFor }: JobFilter, continuedAfter: Date | undefined): string {
+function newestRuns({ isRunning, waitingFor }: JobFilter): string {
   const isOpen = isRunning || waitingFor != null;
-  const newest = isOpen ? `ExecutionStatus = 'Running'` : `ExecutionStatus != 'ContinuedAsNew'`;
-  if (continuedAfter === undefined) return newest;
-  const hasContinued = `ExecutionStatus = 'ContinuedAsNew' AND CloseTime >= ${quoted(continuedAfter.toISOString())}`;
-  return `(${newest} OR (${hasContinued}))`;
+  return isOpen ? `ExecutionStatus = 'Running'` : `ExecutionStatus != 'ContinuedAsNew'`;
 }
 
 /** Whether the query of a filter finds what fits it and, but for the case of tags on a dev server, nothing else. */

@@ -1,11 +1,11 @@
 /** Jobs as Temporal's visibility lists them, one row a job, without asking a worker. */
+import { createHash } from 'node:crypto';
 import type { Client } from '@temporalio/client';
-import { checkWholeNumber } from '../../contract/input-checks.js';
+import { checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
 import { temporalCall, type CallOptions } from '../temporal-call.js';
-import { JobList } from './job-list.js';
+import { readJobs, type ListRequest } from './job-list.js';
 import { isExactQuery, jobQuery, type JobFilter } from './job-query.js';
 import { toSummary, type JobSummary } from './job-summary.js';
-import { readCursor, toCursor } from './list-cursor.js';
 import { readDescription } from './run-record.js';
 
 export type { JobFilter, JobSummary };
@@ -16,6 +16,7 @@ const DEFAULT_PAGE_SIZE = 100;
 const MAX_PAGE_SIZE = 1_000;
 /** Where most of what a query finds is left out, a page ends short. */
 const MAX_REQUESTS_OF_PAGE = 10;
+const CHECK_DIGITS = 16;
 
 /** What else to list by, and how. */
 interface ListSettings extends CallOptions {
@@ -25,17 +26,28 @@ interface ListSettings extends CallOptions {
 }
 
 /**
- * Lists jobs, newest first as far as the server sorts them: of the runs of a job the newest. A job that is there while
- * the list is read comes once, whatever becomes of it meanwhile.
+ * Lists jobs, in the server's order: of the runs of a job the newest. What ends or goes on while the list is read may
+ * come twice, or not at all.
  */
 export async function* listJobs(
   client: Client,
   filter: JobFilter = {},
   { condition, pageSize = PAGE_SIZE, ...options }: ListSettings = {},
 ): AsyncGenerator<JobSummary, void, undefined> {
-  const list = new JobList(client, { filter, options, condition });
-  do yield* await list.read(pageSize);
-  while (!list.isAtEnd);
+  yield* allJobs(client, { filter, options, condition }, pageSize);
+}
+
+async function* allJobs(
+  client: Client,
+  request: ListRequest,
+  pageSize: number,
+): AsyncGenerator<JobSummary, void, undefined> {
+  let token: Uint8Array | null = null;
+  do {
+    const rows = await readJobs(client, request, { pageSize, token });
+    yield* rows.jobs;
+    token = rows.token;
+  } while (token !== null);
 }
 
 /** Which page of a list to read. */
@@ -47,8 +59,8 @@ export interface PageOptions extends CallOptions {
 }
 
 /**
- * Some jobs of a list. All pages together leave no job out. One that ends or goes on in a new run between two pages, or
- * did shortly before, may come again, as it is then: know jobs by `workflowId`.
+ * Some jobs of a list. One that ends or goes on in a new run between two pages may come again, as it is then, or be
+ * missing: know jobs by `workflowId`.
  */
 export interface JobPage {
   /** Fewer than the page's size do not mean the end. */
@@ -64,12 +76,35 @@ export async function readJobPage(
   { pageSize, cursor, ...options }: PageOptions,
 ): Promise<JobPage> {
   const size = checkPageSize(pageSize);
-  const list = new JobList(client, { filter, options }, cursor == null ? undefined : readCursor(filter, cursor));
+  let token = cursor == null ? null : readCursor(filter, cursor);
   const jobs: JobSummary[] = [];
-  for (let request = 1; request <= MAX_REQUESTS_OF_PAGE && jobs.length < size && !list.isAtEnd; request++) {
-    jobs.push(...(await list.read(size - jobs.length)));
+  for (let request = 1; request <= MAX_REQUESTS_OF_PAGE; request++) {
+    const rows = await readJobs(client, { filter, options }, { pageSize: size - jobs.length, token });
+    jobs.push(...rows.jobs);
+    token = rows.token;
+    if (token === null || jobs.length === size) break;
   }
-  return { jobs, nextCursor: list.place && toCursor(filter, list.place) };
+  return { jobs, nextCursor: token && toCursor(filter, token) };
+}
+
+/** The server's token as callers carry it: bound to the filter that it belongs to. */
+export function toCursor(filter: JobFilter, token: Uint8Array): string {
+  const place = Buffer.from(token).toString('base64url');
+  const check = createHash('sha256')
+    .update(`${jobQuery(filter)}\0${place}`)
+    .digest('hex');
+  return `${check.slice(0, CHECK_DIGITS)}.${place}`;
+}
+
+/** Throws InvalidInputError where the cursor is none, or belongs to another list. */
+export function readCursor(filter: JobFilter, cursor: unknown): Uint8Array {
+  const [, place = ''] = typeof cursor === 'string' ? cursor.split('.') : [];
+  const token = new Uint8Array(Buffer.from(place, 'base64url'));
+  if (token.length > 0 && cursor === toCursor(filter, token)) return token;
+  throw new InvalidInputError(
+    'cursor',
+    'must be the nextCursor of a page of the same list: the filter must not change',
+  );
 }
 
 /** Throws InvalidInputError. */
@@ -96,7 +131,7 @@ const STATUS_NAMES: Readonly<Record<string, string>> = {
 
 /** Counts what a filter finds, each of a job's runs that a follow-up made: Temporal counts them in one request. */
 export async function countJobs(client: Client, filter: JobFilter, options: CallOptions): Promise<JobCount> {
-  if (!isExactQuery(filter)) return countListed(new JobList(client, { filter, options, isOfRuns: true }));
+  if (!isExactQuery(filter)) return countListed(allJobs(client, { filter, options, isOfRuns: true }, PAGE_SIZE));
   const { namespace } = client.options;
   const request = { namespace, query: `${jobQuery(filter)} GROUP BY ExecutionStatus` };
   const { count, groups } = await temporalCall(client, options, () =>
@@ -109,15 +144,13 @@ export async function countJobs(client: Client, filter: JobFilter, options: Call
   return { total: Number(count), byStatus: Object.fromEntries(byStatus) };
 }
 
-async function countListed(list: JobList): Promise<JobCount> {
+async function countListed(runs: AsyncIterable<JobSummary>): Promise<JobCount> {
   const byStatus: Record<string, number> = {};
   let total = 0;
-  do {
-    for (const { workflowStatus } of await list.read(PAGE_SIZE)) {
-      byStatus[workflowStatus] = (byStatus[workflowStatus] ?? 0) + 1;
-      total += 1;
-    }
-  } while (!list.isAtEnd);
+  for await (const { workflowStatus } of runs) {
+    byStatus[workflowStatus] = (byStatus[workflowStatus] ?? 0) + 1;
+    total += 1;
+  }
   return { total, byStatus };
 }
 

@@ -16,35 +16,27 @@ import { readDescription } from './run-record.js';
 const IDS_PER_QUERY = 200;
 
 /**
- * By run id, the newest run of the same job, of those that another run has followed. A running workflow is never among
- * them. A run under the id of attached jobs has labels of its own: whoever lists by label wants it apart.
+ * The runs that no other run of the same job has followed. A running workflow is always among them. A run under the id
+ * of attached jobs has labels of its own: whoever lists by label wants it apart.
  */
-export async function readFollowers(
+export async function withoutFollowed(
   client: Client,
   runs: readonly JobSummary[],
   hasAttached: boolean,
   options: CallOptions,
-): Promise<ReadonlyMap<string, JobSummary>> {
+): Promise<JobSummary[]> {
   const closed = runs.filter((run) => !isRunning(run));
   const newest = await readNewest(client, new Set(closed.flatMap((run) => idsOf(run, hasAttached))), options);
-  const followers = new Map<string, JobSummary>();
-  for (const run of closed) {
-    const last = followerOf(run, newest, hasAttached);
-    if (last !== undefined) followers.set(run.runId, last);
-  }
-  return followers;
+  return runs.filter((run) => !isFollowed(run, newest, hasAttached));
 }
 
-/** The newest run of the same job as a run, of those that are the newest of their workflow ids. */
-export function followerOf(
-  run: JobSummary,
-  newest: ReadonlyMap<string, JobSummary>,
-  hasAttached: boolean,
-): JobSummary | undefined {
-  if (isRunning(run)) return undefined;
-  const ids = idsOf(run, hasAttached);
-  const later = ids.flatMap((id) => newest.get(id) ?? []).filter((one) => isLater(one, run));
-  return later.find(isRunning) ?? later.toSorted((a, b) => (a.startedAt < b.startedAt ? 1 : -1))[0];
+/** Whether another run follows one, of those that are the newest of their workflow ids. */
+export function isFollowed(run: JobSummary, newest: ReadonlyMap<string, JobSummary>, hasAttached: boolean): boolean {
+  if (isRunning(run)) return false;
+  return idsOf(run, hasAttached).some((id) => {
+    const last = newest.get(id);
+    return last !== undefined && isLater(last, run);
+  });
 }
 
 /** Under which ids a later run of the same job may be. */

@@ -1,9 +1,15 @@
 /** Lists of fake jobs: what the real client's lists show of the same jobs, in the same order. */
 import { isAsked, isByLabel, jobQuery, type JobFilter } from '../agent-job/job-query.js';
 import type { JobSummary } from '../agent-job/job-summary.js';
-import { checkPageSize, type JobCount, type JobPage, type PageOptions } from '../agent-job/list.js';
-import { readCursor, toCursor } from '../agent-job/list-cursor.js';
-import { followerOf } from '../agent-job/newest-runs.js';
+import {
+  checkPageSize,
+  readCursor,
+  toCursor,
+  type JobCount,
+  type JobPage,
+  type PageOptions,
+} from '../agent-job/list.js';
+import { isFollowed } from '../agent-job/newest-runs.js';
 import type { FakeJob } from './fake-job.js';
 
 /** One row a job that fits: those that run first, the newest first, then the others by their end. */
@@ -18,11 +24,11 @@ export function fakePage(
   { pageSize, cursor }: Pick<PageOptions, 'pageSize' | 'cursor'>,
 ): JobPage {
   const size = checkPageSize(pageSize);
-  const after = cursor == null ? Infinity : Number(Buffer.from(readCursor(filter, cursor).token));
+  const after = cursor == null ? Infinity : Number(Buffer.from(readCursor(filter, cursor)));
   const rows = rowsOf(jobs, filter).filter(({ order }) => order < after);
   const page = rows.slice(0, size);
   const token = new Uint8Array(Buffer.from(String(page.at(-1)?.order)));
-  const nextCursor = rows.length > size ? toCursor(filter, { token, beganAt: 0, head: { isOpen: true, at: 0 } }) : null;
+  const nextCursor = rows.length > size ? toCursor(filter, token) : null;
   return { jobs: page.map(({ row }) => row), nextCursor };
 }
 
@@ -48,9 +54,8 @@ interface Row {
 function rowsOf(jobs: readonly FakeJob[], filter: JobFilter): Row[] {
   jobQuery(filter);
   const newest = new Map(jobs.map(({ workflowId, summary }) => [workflowId, summary]));
-  const followed = (row: JobSummary) => followerOf(row, newest, !isByLabel(filter)) !== undefined;
   return jobs
     .map(({ move, hasEnded, summary: row }) => ({ row, order: Number(!hasEnded) * OPEN + move }))
-    .filter(({ row }) => isAsked(row, filter) && !followed(row))
+    .filter(({ row }) => isAsked(row, filter) && !isFollowed(row, newest, !isByLabel(filter)))
     .toSorted((a, b) => b.order - a.order);
 }
