@@ -73,25 +73,6 @@ test('a queue that no worker serves is told with the reason', { timeout: MINUTE 
   await queue.terminate();
 });
 
-test('the state of a job tells its present place in the queue', { timeout: MINUTE }, async () => {
-  const { projectId, jobs } = server;
-  const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'stay queued' });
-  const { startedAt, waiting } = await job.state();
-  // Without a queue it has no place: its turn is on its way, or it will ask again.
-  expect(waiting).toEqual({ for: 'turn', since: startedAt, position: 7 });
-  const queue = await join({ operation: 'message', projectId }, 'another');
-  expect((await job.state()).waiting).toEqual({ for: 'turn', since: startedAt });
-  await join({ operation: 'message', projectId }, job.workflowId);
-  expect((await job.state()).waiting).toEqual({
-    for: 'turn',
-    since: startedAt,
-    position: 2,
-    until: '2026-01-01T12:01:00.000Z',
-  });
-  await queue.terminate();
-  await server.client.workflow.getHandle(job.workflowId).terminate();
-});
-
 test('a write that no worker has begun is told as a wait', { timeout: MINUTE }, async () => {
   const upstream = new ObservedUpstream();
   const { opened, open } = gate();

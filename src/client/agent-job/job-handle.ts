@@ -31,9 +31,9 @@ export interface JobHandle {
   sendFollowUp(prompt: string, options?: FollowUpOptions): Promise<FollowUpAnswer>;
 
   /**
-   * Reads the job's present state, of a closed workflow too while a worker runs and its history is kept. Where the job
-   * waits for its turn, its queue is asked for the present place. Throws NoWorkerError, or one of its kinds, where no
-   * worker responds, and JobTerminatedError of a workflow that ended before a worker began it.
+   * Reads the job's present state, of a closed workflow too while a worker runs and its history is kept. Throws
+   * NoWorkerError, or one of its kinds, where no worker responds, and JobTerminatedError of a workflow that ended
+   * before a worker began it.
    */
   state(options?: CallOptions): Promise<JobState>;
 

@@ -1,13 +1,12 @@
 /**
- * What a job's workflow can't tell of its wait: its present place in the queue, that no worker has begun the write that
- * it handed out, and that its polls fail.
+ * What a job's workflow can't tell of its wait: that no worker has begun the write that it handed out, and that its
+ * polls fail.
  */
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
-import { queuePlaceQuery, requestQueueId, type JobState, type QueuePlace, type Waiting } from '../../contract.js';
+import type { JobState, Waiting } from '../../contract.js';
 import { temporalCall, type CallOptions } from '../temporal-call.js';
 import { readDescription } from './run-record.js';
 import { decodeFirst } from './start-input.js';
-import { askWorkflow } from '../../temporal/query-again.js';
 
 /** Worth no long wait: without an answer the state stays as the workflow tells it. */
 const MAX_ASK_MS = 1_500;
@@ -35,13 +34,11 @@ export async function withPresentWait(
 }
 
 /** How to ask for it; null where the workflow knows all there is. */
-function presentWait(client: Client, workflowId: string, state: JobState): (() => Promise<Waiting | null>) | null {
-  const { phase, projectId, waiting } = state;
-  if (waiting?.for === 'turn' || waiting?.position !== undefined) {
-    const operation = phase === 'creating' ? 'create' : 'message';
-    const queue = { workflowId: requestQueueId({ operation, projectId }) };
-    return async () => atPlace(waiting, await askWorkflow(client, queue, queuePlaceQuery, workflowId));
-  }
+function presentWait(
+  client: Client,
+  workflowId: string,
+  { phase, waiting }: JobState,
+): (() => Promise<Waiting | null>) | null {
   if (isPolling(waiting))
     return async () => failedPoll(client, (await readDescription(client, workflowId)).raw, waiting);
   const isSending = waiting === null && phase !== 'done';
@@ -59,13 +56,6 @@ export async function withLastRead(client: Client, raw: Raw, state: JobState): P
   return isPolling(waiting)
     ? { ...state, waiting: await failedPoll(client, raw, waiting).catch(() => waiting) }
     : state;
-}
-
-/** Without a place its turn is on its way, or the queue has forgotten it: then the job asks again by itself. */
-function atPlace({ position: _, until, ...waiting }: Waiting, place: QueuePlace | null): Waiting {
-  if (!place) return { ...waiting, ...(until !== undefined && { until }) };
-  const { position, expectedAt } = place;
-  return { ...waiting, for: place.for, position, ...(expectedAt !== undefined && { until: expectedAt }) };
 }
 
 /** A write that was handed out and that no worker has begun: nothing is under way. */

@@ -2,9 +2,8 @@
  * Watching a job: when Temporal is asked, when a worker, and which state is another one.
  *
  * A round asks Temporal alone for the length of the run's history. A worker is asked for the state only once that has
- * grown, or polls end otherwise, for nothing else changes without an event but the place in a queue. The wait between
- * two rounds grows while nothing changes. It is one request that Temporal answers when the run closes, so the end is
- * seen at once.
+ * grown, or polls end otherwise, for nothing else changes without an event. The wait between two rounds grows while
+ * nothing changes. It is one request that Temporal answers when the run closes, so the end is seen at once.
  */
 import { WorkflowContinuedAsNewError, WorkflowFailedError, type Client } from '@temporalio/client';
 import type { JobState } from '../../contract.js';
@@ -121,8 +120,7 @@ class Watch {
   /** Null where nothing can have changed since it was read. */
   async #stateNow({ runId, historyLength, raw }: RunRecord): Promise<JobState | null> {
     const readAt = `${runId} ${historyLength} ${lastRead(raw)}`;
-    // A place in a queue changes without an event of the job.
-    if (readAt === this.#readAt && this.#last?.waiting?.position === undefined) return null;
+    if (readAt === this.#readAt) return null;
     const state = await readState(this.#client, this.#workflowId, this.#limits);
     this.#readAt = readAt;
     return withLastRead(this.#client, raw, state);

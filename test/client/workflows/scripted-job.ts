@@ -30,16 +30,15 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     if (id != null && !used().includes(id)) followUps.push({ id, state: 'sent' });
     return { id: id ?? '', state: 'sent' as const, job: null, prompt };
   };
-  const isQueued = input.prompt?.startsWith('stay queued') === true;
   setHandler(followUpSignal, (followUp) => void take(followUp));
   setHandler(sendFollowUpUpdate, (followUp) => take(followUp));
   setHandler(jobStateQuery, (): JobState => ({
     ...base,
-    phase: isQueued ? 'sending' : 'watching',
+    phase: 'watching',
     usedFollowUpIds: used(),
     unknown: null,
     outcome: null,
-    waiting: isQueued ? { for: 'turn', since: startedAt, position: 7 } : null,
+    waiting: null,
     decisions: [],
     lastChangeAt: startedAt,
   }));

@@ -1,7 +1,6 @@
 import { condition, setHandler } from '@temporalio/workflow';
 import {
   joinQueueSignal,
-  queuePlaceQuery,
   requestQueueStateQuery,
   type JoinRequest,
   type QueuedRequest,
@@ -24,12 +23,6 @@ export async function requestQueue({ operation, projectId }: RequestQueueInput):
       ...(priority < 5 && { expectedAt: new Date(FIRST_TURN + i * 60_000).toISOString() }),
     }));
   setHandler(joinQueueSignal, (request) => void joined.push(request));
-  setHandler(queuePlaceQuery, (workflowId) => {
-    const place = waiting().find((request) => request.workflowId === workflowId);
-    if (!place) return null;
-    const { position, expectedAt } = place;
-    return { for: 'turn', position, ...(expectedAt !== undefined && { expectedAt }) };
-  });
   setHandler(requestQueueStateQuery, (): RequestQueueState => ({
     operation,
     projectId,
