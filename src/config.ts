@@ -7,14 +7,13 @@ import * as field from './config/fields.js';
 import { deepFreeze, present, type ClientConfig, type Environment } from './config/client.js';
 import { payloadKeysProblems } from './config/payload-keys-setting.js';
 import { readTemporal, type TemporalSettings } from './config/temporal.js';
-import { toTracing, TRACING_VARIABLES, tracingProblems, type TracingConfig } from './config/tracing.js';
+import { isTracingOn, TRACING_VARIABLES, tracingProblems } from './config/tracing.js';
 
 export { hasTemporalProfile, readClientConfig, type Environment } from './config/client.js';
 export { openPayloadKeys, payloadKeysWarnings } from './config/payload-keys-setting.js';
 export { ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/temporal.js';
-export type { TracingConfig } from './config/tracing.js';
 
 /** The environment of this process, for `npm start`, which passes a part of it to its child processes. */
 export const processEnvironment: Environment = process.env;
@@ -96,7 +95,7 @@ export interface WorkerConfig extends Omit<ClientConfig, 'webUiUrl' | 'hidePromp
   healthAddress: field.ListenAddress | undefined;
   metricsAddress: field.ListenAddress | undefined;
   /** OpenTelemetry's traces, where they are on. */
-  tracing: TracingConfig | undefined;
+  tracing: boolean;
   log: { level: field.LogLevel; format: field.LogFormat };
 }
 
@@ -127,7 +126,7 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
     deployment: toDeployment(values),
     healthAddress: values.HEALTH_ADDRESS,
     metricsAddress: values.METRICS_ADDRESS,
-    tracing: toTracing(env),
+    tracing: isTracingOn(env),
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
   });
 }

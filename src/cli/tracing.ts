@@ -17,12 +17,10 @@ const END_LIMIT_MS = 1_000;
  */
 export async function openTracing(version: string, warn: (line: string) => void): Promise<CommandTracing | null> {
   const { readTracing, readParentTrace } = await import('../config/tracing.js');
-  const tracing = orNull(readTracing, warn);
-  if (!tracing) return null;
+  if (!orFalse(readTracing, warn)) return null;
   const { Tracer } = await import('../temporal/tracer.js');
   const { traceCalls } = await import('../temporal/trace-interceptor.js');
-  const tracer = await Tracer.open({
-    ...tracing,
+  const tracer = new Tracer({
     serviceName: 'agent-jobs',
     version,
     timeoutMs: END_LIMIT_MS,
@@ -35,11 +33,11 @@ export async function openTracing(version: string, warn: (line: string) => void)
   };
 }
 
-function orNull<T>(read: () => T, warn: (line: string) => void): T | null {
+function orFalse(read: () => boolean, warn: (line: string) => void): boolean {
   try {
     return read();
   } catch (error) {
     warn(`agent-jobs: traces are off: ${(error as Error).message}`);
-    return null;
+    return false;
   }
 }

@@ -6,17 +6,12 @@ import { readTraceContext, type TraceContext } from '../contract/trace-context.j
 import { parseUrl, present, type Environment } from './client.js';
 import { ConfigError, type ConfigProblem } from './config-error.js';
 
-/** How spans are sent: gRPC would need a library of its own. */
-const PROTOCOLS = ['http/protobuf', 'http/json'] as const;
+/** How spans are sent: each other protocol would need a library of its own. */
+const PROTOCOL = 'http/protobuf';
 const SAMPLERS: readonly string[] = ['always_on', 'always_off', 'traceidratio'].flatMap((name) => [
   name,
   `parentbased_${name}`,
 ]);
-
-/** Set wherever traces are on. */
-export interface TracingConfig {
-  protocol: (typeof PROTOCOLS)[number];
-}
 
 /** The variables that operators set most; a deployment hands them on. */
 export const TRACING_VARIABLES = [
@@ -35,12 +30,12 @@ export const TRACING_VARIABLES = [
 
 type Settings = Partial<Record<(typeof TRACING_VARIABLES)[number], string>>;
 
-/** Undefined where traces are off; throws a ConfigError that names each wrong setting. */
-export function readTracing(environment: Environment = process.env): TracingConfig | undefined {
+/** Whether traces are on; throws a ConfigError that names each wrong setting. */
+export function readTracing(environment: Environment = process.env): boolean {
   const env = present(environment);
   const problems = tracingProblems(env);
   if (problems.length > 0) throw new ConfigError(problems);
-  return toTracing(env);
+  return isTracingOn(env);
 }
 
 /** The trace that whatever ran this process is in, as OpenTelemetry hands it on to processes; null where it is none. */
@@ -49,31 +44,23 @@ export function readParentTrace(environment: Environment = process.env): TraceCo
   return readTraceContext({ traceparent, tracestate });
 }
 
-/** The settings without a check; undefined where traces are off. */
-export function toTracing(env: Settings): TracingConfig | undefined {
-  return isOn(env) ? { protocol: protocolOf(env) === 'http/json' ? 'http/json' : 'http/protobuf' } : undefined;
-}
-
 /** What is wrong with the settings of traces, where they are on. */
 export function tracingProblems(env: Settings): ConfigProblem[] {
   if (isDisabled(env)) return [];
   const exporter = env.OTEL_TRACES_EXPORTER ?? 'otlp';
   if (!['otlp', 'none'].includes(exporter)) return [wrong('OTEL_TRACES_EXPORTER', 'otlp or none')];
-  return isOn(env) ? [...endpointProblems(env), ...protocolProblems(env), ...samplerProblems(env)] : [];
+  return isTracingOn(env) ? [...endpointProblems(env), ...protocolProblems(env), ...samplerProblems(env)] : [];
 }
 
 function isDisabled({ OTEL_SDK_DISABLED: text = '' }: Settings): boolean {
   return text.toLowerCase() === 'true';
 }
 
-function isOn(env: Settings): boolean {
+/** The same without a check. */
+export function isTracingOn(env: Settings): boolean {
   if (isDisabled(env) || env.OTEL_TRACES_EXPORTER === 'none') return false;
   const endpoint = env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? env.OTEL_EXPORTER_OTLP_ENDPOINT;
   return endpoint !== undefined || env.OTEL_TRACES_EXPORTER !== undefined;
-}
-
-function protocolOf(env: Settings): string {
-  return env.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ?? env.OTEL_EXPORTER_OTLP_PROTOCOL ?? PROTOCOLS[0];
 }
 
 function endpointProblems(env: Settings): ConfigProblem[] {
@@ -84,8 +71,9 @@ function endpointProblems(env: Settings): ConfigProblem[] {
 }
 
 function protocolProblems(env: Settings): ConfigProblem[] {
-  const variable = `OTEL_EXPORTER_OTLP_${env.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ? 'TRACES_' : ''}PROTOCOL`;
-  return (PROTOCOLS as readonly string[]).includes(protocolOf(env)) ? [] : [wrong(variable, PROTOCOLS.join(' or '))];
+  const names = ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PROTOCOL'] as const;
+  const variable = names.find((name) => env[name] !== undefined);
+  return variable === undefined || env[variable] === PROTOCOL ? [] : [wrong(variable, PROTOCOL)];
 }
 
 function samplerProblems({ OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: text }: Settings): ConfigProblem[] {

@@ -16,8 +16,6 @@ export interface TraceContext {
 /** A span that has ended, as a workflow tells of it; times in milliseconds. */
 export interface JobSpan {
   kind: 'run' | 'create' | 'followUp' | 'end';
-  /** Tells spans of one kind apart within a job. */
-  key?: string;
   startedAt: number;
   endedAt: number;
   /** Set where it did not end well: what became of it. */

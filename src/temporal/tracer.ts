@@ -4,25 +4,25 @@
  * spans wait in a bounded queue.
  */
 import {
+  defaultTextMapGetter,
+  defaultTextMapSetter,
   ROOT_CONTEXT,
-  createTraceState,
   SpanStatusCode,
   trace,
-  TraceFlags,
   type Context,
   type Link,
   type Span,
   type SpanContext,
   type SpanOptions,
 } from '@opentelemetry/api';
-import { setGlobalErrorHandler } from '@opentelemetry/core';
+import { setGlobalErrorHandler, W3CTraceContextPropagator } from '@opentelemetry/core';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
-import { BasicTracerProvider, BatchSpanProcessor, type SpanExporter } from '@opentelemetry/sdk-trace-base';
+import { BasicTracerProvider, BatchSpanProcessor, RandomIdGenerator } from '@opentelemetry/sdk-trace-base';
 import type { TraceContext } from '../contract/trace-context.js';
 
 /** Who traces, and how it sends. */
 export interface TracerSettings {
-  protocol: 'http/protobuf' | 'http/json';
   /** Where OTEL_SERVICE_NAME says nothing else. */
   serviceName: string;
   version: string;
@@ -32,11 +32,13 @@ export interface TracerSettings {
   onProblem: (reason: string) => void;
 }
 
-/** A span with an id that is known before. Without `traceId`, it is its parent's. */
-export interface KnownSpan extends Pick<SpanOptions, 'attributes' | 'kind' | 'startTime'> {
+const W3C = new W3CTraceContextPropagator();
+
+/** A span to begin. */
+export interface NewSpan extends Pick<SpanOptions, 'attributes' | 'startTime'> {
   name: string;
-  spanId?: string;
-  traceId?: string;
+  /** Where it is known before; the trace's id counts where the span has no parent. */
+  ids?: { spanId: string; traceId: string };
   parent?: TraceContext | SpanContext | null;
   links?: readonly (string | undefined)[];
 }
@@ -44,39 +46,32 @@ export interface KnownSpan extends Pick<SpanOptions, 'attributes' | 'kind' | 'st
 /** The exporter of this process. */
 export class Tracer {
   readonly #provider: BasicTracerProvider;
-  #ids: { spanId?: string | undefined; traceId?: string | undefined } = {};
+  #ids: NewSpan['ids'];
 
-  private constructor(exporter: SpanExporter, { serviceName, version }: TracerSettings) {
+  constructor({ serviceName, version, timeoutMs, onProblem }: TracerSettings) {
+    setGlobalErrorHandler((error) => onProblem(typeof error === 'string' ? error : (error.message ?? '')));
+    const exporter = new OTLPTraceExporter(timeoutMs === undefined ? {} : { timeoutMillis: timeoutMs });
+    const random = new RandomIdGenerator();
     this.#provider = new BasicTracerProvider({
       resource: defaultResource()
         .merge(resourceFromAttributes({ 'service.name': serviceName, 'service.version': version }))
         .merge(detectResources({ detectors: [envDetector] })),
       spanProcessors: [new BatchSpanProcessor(exporter)],
       idGenerator: {
-        generateTraceId: () => this.#ids.traceId ?? randomHex(32),
-        generateSpanId: () => this.#ids.spanId ?? randomHex(16),
+        generateTraceId: () => this.#ids?.traceId ?? random.generateTraceId(),
+        generateSpanId: () => this.#ids?.spanId ?? random.generateSpanId(),
       },
     });
   }
 
-  static async open(settings: TracerSettings): Promise<Tracer> {
-    setGlobalErrorHandler((error) => settings.onProblem(typeof error === 'string' ? error : (error.message ?? '')));
-    const { OTLPTraceExporter } =
-      settings.protocol === 'http/json'
-        ? await import('@opentelemetry/exporter-trace-otlp-http')
-        : await import('@opentelemetry/exporter-trace-otlp-proto');
-    const { timeoutMs: timeoutMillis } = settings;
-    return new Tracer(new OTLPTraceExporter(timeoutMillis === undefined ? {} : { timeoutMillis }), settings);
-  }
-
   /** Begins a span; the sampler decides whether its end sends it. */
-  begin({ name, spanId, traceId, parent, links = [], ...options }: KnownSpan): Span {
-    this.#ids = { spanId, traceId };
-    const linked = links.flatMap((link): Link[] => (link === undefined ? [] : [{ context: spanContext(link) }]));
+  begin({ name, ids, parent, links = [], ...options }: NewSpan): Span {
+    this.#ids = ids;
+    const linked = links.flatMap((traceparent) => (traceparent === undefined ? [] : linkTo(traceparent)));
     const span = this.#provider
       .getTracer('agent-jobs')
       .startSpan(name, { ...options, links: linked }, contextOf(parent ?? null));
-    this.#ids = {};
+    this.#ids = undefined;
     return span;
   }
 
@@ -97,25 +92,18 @@ export function fail(span: Span, reason: string): void {
 
 /** What a span hands on to those that it causes. */
 export function traceContextOf(span: Span): TraceContext {
-  const { traceId, spanId, traceFlags, traceState } = span.spanContext();
-  const traceparent = `00-${traceId}-${spanId}-0${(traceFlags & TraceFlags.SAMPLED).toString(16)}`;
-  const tracestate = traceState?.serialize();
-  return tracestate ? { traceparent, tracestate } : { traceparent };
+  const carrier = { traceparent: '' };
+  W3C.inject(trace.setSpan(ROOT_CONTEXT, span), carrier, defaultTextMapSetter);
+  return carrier;
 }
 
 function contextOf(parent: TraceContext | SpanContext | null): Context {
   if (parent === null) return ROOT_CONTEXT;
-  const context = 'traceparent' in parent ? spanContext(parent.traceparent, parent.tracestate) : parent;
-  return trace.setSpanContext(ROOT_CONTEXT, context);
+  if ('traceparent' in parent) return W3C.extract(ROOT_CONTEXT, parent, defaultTextMapGetter);
+  return trace.setSpanContext(ROOT_CONTEXT, parent);
 }
 
-/** Of a `traceparent` that was checked. */
-function spanContext(traceparent: string, tracestate?: string): SpanContext {
-  const [, traceId = '', spanId = '', flags = '0'] = traceparent.split('-');
-  const state = tracestate === undefined ? {} : { traceState: createTraceState(tracestate) };
-  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & TraceFlags.SAMPLED, isRemote: true, ...state };
-}
-
-function randomHex(digits: number): string {
-  return Buffer.from(crypto.getRandomValues(new Uint8Array(digits / 2))).toString('hex');
+function linkTo(traceparent: string): Link[] {
+  const context = trace.getSpanContext(contextOf({ traceparent }));
+  return context ? [{ context }] : [];
 }

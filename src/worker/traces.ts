@@ -1,12 +1,11 @@
 /**
- * The spans of jobs as a worker exports them, and the trace ids in its log lines. Off unless it is configured. All ids
- * follow from the job: each worker that takes it up gives the same ones, and a span that a killed worker told of comes
- * again as the same one.
+ * The spans of jobs as a worker exports them, and the trace ids in its log lines. Off unless it is configured. The ids
+ * of the first span follow from the job: each worker that takes it up gives its spans the same parent. A span that a
+ * killed worker told of may come again.
  */
 import { createHash } from 'node:crypto';
 import type { Span } from '@opentelemetry/api';
 import type { ActivityInterceptorsFactory, InjectedSinks } from '@temporalio/worker';
-import type { TracingConfig } from '../config.js';
 import { AGENT_JOB_WORKFLOW } from '../contract.js';
 import { contextIn, traceIdOf, type JobSpan, type TraceSinks } from '../contract/trace-context.js';
 import { releaseVersion } from '../temporal/workflow-bundle.js';
@@ -26,7 +25,7 @@ export interface Traces {
 type WorkflowInfo = Parameters<InjectedSinks<TraceSinks>['traces']['ended']['fn']>[0];
 
 interface TracesSettings {
-  tracing: TracingConfig | undefined;
+  tracing: boolean;
   namespace: string;
   log: Logger;
 }
@@ -49,8 +48,7 @@ export async function openTraces({ tracing, namespace, log }: TracesSettings): P
   if (!tracing) return { sinks: sinksOf(() => {}), traceIdOf: () => undefined, end: async () => {} };
   const { Tracer, fail } = await import('../temporal/tracer.js');
   const onProblem = tellNowAndThen(log);
-  const tracer = await Tracer.open({
-    ...tracing,
+  const tracer = new Tracer({
     serviceName: 'agent-jobs-worker',
     version: releaseVersion(),
     onProblem,
@@ -75,15 +73,12 @@ function sinksOf(ended: (info: WorkflowInfo, span: JobSpan) => void): InjectedSi
 function beginSpan(tracer: Tracer, info: WorkflowInfo, span: JobSpan): Span {
   const root = beginRoot(tracer, info, span);
   if (span.kind === 'run') return root;
-  const { kind, key = '', startedAt: startTime, attributes, sender } = span;
-  const parent = root.spanContext();
   return tracer.begin({
-    name: NAMES[kind],
-    spanId: spanId(parent.traceId, [info.workflowId, info.runId, kind, key, String(startTime)]),
-    parent,
-    startTime,
-    attributes: { ...workflowAttributes(info), ...attributes },
-    links: [sender],
+    name: NAMES[span.kind],
+    parent: root.spanContext(),
+    startTime: span.startedAt,
+    attributes: { ...workflowAttributes(info), ...span.attributes },
+    links: [span.sender],
   });
 }
 
@@ -91,8 +86,7 @@ function beginRoot(tracer: Tracer, info: WorkflowInfo, { parent, startedAt }: Jo
   const traceId = parent ? traceIdOf(parent) : ownTraceId(info);
   return tracer.begin({
     name: NAMES.run,
-    traceId,
-    spanId: spanId(traceId, [info.workflowId, info.firstExecutionRunId, 'run']),
+    ids: { traceId, spanId: idOf(16, ['span', traceId, info.workflowId, info.firstExecutionRunId]) },
     parent,
     startTime: startedAt,
     attributes: workflowAttributes(info),
@@ -102,11 +96,6 @@ function beginRoot(tracer: Tracer, info: WorkflowInfo, { parent, startedAt }: Jo
 /** The trace of a job that nobody else traces: all runs of its workflow id. */
 function ownTraceId({ namespace, workflowId }: Pick<WorkflowInfo, 'namespace' | 'workflowId'>): string {
   return idOf(32, ['trace', namespace, workflowId]);
-}
-
-/** The span of one thing that happened in a trace. */
-function spanId(traceId: string, parts: readonly string[]): string {
-  return idOf(16, ['span', traceId, ...parts]);
 }
 
 /** An id of zeros alone would count as none. */

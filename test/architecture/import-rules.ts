@@ -23,7 +23,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   temporal: {
     values: 'contract',
     packages:
-      'node @opentelemetry/api @opentelemetry/core @opentelemetry/exporter-trace-otlp-http ' +
+      'node @opentelemetry/api @opentelemetry/core ' +
       '@opentelemetry/exporter-trace-otlp-proto @opentelemetry/resources @opentelemetry/sdk-trace-base ' +
       '@temporalio/activity @temporalio/client @temporalio/common @temporalio/worker',
   },

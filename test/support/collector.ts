@@ -1,4 +1,4 @@
-/** A collector of OpenTelemetry's spans over OTLP/HTTP, as JSON or protobuf, on a real socket. */
+/** A collector of OpenTelemetry's spans over OTLP/HTTP, as protobuf, on a real socket. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -58,9 +58,8 @@ async function receive(request: IncomingMessage, spans: ReceivedSpan[]): Promise
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
   const body = Buffer.concat(chunks);
-  const isJson = request.headers['content-type'] === 'application/json';
   if (request.method !== 'POST' || request.url !== '/v1/traces') throw new Error(`asked for ${request.url}`);
-  spans.push(...spansIn(isJson ? (JSON.parse(body.toString()) as Export) : decode(body)));
+  spans.push(...spansIn(decode(body)));
 }
 
 /** The part of OTLP's messages that the tests read (opentelemetry-proto, trace/v1). */
@@ -84,18 +83,16 @@ interface Export {
 }
 
 type KeyValue = { key: string; value: Record<string, unknown> };
-/** Bytes are hexadecimal in OTLP's JSON. */
-type Id = string | Uint8Array;
 
 interface SentSpan {
-  traceId: Id;
-  spanId: Id;
-  parentSpanId?: Id;
+  traceId: Uint8Array;
+  spanId: Uint8Array;
+  parentSpanId?: Uint8Array;
   name: string;
   startTimeUnixNano: string;
   endTimeUnixNano: string;
   attributes?: KeyValue[];
-  links?: { traceId: Id; spanId: Id }[];
+  links?: { traceId: Uint8Array; spanId: Uint8Array }[];
   status?: { message?: string; code?: number };
 }
 
@@ -119,7 +116,7 @@ function received(span: SentSpan): Omit<ReceivedSpan, 'service'> {
     name: span.name,
     traceId: hex(span.traceId),
     spanId: hex(span.spanId),
-    parentSpanId: hex(span.parentSpanId ?? ''),
+    parentSpanId: hex(span.parentSpanId),
     startedAt: Number(BigInt(span.startTimeUnixNano) / 1_000_000n),
     endedAt: Number(BigInt(span.endTimeUnixNano) / 1_000_000n),
     error: span.status?.code === ERROR ? (span.status.message ?? '') : null,
@@ -128,8 +125,8 @@ function received(span: SentSpan): Omit<ReceivedSpan, 'service'> {
   };
 }
 
-function hex(id: Id): string {
-  return typeof id === 'string' ? id : Buffer.from(id).toString('hex');
+function hex(id: Uint8Array = new Uint8Array()): string {
+  return Buffer.from(id).toString('hex');
 }
 
 function valuesOf(attributes: KeyValue[] = []): Record<string, unknown> {

@@ -297,15 +297,13 @@ describe('the settings of traces', () => {
   const url = 'http://localhost:4318';
 
   test('are off unless an address or the exporter is given, and where they are disabled', () => {
-    expect(tracing({})).toBeUndefined();
-    expect(tracing({ OTEL_SERVICE_NAME: 'x', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' })).toBeUndefined();
-    expect(tracing({ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_SDK_DISABLED: 'True' })).toBeUndefined();
-    expect(tracing({ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_TRACES_EXPORTER: 'none' })).toBeUndefined();
-    expect(tracing({ OTEL_EXPORTER_OTLP_ENDPOINT: '' })).toBeUndefined();
-    expect(tracing({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: url })).toEqual({ protocol: 'http/protobuf' });
-    expect(tracing({ OTEL_TRACES_EXPORTER: 'otlp', OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json' })).toEqual({
-      protocol: 'http/json',
-    });
+    expect(tracing({})).toBe(false);
+    expect(tracing({ OTEL_SERVICE_NAME: 'x', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' })).toBe(false);
+    expect(tracing({ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_SDK_DISABLED: 'True' })).toBe(false);
+    expect(tracing({ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_TRACES_EXPORTER: 'none' })).toBe(false);
+    expect(tracing({ OTEL_EXPORTER_OTLP_ENDPOINT: '' })).toBe(false);
+    expect(tracing({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: url })).toBe(true);
+    expect(tracing({ OTEL_TRACES_EXPORTER: 'otlp', OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf' })).toBe(true);
   });
 
   test('are told where they are wrong', () => {
@@ -319,7 +317,7 @@ describe('the settings of traces', () => {
     expect(problems).toEqual({
       OTEL_EXPORTER_OTLP_ENDPOINT:
         'should be the http or https address of a collector, for example http://localhost:4318',
-      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'should be http/protobuf or http/json',
+      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'should be http/protobuf',
       OTEL_TRACES_SAMPLER_ARG: 'should be a number from 0 to 1',
     });
     expect(problemsOf({ ...minimal, OTEL_TRACES_EXPORTER: 'console' })).toEqual({

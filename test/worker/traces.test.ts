@@ -19,7 +19,7 @@ const [CALLER_TRACE, CALLER_SPAN] = ['0af7651916cd43dd8448eb211c80319c', 'b7ad6b
 const CALLER = { traceparent: `00-${CALLER_TRACE}-${CALLER_SPAN}-01`, tracestate: 'vendor=1' };
 const [SENDER_TRACE, SENDER_SPAN] = ['4bf92f3577b34da6a3ce929d0e0e4736', '00f067aa0ba902b7'];
 const SENDER = { traceparent: `00-${SENDER_TRACE}-${SENDER_SPAN}-01` };
-const SETTINGS = { OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json', OTEL_BSP_SCHEDULE_DELAY: '20' };
+const SETTINGS = { OTEL_BSP_SCHEDULE_DELAY: '20' };
 
 let devServer: DevServer;
 let server: TestServer;
@@ -55,9 +55,12 @@ afterEach(async () => {
 /** A worker with traces that go to this address; off without one. */
 async function startWorker(url?: string): Promise<void> {
   if (url !== undefined) process.env['OTEL_EXPORTER_OTLP_ENDPOINT'] = url;
-  const tracing = url === undefined ? undefined : ({ protocol: 'http/json' } as const);
-  traces = await openTraces({ tracing, namespace: server.namespace, log: pino({ level: 'silent' }) });
-  bench = await startJobBench(server, upstream, { worker: { sinks: traces.sinks, debugMode: false } });
+  traces = await openTraces({
+    tracing: url !== undefined,
+    namespace: server.namespace,
+    log: pino({ level: 'silent' }),
+  });
+  bench = await startJobBench(server, upstream, { worker: { sinks: traces.sinks } });
 }
 
 /** A client that sends this header with every call, as Temporal's interceptors do. */
@@ -157,7 +160,7 @@ test('a follow-up to an ended job is in the trace of whoever sent it, by one spa
   const { workflowId } = await start(clientWith(json(CALLER)));
   await server.client.workflow.getHandle(workflowId).result();
   await untilEnd(workflowId);
-  const tracer = await Tracer.open({ protocol: 'http/json', serviceName: 'caller', version: '1', onProblem: () => {} });
+  const tracer = new Tracer({ serviceName: 'caller', version: '1', onProblem: () => {} });
   const { connection, namespace } = server.client.options as unknown as { connection: never; namespace: string };
   const client = new Client({ connection, namespace, interceptors: { workflow: [traceCalls(tracer, SENDER)] } });
   const jobs = new AgentJobs({ client, taskQueue: bench.taskQueue });

@@ -50,7 +50,6 @@ export class JobTrace {
   #followUpLeft({ id, askedAt, sender }: QueuedFollowUp, state: FollowUpState): void {
     tell({
       kind: 'followUp',
-      key: id,
       startedAt: askedAt,
       ...(state !== 'sent' && { error: state }),
       attributes: { ...this.#attributes(state), 'agent_jobs.follow_up_id': id },
