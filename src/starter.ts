@@ -126,7 +126,7 @@ export class AgentJobs {
   }
 
   /**
-   * Starts many jobs, or joins those that are there, and tells the fate of each request as it comes. The same requests
+   * Starts many jobs, or joins those that are there, and tells the fate of each request, in order. The same requests
    * again start nothing new. What is no valid request is told as refused. Throws where Temporal is away for long, or
    * refuses the caller: the same call then goes on.
    */

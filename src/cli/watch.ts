@@ -113,10 +113,12 @@ class JobWatch {
     }
     const gone = [...this.#open.keys()].filter((workflowId) => !open.has(workflowId));
     const { lookAtJob } = await import('../client/agent-job/list.js');
-    const { inBatches } = await import('../client/temporal-call.js');
+    const { concurrently } = await import('../client/concurrently.js');
     const { jobs, signal } = this.#session;
     // One that Temporal has deleted since has no end to tell.
-    const looks = inBatches(gone, (workflowId) => lookAtJob(jobs.client, workflowId, { signal }).catch(nullIfMissing));
+    const looks = concurrently(gone, {}, (workflowId) =>
+      lookAtJob(jobs.client, workflowId, { signal }).catch(nullIfMissing),
+    );
     for await (const look of looks) if (look !== null) this.#tellGone(look.summary);
   }
 

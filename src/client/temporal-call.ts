@@ -208,24 +208,6 @@ export async function pauseUntilAborted(
   release();
 }
 
-/** Hundreds of jobs take seconds, and a lone worker that answers the queries among the calls is not flooded. */
-const CONCURRENT_CALLS = 10;
-
-/** Does the same for each item, ten at a time, and yields the results in order; ends with the first error. */
-export async function* inBatches<T, R>(
-  items: Iterable<T> | AsyncIterable<T>,
-  work: (item: T) => Promise<R>,
-): AsyncGenerator<R, void, undefined> {
-  let batch: T[] = [];
-  for await (const item of items) {
-    batch.push(item);
-    if (batch.length < CONCURRENT_CALLS) continue;
-    yield* await Promise.all(batch.map(work));
-    batch = [];
-  }
-  yield* await Promise.all(batch.map(work));
-}
-
 /** Lists what fits a query of Temporal's visibility; each page is a call of its own, with the limits of `options`. */
 export async function* listWorkflows(
   client: Client,

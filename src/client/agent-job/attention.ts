@@ -1,6 +1,7 @@
 /** Jobs that wait for a person to settle a write in doubt. Jobs whose workflow task fails: stuck-jobs.ts. */
 import type { Decision, InDoubtWrite } from '../../contract.js';
-import { inBatches, type CallOptions } from '../temporal-call.js';
+import { concurrently } from '../concurrently.js';
+import type { CallOptions } from '../temporal-call.js';
 import type { JobHandle } from './job-handle.js';
 import type { JobFilter } from './job-query.js';
 import type { JobSummary } from './job-summary.js';
@@ -29,7 +30,7 @@ export async function* listAttention(
   options: CallOptions = {},
 ): AsyncGenerator<AttentionItem, void, undefined> {
   const listed = jobs.list({ phase: 'needsAttention', isRunning: true }, options);
-  for await (const item of inBatches(listed, (job) => readInDoubtWrite(jobs, job, options))) {
+  for await (const item of concurrently(listed, {}, (job) => readInDoubtWrite(jobs, job, options))) {
     // A job that was settled since it was listed has neither.
     if (item.unknown !== null || item.problem !== undefined) yield item;
   }

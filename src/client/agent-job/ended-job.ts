@@ -12,7 +12,7 @@ import {
 import { givenOptions } from '../../agent-job/input.js';
 import { jobTitle } from '../../agent-job/title.js';
 import { NoJobError, UsedIdsUnknownError } from '../errors.js';
-import { inBatches } from '../temporal-call.js';
+import { concurrently } from '../concurrently.js';
 import type { EarlierRuns } from './earlier-runs.js';
 import { createdNoJob, readDescription, readRunEnd, type RunRecord } from './run-record.js';
 import { readInputHash, readStartInput, readUnbegunInput } from './start-input.js';
@@ -86,7 +86,7 @@ function noJob({ workflowId }: RunRecord, end: string): NoJobError {
 
 async function readEarlierIds(client: Client, workflowId: string, jobId: string, runIds: string[]): Promise<string[]> {
   const ids: string[] = [];
-  for await (const final of inBatches(runIds, (runId) => readEarlierState(client, { workflowId, runId }))) {
+  for await (const final of concurrently(runIds, {}, (runId) => readEarlierState(client, { workflowId, runId }))) {
     const isOfThisJob = final?.jobId === null || final?.jobId === jobId;
     if (isOfThisJob) ids.push(...(final?.usedFollowUpIds ?? []));
   }

@@ -4,7 +4,8 @@
  */
 import type { Client } from '@temporalio/client';
 import { readListPage } from '../../temporal/list-page.js';
-import { inBatches, temporalCall, type CallOptions } from '../temporal-call.js';
+import { concurrently } from '../concurrently.js';
+import { temporalCall, type CallOptions } from '../temporal-call.js';
 import { isAsked, isByLabel, jobQuery, type JobFilter } from './job-query.js';
 import { toSummary, type JobSummary } from './job-summary.js';
 import { nullIfGone, withoutFollowed } from './newest-runs.js';
@@ -39,7 +40,7 @@ export async function readJobs(
   const runs = page.runs.map(toSummary).filter((run) => isAsked(run, { ...filter, outcome: null }));
   const newest = isOfRuns ? runs : await withoutFollowed(client, runs, !isByLabel(filter), options);
   const jobs: JobSummary[] = [];
-  for await (const job of inBatches(newest, (run) => withOutcome(client, run, options))) {
+  for await (const job of concurrently(newest, {}, (run) => withOutcome(client, run, options))) {
     if (isAsked(job, filter)) jobs.push(job);
   }
   return { jobs, token: page.token };

@@ -8,7 +8,8 @@ import {
   type RequestQueueState,
 } from '../../contract.js';
 import { JobNotFoundError } from '../errors.js';
-import { inBatches, listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
+import { concurrently } from '../concurrently.js';
+import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { readDescription } from './run-record.js';
@@ -38,7 +39,8 @@ export async function* listQueues(
   options: CallOptions = {},
 ): AsyncGenerator<QueueReport, void, undefined> {
   const names = projectId == null ? runningQueues(client, options) : queuesOf(projectId);
-  for await (const report of inBatches(names, (name) => readQueue(client, name, options))) if (report) yield report;
+  for await (const report of concurrently(names, {}, (name) => readQueue(client, name, options)))
+    if (report) yield report;
 }
 
 function queuesOf(projectId: string): QueueName[] {

@@ -54,8 +54,8 @@ const BETWEEN_TRIES_MS = 2_000;
 const MIN_TRY_MS = 5_000;
 
 /**
- * Starts the jobs of many requests and tells the fate of each as it comes, in no order. Memory does not grow with their
- * number. Throws where Temporal is away for longer than the limit, or refuses the caller: then the rest has no fate.
+ * Starts the jobs of many requests and tells the fate of each, in their order. Memory does not grow with their number.
+ * Throws where Temporal is away for longer than the limit, or refuses the caller: then the rest has no fate.
  */
 export function startMany(
   context: StartContext,

@@ -8,7 +8,8 @@ import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
 import { withRequestId, withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
-import { inBatches, START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '../temporal-call.js';
+import { concurrently } from '../concurrently.js';
+import { START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '../temporal-call.js';
 import { listEarlierRuns, type EarlierRuns } from './earlier-runs.js';
 import type { StartedRun } from './handle.js';
 import { restartAfter } from './restart.js';
@@ -134,7 +135,7 @@ async function refuseWhereJobExists(
     runId,
     end: await readRunEnd(client, last.workflowId, runId).catch(nullIfGone),
   });
-  for await (const { runId, end } of inBatches(unread, read)) {
+  for await (const { runId, end } of concurrently(unread, {}, read)) {
     if (end !== null && !createdNoJob(end)) {
       const text = `an earlier run of this key, ${runId}, may have made a job, though its last run made none`;
       throw new KeyConflictError(last.workflowId, `${text}: look at that run, and use another key for a new job`);

@@ -13,7 +13,8 @@ import {
   type Phase,
 } from '../../contract.js';
 import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
-import { inBatches, listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
+import { concurrently } from '../concurrently.js';
+import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isInvalidArgument } from '../temporal-errors.js';
 import { listJobs } from './list.js';
 import { readTaskFailure } from './task-failure.js';
@@ -62,7 +63,7 @@ export async function* listStuck(
     listNewest(list(client, options), maxDescribed),
   ]);
   for (const listing of runs) {
-    for await (const job of inBatches(listing, describe)) {
+    for await (const job of concurrently(listing, {}, describe)) {
       if (job === null || listed.has(job.workflowId)) continue;
       listed.add(job.workflowId);
       yield job;

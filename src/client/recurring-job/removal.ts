@@ -3,7 +3,8 @@ import type { Client, ScheduleHandle, WorkflowExecutionInfo } from '@temporalio/
 import { WorkflowNotFoundError } from '@temporalio/common';
 import { lockAnswerSignal, recurringJobLockId, scheduleRemovedSignal } from '../../contract.js';
 import { orNull } from '../schedules.js';
-import { inBatches, pauseUntilAborted } from '../temporal-call.js';
+import { concurrently } from '../concurrently.js';
+import { pauseUntilAborted } from '../temporal-call.js';
 import { listJobless, type Of } from './runs.js';
 
 /** So much later than it starts a run is listed. */
@@ -51,7 +52,7 @@ async function tellRuns(client: Client, of: Of, handle: ScheduleHandle, told: Se
     return failure;
   };
   let first: Failure;
-  for await (const failure of inBatches(removed, tell)) first ??= failure;
+  for await (const failure of concurrently(removed, {}, tell)) first ??= failure;
   return first;
 }
 
