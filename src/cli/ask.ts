@@ -5,12 +5,12 @@ import type { Command } from 'commander';
 import { printableLines } from './text.js';
 
 /** Whether somebody can read a question and type an answer. */
-export function isInteractive(): boolean {
+function isInteractive(): boolean {
   return process.stdin.isTTY && process.stderr.isTTY;
 }
 
 /** The line that is typed; empty at the end of the input. */
-export async function ask(question: string, signal: AbortSignal): Promise<string> {
+async function ask(question: string, signal: AbortSignal): Promise<string> {
   // The terminal itself edits the line, and Ctrl-C stays a signal.
   const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
   try {

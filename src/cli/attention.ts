@@ -1,39 +1,27 @@
 import type { Command } from 'commander';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
-import { isInteractive } from './ask.js';
 import { EXIT } from './exit.js';
 import { withKeysHint } from './keys-hint.js';
 import { inDoubtFields, lastDecisionField, resolveCommands } from './resolution.js';
 import { print, printJson, printToStderr, withSession, type GlobalOptions, type Session } from './session.js';
 import { fields, printable } from './text.js';
 
-interface AttentionFlags {
-  json?: boolean;
-  list?: boolean;
-}
-
-/** Adds `attention`, which lists the jobs that need a person, and at a terminal asks what to do about each. */
+/** Adds `attention`, which lists the jobs that need a person, and how each can be settled. */
 export function addAttention(program: Command): void {
   const command = program
     .command('attention')
     .description('list the running jobs that need a person: a write in doubt, or code that fails again and again')
-    .option('--list', 'at a terminal, too: list them, and ask nothing')
     .option('--json', 'print one line of JSON for each, to which "resolve --from" takes an action')
-    .action((flags: AttentionFlags) =>
+    .action(({ json = false }: { json?: boolean }) =>
       withSession(command, async (session) => {
-        const { json = false, list = false } = flags;
-        const isWalk = !json && !list && process.stdout.isTTY && isInteractive();
-        const inDoubt = await tellInDoubtWrites(session, { isJson: json, isWalk });
+        const inDoubt = await tellInDoubtWrites(session, json);
         const stuck = await printStuck(session.jobs, json, session.signal);
         if (inDoubt + stuck === 0 && !json) print('nothing needs attention');
       }),
     );
 }
 
-async function tellInDoubtWrites(
-  session: Session,
-  { isJson, isWalk }: { isJson: boolean; isWalk: boolean },
-): Promise<number> {
+async function tellInDoubtWrites(session: Session, isJson: boolean): Promise<number> {
   let count = 0;
   for await (const item of session.jobs.needsAttention({ signal: session.signal })) {
     count += 1;
@@ -41,17 +29,13 @@ async function tellInDoubtWrites(
       printToStderr(printable(`agent-jobs: ${item.workflowId} could not be read: ${withKeysHint(item.problem)}`));
       process.exitCode = EXIT.error;
     } else if (isJson) printJson(toLine(item));
-    else print(`${formatItem(item, session.globals)}${await promptText(session, item, isWalk)}\n`);
-    if (!isWalk || !item.unknown) continue;
-    const { walkThrough } = await import('./attention-walk.js');
-    if ((await walkThrough(session, item, item.unknown)) === 'quit') break;
+    else print(`${formatItem(item, session.globals)}${await promptText(session, item)}\n`);
   }
   return count;
 }
 
-/** Where prompts are hidden, a list shows nothing of them; a person who is asked what to do must know. */
-async function promptText(session: Session, item: AttentionItem, isWalk: boolean): Promise<string> {
-  if (session.jobs.hidePrompts && !isWalk) return '';
+async function promptText(session: Session, item: AttentionItem): Promise<string> {
+  if (session.jobs.hidePrompts) return '';
   const { doubtfulPromptText } = await import('./doubtful-prompt.js');
   return doubtfulPromptText(session, item);
 }

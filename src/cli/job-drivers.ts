@@ -18,14 +18,10 @@ export class JobDrivers {
 
   /** Throws where another workflow that runs has the job. */
   async check({ workflowId, projectId, jobId }: Adoption): Promise<void> {
-    const other = await this.otherThan({ workflowId, projectId, jobId });
-    if (other !== null) throw new Error(`${drivenText(other, jobId)}: look again, or give --yes`);
-  }
-
-  /** The id of another workflow that runs and has the job. */
-  async otherThan({ workflowId, projectId, jobId }: Adoption): Promise<string | null> {
     const other = (await this.#of(projectId)).get(jobId) ?? workflowId;
-    return other === workflowId ? null : other;
+    if (other === workflowId) return;
+    const why = `the workflow ${other} has the job ${jobId} already, and two would watch it side by side for good`;
+    throw new Error(`${why}: look again, or give --yes`);
   }
 
   /** The list may lag behind what this command has done. */
@@ -62,9 +58,4 @@ interface Adoption {
   workflowId: string;
   projectId: string;
   jobId: string;
-}
-
-/** Why a person should look again. */
-export function drivenText(other: string, jobId: string): string {
-  return `the workflow ${other} has the job ${jobId} already, and two would watch it side by side for good`;
 }

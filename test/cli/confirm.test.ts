@@ -46,6 +46,27 @@ async function listedBatch(size: number) {
 }
 
 test(
+  'what can not be undone is asked at a terminal, and not in a script',
+  async () => {
+    const prompt = `prompt ${randomUUID()}`;
+    await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
+    const job = await server.jobs.start({ key: randomUUID(), projectId: server.projectId, prompt, ...QUICK });
+    const env = envOf(server);
+    const declined = await runOnTerminal(['cancel', job.workflowId], { env, types: [[/\[y\/N\] $/, '\n']] });
+    expect(declined.output).toContain('agent-jobs: nothing was done');
+    expect(declined.code).toBe(1);
+    const interrupted = await runOnTerminal(['cancel', job.workflowId], { env, types: [[/\[y\/N\] $/, '\u0003']] });
+    expect(interrupted.code).toBe(130);
+    expect((await job.state()).phase).toBe('watching');
+    const agreed = await runOnTerminal(['cancel', job.workflowId, '--yes'], { env });
+    expect(agreed.output).toContain('is asked to end');
+    expect(agreed.output).not.toContain('[y/N]');
+    await expect(job.result()).rejects.toMatchObject({ name: 'JobCanceledError' });
+  },
+  MOST_MS,
+);
+
+test(
   'the removal of a Schedule is asked with what it is, and a no keeps it',
   async () => {
     const { projectId } = server;

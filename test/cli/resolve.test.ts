@@ -18,8 +18,7 @@ function cli(args: string[], options: CliOptions = {}): Promise<CliRun> {
 }
 
 /** A job whose create took effect upstream, but was never answered. */
-async function unknownCreate(): Promise<{ job: JobHandle; prompt: string }> {
-  const prompt = `prompt ${randomUUID()}`;
+async function unknownCreate(prompt = `prompt ${randomUUID()}`): Promise<{ job: JobHandle; prompt: string }> {
   await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
   const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt, ...QUICK });
   await expect.poll(async () => (await job.state()).phase).toBe('needsAttention');
@@ -269,6 +268,21 @@ test(
       /no write is in doubt any more: .* \(decided last: abandon for the create, .* by bob: all/,
     );
     expect(late.code).toBe(1);
+  },
+  MOST_MS,
+);
+
+test(
+  'attention shows the prompt of a create in doubt, and leaves it out where prompts are hidden',
+  async () => {
+    const { job } = await unknownCreate(`Mend the footer ${randomUUID()}\nand \u001B[2J nothing else`);
+    await attentionOf(job);
+    const told = (await cli(['attention'])).stdout;
+    expect(told).toMatch(/\nPrompt\n {2}Mend the footer .+\n {2}and  \[2J nothing else\n/);
+    const hidden = await runCli(['attention'], { env: { ...envOf(server), AGENT_JOBS_HIDE_PROMPTS: 'true' } });
+    expect(hidden.stdout).toContain(job.workflowId);
+    expect(hidden.stdout).not.toContain('Mend the footer');
+    await job.resolve({ action: 'abandon' });
   },
   MOST_MS,
 );
