@@ -20,7 +20,6 @@ import { addReconcile } from './reconcile.js';
 import { addReplayCheck } from './replay-check.js';
 import { addReport } from './report.js';
 import { addResolve } from './resolve.js';
-import { addRollout } from './rollout.js';
 import { addSchedule } from './schedule.js';
 import { addSetup } from './setup.js';
 import { addFollowUp, addSignals } from './signals.js';
@@ -47,7 +46,6 @@ const COMMANDS = [
   addExport,
   addReport,
   addReplayCheck,
-  addRollout,
   addSchedule,
   addPrograms,
   addCodecServer,

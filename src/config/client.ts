@@ -66,11 +66,6 @@ export function readClientConfig(environment: Environment = process.env): Client
   return deepFreeze({ taskQueue, temporal, webUiUrl, ...flags });
 }
 
-/** The Worker Deployment whose name the environment holds, for the commands that roll out. */
-export function readDeploymentName(environment: Environment = process.env): string | undefined {
-  return present(environment)['WORKER_DEPLOYMENT'];
-}
-
 /** Whether the user's Temporal profile, in its usual place, sets anything. */
 export function hasTemporalProfile(environment: Environment = process.env): boolean {
   const entries = Object.entries(present(environment)).filter(([name]) => !name.startsWith('TEMPORAL_'));

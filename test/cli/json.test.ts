@@ -109,7 +109,6 @@ function wordsFor(name: string): string[] {
     'export csv': [...project, ...store],
     'export clean': store,
     report: [...project, ...store],
-    rollout: ['--deployment', 'none'],
     'schedule set': [...project, '--paused'],
     'schedule pause': project,
     'schedule resume': project,
@@ -174,7 +173,6 @@ test(
       'replay-check',
       'report',
       'resolve',
-      'rollout',
       'wait',
       'watch',
     ]);
@@ -204,7 +202,6 @@ test.each([
   'attention',
   'schedule list',
   'schedule pause --project p',
-  'rollout --deployment d',
 ])('%s tells a server that is away as one object', { timeout: MINUTE }, async (words) => {
   const { stdout, stderr, exitCode } = await run([...words.split(' '), ...at('127.0.0.1:1'), '--json']);
   expect(linesOf(stderr)).toMatchObject([{ code: 'TEMPORAL_UNAVAILABLE', retryable: true, exitCode: 11 }]);

@@ -1,37 +1,75 @@
-/** A roll-out and its reverse with production workers, the command line, and Temporal's own. */
-import { execFile } from 'node:child_process';
+/** A roll-out and its reverse with production workers, by the commands of docs/operations.md. */
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
-import { jsonLines, runCli } from '../cli/run-cli.js';
-import { shared } from '../support/shared.js';
+import { Runbook } from '../support/runbook.js';
 import { until } from '../support/worker-process.js';
 import { useSystem } from './system.js';
 
-const run = promisify(execFile);
+const PAGE = 'docs/operations.md';
 const MOST_MS = 300_000;
 const JOBS = 5;
 const system = useSystem({ script: { activeMs: 100_000_000 } });
 
-const rollOutOf = (deployment: string, ...args: string[]) => cli('--deployment', deployment, ...args);
-const cli = (...args: string[]) => runCli(['rollout', ...args], { env: system.clientEnv(), mostMs: 150_000 });
+/** A Worker Deployment, rolled out by the commands of the page. */
+class RollOut {
+  readonly #runbook: Runbook;
+
+  private constructor(runbook: Runbook) {
+    this.#runbook = runbook;
+  }
+
+  static async of(deployment: string): Promise<RollOut> {
+    return new RollOut(await Runbook.open(PAGE, { ...system.clientEnv(), WORKER_DEPLOYMENT: deployment }));
+  }
+
+  /** Makes a version current, and ends when no open run is on the old one. */
+  async to(version: string, { from = 'none' } = {}): Promise<void> {
+    this.#runbook.set({ NEW: version, OLD: from });
+    const run = () => this.#runbook.run('set-current-version --yes').then(() => true, isNoWorkerYet);
+    await until(run, `${version} to be current`, () => '', MOST_MS);
+  }
+
+  /** The build ids, the newest first, once there are so many. */
+  async versions(count: number): Promise<string[]> {
+    const describe = 'temporal worker deployment describe --name "$WORKER_DEPLOYMENT" --output json';
+    let found: string[] = [];
+    await until(async () => {
+      const { versionSummaries } = JSON.parse(await this.#runbook.shell(describe)) as {
+        versionSummaries: { BuildID: string }[];
+      };
+      found = versionSummaries.map(({ BuildID }) => BuildID);
+      return found.length === count;
+    }, `${count} versions`);
+    return found;
+  }
+
+  /** How many runs are pinned to a version. */
+  async openRuns(version: string): Promise<number> {
+    const ofVersion = `TemporalWorkerDeploymentVersion = '$WORKER_DEPLOYMENT:${version}'`;
+    const query = `${ofVersion} AND TemporalWorkflowVersioningBehavior = 'Pinned' AND ExecutionStatus = 'Running'`;
+    const told = await this.#runbook.shell(`temporal workflow count --query "${query}"`);
+    return Number(told.replace('Total: ', ''));
+  }
+}
+
+/** The server has not heard of the version, or of workers of it for all task queues. */
+function isNoWorkerYet(error: Error): boolean {
+  if (!/^Error: error .*deployment/im.test(error.message)) throw error;
+  return false;
+}
 
 test('a version is made current, the one before drains, its workers go, and back', { timeout: MOST_MS }, async () => {
   const { server, sandbox } = system;
   const deployment = `rollout-${randomUUID()}`;
   const settings = { WORKER_DEPLOYMENT: deployment };
-  const rollOut = (...args: string[]) => rollOutOf(deployment, ...args);
+  const rollOut = await RollOut.of(deployment);
   const first = system.startWorker({ ...settings, WORKER_BUILD_ID: '1.0.0' });
-  const shown = await rollOut('1.0.0');
-  expect(shown.stdout).toMatch(
-    new RegExp(`^Deployment ${deployment}\n\nVERSION +STATE +OPEN RUNS\n1.0.0 +current +0\n`),
-  );
-  expect(shown.code).toBe(0);
+  await rollOut.to('1.0.0');
 
   const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
   const polling = { min: '1 hour', max: '1 hour' };
@@ -42,23 +80,15 @@ test('a version is made current, the one before drains, its workers go, and back
 
   // The version of this release, which nobody names.
   const second = system.startWorker(settings);
-  const rolled = await rollOut('--this-release', '--wait', '--json');
-  expect(rolled.code).toBe(0);
-  const [report] = jsonLines(rolled.stdout) as [{ current: string; versions: object[] }];
-  expect(report.current).toMatch(/^\d+\.\d+\.\d+-[0-9a-f]{12}$/);
-  expect(report.versions).toEqual([
-    { buildId: report.current, state: 'current', openRuns: JOBS, canGo: false },
-    { buildId: '1.0.0', state: 'old', openRuns: 0, canGo: true },
-  ]);
+  const [release = ''] = await rollOut.versions(2);
+  expect(release).toMatch(/^\d+\.\d+\.\d+-[0-9a-f]{12}$/);
+  await rollOut.to(release, { from: '1.0.0' });
+  expect(await rollOut.openRuns(release)).toBe(JOBS);
   expect(first.output()).toContain('Another version of the workers is current');
 
-  // Back again by Temporal's own program; 1.0.0 still polls.
-  const { path } = await shared('dev-server-program');
-  const words = ['worker', 'deployment', 'set-current-version', '--deployment-name', deployment, '--build-id', '1.0.0'];
-  await run(path, [...words, '--yes', '--address', server.address], { env: {} });
-  const back = await rollOut('--wait');
-  expect(back.stdout).toMatch(/^1\.0\.0 +current +5$/m);
-  expect(back.stdout).toContain(`${report.current}: its workers can go, no open run needs them.`);
+  // Back again; 1.0.0 still polls.
+  await rollOut.to('1.0.0', { from: release });
+  expect(await rollOut.openRuns('1.0.0')).toBe(JOBS);
   second.signal('SIGTERM');
   expect(await second.ended).toBe(0);
 
@@ -78,7 +108,8 @@ test('a recurring job and its lock go on over a roll-out, and an export runs', {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-rollout-'));
   const settings = { WORKER_DEPLOYMENT: deployment, SNAPSHOTS_URL: pathToFileURL(folder).href };
   const first = system.startWorker({ ...settings, WORKER_BUILD_ID: '1' });
-  await rollOutOf(deployment, '1');
+  const rollOut = await RollOut.of(deployment);
+  await rollOut.to('1');
   const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
   const polling = { min: 1_000, max: 1_000 };
   await sandbox.addScript({ projectId: deployment, script: { activeMs: 60_000 } });
@@ -93,9 +124,9 @@ test('a recurring job and its lock go on over a roll-out, and an export runs', {
   await until(async () => (await fates())[0] === 'running', 'the run', first.output);
 
   const second = system.startWorker({ ...settings, WORKER_BUILD_ID: '2' });
-  const { stdout } = await rollOutOf(deployment, '2', '--wait');
+  await rollOut.to('2', { from: '1' });
   // The job and the lock; the run that waits for its job is pinned to nothing.
-  expect(stdout).toMatch(/^2 +current +2$/m);
+  expect(await rollOut.openRuns('2')).toBe(2);
   first.signal('SIGTERM');
   expect(await first.ended).toBe(0);
   await until(async () => (await fates())[0] === 'ended', 'its end', second.output, 120_000);
@@ -106,13 +137,4 @@ test('a recurring job and its lock go on over a roll-out, and an export runs', {
   expect(snapshots).toHaveLength(1);
   for (const worker of [first, second]) expect(worker.output()).not.toMatch(/workflow task/i);
   await rm(folder, { recursive: true });
-});
-
-test('a version without workers, and a deployment that nobody knows, are refused', { timeout: MOST_MS }, async () => {
-  const unknown = await cli('--deployment', 'nobody');
-  expect(unknown).toMatchObject({ code: 1, stdout: '' });
-  expect(unknown.stderr).toMatch(/^agent-jobs: no Worker Deployment found with name 'nobody'/);
-  expect(await cli('1.0.0')).toMatchObject({ code: 2, stderr: expect.stringContaining('WORKER_DEPLOYMENT') });
-  const both = await cli('1.0.0', '--this-release', '--deployment', 'd');
-  expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('not both') });
 });
