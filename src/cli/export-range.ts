@@ -44,7 +44,7 @@ export async function toExportRange(flags: RangeFlags): Promise<DateRange> {
   throw new UsageError(`--${name} ${date} is too late: no time zone is past ${plusDays(today, 1)} yet`);
 }
 
-export function todayByUtc(): string {
+function todayByUtc(): string {
   return new Date().toISOString().slice(0, 10);
 }
 

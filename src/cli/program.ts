@@ -7,7 +7,6 @@ import { addCost } from './cost.js';
 import { addDoctor } from './doctor.js';
 import { addExportBackfill } from './export-backfill.js';
 import { addExportClean } from './export-clean.js';
-import { addExportCsv } from './export-csv.js';
 import { addExportInspect } from './export-inspect.js';
 import { addExportRecover } from './export-recover.js';
 import { addExportRun } from './export-run.js';
@@ -59,7 +58,6 @@ function addExport(program: Command): void {
   addExportBackfill(group);
   addExportRecover(group);
   addExportInspect(group);
-  addExportCsv(group);
   addExportClean(group);
 }
 

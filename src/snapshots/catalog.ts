@@ -71,22 +71,9 @@ function lengthOf({ dateFrom, dateTo }: Pick<VisitorExportRange, 'dateFrom' | 'd
  * The manifests of a project's snapshots, or of all, in order of project and dates; folders without one are left out.
  */
 export async function* listManifests(store: SnapshotStore, projectId?: string): AsyncGenerator<SnapshotManifest> {
-  for await (const { manifest } of readSnapshots(store, projectId)) if (manifest) yield manifest;
-}
-
-/** A snapshot, and the manifest in its folder: null where there is none of its date range that can be read. */
-export interface ReadSnapshot {
-  found: FoundSnapshot;
-  manifest: SnapshotManifest | null;
-}
-
-/** The folders that have a manifest, whatever it is, in order of project and dates. */
-export async function* readSnapshots(store: SnapshotStore, projectId?: string): AsyncGenerator<ReadSnapshot> {
   for await (const batch of batches(findSnapshots(store, projectId))) {
-    const snapshots = batch.filter(({ folder, keys }) => keys.includes(`${folder}/${MANIFEST}`));
-    yield* await Promise.all(
-      snapshots.map(async (found) => ({ found, manifest: await readFoundManifest(store, found) })),
-    );
+    const manifests = await Promise.all(batch.map((found) => readFoundManifest(store, found)));
+    yield* manifests.filter((manifest) => manifest !== null);
   }
 }
 

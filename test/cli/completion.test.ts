@@ -31,7 +31,7 @@ test(
     expect(await complete('res')).toEqual(['resolve']);
     expect(await complete('')).toEqual(expect.arrayContaining(['doctor', 'open', 'start', 'wait', 'watch']));
     expect(await complete('')).not.toContain('__complete');
-    expect(await complete('export', 'cs')).toEqual(['csv']);
+    expect(await complete('export', 'li')).toEqual(['list']);
     expect(await complete('--address', 'x:1', 'schedule', 'job', 'pa')).toEqual(['pause']);
     expect(await complete('wait', '--ba')).toEqual(['--batch']);
     expect(await complete('wait', '--addr')).toEqual(['--address']);

@@ -13,7 +13,7 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => s3.stop());
 
-test('snapshots in a bucket are listed, verified, read as CSV and reported like those in a folder', async () => {
+test('snapshots in a bucket are listed, verified and reported like those in a folder', async () => {
   const prefix = randomUUID();
   const url = `s3://${s3.bucket}/${prefix}`;
   const store = openStore(url, { forcePathStyle: true });
@@ -28,7 +28,6 @@ test('snapshots in a bucket are listed, verified, read as CSV and reported like 
   };
   const cli = (...args: string[]) => runCli(args, { env });
   expect(jsonLines((await cli('export', 'list', '--json')).stdout)).toMatchObject([{ projectId: 'p', rows: 1 }]);
-  expect((await cli('export', 'csv', '--project', 'p')).stdout).toContain('2026-03-01,/ü,1,2,3,true,false');
   expect(await cli('export', 'verify')).toMatchObject({
     code: 0,
     stdout: '1 snapshots verified, 0 with differences\n',

@@ -106,7 +106,7 @@ test(
 );
 
 test(
-  'a day that can not have begun is not exported by mistake, and no table has it',
+  'a day that can not have begun is not exported by mistake',
   async () => {
     const today = new Date().toISOString().slice(0, 10);
     const future = plusDays(today, 3);
@@ -120,15 +120,6 @@ test(
         expect(stderr).toContain('is too late: no time zone is past');
       }
     }
-    // A service may ask for what it likes.
-    const own = await withDays([
-      ['2026-02-01', '2026-02-02'],
-      [future, plusDays(future, 1)],
-    ]);
-    const rows = jsonLines((await cli('export', 'csv', '--project', own.projectId, '--totals', '--json')).stdout);
-    expect(rows).toMatchObject([{ date: '2026-02-01' }]);
-    const pages = jsonLines((await cli('export', 'csv', '--project', own.projectId, '--json')).stdout);
-    expect(new Set((pages as { date: string }[]).map(({ date }) => date))).toEqual(new Set(['2026-02-01']));
   },
   MOST_MS,
 );
@@ -227,61 +218,9 @@ test(
 );
 
 test(
-  'csv is safe for a spreadsheet, whatever the paths',
-  async () => {
-    const paths = [
-      '=HYPERLINK("http://x")',
-      '/a,b',
-      '/"q"',
-      '@x',
-      '/line\nbreak',
-      '/ünï',
-      '\u0001=1',
-      '/x;=2',
-      '/x\n=3',
-      '＝4',
-    ];
-    const entries = paths.map((path) => ({ path, human: 1, ai: 2, total: 3 }));
-    await setUp.sandbox.setVisitors({ projectId: 'odd', entries });
-    const own = { ...setUp, projectId: 'odd' };
-    await withWorkers(own, () => runExport(own, rangeOf(own)));
-    const { stdout, code } = await cli('export', 'csv', '--project', 'odd');
-    expect(stdout.split('\r\n')).toEqual([
-      'date,path,human,ai,total,consistent,provisional',
-      ...[
-        `"'=HYPERLINK(""http://x"")"`,
-        '"/a,b"',
-        '"/""q"""',
-        "'@x",
-        '"/line\nbreak"',
-        '/ünï',
-        "'\u0001=1",
-        "/x;'=2",
-        `"/x\n'=3"`,
-        "'＝4",
-      ].map((path) => `2026-01-01,${path},1,2,3,true,false`),
-      '',
-    ]);
-    expect(code).toBe(0);
-    const totals = await cli('export', 'csv', '--project', 'odd', '--totals');
-    expect(totals.stdout).toMatch(
-      /^date,human,ai,total,paths,consistent,provisional\r\n2026-01-01,\d+,\d+,\d+,10,true,false\r\n$/,
-    );
-  },
-  MOST_MS,
-);
-
-test(
   'a project without snapshots, or a folder that is not there, is an error: silence could pass for a good answer',
   async () => {
-    const commands = [
-      ['export', 'verify'],
-      ['export', 'csv'],
-      ['export', 'csv', '--totals'],
-      ['export', 'list'],
-      ['export', 'gaps'],
-      ['report'],
-    ];
+    const commands = [['export', 'verify'], ['export', 'list'], ['export', 'gaps'], ['report']];
     for (const args of commands) {
       const { code, stderr } = await cli(...args, '--project', 'nobody');
       expect(stderr).toContain(`no snapshots of project nobody in this range at file://`);
@@ -396,8 +335,6 @@ test(
       jsonLines((await cli('export', 'gaps', ...range, '--json', ...more)).stdout).map(({ state }) => state);
     expect(await states()).toEqual(['damaged', 'damaged']);
     expect(await states('--quick')).toEqual(['damaged']);
-    const csv = await cli('export', 'csv', '--project', own.projectId);
-    expect([csv.code, csv.stderr]).toEqual([1, expect.stringMatching(/is missing.*[\s\S]*is damaged/)]);
     const run = await withWorkers(own, () => cli('export', 'backfill', ...range));
     expect(run.stdout).toContain('2 days exported, 0 failed');
     const whole = await cli('export', 'gaps', ...range);
@@ -479,7 +416,7 @@ test(
 );
 
 test(
-  'a manifest that was changed, or that nobody can read, is told by csv and list, and no figure of it given',
+  'a manifest that was changed, or that nobody can read, is told by list and gaps, and no figure of it given',
   async () => {
     const own = await withDays([
       ['2026-04-15', '2026-04-16'],
@@ -491,38 +428,11 @@ test(
     const text = await readFile(changed, 'utf8');
     await writeFile(changed, text.replace(/"human": \d+/, '"human": 7654321'));
     await writeFile(broken, text.slice(1));
-    for (const more of [[], ['--totals']]) {
-      const csv = await cli('export', 'csv', '--project', own.projectId, '--json', ...more);
-      const days = new Set((jsonLines(csv.stdout) as { date: string }[]).map(({ date }) => date));
-      expect([...days]).toEqual(['2026-04-16']);
-      expect(csv.stderr).toMatch(/dateFrom=2026-04-15.*manifest.json is damaged, its day is left out/);
-      expect(csv.stderr).toMatch(/dateFrom=2026-04-17.*manifest.json is damaged, its day is left out/);
-      expect(csv.code).toBe(1);
-    }
     const { stdout } = await cli('export', 'list', '--project', own.projectId);
     expect(stdout).toMatch(/2026-04-15 .* damaged/);
     expect(stdout).toMatch(/2026-04-16 .* consistent/);
     const gaps = await cli('export', 'gaps', '--project', own.projectId, '--day', '2026-04-15');
     expect(gaps.stdout).toContain('damaged: its manifest is not the one that was written');
-  },
-  MOST_MS,
-);
-
-test(
-  'csv ends with 0 where its reader has seen enough',
-  async () => {
-    const own = await withDays([['2026-05-21', '2026-05-22']]);
-    const entries = Array.from({ length: 5_000 }, (_, i) => ({
-      path: `/${'long'.repeat(40)}/${i}`,
-      human: 1,
-      ai: 0,
-      total: 1,
-    }));
-    await own.sandbox.setVisitors({ projectId: own.projectId, entries });
-    await withWorkers(own, () => runExport(own, rangeOf(own, '2026-05-23', '2026-05-24')));
-    const env = { ...envOf(own.server), SNAPSHOTS_URL: own.store.url };
-    const run = await runCli(['export', 'csv', '--project', own.projectId], { env, closesStdoutEarly: true });
-    expect([run.code, run.stderr]).toEqual([0, '']);
   },
   MOST_MS,
 );

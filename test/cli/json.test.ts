@@ -106,7 +106,6 @@ function wordsFor(name: string): string[] {
     'export recover': store,
     'export verify': store,
     'export gaps': [...project, ...store],
-    'export csv': [...project, ...store],
     'export clean': store,
     report: [...project, ...store],
     'schedule set': [...project, '--paused'],
@@ -164,7 +163,6 @@ test(
     expect(silent.toSorted()).toEqual([
       'attention',
       'export clean',
-      'export csv',
       'export list',
       'export recover',
       'export run',
@@ -195,15 +193,12 @@ test.each(names)('%s tells a wrong option as one object, and nothing on stdout',
   expect([stdout, exitCode]).toEqual(['', 2]);
 });
 
-test.each([
-  'list',
-  'state w',
-  'setup',
-  'attention',
-  'schedule list',
-  'schedule pause --project p',
-])('%s tells a server that is away as one object', { timeout: MINUTE }, async (words) => {
-  const { stdout, stderr, exitCode } = await run([...words.split(' '), ...at('127.0.0.1:1'), '--json']);
-  expect(linesOf(stderr)).toMatchObject([{ code: 'TEMPORAL_UNAVAILABLE', retryable: true, exitCode: 11 }]);
-  expect([stdout, exitCode]).toEqual(['', 11]);
-});
+test.each(['list', 'state w', 'setup', 'attention', 'schedule list', 'schedule pause --project p'])(
+  '%s tells a server that is away as one object',
+  { timeout: MINUTE },
+  async (words) => {
+    const { stdout, stderr, exitCode } = await run([...words.split(' '), ...at('127.0.0.1:1'), '--json']);
+    expect(linesOf(stderr)).toMatchObject([{ code: 'TEMPORAL_UNAVAILABLE', retryable: true, exitCode: 11 }]);
+    expect([stdout, exitCode]).toEqual(['', 11]);
+  },
+);

@@ -1,6 +1,11 @@
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 import { EXIT } from '../../src/cli/exit.js';
+import { openStore } from '../../src/snapshots/open-store.js';
+import { putDay } from '../report/snapshots.js';
 import { runCli } from './run-cli.js';
 
 test.each([
@@ -67,8 +72,10 @@ test('the help of wait goes to stdout, exits 0, and tells all exit codes as the 
 });
 
 test('the usage is that of the command that was called, below its group too', async () => {
-  const { stderr } = await runCli(['export', 'csv', '--project', 'p']);
-  expect(stderr).toContain('Usage: agent-jobs export csv [options]\n(agent-jobs export csv --help lists the options)');
+  const { stderr } = await runCli(['export', 'list', '--project', 'p']);
+  expect(stderr).toContain(
+    'Usage: agent-jobs export list [options]\n(agent-jobs export list --help lists the options)',
+  );
 });
 
 test('the help of each command has the options of the connection', async () => {
@@ -77,11 +84,11 @@ test('the help of each command has the options of the connection', async () => {
 });
 
 test('a file that can not be written is told in one line, without a stack trace', async () => {
-  const where = ['--snapshots', 'file:///no/such/folder', '--output', '/no/such/folder/x.csv'];
-  const { code, stderr } = await runCli(['export', 'csv', '--project', 'p', ...where]);
-  const lines = stderr.split('\n').filter((line) => line !== '' && !line.includes('no snapshots'));
-  expect(lines).toEqual([expect.stringMatching(/^agent-jobs: ENOENT/)]);
-  expect(code).toBe(1);
+  const url = pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-test-'))).href;
+  await putDay(openStore(url), 'p', { date: '2026-03-01', rows: [] });
+  const where = ['--snapshots', url, '--output', '/no/such/folder/report.html'];
+  const { code, stderr } = await runCli(['report', '--project', 'p', ...where]);
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/^agent-jobs: ENOENT.*\n$/)]);
 });
 
 test('a server that is not there is told in one line, without a stack trace', async () => {

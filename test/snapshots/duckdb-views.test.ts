@@ -13,11 +13,14 @@ import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
 import { Scan } from '../../src/snapshots/scan.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
 import { stageChunk } from '../../src/snapshots/staging.js';
+import { putDay } from '../report/snapshots.js';
 import { pageAt, rows } from './pages.js';
 
 let root: string;
 let connection: DuckDBConnection;
 const ODD_PROJECT = '../ä & 7';
+/** Paths that a spreadsheet takes for formulas, also where it separates by semicolons or lines. */
+const FORMULAS = ['=HYPERLINK("http://x")', '@x', '\u0001=1', '＝4', '/x;=2', '/x\n=3'];
 
 beforeAll(async () => {
   root = await mkdtemp(join(tmpdir(), 'agent-jobs-views-'));
@@ -26,6 +29,8 @@ beforeAll(async () => {
   await publishRows(store, { projectId: '007', dateFrom: '2026-01-02', dateTo: '2026-01-03' }, 0);
   await publishRows(store, { projectId: '007', dateFrom: '2026-01-01', dateTo: '2026-01-08' }, 9);
   await publishRows(store, { projectId: ODD_PROJECT, dateFrom: '2026-01-01', dateTo: '2026-01-02' }, 2);
+  const hostile = FORMULAS.map((path) => ({ path, human: 1, ai: 2, total: 3 }));
+  await putDay(store, 'hostile', { date: '2026-02-01', rows: hostile });
   connection = await (await DuckDBInstance.create()).connect();
   const docs = await readFile(new URL('../../docs/snapshots.md', import.meta.url), 'utf8');
   const views = [...docs.matchAll(/```sql\n([\s\S]*?)```/g)].map(([, sql]) =>
@@ -45,7 +50,9 @@ async function query(sql: string): Promise<unknown[][]> {
 }
 
 test('the documented view of daily pages gives the rows of one-day snapshots alone', async () => {
-  expect(await query('select projectId, day, count(*), sum(human) from daily_pages group by all order by 3')).toEqual([
+  expect(
+    await query('select projectId, day, count(*), sum(human) from daily_pages group by all order by 3 limit 2'),
+  ).toEqual([
     [ODD_PROJECT, '2026-01-01', 2, 21],
     ['007', '2026-01-01', 3, 31],
   ]);
@@ -57,7 +64,15 @@ test('the documented view of daily totals knows each day, those without visitors
     [ODD_PROJECT, '2026-01-01', 11, 5, 15, 2, 'true'],
     ['007', '2026-01-01', 12, 5, 16, 3, 'true'],
     ['007', '2026-01-02', 0, 0, 0, 0, 'true'],
+    ['hostile', '2026-02-01', 6, 12, 18, 6, 'true'],
   ]);
+});
+
+test('the documented CSV is safe for a spreadsheet, whatever the paths', async () => {
+  const csv = await readFile(join(root, 'pages.csv'), 'utf8');
+  expect(csv).toMatch(/^day,path,human,ai,total\n/);
+  for (const path of [`"'=HYPERLINK(""http://x"")"`, "'@x", "'\u0001=1", "'＝4", "/x;'=2", `"/x\n'=3"`, '/page/0'])
+    expect(csv).toContain(`-01,${path},`);
 });
 
 async function publishRows(store: SnapshotStore, range: VisitorExportRange, count: number): Promise<void> {
