@@ -8,7 +8,6 @@ import { addDoctor } from './doctor.js';
 import { addExportBackfill } from './export-backfill.js';
 import { addExportClean } from './export-clean.js';
 import { addExportInspect } from './export-inspect.js';
-import { addExportRecover } from './export-recover.js';
 import { addExportRun } from './export-run.js';
 import { addInspect } from './inspect.js';
 import { addList } from './list.js';
@@ -56,7 +55,6 @@ function addExport(program: Command): void {
   const group = program.command('export').description('export visitors into snapshots, and check what there is');
   addExportRun(group);
   addExportBackfill(group);
-  addExportRecover(group);
   addExportInspect(group);
   addExportClean(group);
 }
