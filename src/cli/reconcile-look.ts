@@ -1,6 +1,5 @@
-/** Compares what a log tells of a job with what Temporal knows of it, and settles what the log proves. */
-import { setTimeout as delay } from 'node:timers/promises';
-import type { Attribution, JobState } from '../contract.js';
+/** Compares what a log tells of a job with what Temporal knows of it. */
+import type { JobState } from '../contract.js';
 import type { JobTrace } from './reconcile-log.js';
 import type { Session } from './session.js';
 
@@ -11,7 +10,7 @@ export interface Finding {
   jobId: string | null;
   followUpId: string | null;
   /**
-   * `adopt`, `delivered`, `attach`: the log proves it, and it can be done. `waits`: the write has not asked yet.
+   * `adopt`, `delivered`, `attach`: the log proves it, and `resolve` does it. `waits`: the write has not asked yet.
    * `forgotten`: the log shows a follow-up that Temporal does not know; a repetition of it asks. `canceled`: it was,
    * and is open again. `inDoubt`: the create has a job, or may have one, that no workflow watches. `twoJobs`: the log
    * names another job than Temporal, or two. `known`: all is well.
@@ -20,17 +19,16 @@ export interface Finding {
   text: string;
   /** Of the write that asks. */
   since?: string;
+  /** Of `attach`: where the workflow ran, and the follow-ups that must not be sent again. */
+  taskQueue?: string;
+  usedFollowUpIds?: string[];
 }
-
-const LOOK_AGAIN_MS = 300;
-/** A write asks within moments once the one before it is settled. */
-const MOST_WAIT_MS = 10_000;
 
 /** What Temporal lacks of this job; one `known` where it lacks nothing. */
 export async function lookAt({ jobs, signal }: Session, trace: JobTrace): Promise<Finding[]> {
   const state = await readState(jobs.handle(trace.workflowId).state({ signal }));
   if (typeof state === 'string') return [toFinding(trace, 'waits', state)];
-  const findings = state === null ? findingsOfForgotten(trace) : findingsOfKnown(trace, state);
+  const findings = state === null ? findingsOfForgotten(trace, jobs.taskQueue) : findingsOfKnown(trace, state);
   return findings.length > 0 ? findings : [toFinding(trace, 'known', 'Temporal knows all that the log tells')];
 }
 
@@ -47,10 +45,15 @@ async function readState(state: Promise<JobState>): Promise<JobState | string | 
   }
 }
 
-function findingsOfForgotten(trace: JobTrace): Finding[] {
+function findingsOfForgotten(trace: JobTrace, usualTaskQueue: string): Finding[] {
   const [jobId, another] = trace.jobIds;
   if (another !== undefined) return [twoJobs(trace)];
-  if (jobId !== undefined) return [{ ...toFinding(trace, 'attach', 'Temporal knows no such job'), jobId }];
+  if (jobId !== undefined) {
+    const { taken, doubtful } = trace;
+    const taskQueue = trace.taskQueue ?? usualTaskQueue;
+    const usedFollowUpIds = [...new Set([...taken, ...doubtful])];
+    return [{ ...toFinding(trace, 'attach', 'Temporal knows no such job'), jobId, taskQueue, usedFollowUpIds }];
+  }
   if (!trace.isCreateDoubtful) return [];
   const text = 'Temporal knows no such job, and its create was in doubt: look upstream, and start it with --job-id';
   return [toFinding(trace, 'inDoubt', text)];
@@ -106,60 +109,4 @@ function toFinding({ workflowId, projectId }: JobTrace, finding: Finding['findin
 /** Whether the log proves what is to be done. */
 export function isProven({ finding }: Finding): boolean {
   return finding === 'adopt' || finding === 'delivered' || finding === 'attach';
-}
-
-/** What was done about one job, and what is left. */
-export interface Settled {
-  done: Finding[];
-  left: Finding[];
-}
-
-/** Does what the log proves, one write of the job after the other. A refusal is told, and ends it for this job. */
-export async function settle(session: Session, trace: JobTrace, by: Attribution): Promise<Settled> {
-  const done: Finding[] = [];
-  for (let until = Date.now() + MOST_WAIT_MS; ;) {
-    const found = await lookAt(session, trace);
-    const left = found.filter(({ finding }) => finding !== 'known');
-    const next = left.find(isProven);
-    if (next !== undefined) {
-      const refusal = await act(session, trace, next, by);
-      if (refusal !== null) return { done, left: left.map((each) => (each === next ? refusal : each)) };
-      done.push(next);
-      until = Date.now() + MOST_WAIT_MS;
-    } else if (left.some(({ finding }) => finding === 'waits') && Date.now() < until) {
-      await delay(LOOK_AGAIN_MS, undefined, { signal: session.signal });
-    } else return { done, left };
-  }
-}
-
-/** Errors of one job alone; any other ends the command. */
-const REFUSALS: readonly string[] = ['MessageRefusedError', 'KeyConflictError', 'JobEndedError', 'InvalidInputError'];
-
-/** Null where it is done. */
-async function act(session: Session, trace: JobTrace, finding: Finding, by: Attribution): Promise<Finding | null> {
-  const { jobs, signal } = session;
-  const { jobId, followUpId, since = '' } = finding;
-  const job = jobs.handle(trace.workflowId);
-  try {
-    if (finding.finding === 'attach') await attach(session, trace, jobId ?? '');
-    else if (finding.finding === 'adopt') {
-      await job.resolve({ action: 'adopt', jobId: jobId ?? '', since, ...by }, { signal });
-    } else await job.resolve({ action: 'delivered', followUpId, since, ...by }, { signal });
-    return null;
-  } catch (error) {
-    const { name, message } = error as Error;
-    if (!REFUSALS.includes(name)) throw error;
-    return { ...finding, text: message };
-  }
-}
-
-/** Under the id that it had: its key is taken again, and none of its follow-ups is sent a second time. */
-async function attach({ jobs, signal }: Session, trace: JobTrace, jobId: string): Promise<void> {
-  const { agentJobStartOptions } = await import('../agent-job/start-options.js');
-  const { startJob } = await import('../client/agent-job/start-or-join.js');
-  const { workflowId, projectId, taken, doubtful } = trace;
-  const taskQueue = trace.taskQueue ?? jobs.taskQueue;
-  const usedFollowUpIds = [...new Set([...taken, ...doubtful])];
-  const input = { projectId, jobId, usedFollowUpIds };
-  await startJob(jobs.client, agentJobStartOptions(input, { workflowId, taskQueue }), { signal });
 }

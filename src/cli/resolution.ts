@@ -1,14 +1,23 @@
 /** Decisions about writes in doubt on the command line: how they are checked, read from `--from`, and shown. */
-import type { Attribution, Decision, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
+import type { AgentJobStartOptions } from '../agent-job/start-options.js';
+import type { AttachJobInput, Attribution, Decision, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
 import type { GlobalOptions } from './session.js';
 import { countOf, hint, readableTime } from './text.js';
 
 /** A decision about one job's write in doubt. */
 export type Resolution = ResolveUnknownInput & { workflowId: string };
 
+/** A job of a workflow that Temporal has forgotten is watched again under the id that it had. */
+export interface Attachment {
+  workflowId: string;
+  action: 'attach';
+  by?: undefined;
+  options: AgentJobStartOptions;
+}
+
 /** A line of `--from`: a decision, or what is wrong with it. */
 export type ResolutionLine =
-  | { number: number; resolution: Resolution; problem: null }
+  | { number: number; resolution: Resolution | Attachment; problem: null }
   | { number: number; resolution?: undefined; problem: string };
 
 interface ResolutionFields {
@@ -25,10 +34,13 @@ interface ResolutionFields {
 /** Checks a decision; throws InvalidInputError. */
 export async function readResolution({ workflowId, ...decision }: ResolutionFields): Promise<Resolution> {
   const { parseResolution } = await import('../agent-job/resolution.js');
+  return { ...parseResolution(decision), workflowId: await checkWorkflowId(workflowId) };
+}
+
+async function checkWorkflowId(workflowId: unknown): Promise<string> {
   const { InvalidInputError } = await import('../contract/input-checks.js');
   if (typeof workflowId !== 'string' || workflowId === '') throw new InvalidInputError('workflowId', 'is missing');
-  const resolution = parseResolution(decision);
-  return { ...resolution, workflowId };
+  return workflowId;
 }
 
 /**
@@ -46,6 +58,7 @@ async function readLine(line: string, number: number, { by, note }: Attribution)
     const fields = JSON.parse(line) as ResolutionFields | null;
     if (typeof fields !== 'object' || fields === null) throw new Error('is no JSON object');
     if (fields.action == null) throw new Error('has no action');
+    if (fields.action === 'attach') return { number, resolution: await readAttachment(fields), problem: null };
     if (typeof fields.since !== 'string') throw new Error('has no since, which names the write that is meant');
     const attributed = { ...fields, by: fields.by ?? by, note: fields.note ?? note };
     return { number, resolution: await readResolution(attributed), problem: null };
@@ -54,15 +67,24 @@ async function readLine(line: string, number: number, { by, note }: Attribution)
   }
 }
 
-/** What the lines would settle, as a question to a person; null where all of them are wrong. */
+/** A line of `reconcile`. Under the old id its key is taken again, and none of its follow-ups is sent a second time. */
+async function readAttachment(fields: ResolutionFields): Promise<Attachment> {
+  const { agentJobStartOptions } = await import('../agent-job/start-options.js');
+  const workflowId = await checkWorkflowId(fields.workflowId);
+  const { projectId, jobId, usedFollowUpIds, taskQueue } = fields as AttachJobInput & { taskQueue?: string };
+  const options = agentJobStartOptions({ projectId, jobId, usedFollowUpIds }, { workflowId, taskQueue });
+  return { workflowId, action: 'attach', options };
+}
+
+/** What the lines would do, as a question to a person; null where all of them are wrong. */
 export function questionOf(lines: readonly ResolutionLine[]): string | null {
   const actions = lines.flatMap(({ resolution }) => (resolution === undefined ? [] : [resolution.action]));
   if (actions.length === 0) return null;
   const wrong = lines.length - actions.length;
   const counts = [...new Set(actions)].map((action) => `${actions.filter((one) => one === action).length} ${action}`);
   const left = wrong === 0 ? '' : ` ${countOf(wrong, 'wrong line')} will be left out.`;
-  const writes = countOf(actions.length, 'write');
-  return `Settle ${writes} in doubt (${counts.join(', ')}), which can not be undone?${left}`;
+  const decisions = countOf(actions.length, 'decision');
+  return `Carry out ${decisions} (${counts.join(', ')}), which can not be undone?${left}`;
 }
 
 /**

@@ -14,6 +14,7 @@ import {
   readResolution,
   readResolutionLines,
   questionOf,
+  type Attachment,
   type Resolution,
   type ResolutionLine,
 } from './resolution.js';
@@ -49,7 +50,10 @@ export function addResolve(program: Command): void {
     .option('--force', 'with adopt: also where the upstream can not be read just now')
     .option('--since <time>', 'name the write you mean, as listed (default: the present one, which is shown)')
     .option('--follow-up-id <id>', 'name the follow-up you mean')
-    .option('--from <path>', 'settle many: lines of "attention --json", each with an "action" ("-" is stdin)')
+    .option(
+      '--from <path>',
+      'settle many: lines of "reconcile", or of "attention --json" with an "action"; "-" is stdin',
+    )
     .option('--dry-run', 'show what would be settled, and settle nothing; the upstream is not asked for --job-id')
     .option('--json', 'print JSON, a line for each')
     .action((workflowId: string | undefined, action: string | undefined, flags: ResolveFlags) =>
@@ -132,6 +136,10 @@ async function settleLine(
 ): Promise<string | null> {
   if (resolution === undefined) return problem;
   try {
+    if (resolution.action === 'attach') {
+      if (!dryRun) await attach(jobs, resolution, signal);
+      return null;
+    }
     const { inDoubt, projectId } = await readQuestion(jobs, resolution, signal);
     warnOfEarlyRetry(resolution, inDoubt);
     const adoption = adoptionOf(resolution, projectId);
@@ -143,6 +151,11 @@ async function settleLine(
     signal.throwIfAborted();
     return withKeysHint((error as Error).message);
   }
+}
+
+async function attach(jobs: AgentJobs, { options }: Attachment, signal: AbortSignal): Promise<void> {
+  const { startJob } = await import('../client/agent-job/start-or-join.js');
+  await startJob(jobs.client, options, { signal });
 }
 
 function printVerdict(

@@ -125,7 +125,7 @@ test(
     await writeFile(file, `${line}\nnot JSON\n`);
     const declined = await answered('n\n', ['resolve', '--from', file]);
     expect(declined.output).toContain(
-      'Settle 1 write in doubt (1 abandon), which can not be undone? 1 wrong line will be left out.',
+      'Carry out 1 decision (1 abandon), which can not be undone? 1 wrong line will be left out.',
     );
     const dry = await answered('', ['resolve', '--from', file, '--dry-run']);
     expect(dry.output).not.toContain('[y/N]');

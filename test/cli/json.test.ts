@@ -96,7 +96,7 @@ function wordsFor(name: string): string[] {
     cost: ['--batch', 'b'],
     open: ['--print'],
     resolve: [workflowId, 'retry'],
-    reconcile: [log, '--dry-run'],
+    reconcile: [log],
     'poll-now': [workflowId],
     cancel: ['--batch', 'b'],
     doctor: store,

@@ -64,23 +64,38 @@ test(
       line(asking.workflowId, { write: 'create', jobId: 'old', time: '2026-01-01T00:00:00.000Z' }),
       line(ids.refused, { msg: 'The job has ended', outcome: 'CreateRejected', jobId: null }),
     ]);
-    const expected = [
+    const expected: Record<string, unknown>[] = [
       { workflowId: asking.workflowId, finding: 'adopt', jobId: 'of-nobody' },
       { workflowId: known.workflowId, finding: 'forgotten', jobId, followUpId: 'sent' },
       { workflowId: ids.doubt, finding: 'inDoubt' },
       { workflowId: ids.gone, finding: 'attach', jobId: 'three' },
       { workflowId: ids.two, finding: 'twoJobs' },
     ];
-    const byFinding = (output: string) =>
-      jsonLines(output).toSorted((a, b) => String(a['finding']).localeCompare(String(b['finding'])));
-    const look = await reconcile(log, '--dry-run', '--json');
-    expect([look.code, byFinding(look.stdout)]).toMatchObject([13, byFinding(asLog(expected))]);
-    expect(look.stderr).toContain('6 jobs in the log: 1 known, 2 findings would be settled, 3 left');
+    const look = await reconcile(log, '--json');
+    const byFinding = (lines: Record<string, unknown>[]) =>
+      lines.toSorted((a, b) => String(a['finding']).localeCompare(String(b['finding'])));
+    expect([look.code, byFinding(jsonLines(look.stdout))]).toMatchObject([13, byFinding(expected)]);
+    expect(look.stderr).toContain('6 jobs in the log: 1 known, 2 findings for resolve --from, 3 for a person');
 
-    const { code, stdout } = await reconcile(log);
-    expect(code).toBe(13);
-    expect(stdout).toMatch(/6 jobs in the log: 1 known, 1 finding settled, 4 left\n$/);
-    expect(stdout).not.toContain('\u001b');
+    const { stdout: lines, stderr } = await reconcile(log);
+    expect(byFinding(jsonLines(lines))).toMatchObject([
+      { workflowId: asking.workflowId, action: 'adopt', since: (await asking.state()).unknown?.since },
+      { workflowId: ids.gone, action: 'attach', usedFollowUpIds: ['used'] },
+    ]);
+    expect(stderr).toContain('forgotten');
+    expect(stderr).not.toContain('\u001b');
+    const settled = await runCli(['resolve', '--from', '-', '--json'], { stdin: lines, env: envOf(server) });
+    expect(settled.code).toBe(1);
+    expect(jsonLines(settled.stdout)).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({
+          action: 'adopt',
+          isSettled: false,
+          problem: expect.stringContaining('answered 404'),
+        }),
+        expect.objectContaining({ action: 'attach', isSettled: true, problem: null }),
+      ]),
+    );
     expect((await asking.state()).unknown).toMatchObject({ kind: 'create' });
     const attached = jobs.handle(ids.gone);
     expect(await attached.state()).toMatchObject({ jobId: 'three', usedFollowUpIds: ['used'] });
