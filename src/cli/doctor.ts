@@ -1,10 +1,8 @@
 import type { Command } from 'commander';
 import type { AgentJobs } from '../starter.js';
 import { limited, skipped, type Check, type CheckStatus, type Finding } from './doctor-check.js';
-import { checkEncryption } from './doctor-encryption.js';
-import { checkStore, checkUpstreamAndKey } from './doctor-settings.js';
+import { checkPayloadKeys, checkStore, checkUpstreamAndKey } from './doctor-settings.js';
 import {
-  checkClock,
   checkExportWorker,
   checkJobWorker,
   checkRetention,
@@ -73,7 +71,6 @@ async function loadChecks(): Promise<void> {
   await Promise.all([
     import('../starter.js'),
     import('../config.js'),
-    import('../client/server-clock.js'),
     import('../snapshots/open-store.js'),
     import('../temporal/search-attributes.js'),
     import('../worker/upstream-check.js'),
@@ -84,12 +81,12 @@ type Connection = Promise<{ jobs: AgentJobs; error: null } | { jobs: null; error
 
 /** All at once, in the order in which they are told. */
 function temporalChecks(connection: Connection, flags: DoctorFlags, signal: AbortSignal): Check[] {
-  const ask = (work: (jobs: AgentJobs, signal: AbortSignal) => Promise<Finding>) =>
+  const ask = (work: (jobs: AgentJobs) => Promise<Finding>) =>
     limited(signal, async (limit) => {
       const { jobs, error } = await connection;
       if (error) throw error;
       const { temporalCall } = await import('../client/temporal-call.js');
-      return temporalCall(jobs.client, { signal: limit, timeoutMs: TEMPORAL_LIMIT_MS }, () => work(jobs, limit));
+      return temporalCall(jobs.client, { signal: limit, timeoutMs: TEMPORAL_LIMIT_MS }, () => work(jobs));
     });
   const temporal = ask(({ client }) => checkTemporal(client));
   const askNext: typeof ask = async (work) => ((await temporal).status === 'ok' ? ask(work) : skipped('not checked'));
@@ -98,12 +95,10 @@ function temporalChecks(connection: Connection, flags: DoctorFlags, signal: Abor
     { name: 'Temporal', finding: temporal },
     { name: 'Search attributes', finding: askNext(({ client }) => checkSearchAttributes(client)) },
     { name: 'Retention', finding: askNext(({ client }) => checkRetention(client)) },
-    { name: 'Clock', finding: askNext(({ client }, limit) => checkClock(client, limit)) },
-    { name: 'Encryption', finding: askNext(({ client, taskQueue }) => checkEncryption(client, taskQueue)) },
     { name: 'Worker', finding: askNext(({ client, taskQueue }) => checkJobWorker(client, taskQueue)) },
     {
       name: 'Export worker',
-      finding: askNext(({ client, taskQueue }) => checkExportWorker(client, taskQueue, { isAsked, ...flags })),
+      finding: askNext(({ client, taskQueue }) => checkExportWorker(client, taskQueue, isAsked)),
     },
   ];
 }
@@ -113,6 +108,7 @@ function settingsChecks(flags: DoctorFlags, signal: AbortSignal): Check[] {
   return [
     { name: 'Upstream', finding: asked },
     { name: 'Key', finding: asked.then((found) => ('key' in found && found.key) || skipped('not checked')) },
+    { name: 'Payload keys', finding: limited(signal, checkPayloadKeys) },
     { name: 'Snapshots', finding: limited(signal, () => checkStore(flags)) },
   ];
 }

@@ -1,6 +1,6 @@
 /** What to do where the SDK's converter, which knows of no keys, met an encrypted payload. */
 
-export const KEYS_HINT = 'set PAYLOAD_KEYS_FILE here and for the workers';
+const KEYS_HINT = 'set PAYLOAD_KEYS_FILE here and for the workers';
 
 /** An error's message, or another text that quotes it. */
 export function withKeysHint(message: string): string {

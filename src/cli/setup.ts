@@ -2,10 +2,9 @@
 import type { Command } from 'commander';
 import type { Client } from '@temporalio/client';
 import type { WebUi } from '../client/web-ui.js';
-import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
 import type { Finding } from './doctor-check.js';
+import { checkRetention, checkTypes, indented, operatorOf } from './doctor-temporal.js';
 import { EXIT } from './exit.js';
-import { retentionFinding } from './retention.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 
 const NAME_WIDTH = 18;
@@ -38,7 +37,7 @@ type Step = [name: string, finding: Finding];
 
 async function* steps(client: Client, webUi: WebUi | null, project: string | undefined): AsyncGenerator<Step> {
   // Only the description of the namespace tells that it is there.
-  const retention = await retentionFinding(client);
+  const retention = await checkRetention(client);
   yield ['Temporal', { status: 'ok', text: `answers, namespace "${client.options.namespace}"` }];
   yield ['Retention', retention];
   const registered = await registerSearchAttributes(client);
@@ -67,38 +66,6 @@ async function dashboardOf(webUi: WebUi | null): Promise<Finding> {
   const { listUrl, webUiViews } = await import('../client/web-ui.js');
   const views = webUiViews(webUi).flatMap(({ title, url }) => [`  ${title}`, `    ${url}`]);
   return { status: 'ok', text: [listUrl(webUi), ...views].join('\n') };
-}
-
-/** Jobs can't set an attribute of another type, or can't be found by it; null where all are right. */
-async function checkTypes(client: Client): Promise<Finding | null> {
-  const { removalCommands, wrongSearchAttributes: wrongOf } = await import('../temporal/search-attributes.js');
-  const { namespace } = client.options;
-  const wrong = await wrongOf(operatorOf(client), namespace);
-  if (wrong.length === 0) return null;
-  const told = wrong.map(({ name, type }) => `${name} is ${type}`).join(', ');
-  const { selfHosted, cloud } = removalCommands(
-    namespace,
-    wrong.map(({ name }) => name),
-  );
-  return {
-    status: 'fail',
-    text: `search attributes of namespace "${namespace}" are of another type than jobs set: ${told}`,
-    remedy: [
-      'Jobs are not found by them. Put them away, then run "agent-jobs setup" again. On a server of your own:',
-      ...selfHosted.map(indented),
-      'on Temporal Cloud:',
-      ...cloud.map(indented),
-    ],
-  };
-}
-
-function indented(line: string): string {
-  return `  ${line}`;
-}
-
-/** The client's connection type leaves the operator service out; every real Connection has it. */
-function operatorOf({ connection }: Client): Parameters<typeof wrongSearchAttributes>[0] {
-  return connection as unknown as Parameters<typeof wrongSearchAttributes>[0];
 }
 
 async function registerSearchAttributes(client: Client): Promise<Finding> {

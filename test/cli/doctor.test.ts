@@ -1,13 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { encryptionFinding } from '../../src/cli/doctor-encryption.js';
-import { clockFinding } from '../../src/cli/doctor-temporal.js';
-import { clockDifference } from '../../src/client/server-clock.js';
-import { gathered, QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startJobServer, type JobServer } from '../client/job-server.js';
 import { startPrivateDevServer } from '../support/dev-server.js';
 import { envOf, jsonLines, runCli } from './run-cli.js';
 
@@ -47,12 +44,11 @@ test(
       Temporal: 'ok',
       'Search attributes': 'ok',
       Retention: 'ok',
-      Clock: 'ok',
-      Encryption: 'skip',
       Worker: 'ok',
-      'Export worker': 'warn',
+      'Export worker': 'skip',
       Upstream: 'ok',
       Key: 'ok',
+      'Payload keys': 'skip',
       Snapshots: 'ok',
     });
     expect(stderr).toBe('');
@@ -95,7 +91,7 @@ test(
     expect(found['Search attributes']).toMatchObject({ status: 'fail', remedy: ['npx agent-jobs setup'] });
     expect(found['Retention']).toMatchObject({
       status: 'warn',
-      remedy: [expect.stringContaining(`--namespace "${namespace}"`)],
+      remedy: [expect.stringContaining('below 30 days'), expect.stringContaining(`--namespace "${namespace}"`)],
     });
     expect(code).toBe(1);
   },
@@ -147,48 +143,14 @@ test('without --json each check is a line, in colours only where they are asked 
   expect(coloured.stdout).toContain('\u001B[31mfail\u001B[39m');
 });
 
-test('a clock is wrong by no more than what the round trip can not explain', () => {
-  expect(clockDifference({ askedAt: 1_000, serverAt: 1_040, answeredAt: 1_100 })).toBe(0);
-  expect(clockDifference({ askedAt: 1_000, serverAt: 61_100, answeredAt: 1_100 })).toBe(60_000);
-  expect(clockDifference({ askedAt: 61_000, serverAt: 1_000, answeredAt: 61_100 })).toBe(-60_000);
-  expect(clockFinding(1_500).status).toBe('ok');
-  expect(clockFinding(60_000)).toMatchObject({ status: 'warn', text: 'this machine is 60.0 s behind the server' });
-  expect(clockFinding(-60_000)).toMatchObject({ status: 'warn', text: 'this machine is 60.0 s ahead of the server' });
-});
-
-test(
-  'where keys are set, a job whose caller has none is named',
-  async () => {
-    const keysFile = join(snapshots, '..', `keys-${randomUUID()}.json`);
-    const ring = { current: 'k', keys: { k: randomBytes(32).toString('base64') } };
-    await writeFile(keysFile, JSON.stringify(ring), { mode: 0o600 });
-    const job = await server.jobs.start({ projectId: server.projectId, key: 'plain', prompt: 'p', ...QUICK });
-    await vi.waitUntil(async () => (await gathered(server.jobs.list({ projectId: server.projectId }))).length === 1, {
-      timeout: MINUTE,
-    });
-    const { found } = await doctor({ ...wellEnv(), PAYLOAD_KEYS_FILE: keysFile });
-    expect(found['Encryption']).toEqual({
-      status: 'warn',
-      text: `not encrypted: 1 of the newest 1 jobs, such as ${job.workflowId}`,
-      remedy: [expect.stringContaining('give their callers a codec')],
-    });
-    await job.result();
-  },
-  2 * MINUTE,
-);
-
-test('keys that are missing here, or that others can read, are warned about', () => {
-  const jobs = [true, false, true].map((isEncrypted, i) => ({ workflowId: `job-${i}`, isEncrypted, problems: [] }));
-  const warnings = ['chmod o-r'];
-  const encrypted = jobs.filter(({ isEncrypted }) => isEncrypted);
-  const lost = [...jobs, { workflowId: 'job-3', isEncrypted: true, problems: ['no key "b"'] }];
-  const both = `can not be decrypted: 1 of the newest 4 jobs, such as job-3\nnot encrypted: 1 of the newest 4 jobs`;
-  for (const [given, status, text] of [
-    [{ hasKeys: false, warnings: [], jobs }, 'warn', 'encrypted: 2 of the newest 3 jobs, such as job-0'],
-    [{ hasKeys: false, warnings: [], jobs: [] }, 'skip', 'off: PAYLOAD_KEYS_FILE is not set here'],
-    [{ hasKeys: true, warnings, jobs: lost }, 'warn', both],
-    [{ hasKeys: true, warnings, jobs: encrypted }, 'warn', 'others can read the keys'],
-    [{ hasKeys: true, warnings: [], jobs: encrypted }, 'ok', /usable keys/],
-  ] as const)
-    expect(encryptionFinding(given)).toMatchObject({ status, text: expect.stringMatching(text) });
+test('keys of payloads are well where they can be used, and others can not read them', async () => {
+  const keysFile = join(snapshots, '..', `keys-${randomUUID()}.json`);
+  const ring = { current: 'k', keys: { k: randomBytes(32).toString('base64') } };
+  await writeFile(keysFile, JSON.stringify(ring), { mode: 0o600 });
+  const check = async () => (await doctor({ ...wellEnv(), PAYLOAD_KEYS_FILE: keysFile })).found['Payload keys'];
+  expect(await check()).toMatchObject({ status: 'ok' });
+  await chmod(keysFile, 0o644);
+  expect(await check()).toMatchObject({ status: 'warn', remedy: [expect.stringContaining('PAYLOAD_KEYS_FILE')] });
+  await writeFile(keysFile, '{}');
+  expect(await check()).toMatchObject({ status: 'fail', text: expect.stringContaining('PAYLOAD_KEYS_FILE') });
 });
