@@ -63,9 +63,8 @@ describe('where the process stood still, reads that had to wait for their turn d
     const read = () => Promise.resolve((begun.push(performance.now()), { kind: 'end', result: {} }));
     const run = { elapsedMs: 0, progress: { news: null, saved: {} }, read };
     const attempt = { complete: () => Promise.resolve('accepted') };
-    const info = { heartbeatTimeoutMs: 290_000, startToCloseTimeoutMs: 1e9 };
     for (let i = 0; i < 3_000; i++) {
-      const options = { name: `${i}`, workflowId: `${i}`, run, attempt, info };
+      const options = { name: `${i}`, workflowId: `${i}`, run, attempt, leaseMs: 290_000 };
       poller.take(() => new PollLease(options as unknown as PollLeaseOptions), 0);
     }
     await expect.poll(() => begun.length).toBeGreaterThan(0);
