@@ -13,6 +13,7 @@ export {
   MAX_RETRY_AFTER_MS,
   type DurationInput,
   type JobMetadata,
+  type PromptHashes,
 } from './contract/shared.js';
 export {
   AGENT_JOB_WORKFLOW,

@@ -30,6 +30,8 @@ type finalState struct {
 	job       *JobRecord
 	followUps []FollowUpStatus
 	usedIds   []string
+	// By id, of follow-ups whose prompt is known.
+	promptHashes map[string]string
 }
 
 // What one call reads of a job's closed runs: once, however many rounds it takes, for it does not change.
@@ -115,7 +117,7 @@ func (runs *closedRuns) finalStates(ctx context.Context, last string, others []s
 
 func (runs *closedRuns) finalState(ctx context.Context, runId string, end runEnd) (state finalState, err error) {
 	if result := end.result; result != nil {
-		return finalState{result.JobId, result.Job, result.FollowUps, result.UsedFollowUpIds}, nil
+		return finalState{result.JobId, result.Job, result.FollowUps, result.UsedFollowUpIds, result.PromptHashes}, nil
 	}
 	if known, isRead := runs.states[runId]; isRead {
 		return known, nil
@@ -137,7 +139,7 @@ func (runs *closedRuns) askState(ctx context.Context, runId string) (finalState,
 	ctx, cancel := context.WithTimeout(ctx, queryLimit)
 	defer cancel()
 	state, err := runs.job.stateOf(ctx, runId)
-	return finalState{state.JobId, state.Job, state.FollowUps, state.UsedFollowUpIds}, err
+	return finalState{state.JobId, state.Job, state.FollowUps, state.UsedFollowUpIds, state.PromptHashes}, err
 }
 
 // A run that was ended before its first workflow task answers no query, and did nothing with its input. Nil for any

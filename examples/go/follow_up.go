@@ -5,6 +5,7 @@ package agentjobs
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,6 +47,9 @@ func (e *FollowUpUnconfirmed) Unwrap() error { return e.cause }
 
 var errOutOfRounds = errors.New("the workflow ended again and again, or Temporal was slow to start it")
 
+// ErrFollowUpConflict says that the follow-up's id was taken before with another prompt.
+var ErrFollowUpConflict = errors.New("the follow-up's id was taken before with another prompt: choose another id")
+
 // ErrNoJob says that the workflow ended without a job to send a follow-up to.
 var ErrNoJob = errors.New("the workflow ended without a job")
 
@@ -76,7 +80,7 @@ func (job *Job) FollowUp(ctx context.Context, followUp FollowUpInput) (FollowUpA
 func (job *Job) sendToRun(ctx context.Context, followUp FollowUpInput) (answer FollowUpAnswer, err error) {
 	handle, err := job.jobs.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID:   job.WorkflowId,
-		UpdateID:     followUp.Id,
+		UpdateID:     updateId(followUp),
 		UpdateName:   "sendFollowUp",
 		Args:         []any{followUp},
 		WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -104,7 +108,8 @@ func unlessRefused(err error, id string) error {
 	var invalid *serviceerror.InvalidArgument
 	// An accepted one is not, whose workflow was then ended from outside.
 	isRefused := errors.As(err, &refused) && refused.Type() != "AcceptedUpdateCompletedWorkflow"
-	if err == nil || isRefused || errors.As(err, &invalid) || errors.Is(err, ErrNoJob) || errors.Is(err, ErrNotFound) {
+	if err == nil || isRefused || errors.As(err, &invalid) || errors.Is(err, ErrNoJob) || errors.Is(err, ErrNotFound) ||
+		errors.Is(err, ErrFollowUpConflict) {
 		return err
 	}
 	return &FollowUpUnconfirmed{id, err}
@@ -151,7 +156,7 @@ func (job *Job) followUpAfterEnd(
 		used = append(used, state.usedIds...)
 	}
 	if slices.Contains(used, followUp.Id) {
-		return fateOf(followUp.Id, states), nil
+		return fateOf(followUp, states)
 	}
 	slices.Sort(used)
 	input["prompt"], input["jobId"], input["usedFollowUpIds"] = nil, states[0].jobId, slices.Compact(used)
@@ -169,15 +174,29 @@ func (job *Job) followUpAfterEnd(
 }
 
 // The state of a used id; unknown where only the id was handed on, or the run was terminated meanwhile.
-func fateOf(id string, states []finalState) *FollowUpAnswer {
+func fateOf(followUp FollowUpInput, states []finalState) (*FollowUpAnswer, error) {
+	id := followUp.Id
 	for _, state := range states {
+		if hash, isKnown := state.promptHashes[id]; isKnown && hash != promptHash(followUp) {
+			return nil, ErrFollowUpConflict
+		}
 		for _, known := range state.followUps {
 			if known.Id == id && known.State != "abandoned" && known.State != "queued" {
-				return &FollowUpAnswer{Id: id, State: known.State, Job: states[0].job}
+				return &FollowUpAnswer{Id: id, State: known.State, Job: states[0].job}, nil
 			}
 		}
 	}
-	return &FollowUpAnswer{Id: id, State: "unknown", Job: states[0].job}
+	return &FollowUpAnswer{Id: id, State: "unknown", Job: states[0].job}, nil
+}
+
+// Tells whether an id that is said again names the same prompt, as promptHashes of state and result has it.
+func promptHash(followUp FollowUpInput) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(followUp.Prompt)))[:8]
+}
+
+// Temporal repeats the first answer to an update id, whatever its text: another text is another update.
+func updateId(followUp FollowUpInput) string {
+	return followUp.Id + ":" + promptHash(followUp)
 }
 
 func (job *Job) startWithUpdate(
@@ -193,7 +212,7 @@ func (job *Job) startWithUpdate(
 		WorkflowExecution: &common.WorkflowExecution{WorkflowId: job.WorkflowId},
 		WaitPolicy:        &update.WaitPolicy{LifecycleStage: accepted},
 		Request: &update.Request{
-			Meta:  &update.Meta{UpdateId: followUp.Id},
+			Meta:  &update.Meta{UpdateId: updateId(followUp)},
 			Input: &update.Input{Name: "sendFollowUp", Args: args},
 		},
 	}
@@ -213,7 +232,7 @@ func (job *Job) startWithUpdate(
 		return nil, temporal.NewDefaultFailureConverter(options).FailureToError(failure)
 	}
 	handle := job.jobs.Client.GetWorkflowUpdateHandle(client.GetWorkflowUpdateHandleOptions{
-		WorkflowID: job.WorkflowId, RunID: response.Responses[0].GetStartWorkflow().RunId, UpdateID: followUp.Id,
+		WorkflowID: job.WorkflowId, RunID: response.Responses[0].GetStartWorkflow().RunId, UpdateID: updateId(followUp),
 	})
 	var answer FollowUpAnswer
 	return &answer, handle.Get(ctx, &answer)

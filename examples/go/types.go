@@ -118,6 +118,7 @@ type JobState struct {
 	Job             *JobRecord        `json:"job"`
 	FollowUps       []FollowUpStatus  `json:"followUps"`
 	UsedFollowUpIds []string          `json:"usedFollowUpIds"`
+	PromptHashes    map[string]string `json:"promptHashes"`
 	Unknown         *InDoubtWrite     `json:"unknown"`
 	Waiting         *Waiting          `json:"waiting"`
 	Decisions       []Decision        `json:"decisions"`
@@ -137,6 +138,7 @@ type AgentJobResult struct {
 	ProjectId       string            `json:"projectId"`
 	FollowUps       []FollowUpStatus  `json:"followUps"`
 	UsedFollowUpIds []string          `json:"usedFollowUpIds"`
+	PromptHashes    map[string]string `json:"promptHashes"`
 	Decisions       []Decision        `json:"decisions"`
 	Tags            []string          `json:"tags"`
 	Metadata        map[string]string `json:"metadata"`

@@ -68,6 +68,16 @@ def input_hash(job: CreateJobInput | AttachJobInput) -> str:
     return hashlib.sha256(f"{job['projectId']}\0{field}\0{job[field]}".encode()).hexdigest()
 
 
+def prompt_hash(follow_up: dict[str, str]) -> str:
+    """Tells whether an id that is said again names the same prompt, as `promptHashes` of state and result has it."""
+    return hashlib.sha256(follow_up["prompt"].encode()).hexdigest()[:8]
+
+
+def update_id(follow_up: dict[str, str]) -> str:
+    """Temporal repeats the first answer to an update id, whatever its text: another text is another update."""
+    return f"{follow_up['id']}:{prompt_hash(follow_up)}"
+
+
 class AgentJobs:
     def __init__(self, client: Client, task_queue: str = "agent-jobs") -> None:
         self.client = client
@@ -155,7 +165,7 @@ class Job:
         raise FollowUpUnconfirmed(follow_up["id"])
 
     async def _send(self, follow_up: dict[str, str]) -> FollowUpAnswer:
-        return await self.handle.execute_update("sendFollowUp", follow_up, id=follow_up["id"])
+        return await self.handle.execute_update("sendFollowUp", follow_up, id=update_id(follow_up))
 
     async def describe(self) -> WorkflowExecutionDescription:
         return await self.handle.describe()
@@ -220,7 +230,7 @@ class Job:
         states = [final, *[state for state in read if state and state["jobId"] in (None, final["jobId"])]]
         used = list(dict.fromkeys(id for state in states for id in state["usedFollowUpIds"]))
         if follow_up["id"] in used:
-            return fate_of(follow_up["id"], states)
+            return fate_of(follow_up, states)
         first = await self._start_input(run)
         attach = {**first, "prompt": None, "jobId": final["jobId"], "usedFollowUpIds": used}
         policy = Reuse.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE  # Safe here alone: a run with jobId creates nothing.
@@ -243,7 +253,7 @@ class Job:
             workflow_execution=WorkflowExecution(workflow_id=self.workflow_id),
             wait_policy=WaitPolicy(lifecycle_stage=accepted),
             request=Request(
-                meta=Meta(update_id=follow_up["id"], identity=start.identity),
+                meta=Meta(update_id=update_id(follow_up), identity=start.identity),
                 input=Input(name="sendFollowUp", args=await self._payloads(follow_up)),
             ),
         )
@@ -313,9 +323,12 @@ class Job:
         return Payloads(payloads=await self._client.data_converter.encode([value]))
 
 
-def fate_of(id: str, states: list[Any]) -> FollowUpAnswer:
+def fate_of(follow_up: dict[str, str], states: list[Any]) -> FollowUpAnswer:
     """The state of a used id; `unknown` where only the id was handed on, or the run was terminated meanwhile."""
-    known = [follow_up for state in states for follow_up in state["followUps"] if follow_up["id"] == id]
+    id = follow_up["id"]
+    if any(state.get("promptHashes", {}).get(id, prompt_hash(follow_up)) != prompt_hash(follow_up) for state in states):
+        raise FollowUpRefused(f"The follow-up {id} was taken before with another prompt: choose another id")
+    known = [one for state in states for one in state["followUps"] if one["id"] == id]
     fate = next((one["state"] for one in known if one["state"] not in ("abandoned", "queued")), "unknown")
     return {"id": id, "state": fate, "job": states[0]["job"]}
 

@@ -4,7 +4,7 @@
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import type { AgentJobOptions } from '../contract.js';
+import type { AgentJobOptions, PromptHashes } from '../contract.js';
 import { checkId, checkObject, InvalidInputError, isGiven } from '../contract/input-checks.js';
 import { parseFields, type Parsed } from '../contract/kinds.js';
 import { ATTACH_JOB, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS } from './fields.js';
@@ -65,6 +65,16 @@ export function givenOptions(input: unknown): AgentJobOptions {
   const given = checkObject(input, 'input');
   const names = Object.keys(JOB_OPTIONS).filter((name) => isGiven(given[name]));
   return Object.fromEntries(names.map((name) => [name, given[name]]));
+}
+
+/** Tells whether a follow-up id that is said again names the same prompt; see `PromptHashes`. Safe in workflow code. */
+export function promptHash(prompt: string): string {
+  return bytesToHex(sha256(new TextEncoder().encode(prompt)).slice(0, 4));
+}
+
+/** Whether a follow-up id is known to be taken with another prompt. */
+export function isOtherPrompt(known: PromptHashes | undefined, id: string, prompt: string): boolean {
+  return known !== undefined && Object.hasOwn(known, id) && known[id] !== promptHash(prompt);
 }
 
 /** What makes two starts the same job: the project, and its prompt or the job it attaches to; options do not count. */

@@ -112,6 +112,21 @@ export class MessageRefusedError extends AgentJobError {
   override readonly code = 'MESSAGE_REFUSED';
 }
 
+/** The follow-up's id was taken before with another prompt, and this one was not sent; choose another id. */
+export class FollowUpConflictError extends AgentJobError {
+  override readonly name = 'FollowUpConflictError';
+  override readonly code = 'FOLLOW_UP_CONFLICT';
+  readonly id: string;
+  constructor(workflowId: string, id: string, options?: AgentJobsErrorOptions) {
+    super(
+      workflowId,
+      `follow-up ${JSON.stringify(id)} was taken before with another prompt: choose another id`,
+      options,
+    );
+    this.id = id;
+  }
+}
+
 /**
  * The follow-up may or may not have been queued; repeat it with the same `id`, which is sent at most once. It is
  * `retryable` where the call gave that id: else the same call would send another one.

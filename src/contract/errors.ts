@@ -9,6 +9,7 @@ export type AgentJobsErrorCode =
   | 'CREATE_REJECTED'
   | 'EXPORT_CANCELED'
   | 'EXPORT_FAILED'
+  | 'FOLLOW_UP_CONFLICT'
   | 'FOLLOW_UP_UNCONFIRMED'
   | 'INVALID_INPUT'
   | 'JOB_CANCELED'

@@ -1,5 +1,5 @@
 /** What is told of a job: the upstream's record, the workflow's state and result. See docs/contract.md. */
-import { JOB_ENDS, LIMIT, type JobMetadata } from './shared.js';
+import { JOB_ENDS, LIMIT, type JobMetadata, type PromptHashes } from './shared.js';
 
 /** The upstream's record of a job: the fields of its interface and no others, absent ones null. */
 export interface JobRecord {
@@ -90,6 +90,8 @@ export interface JobState {
   job: JobRecord | null;
   followUps: FollowUpStatus[];
   usedFollowUpIds: string[];
+  /** By follow-up id, of those that the present run, or one that it continues, took. */
+  promptHashes: PromptHashes;
   /** The write in doubt; at most one at a time. */
   unknown: InDoubtWrite | null;
   /** Null only while a write is under way, or when the run is over. */
@@ -120,6 +122,8 @@ interface ResultBase {
   projectId: string;
   followUps: FollowUpStatus[];
   usedFollowUpIds: string[];
+  /** By follow-up id, of those that the present run, or one that it continues, took. */
+  promptHashes: PromptHashes;
   decisions: Decision[];
   tags: string[];
   metadata: JobMetadata;

@@ -15,6 +15,9 @@ export type DurationInput = number | string;
 /** What a caller says of a job for its own use: texts by name. */
 export type JobMetadata = Readonly<Record<string, string>>;
 
+/** The first 8 hex digits of the SHA-256 of each prompt's UTF-8: whether an id said again names the same prompt. */
+export type PromptHashes = Readonly<Record<string, string>>;
+
 /** Bounds of the contract, in bytes of UTF-8 unless said otherwise. */
 export const LIMIT = {
   idBytes: 200, // percent-encoded
@@ -48,6 +51,8 @@ export const FAILURE = {
   invalidInput: 'InvalidInput',
   createRejected: 'CreateRejected',
   unknownOutcome: 'UnknownOutcome',
+  /** Of an update alone: the follow-up's id was taken before with another prompt. */
+  followUpConflict: 'FollowUpConflict',
   exportRejected: 'ExportRejected',
   snapshotStoreFailed: 'SnapshotStoreFailed',
   upstreamUnavailable: 'UpstreamUnavailable',

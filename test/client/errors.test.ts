@@ -27,6 +27,7 @@ const SAMPLES: AgentJobsError[] = [
   new starter.JobEndedError('w', 'COMPLETED'),
   new starter.KeyConflictError('w', 'another input'),
   new starter.MessageRefusedError('w', 'no'),
+  new starter.FollowUpConflictError('w', 'id-1'),
   new starter.FollowUpUnconfirmedError('w', 'id-1', 'lost'),
   new starter.NoJobError('w', 'no job'),
   new starter.UsedIdsUnknownError('w', 'not told'),

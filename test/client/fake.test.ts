@@ -398,6 +398,17 @@ test('a test says what becomes of a fake job, and its watchers see it', async ()
   expect(() => control.finish()).toThrow('ended');
 });
 
+test('a follow-up id that is said again with another prompt is refused, after the end too', async () => {
+  const jobs = new FakeAgentJobs();
+  const job = await jobs.start({ key: 'k', projectId: 'p', prompt: 'x' });
+  await job.followUp('one', { id: 'a' });
+  await job.followUp('one', { id: 'a' });
+  const conflict = { code: 'FOLLOW_UP_CONFLICT', retryable: false, id: 'a' };
+  await expect(job.sendFollowUp('two', { id: 'a' })).rejects.toMatchObject(conflict);
+  jobs.job(job).finish();
+  await expect(job.sendFollowUp('two', { id: 'a' })).rejects.toMatchObject(conflict);
+});
+
 test('a rejected create frees its key, and a deadline that passes has a result', async () => {
   const fake = new FakeAgentJobs();
   const job = await fake.start({ key: 'k', projectId: 'p', prompt: 'Do it' });

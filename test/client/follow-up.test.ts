@@ -108,17 +108,6 @@ test('a terminated job tells its used ids while a worker runs', async () => {
   expect((await job.result()).usedFollowUpIds).toEqual(['a', 'b']);
 });
 
-test.each([{ priority: 'high' }, { batch: 'x'.repeat(150) }, { startWithin: 'soon' }, { tags: 'no list' }])(
-  'a follow-up goes on with a job of a release that ignored %j',
-  async (ignored) => {
-    const { client, taskQueue, projectId, jobs } = server;
-    const args = [{ projectId, prompt: 'hello', ...ignored }];
-    const handle = await client.workflow.start('agentJob', { taskQueue, workflowId: randomUUID(), args });
-    await handle.result();
-    expect(await jobs.handle(handle.workflowId).sendFollowUp('more', { id: 'a' })).toMatchObject({ state: 'sent' });
-  },
-);
-
 test('a client that refuses queries of closed workflows tells the same of an ended job', async () => {
   const { connection, options } = server.client;
   const client = new Client({

@@ -47,6 +47,20 @@ test('a run that goes on with an ended job keeps the title of the first, over mo
   }
 });
 
+test('a follow-up id that is said again with another prompt is refused, after the end too', async () => {
+  const prompt = randomUUID();
+  const job = await server.jobs.start({ ...QUICK, projectId: server.projectId, key: randomUUID(), prompt });
+  const conflict = { code: 'FOLLOW_UP_CONFLICT', retryable: false, id: 'a' };
+  expect(await job.sendFollowUp('one', { id: 'a' })).toMatchObject({ state: 'sent' });
+  await expect(job.sendFollowUp('two', { id: 'a' })).rejects.toMatchObject(conflict);
+  const { jobId } = await job.result();
+  await expect(job.sendFollowUp('two', { id: 'a' })).rejects.toMatchObject(conflict);
+  await expect(job.followUp('two', { id: 'a' })).rejects.toMatchObject(conflict);
+  expect(await job.sendFollowUp('one', { id: 'a' })).toMatchObject({ state: 'sent' });
+  const messages = await server.sandbox.messages({ jobId: jobId! });
+  expect(messages.map((message) => message.prompt)).toEqual(['one']);
+});
+
 test('a cancelled job is followed up on under the id that its memo keeps', async () => {
   const prompt = `prompt ${randomUUID()}`;
   await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 8_000 } });

@@ -115,6 +115,20 @@ async function followUpOfUnbegunRun(system: System, caller: Caller): Promise<voi
   expect(await call(system, caller, ['followUp', 'no such key', 'z', 'z']).answer).toEqual({ error: 'refused' });
 }
 
+/** Whether the job still runs or has ended. */
+async function idWithAnotherPrompt(system: System, caller: Caller): Promise<void> {
+  system.startWorker();
+  const job = await jobsOf(system).start({ key: 'conflict', projectId, prompt: 'conflict' });
+  const say = (prompt: string) => call(system, caller, ['followUp', 'conflict', prompt, 'one']).answer;
+  expect(await say('first')).toEqual({ state: 'sent' });
+  expect(await say('other')).toEqual({ error: 'refused' });
+  const { jobId } = await job.result();
+  expect(await say('other')).toEqual({ error: 'refused' });
+  expect(await say('first')).toEqual({ state: 'sent' });
+  const messages = await system.sandbox.messages({ jobId: jobId! });
+  expect(messages.map(({ prompt }) => prompt)).toEqual(['first']);
+}
+
 const REFUSALS = 40;
 const ONE_WAY_MS = 75;
 
@@ -190,6 +204,7 @@ async function callsWithCodec(system: System, caller: Caller): Promise<void> {
 export const TRIALS = [
   ['a follow-up that nobody answers is unconfirmed, with its id, and is sent once', followUpWithoutWorker],
   ['a follow-up to a run that no worker began is sent', followUpOfUnbegunRun],
+  ['an id that is said again with another prompt is refused', idWithAnotherPrompt],
   ['a key that was refused often starts again over a slow network', keyRefusedOften],
   ["the client's payload codec is used throughout", callsWithCodec],
 ] as const;

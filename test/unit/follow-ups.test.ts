@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { cutToBytes } from '../../src/contract/input-checks.js';
-import { FollowUps, type CarriedFollowUps } from '../../src/workflows/agent-job/follow-up-queue.js';
+import { FollowUps, noFollowUps, type CarriedFollowUps } from '../../src/workflows/agent-job/follow-up-queue.js';
 
-const empty = (): CarriedFollowUps => ({ list: [], queue: [], givenIds: [] });
+const empty = () => noFollowUps([]);
 const add = (followUps: FollowUps, id: string, prompt = `do ${id}`) => {
   if (followUps.isUsed(id)) return;
   if (followUps.hasRoomFor(id, prompt)) followUps.add({ id, prompt, askedAt: 0 });

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { parseJobInput } from '../../src/agent-job/input.js';
+import { noFollowUps } from '../../src/workflows/agent-job/follow-up-queue.js';
 import { JobRun } from '../../src/workflows/agent-job/job-run.js';
 import type { RunData } from '../../src/workflows/agent-job/run-data.js';
 
@@ -15,7 +16,7 @@ function inDoubt() {
     polls: { job: null, endedAt: now },
     write: null,
   };
-  const run = new JobRun(spec, data as unknown as RunData, { list: [], queue: [], givenIds: [] }, () => now);
+  const run = new JobRun(spec, data as unknown as RunData, noFollowUps([]), () => now);
   run.followUps.add({ id: 'a', prompt: 'go', askedAt: now });
   run.beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, requiresConfirmation: false });
   run.becomeInDoubt('no answer');

@@ -1,4 +1,5 @@
-import { WorkflowUpdateFailedError } from '@temporalio/client';
+import { createHash } from 'node:crypto';
+import { WorkflowUpdateFailedError, type WorkflowHandle } from '@temporalio/client';
 import { expect, test } from 'vitest';
 import {
   followUpSignal,
@@ -72,6 +73,28 @@ test('the same id is sent once, whoever repeats it, and a repeated update answer
   ]);
   expect([first.state, second.state]).toEqual(['sent', 'sent']);
   await handle.result();
+  expect(upstream.messages).toEqual(['go', 'end']);
+});
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
+
+async function currentDetails(handle: WorkflowHandle): Promise<string> {
+  return (await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata')).currentDetails;
+}
+
+test('an id that is said again with another prompt is refused as an update, and ignored with a notice as a signal', async () => {
+  const { upstream } = tests;
+  staysActiveUntil(() => upstream.messages.length >= 2);
+  const handle = await startWatched();
+  await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
+  const other = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'stop', id: 'a' }] });
+  await expect(other).rejects.toMatchObject({ cause: { type: 'FollowUpConflict', nonRetryable: true } });
+  await handle.signal(followUpSignal, { prompt: 'stop', id: 'a' });
+  await expect.poll(() => currentDetails(handle)).toMatch(/Ignored.*another prompt.*: a$/m);
+  expect((await handle.query(jobStateQuery)).promptHashes).toEqual({ a: sha256('go').slice(0, 8) });
+  await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'end', id: 'b' }] });
+  const { promptHashes } = await handle.result();
+  expect(promptHashes).toEqual({ a: sha256('go').slice(0, 8), b: sha256('end').slice(0, 8) });
   expect(upstream.messages).toEqual(['go', 'end']);
 });
 

@@ -8,6 +8,7 @@ import {
   type FollowUpStatus,
   type JobRecord,
   type JobState,
+  type PromptHashes,
 } from '../../contract.js';
 import { givenOptions } from '../../agent-job/input.js';
 import { jobTitle } from '../../agent-job/title.js';
@@ -28,6 +29,7 @@ export interface EndedJob {
   job: JobRecord | null;
   followUps: FollowUpStatus[];
   usedFollowUpIds: string[];
+  promptHashes: PromptHashes | undefined;
   options: AgentJobOptions;
   inputHash: string | null;
   /** Names the job by its prompt; null where nobody knows that any more. */
@@ -42,7 +44,8 @@ interface Titles {
 }
 
 /** What a run's result or last state tells. */
-type FinalState = Pick<JobState, 'projectId' | 'jobId' | 'job' | 'followUps' | 'usedFollowUpIds'>;
+type FinalState = Pick<JobState, 'projectId' | 'jobId' | 'job' | 'followUps' | 'usedFollowUpIds'> &
+  Partial<Pick<JobState, 'promptHashes'>>;
 type EndedRun = Pick<RunRecord, 'workflowId' | 'runId'>;
 
 /**
@@ -62,6 +65,7 @@ export async function readEndedJob(client: Client, run: RunRecord, earlier: Earl
     job: final.job,
     followUps: final.followUps,
     usedFollowUpIds: [...new Set([...earlierIds, ...final.usedFollowUpIds])],
+    promptHashes: final.promptHashes,
     // From the chain's first start event; the defaults where Temporal no longer keeps it.
     options: givenOptions(input ?? {}),
     inputHash: await readInputHash(client, run),

@@ -8,11 +8,12 @@ import {
   type FollowUpStatus,
   type Priority,
 } from '../../contract.js';
+import { isOtherPrompt, promptHash } from '../../agent-job/input.js';
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
 import { attachedDetails, staticDetails } from '../../agent-job/title.js';
 import { withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { UpdateWithStartClient } from '../../temporal/workflow-clients.js';
-import { FollowUpUnconfirmedError } from '../errors.js';
+import { FollowUpConflictError, FollowUpUnconfirmedError } from '../errors.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { listEarlierRuns } from './earlier-runs.js';
 import { readEndedJob, type EndedJob } from './ended-job.js';
@@ -23,6 +24,11 @@ export interface IdentifiedFollowUp {
   prompt: string;
   id: string;
   priority?: Priority;
+}
+
+/** Temporal repeats the first answer to an update id, whatever its text: another text is another update. */
+export function updateIdOf({ id, prompt }: IdentifiedFollowUp): string {
+  return `${id}:${promptHash(prompt)}`;
 }
 
 /** What came of a follow-up to a workflow that had ended a moment ago; `running` and `tooLate` want another attempt. */
@@ -55,13 +61,13 @@ export async function reAttach(
   if (earlier === null) return { kind: 'tooLate' };
   const ended = read.get(run.runId) ?? (await readEndedJob(client, run, earlier));
   read.set(run.runId, ended);
-  const answer = answerOfEndedJob(workflowId, ended, followUp.id);
+  const answer = answerOfEndedJob(workflowId, ended, followUp);
   if (answer !== null) return { kind: 'answered', answer };
   const workflows = new UpdateWithStartClient(client);
   const update = await restartAfter(client, { last: run, earlierRunIds: earlier.all, elapsedMs }, () =>
     workflows.startUpdateWithStart(sendFollowUpUpdate, {
       args: [followUp],
-      updateId: followUp.id,
+      updateId: updateIdOf(followUp),
       waitForStage: 'ACCEPTED',
       startWorkflowOperation: attachOperation(run, ended),
     }),
@@ -98,7 +104,12 @@ function attachOperation(run: RunRecord, ended: EndedJob) {
 /**
  * The state of a used id; `unknown` where an even earlier run used it up: only ids are handed on. Null for a new id.
  */
-function answerOfEndedJob(workflowId: string, ended: EndedJob, id: string): FollowUpAnswer | null {
+function answerOfEndedJob(
+  workflowId: string,
+  ended: EndedJob,
+  { id, prompt }: IdentifiedFollowUp,
+): FollowUpAnswer | null {
+  if (isOtherPrompt(ended.promptHashes, id, prompt)) throw new FollowUpConflictError(workflowId, id);
   const known = ended.followUps.find((followUp) => followUp.id === id && followUp.state !== 'abandoned');
   if (known?.state === 'queued') throw cutShort(workflowId, known);
   if (known === undefined && !ended.usedFollowUpIds.includes(id)) return null;

@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowUpdateFailedError, type Client } from '@temporalio/client';
 import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
 import {
+  FAILURE,
   followUpSignal,
   jobStateQuery,
   sendFollowUpUpdate,
@@ -14,6 +15,7 @@ import { parseFollowUp } from '../../agent-job/input.js';
 import { asNotRetryable } from '../../contract/errors.js';
 import {
   AgentJobError,
+  FollowUpConflictError,
   FollowUpUnconfirmedError,
   JobEndedError,
   MessageRefusedError,
@@ -23,7 +25,13 @@ import { START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '.
 import { isNoAnswer, isOutage, isTaskFailure } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { readRun } from './run-record.js';
-import { reAttach, type EndedJobs, type IdentifiedFollowUp, type ReAttachment } from './follow-up-after-end.js';
+import {
+  reAttach,
+  updateIdOf,
+  type EndedJobs,
+  type IdentifiedFollowUp,
+  type ReAttachment,
+} from './follow-up-after-end.js';
 import { askWorkflow } from '../../temporal/query-again.js';
 
 /**
@@ -90,7 +98,7 @@ export async function deliverFollowUp(
   const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? DELIVERY_TIMEOUT_MS };
   const send = async () => {
     const handle = client.workflow.getHandle(workflowId);
-    const request = { args: [followUp] as [IdentifiedFollowUp], updateId: followUp.id };
+    const request = { args: [followUp] as [IdentifiedFollowUp], updateId: updateIdOf(followUp) };
     const answer = await unlessEnded(() => handle.executeUpdate(sendFollowUpUpdate, request));
     return answer ?? (await answerOf(await goOn()));
   };
@@ -190,6 +198,11 @@ function isEnding(error: unknown): boolean {
   return (details as { field?: unknown } | undefined)?.field === 'job';
 }
 
+function isConflict(error: unknown): boolean {
+  const cause = error instanceof WorkflowUpdateFailedError && error.cause;
+  return cause instanceof ApplicationFailure && cause.type === FAILURE.followUpConflict;
+}
+
 /** The workflow had accepted the update, and was terminated or timed out before it answered. */
 function isTerminatedUpdate(error: unknown): boolean {
   if (!(error instanceof WorkflowUpdateFailedError) || !(error.cause instanceof ApplicationFailure)) return false;
@@ -215,6 +228,7 @@ async function confirmed<T>(
       const text = 'the workflow was ended from outside while the follow-up was under way; it may have been sent';
       throw unconfirmed(workflowId, id, text, error);
     }
+    if (isConflict(error)) throw new FollowUpConflictError(workflowId, id, { cause: error });
     if (error instanceof WorkflowUpdateFailedError) {
       throw new MessageRefusedError(workflowId, error.cause?.message ?? error.message, { cause: error });
     }

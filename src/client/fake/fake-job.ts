@@ -13,9 +13,17 @@ import {
   type ResolveUnknownInput,
   type TerminalStatus,
 } from '../../contract.js';
+import { promptHash } from '../../agent-job/input.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import type { JobSummary } from '../agent-job/job-summary.js';
-import { CreateRejectedError, JobCanceledError, JobEndedError, MessageRefusedError, NoJobError } from '../errors.js';
+import {
+  CreateRejectedError,
+  FollowUpConflictError,
+  JobCanceledError,
+  JobEndedError,
+  MessageRefusedError,
+  NoJobError,
+} from '../errors.js';
 import { FakeChanges } from './fake-changes.js';
 import { outcomeOf, statusOf, summaryOf, type End } from './fake-run.js';
 
@@ -136,8 +144,9 @@ export class FakeJob {
   send(id: string, prompt: string, onlyWhileRunning: boolean): FollowUpAnswer {
     if (this.#end && onlyWhileRunning) throw new JobEndedError(this.workflowId, statusOf(this.#end));
     if (this.isRejected) throw new NoJobError(this.workflowId, 'the ended run knew no job');
-    const isUsed = this.#followUps.some((followUp) => followUp.id === id && followUp.state !== 'abandoned');
-    if (!isUsed) {
+    const used = this.#followUps.find((followUp) => followUp.id === id && followUp.state !== 'abandoned');
+    if (used && used.prompt !== prompt) throw new FollowUpConflictError(this.workflowId, id);
+    if (!used) {
       if (this.#end) this.#runAgain();
       this.#followUps.push({ id, prompt, state: this.#unknown ? 'queued' : 'sent' });
       this.#changed();
@@ -186,10 +195,12 @@ export class FakeJob {
   }
 
   #facts() {
+    const used = this.#followUps.filter(({ state }) => state !== 'abandoned');
     return {
       projectId: this.input.projectId,
       followUps: this.#followUps.slice(this.#runFrom).map(({ id, state }) => ({ id, state })),
-      usedFollowUpIds: this.#followUps.filter(({ state }) => state !== 'abandoned').map(({ id }) => id),
+      usedFollowUpIds: used.map(({ id }) => id),
+      promptHashes: Object.fromEntries(used.map(({ id, prompt }) => [id, promptHash(prompt)])),
       decisions: [...this.#decisions],
       tags: [...(this.input.tags ?? [])],
       metadata: { ...this.input.metadata },

@@ -88,9 +88,9 @@ function conclude(run: JobRun, ending: RunEnding): AgentJobResult {
   if (ending.kind === 'failed') {
     throw ApplicationFailure.nonRetryable(ending.message, ending.type, ending.details);
   }
-  const { outcome, projectId, jobId, job, followUps, usedFollowUpIds, decisions, ...told } = jobState(run);
-  const { tags, metadata, startedAt, polls } = told;
+  const { outcome, projectId, jobId, job, followUps, usedFollowUpIds, promptHashes, ...told } = jobState(run);
+  const { decisions, tags, metadata, startedAt, polls } = told;
   const finishedAt = new Date(Date.now()).toISOString();
-  const ids = { projectId, jobId, job, followUps, usedFollowUpIds, decisions };
+  const ids = { projectId, jobId, job, followUps, usedFollowUpIds, promptHashes, decisions };
   return { outcome, ...ids, tags, metadata, startedAt, finishedAt, polls } as AgentJobResult;
 }

@@ -6,7 +6,7 @@ import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workfl
 import { FAILURE, jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
 import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
 import { completeSpec, inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
-import type { CarriedFollowUps } from './follow-up-queue.js';
+import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { JobRun } from './job-run.js';
 import { refusedState } from './job-state.js';
 import { isNewRunWanted, leaveVersion } from '../worker-version.js';
@@ -55,7 +55,7 @@ export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {
     return { run: new JobRun(spec, known, followUps, Date.now), hash: continued.inputHash };
   }
   const spec = parse(input);
-  const followUps: CarriedFollowUps = { list: [], queue: [], givenIds: spec.usedFollowUpIds };
+  const followUps = noFollowUps(spec.usedFollowUpIds);
   const given = workflowInfo().memo?.inputHash;
   const data = { ...firstRunData(spec, workflowInfo().startTime), ...givenTitle(), isRepeated };
   return {

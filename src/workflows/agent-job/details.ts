@@ -28,6 +28,7 @@ export function currentDetails(run: JobRun): string {
     ...attention(run),
     ...decisionLines(run.decisions.list()),
     ...followUpLines(run.followUps.statuses()),
+    ...conflictLines(run.followUps.conflicts),
   ].join('\n');
 }
 
@@ -74,6 +75,12 @@ function decisionLine({ action, kind, followUpId, jobId, by, note, at }: Decisio
   const author = by === undefined ? '' : ` by ${plainMarkdown(by)}`;
   const reason = note === undefined ? '' : `: ${plainMarkdown(note)}`;
   return `- ${at}: **${action}** for ${write}${adopted}${author}${reason}`;
+}
+
+function conflictLines(ids: string[]): string[] {
+  if (ids.length === 0) return [];
+  const named = ids.map((id) => plainMarkdown(id)).join(', ');
+  return ['', `**Ignored**: these ids were said again with another prompt, which was not sent: ${named}`];
 }
 
 function followUpLines(followUps: FollowUpStatus[]): string[] {

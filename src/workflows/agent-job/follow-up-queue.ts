@@ -1,5 +1,6 @@
 /** The one queue of follow-ups, for signals and updates alike. Pure: no Temporal, no clock. */
-import { LIMIT, type FollowUpState, type FollowUpStatus, type Priority } from '../../contract.js';
+import { LIMIT, type FollowUpState, type FollowUpStatus, type Priority, type PromptHashes } from '../../contract.js';
+import { promptHash } from '../../agent-job/input.js';
 import { cutToBytes, jsonBytes } from '../../contract/input-checks.js';
 
 export interface QueuedFollowUp {
@@ -22,29 +23,43 @@ export interface CarriedFollowUps {
   queue: QueuedFollowUp[];
   /** Ids that runs before this workflow used up. */
   givenIds: string[];
+  promptHashes: PromptHashes;
+  /** Ids that a signal said again with another prompt, which is sent nowhere; the last ones. */
+  conflicts: string[];
 }
 
-/** All ids together, as JSON: they are in state and result, which Temporal limits to 2 MiB. */
-const MAX_ID_BYTES = 500_000;
+/** What a workflow that continues no other begins with. */
+export function noFollowUps(givenIds: string[]): CarriedFollowUps {
+  return { list: [], queue: [], givenIds, promptHashes: {}, conflicts: [] };
+}
+
+/** All ids together, as JSON: they are three times in state and result, which Temporal limits to 2 MiB. */
+const MAX_ID_BYTES = 400_000;
+/** A page shows no more. */
+const MAX_CONFLICTS = 20;
 
 export class FollowUps {
   readonly #entries = new Map<string, FollowUpStatus>();
   readonly #overflows: FollowUpStatus[] = [];
   readonly #queue: QueuedFollowUp[];
   readonly #givenIds: Set<string>;
+  readonly #promptHashes: Map<string, string>;
+  readonly #conflicts: Set<string>;
   #waitingBytes: number;
   #idBytes: number;
 
   /** Is told of each that leaves the queue, and what became of it. */
   onLeave: (followUp: QueuedFollowUp, state: FollowUpState) => void = () => {};
 
-  constructor({ list, queue, givenIds }: CarriedFollowUps) {
+  constructor({ list, queue, givenIds, promptHashes, conflicts }: CarriedFollowUps) {
     for (const entry of list) {
       if (entry.state === 'abandoned') this.#overflows.push(entry);
       else this.#entries.set(entry.id, entry);
     }
     this.#queue = queue;
     this.#givenIds = new Set(givenIds);
+    this.#promptHashes = new Map(Object.entries(promptHashes));
+    this.#conflicts = new Set(conflicts);
     this.#waitingBytes = sum(queue.map(({ prompt }) => jsonBytes(prompt)));
     this.#idBytes = sum([...givenIds, ...this.#entries.keys()].map(jsonBytes));
   }
@@ -63,6 +78,23 @@ export class FollowUps {
     return this.#entries.has(id) || this.#givenIds.has(id);
   }
 
+  /** Whether the id was taken before with another prompt, as far as that is known. */
+  isConflict(id: string, prompt: string): boolean {
+    const known = this.#promptHashes.get(id);
+    return known !== undefined && known !== promptHash(prompt);
+  }
+
+  /** Lists an id that was said again with another prompt. */
+  addConflict(id: string): void {
+    this.#conflicts.delete(id);
+    this.#conflicts.add(id);
+    if (this.#conflicts.size > MAX_CONFLICTS) this.#conflicts.delete(this.conflicts[0]!);
+  }
+
+  get conflicts(): string[] {
+    return [...this.#conflicts];
+  }
+
   /** The fate of an id; `unknown` for one that a run before this workflow used up, since only the ids are handed on. */
   stateOf(id: string): FollowUpState | undefined {
     return this.#entries.get(id)?.state ?? (this.#givenIds.has(id) ? 'unknown' : undefined);
@@ -79,6 +111,7 @@ export class FollowUps {
   add(followUp: QueuedFollowUp): void {
     this.#dropOverflow(followUp.id);
     this.#entries.set(followUp.id, { id: followUp.id, state: 'queued' });
+    this.#promptHashes.set(followUp.id, promptHash(followUp.prompt));
     this.#queue.push(followUp);
     this.#waitingBytes += jsonBytes(followUp.prompt);
     this.#idBytes += jsonBytes(followUp.id);
@@ -119,6 +152,7 @@ export class FollowUps {
   abandonQueued(): void {
     for (const followUp of this.#queue.splice(0)) {
       this.#entries.set(followUp.id, { id: followUp.id, state: 'abandoned' });
+      this.#promptHashes.delete(followUp.id);
       this.onLeave(followUp, 'abandoned');
     }
     this.#waitingBytes = 0;
@@ -133,6 +167,10 @@ export class FollowUps {
     return [...this.#givenIds, ...listed];
   }
 
+  promptHashes(): PromptHashes {
+    return Object.fromEntries(this.#promptHashes);
+  }
+
   /** For the next run; `requiresConfirmation` marks all that waits as queued in a reset run. */
   carry(requiresConfirmation: boolean): CarriedFollowUps {
     return {
@@ -141,6 +179,8 @@ export class FollowUps {
         ? this.#queue.map((followUp) => ({ ...followUp, requiresConfirmation }))
         : this.#queue,
       givenIds: [...this.#givenIds],
+      promptHashes: this.promptHashes(),
+      conflicts: this.conflicts,
     };
   }
 }

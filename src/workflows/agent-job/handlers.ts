@@ -82,7 +82,11 @@ function takeSignal(run: JobRun, input: FollowUpInput): void {
 
 /** Queues a follow-up, once. */
 function queue(run: JobRun, id: string, { prompt, priority }: GivenFollowUp): void {
-  if (run.followUps.isUsed(id)) return;
+  if (run.followUps.isUsed(id)) {
+    if (!run.followUps.isConflict(id, prompt)) return;
+    log.warn('A followUp signal was ignored: its id was taken before with another prompt', { followUpId: id });
+    return run.followUps.addConflict(id);
+  }
   if (run.followUps.hasRoomFor(id, prompt)) {
     const sender = messageContext()?.traceparent;
     const given = { ...(priority !== null && { priority }), ...(sender !== undefined && { sender }) };
@@ -93,6 +97,10 @@ function queue(run: JobRun, id: string, { prompt, priority }: GivenFollowUp): vo
 function checkUpdate(run: JobRun, input: FollowUpInput): void {
   const { prompt, id } = parseFollowUp(input);
   const key = id ?? FOLLOW_UP_ID.check(currentUpdateInfo()?.id, 'update id');
+  if (run.followUps.isConflict(key, prompt)) {
+    const text = `follow-up ${JSON.stringify(key)} was taken before with another prompt: choose another id`;
+    throw ApplicationFailure.nonRetryable(text, FAILURE.followUpConflict);
+  }
   if (run.followUps.isUsed(key)) return;
   if (run.isClosing && run.ending()) throw new InvalidInputError('job', 'has ended; start it again to send follow-ups');
   if (!run.followUps.hasRoomFor(key, prompt)) {

@@ -60,7 +60,8 @@ func perform(ctx context.Context, jobs *agentjobs.AgentJobs, call, key, text str
 	if errors.As(err, &unconfirmed) {
 		return map[string]any{"error": "unconfirmed", "id": unconfirmed.Id}
 	}
-	if errors.As(err, &refused) || errors.Is(err, agentjobs.ErrNoJob) || errors.Is(err, agentjobs.ErrNotFound) {
+	isKnown := errors.Is(err, agentjobs.ErrFollowUpConflict) || errors.Is(err, agentjobs.ErrNotFound)
+	if isKnown || errors.As(err, &refused) || errors.Is(err, agentjobs.ErrNoJob) {
 		return map[string]any{"error": "refused"}
 	}
 	check(err)

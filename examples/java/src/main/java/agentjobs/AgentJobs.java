@@ -86,8 +86,17 @@ public final class AgentJobs {
 
   /** What makes two starts the same job: project and prompt, or project and job id. Options do not count. */
   static String inputHash(String projectId, String field, String value) {
+    return sha256(projectId + "\0" + field + "\0" + value);
+  }
+
+  /** Tells whether an id that is said again names the same prompt, as promptHashes of state and result has it. */
+  static String promptHash(String prompt) {
+    return sha256(prompt).substring(0, 8);
+  }
+
+  private static String sha256(String text) {
     try {
-      var bytes = (projectId + "\0" + field + "\0" + value).getBytes(StandardCharsets.UTF_8);
+      var bytes = text.getBytes(StandardCharsets.UTF_8);
       return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes));
     } catch (NoSuchAlgorithmException impossible) {
       throw new IllegalStateException(impossible);

@@ -24,7 +24,11 @@ final class ClosedRuns {
 
   /** What a run's result or last state tells. */
   record FinalState(
-      String jobId, Types.JobRecord job, List<Types.FollowUpStatus> followUps, List<String> usedFollowUpIds) {}
+      String jobId,
+      Types.JobRecord job,
+      List<Types.FollowUpStatus> followUps,
+      List<String> usedFollowUpIds,
+      Map<String, String> promptHashes) {}
 
   boolean isSurelyNoJob(String runId) {
     return endOf(runId) instanceof Job.JobFailed failure && failure.isSurelyNoJob();
@@ -50,14 +54,15 @@ final class ClosedRuns {
 
   private FinalState readState(String runId) {
     if (endOf(runId) instanceof AgentJobResult end) {
-      return new FinalState(end.jobId(), end.job(), end.followUps(), end.usedFollowUpIds());
+      return new FinalState(end.jobId(), end.job(), end.followUps(), end.usedFollowUpIds(), end.promptHashes());
     }
     return unbegunState(runId).orElseGet(() -> askState(runId));
   }
 
   private FinalState askState(String runId) {
     var state = job.stub(runId).query("jobState", JobState.class);
-    return new FinalState(state.jobId(), state.job(), state.followUps(), state.usedFollowUpIds());
+    return new FinalState(
+        state.jobId(), state.job(), state.followUps(), state.usedFollowUpIds(), state.promptHashes());
   }
 
   /** A run that was ended before its first workflow task answers no query, and did nothing with its input. */
@@ -71,6 +76,7 @@ final class ClosedRuns {
     if (isContinued || hasBegun || !page.getNextPageToken().isEmpty()) return Optional.empty();
     var input = job.inputOf(started);
     var used = (List<String>) input.get("usedFollowUpIds");
-    return Optional.of(new FinalState((String) input.get("jobId"), null, List.of(), used == null ? List.of() : used));
+    var ids = used == null ? List.<String>of() : used;
+    return Optional.of(new FinalState((String) input.get("jobId"), null, List.of(), ids, Map.of()));
   }
 }

@@ -82,7 +82,7 @@ final class Continuation {
     var others = unread(earlier).parallelStream().flatMap(runId -> runs.finalState(runId).stream());
     var states = Stream.concat(end.stream(), others.filter(state -> isOfJob(state, end.get().jobId()))).toList();
     var used = states.stream().flatMap(state -> state.usedFollowUpIds().stream()).distinct().toList();
-    if (used.contains(followUp.id())) return Optional.of(fateOf(followUp.id(), states));
+    if (used.contains(followUp.id())) return Optional.of(fateOf(followUp, states));
     if (leftNs() < LEAST_LEFT_NS) return Optional.empty();
 
     var input = new HashMap<String, Object>(job.startInput(last.firstId()));
@@ -111,7 +111,12 @@ final class Continuation {
   }
 
   /** The state of a used id; unknown where only the id was handed on, or the run was terminated meanwhile. */
-  private static FollowUpAnswer fateOf(String id, List<ClosedRuns.FinalState> states) {
+  private FollowUpAnswer fateOf(FollowUpInput followUp, List<ClosedRuns.FinalState> states) {
+    var id = followUp.id();
+    var hash = AgentJobs.promptHash(followUp.prompt());
+    if (states.stream().anyMatch(state -> !hash.equals(state.promptHashes().getOrDefault(id, hash)))) {
+      throw new Job.FollowUpRefused("the id " + id + " was taken before with another prompt: choose another one");
+    }
     var known = states.stream().flatMap(state -> state.followUps().stream()).filter(one -> one.id().equals(id));
     var fates = known.map(Types.FollowUpStatus::state);
     var fate = fates.filter(state -> !state.equals("abandoned") && !state.equals("queued")).findFirst();
@@ -128,7 +133,7 @@ final class Continuation {
             .setWorkflowExecution(workflow)
             .setWaitPolicy(WaitPolicy.newBuilder().setLifecycleStage(accepted))
             .setRequest(
-                Request.newBuilder().setMeta(Meta.newBuilder().setUpdateId(followUp.id())).setInput(input));
+                Request.newBuilder().setMeta(Meta.newBuilder().setUpdateId(Job.updateId(followUp))).setInput(input));
     var request =
         ExecuteMultiOperationRequest.newBuilder()
             .setNamespace(job.namespace())

@@ -173,10 +173,15 @@ public final class Job {
     var options =
         UpdateOptions.newBuilder(FollowUpAnswer.class)
             .setUpdateName("sendFollowUp")
-            .setUpdateId(followUp.id())
+            .setUpdateId(updateId(followUp))
             .setWaitForStage(WorkflowUpdateStage.COMPLETED)
             .build();
     return stub().startUpdate(options, followUp).getResult();
+  }
+
+  /** Temporal repeats the first answer to an update id, whatever its text: another text is another update. */
+  static String updateId(FollowUpInput followUp) {
+    return followUp.id() + ":" + AgentJobs.promptHash(followUp.prompt());
   }
 
   /** The workflow refuses messages right before its end: surely not sent, and the next run takes it. */
