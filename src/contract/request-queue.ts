@@ -120,8 +120,8 @@ export const reportRequestSignal = defineSignal<[RequestReport & BudgetFacts]>('
 export const requestQueueStateQuery = defineQuery<RequestQueueState>('requestQueueState');
 /** Tells the place of a workflow; null where it does not wait. */
 export const queuePlaceQuery = defineQuery<QueuePlace | null, [string]>('queuePlace');
-/** Gives a waiting workflow its turn; the queue sends it. */
-export const requestTurnSignal = defineSignal<[RequestTurn]>('requestTurn');
+/** Gives a waiting workflow its turn; the queue sends it, and says which it is: a job may have been in several. */
+export const requestTurnSignal = defineSignal<[RequestTurn & Pick<QueueName, 'operation'>]>('requestTurn');
 
 /** The workflow id of a queue. */
 export function requestQueueId({ operation, projectId }: QueueName): string {

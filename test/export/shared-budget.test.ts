@@ -176,7 +176,7 @@ test('a turn that comes to no worker in time is given back unused, and another o
       await until(async () => sent.length === 1);
     });
     const soon = (await environment.currentTimeMs()) + 2_000;
-    await handle.signal(requestTurnSignal, { turn: 'of nobody:1', until: soon, requests: 1 });
+    await handle.signal(requestTurnSignal, { operation: 'visitors', turn: 'of nobody:1', until: soon, requests: 1 });
     await new Promise((resolve) => setTimeout(resolve, 4_000));
     const second = await exportWorker(1);
     await second.runUntil(async () => handle.result());

@@ -102,7 +102,9 @@ class SimulatedRunner {
 
   #giveTurn(turn: RequestTurn): void {
     this.#monitor.record(() => this.#monitor.model.turnGiven(this.#now, turn.until, this.#isWriting));
-    this.simulation.signal('requestTurn', turn);
+    // As of the queue in which the job waits.
+    const { jobId } = this.simulation.query<JobState>('jobState');
+    this.simulation.signal('requestTurn', { ...turn, operation: jobId === null ? 'create' : 'message' });
   }
 
   get #isWriting(): boolean {

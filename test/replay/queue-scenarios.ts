@@ -15,7 +15,6 @@ import {
   requestQueueStateQuery,
   requestTurnSignal,
   type QueueName,
-  type RequestTurn,
 } from '../../src/contract.js';
 import type { BudgetSettings } from '../../src/activities/agent-job/budgets.js';
 import { until } from '../export/export.js';
@@ -125,11 +124,6 @@ const waiting =
     return [id];
   };
 
-/** As the queue of the project's creates gives it. */
-function ofCreates(turn: RequestTurn): RequestTurn {
-  return { ...turn, operation: 'create' } as RequestTurn;
-}
-
 export const QUEUE_SCENARIOS: Record<string, QueueScenario> = {
   'turn-after-429': {
     act: async (life) => {
@@ -159,12 +153,12 @@ export const QUEUE_SCENARIOS: Record<string, QueueScenario> = {
     act: waiting(5_000, {}, ({ client }, id) =>
       client.workflow
         .getHandle(id)
-        .signal(requestTurnSignal, ofCreates({ turn: 'late:1', until: Date.now() - 1_000, requests: 1 })),
+        .signal(requestTurnSignal, { operation: 'create', turn: 'late:1', until: Date.now() - 1_000, requests: 1 }),
     ),
   },
   'turn-twice': {
     act: waiting(5_000, {}, async ({ client, now }, id) => {
-      const turn = ofCreates({ turn: 'twice:1', until: (await now()) + MINUTE, requests: 1 });
+      const turn = { operation: 'create' as const, turn: 'twice:1', until: (await now()) + MINUTE, requests: 1 };
       for (let i = 0; i < 2; i++) await client.workflow.getHandle(id).signal(requestTurnSignal, turn);
     }),
   },

@@ -15,6 +15,7 @@ function inDoubt() {
     clock: { deadlineAt: now, stoppedAt: null, hasExpired: false },
     polls: { job: null, endedAt: now },
     write: null,
+    decisions: [],
   };
   const run = new JobRun(spec, data as unknown as RunData, noFollowUps([]), () => now);
   run.followUps.add({ id: 'a', prompt: 'go', askedAt: now });

@@ -71,7 +71,12 @@ test('a turn that ended while its write waited for a worker is not used', async 
   await expect.poll(() => queue.placeOf(handle.workflowId), PATIENCE).toMatchObject({ position: 1 });
 
   waitedMs = HOUR / 2;
-  await handle.signal(requestTurnSignal, { turn: 'of-before:1', until: Date.now() - HOUR / 4, requests: 1 });
+  await handle.signal(requestTurnSignal, {
+    operation: 'create',
+    turn: 'of-before:1',
+    until: Date.now() - HOUR / 4,
+    requests: 1,
+  });
   const writes = async () =>
     (await handle.fetchHistory()).events!.filter(({ activityTaskCompletedEventAttributes: done }) => done).length;
   await expect.poll(writes, PATIENCE).toBeGreaterThanOrEqual(2);

@@ -56,7 +56,12 @@ const waitingFor = async (handle: WorkflowHandle) =>
 test('a turn that comes too late is not used: the job keeps its place, and sends with the next one', async () => {
   await queue.usedUp(1, HOUR);
   const handle = await startWaiting('Fix it');
-  await handle.signal(requestTurnSignal, { turn: 'late:1', until: Date.now() - 1_000, requests: 1 });
+  await handle.signal(requestTurnSignal, {
+    operation: 'create',
+    turn: 'late:1',
+    until: Date.now() - 1_000,
+    requests: 1,
+  });
   await expect.poll(() => eventsOf(handle, ACTIVITY_SCHEDULED), PATIENCE).toBe(2);
   await expect.poll(() => waitingFor(handle), PATIENCE).toBe('turn');
   expect(upstream.created).toEqual([]);
@@ -72,7 +77,12 @@ test('a turn that comes before the job knows that it waits is used at once', asy
   upstream.createFaults.push(throttled('upstream answered 429', HOUR));
   const handle = await start('Fix it');
   await expect.poll(() => upstream.created.length, PATIENCE).toBe(1);
-  await handle.signal(requestTurnSignal, { turn: 'early:1', until: Date.now() + MINUTE, requests: 1 });
+  await handle.signal(requestTurnSignal, {
+    operation: 'create',
+    turn: 'early:1',
+    until: Date.now() + MINUTE,
+    requests: 1,
+  });
   await expect.poll(() => eventsOf(handle, SIGNALED), PATIENCE).toBe(1);
   upstream.createGate = undefined;
   open();
@@ -84,7 +94,7 @@ test('a turn that comes twice sends once, and one that nobody waits for sends no
   upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
   await queue.usedUp(1, HOUR);
   const handle = await startWaiting('Fix it', { settle: 0 });
-  const turn = { turn: 'twice:1', until: Date.now() + MINUTE, requests: 1 };
+  const turn = { operation: 'create' as const, turn: 'twice:1', until: Date.now() + MINUTE, requests: 1 };
   await Promise.all([handle.signal(requestTurnSignal, turn), handle.signal(requestTurnSignal, turn)]);
   await expect.poll(() => handle.query(jobStateQuery), PATIENCE).toMatchObject({ phase: 'watching' });
   await handle.signal(requestTurnSignal, turn);
@@ -97,8 +107,9 @@ test('what is no turn is ignored', async () => {
   await queue.usedUp(1, HOUR);
   const handle = await startWaiting('Fix it');
   const until = Date.now() + MINUTE;
-  const tooLong = { turn: 'x'.repeat(101), until };
-  for (const wrong of [undefined, 'turn', {}, { turn: 7, until }, { turn: 'x', until: 1e300 }, tooLong]) {
+  const right = { operation: 'create', turn: 'x', until };
+  const wrongFields = [{ turn: 7 }, { until: 1e300 }, { turn: 'x'.repeat(101) }, { operation: 'visitors' }];
+  for (const wrong of [undefined, 'turn', {}, ...wrongFields.map((fields) => ({ ...right, ...fields }))]) {
     await server.client.workflow.getHandle(handle.workflowId).signal(requestTurnSignal.name, wrong);
   }
   expect(await waitingFor(handle)).toBe('turn');
