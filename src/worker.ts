@@ -24,6 +24,7 @@ import { countCalls } from './worker/action-counter.js';
 import { watchBudgets } from './worker/budget-news.js';
 import { watchConsistentDays } from './worker/consistent-days.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
+import { every } from './worker/every.js';
 import { countExportPollers, scheduledProjects } from './worker/export-schedules.js';
 import { bridgeToTemporal, createLogger, WorkflowIds, type Logger } from './worker/logging.js';
 import { createMetrics, startJobEndsAtZero, timedUpstream } from './worker/metrics.js';
@@ -150,10 +151,7 @@ function logKeyChanges(log: Logger) {
 
 /** Records how many polls are held; returns what stops it. */
 function watchPoller(poller: Poller | null, metrics: Metrics): () => void {
-  const record = () => metrics.pollsHeld(poller?.size ?? 0);
-  record();
-  const timer = setInterval(record, POLLS_HELD_INTERVAL_MS).unref();
-  return () => clearInterval(timer);
+  return every(POLLS_HELD_INTERVAL_MS, () => metrics.pollsHeld(poller?.size ?? 0));
 }
 
 function logBudgetProblem(log: Logger) {

@@ -15,6 +15,7 @@ import {
 } from '../contract.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
 import { askWorkflow } from '../temporal/query-again.js';
+import { every } from './every.js';
 import type { Logger } from './logging.js';
 
 export interface WatchBudgetsOptions {
@@ -40,25 +41,15 @@ export function watchBudgets(options: WatchBudgetsOptions): () => void {
   if (!roles.includes('jobs') || Object.keys(config.budgets).length === 0) return () => {};
   const dataConverter = payloadCodecs(openPayloadKeys(payloadKeysFile));
   const client = new Client({ connection, namespace: temporal.namespace, dataConverter });
-  const stopped = new AbortController();
-  const news = new BudgetNews({ client, taskQueue, budgets, log, stopped: stopped.signal });
+  const news = new BudgetNews({ client, taskQueue, budgets, log });
   // What holds now is no news.
   const began = budgets.changes();
-  let timer: NodeJS.Timeout | undefined;
-  const lookLater = (ms: number) => {
-    timer = setTimeout(() => void look(), ms).unref();
-  };
-  const look = async () => {
+  const look = async (stopped: AbortSignal) => {
     await began;
-    await news.look();
-    if (!stopped.signal.aborted) lookLater(LOOK_INTERVAL_MS);
+    await news.look(stopped);
   };
   // By then this worker answers for queues, too. Workers that start together do not ask together.
-  lookLater(LOOK_INTERVAL_MS * (1 + Math.random()));
-  return () => {
-    stopped.abort();
-    clearTimeout(timer);
-  };
+  return every(LOOK_INTERVAL_MS, look, { firstMs: LOOK_INTERVAL_MS * (1 + Math.random()) });
 }
 
 interface BudgetNewsOptions {
@@ -66,7 +57,6 @@ interface BudgetNewsOptions {
   taskQueue: string;
   budgets: Pick<Budgets, 'changes' | 'facts'>;
   log: Pick<Logger, 'debug' | 'warn'>;
-  stopped: AbortSignal;
   /** Milliseconds. */
   now?: () => number;
 }
@@ -76,7 +66,6 @@ export class BudgetNews {
   readonly #taskQueue: string;
   readonly #budgets: BudgetNewsOptions['budgets'];
   readonly #log: BudgetNewsOptions['log'];
-  readonly #stopped: AbortSignal;
   readonly #now: () => number;
   /** Whom to tell, by workflow id, and from when on. */
   readonly #due = new Map<string, { writes: BudgetedWrites; at: number }>();
@@ -84,25 +73,24 @@ export class BudgetNews {
   #isAsked = false;
   #hasWarned = false;
 
-  constructor({ client, taskQueue, budgets, log, stopped, now = () => performance.now() }: BudgetNewsOptions) {
+  constructor({ client, taskQueue, budgets, log, now = () => performance.now() }: BudgetNewsOptions) {
     this.#client = client;
     this.#taskQueue = taskQueue;
     this.#budgets = budgets;
     this.#log = log;
-    this.#stopped = stopped;
     this.#now = now;
   }
 
-  async look(): Promise<void> {
+  async look(stopped: AbortSignal): Promise<void> {
     try {
       for (const writes of inAnyOrder(await this.#budgets.changes())) await this.#add(writes);
-      await this.#tellDue();
+      await this.#tellDue(stopped);
       this.#hasWarned = false;
     } catch (error) {
-      this.#warn(error);
+      if (!stopped.aborted) this.#warn(error);
     }
     // After the news, so that nothing is told twice; what changes next does not wait for the answers.
-    if (!this.#isAsked) void this.#askQueues();
+    if (!this.#isAsked) void this.#askQueues(stopped);
   }
 
   async #add(writes: BudgetedWrites): Promise<void> {
@@ -116,17 +104,18 @@ export class BudgetNews {
   }
 
   /** This worker may have other settings than the one before it. */
-  async #askQueues(): Promise<void> {
+  async #askQueues(stopped: AbortSignal): Promise<void> {
     this.#isAsked = true;
     try {
       for await (const workflowId of this.#openQueues()) {
+        if (stopped.aborted) return;
         const writes = await this.#misinformed(workflowId);
         if (writes) await this.#add(writes);
       }
       this.#log.debug({ behind: [...this.#due.keys()] }, 'Looked which queues of writes know another budget');
     } catch (error) {
       this.#isAsked = false;
-      this.#warn(error);
+      if (!stopped.aborted) this.#warn(error);
     }
   }
 
@@ -135,7 +124,7 @@ export class BudgetNews {
     const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ExecutionStatus = 'Running' AND ${isOwn}`;
     let queues = 0;
     for await (const { workflowId } of this.#client.workflow.list({ query, pageSize: MOST_ASKED })) {
-      if (this.#stopped.aborted || queues === MOST_ASKED) return;
+      if (queues === MOST_ASKED) return;
       queues += 1;
       yield workflowId;
     }
@@ -159,10 +148,10 @@ export class BudgetNews {
   }
 
   /** One after the other. What can't be told is told later, after the others. */
-  async #tellDue(): Promise<void> {
+  async #tellDue(stopped: AbortSignal): Promise<void> {
     const due = [...this.#due].filter(([, { at }]) => at <= this.#now()).slice(0, MOST_TOLD_A_LOOK);
     for (const [id, news] of due) {
-      if (this.#stopped.aborted) return;
+      if (stopped.aborted) return;
       this.#due.delete(id);
       try {
         await this.#tell(news.writes);
@@ -188,7 +177,7 @@ export class BudgetNews {
 
   /** Once in a row: an outage of Temporal shows elsewhere too. */
   #warn(error: unknown): void {
-    if (this.#hasWarned || this.#stopped.aborted) return;
+    if (this.#hasWarned) return;
     this.#hasWarned = true;
     this.#log.warn({ error }, 'Could not tell the queues of writes which budgets are set: tries again');
   }

@@ -4,6 +4,7 @@ import { isAsWritten } from '../snapshots/manifest.js';
 import { daysOf, isOneDay, isStillDue, mayHaveBegun } from '../snapshots/days.js';
 import { plusDays } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import { every } from './every.js';
 import type { Logger } from './logging.js';
 
 const SCAN_INTERVAL_MS = 10 * 60_000;
@@ -47,17 +48,9 @@ export function watchConsistentDays({ store, schedules, metrics, log }: Consiste
     known = found;
     record();
   };
-  let isScanning = false; // years of days in a slow store may take longer than the pause between two scans
-  const scanOnce = async () => {
-    if (isScanning) return;
-    isScanning = true;
-    await scan().catch((error: unknown) => log.warn({ error }, 'Could not look for the last consistent days'));
-    isScanning = false;
-  };
-  void scanOnce();
-  const timers = [setInterval(() => void scanOnce(), SCAN_INTERVAL_MS), setInterval(record, RECORD_INTERVAL_MS)];
-  for (const timer of timers) timer.unref();
-  return () => timers.forEach(clearInterval);
+  const onError = (error: unknown) => log.warn({ error }, 'Could not look for the last consistent days');
+  const stops = [every(SCAN_INTERVAL_MS, scan, { onError }), every(RECORD_INTERVAL_MS, record)];
+  return () => stops.forEach((stop) => stop());
 }
 
 /** A project that never had a consistent day is as late as its Schedule is old. */

@@ -3,6 +3,7 @@ import type { NativeConnection } from '@temporalio/worker';
 import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../contract.js';
 import type { Metrics } from '../activities/metrics.js';
 import { hasGrpcStatus } from '../temporal/grpc-status.js';
+import { every } from './every.js';
 import type { Logger } from './logging.js';
 
 const CALL_LIMIT_MS = 10_000;
@@ -58,14 +59,12 @@ export function countExportPollers(
   log: Logger,
 ): () => void {
   const request = { namespace, taskQueue: { name: exportTaskQueue(taskQueue) }, taskQueueType: ACTIVITY_QUEUE };
-  const count = () =>
-    withLimit(connection, () => connection.workflowService.describeTaskQueue(request)).then(
-      ({ pollers }) => metrics.exportPollers(pollers?.length ?? 0),
-      (error: unknown) => log.debug({ error }, 'Could not count the workers of the exports'),
-    );
-  void count();
-  const timer = setInterval(() => void count(), COUNT_INTERVAL_MS).unref();
-  return () => clearInterval(timer);
+  const count = async () => {
+    const { pollers } = await withLimit(connection, () => connection.workflowService.describeTaskQueue(request));
+    metrics.exportPollers(pollers?.length ?? 0);
+  };
+  const onError = (error: unknown) => log.debug({ error }, 'Could not count the workers of the exports');
+  return every(COUNT_INTERVAL_MS, count, { onError });
 }
 
 function withLimit<T>(connection: NativeConnection, call: () => Promise<T>): Promise<T> {

@@ -12,6 +12,7 @@ import type { NativeConnection } from '@temporalio/worker';
 import type { Poller } from '../activities/index.js';
 import { hasGrpcStatus } from '../temporal/grpc-status.js';
 import type { WorkerConfig } from '../config.js';
+import { every } from './every.js';
 import type { Logger } from './logging.js';
 import { workerVersion } from './workers.js';
 
@@ -44,17 +45,10 @@ export function watchVersion(options: OldVersionOptions): () => void {
   const version = workerVersion(options.config);
   if (!version) return () => {};
   const old = new OldVersion(version, options);
-  let timer: NodeJS.Timeout | undefined;
-  let isStopped = false;
-  const look = async () => {
-    await old.look(() => isStopped).catch((error: unknown) => isStopped || old.warn(error));
-    if (!isStopped) timer = setTimeout(() => void look(), LOOK_INTERVAL_MS).unref();
-  };
-  timer = setTimeout(() => void look(), LOOK_INTERVAL_MS).unref();
-  return () => {
-    isStopped = true;
-    clearTimeout(timer);
-  };
+  return every(LOOK_INTERVAL_MS, (stopped) => old.look(stopped), {
+    firstMs: LOOK_INTERVAL_MS,
+    onError: (error) => old.warn(error),
+  });
 }
 
 class OldVersion {
@@ -83,7 +77,7 @@ class OldVersion {
     this.#options.log.warn({ error }, 'Could not look which version of the workers is current');
   }
 
-  async look(isStopped: () => boolean): Promise<void> {
+  async look(stopped: AbortSignal): Promise<void> {
     const drainingSince = await this.#drainingSince();
     this.#hasWarned = false;
     this.#tell(drainingSince !== null);
@@ -100,12 +94,12 @@ class OldVersion {
       await delay(WAKE_PAUSE_MS);
     };
     for await (const run of this.#client.workflow.list({ query: runsOf(this.#version) })) {
-      if (isStopped()) return;
+      if (stopped.aborted) return;
       batch.push(run);
       if (batch.length === WAKES_AT_ONCE) await wake();
     }
     await wake();
-    if (unwoken !== undefined && !isStopped()) this.warn(unwoken);
+    if (unwoken !== undefined && !stopped.aborted) this.warn(unwoken);
     if (woken.size === 0) return;
     await delay(LEAVE_MS);
     this.#options.poller?.handBack(woken, 'another version of the workers is current');

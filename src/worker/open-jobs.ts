@@ -10,6 +10,7 @@ import {
   type Phase,
 } from '../contract.js';
 import type { Metrics } from '../activities/metrics.js';
+import { every } from './every.js';
 import type { Logger } from './logging.js';
 import { countWorkflows } from './visibility.js';
 import { openPayloadKeys } from '../config.js';
@@ -39,11 +40,8 @@ export function watchOpenJobs(
 ): () => void {
   const client = new Client({ connection, namespace, dataConverter: payloadCodecs(openPayloadKeys(payloadKeysFile)) });
   const jobs = new OpenJobs(connection, client, metrics);
-  const count = () =>
-    jobs.count().catch((error: unknown) => log.warn({ error }, 'Could not count the running jobs, for the figures'));
-  void count();
-  const timer = setInterval(() => void count(), COUNT_INTERVAL_MS).unref();
-  return () => clearInterval(timer);
+  const onError = (error: unknown) => log.warn({ error }, 'Could not count the running jobs, for the figures');
+  return every(COUNT_INTERVAL_MS, () => jobs.count(), { onError });
 }
 
 class OpenJobs {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { MetricMeter } from '@temporalio/common';
+import { every } from './every.js';
 
 const SAMPLE_INTERVAL_MS = 5_000;
 
@@ -21,7 +22,7 @@ export function watchProcess(meter: MetricMeter): () => void {
 
   const delay = monitorEventLoopDelay();
   delay.enable();
-  const sample = () => {
+  return every(SAMPLE_INTERVAL_MS, () => {
     const memory = process.memoryUsage();
     resident.set(memory.rss);
     heapUsed.set(memory.heapUsed);
@@ -31,10 +32,7 @@ export function watchProcess(meter: MetricMeter): () => void {
     cpu.set((user + system) / 1e6);
     lag.set(delay.count === 0 ? 0 : delay.percentile(99) / 1e9);
     delay.reset();
-  };
-  sample();
-  const timer = setInterval(sample, SAMPLE_INTERVAL_MS).unref();
-  return () => clearInterval(timer);
+  });
 }
 
 function readVersion(): string {

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Worker } from '@temporalio/worker';
 import type { ListenAddress } from '../config.js';
 import { messageOf } from './connection.js';
+import { every } from './every.js';
 
 /** Whether this process serves, and why not. */
 export interface ReadyState {
@@ -23,8 +24,7 @@ const MAX_NAMED = 100;
  */
 export class Readiness {
   #reason: string | undefined = 'waits for Temporal';
-  #timer: NodeJS.Timeout | undefined;
-  #stopped = false;
+  #stopProbes = (): void => {};
   #refusedKeys: () => string[] = () => [];
   #tell: (isReady: boolean) => void = () => {};
 
@@ -49,22 +49,19 @@ export class Readiness {
 
   /** Starts to probe; `reach` makes one call to the server and ends, one way or the other, by the given time. */
   watch(reach: (deadline: number) => Promise<unknown>, workers: readonly Pick<Worker, 'getStatus'>[]): void {
-    const probe = async () => {
+    this.#stopProbes = every(PROBE_EVERY_MS, async (stopped) => {
       const reason = (await unreachable(reach)) ?? notPolling(workers);
-      if (this.#stopped) return;
+      if (stopped.aborted) return;
       this.#reason = reason;
       this.#tell(reason === undefined);
-      this.#timer = setTimeout(() => void probe(), PROBE_EVERY_MS).unref();
-    };
-    void probe();
+    });
   }
 
   /** Never ready again, for example because the process shuts down. */
   stop(reason: string): void {
-    this.#stopped = true;
+    this.#stopProbes();
     this.#tell(false);
     this.#reason = reason;
-    clearTimeout(this.#timer);
   }
 }
 

@@ -5,6 +5,7 @@ import type { BudgetedWrites } from '../../src/activities/agent-job/budgets.js';
 import type { BudgetFacts } from '../../src/contract.js';
 import { BudgetNews } from '../../src/worker/budget-news.js';
 
+const RUNS = new AbortController().signal;
 const MINUTE = 60_000;
 
 /** A worker over queues that take what they are told, unless `refuse` throws. */
@@ -36,7 +37,6 @@ function worker() {
       facts: (_, projectId) => Promise.resolve(set.get(projectId) ?? { perHour: null }),
     },
     log,
-    stopped: new AbortController().signal,
     now: () => clock.now,
   });
   const change = (projectIds: string[], facts: BudgetFacts) => {
@@ -53,7 +53,7 @@ test('whatever has changed, a look tells few, and each is told once', async () =
   change(many(60), { perHour: 7 });
   const counts: number[] = [];
   for (let look = 0; look < 4; look++) {
-    await news.look();
+    await news.look(RUNS);
     counts.push(told.length);
   }
   expect(counts).toEqual([25, 50, 60, 60]);
@@ -70,10 +70,10 @@ test('what changes again before it is told is told as it is then', async () => {
     throw new Error('away');
   });
   change(['p'], { perHour: 7 });
-  await news.look();
+  await news.look(RUNS);
   change(['p'], { perHour: null, isUnlimited: true });
-  await news.look();
-  await news.look();
+  await news.look(RUNS);
+  await news.look(RUNS);
   expect(told).toEqual(['request-queue/p/create null']);
 });
 
@@ -84,23 +84,23 @@ test('one that takes no message is told later and keeps no other up, and one tha
     if (workflowId.includes('/none/')) throw new WorkflowNotFoundError('no such queue', workflowId, undefined);
   });
   change(['none', 'stuck', 'p'], { perHour: 7 });
-  for (let look = 0; look < 3; look++) await news.look();
+  for (let look = 0; look < 3; look++) await news.look(RUNS);
   expect(told).toEqual(['request-queue/p/create 7']);
   expect(log.warn.mock.calls.length).toBe(1);
   expect(refuse.mock.calls.filter(([workflowId]) => workflowId.includes('/none/'))).toHaveLength(1);
   refuse.mockReset();
-  await news.look();
+  await news.look(RUNS);
   expect(told).toEqual(['request-queue/p/create 7', 'request-queue/stuck/create 7']);
 });
 
 test('that none is set any more is told when a queue believes it', async () => {
   const { news, told, clock, change } = worker();
   change(['p'], { perHour: null });
-  await news.look();
+  await news.look(RUNS);
   clock.now += 16 * MINUTE;
-  await news.look();
+  await news.look(RUNS);
   expect(told).toEqual([]);
   clock.now += MINUTE;
-  await news.look();
+  await news.look(RUNS);
   expect(told).toEqual(['request-queue/p/create null']);
 });

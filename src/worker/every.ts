@@ -1,0 +1,38 @@
+/** What a worker does again and again until it stops. */
+
+interface EveryOptions {
+  /** Milliseconds before the first round; else it begins at once. */
+  firstMs?: number;
+  /** Told what a round threw, but for one that ends after the stop. The next one comes all the same. */
+  onError?: (error: unknown) => void;
+}
+
+/**
+ * Does the work, one round after the other with pauses of so many milliseconds; returns what stops that. The process
+ * does not live on for it.
+ */
+export function every(
+  pauseMs: number,
+  work: (stopped: AbortSignal) => unknown,
+  { firstMs = 0, onError = () => {} }: EveryOptions = {},
+): () => void {
+  const stop = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const later = (ms: number) => {
+    timer = setTimeout(() => void round(), ms).unref();
+  };
+  const round = async () => {
+    try {
+      await work(stop.signal);
+    } catch (error) {
+      if (!stop.signal.aborted) onError(error);
+    }
+    if (!stop.signal.aborted) later(pauseMs);
+  };
+  if (firstMs > 0) later(firstMs);
+  else void round();
+  return () => {
+    stop.abort();
+    clearTimeout(timer);
+  };
+}
