@@ -1,57 +1,46 @@
-import { ByteWriter } from 'hyparquet-writer';
 import type { VisitorRow } from './content-digest.js';
 import { writeParquet } from './parquet.js';
 import type { RowSink } from './scan.js';
-import type { PathHash } from './path-set.js';
-import { RowBatch } from './row-batch.js';
 
 const COUNT_BYTES = 4;
 const HASH_BYTES = 8;
-const FIRST_BYTES = 1 << 20;
 
 /**
- * The rows of one chunk on their way into staging: a Parquet file, path hashes, then the row count, in one object. Used
- * for one chunk after the other.
+ * The rows of one chunk on their way into staging: a Parquet file, path hashes, then the row count, in one object.
  */
 export class ChunkEncoder implements RowSink {
-  readonly #rows = new RowBatch();
-  readonly #writer = new ByteWriter(FIRST_BYTES);
+  readonly #rows: VisitorRow[] = [];
+  readonly #hashes: bigint[] = [];
+  #bytes = 0;
 
   get length(): number {
     return this.#rows.length;
   }
 
-  /** About what the rows take in memory. */
+  /** What the paths take as UTF-8: about what the rows take in memory, where paths are long. */
   get bytes(): number {
-    return this.#rows.paths.length;
+    return this.#bytes;
   }
 
-  add(row: VisitorRow, hash: PathHash): void {
-    this.#rows.add(row, hash);
+  add(row: VisitorRow, hash: bigint): void {
+    this.#rows.push(row);
+    this.#hashes.push(hash);
+    this.#bytes += Buffer.byteLength(row.path);
   }
 
-  /** The chunk's bytes: good until the next call. */
+  /** The chunk's bytes. */
   finish(): Uint8Array {
-    const writer = this.#writer;
-    writer.index = 0;
-    writer.offset = 0;
-    if (this.#rows.length > 0) writeParquet(writer, this.#rows);
-    const { buffer, byteOffset, byteLength } = this.#rows.hashes;
-    writer.appendBytes(new Uint8Array(buffer, byteOffset, byteLength));
-    writer.appendUint32(this.#rows.length);
-    return writer.getBytes();
-  }
-
-  /** Forgets all rows; the memory serves the next chunk. */
-  clear(): void {
-    this.#rows.clear();
+    const end = Buffer.alloc(HASH_BYTES * this.length + COUNT_BYTES);
+    this.#hashes.forEach((hash, row) => end.writeBigUInt64LE(hash, HASH_BYTES * row));
+    end.writeUInt32LE(this.length, HASH_BYTES * this.length);
+    return this.length === 0 ? end : Buffer.concat([writeParquet(this.#rows), end]);
   }
 }
 
 /** The path hashes in a chunk's bytes. */
-export function* chunkHashes(bytes: Buffer): Generator<PathHash> {
+export function* chunkHashes(bytes: Buffer): Generator<bigint> {
   for (let at = parquetEnd(bytes); at < bytes.length - COUNT_BYTES; at += HASH_BYTES) {
-    yield { high: bytes.readUInt32LE(at), low: bytes.readUInt32LE(at + 4) };
+    yield bytes.readBigUInt64LE(at);
   }
 }
 

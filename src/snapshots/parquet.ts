@@ -1,13 +1,7 @@
-/**
- * Parquet files of visitor rows. The bytes of pages are put together here, without an object a row; their encodings,
- * headers and footer are hyparquet-writer's.
- */
-import { parquetMetadata, type ColumnChunk, type Encoding, type RowGroup, type SchemaElement } from 'hyparquet';
-import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
-import { writePageHeader } from 'hyparquet-writer/src/datapage.js';
-import { deltaBinaryPack } from 'hyparquet-writer/src/delta.js';
-import { snappyCompress } from 'hyparquet-writer/src/snappy.js';
-import { COUNTS, type Count, type RowBatch } from './row-batch.js';
+/** Parquet files of visitor rows. */
+import { parquetMetadata, type RowGroup, type SchemaElement } from 'hyparquet';
+import { ByteWriter, parquetWrite, ParquetWriter } from 'hyparquet-writer';
+import { COUNTS, type VisitorRow } from './content-digest.js';
 
 const SCHEMA: SchemaElement[] = [
   { name: 'root', num_children: 1 + COUNTS.length },
@@ -17,23 +11,21 @@ const SCHEMA: SchemaElement[] = [
 const MAGIC = Buffer.from('PAR1');
 const FOOTER_END_BYTES = 8; // the footer's length, and the magic again
 const CREATED_BY = 'agent-jobs';
-const MAX_INT32 = 2 ** 31 - 1;
 
-/** Writes a Parquet file of one row group; the writer must be empty. */
-export function writeParquet(writer: ByteWriter, rows: RowBatch): void {
-  const file = new ParquetWriter({ writer, schema: SCHEMA, createdBy: CREATED_BY });
-  const start = writer.offset;
-  const columns = [writePaths(writer, rows), ...COUNTS.map((name) => writeCounts(writer, name, rows))];
-  const bytes = columns.reduce((sum, { meta_data }) => sum + (meta_data?.total_uncompressed_size ?? 0n), 0n);
-  const compressed = BigInt(writer.offset - start);
-  file.num_rows = BigInt(rows.length);
-  file.row_groups.push({
-    columns,
-    total_byte_size: bytes,
-    num_rows: file.num_rows,
-    total_compressed_size: compressed,
-  });
-  void file.finish(); // the in-memory writer is synchronous
+/** A Parquet file of one row group. Without indexes of pages: joined files would point at the wrong places. */
+export function writeParquet(rows: readonly VisitorRow[]): Uint8Array {
+  const writer = new ByteWriter();
+  // Statistics of text would be ordered by UTF-16, which readers that skip by UTF-8 order must not trust.
+  const path = { encoding: 'PLAIN', statistics: false } as const;
+  const columnData = [
+    { name: 'path', data: rows.map((row) => row.path), offsetIndex: false, ...path },
+    ...COUNTS.map((name) => {
+      const data = BigInt64Array.from(rows, (row) => BigInt(row[name]));
+      return { name, data, offsetIndex: false, encoding: 'DELTA_BINARY_PACKED' as const };
+    }),
+  ];
+  void parquetWrite({ writer, schema: SCHEMA, createdBy: CREATED_BY, rowGroupSize: rows.length, columnData });
+  return writer.getBytes();
 }
 
 /**
@@ -57,65 +49,6 @@ export async function* joinParquet(files: AsyncIterable<Uint8Array>): AsyncGener
   }
   void joined.finish();
   yield writer.getBytes().subarray(MAGIC.length);
-}
-
-// Statistics of text would be ordered by UTF-16, which readers that skip by UTF-8 order must not trust: there are none.
-function writePaths(writer: ByteWriter, rows: RowBatch): ColumnChunk {
-  return writeColumn(writer, 'path', { page: rows.paths, values: rows.length, encoding: 'PLAIN' });
-}
-
-function writeCounts(writer: ByteWriter, name: Count, rows: RowBatch): ColumnChunk {
-  const counts = rows.counts(name);
-  let [least, most] = [Infinity, 0];
-  for (const count of counts) {
-    if (count < least) least = count;
-    if (count > most) most = count;
-  }
-  const page = new ByteWriter(2 * rows.length);
-  deltaBinaryPack(page, most > MAX_INT32 ? BigInt64Array.from(counts, BigInt) : counts, 'INT64');
-  const column = { page: page.getBytes(), values: rows.length, encoding: 'DELTA_BINARY_PACKED' } as const;
-  const chunk = writeColumn(writer, name, column);
-  const statistics = { min_value: BigInt(least), max_value: BigInt(most), null_count: 0n };
-  return { ...chunk, meta_data: { ...chunk.meta_data!, statistics } };
-}
-
-/** A column chunk of one page. */
-function writeColumn(
-  writer: ByteWriter,
-  name: string,
-  { page, values, encoding }: { page: Uint8Array; values: number; encoding: Encoding },
-): ColumnChunk {
-  const start = writer.offset;
-  const compressed = snappyCompress(page);
-  writePageHeader(writer, {
-    type: 'DATA_PAGE_V2',
-    uncompressed_page_size: page.length,
-    compressed_page_size: compressed.length,
-    data_page_header_v2: {
-      num_values: values,
-      num_nulls: 0,
-      num_rows: values,
-      encoding,
-      definition_levels_byte_length: 0, // no column is optional or repeated
-      repetition_levels_byte_length: 0,
-      is_compressed: true,
-    },
-  });
-  const headerBytes = writer.offset - start;
-  writer.appendBytes(compressed);
-  return {
-    file_offset: BigInt(start),
-    meta_data: {
-      type: name === 'path' ? 'BYTE_ARRAY' : 'INT64',
-      encodings: [encoding],
-      path_in_schema: [name],
-      codec: 'SNAPPY',
-      num_values: BigInt(values),
-      total_compressed_size: BigInt(headerBytes + compressed.length),
-      total_uncompressed_size: BigInt(headerBytes + page.length),
-      data_page_offset: BigInt(start),
-    },
-  };
 }
 
 function groupStart(group: RowGroup): number {

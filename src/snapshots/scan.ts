@@ -6,12 +6,12 @@ import type { Inconsistency, InconsistencyKind, VisitorTotals } from '../contrac
 import { isSameTotals, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import type { VisitorPage } from '../upstream/upstream.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
-import type { PathHash, PathSet } from './path-set.js';
+import type { PathSet } from './path-set.js';
 
 /** Takes the rows of a scan, in order. */
 export interface RowSink {
   readonly length: number;
-  add(row: VisitorRow, hash: PathHash): void;
+  add(row: VisitorRow, hash: bigint): void;
 }
 
 /** Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the paths of all rows taken so far. */

@@ -54,7 +54,7 @@ export async function* stagedParquet(
   }
 }
 
-/** The paths of all rows that a scan has staged so far. */
+/** The path hashes of all rows that a scan has staged so far. */
 export async function stagedPaths(
   store: SnapshotStore,
   staged: StagedScan,

@@ -37,7 +37,7 @@ export const CHOSEN = chosenPaths(300);
 function chosenPaths(count: number): string[] {
   const found: string[] = [];
   for (let i = 0; found.length < count; i++) {
-    if (pathHash('', `/x${i.toString(36)}`).high >= 0xffc0_0000) found.push(`/x${i.toString(36)}`);
+    if (pathHash('', `/x${i.toString(36)}`) >> 54n === 0x3ffn) found.push(`/x${i.toString(36)}`);
   }
   return found;
 }

@@ -10,8 +10,8 @@ import {
 } from '../../src/visitor-export/scan-checkpoint.js';
 import { throttledWaitMs } from '../../src/agent-job/retry-waits.js';
 import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
-import { Scan } from '../../src/snapshots/scan.js';
 import { PathSet } from '../../src/snapshots/path-set.js';
+import { Scan } from '../../src/snapshots/scan.js';
 import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
 import { cleanUpStaging } from '../../src/snapshots/staging.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';

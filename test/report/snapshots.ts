@@ -1,11 +1,9 @@
-import { ByteWriter } from 'hyparquet-writer';
 import type { Inconsistency, SnapshotManifest, VisitorTotals } from '../../src/contract.js';
 import { plusDays } from '../../src/visitor-export/date-range.js';
-import { ContentDigest, pathHash, sha256Hex, type VisitorRow } from '../../src/snapshots/content-digest.js';
+import { ContentDigest, sha256Hex, type VisitorRow } from '../../src/snapshots/content-digest.js';
 import { manifestKey, PARQUET_NAME, parquetKey } from '../../src/snapshots/layout.js';
 import { encodeManifest, snapshotId } from '../../src/snapshots/manifest.js';
 import { writeParquet } from '../../src/snapshots/parquet.js';
-import { RowBatch } from '../../src/snapshots/row-batch.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 
 export interface MadeDay {
@@ -22,16 +20,10 @@ export interface MadeDay {
 export async function putDay(store: SnapshotStore, projectId: string, day: MadeDay): Promise<SnapshotManifest> {
   const { date, rows, drift, provisional = false } = day;
   const range = { projectId, dateFrom: date, dateTo: day.dateTo ?? plusDays(date, 1) };
-  const batch = new RowBatch();
   const digest = new ContentDigest();
-  for (const row of rows) {
-    batch.add(row, pathHash('', row.path));
-    digest.add(row);
-  }
+  for (const row of rows) digest.add(row);
   const totals = day.totals ?? { human: sum(rows, 'human'), ai: sum(rows, 'ai'), total: sum(rows, 'total') };
-  const writer = new ByteWriter();
-  if (rows.length > 0) writeParquet(writer, batch);
-  const bytes = writer.getBytes();
+  const bytes = rows.length > 0 ? writeParquet(rows) : new Uint8Array();
   const files = [{ name: PARQUET_NAME, rows: rows.length, bytes: bytes.length, sha256: sha256Hex(bytes) }];
   const manifest: SnapshotManifest = {
     snapshotId: snapshotId(range, rows.length, digest.content, totals),

@@ -80,13 +80,6 @@ export interface ReadChunkResult extends TurnResult {
   paceMs: number;
 }
 
-/** Memory that chunks pass on to the next ones: large buffers that are dropped burden the garbage collector. */
-interface ChunkMemory {
-  pathSets: PathSets;
-  /** Those that no chunk uses at the moment. */
-  encoders: ChunkEncoder[];
-}
-
 export type ExportActivities = ReturnType<typeof createExportActivities>;
 
 /** Bounds the work that a killed worker loses. */
@@ -99,7 +92,7 @@ const STAGING_WAITS_MS = [500, 2_000, 5_000];
 /** What the worker of the export task queue registers. */
 export function createExportActivities(dependencies: ExportActivitiesDependencies) {
   const { store, requestsPerHour } = dependencies;
-  const memory: ChunkMemory = { pathSets: new PathSets(), encoders: [] };
+  const pathSets = new PathSets();
   const client = new TurnClient(requestsPerHour);
   return {
     /** Finishes what an earlier run of the date range left, removes its staging, and tells how many rows to expect. */
@@ -122,7 +115,8 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     },
 
     /** Reads the next pages of a scan into staging. */
-    readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> => readChunk(dependencies, { memory, client }, input),
+    readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> =>
+      readChunk(dependencies, { pathSets, client }, input),
 
     /** Publishes a finished scan where it says more than the current snapshot. */
     publishSnapshot: (finished: FinishedScan): Promise<SnapshotReceipt> =>
@@ -152,13 +146,13 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
 
 async function readChunk(
   dependencies: ExportActivitiesDependencies,
-  { memory, client }: { memory: ChunkMemory; client: TurnClient },
+  { pathSets, client }: { pathSets: PathSets; client: TurnClient },
   input: ReadChunkInput,
 ): Promise<ReadChunkResult> {
   const { upstream, requestsPerHour } = dependencies;
   const { turns, turn = null } = input;
   const paced = new PacedUpstream(upstream, requestsPerHour, turn, client.clock);
-  const work = () => readPacedChunk(paced, dependencies, memory, input);
+  const work = () => readPacedChunk(paced, dependencies, pathSets, input);
   return heartbeating(async () => {
     const chunk = await reported(work, () => paced.nextRequestAt()).catch(async (error: unknown) => {
       await client.report(paced.report());
@@ -187,13 +181,13 @@ function wantsTurn(
 async function readPacedChunk(
   paced: PacedUpstream,
   { store, shutdownSignal, requestsPerHour }: ExportActivitiesDependencies,
-  { pathSets, encoders }: ChunkMemory,
+  pathSets: PathSets,
   { checkpoint, willRepeat, isUpstreamFailing, probeStore, ...staged }: ReadChunkInput,
 ): Promise<Omit<ReadChunkResult, 'asked'>> {
   if (probeStore) await probe(store, staged);
   const paths = await pathSets.take(store, staged, checkpoint);
   const scan = new Scan(checkpoint, paths);
-  const rows = encoders.pop() ?? new ChunkEncoder();
+  const rows = new ChunkEncoder();
   const limits: ChunkLimits = {
     requests: paced.maxRequests,
     willRepeat,
@@ -211,8 +205,6 @@ async function readPacedChunk(
   const written = await retryStaging(() => stageChunk(store, staged, checkpoint, rows));
   const next = { ...scan.checkpoint(), ...written };
   pathSets.keep(store, staged, next, paths);
-  rows.clear();
-  encoders.push(rows);
   const pages = next.pages - checkpoint.pages;
   const { requests, paceMs } = paced;
   return { checkpoint: next, pages, requests, interruption, paceMs, requestsPerHour: requestsPerHour ?? null };

@@ -4,7 +4,7 @@ import { PathSet } from '../../snapshots/path-set.js';
 import type { SnapshotStore } from '../../snapshots/snapshot-store.js';
 import { stagedPaths, type StagedScan } from '../../snapshots/staging.js';
 
-/** Bounds the memory of a worker: a set takes about 10 bytes a path. Evicted sets are rebuilt from staging. */
+/** Bounds the memory of a worker: a set takes 16 to 32 bytes a path. Evicted sets are rebuilt from staging. */
 const MAX_CACHED = 4;
 
 /** A cache of the path sets of the scans that this worker reads; a scan that another worker began is rebuilt. */
