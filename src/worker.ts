@@ -20,7 +20,6 @@ import type { SnapshotStore } from './snapshots/snapshot-store.js';
 import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';
 import type { Upstream } from './upstream/upstream.js';
-import { countCalls } from './worker/action-counter.js';
 import { watchBudgets } from './worker/budget-news.js';
 import { watchConsistentDays } from './worker/consistent-days.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
@@ -53,7 +52,6 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const meter = await installRuntime(bridgeToTemporal(log, workflowIds, traces.traceIdOf), metricsAddress);
   const metrics = startMetrics(meter, config, shutdown);
   const connection = await connectTemporal(temporal, log, readTemporalSettings);
-  countCalls(connection, metrics);
   workflowIds.connect(connection, temporal.namespace);
   const upstream = openUpstream(config, metrics);
   const keyHealth = new KeyHealth({ upstream, metrics, onChange: logKeyChanges(log) });

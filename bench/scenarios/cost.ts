@@ -1,6 +1,5 @@
-/** Mixed jobs of some projects: what `agent-jobs cost` and its forecast say, beside the server's own counter. */
+/** Mixed jobs of some projects: what `agent-jobs cost` says, beside the server's own counter. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { forecastJob, type TypicalJob } from '../../src/agent-job/job-forecast.js';
 import { addCosts, estimateChains, type JobCost } from '../../src/cli/cost-estimate.js';
 import { readCost } from '../../src/cli/cost-read.js';
 import { concurrently } from '../../src/client/concurrently.js';
@@ -19,13 +18,10 @@ export interface CostWork {
 
 /** The upstream takes only so many creates of a project at once: the jobs are of so many. */
 const PROJECTS = 20;
-const PLAN = { minMs: 2_000, maxMs: 60_000, ratio: 0.1 };
 const COUNTER_LOOK_MS = 3_000;
 const READERS = 10;
-/** Jobs of one kind each, whose forecast is compared. */
-const FORECAST_JOBS = 50;
 
-/** Runs the mix, and jobs of one kind, and compares. */
+/** Runs the mix, and compares. */
 export async function compareCosts(bench: Bench, { n, longMs }: CostWork, tag: string): Promise<Figures> {
   const jobs = oursClient(bench);
   const since = new Date();
@@ -36,47 +32,12 @@ export async function compareCosts(bench: Bench, { n, longMs }: CostWork, tag: s
   const counted = minus(await settledActions(bench), before);
   const costs = await costsOf(jobs, used, since);
   const estimated = costs.billableActions;
-  const forecast = await compareForecast(
-    bench,
-    jobs,
-    { lengthMs: longMs, plan: PLAN, followUps: 0, mode: 'lease' },
-    tag,
-  );
   return {
     'mixed jobs': n,
     'actions, counted by the server': counted,
     'actions, agent-jobs cost --project': estimated,
     'deviation %, agent-jobs cost --project': counted === null ? null : (100 * (estimated - counted)) / counted,
     'history events': costs.historyEvents,
-    ...forecast,
-  };
-}
-
-/** Jobs of one length, one after the other's start, beside what their forecast says. */
-async function compareForecast(bench: Bench, jobs: AgentJobs, job: TypicalJob, tag: string): Promise<Figures> {
-  const since = new Date();
-  await bench.upstream.control.setScript({ activeMs: job.lengthMs });
-  const projects = [`${tag}-forecast`];
-  const before = await settledActions(bench);
-  const started = await Promise.all(
-    Array.from({ length: FORECAST_JOBS }, (_, i) =>
-      jobs.start({ key: `${tag}-${i}`, projectId: projects[0] ?? '', prompt: 'as long as the others', settle: 0 }),
-    ),
-  );
-  await Promise.all(started.map((each) => each.result()));
-  const counted = minus(await settledActions(bench), before);
-  const costs = await costsOf(jobs, projects, since);
-  const { billableActions, historyEvents, historyBytes } = forecastJob(job);
-  const percent = (said: number, was: number | null) =>
-    was === null ? null : 100 * (said / (was / FORECAST_JOBS) - 1);
-  return {
-    'actions a job, counted': counted === null ? null : counted / FORECAST_JOBS,
-    'actions a job, forecast': billableActions,
-    'deviation %, forecast of actions': percent(billableActions, counted),
-    'events a job': costs.historyEvents / FORECAST_JOBS,
-    'deviation %, forecast of events': percent(historyEvents, costs.historyEvents),
-    'bytes a job': costs.historyBytes / FORECAST_JOBS,
-    'deviation %, forecast of bytes': percent(historyBytes, costs.historyBytes),
   };
 }
 

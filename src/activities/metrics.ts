@@ -8,10 +8,6 @@ export const WRITE_OUTCOMES = ['accepted', 'rejected', 'throttled', 'unauthorize
 export const SNAPSHOT_VERDICTS = ['consistent', 'inconsistent', 'kept'] as const;
 export type SnapshotVerdict = (typeof SNAPSHOT_VERDICTS)[number];
 
-/** Kinds of billable actions that a worker causes itself. */
-export const ACTION_KINDS = ['activities', 'activityRetries', 'heartbeats', 'signals', 'queries'] as const;
-export type ActionKind = (typeof ACTION_KINDS)[number];
-
 /**
  * Figures that an operator can alert on. Recording never fails and never blocks.
  * The names that Prometheus sees are in docs/operations.md.
@@ -37,8 +33,6 @@ export interface Metrics {
   readonly pollsHeld: (polls: number) => void;
   /** Whether the worker polls and reaches Temporal. */
   readonly ready: (isReady: boolean) => void;
-  /** This worker has caused a billable action for a workflow of a type. */
-  readonly actionCaused: (workflow: string, kind: ActionKind) => void;
   /** How many running jobs wait for a person. */
   readonly needAttention: (jobs: number) => void;
   /** How many running jobs are in a phase. */
@@ -82,7 +76,6 @@ export const noMetrics: Metrics = {
   readBegins: () => {},
   pollsHeld: () => {},
   ready: () => {},
-  actionCaused: () => {},
   needAttention: () => {},
   openJobs: () => {},
   waitingJobs: () => {},

@@ -1,4 +1,6 @@
-/** Counts what a workflow has cost on Temporal, from its histories. Rules: https://docs.temporal.io/cloud/actions */
+/** The price list: what a workflow's histories say that it has cost on Temporal, by the rules of `COST_SOURCE`. */
+import type { WorkflowHandle } from '@temporalio/client';
+import { RENEW_EARLY_MS } from '../agent-job/poll-plan.js';
 import {
   AGENT_JOB_WORKFLOW,
   RECURRING_JOB_LOCK_WORKFLOW,
@@ -6,8 +8,8 @@ import {
   REQUEST_QUEUE_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
 } from '../contract.js';
-import { activitiesOf, millisOf, pollsOfResult, type ActivityRecord, type CostEvent } from './cost-history.js';
-import { isWatch, watchCost } from './watch-cost.js';
+
+export const COST_SOURCE = 'https://docs.temporal.io/cloud/actions';
 
 /** The workflows whose cost can be told. */
 export const COSTED_WORKFLOWS = [
@@ -18,6 +20,46 @@ export const COSTED_WORKFLOWS = [
   VISITOR_EXPORT_WORKFLOW,
 ] as const;
 export type CostedWorkflow = (typeof COSTED_WORKFLOWS)[number];
+
+/** Kinds of billable actions, as people read them. */
+export const ACTION_KINDS = {
+  starts: 'starts',
+  activities: 'activities',
+  // Attempts after the first: reads, where each is an attempt, or questions whose turn it is to write.
+  activityRetries: 'activity retries',
+  // One fence before each write, one that takes it back where the write was throttled, and renewals of a lease.
+  heartbeats: 'heartbeats',
+  timers: 'timers',
+  signals: 'signals',
+  updates: 'updates',
+  // To join a queue and to ask it for the place, or to leave it. The turns that it gives are signals.
+  queueMessages: 'queue messages',
+  // A turn that was used, or was not, is reported.
+  turnReports: 'turn reports',
+  searchAttributeUpserts: 'search attributes',
+  memoUpserts: 'memo',
+  // A child costs one more than any other start.
+  childWorkflows: 'child workflows',
+  // Signals to other workflows than a queue.
+  sentSignals: 'sent signals',
+} as const;
+export type ActionKind = keyof typeof ACTION_KINDS;
+
+/** What a job has cost so far. */
+export interface JobCost {
+  runs: number;
+  historyEvents: number;
+  historyBytes: number;
+  /** Reads of the upstream's job that history or a heartbeat tells. */
+  reads: number;
+  actions: Record<ActionKind, number>;
+  billableActions: number;
+}
+
+export type CostEvent = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
+/** What an activity was given, returned or told. */
+export type Given = NonNullable<CostEvent['activityTaskScheduledEventAttributes']>['input'];
+type Duration = NonNullable<CostEvent['activityTaskScheduledEventAttributes']>['heartbeatTimeout'];
 
 /** One run of the chain that continue-as-new makes. */
 export interface CostedRun {
@@ -40,45 +82,11 @@ export interface CostInput {
   workflow?: CostedWorkflow;
   /** The newest run first. */
   runs: readonly CostedRun[];
+  /** Of the newest run. */
   pending: readonly PendingActivity[];
-  /** When the histories were read, in milliseconds of the server's clock; default now. */
-  readAt?: number;
 }
 
-/** Billable actions by kind. */
-interface ActionCounts {
-  starts: number;
-  activities: number;
-  /** Attempts after the first: reads, where each is an attempt, or questions whose turn it is to write. */
-  activityRetries: number;
-  /** One fence before each write, one that takes it back where the write was throttled, and renewals of a lease. */
-  heartbeats: number;
-  timers: number;
-  signals: number;
-  updates: number;
-  /** To join a queue and to ask it for the place, or to leave it. The turns that it gives are signals. */
-  queueMessages: number;
-  /** A turn that was used, or was not, is reported. */
-  turnReports: number;
-  searchAttributeUpserts: number;
-  memoUpserts: number;
-  /** A child costs one more than any other start. */
-  childWorkflows: number;
-  /** Signals to other workflows than a queue. */
-  sentSignals: number;
-}
-
-/** What a job has cost so far. */
-export interface JobCost {
-  runs: number;
-  historyEvents: number;
-  historyBytes: number;
-  /** Reads of the upstream's job, the one that is under way included. */
-  reads: number;
-  actions: ActionCounts;
-  billableActions: number;
-}
-
+const POLL = 'pollJob';
 const WRITES: readonly string[] = ['createJob', 'sendMessage'];
 const ASK_TURN = 'askTurn';
 /** The SDK sends a heartbeat at most after this share of the time-out, and at least once a minute. */
@@ -90,124 +98,28 @@ const EXPORT_BEAT_MS = 2_000;
  * Estimates a workflow's cost. Events and bytes are exact. Actions leave out what has no trace in history: queries,
  * rejected updates, and what died with a worker.
  */
-export function estimateCost(input: CostInput): JobCost {
-  const { workflow = AGENT_JOB_WORKFLOW, runs, pending, readAt = Date.now() } = input;
+export function estimateCost({ workflow = AGENT_JOB_WORKFLOW, runs, pending }: CostInput): JobCost {
   const events = runs.flatMap((run) => run.events);
-  const pendingById = new Map(pending.map((activity) => [activity.id, activity]));
-  // Ids of activities are unique in a run; what is pending is of the newest.
-  const activities = runs.flatMap((run, index) => activitiesIn(run, index === 0 ? pendingById : new Map()));
-  const watches = activities
-    .filter(isWatch)
-    .map((watch) => ({ ...watchCost(watch, readAt), isPending: watch.isPending }));
-  const others = activities.filter((activity) => !isWatch(activity));
-  const ended = watches.filter(({ isPending }) => !isPending);
-  const readsOfEnded = pollsOfResult(runs[0]?.events ?? []) ?? sum(ended, ({ reads }) => reads);
-  const actions: ActionCounts = {
+  const activities = runs.flatMap((run, index) => activitiesOf(run.events, index === 0 ? pending : []));
+  const polls = activities.filter(({ name }) => name === POLL);
+  const others = activities.filter(({ name }) => name !== POLL);
+  const { polls: readsOfResult } = jsonIn(runs[0]?.events.at(-1)?.workflowExecutionCompletedEventAttributes?.result);
+  const actions: JobCost['actions'] = {
     ...countEvents(events, workflow),
     activities: activities.length,
-    activityRetries: sum(others, ({ attempt }) => Math.max(0, attempt - 1)) + sum(watches, ({ retries }) => retries),
-    heartbeats: sum(others, heartbeatsOf) + sum(watches, ({ heartbeats }) => heartbeats),
-    queueMessages: sum(others, joinMessages) + leaveMessages(events, workflow),
-    turnReports: count(others, hasReported),
+    activityRetries: sum(activities, ({ attempt }) => Math.max(0, attempt - 1)),
+    heartbeats: sum(others, heartbeatsOf) + sum(polls, renewalsOf),
+    turnReports: others.filter(hasReported).length,
   };
+  actions.queueMessages += sum(others, joinMessages);
   return {
     runs: runs.length,
     historyEvents: events.length,
     historyBytes: sum(runs, ({ bytes }) => bytes),
-    reads: readsOfEnded + sum(watches, ({ reads, isPending }) => (isPending ? reads : 0)),
+    reads: typeof readsOfResult === 'number' ? readsOfResult : sum(polls, readsOf),
     actions,
     billableActions: sum(Object.values(actions), (n) => n),
   };
-}
-
-interface Activity extends ActivityRecord {
-  isPending: boolean;
-}
-
-/** What is neither pending nor ended went with its run, as where that was terminated. */
-function activitiesIn({ events }: CostedRun, pending: ReadonlyMap<string, PendingActivity>): Activity[] {
-  const lastAt = millisOf(events.at(-1)?.eventTime);
-  return activitiesOf(events).map((activity) => {
-    const found = activity.endedAt === null ? pending.get(activity.id) : undefined;
-    const endedAt = found ? null : (activity.endedAt ?? lastAt);
-    return { ...activity, ...found, endedAt, isPending: found !== undefined };
-  });
-}
-
-type EventCounts = Omit<
-  ActionCounts,
-  'activities' | 'activityRetries' | 'heartbeats' | 'queueMessages' | 'turnReports'
->;
-
-/** What each event stands for alone. What two workflows say to each other counts with one of them. */
-function countEvents(events: readonly CostEvent[], workflow: CostedWorkflow): EventCounts {
-  const isServant = workflow === REQUEST_QUEUE_WORKFLOW || workflow === RECURRING_JOB_LOCK_WORKFLOW;
-  const starts = events.flatMap(({ workflowExecutionStartedEventAttributes: start }) => start ?? []);
-  const counts = isServant || workflow === AGENT_JOB_WORKFLOW ? 0 : 1;
-  return {
-    // The request that starts a queue counts with whoever joins it.
-    starts: workflow === REQUEST_QUEUE_WORKFLOW ? count(starts, isContinued) : starts.length,
-    timers: countOf(events, 'timerStartedEventAttributes'),
-    signals: isServant ? 0 : countOf(events, 'workflowExecutionSignaledEventAttributes'),
-    updates: countOf(events, 'workflowExecutionUpdateAcceptedEventAttributes'),
-    searchAttributeUpserts: countOf(events, 'upsertWorkflowSearchAttributesEventAttributes'),
-    memoUpserts: countOf(events, 'workflowPropertiesModifiedEventAttributes'),
-    childWorkflows: countOf(events, 'startChildWorkflowExecutionInitiatedEventAttributes'),
-    sentSignals: counts * countOf(events, 'signalExternalWorkflowExecutionInitiatedEventAttributes'),
-  };
-}
-
-function isContinued({ continuedExecutionRunId }: { continuedExecutionRunId?: string | null }): boolean {
-  return Boolean(continuedExecutionRunId);
-}
-
-function leaveMessages(events: readonly CostEvent[], workflow: CostedWorkflow): number {
-  if (workflow !== AGENT_JOB_WORKFLOW) return 0;
-  return countOf(events, 'signalExternalWorkflowExecutionInitiatedEventAttributes');
-}
-
-/** Of a write, its fences; of an export's activity, what the SDK sends of its beats. */
-function heartbeatsOf(activity: Activity): number {
-  const { name, attempt, heartbeatTimeoutMs, startedAt, endedAt } = activity;
-  if (WRITES.includes(name)) return attempt - (hasNoFence(activity) ? 1 : 0) + (isTakenBack(activity) ? 1 : 0);
-  if (heartbeatTimeoutMs === 0 || startedAt === null || endedAt === null) return 0;
-  const lastMs = endedAt - startedAt - EXPORT_BEAT_MS;
-  const throttleMs = Math.min(THROTTLE.share * heartbeatTimeoutMs, THROTTLE.mostMs);
-  return lastMs < 0 ? 0 : 1 + Math.floor(lastMs / throttleMs);
-}
-
-/** It was not sent. */
-function hasNoFence({ result, attempt }: Activity): boolean {
-  return attempt > 0 && (result['isHeld'] === true || result['kind'] === 'notDelivered');
-}
-
-/** It was sent and throttled: its fence was taken back. */
-function isTakenBack({ result }: Activity): boolean {
-  return result['kind'] === 'throttled' && result['isHeld'] !== true;
-}
-
-/** To join is a signal and a query. */
-function joinMessages({ name, result }: Activity): number {
-  const hasJoined = WRITES.includes(name) ? Boolean(result['queued']) : name === ASK_TURN && 'askedAt' in result;
-  return hasJoined ? 2 : 0;
-}
-
-/** Where it joins again, it reports its turn with that. */
-function hasReported({ name, input, result }: Activity): boolean {
-  if (!WRITES.includes(name) || input['turn'] === undefined) return false;
-  return result['kind'] !== undefined && result['kind'] !== 'throttled';
-}
-
-function countOf(events: readonly CostEvent[], attributes: keyof CostEvent): number {
-  return count(events, (event) => event[attributes] != null);
-}
-
-function count<T>(items: readonly T[], isCounted: (item: T) => boolean): number {
-  return items.filter(isCounted).length;
-}
-
-function sum<T>(items: readonly T[], figure: (item: T) => number): number {
-  return items.reduce((total, item) => total + figure(item), 0);
 }
 
 /** What all chains of runs of a workflow have cost together: each counts its own reads. */
@@ -224,4 +136,154 @@ export function addCosts(one: JobCost, other: JobCost): JobCost {
 
 function addCounts<T extends Record<keyof T, number>>(one: T, other: T): T {
   return Object.fromEntries(Object.keys(one).map((name) => [name, one[name as keyof T] + other[name as keyof T]])) as T;
+}
+
+/** What each event stands for alone. What two workflows say to each other counts with one of them. */
+function countEvents(
+  events: readonly CostEvent[],
+  workflow: CostedWorkflow,
+): Omit<JobCost['actions'], 'activities' | 'activityRetries' | 'heartbeats' | 'turnReports'> {
+  const count = (attributes: keyof CostEvent) => events.filter((event) => event[attributes] != null).length;
+  const isServant = workflow === REQUEST_QUEUE_WORKFLOW || workflow === RECURRING_JOB_LOCK_WORKFLOW;
+  const isJob = workflow === AGENT_JOB_WORKFLOW;
+  const sent = count('signalExternalWorkflowExecutionInitiatedEventAttributes');
+  // The request that starts a queue counts with whoever joins it.
+  const isContinued = (event: CostEvent) => event.workflowExecutionStartedEventAttributes?.continuedExecutionRunId;
+  return {
+    starts:
+      workflow === REQUEST_QUEUE_WORKFLOW
+        ? events.filter(isContinued).length
+        : count('workflowExecutionStartedEventAttributes'),
+    timers: count('timerStartedEventAttributes'),
+    signals: isServant ? 0 : count('workflowExecutionSignaledEventAttributes'),
+    updates: count('workflowExecutionUpdateAcceptedEventAttributes'),
+    queueMessages: isJob ? sent : 0,
+    searchAttributeUpserts: count('upsertWorkflowSearchAttributesEventAttributes'),
+    memoUpserts: count('workflowPropertiesModifiedEventAttributes'),
+    childWorkflows: count('startChildWorkflowExecutionInitiatedEventAttributes'),
+    sentSignals: isServant || isJob ? 0 : sent,
+  };
+}
+
+/** One activity of a history. Times in milliseconds. */
+interface Activity {
+  id: string;
+  name: string;
+  /** The attempt that ended it, or is under way; 0 where history does not tell. */
+  attempt: number;
+  scheduledAt: number;
+  startedAt: number | null;
+  endedAt: number | null;
+  heartbeatTimeoutMs: number;
+  /** What it was given, told by its last heartbeat, and returned; empty where there is none, or a codec hides it. */
+  input: Record<string, unknown>;
+  details: Record<string, unknown>;
+  result: Record<string, unknown>;
+}
+
+/** All activities of a run. What is neither pending nor ended went with it, as where it was terminated. */
+function activitiesOf(events: readonly CostEvent[], pending: readonly PendingActivity[]): Activity[] {
+  const activities = new Map<string, Activity>();
+  for (const event of events) {
+    const { activityTaskScheduledEventAttributes: scheduled, activityTaskStartedEventAttributes: started } = event;
+    if (scheduled) activities.set(String(event.eventId), newActivity(event));
+    const ended = endOf(event);
+    const activity = activities.get(String((started ?? ended)?.scheduledEventId));
+    if (!activity) continue;
+    if (started) Object.assign(activity, { attempt: started.attempt ?? 1, startedAt: millisOf(event.eventTime) });
+    else activity.endedAt ??= millisOf(event.eventTime);
+    const { activityTaskCompletedEventAttributes: completed } = event;
+    if (completed) activity.result = jsonIn(completed.result);
+  }
+  const lastAt = millisOf(events.at(-1)?.eventTime);
+  return [...activities.values()].map((activity) => {
+    const found = activity.endedAt === null ? pending.find(({ id }) => id === activity.id) : undefined;
+    return found ? { ...activity, ...found } : { ...activity, endedAt: activity.endedAt ?? lastAt };
+  });
+}
+
+function newActivity({ eventTime, activityTaskScheduledEventAttributes: given }: CostEvent): Activity {
+  return {
+    id: given?.activityId ?? '',
+    name: given?.activityType?.name ?? '',
+    attempt: 0,
+    scheduledAt: millisOf(eventTime),
+    startedAt: null,
+    endedAt: null,
+    heartbeatTimeoutMs: millisOf(given?.heartbeatTimeout),
+    input: jsonIn(given?.input),
+    details: {},
+    result: {},
+  };
+}
+
+function endOf(event: CostEvent) {
+  return (
+    event.activityTaskCancelRequestedEventAttributes ??
+    event.activityTaskCanceledEventAttributes ??
+    event.activityTaskCompletedEventAttributes ??
+    event.activityTaskFailedEventAttributes ??
+    event.activityTaskTimedOutEventAttributes
+  );
+}
+
+/** Of a batch of polls: by its result, else by its last heartbeat and its attempts. It began with one at least. */
+function readsOf({ attempt, details, result }: Activity): number {
+  return numberIn(result['reads']) || Math.max(1, attempt, numberIn(details['polls']));
+}
+
+/** The heartbeats of a batch of polls. One that was cut short told nobody how many they were: its lease does. */
+function renewalsOf({ result, details, heartbeatTimeoutMs, scheduledAt, endedAt }: Activity): number {
+  if (result['reads'] !== undefined || endedAt === null)
+    return numberIn((endedAt === null ? details : result)['heartbeats']);
+  return heartbeatTimeoutMs === 0 ? 0 : Math.floor((endedAt - scheduledAt) / (heartbeatTimeoutMs - RENEW_EARLY_MS));
+}
+
+/** Of a write, its fences; of an export's activity, what the SDK sends of its beats. */
+function heartbeatsOf({ name, attempt, result, heartbeatTimeoutMs, startedAt, endedAt }: Activity): number {
+  if (WRITES.includes(name)) {
+    const isHeld = result['isHeld'] === true;
+    const hasNoFence = attempt > 0 && (isHeld || result['kind'] === 'notDelivered');
+    const isTakenBack = result['kind'] === 'throttled' && !isHeld;
+    return attempt - (hasNoFence ? 1 : 0) + (isTakenBack ? 1 : 0);
+  }
+  if (heartbeatTimeoutMs === 0 || startedAt === null || endedAt === null) return 0;
+  const lastMs = endedAt - startedAt - EXPORT_BEAT_MS;
+  const throttleMs = Math.min(THROTTLE.share * heartbeatTimeoutMs, THROTTLE.mostMs);
+  return lastMs < 0 ? 0 : 1 + Math.floor(lastMs / throttleMs);
+}
+
+/** To join is a signal and a query. */
+function joinMessages({ name, result }: Activity): number {
+  const hasJoined = WRITES.includes(name) ? Boolean(result['queued']) : name === ASK_TURN && 'askedAt' in result;
+  return hasJoined ? 2 : 0;
+}
+
+/** Where it joins again, it reports its turn with that. */
+function hasReported({ name, input, result }: Activity): boolean {
+  if (!WRITES.includes(name) || input['turn'] === undefined) return false;
+  return result['kind'] !== undefined && result['kind'] !== 'throttled';
+}
+
+/** When an event happened, or how long a duration is, in milliseconds. */
+export function millisOf(time: Duration): number {
+  return Number(time?.seconds ?? 0) * 1_000 + (time?.nanos ?? 0) / 1e6;
+}
+
+/** The object in it; an empty one where there is none, or a codec hides it. */
+export function jsonIn(given: Given): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder().decode(given?.payloads?.[0]?.data ?? undefined));
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
+
+function numberIn(value: unknown): number {
+  return typeof value === 'number' && Number.isFinite(value) ? value : 0;
+}
+
+function sum<T>(items: readonly T[], figure: (item: T) => number): number {
+  return items.reduce((total, item) => total + figure(item), 0);
 }

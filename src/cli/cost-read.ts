@@ -2,8 +2,16 @@
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { lenientWorkflowClient } from '../temporal/lenient-workflow-client.js';
 import { isEncrypted } from '../temporal/payload-codec.js';
-import { jsonIn, millisOf, type CostEvent, type Payloads } from './cost-history.js';
-import type { CostedRun, CostedWorkflow, CostInput, PendingActivity } from './cost-estimate.js';
+import {
+  jsonIn,
+  millisOf,
+  type CostEvent,
+  type CostedRun,
+  type CostedWorkflow,
+  type CostInput,
+  type Given,
+  type PendingActivity,
+} from './cost-estimate.js';
 import type { Session } from './session.js';
 
 /** A long job has many pages of history. */
@@ -134,7 +142,7 @@ async function readOneRun(
 }
 
 /** What an estimate reads of an event. */
-function payloadsOf(event: CostEvent): (Payloads | null | undefined)[] {
+function payloadsOf(event: CostEvent): Given[] {
   return [
     event.activityTaskScheduledEventAttributes?.input,
     event.activityTaskCompletedEventAttributes?.result,
@@ -142,12 +150,12 @@ function payloadsOf(event: CostEvent): (Payloads | null | undefined)[] {
   ];
 }
 
-function heartbeatsOf({ raw }: WorkflowExecutionDescription): (Payloads | null | undefined)[] {
+function heartbeatsOf({ raw }: WorkflowExecutionDescription): Given[] {
   return (raw.pendingActivities ?? []).map(({ heartbeatDetails }) => heartbeatDetails);
 }
 
 /** In its place; what has no key here stays hidden, and counts as nothing told. */
-async function decode({ options }: Client, given: Payloads | null | undefined): Promise<void> {
+async function decode({ options }: Client, given: Given): Promise<void> {
   if (!given?.payloads) return;
   const { payloadCodecs } = options.loadedDataConverter;
   let { payloads } = given;

@@ -5,10 +5,8 @@ import {
   FAILURE,
   JOB_ENDS,
   JOBS_ENDED_METRIC,
-  REQUEST_QUEUE_WORKFLOW,
-  VISITOR_EXPORT_WORKFLOW,
 } from '../contract.js';
-import { ACTION_KINDS, SNAPSHOT_VERDICTS, WRITE_OUTCOMES, type Metrics } from '../activities/metrics.js';
+import { SNAPSHOT_VERDICTS, WRITE_OUTCOMES, type Metrics } from '../activities/metrics.js';
 import { RESPONSE_CLASSES } from '../upstream/outcome.js';
 import type { Upstream } from '../upstream/upstream.js';
 
@@ -24,8 +22,6 @@ export const histogramBuckets = {
   [READ_LATE_SECONDS]: [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
 };
 
-/** Of workflows that have activities, or that activities speak to. */
-const COUNTED_WORKFLOWS: readonly string[] = [AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW];
 const OPERATIONS = ['create', 'message', 'get', 'visitors'];
 /** Other failures of a step are those of a worker that stops, or of an export that was cancelled. */
 const EXPORT_FAILURES: readonly string[] = [FAILURE.exportRejected, FAILURE.snapshotStoreFailed, FAILURE.exportFailed];
@@ -68,7 +64,6 @@ export function createMetrics(meter: MetricMeter): Metrics {
     readBegins: (value) => lateReads.record(Math.max(0, value)),
     pollsHeld: (polls) => held.set(polls),
     ready: (isReady) => ready.set(isReady ? 1 : 0),
-    actionCaused: actionCounter(meter),
     needAttention: (jobs) => attention.set(jobs),
     openJobs: (phase, jobs) => open.set(jobs, { phase }),
     waitingJobs: (reason, jobs) => waiting.set(jobs, { for: reason }),
@@ -117,15 +112,6 @@ function exportMetrics({ counter, gauge }: Pick<Instruments, 'counter' | 'gauge'
     exportFailed: (type) => EXPORT_FAILURES.includes(type) && exportFailures.add(1, { type }),
     exportPollers: (count) => pollers.set(count),
   };
-}
-
-function actionCounter(meter: MetricMeter): Metrics['actionCaused'] {
-  const name = 'agent_jobs_billable_actions_total';
-  const actions = meter.createCounter(name, undefined, 'Billable actions that this worker caused, an estimate');
-  for (const workflow of [...COUNTED_WORKFLOWS, 'other']) {
-    for (const kind of ACTION_KINDS) actions.add(0, { workflow, kind });
-  }
-  return (type, kind) => actions.add(1, { workflow: COUNTED_WORKFLOWS.includes(type) ? type : 'other', kind });
 }
 
 /** A series that begins at 1 shows no increase. */

@@ -11,7 +11,6 @@ import { exportTaskQueue } from '../contract.js';
 import { openPayloadKeys } from '../config.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
 import { isolateTimeout, loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
-import { countAttempts } from './action-counter.js';
 import { tellTraceIds, type Traces } from './traces.js';
 
 /** Makes the activities of each role; called for the roles that this process serves. */
@@ -44,7 +43,7 @@ export async function createWorkers(
   const { taskQueue, roles, temporal } = config;
   const { workflowBundle, dataConverter } = loadWorkflowBundle();
   const codecs = payloadCodecs(openPayloadKeys(config.payloadKeysFile), tellPlain(tell));
-  const interceptors = { activity: [countAttempts(tell.metrics), tellTraceIds] };
+  const interceptors = { activity: [tellTraceIds] };
   const shared = {
     connection,
     namespace: temporal.namespace,

@@ -59,7 +59,7 @@ test(
     const { stdout, stderr, code } = await cli(['--project', project, '--days', '30']);
     expect({ stderr: stderr.replace(/\d+ workflows? read\n/g, ''), code }).toEqual({ stderr: '', code: 0 });
     expect(stdout).toMatch(/^Project +one \S+\nStarted since +\d{4}-\S+Z\n/);
-    expect(stdout).toMatch(/\nWORKFLOW +COUNT +RUNS +EVENTS +BYTES +ACTIONS +ACTIONS EACH\nagentJob +19 +19 /);
+    expect(stdout).toMatch(/\nWORKFLOW +COUNT +RUNS +EVENTS +BYTES +READS +ACTIONS +ACTIONS EACH\nagentJob +19 +19 /);
     expect(stdout).toMatch(/\nBILLABLE ACTIONS +ALL +PER JOB\nstarts +19 +1\.0\n/);
     expect(stdout).toContain('(closed workflows are kept for 1 day: older ones are gone)');
   },
@@ -104,8 +104,7 @@ test.each([
   [['--project', 'p', '--batch', 'b'], 'give a workflow id, --batch or --project, one of the three'],
   [['agent-job/p/k', '--project', 'p'], 'give a workflow id, --batch or --project, one of the three'],
   [['--batch', 'b', '--days', '2'], '--days goes with --project'],
-  [['agent-job/p/k', '--follow-ups', '2'], '--follow-ups goes with --forecast'],
-  [[], 'name a job by its workflow id, or jobs with --batch or --project; or give --forecast'],
+  [[], 'give a workflow id, --batch or --project, one of the three'],
 ])('cost %j says what is wrong, without a server', async (args, text) => {
   const { code, stderr } = await runCli(['cost', ...args], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1' } });
   expect(stderr).toContain(text);

@@ -179,11 +179,7 @@ export class World {
   /** What a job has cost, and how often its history holds its prompt. */
   async cost(order: JobOrder): Promise<JobCost & { prompts: number }> {
     const { events } = await this.#job(order).fetchHistory();
-    const cost = estimateCost({
-      runs: [{ events: events ?? [], bytes: 0 }],
-      pending: [],
-      readAt: await this.time.now(),
-    });
+    const cost = estimateCost({ runs: [{ events: events ?? [], bytes: 0 }], pending: [] });
     return { ...cost, prompts: textsIn(events).filter((text) => text.includes(`"prompt":"${order.name}"`)).length };
   }
 

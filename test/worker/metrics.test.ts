@@ -80,12 +80,6 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     for (const answer of ['2xx', '401', '403', '4xx', '429', '5xx', 'timeout', 'reset', 'notDelivered', 'malformed']) {
       expect(atFirst.get(`agent_jobs_upstream_answers_total class="${answer}" operation="create"`)).toBe(0);
     }
-    for (const workflow of ['agentJob', 'requestQueue', 'visitorExport', 'other']) {
-      // The oldest write in doubt is asked for its age by a query.
-      for (const kind of ['activities', 'activityRetries', 'heartbeats', 'signals']) {
-        expect(atFirst.get(`agent_jobs_billable_actions_total kind="${kind}" workflow="${workflow}"`)).toBe(0);
-      }
-    }
     for (const outcome of [
       'completed',
       'timedOut',
@@ -142,22 +136,6 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await figure('agent_jobs_polls_held', (n) => n >= 0);
     expect((await figures()).get('agent_jobs_ended_total outcome="lost"')).toBe(0);
     await refused.terminate().catch(() => {});
-  });
-
-  test('count the billable actions that the worker causes', async () => {
-    await startWorker();
-    await sandbox.addFault({ kind: 'status', operation: 'create', projectId: 'busy', status: 429, retryAfter: 1 });
-    await startJob('busy').then((job) => job.result());
-    const ofJob = (kind: string) => `agent_jobs_billable_actions_total kind="${kind}" workflow="agentJob"`;
-    const ofQueue = (kind: string) => `agent_jobs_billable_actions_total kind="${kind}" workflow="requestQueue"`;
-    // Two tries of the create, and one batch of polls.
-    await figure(ofJob('activities'), (n) => n === 3);
-    // A fence that is taken back, and another one.
-    await figure(ofJob('heartbeats'), (n) => n >= 3);
-    // It joins, asks for its place, and reports its turn.
-    await figure(ofQueue('signals'), (n) => n === 2);
-    await figure(ofQueue('queries'), (n) => n === 1);
-    expect((await figures()).get('agent_jobs_billable_actions_total kind="activities" workflow="other"')).toBe(0);
   });
 
   test('count jobs by phase and wait, and tell the age of the oldest in-doubt write and create', async () => {
