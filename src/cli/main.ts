@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs';
-import { createProgram } from './program.js';
-import { tellError } from './tell-error.js';
+import { createProgram, runProgram } from './program.js';
 
 async function main(): Promise<void> {
   // A closed pipe is no error: its reader has seen enough.
@@ -9,14 +8,7 @@ async function main(): Promise<void> {
     if (error.code === 'EPIPE') process.exit();
     throw error;
   });
-  const program = createProgram(readVersion());
-  let called = program;
-  program.hook('preAction', (_, command) => void (called = command));
-  try {
-    await program.parseAsync();
-  } catch (error) {
-    process.exitCode = tellError(called, error as Error);
-  }
+  await runProgram(createProgram(readVersion()));
 }
 
 /** Of the package that is installed. */

@@ -22,7 +22,7 @@ import { addSchedule } from './schedule.js';
 import { addSetup } from './setup.js';
 import { addFollowUp, addSignals } from './signals.js';
 import { addStart } from './start.js';
-import { usageErrorText } from './tell-error.js';
+import { tellError, usageErrorText } from './tell-error.js';
 import { addWatch } from './watch.js';
 
 /** Every group of commands: each is a file that loads what it needs only when a command runs. */
@@ -72,6 +72,17 @@ export function createProgram(version: string): Command {
   for (const add of COMMANDS) add(program);
   showUsageOnErrors(program);
   return program;
+}
+
+/** Runs the command line of this process; an error is told, and its exit code set. */
+export async function runProgram(program: Command): Promise<void> {
+  let called = program;
+  program.hook('preAction', (_, command) => void (called = command));
+  try {
+    await program.parseAsync();
+  } catch (error) {
+    process.exitCode = tellError(called, error as Error);
+  }
 }
 
 /** Each command shows its own usage, in so few lines that the error before them stays in sight. */

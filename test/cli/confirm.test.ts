@@ -9,7 +9,8 @@ import { chunkKey } from '../../src/snapshots/layout.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import type { JobHandle } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
-import { envOf, runCli, runOnTerminal } from './run-cli.js';
+import { envOf, runOnTerminal } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 300_000;
 
@@ -137,7 +138,7 @@ test(
     expect(typed.output).toContain('the input has ended; give --yes');
     expect(typed.code).toBe(1);
     expect((await job.state()).phase).toBe('needsAttention');
-    const script = await runCli(['resolve', '--from', file], { env: envOf(server) });
+    const script = await runInProcess(['resolve', '--from', file], { env: envOf(server) });
     expect(script.stdout).toContain('1 settled, 1 failed');
     expect(script.stderr).not.toContain('[y/N]');
     expect((await job.result()).outcome).toBe('abandoned');

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runMixedJobs } from '../../bench/mixed-jobs.js';
 import { startCountedServer, totalOf, type Actions, type CountedServer } from './counted-server.js';
-import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
+import { envOf, jsonLines, type CliRun } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 300_000; // a busy machine starts a process slowly
 
@@ -16,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => counted.close());
 
 function cli(args: string[]): Promise<CliRun> {
-  return runCli(['cost', ...args], { env: envOf(server) });
+  return runInProcess(['cost', ...args], { env: envOf(server) });
 }
 
 let projects: string[];
@@ -106,7 +107,7 @@ test.each([
   [['--batch', 'b', '--days', '2'], '--days goes with --project'],
   [[], 'give a workflow id, --batch or --project, one of the three'],
 ])('cost %j says what is wrong, without a server', async (args, text) => {
-  const { code, stderr } = await runCli(['cost', ...args], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1' } });
+  const { code, stderr } = await runInProcess(['cost', ...args], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1' } });
   expect(stderr).toContain(text);
   expect(code).toBe(2);
 });

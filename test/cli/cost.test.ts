@@ -4,7 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { requestQueueId } from '../../src/contract.js';
 import { type JobHandle } from '../../src/starter.js';
 import { startCountedServer, totalOf, type CountedServer } from './counted-server.js';
-import { envOf, jsonLines, runCli } from './run-cli.js';
+import { envOf, jsonLines } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 const POLLING = { min: 1_000, max: 1_000 };
@@ -23,7 +24,7 @@ async function settledActions(): Promise<number> {
 }
 
 async function costOf(job: JobHandle): Promise<Record<string, unknown>> {
-  const { stdout, stderr } = await runCli(['cost', job.workflowId, '--json'], { env: envOf(server) });
+  const { stdout, stderr } = await runInProcess(['cost', job.workflowId, '--json'], { env: envOf(server) });
   expect(stderr).toBe('');
   return jsonLines(stdout)[0]!;
 }
@@ -159,12 +160,12 @@ test(
     // As above: the follow-up may cut a wait short.
     expect(Math.abs((cost['billableActions'] as number) - counted)).toBeLessThanOrEqual(1);
     const linesOf = async (...args: string[]) => {
-      const { stdout } = await runCli(['cost', ...args, '--json'], { env: envOf(server) });
+      const { stdout } = await runInProcess(['cost', ...args, '--json'], { env: envOf(server) });
       return jsonLines(stdout);
     };
     await expect.poll(() => linesOf('--batch', batch), { timeout: 60_000 }).toMatchObject([cost]);
     await expect.poll(() => linesOf('--project', projectId), { timeout: 60_000 }).toMatchObject([cost]);
-    const { stdout } = await runCli(['cost', '--project', projectId], { env: envOf(server) });
+    const { stdout } = await runInProcess(['cost', '--project', projectId], { env: envOf(server) });
     expect(stdout).toMatch(/\nagentJob +1 +2 /);
     expect(stdout).toMatch(/\nstarts +2 +2\.0\n/);
   },
@@ -179,7 +180,7 @@ test(
     const cost = (await costOf(job)) as { reads: number; actions: Record<string, number> };
     expect(cost.reads).toBeGreaterThan(0);
     expect(cost.actions).toMatchObject({ starts: 1, activities: 2, heartbeats: 1, signals: 0 });
-    const { stdout } = await runCli(['cost', job.workflowId], { env: envOf(server) });
+    const { stdout } = await runInProcess(['cost', job.workflowId], { env: envOf(server) });
     expect(stdout).toMatch(/^Workflow +agent-job\/[^]*\nagentJob +1 +1 [^]*\nstarts +1 +1\.0\n/);
     expect(stdout).toContain('\n(estimated by https:');
     await job.cancel();
@@ -190,7 +191,7 @@ test(
 test(
   'a job that is not there is told, and exits 1',
   async () => {
-    const { code, stderr } = await runCli(['cost', 'agent-job/p/nowhere'], { env: envOf(server) });
+    const { code, stderr } = await runInProcess(['cost', 'agent-job/p/nowhere'], { env: envOf(server) });
     expect(stderr).toContain('no such workflow');
     expect(code).toBe(1);
   },

@@ -6,7 +6,8 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startJobServer, type JobServer } from '../client/job-server.js';
 import { startPrivateDevServer } from '../support/dev-server.js';
-import { envOf, jsonLines, runCli } from './run-cli.js';
+import { envOf, jsonLines } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MINUTE = 60_000;
 
@@ -30,7 +31,7 @@ function wellEnv(): Record<string, string> {
 
 /** What each check found, by its name. */
 async function doctor(env: Record<string, string>, ...args: string[]) {
-  const { code, stdout, stderr } = await runCli(['doctor', '--json', ...args], { env });
+  const { code, stdout, stderr } = await runInProcess(['doctor', '--json', ...args], { env });
   const found = Object.fromEntries(jsonLines(stdout).map(({ check, ...rest }) => [check, rest]));
   return { code, found: found as Record<string, { status: string; text: string; remedy: string[] }>, stderr };
 }
@@ -136,10 +137,10 @@ test(
 
 test('without --json each check is a line, in colours only where they are asked for', async () => {
   const env = { TEMPORAL_ADDRESS: '127.0.0.1:1' };
-  const plain = await runCli(['doctor'], { env });
+  const plain = await runInProcess(['doctor'], { env });
   expect(plain.stdout).toMatch(/^fail {2}Temporal +can not reach/);
   expect(plain.stdout).not.toContain('\u001B');
-  const coloured = await runCli(['doctor'], { env: { ...env, FORCE_COLOR: '1' } });
+  const coloured = await runInProcess(['doctor'], { env: { ...env, FORCE_COLOR: '1' } });
   expect(coloured.stdout).toContain('\u001B[31mfail\u001B[39m');
 });
 

@@ -5,7 +5,8 @@ import { parquetKey, reportKey } from '../../src/snapshots/layout.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { putDay } from '../report/snapshots.js';
 import { startS3Server, type S3Server } from '../support/s3-server.js';
-import { jsonLines, runCli } from './run-cli.js';
+import { jsonLines } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 let s3: S3Server;
 beforeAll(async () => {
@@ -26,7 +27,7 @@ test('snapshots in a bucket are listed, verified and reported like those in a fo
     AWS_ACCESS_KEY_ID: 'test',
     AWS_SECRET_ACCESS_KEY: 'test',
   };
-  const cli = (...args: string[]) => runCli(args, { env });
+  const cli = (...args: string[]) => runInProcess(args, { env });
   expect(jsonLines((await cli('export', 'list', '--json')).stdout)).toMatchObject([{ projectId: 'p', rows: 1 }]);
   expect(await cli('export', 'verify')).toMatchObject({
     code: 0,

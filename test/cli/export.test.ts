@@ -16,7 +16,8 @@ import {
   type ExportSetUp,
 } from '../export/export.js';
 import { connectPrivateDevServer } from '../support/dev-server.js';
-import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
+import { envOf, jsonLines, type CliRun } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 
@@ -31,7 +32,7 @@ afterAll(async () => {
 });
 
 function cli(...args: string[]): Promise<CliRun> {
-  return runCli(args, { env: { ...envOf(setUp.server), SNAPSHOTS_URL: setUp.store.url } });
+  return runInProcess(args, { env: { ...envOf(setUp.server), SNAPSHOTS_URL: setUp.store.url } });
 }
 
 const project = () => ['--project', setUp.projectId];
@@ -235,7 +236,7 @@ test(
 test(
   'a missing SNAPSHOTS_URL is named',
   async () => {
-    const run = await runCli(['export', 'list']);
+    const run = await runInProcess(['export', 'list']);
     expect(run.stderr).toContain('SNAPSHOTS_URL');
     expect(run.code).toBe(2);
   },
@@ -251,7 +252,7 @@ test(
       expect(run.stderr).not.toContain('SNAPSHOTS_URL ');
       expect(run.code).toBe(2);
     }
-    const set = await runCli(['export', 'list'], { env: { SNAPSHOTS_URL: '/var/snapshots' } });
+    const set = await runInProcess(['export', 'list'], { env: { SNAPSHOTS_URL: '/var/snapshots' } });
     expect(set.stderr).toContain('SNAPSHOTS_URL');
   },
   MOST_MS,

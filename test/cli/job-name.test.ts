@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
-import { envOf, jsonLines, runCli } from './run-cli.js';
+import { envOf, jsonLines } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 240_000;
 
@@ -14,7 +15,7 @@ beforeAll(async () => {
 }, MOST_MS);
 afterAll(() => server.close());
 
-const cli = (...args: string[]) => runCli(args, { env: envOf(server) });
+const cli = (...args: string[]) => runInProcess(args, { env: envOf(server) });
 
 async function started(key: string, projectId = server.projectId): Promise<string> {
   const script = { activeMs: 3_600_000 };
@@ -84,13 +85,13 @@ test(
     await chmod(join(folder, 'xdg-open'), 0o755);
     const env = { ...envOf(server), PATH: `${folder}:${process.env['PATH']}` };
     const told = () => readFile(join(folder, 'told'), 'utf8').catch(() => '');
-    const printed = await runCli(['open', workflowId, '--print'], { env });
+    const printed = await runInProcess(['open', workflowId, '--print'], { env });
     expect(printed.stdout).toContain(`/namespaces/${server.namespace}/workflows/${encodeURIComponent(workflowId)}/`);
     expect(await told()).toBe('');
-    const opened = await runCli(['open', workflowId], { env });
+    const opened = await runInProcess(['open', workflowId], { env });
     expect(opened).toMatchObject({ code: 0, stdout: printed.stdout, stderr: '' });
     await expect.poll(told, { timeout: 60_000 }).toBe(`1\n${printed.stdout}`);
-    const views = await runCli(['open', '--view', 'attention', '--json'], { env: { ...env, PATH: '' } });
+    const views = await runInProcess(['open', '--view', 'attention', '--json'], { env: { ...env, PATH: '' } });
     expect(jsonLines(views.stdout)).toMatchObject([{ url: expect.stringContaining('needsAttention') }]);
     expect(views.code).toBe(0);
   },
@@ -98,15 +99,15 @@ test(
 );
 
 test('with --json an error is one object on stderr, that of a wrong option too', async () => {
-  const away = await runCli(['list', '--json', '--address', '127.0.0.1:1']);
+  const away = await runInProcess(['list', '--json', '--address', '127.0.0.1:1']);
   expect(jsonLines(away.stderr)).toEqual([
     { code: 'TEMPORAL_UNAVAILABLE', message: expect.stringContaining('can not reach'), retryable: true, exitCode: 11 },
   ]);
   expect(away.stdout).toBe('');
   expect(away.code).toBe(11);
-  const wrong = await runCli(['list', '--json', '--limit', 'many']);
+  const wrong = await runInProcess(['list', '--json', '--limit', 'many']);
   expect(jsonLines(wrong.stderr)).toMatchObject([{ code: 'USAGE', retryable: false, exitCode: 2 }]);
-  const unknown = await runCli(['list', '--json', '--colour']);
+  const unknown = await runInProcess(['list', '--json', '--colour']);
   expect(jsonLines(unknown.stderr)).toMatchObject([{ code: 'USAGE', message: expect.stringContaining('--colour') }]);
   expect(unknown.code).toBe(2);
 });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { JobScript } from '../../src/sandbox/job-script.js';
 import { startJobServer, type JobServer } from '../client/job-server.js';
 import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 const QUICK = ['--poll-min', '1s', '--poll-max', '1s', '--settle', '0'];
@@ -14,7 +15,8 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 function cli(args: string[], options: CliOptions = {}): Promise<CliRun> {
-  return runCli(args, { ...options, env: { ...envOf(server), ...options.env } });
+  const env = { ...envOf(server), ...options.env };
+  return options.closesStdoutEarly ? runCli(args, { ...options, env }) : runInProcess(args, { ...options, env });
 }
 
 function start(prompt: string, ...more: string[]): Promise<CliRun> {

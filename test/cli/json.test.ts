@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createProgram } from '../../src/cli/program.js';
-import { tellError } from '../../src/cli/tell-error.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { connectPrivateDevServer } from '../support/dev-server.js';
+import { runInProcess } from './run-in-process.js';
 
 const MINUTE = 60_000;
 /** They become servers, which write log lines. */
@@ -36,16 +36,6 @@ beforeAll(async () => {
 }, 2 * MINUTE);
 afterAll(() => server.close());
 
-let argv: string[];
-beforeEach(() => {
-  argv = process.argv;
-});
-afterEach(() => {
-  process.argv = argv;
-  process.exitCode = undefined;
-  vi.restoreAllMocks();
-});
-
 /** All commands that have an action, each with the words that lead to it. */
 function leaves(command: Command, words: readonly string[] = []): { command: Command; words: readonly string[] }[] {
   if (command.commands.length === 0) return [{ command, words }];
@@ -56,29 +46,6 @@ function leaves(command: Command, words: readonly string[] = []): { command: Com
 
 const all = leaves(createProgram('0.0.0')).filter(({ words }) => !SERVERS.includes(words.join(' ')));
 const names = all.map(({ words }) => words.join(' '));
-
-/** Runs a command in this process, for a process of each would take minutes. */
-async function run(words: readonly string[]): Promise<{ stdout: string; stderr: string; exitCode: unknown }> {
-  let [stdout, stderr] = ['', ''];
-  const written = (take: (text: string) => void) => (chunk: unknown, done?: unknown) => {
-    take(String(chunk));
-    if (typeof done === 'function') (done as () => void)();
-    return true;
-  };
-  vi.spyOn(process.stdout, 'write').mockImplementation(written((text) => (stdout += text)));
-  vi.spyOn(process.stderr, 'write').mockImplementation(written((text) => (stderr += text)));
-  vi.spyOn(process, 'exit').mockImplementation(() => undefined as never);
-  process.exitCode = undefined;
-  process.argv = ['node', 'agent-jobs', ...words];
-  const program = createProgram('0.0.0');
-  let called = program;
-  program.hook('preAction', (_, command) => void (called = command));
-  await program.parseAsync().catch((error: Error) => (process.exitCode = tellError(called, error)));
-  const { exitCode = 0 } = process;
-  process.exitCode = undefined;
-  vi.restoreAllMocks();
-  return { stdout, stderr, exitCode };
-}
 
 const at = (address: string) => ['--address', address, '--namespace', 'default'];
 
@@ -151,7 +118,7 @@ test(
     const untold: string[] = [];
     for (const name of names) {
       const words = [...name.split(' '), ...at(server.address), '--task-queue', server.taskQueue];
-      const { stdout, stderr, exitCode } = await run([...words, ...wordsFor(name), '--json']);
+      const { stdout, stderr, code: exitCode } = await runInProcess([...words, ...wordsFor(name), '--json']);
       const lines = stdout === '' ? [] : linesOf(stdout);
       for (const line of lines) expect(line, name).toBeTypeOf('object');
       if (lines.length === 0) silent.push(name);
@@ -177,16 +144,18 @@ test(
 
 test('jobs of a file, and counts, are JSON as well', { timeout: 2 * MINUTE }, async () => {
   const place = [...at(server.address), '--task-queue', server.taskQueue, '--json'];
-  const started = await run(['start', '--from', starts, '--project', 'p', ...place]);
+  const started = await runInProcess(['start', '--from', starts, '--project', 'p', ...place]);
   expect(linesOf(started.stdout).toSorted((a, b) => Number(a['line']) - Number(b['line']))).toMatchObject([
     { line: 1, key: 'of the file', fate: 'started' },
     { line: 2, key: null, fate: 'refused' },
   ]);
-  expect(linesOf((await run(['list', '--count', ...place])).stdout)).toMatchObject([{ total: expect.any(Number) }]);
+  expect(linesOf((await runInProcess(['list', '--count', ...place])).stdout)).toMatchObject([
+    { total: expect.any(Number) },
+  ]);
 });
 
 test.each(names)('%s tells a wrong option as one object, and nothing on stdout', async (name) => {
-  const { stdout, stderr, exitCode } = await run([...name.split(' '), '--no-such-option', '--json']);
+  const { stdout, stderr, code: exitCode } = await runInProcess([...name.split(' '), '--no-such-option', '--json']);
   expect(linesOf(stderr)).toMatchObject([{ code: 'USAGE', retryable: false, exitCode: 2 }]);
   expect([stdout, exitCode]).toEqual(['', 2]);
 });
@@ -195,7 +164,11 @@ test.each(['list', 'state w', 'setup', 'attention', 'schedule list', 'schedule p
   '%s tells a server that is away as one object',
   { timeout: MINUTE },
   async (words) => {
-    const { stdout, stderr, exitCode } = await run([...words.split(' '), ...at('127.0.0.1:1'), '--json']);
+    const {
+      stdout,
+      stderr,
+      code: exitCode,
+    } = await runInProcess([...words.split(' '), ...at('127.0.0.1:1'), '--json']);
     expect(linesOf(stderr)).toMatchObject([{ code: 'TEMPORAL_UNAVAILABLE', retryable: true, exitCode: 11 }]);
     expect([stdout, exitCode]).toEqual(['', 11]);
   },

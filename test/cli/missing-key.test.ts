@@ -9,6 +9,7 @@ import { AgentJobs, type JobHandle } from '../../src/starter.js';
 import { gathered, QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { connectPrivateDevServer } from '../support/dev-server.js';
 import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 180_000;
 const HINT = 'set PAYLOAD_KEYS_FILE here and for the workers';
@@ -21,8 +22,11 @@ let jobs: AgentJobs;
 let ended: JobHandle;
 
 const keysFile = (id: string) => join(folder, `${id}.json`);
-const cli = (keyId: string | null, ...args: string[]): Promise<CliRun> =>
-  runCli(args, { env: { ...envOf(server), ...(keyId !== null && { PAYLOAD_KEYS_FILE: keysFile(keyId) }) } });
+const envWith = (keyId: string | null) => ({
+  ...envOf(server),
+  ...(keyId !== null && { PAYLOAD_KEYS_FILE: keysFile(keyId) }),
+});
+const cli = (keyId: string | null, ...args: string[]): Promise<CliRun> => runInProcess(args, { env: envWith(keyId) });
 
 /** A caller whose file has this key alone. */
 async function connectWithKey(id: string): Promise<AgentJobs> {
@@ -95,20 +99,22 @@ test(
     await jobs.handle(plain.workflowId).result();
     const listed = async () => (await gathered(server.jobs.list({ projectId }))).map(({ workflowId }) => workflowId);
     await expect.poll(listed, { timeout: 60_000 }).toContain(plain.workflowId);
-    const check = ['replay-check', '--task-queue', taskQueue];
-    const without = await cli(null, ...check);
+    // A process has one replay at most.
+    const check = (keyId: string | null) =>
+      runCli(['replay-check', '--task-queue', taskQueue], { env: envWith(keyId) });
+    const without = await check(null);
     expect(without.stderr).toMatch(
       new RegExp(`^agent-jobs: not read: ${plain.workflowId} .*set PAYLOAD_KEYS_FILE`, 'm'),
     );
     expect(without.stdout + without.stderr).not.toMatch(/Do not roll out|does not fit/);
     expect(without.stdout).toMatch(/^Nobody knows: \d+ runs could not be read\.$/m);
     expect(without.code).toBe(1);
-    const other = await cli('b', ...check);
+    const other = await check('b');
     expect(other.stderr).toContain(
       `(run ${plain.runId}): the payload keys file ${keysFile('b')} has no key "a": add it`,
     );
     expect(other.stdout).not.toContain('Do not roll out');
-    const withKey = await cli('a', ...check);
+    const withKey = await check('a');
     expect(withKey).toMatchObject({ stderr: expect.not.stringContaining(plain.workflowId) });
     expect(withKey.stdout).not.toContain('Do not roll out');
   },

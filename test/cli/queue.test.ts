@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { joinQueueSignal, requestQueueId, type QueueName } from '../../src/contract.js';
 import { startScriptedServer, type ScriptedServer } from '../client/scripted-server.js';
-import { envOf, jsonLines, runCli } from './run-cli.js';
+import { envOf, jsonLines } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 120_000;
 let server: ScriptedServer;
@@ -23,7 +24,7 @@ async function joined(name: QueueName, workflowIds: string[]) {
   return server.client.workflow.getHandle(requestQueueId(name));
 }
 
-const cli = (...args: string[]) => runCli(['queue', ...args], { env: envOf(server) });
+const cli = (...args: string[]) => runInProcess(['queue', ...args], { env: envOf(server) });
 
 test('of a project without a queue it tells where else a write may be held', { timeout: MOST_MS }, async () => {
   const projectId = randomUUID();

@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
-import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
+import { envOf, jsonLines, type CliRun } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 
@@ -13,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 const reconcile = (stdin: string, ...flags: string[]): Promise<CliRun> =>
-  runCli(['reconcile', '-', '--since', '2026-01-15T00:00Z', ...flags], { stdin, env: envOf(server) });
+  runInProcess(['reconcile', '-', '--since', '2026-01-15T00:00Z', ...flags], { stdin, env: envOf(server) });
 
 const asLog = (lines: readonly object[]): string => lines.map((line) => JSON.stringify(line)).join('\n');
 
@@ -84,7 +85,7 @@ test(
     ]);
     expect(stderr).toContain('forgotten');
     expect(stderr).not.toContain('\u001b');
-    const settled = await runCli(['resolve', '--from', '-', '--json'], { stdin: lines, env: envOf(server) });
+    const settled = await runInProcess(['resolve', '--from', '-', '--json'], { stdin: lines, env: envOf(server) });
     expect(settled.code).toBe(1);
     expect(jsonLines(settled.stdout)).toEqual(
       expect.arrayContaining([

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { CONNECTS, startRefusingServer } from '../support/refusing-temporal.js';
-import { runCli } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const UNAUTHENTICATED = 16;
 const PERMISSION_DENIED = 7;
@@ -22,7 +22,7 @@ test.each([
   };
   try {
     for (const command of COMMANDS) {
-      const { code, stderr } = await runCli(command, { env });
+      const { code, stderr } = await runInProcess(command, { env });
       expect(stderr).toContain('check TEMPORAL_API_KEY or the client certificate');
       expect(stderr).not.toContain('a-wrong-key');
       expect(code).toBe(1);

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Http2Server } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runCli } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 120_000;
 const UNAUTHENTICATED = '16';
@@ -25,7 +25,7 @@ test(
   async () => {
     const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
     const env = { TEMPORAL_ADDRESS: address, TEMPORAL_API_KEY: 'a-secret-key', TEMPORAL_TLS: 'false' };
-    const { code, stdout, stderr } = await runCli(['state', 'any'], { env });
+    const { code, stdout, stderr } = await runInProcess(['state', 'any'], { env });
     expect(stderr).toBe(
       `agent-jobs: Temporal at ${address} refuses the credentials: Request unauthorized.; ` +
         'check TEMPORAL_API_KEY or the client certificate, and its rights in namespace "default"\n',

@@ -3,7 +3,8 @@ import { hostname, userInfo } from 'node:os';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { AttentionItem, JobHandle } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
-import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
+import { envOf, jsonLines, type CliRun } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 
@@ -13,8 +14,8 @@ beforeAll(async () => {
 }, MOST_MS);
 afterAll(() => server.close());
 
-function cli(args: string[], options: CliOptions = {}): Promise<CliRun> {
-  return runCli(args, { ...options, env: envOf(server) });
+function cli(args: string[], options: { stdin?: string } = {}): Promise<CliRun> {
+  return runInProcess(args, { ...options, env: envOf(server) });
 }
 
 /** A job whose create took effect upstream, but was never answered. */
@@ -279,7 +280,7 @@ test(
     await attentionOf(job);
     const told = (await cli(['attention'])).stdout;
     expect(told).toMatch(/\nPrompt\n {2}Mend the footer .+\n {2}and  \[2J nothing else\n/);
-    const hidden = await runCli(['attention'], { env: { ...envOf(server), AGENT_JOBS_HIDE_PROMPTS: 'true' } });
+    const hidden = await runInProcess(['attention'], { env: { ...envOf(server), AGENT_JOBS_HIDE_PROMPTS: 'true' } });
     expect(hidden.stdout).toContain(job.workflowId);
     expect(hidden.stdout).not.toContain('Mend the footer');
     await job.resolve({ action: 'abandon' });

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startJobServer, type JobServer } from '../client/job-server.js';
 import { expectFates, runHours } from '../client/recurring.js';
-import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
+import { envOf, jsonLines, type CliRun } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MINUTE = 60_000;
 
@@ -12,8 +13,8 @@ beforeAll(async () => {
 });
 afterAll(async () => server.close());
 
-function cli(args: string[], options: CliOptions = {}): Promise<CliRun> {
-  return runCli(['schedule', ...args], { ...options, env: envOf(server) });
+function cli(args: string[], options: { stdin?: string } = {}): Promise<CliRun> {
+  return runInProcess(['schedule', ...args], { ...options, env: envOf(server) });
 }
 
 test(

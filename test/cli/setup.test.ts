@@ -7,7 +7,7 @@ import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { runCli } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MINUTE = 60_000;
 const DAY_SECONDS = 86_400;
@@ -24,7 +24,7 @@ afterAll(async () => {
 });
 
 function setup(namespace: string, env: Record<string, string> = {}) {
-  return runCli(['setup'], { env: { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: namespace, ...env } });
+  return runInProcess(['setup'], { env: { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: namespace, ...env } });
 }
 
 async function createNamespace(retentionDays: number): Promise<string> {

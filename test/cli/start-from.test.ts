@@ -9,6 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { cliProgram, envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -24,7 +25,8 @@ afterAll(() => server.close());
 
 /** No worker serves the jobs: that they start is what counts. */
 function cli(args: string[], options: CliOptions = {}): Promise<CliRun> {
-  return runCli(args, { ...options, env: { ...envOf(server), ...options.env } });
+  const env = { ...envOf(server), ...options.env };
+  return options.closesStdoutEarly ? runCli(args, { ...options, env }) : runInProcess(args, { ...options, env });
 }
 
 interface Told {

@@ -8,7 +8,8 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { AGENT_JOB_WORKFLOW } from '../../src/contract.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { connectPrivateDevServer } from '../support/dev-server.js';
-import { envOf, jsonLines, runCli, runOnTerminal } from './run-cli.js';
+import { envOf, jsonLines, runOnTerminal } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 300_000;
 /** Clears the screen, names the window, colours (C1), and turns the rest of the line around. */
@@ -67,7 +68,7 @@ test(
       const { output } = await runOnTerminal(args, { env, columns: 200 });
       expectSafe(output);
       outputs.push(output);
-      const { stdout } = await runCli([...args, '--json'], { env });
+      const { stdout } = await runInProcess([...args, '--json'], { env });
       expect(stdout.replaceAll('\n', '')).not.toMatch(UNSAFE);
       expect(jsonLines(stdout)).toMatchObject([{ workflowId }]);
     }

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { EXIT } from '../../src/cli/exit.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { putDay } from '../report/snapshots.js';
-import { runCli } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 test.each([
   [['nonsense'], "unknown command 'nonsense'"],
@@ -52,7 +52,7 @@ test.each([
   [['export', 'list'], 'say where the snapshots are: --snapshots or SNAPSHOTS_URL'],
   [['schedule', '--project', 'p', '--hour', '30'], 'hour must be a whole number'],
 ])('%j is told with the usage, and exits 2', async (args, message) => {
-  const { code, stdout, stderr } = await runCli(args);
+  const { code, stdout, stderr } = await runInProcess(args);
   expect(stderr).toContain(message);
   expect(stderr).toMatch(/^agent-jobs: .*\nUsage: agent-jobs .*\n\(agent-jobs.* --help lists the options\)\n$/);
   expect(stdout).toBe('');
@@ -60,7 +60,7 @@ test.each([
 });
 
 test('the help of wait goes to stdout, exits 0, and tells all exit codes as the contract’s page does', async () => {
-  const { code, stdout } = await runCli(['wait', '--help']);
+  const { code, stdout } = await runInProcess(['wait', '--help']);
   expect(code).toBe(0);
   const page = await readFile(new URL('../../docs/contract.md', import.meta.url), 'utf8');
   const told = [...page.matchAll(/^\| (\d+) +\| (.*?) *\|$/gm)].map(([, number, meaning]) => {
@@ -72,14 +72,14 @@ test('the help of wait goes to stdout, exits 0, and tells all exit codes as the 
 });
 
 test('the usage is that of the command that was called, below its group too', async () => {
-  const { stderr } = await runCli(['export', 'list', '--project', 'p']);
+  const { stderr } = await runInProcess(['export', 'list', '--project', 'p']);
   expect(stderr).toContain(
     'Usage: agent-jobs export list [options]\n(agent-jobs export list --help lists the options)',
   );
 });
 
 test('the help of each command has the options of the connection', async () => {
-  const { stdout } = await runCli(['export', 'run', '--help']);
+  const { stdout } = await runInProcess(['export', 'run', '--help']);
   expect(stdout).toContain('--address <host:port>');
 });
 
@@ -87,12 +87,12 @@ test('a file that can not be written is told in one line, without a stack trace'
   const url = pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-test-'))).href;
   await putDay(openStore(url), 'p', { date: '2026-03-01', rows: [] });
   const where = ['--snapshots', url, '--output', '/no/such/folder/report.html'];
-  const { code, stderr } = await runCli(['report', '--project', 'p', ...where]);
+  const { code, stderr } = await runInProcess(['report', '--project', 'p', ...where]);
   expect([code, stderr]).toEqual([1, expect.stringMatching(/^agent-jobs: ENOENT.*\n$/)]);
 });
 
 test('a server that is not there is told in one line, without a stack trace', async () => {
-  const { code, stdout, stderr } = await runCli(['--address', '127.0.0.1:1', 'list']);
+  const { code, stdout, stderr } = await runInProcess(['--address', '127.0.0.1:1', 'list']);
   expect(stderr.trim().split('\n')).toEqual([expect.stringContaining('can not reach Temporal at 127.0.0.1:1')]);
   expect(stdout).toBe('');
   expect(code).toBe(11);
