@@ -95,25 +95,15 @@ export {
   type RequestTurn,
 } from './contract/request-queue.js';
 export {
-  awaitLockSignal,
-  lockAnswerSignal,
-  RECURRING_JOB_LOCK_WORKFLOW,
   RECURRING_JOB_WORKFLOW,
   RECURRING_RUN_MEMO,
   recurringJobKey,
-  recurringJobLockId,
   recurringJobOf,
   recurringJobScheduleId,
-  scheduleRemovedSignal,
-  type LockAnswer,
-  type LockWaiter,
-  type OverlapPolicy,
   type RecurringJobInput,
-  type RecurringJobLockInput,
   type RecurringJobResult,
   type RecurringJobRun,
   type RecurringRunFate,
-  type SkipReason,
 } from './contract/recurring-job.js';
 export {
   scheduledProject,

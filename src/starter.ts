@@ -30,8 +30,8 @@ import { TemporalJobScheduleHandle, type JobScheduleHandle } from './client/recu
 import type { JobScheduleSettings } from './client/recurring-job/schedule-spec.js';
 import { startVisitorExport, type VisitorExportHandle } from './client/visitor-export/handle.js';
 import type { ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
-import { ensureExportSchedule, listExportSchedules, type ExportSchedule } from './client/visitor-export/schedule.js';
-import { TemporalExportScheduleHandle, type ExportScheduleHandle } from './client/visitor-export/schedule-handle.js';
+import { ensureExportSchedule, exportScheduleHandle, listExportSchedules } from './client/visitor-export/schedule.js';
+import type { ExportSchedule, ExportScheduleHandle } from './client/visitor-export/schedule.js';
 import { webUiOf, type WebUi } from './client/web-ui.js';
 
 export * from './contract.js';
@@ -48,13 +48,13 @@ export * from './client/errors.js';
 export type { RecurringRunSummary } from './client/recurring-job/runs.js';
 export type { JobSchedule } from './client/recurring-job/schedule.js';
 export type { JobScheduleHandle } from './client/recurring-job/schedule-handle.js';
-export { checkJobSchedule, type JobScheduleSettings } from './client/recurring-job/schedule-spec.js';
+export { checkJobSchedule } from './client/recurring-job/schedule-spec.js';
+export type { JobScheduleSettings, OverlapPolicy } from './client/recurring-job/schedule-spec.js';
 export type { Logger } from './client/logger.js';
 export type { AgentJobsSettings, AttachRequest, ConnectSettings, JobName, StartRequest } from './client/settings.js';
 export type { CallOptions, WaitOptions } from './client/temporal-call.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
-export * from './client/visitor-export/schedule.js';
-export type { ExportScheduleHandle } from './client/visitor-export/schedule-handle.js';
+export type { ExportSchedule, ExportScheduleHandle } from './client/visitor-export/schedule.js';
 export { checkExportSchedule, type ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
 export { jobUrl, listUrl, webUiOf, webUiViews, type WebUi, type WebUiView } from './client/web-ui.js';
 export { ConfigError, type ConfigProblem } from './config/config-error.js';
@@ -207,7 +207,7 @@ export class AgentJobs {
 
   /** The handle of the Schedule of a project's nightly exports; sends no request. Throws InvalidInputError. */
   exportSchedule(projectId: string): ExportScheduleHandle {
-    return new TemporalExportScheduleHandle(contextOf(this), projectId);
+    return exportScheduleHandle(contextOf(this), projectId);
   }
 
   /** Reads the Schedules of all projects' nightly exports, by project. */

@@ -148,7 +148,4 @@ export const INTERNAL_MESSAGES: readonly string[] = [
   'leaveQueueSignal',
   'reportRequestSignal',
   'requestTurnSignal',
-  'awaitLockSignal',
-  'lockAnswerSignal',
-  'scheduleRemovedSignal',
 ];

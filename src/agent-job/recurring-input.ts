@@ -2,24 +2,19 @@
  * Checks the input of `recurringJob` and tells the job of a scheduled time. The workflow, which trusts no caller, and
  * our own client use it. Pure and safe in workflow code.
  */
-import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
 import {
   encodeId,
   LIMIT,
   recurringJobKey,
   recurringJobScheduleId,
-  SEARCH_ATTRIBUTE,
   type AgentJobOptions,
   type CreateJobInput,
-  type OverlapPolicy,
   type RecurringJobInput,
 } from '../contract.js';
 import { checkObject, InvalidInputError } from '../contract/input-checks.js';
 import {
-  duration,
   ID,
   NO_CONTROL_CHARACTERS,
-  oneOf,
   optional,
   parseFields,
   schemaOf,
@@ -38,14 +33,9 @@ export interface RecurringJobSpec {
   name: string;
   prompt: string;
   timeZone: string;
-  overlap: OverlapPolicy;
-  queueForMs: number;
   options: AgentJobOptions;
 }
 
-const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
-/** Bounds how many runs of a frequent Schedule wait at the same time. */
-const MAX_QUEUE_MS = 7 * 24 * 3_600_000;
 const MAX_NAME_BYTES = 100;
 /** A Temporal server puts its own prefix before a Schedule's id, to make the id of a workflow: the longest is 23. */
 const MAX_SCHEDULE_ID_CHARACTERS = LIMIT.workflowIdCharacters - 23;
@@ -77,15 +67,12 @@ export const RECURRING_JOB = {
     schema: () => ({ type: 'string', minLength: 1, 'x-rule': 'rendered, it is a prompt of agentJob' }),
   } as Kind<string>,
   timeZone: TIME_ZONE,
-  overlap: optional(oneOf('skip', 'queue'), 'skip'),
-  queueFor: optional(duration(MAX_QUEUE_MS, '7 days'), '24 hours'),
 } satisfies Kinds<RecurringJobInput>;
 
 /** Checks the input of `recurringJob`; unknown fields are ignored, null means absent. Throws InvalidInputError. */
 export function parseRecurringJob(input: unknown): RecurringJobSpec {
-  const { queueFor, ...fields } = parseFields(RECURRING_JOB, checkObject(input, 'input'));
-  checkRecurringName(fields.projectId, fields.name);
-  const spec: RecurringJobSpec = { ...fields, queueForMs: queueFor };
+  const spec = parseFields(RECURRING_JOB, checkObject(input, 'input'));
+  checkRecurringName(spec.projectId, spec.name);
   recurringJobStart(spec, SOME_TIME, {});
   return spec;
 }
@@ -123,9 +110,4 @@ export function recurringJobStart(
 
 function jobOf({ projectId, prompt, timeZone, options }: RecurringJobSpec, scheduledAt: Date): CreateJobInput {
   return { ...options, projectId, prompt: renderPrompt(prompt, scheduledAt.getTime(), timeZone) };
-}
-
-/** What a Schedule, its runs and their lock are found by. */
-export function projectAttributes(projectId: string): TypedSearchAttributes {
-  return new TypedSearchAttributes([{ key: PROJECT, value: projectId }]);
 }

@@ -3,7 +3,6 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { RENEW_EARLY_MS } from '../agent-job/poll-plan.js';
 import {
   AGENT_JOB_WORKFLOW,
-  RECURRING_JOB_LOCK_WORKFLOW,
   RECURRING_JOB_WORKFLOW,
   REQUEST_QUEUE_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
@@ -16,7 +15,6 @@ export const COSTED_WORKFLOWS = [
   AGENT_JOB_WORKFLOW,
   REQUEST_QUEUE_WORKFLOW,
   RECURRING_JOB_WORKFLOW,
-  RECURRING_JOB_LOCK_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
 ] as const;
 export type CostedWorkflow = (typeof COSTED_WORKFLOWS)[number];

@@ -4,7 +4,6 @@ import { equals } from '../client/visibility-query.js';
 import { listWorkflows, temporalCall } from '../client/temporal-call.js';
 import {
   AGENT_JOB_WORKFLOW,
-  RECURRING_JOB_LOCK_WORKFLOW,
   RECURRING_JOB_WORKFLOW,
   REQUEST_QUEUE_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
@@ -25,7 +24,6 @@ export const WORKFLOW_TYPES: readonly string[] = [
   REQUEST_QUEUE_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
   RECURRING_JOB_WORKFLOW,
-  RECURRING_JOB_LOCK_WORKFLOW,
 ];
 
 /** How long one history may take to be read: the longest are tens of MiB. */

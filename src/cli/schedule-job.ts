@@ -1,16 +1,28 @@
 import { Option, type Command } from 'commander';
-import type { AgentJobs, JobSchedule, JobScheduleHandle, JobScheduleSettings, OverlapPolicy } from '../starter.js';
-import { addYesOption, confirm, type ConfirmFlags } from './ask.js';
+import type {
+  AgentJobs,
+  JobSchedule,
+  JobScheduleHandle,
+  JobScheduleSettings,
+  OverlapPolicy,
+  RecurringRunSummary,
+} from '../starter.js';
+import { UsageError } from './exit.js';
 import { addJobOptions, readPrompt, toJobOptions } from './job-options.js';
 import {
-  jobRunsText,
-  jobScheduleText,
-  jobSchedulesText,
-  whenOf,
-  type JobScheduleWithRun,
-} from './schedule-job-text.js';
+  addChange,
+  addChanges,
+  nextText,
+  SET_ELSEWHERE,
+  setSchedule,
+  span,
+  stateRows,
+  toDuration,
+  type NameFlags,
+  type ScheduleCommands,
+} from './schedule-commands.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
-import { UsageError } from './exit.js';
+import { fields, readableTime, table } from './text.js';
 
 interface SetFlags {
   project: string;
@@ -21,13 +33,40 @@ interface SetFlags {
   timeZone?: string;
   jitter?: string;
   overlap?: OverlapPolicy;
-  queueFor?: string;
   catchUp?: string;
   paused?: boolean;
   json?: boolean;
 }
 
+/** A Schedule with its newest run; null where there is none. */
+export type JobScheduleWithRun = JobSchedule & { lastRun: RecurringRunSummary | null };
+
 const DEFAULT_RUNS = 10;
+
+const JOBS: ScheduleCommands<JobSchedule, JobScheduleHandle> = {
+  help: {
+    pause: 'start no job until it is resumed; one that runs goes on',
+    resume: 'start jobs again',
+    remove: 'remove it; a job that runs goes on, and no other starts',
+  },
+  addNames: (command) =>
+    command
+      .requiredOption('--project <id>', 'the upstream project')
+      .requiredOption('--name <name>', 'the name of the recurring job'),
+  handle: (jobs, { project, name = '' }) => jobs.recurring({ projectId: project, name }),
+  question: (schedule) =>
+    `Remove 1 recurring job, ${schedule.scheduleId} (${whenOf(schedule)} ${schedule.timeZone})? ` +
+    'Its prompt goes with it, and no job starts by it.',
+  text: scheduleText,
+  warn: (schedule) => {
+    if (schedule.nextRunAt === null && !schedule.paused) {
+      printToStderr('agent-jobs: no time of this Schedule lies ahead: check --cron');
+    }
+    if (schedule.workers === 0) {
+      printToStderr(`agent-jobs: no worker polls task queue ${schedule.taskQueue}: its jobs would wait for one`);
+    }
+  },
+};
 
 /** `agent-jobs schedule job …`: recurring jobs. */
 export function addJobSchedule(schedule: Command): void {
@@ -35,12 +74,9 @@ export function addJobSchedule(schedule: Command): void {
   addSet(group);
   addList(group);
   addShow(group);
-  addChange(group, 'pause', 'start no job until it is resumed; what runs or waits goes on', (job, note, signal) =>
-    job.pause(note, { signal }),
-  );
-  addChange(group, 'resume', 'start jobs again', (job, note, signal) => job.resume(note, { signal })).alias('unpause');
-  addTrigger(group);
-  addRemove(group);
+  const help = 'have a time come now, also of a paused one: its job starts as --overlap says';
+  addChange(group, JOBS, { name: 'trigger', help, done: 'triggered' }, (job, _, signal) => job.trigger({ signal }));
+  addChanges(group, JOBS);
 }
 
 const PROMPT = 'the instruction, for a new one; {date}, {time}, {timeZone} and {scheduledAt} are of the scheduled time';
@@ -58,49 +94,29 @@ function addSet(group: Command): void {
     .option('--time-zone <name>', 'IANA name; cron, date and time are local to it (new: UTC)')
     .option('--jitter <duration>', 'start up to so much later (new: 0)')
     .addOption(
-      new Option('--overlap <policy>', 'while the job of an earlier time is not over (new: skip)').choices([
-        'skip',
-        'queue',
-      ]),
+      new Option(
+        '--overlap <policy>',
+        'while the job of an earlier time is not over: skip a time, or queue one and skip those after it (new: skip)',
+      ).choices(['skip', 'queue']),
     )
-    .option('--queue-for <duration>', 'with queue: be skipped after so long, at most 7 days (new: 24 hours)')
     .option('--catch-up <duration>', 'make up for times that Temporal missed no longer ago (new: 1 day)')
     .option('--paused', 'create it, but start no job yet')
     .option('--no-paused', 'let it start jobs')
     .option('--json', 'print it as JSON');
-  addJobOptions(command).action((prompt: string | undefined, flags: SetFlags) => set(command, prompt, flags));
-}
-
-async function set(command: Command, argument: string | undefined, flags: SetFlags): Promise<void> {
-  const isGiven = argument !== undefined || flags.promptFile !== undefined;
-  const settings = toSettings(flags, isGiven ? await readPrompt(argument, flags.promptFile) : undefined);
-  const { checkJobSchedule } = await import('../starter.js');
-  checkJobSchedule(settings);
-  await withSession(command, async ({ jobs, signal }) => {
-    const job = await jobs.schedule(settings, { signal });
-    const schedule = await job.describe({ signal });
-    if (flags.json) return printJson(schedule);
-    print(`${job.isNew ? 'created' : 'updated'} ${job.scheduleId}\n${jobScheduleText(schedule)}`);
-    if (schedule.nextRunAt === null && !schedule.paused) {
-      printToStderr('agent-jobs: no time of this Schedule lies ahead: check --cron');
-    }
-    if (schedule.workers === 0) {
-      printToStderr(`agent-jobs: no worker polls task queue ${schedule.taskQueue}: its jobs would wait for one`);
-    }
+  addJobOptions(command).action(async (argument: string | undefined, flags: SetFlags) => {
+    const isGiven = argument !== undefined || flags.promptFile !== undefined;
+    const settings = toSettings(flags, isGiven ? await readPrompt(argument, flags.promptFile) : undefined);
+    const { checkJobSchedule } = await import('../starter.js');
+    checkJobSchedule(settings);
+    await setSchedule(command, JOBS, flags, async (jobs, signal) => (await jobs.schedule(settings, { signal })).isNew);
   });
 }
 
 function toSettings(flags: SetFlags, prompt: string | undefined): JobScheduleSettings {
   const { project: projectId, name, cron, timeZone, overlap, paused } = flags;
-  const [every, jitter] = [toDuration(flags.every), toDuration(flags.jitter)];
-  const [queueFor, catchUp] = [toDuration(flags.queueFor), toDuration(flags.catchUp)];
-  const when = { cron, every, timeZone, jitter, catchUp, paused };
-  return { projectId, name, prompt, overlap, queueFor, ...when, ...toJobOptions(flags) };
-}
-
-/** Digits alone are milliseconds. */
-function toDuration(text: string | undefined): string | number | undefined {
-  return text !== undefined && /^\d+$/.test(text) ? Number(text) : text;
+  const [every, jitter, catchUp] = [flags.every, flags.jitter, flags.catchUp].map(toDuration);
+  const when = { cron, every, timeZone, jitter, overlap, catchUp, paused };
+  return { projectId, name, prompt, ...when, ...toJobOptions(flags) };
 }
 
 function addList(group: Command): void {
@@ -111,22 +127,21 @@ function addList(group: Command): void {
     .option('--json', 'print one a line')
     .action(({ project, json }: { project?: string; json?: boolean }) =>
       withSession(command, async ({ jobs, signal }) => {
-        const found = await jobs.schedules({ projectId: project }, { signal });
-        const schedules = await withLastRuns(jobs, found, signal);
+        const schedules = await listWithLastRuns(jobs, { projectId: project }, signal);
         if (json) for (const schedule of schedules) printJson(schedule);
         else print(schedules.length === 0 ? 'no recurring jobs' : jobSchedulesText(schedules));
       }),
     );
 }
 
-/** The Schedules, each with its newest run. */
-export async function withLastRuns(
+/** Recurring jobs, each with its newest run. */
+export async function listWithLastRuns(
   jobs: AgentJobs,
-  schedules: Awaited<ReturnType<AgentJobs['schedules']>>,
+  filter: { projectId?: string | undefined },
   signal: AbortSignal,
 ): Promise<JobScheduleWithRun[]> {
   const found: JobScheduleWithRun[] = [];
-  for (const schedule of schedules) {
+  for (const schedule of await jobs.schedules(filter, { signal })) {
     found.push({ ...schedule, lastRun: await lastRunOf(jobs, schedule, signal) });
   }
   return found;
@@ -149,75 +164,82 @@ async function lastRunOf(
 }
 
 function addShow(group: Command): void {
-  const command = named(group, 'show', 'show a recurring job and its last runs, each with its fate')
+  const command = JOBS.addNames(group.command('show'))
+    .description('show a recurring job and its last runs, each with its fate')
     .option('--limit <number>', 'how many runs', String(DEFAULT_RUNS))
     .option('--json', 'print it as one JSON object')
-    .action(({ limit, json, ...job }: { project: string; name: string; limit: string; json?: boolean }) => {
+    .action(({ limit, json, ...flags }: NameFlags & { limit: string; json?: boolean }) => {
       if (!/^[1-9]\d*$/.test(limit)) throw new UsageError('--limit must be a whole number above 0');
       return withSession(command, async ({ jobs, signal }) => {
-        const handle = jobs.recurring({ projectId: job.project, name: job.name });
+        const handle = JOBS.handle(jobs, flags);
         const schedule = await handle.describe({ signal });
         const runs = await handle.lastRuns(Number(limit), { signal });
         if (json) printJson({ ...schedule, runs });
-        else print(`${handle.scheduleId}\n${jobScheduleText(schedule)}\n\n${jobRunsText(runs)}`);
+        else print(`${handle.scheduleId}\n${scheduleText(schedule)}\n\n${jobRunsText(runs)}`);
       });
     });
 }
 
-function named(group: Command, name: string, description: string): Command {
-  return group
-    .command(name)
-    .description(description)
-    .requiredOption('--project <id>', 'the upstream project')
-    .requiredOption('--name <name>', 'the name of the recurring job');
+function scheduleText(schedule: JobSchedule): string {
+  const { prompt, timeZone, jitterMs, overlap, catchUpMs, options, workers } = schedule;
+  const later = jitterMs === 0 ? '' : `, up to ${span(jitterMs)} later`;
+  return fields([
+    ['When', `${whenOf(schedule)} ${timeZone}${later}`],
+    ['Prompt', firstLine(prompt)],
+    ['Options', Object.keys(options).length === 0 ? null : JSON.stringify(options)],
+    ['Overlap', overlap ?? SET_ELSEWHERE],
+    ['Catch up', `what Temporal missed within ${span(catchUpMs)}`],
+    ['Workers', workers === null ? null : String(workers)],
+    ...stateRows(schedule),
+  ]);
 }
 
-type Change = (job: JobScheduleHandle, note: string | undefined, signal: AbortSignal) => Promise<void>;
-
-interface ChangeFlags {
-  project: string;
-  name: string;
-  note?: string;
-  json?: boolean;
+/** Recurring jobs, one a line. */
+export function jobSchedulesText(schedules: readonly JobScheduleWithRun[]): string {
+  const headings = ['PROJECT', 'NAME', 'WHEN', 'TIME ZONE', 'NEXT', 'LAST RUN', 'SKIPPED', 'MISSED', 'NOTE'];
+  const rows = schedules.map((schedule) => [
+    schedule.projectId,
+    schedule.name,
+    whenOf(schedule),
+    schedule.timeZone,
+    nextText(schedule),
+    schedule.lastRun === null ? '' : `${readableTime(schedule.lastRun.scheduledAt)}: ${fateOf(schedule.lastRun)}`,
+    String(schedule.skippedRuns),
+    String(schedule.missedRuns),
+    schedule.problem ?? schedule.note ?? '',
+  ]);
+  return table(headings, rows);
 }
 
-function addChange(group: Command, name: string, description: string, change: Change, done = `${name}d`): Command {
-  const command = named(group, name, description);
-  return command
-    .option('--note <text>', 'why, for whoever looks at it')
-    .option('--json', 'print it as JSON')
-    .action(({ project, name: job, note, json }: ChangeFlags) =>
-      withSession(command, async ({ jobs, signal }) => {
-        const handle = jobs.recurring({ projectId: project, name: job });
-        await change(handle, note, signal);
-        if (json) printJson(await handle.describe({ signal }));
-        else print(`${done} ${handle.scheduleId}`);
-      }),
-    );
+function jobRunsText(runs: readonly RecurringRunSummary[]): string {
+  if (runs.length === 0) return 'no runs yet';
+  // A run tells the id of its job also where it started none.
+  const jobOf = ({ fate, workflowId }: RecurringRunSummary) => (fate === 'failed' ? '' : workflowId);
+  const rows = runs.map((run) => [readableTime(run.scheduledAt), fateOf(run), jobOf(run)]);
+  return table(['SCHEDULED', 'FATE', 'JOB'], rows);
 }
 
-function addTrigger(group: Command): void {
-  const description = 'start a run now, also of a paused one; its scheduled time is now';
-  addChange(group, 'trigger', description, (job, _, signal) => job.trigger({ signal }), 'triggered');
+function fateOf({ fate, outcome }: RecurringRunSummary): string {
+  switch (fate) {
+    case 'ended':
+      return outcome ?? 'ended';
+    case 'exists':
+      return 'no new job: its key had one';
+    case 'starting':
+      return 'waits for a worker';
+    case 'failed':
+      return 'failed: no job was started; see the run';
+    default:
+      return fate;
+  }
 }
 
-function addRemove(group: Command): void {
-  const command = named(group, 'remove', 'remove it; a job that runs goes on, and runs without a job are skipped');
-  command.option('--note <text>', 'taken like the other changes do; what is gone keeps no note');
-  command.option('--json', 'print its id as JSON');
-  addYesOption(command).action(({ project, name, ...flags }: ChangeFlags & ConfirmFlags) =>
-    withSession(command, async ({ jobs, signal }) => {
-      const handle = jobs.recurring({ projectId: project, name });
-      await confirm(async () => questionOf(await handle.describe({ signal })), flags, signal);
-      await handle.remove({ signal });
-      const { scheduleId } = handle;
-      if (flags.json) printJson({ projectId: project, name, scheduleId, isRemoved: true });
-      else print(`removed ${scheduleId}`);
-    }),
-  );
+/** Its times, without the time zone. */
+function whenOf({ cron, everyMs }: JobSchedule): string {
+  return cron ?? (everyMs === null ? SET_ELSEWHERE : `every ${span(everyMs)}`);
 }
 
-function questionOf(schedule: JobSchedule): string {
-  const when = `${whenOf(schedule)} ${schedule.timeZone}`;
-  return `Remove 1 recurring job, ${schedule.scheduleId} (${when})? Its prompt goes with it, and no job starts by it.`;
+function firstLine(text: string): string {
+  const line = text.trimStart().split(/[\r\n]/, 1)[0] ?? '';
+  return line.length <= 100 ? line : `${line.slice(0, 99).toWellFormed()}…`;
 }

@@ -3,7 +3,6 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
   AGENT_JOB_WORKFLOW,
-  RECURRING_JOB_LOCK_WORKFLOW,
   RECURRING_JOB_WORKFLOW,
   REQUEST_QUEUE_WORKFLOW,
   requestQueueId,
@@ -21,7 +20,7 @@ export interface ProjectRun {
   workflow: (typeof BY_PROJECT)[number] | typeof REQUEST_QUEUE_WORKFLOW | typeof VISITOR_EXPORT_WORKFLOW;
 }
 
-const BY_PROJECT = [AGENT_JOB_WORKFLOW, RECURRING_JOB_WORKFLOW, RECURRING_JOB_LOCK_WORKFLOW] as const;
+const BY_PROJECT = [AGENT_JOB_WORKFLOW, RECURRING_JOB_WORKFLOW] as const;
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 
 /**

@@ -2,6 +2,7 @@
 import {
   isGrpcServiceError,
   QueryNotRegisteredError,
+  ScheduleNotFoundError,
   ServiceError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
   type Client,
@@ -37,6 +38,21 @@ export function isAboutSearchAttributes(error: unknown): boolean {
 /** True where the server has no such record. */
 export function isNotFound(error: unknown): boolean {
   return grpcError(error)?.code === GRPC.notFound;
+}
+
+/** True where the namespace has no such Schedule, whether the SDK's client or its bare service was called. */
+export function isScheduleMissing(error: unknown): boolean {
+  if (error instanceof ScheduleNotFoundError) return true;
+  return isGrpcServiceError(error) && error.code === GRPC.notFound && !/^namespace/i.test(error.details);
+}
+
+/** A call of the SDK's bare service, of which errors that are no answer of the server's are told as its clients do. */
+export async function bareCall<T>(call: Promise<T>): Promise<T> {
+  return call.catch((cause: unknown) => {
+    throw isGrpcServiceError(cause)
+      ? cause
+      : new ServiceError('Temporal could not be called', { cause: cause as Error });
+  });
 }
 
 /** True where the server does not have the method that was called. */

@@ -3,4 +3,3 @@ export { agentJob } from './agent-job/agent-job.js';
 export { requestQueue } from './request-queue/request-queue.js';
 export { visitorExport } from './visitor-export/visitor-export.js';
 export { recurringJob } from './recurring-job/recurring-job.js';
-export { recurringJobLock } from './recurring-job/recurring-job-lock.js';

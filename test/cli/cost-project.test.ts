@@ -68,7 +68,7 @@ test(
 );
 
 test(
-  'the cost of a recurring job is that of its run, its lock and its job; the Schedule adds two, and the trigger one',
+  'the cost of a recurring job is that of its run and its job; the Schedule adds two, and the trigger one',
   async () => {
     const projectId = `again ${randomUUID()}`;
     const handle = await jobs.schedule({ projectId, name: 'nightly', prompt: 'Tidy up', every: '1 day', paused: true });
@@ -80,7 +80,7 @@ test(
     const after = await counted.settledActions();
     const lines = jsonLines((await cli(['--project', projectId, '--json'])).stdout) as unknown as Line[];
     const types = lines.map(({ workflow }) => workflow);
-    expect(types.toSorted()).toEqual(['agentJob', 'recurringJob', 'recurringJobLock']);
+    expect(types.toSorted()).toEqual(['agentJob', 'recurringJob']);
     const estimated = lines.reduce((sum, { billableActions }) => sum + billableActions, 0);
     // A marker and a memo of the Schedule, and the request that triggered it.
     expect(totalOf(after) - totalOf(before) - estimated).toBe(3);

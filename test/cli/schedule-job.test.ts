@@ -48,7 +48,7 @@ test(
 );
 
 test(
-  'each run is shown with its fate and its job, the skipped one with its reason and no job',
+  'each run is shown with its fate and its job, and how many times were skipped',
   async () => {
     const name = randomUUID();
     const { projectId } = server;
@@ -63,18 +63,18 @@ test(
     await runHours(server, handle, 1);
     await expectFates(handle, ['running']);
     await runHours(server, handle, 2);
-    await expectFates(handle, ['running', 'skipped']);
+    await expect.poll(async () => (await handle.describe()).skippedRuns).toBe(1);
     const own = ['--project', projectId, '--name', name];
     const shown = await cli(['job', 'show', ...own]);
-    expect(shown.stdout).toMatch(/2026-03-10 02:00:00 UTC +skipped: the job of an earlier run was not over *\n/);
+    expect(shown.stdout).toMatch(/Skipped +1 times, while an earlier run was not over\n/);
     expect(shown.stdout).toMatch(/2026-03-10 01:00:00 UTC +running +agent-job\//);
     const [described] = jsonLines((await cli(['job', 'show', ...own, '--limit', '1', '--json'])).stdout);
-    expect(described).toMatchObject({ everyMs: 3_600_000, runs: [{ fate: 'skipped', reason: 'earlierRun' }] });
+    expect(described).toMatchObject({ everyMs: 3_600_000, skippedRuns: 1, runs: [{ fate: 'running' }] });
     const listed = jsonLines((await cli(['list', '--json'])).stdout).filter((line) => line['name'] === name);
-    expect(listed).toMatchObject([{ kind: 'job', projectId, lastRun: { fate: 'skipped' } }]);
+    expect(listed).toMatchObject([{ kind: 'job', projectId, lastRun: { fate: 'running' }, skippedRuns: 1 }]);
     const triggered = await cli(['job', 'trigger', ...own]);
     expect(triggered.stdout).toMatch(/^triggered recurring-job\//);
-    await expectFates(handle, ['running', 'skipped', 'skipped']);
+    await expect.poll(async () => (await handle.describe()).skippedRuns).toBe(2);
     await handle.remove();
     await server.jobs.handle({ projectId, key: `${name}-2026-03-10T01:00:00Z` }).cancel();
   },

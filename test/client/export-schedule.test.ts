@@ -2,14 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { visitorExportScheduleId } from '../../src/contract.js';
-import {
-  AgentJobs,
-  describeExportSchedule,
-  listExportSchedules,
-  pauseExportSchedule,
-  removeExportSchedule,
-  resumeExportSchedule,
-} from '../../src/starter.js';
+import { AgentJobs } from '../../src/starter.js';
 import { listManifests } from '../../src/snapshots/catalog.js';
 import { reportKey } from '../../src/snapshots/layout.js';
 import { setUpExport, withWorkers, type ExportSetUp } from '../export/export.js';
@@ -37,7 +30,7 @@ test(
   async () => {
     const projectId = newProject();
     expect(await jobs.ensureExportSchedule({ projectId, timeZone: 'Europe/Paris' })).toBe('created');
-    const made = await describeExportSchedule(server.client, projectId);
+    const made = await jobs.exportSchedule(projectId).describe();
     expect(made).toMatchObject({
       projectId,
       timeZone: 'Europe/Paris',
@@ -47,16 +40,16 @@ test(
       jitterMs: 600_000,
     });
     expect(made.paused).toBe(false);
-    await pauseExportSchedule(server.client, projectId, '');
-    expect(await describeExportSchedule(server.client, projectId)).toMatchObject({ paused: true, note: 'paused' });
-    await pauseExportSchedule(server.client, projectId, 'until Monday');
+    await jobs.exportSchedule(projectId).pause('');
+    expect(await jobs.exportSchedule(projectId).describe()).toMatchObject({ paused: true, note: 'paused' });
+    await jobs.exportSchedule(projectId).pause('until Monday');
     expect(await jobs.ensureExportSchedule({ projectId, hour: 5, days: 7, jitter: '1 minute' })).toBe('updated');
-    const changed = await describeExportSchedule(server.client, projectId);
+    const changed = await jobs.exportSchedule(projectId).describe();
     expect(changed).toMatchObject({ timeZone: 'Europe/Paris', hour: 5, minute: 30, days: 7, jitterMs: 60_000 });
     expect(changed).toMatchObject({ paused: true, note: 'until Monday', nextRunAt: null });
-    await resumeExportSchedule(server.client, projectId);
-    expect((await describeExportSchedule(server.client, projectId)).nextRunAt).toMatch(/T0[34]:30:/);
-    await removeExportSchedule(server.client, projectId);
+    await jobs.exportSchedule(projectId).resume();
+    expect((await jobs.exportSchedule(projectId).describe()).nextRunAt).toMatch(/T0[34]:30:/);
+    await jobs.exportSchedule(projectId).remove();
   },
   MINUTE,
 );
@@ -68,7 +61,7 @@ test(
     await jobs.ensureExportSchedule({ projectId, paused: true });
     const { policies } = await server.client.schedule.getHandle(visitorExportScheduleId(projectId)).describe();
     expect(policies).toMatchObject({ overlap: 'BUFFER_ONE', catchupWindow: 7 * 86_400_000, pauseOnFailure: false });
-    await removeExportSchedule(server.client, projectId);
+    await jobs.exportSchedule(projectId).remove();
   },
   MINUTE,
 );
@@ -78,10 +71,10 @@ test(
   async () => {
     const projectId = newProject();
     await jobs.ensureExportSchedule({ projectId, paused: true });
-    await until(async () => (await listExportSchedules(server.client)).some((found) => found.projectId === projectId));
-    await removeExportSchedule(server.client, projectId);
-    await expect(removeExportSchedule(server.client, projectId)).rejects.toThrow('there is no Schedule');
-    await expect(describeExportSchedule(server.client, projectId)).rejects.toThrow('there is no Schedule');
+    await until(async () => (await jobs.exportSchedules()).some((found) => found.projectId === projectId));
+    await jobs.exportSchedule(projectId).remove();
+    await expect(jobs.exportSchedule(projectId).remove()).rejects.toThrow('there is no Schedule');
+    await expect(jobs.exportSchedule(projectId).describe()).rejects.toThrow('there is no Schedule');
   },
   MINUTE,
 );
@@ -95,7 +88,7 @@ test.each([
 ])('wrong settings are refused by name before anything is sent: %j', async (settings, field) => {
   const projectId = newProject();
   await expect(jobs.ensureExportSchedule({ projectId, ...settings })).rejects.toThrow(field);
-  await expect(describeExportSchedule(server.client, projectId)).rejects.toThrow('there is no Schedule');
+  await expect(jobs.exportSchedule(projectId).describe()).rejects.toThrow('there is no Schedule');
 });
 
 test.each([
@@ -125,7 +118,7 @@ test.each([
     const report = String(await setUp.store.read(reportKey(projectId)));
     for (const date of expected) expect(report).toContain(date);
     expect((await handle.describe()).info.numActionsTaken).toBe(1);
-    await removeExportSchedule(server.client, projectId);
+    await jobs.exportSchedule(projectId).remove();
   },
   MINUTE,
 );

@@ -82,7 +82,7 @@ test('null in place of a setting, an option or a limit is as good as nothing', a
   });
   const name = `n-${randomUUID()}`;
   const settings = { projectId, name, prompt: 'x', cron: '0 4 * * *', every: null, timeZone: null, paused: null };
-  const recurring = await jobs.schedule({ ...settings, jitter: null, catchUp: null, overlap: null, queueFor: null });
+  const recurring = await jobs.schedule({ ...settings, jitter: null, catchUp: null, overlap: null });
   const made = await recurring.describe();
   expect(made).toMatchObject({ cron: '0 4 * * *', everyMs: null, timeZone: 'UTC', paused: false, overlap: 'skip' });
   const same = await jobs.schedule({ ...settings, prompt: null, cron: null });

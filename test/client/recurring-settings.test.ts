@@ -27,14 +27,8 @@ test('a new recurring job has the defaults; what is given later changes, the res
   expect(made.isNew).toBe(true);
   expect(await made.describe()).toMatchObject({
     ...{ projectId, name, prompt: 'Review {date}', timeZone: 'Europe/Paris', cron: '30 4 * * 1-5', everyMs: null },
-    ...{
-      jitterMs: 0,
-      catchUpMs: 86_400_000,
-      overlap: 'skip',
-      queueForMs: 86_400_000,
-      options: { deadline: '2 hours' },
-    },
-    ...{ paused: false, missedRuns: 0, problem: null, taskQueue: server.taskQueue },
+    ...{ jitterMs: 0, catchUpMs: 86_400_000, overlap: 'skip', options: { deadline: '2 hours' } },
+    ...{ paused: false, skippedRuns: 0, missedRuns: 0, problem: null, taskQueue: server.taskQueue },
   });
   expect((await made.describe()).nextRunAt).toMatch(/T0[23]:30:00/);
   await made.pause('until Monday');
@@ -59,10 +53,13 @@ test('a new recurring job has the defaults; what is given later changes, the res
   await changed.remove();
 });
 
-test('Temporal lets each time through for the workflow to decide, and makes up for times of the window', async () => {
-  const handle = await jobs.schedule({ ...newJob(), catchUp: '3 hours', paused: true });
+test.for([
+  ['skip', 'SKIP'],
+  ['queue', 'BUFFER_ONE'],
+] as const)('overlap %s is Temporal’s own policy %s, and catchUp its window', async ([overlap, policy]) => {
+  const handle = await jobs.schedule({ ...newJob(), overlap, catchUp: '3 hours', paused: true });
   const { policies, typedSearchAttributes } = await server.client.schedule.getHandle(handle.scheduleId).describe();
-  expect(policies).toMatchObject({ overlap: 'ALLOW_ALL', catchupWindow: 10_800_000, pauseOnFailure: false });
+  expect(policies).toMatchObject({ overlap: policy, catchupWindow: 10_800_000, pauseOnFailure: false });
   expect(typedSearchAttributes.getAll().map(({ value }) => value)).toContain(handle.projectId);
   await handle.remove();
 });
@@ -106,7 +103,6 @@ test.each<[string, Partial<JobScheduleSettings>]>([
   ['cron is refused by Temporal: Minute is not in range [0-59]', { cron: '61 4 * * *' }],
   ['jitter', { jitter: 'soon' }],
   ['overlap must be skip or queue', { overlap: 'both' as never }],
-  ['queueFor must be at most 7 days', { queueFor: '8 days' }],
   ['catchUp must be 10 seconds', { catchUp: 5_000 }],
   ['deadline', { deadline: 'soon' }],
   ['priority', { priority: 7 as never }],

@@ -14,16 +14,17 @@ export function schedulePaused(
   return jobs.schedule({ projectId, name, prompt, every: '1 hour', paused: true, ...QUICK, ...settings });
 }
 
-/** Has the times of these hours of 2026-03-10, UTC, come now. */
+/** Has the times of these hours of 2026-03-10, UTC, come now, under the Schedule's own policy unless one is given. */
 export async function runHours(
   { client }: Pick<JobServer, 'client'>,
   { scheduleId }: JobScheduleHandle,
   from: number,
   to = from,
+  overlap?: 'ALLOW_ALL',
 ): Promise<void> {
   const at = (hour: number) => new Date(Date.UTC(2026, 2, 10, hour));
   const start = new Date(at(from).getTime() - 1_000);
-  await client.schedule.getHandle(scheduleId).backfill({ start, end: at(to), overlap: 'ALLOW_ALL' });
+  await client.schedule.getHandle(scheduleId).backfill({ start, end: at(to), ...(overlap && { overlap }) });
 }
 
 /** The runs by their hour, and those of one hour as they were started. */
@@ -38,4 +39,9 @@ export async function runsOf(handle: JobScheduleHandle): Promise<RecurringRunSum
 export async function expectFates(handle: JobScheduleHandle, fates: string[]): Promise<RecurringRunSummary[]> {
   await expect.poll(async () => (await runsOf(handle)).map(({ fate }) => fate)).toEqual(fates);
   return runsOf(handle);
+}
+
+/** How many times wait at the server. */
+export async function countWaiting({ client }: Pick<JobServer, 'client'>, { scheduleId }: JobScheduleHandle) {
+  return Number((await client.schedule.getHandle(scheduleId).describe()).raw.info?.bufferSize ?? 0);
 }

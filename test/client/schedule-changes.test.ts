@@ -31,6 +31,7 @@ async function recurring(over: (service: Service, handle: JobScheduleHandle) => 
     raw: server.client.schedule.getHandle(handle.scheduleId),
     set: (settings: object) => jobs.schedule({ ...job, ...settings }),
     setOver: (settings: object) => others.schedule({ ...job, ...settings }),
+    handleOver: others.recurring(job),
   };
 }
 
@@ -112,21 +113,58 @@ test('a change that the server shows late is waited for, and made once', async (
   await handle.remove();
 });
 
-/** Does something after each update. */
+/** Does something after the first update. */
 function after(work: (handle: JobScheduleHandle) => Promise<unknown>) {
-  return (service: Service, handle: JobScheduleHandle) => ({
-    async updateSchedule(request: Parameters<Service['updateSchedule']>[0]) {
-      const response = await service.updateSchedule(request);
-      await work(handle);
-      return response;
-    },
-  });
+  return (service: Service, handle: JobScheduleHandle) => {
+    let isDone = false;
+    return {
+      async updateSchedule(request: Parameters<Service['updateSchedule']>[0]) {
+        const response = await service.updateSchedule(request);
+        if (!isDone) await work(handle);
+        isDone = true;
+        return response;
+      },
+    };
+  };
 }
 
-test('a change of a Schedule that another caller then removes returns', async () => {
-  const { handle, setOver } = await recurring(after((made) => made.remove()));
-  await setOver({ jitter: '1 minute' });
-  await expect(handle.describe()).rejects.toThrow(ScheduleMissingError);
+const WHOLE = { prompt: 'Review {time}', cron: '0 5 * * *', jitter: '1 minute' };
+
+test.for([
+  ['before', (work: (handle: JobScheduleHandle) => Promise<void>) => beforeOnce(work)],
+  ['after', after],
+] as const)('a removal %s the write ends a change, and a whole one makes the Schedule anew', async ([, at]) => {
+  const removed = await recurring(at((made) => made.remove()));
+  const change = removed.setOver({ jitter: '1 minute' });
+  await expect(change).rejects.toThrow('prompt must be given: project');
+  await expect(removed.handle.describe()).rejects.toThrow(ScheduleMissingError);
+  const whole = await recurring(at((made) => made.remove()));
+  expect((await whole.setOver(WHOLE)).isNew).toBe(true);
+  expect(await whole.handle.describe()).toMatchObject({ prompt: 'Review {time}', jitterMs: 60_000 });
+  await whole.handle.remove();
+});
+
+/** The same before the first update. */
+function beforeOnce(work: (handle: JobScheduleHandle) => Promise<unknown>) {
+  return (service: Service, handle: JobScheduleHandle) => before([() => work(handle)])(service);
+}
+
+test('a pause that another tool undoes before it is seen is made again, and so is its end', async () => {
+  const { handle, raw, handleOver } = await recurring(after(() => raw.unpause('by another tool')));
+  await handleOver.pause('a freeze');
+  expect(await handle.describe()).toMatchObject({ paused: true, note: 'a freeze' });
+  const again = await recurring(after(() => again.raw.pause('by another tool')));
+  await again.handleOver.resume();
+  expect(await again.handle.describe()).toMatchObject({ paused: false, note: 'resumed' });
+  await Promise.all([handle.remove(), again.handle.remove()]);
+});
+
+test('a pause of a Schedule that is not there says so', async () => {
+  const { handle } = await recurring();
+  await handle.remove();
+  for (const call of [handle.pause(), handle.resume(), handle.trigger()]) {
+    await expect(call).rejects.toThrow(ScheduleMissingError);
+  }
 });
 
 test('a change of which nobody can tell whether it was made does not pass for made', async () => {
@@ -145,15 +183,13 @@ test('a change of which nobody can tell whether it was made does not pass for ma
   await handle.remove();
 });
 
-test('a change shows as no limit of actions, and leaves alone the one that another tool has set', async () => {
-  const { handle, raw, set } = await recurring();
-  await set({ jitter: '1 minute' });
-  expect((await raw.describe()).raw.schedule?.state?.limitedActions).toBe(false);
+test('where another tool set a limit of actions, the loser of two changes is made again, and it stays', async () => {
+  const { handle, raw, set, setOver } = await recurring(before([() => set({ priority: 1 })]));
   expect((await raw.describe()).state.remainingActions).toBeUndefined();
   await raw.update((current) => ({ ...current, state: { ...current.state, remainingActions: 5 } }));
   await expect.poll(async () => (await raw.describe()).state.remainingActions).toBe(5);
-  await set({ jitter: '2 minutes' });
-  expect((await handle.describe()).jitterMs).toBe(120_000);
+  await setOver({ jitter: '2 minutes' });
+  expect(await handle.describe()).toMatchObject({ jitterMs: 120_000, options: { priority: 1 } });
   expect((await raw.describe()).state.remainingActions).toBe(5);
   await handle.remove();
 });

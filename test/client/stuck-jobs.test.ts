@@ -71,35 +71,31 @@ test(
   },
 );
 
-test(
-  'a queue, a recurring job, its lock and an export that are stuck are found too',
-  { timeout: 4 * MINUTE },
-  async () => {
-    const taskQueue = `test-${randomUUID()}`;
-    const worker = await createTestWorker({
-      connection: server.nativeConnection,
-      taskQueue,
-      activities: {},
-      // It has none of these workflows: their tasks fail.
-      workflowsPath: fileURLToPath(new URL('../support/echo-workflow.ts', import.meta.url)),
-    });
-    const running = worker.run();
-    const types = ['requestQueue', 'recurringJob', 'recurringJobLock', 'visitorExport'];
-    const ids = types.map((type) => `${type}/${randomUUID()}`);
-    try {
-      for (const [i, workflowId] of ids.entries()) {
-        await server.client.workflow.start(types[i]!, { workflowId, taskQueue, args: [{}] });
-      }
-      const found = async () => {
-        const stuck: Record<string, string> = {};
-        for await (const { workflowId, workflowType } of listStuck(server.client)) stuck[workflowId] = workflowType;
-        return ids.map((id) => stuck[id]);
-      };
-      await expect.poll(found, { timeout: 2 * MINUTE, interval: 1_000 }).toEqual(types);
-    } finally {
-      for (const workflowId of ids) await server.client.workflow.getHandle(workflowId).terminate();
-      worker.shutdown();
-      await running;
+test('a queue, a recurring job and an export that are stuck are found too', { timeout: 4 * MINUTE }, async () => {
+  const taskQueue = `test-${randomUUID()}`;
+  const worker = await createTestWorker({
+    connection: server.nativeConnection,
+    taskQueue,
+    activities: {},
+    // It has none of these workflows: their tasks fail.
+    workflowsPath: fileURLToPath(new URL('../support/echo-workflow.ts', import.meta.url)),
+  });
+  const running = worker.run();
+  const types = ['requestQueue', 'recurringJob', 'visitorExport'];
+  const ids = types.map((type) => `${type}/${randomUUID()}`);
+  try {
+    for (const [i, workflowId] of ids.entries()) {
+      await server.client.workflow.start(types[i]!, { workflowId, taskQueue, args: [{}] });
     }
-  },
-);
+    const found = async () => {
+      const stuck: Record<string, string> = {};
+      for await (const { workflowId, workflowType } of listStuck(server.client)) stuck[workflowId] = workflowType;
+      return ids.map((id) => stuck[id]);
+    };
+    await expect.poll(found, { timeout: 2 * MINUTE, interval: 1_000 }).toEqual(types);
+  } finally {
+    for (const workflowId of ids) await server.client.workflow.getHandle(workflowId).terminate();
+    worker.shutdown();
+    await running;
+  }
+});

@@ -1,10 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { visitorExportProgressQuery } from '../../src/contract.js';
-import {
-  ensureExportSchedule,
-  listExportSchedules,
-  removeExportSchedule,
-} from '../../src/client/visitor-export/schedule.js';
+import { AgentJobs } from '../../src/starter.js';
 import { countExportPollers, scheduledProjects } from '../../src/worker/export-schedules.js';
 import { watchConsistentDays } from '../../src/worker/consistent-days.js';
 import { createLogger } from '../../src/worker/logging.js';
@@ -49,7 +45,8 @@ test('a project with a Schedule has an age without a consistent day, and loses i
   const { client, nativeConnection, namespace, taskQueue } = setUp.server;
   const { projectId, store } = setUp;
   const before = Date.now();
-  await ensureExportSchedule(client, taskQueue, { projectId, paused: true });
+  const jobs = new AgentJobs({ client, taskQueue });
+  await jobs.ensureExportSchedule({ projectId, paused: true });
   const schedules = () => scheduledProjects(nativeConnection, namespace, taskQueue);
   await until(async () => (await schedules()).has(projectId));
   expect((await schedules()).get(projectId)).toBeGreaterThan(before - 60_000);
@@ -59,7 +56,7 @@ test('a project with a Schedule has an age without a consistent day, and loses i
   await until(async () => told.length > 0);
   stop();
   expect(told[0]).toEqual([projectId, expect.any(Number)]);
-  await removeExportSchedule(client, projectId);
+  await jobs.exportSchedule(projectId).remove();
   await until(async () => !(await schedules()).has(projectId));
 });
 
@@ -70,6 +67,6 @@ test('a Schedule whose id is not percent-encoded costs the other projects no fig
   const schedule = await client.schedule.create({ scheduleId, spec: {}, state: { paused: true }, action });
   const name = `100%-${taskQueue}`;
   await until(async () => (await scheduledProjects(nativeConnection, namespace, taskQueue)).has(name));
-  expect((await listExportSchedules(client)).map(({ projectId }) => projectId)).toContain(name);
+  expect((await new AgentJobs({ client }).exportSchedules()).map(({ projectId }) => projectId)).toContain(name);
   await schedule.delete();
 });

@@ -185,7 +185,7 @@ async function liveExport(
   }
 }
 
-/** Lives a scenario of a recurring job and tells the history of each of its runs, and of their locks. */
+/** Lives a scenario of a recurring job and tells the history of each of its runs. */
 async function liveRecurring(server: TestServer, name: string, scenario: RecurringScenario): Promise<string[]> {
   const upstream = new ScriptedUpstream();
   const bench = await startJobBench(server, upstream);

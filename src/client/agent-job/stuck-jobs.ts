@@ -5,7 +5,6 @@ import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType, WorkflowNotFoundError } from '@temporalio/common';
 import {
   AGENT_JOB_WORKFLOW,
-  RECURRING_JOB_LOCK_WORKFLOW,
   RECURRING_JOB_WORKFLOW,
   REQUEST_QUEUE_WORKFLOW,
   SEARCH_ATTRIBUTE,
@@ -24,7 +23,7 @@ const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttribu
 const STUCK_ATTEMPTS = 3;
 /** Servers from 1.30 on mark workflows so, after 5 failures and not at once. */
 const IS_REPORTED = 'TemporalReportedProblems IS NOT NULL';
-const OTHERS = [REQUEST_QUEUE_WORKFLOW, RECURRING_JOB_WORKFLOW, RECURRING_JOB_LOCK_WORKFLOW, VISITOR_EXPORT_WORKFLOW];
+const OTHERS = [REQUEST_QUEUE_WORKFLOW, RECURRING_JOB_WORKFLOW, VISITOR_EXPORT_WORKFLOW];
 /** So many of all running jobs are described, newest first: the mark comes late, and not with every server. */
 const MAX_DESCRIBED = 200;
 
@@ -34,7 +33,7 @@ const MAX_DESCRIBED = 200;
  */
 export interface StuckJob {
   workflowId: string;
-  /** `agentJob`, `requestQueue`, `recurringJob`, `recurringJobLock` or `visitorExport`. */
+  /** `agentJob`, `requestQueue`, `recurringJob` or `visitorExport`. */
   workflowType: string;
   /** Null where it is not listed with the workflow. */
   projectId: string | null;

@@ -2,14 +2,12 @@
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
-  RECURRING_JOB_WORKFLOW,
+  agentJobWorkflowId,
   RECURRING_RUN_MEMO,
   recurringJobKey,
   type RecurringJobRun,
   type RecurringRunFate,
-  type SkipReason,
 } from '../../contract.js';
-import { agentJobWorkflowId } from '../../contract.js';
 import { checkWholeNumber } from '../../contract/input-checks.js';
 import { listWorkflows, type CallOptions } from '../temporal-call.js';
 
@@ -25,10 +23,19 @@ export interface RecurringRunSummary extends Omit<RecurringJobRun, 'fate'> {
   closedAt: string | null;
 }
 
+/** The fate of a run that has ended without one of its own. */
+const CLOSED: Record<string, RecurringRunSummary['fate']> = {
+  FAILED: 'failed',
+  CANCELLED: 'canceled',
+  TERMINATED: 'terminated',
+  TIMED_OUT: 'timedOut',
+};
 const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
+/** They are held in memory. */
+const MAX_LIMIT = 100_000;
 
 /** What the runs of a recurring job are found by. */
-export interface Of {
+interface Of {
   scheduleId: string;
   projectId: string;
   name: string;
@@ -43,21 +50,12 @@ export async function* listRuns(
   of: Of,
   options: CallOptions,
 ): AsyncGenerator<RecurringRunSummary, void, undefined> {
-  for await (const run of listWorkflows(client, ofSchedule(of), options)) yield toSummary(of, run);
+  // Of the characters that a query treats, an encoded id has none.
+  const query = `TemporalScheduledById = '${of.scheduleId}'`;
+  for await (const run of listWorkflows(client, query, options)) yield toSummary(of, run);
 }
 
-/** Lists the open runs that tell of no job yet. */
-export async function* listJobless(client: Client, of: Of): AsyncGenerator<WorkflowExecutionInfo> {
-  const query = `${ofSchedule(of)} AND WorkflowType = '${RECURRING_JOB_WORKFLOW}' AND ExecutionStatus = 'Running'`;
-  for await (const run of listWorkflows(client, query, {})) if (toldBy(run).fate !== 'running') yield run;
-}
-
-/** So many more are read than asked for: one that ran for long is listed by its end, and begun before the others. */
-const SORTED_TOGETHER = 100;
-/** They are held in memory. */
-const MAX_LIMIT = 100_000;
-
-/** The runs that were started last, newest first. */
+/** The first of them. */
 export async function lastRuns(
   client: Client,
   of: Of,
@@ -66,15 +64,9 @@ export async function lastRuns(
 ): Promise<RecurringRunSummary[]> {
   const wanted = checkRunLimit(limit);
   const runs: RecurringRunSummary[] = [];
-  for await (const run of listRuns(client, of, options)) {
-    if (runs.push(run) >= wanted + SORTED_TOGETHER) break;
-  }
-  return runs.sort((a, b) => (orderOf(a) < orderOf(b) ? 1 : -1)).slice(0, wanted);
-}
-
-/** Of the characters that a query treats, an encoded id has none. */
-function ofSchedule({ scheduleId }: Of): string {
-  return `TemporalScheduledById = '${scheduleId}'`;
+  if (wanted === 0) return runs;
+  for await (const run of listRuns(client, of, options)) if (runs.push(run) === wanted) break;
+  return runs;
 }
 
 /** Checks how many runs are asked for. */
@@ -82,40 +74,20 @@ function checkRunLimit(limit: number): number {
   return checkWholeNumber(limit, 'limit', [0, MAX_LIMIT]);
 }
 
-function orderOf({ scheduledAt, startedAt }: RecurringRunSummary): string {
-  return `${startedAt.slice(0, 19)} ${scheduledAt} ${startedAt}`;
-}
-
 function toSummary({ projectId, name }: Of, run: WorkflowExecutionInfo): RecurringRunSummary {
-  const told = toldBy(run);
+  const { fate, outcome = null } = (run.memo?.[RECURRING_RUN_MEMO] ?? {}) as Partial<RecurringJobRun>;
   const scheduledAt = run.typedSearchAttributes.get(SCHEDULED_AT) ?? run.startTime;
   const key = recurringJobKey(name, scheduledAt);
   return {
     projectId,
     name,
     scheduledAt: scheduledAt.toISOString(),
-    fate: fateOf(run.status.name, told.fate),
+    fate: CLOSED[run.status.name] ?? fate ?? 'starting',
     key,
     workflowId: agentJobWorkflowId(projectId, key),
-    outcome: told.outcome ?? null,
-    reason: (told.reason as SkipReason | undefined) ?? null,
+    outcome,
     runWorkflowId: run.workflowId,
     startedAt: run.startTime.toISOString(),
     closedAt: run.closeTime?.toISOString() ?? null,
   };
-}
-
-function toldBy({ memo }: WorkflowExecutionInfo): Partial<RecurringJobRun> {
-  return (memo?.[RECURRING_RUN_MEMO] ?? {}) as Partial<RecurringJobRun>;
-}
-
-const CLOSED: Record<string, RecurringRunSummary['fate']> = {
-  FAILED: 'failed',
-  CANCELLED: 'canceled',
-  TERMINATED: 'terminated',
-  TIMED_OUT: 'timedOut',
-};
-
-function fateOf(status: string, told: RecurringRunFate | undefined): RecurringRunSummary['fate'] {
-  return CLOSED[status] ?? told ?? 'starting';
 }

@@ -5,19 +5,25 @@ import {
   type ScheduleOptions,
   type ScheduleSpec,
 } from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
 import {
   RECURRING_JOB_WORKFLOW,
+  recurringJobOf,
   recurringJobScheduleId,
+  SEARCH_ATTRIBUTE,
   type AgentJobOptions,
   type DurationInput,
-  type OverlapPolicy,
   type RecurringJobInput,
 } from '../../contract.js';
-import { HIDE_PROMPTS_MEMO } from '../../contract/recurring-job.js';
-import type { ClientContext } from '../settings.js';
 import { checkDuration, checkObject, checkString, InvalidInputError } from '../../contract/input-checks.js';
-import { parseRecurringJob, projectAttributes, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
+import { oneOf } from '../../contract/kinds.js';
+import { HIDE_PROMPTS_MEMO } from '../../contract/recurring-job.js';
+import { parseRecurringJob, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
 import { jobSummary, staticDetails } from '../../agent-job/title.js';
+import type { ClientContext } from '../settings.js';
+
+/** What becomes of a time while the job of an earlier one is not over: it is skipped, or the first of them waits. */
+export type OverlapPolicy = 'skip' | 'queue';
 
 /**
  * Settings of a recurring job; what is left out stays as it is, and takes its default in a new one. So does null, but
@@ -40,10 +46,8 @@ export interface JobScheduleSettings extends AgentJobOptions {
   timeZone?: string | null | undefined;
   /** Each job starts up to so much later; default 0. */
   jitter?: DurationInput | null | undefined;
-  /** What a run does while the job of an earlier run is not over; default `skip`. */
+  /** While the job of an earlier time is not over; default `skip`. With `queue` one time waits, others are skipped. */
   overlap?: OverlapPolicy | null | undefined;
-  /** With `queue`: how long a run waits before it is skipped; 0 to 7 days, default 24 hours. */
-  queueFor?: DurationInput | null | undefined;
   /** How long ago a time may be that Temporal missed and makes up for; 10 seconds to a year, default 1 day. */
   catchUp?: DurationInput | null | undefined;
   paused?: boolean | null | undefined;
@@ -55,11 +59,15 @@ export interface JobScheduleSpec extends RecurringJobSpec {
   cron: string | null;
   everyMs: number | null;
   jitterMs: number;
+  /** Null where another tool has set another policy. */
+  overlap: OverlapPolicy | null;
   catchUpMs: number;
 }
 
-export const DEFAULT = { timeZone: 'UTC', jitterMs: 0, catchUpMs: 24 * 3_600_000 } as const;
-/** More often makes no sense where a project has 100 creates an hour, and the lock counts in seconds. */
+const DEFAULT = { timeZone: 'UTC', jitterMs: 0, catchUpMs: 24 * 3_600_000 } as const;
+const OVERLAP = { skip: ScheduleOverlapPolicy.SKIP, queue: ScheduleOverlapPolicy.BUFFER_ONE } as const;
+const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
+/** More often makes no sense where a project has 100 creates an hour. */
 const MIN_EVERY_MS = 60_000;
 /** Temporal's limit of the comment that keeps it. */
 const MAX_CRON_CHARACTERS = 200;
@@ -75,20 +83,7 @@ export function checkJobSchedule(settings: JobScheduleSettings): void {
 
 /** The spec with the settings that are given; throws InvalidInputError. */
 export function mergedSpec(base: JobScheduleSpec | null, settings: JobScheduleSettings): JobScheduleSpec {
-  const {
-    projectId,
-    name,
-    prompt,
-    cron,
-    every,
-    timeZone,
-    jitter,
-    overlap,
-    queueFor,
-    catchUp,
-    paused: _,
-    ...options
-  } = settings;
+  const { projectId, name, prompt, cron, every, timeZone, jitter, overlap, catchUp, paused: _, ...options } = settings;
   if (cron != null && every != null) {
     throw new InvalidInputError('cron and every', 'must not be given together');
   }
@@ -97,8 +92,6 @@ export function mergedSpec(base: JobScheduleSpec | null, settings: JobScheduleSe
     name,
     prompt: prompt ?? base?.prompt,
     timeZone: timeZone ?? base?.timeZone ?? DEFAULT.timeZone,
-    overlap: overlap ?? base?.overlap,
-    queueFor: queueFor ?? base?.queueForMs,
     options: withoutAbsent({ ...base?.options, ...withoutUndefined(options) }),
   });
   const keepsTimes = cron == null && every == null;
@@ -106,6 +99,7 @@ export function mergedSpec(base: JobScheduleSpec | null, settings: JobScheduleSe
     ...input,
     cron: keepsTimes ? (base?.cron ?? null) : cron == null ? null : checkCron(cron),
     everyMs: keepsTimes ? (base?.everyMs ?? null) : every == null ? null : checkEvery(every),
+    overlap: overlap == null ? (base ? base.overlap : 'skip') : checkOverlap(overlap, 'overlap'),
     jitterMs: jitter == null ? (base?.jitterMs ?? DEFAULT.jitterMs) : checkDuration(jitter, 'jitter'),
     catchUpMs: catchUp == null ? (base?.catchUpMs ?? DEFAULT.catchUpMs) : checkCatchUp(catchUp),
   };
@@ -120,6 +114,8 @@ function withoutAbsent(options: AgentJobOptions): AgentJobOptions {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null));
 }
 
+const { check: checkOverlap } = oneOf('skip', 'queue');
+
 /** The server checks the rest of an expression. */
 function checkCron(value: unknown): string {
   const cron = checkString(value, 'cron').trim().replace(/\s+/g, ' ');
@@ -133,7 +129,7 @@ function checkCron(value: unknown): string {
   return cron;
 }
 
-export function looksLikeCron(text: string): boolean {
+function looksLikeCron(text: string): boolean {
   const isNamed = /^@(hourly|daily|midnight|weekly|monthly|yearly|annually)$/.test(text);
   const fields = text.split(' ').length;
   return isNamed || (!/[#=]/.test(text) && (fields === 5 || fields === 6));
@@ -155,55 +151,99 @@ function checkCatchUp(value: unknown): number {
   return millis;
 }
 
-type JobScheduleOptions = Omit<ScheduleOptions, 'scheduleId' | 'state'>;
-
-/** The spec as Temporal's schedule options; `times` is from `timesFor`. */
-export function toScheduleOptions(
-  spec: JobScheduleSpec,
+/** The Schedule as it is to be, after what is there: what the settings don't say stays, whatever tool set it. */
+export function definitionOf(
+  settings: JobScheduleSettings,
+  current: ScheduleDescription | null,
   { taskQueue, hidePrompts }: Pick<ClientContext, 'taskQueue' | 'hidePrompts'>,
-  times: ScheduleSpec,
-): JobScheduleOptions {
-  const { projectId, name, prompt, timeZone, overlap, queueForMs, options } = spec;
-  const scheduleId = recurringJobScheduleId(projectId, name);
-  const input: RecurringJobInput = { projectId, name, prompt, timeZone, overlap, queueFor: queueForMs, options };
+): Pick<ScheduleOptions, 'spec' | 'action' | 'policies' | 'typedSearchAttributes'> {
+  const spec = mergedSpec(current && specOf(current), settings);
+  const { projectId, name, prompt, timeZone, options } = spec;
+  const input: RecurringJobInput = { projectId, name, prompt, timeZone, options };
+  // A prompt that one client hides stays hidden when another one changes the Schedule.
+  const isHidden = hidePrompts || current?.action.memo?.[HIDE_PROMPTS_MEMO] === true;
+  const ofProject = new TypedSearchAttributes([{ key: PROJECT, value: projectId }]);
   return {
-    spec: { ...times, jitter: spec.jitterMs },
-    typedSearchAttributes: projectAttributes(projectId),
+    spec: { ...timesFor(spec, settings, current), jitter: spec.jitterMs },
     action: {
+      ...current?.action,
       type: 'startWorkflow',
       workflowType: RECURRING_JOB_WORKFLOW,
-      workflowId: scheduleId,
+      workflowId: recurringJobScheduleId(projectId, name),
       taskQueue,
-      args: [input],
-      typedSearchAttributes: projectAttributes(projectId),
+      args: [{ ...inputIn(current), ...input }],
+      typedSearchAttributes: ofProject,
       staticSummary: jobSummary({ projectId, prompt: name }),
-      staticDetails: staticDetails({ projectId, prompt: hidePrompts ? null : prompt }),
-      ...(hidePrompts && { memo: { [HIDE_PROMPTS_MEMO]: true } }),
+      staticDetails: staticDetails({ projectId, prompt: isHidden ? null : prompt }),
+      memo: { ...current?.action.memo, ...(isHidden && { [HIDE_PROMPTS_MEMO]: true }) },
     },
     policies: {
-      // The workflow decides about overlaps, so that each run that is skipped is there to be seen, with its reason.
-      overlap: ScheduleOverlapPolicy.ALLOW_ALL,
-      catchupWindow: spec.catchUpMs,
       pauseOnFailure: false,
+      ...current?.policies,
+      ...(spec.overlap && { overlap: OVERLAP[spec.overlap] }),
+      catchupWindow: spec.catchUpMs,
     },
+    ...(current === null && { typedSearchAttributes: ofProject }),
   };
+}
+
+/** When runs start: as the settings say, else as it is in the Schedule that is changed. */
+function timesFor(
+  spec: JobScheduleSpec,
+  { cron, every, timeZone }: JobScheduleSettings,
+  current: ScheduleDescription | null,
+): ScheduleSpec {
+  const areNew = cron != null || every != null;
+  const isZoneNew = areNew || timeZone != null;
+  return { ...current?.spec, ...(areNew && timesOf(spec)), ...(isZoneNew && { timezone: spec.timeZone }) };
 }
 
 /** Temporal forgets a cron expression, but keeps its comment: that is the expression once more. */
 function timesOf({ cron, everyMs }: JobScheduleSpec): ScheduleSpec {
   if (cron !== null) return { calendars: [], intervals: [], cronExpressions: [`${cron} # ${cron}`] };
-  if (everyMs !== null) return { calendars: [], intervals: [{ every: everyMs }] };
-  return {};
+  return { calendars: [], intervals: [{ every: everyMs ?? 0 }] };
 }
 
-/** When runs start: as the settings say, else as it is in the Schedule that is changed, whatever tool set it there. */
-export function timesFor(
-  spec: JobScheduleSpec,
-  { cron, every, timeZone }: JobScheduleSettings,
-  current: ScheduleDescription | null,
-): ScheduleSpec {
-  const { jitter: _, ...there } = current?.spec ?? {};
-  const areNew = cron != null || every != null;
-  const isZoneNew = areNew || timeZone != null;
-  return { ...there, ...(areNew && timesOf(spec)), ...(isZoneNew && { timezone: spec.timeZone }) };
+/** The spec of a Schedule that Temporal describes, whatever another client has written there. */
+export function specOf(schedule: ScheduleDescription): JobScheduleSpec & { problem: string | null } {
+  const { spec, policies } = schedule;
+  const calendars = spec.calendars ?? [];
+  const intervals = spec.intervals ?? [];
+  const isOurs = calendars.length + intervals.length === 1;
+  const comment = calendars[0]?.comment ?? '';
+  return {
+    ...describedInput(schedule),
+    cron: isOurs && looksLikeCron(comment) ? comment : null,
+    everyMs: (isOurs && intervals[0] && !intervals[0].offset && Number(intervals[0].every)) || null,
+    jitterMs: spec.jitter ?? 0,
+    overlap: (['skip', 'queue'] as const).find((policy) => OVERLAP[policy] === policies.overlap) ?? null,
+    catchUpMs: policies.catchupWindow,
+  };
+}
+
+/** What is right in an input that makes no job is told, too: whoever mends the rest keeps it. */
+function describedInput(schedule: ScheduleDescription): RecurringJobSpec & { problem: string | null } {
+  const input = inputIn(schedule);
+  try {
+    return { ...parseRecurringJob(input), problem: null };
+  } catch (error) {
+    if (!(error instanceof InvalidInputError)) throw error;
+    const { projectId = '', name = '' } = recurringJobOf(schedule.scheduleId) ?? {};
+    const { prompt, timeZone, options } = input;
+    return {
+      ...{ projectId, name, prompt: textOf(prompt), timeZone: textOf(timeZone) || DEFAULT.timeZone },
+      options: typeof options === 'object' && options !== null ? options : {},
+      problem: error.message,
+    };
+  }
+}
+
+/** The input of the runs, as it stands there. */
+function inputIn(schedule: ScheduleDescription | null): Partial<RecurringJobInput> {
+  const input: unknown = schedule?.action.args?.[0];
+  return typeof input === 'object' && input !== null ? input : {};
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }

@@ -1,6 +1,8 @@
 /** What a Schedule of nightly exports says: checked, merged with what it said before, and as Temporal takes it. */
 import {
   ScheduleOverlapPolicy,
+  type CalendarSpecDescription,
+  type Range,
   type ScheduleDescription,
   type ScheduleOptions,
   type ScheduleSpec,
@@ -12,7 +14,7 @@ import {
   type ScheduledExportInput,
 } from '../../contract.js';
 import { parseExportInput } from '../../visitor-export/input.js';
-import { checkDuration, checkObject, InvalidInputError } from '../../contract/input-checks.js';
+import { checkDuration, checkObject, checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
 
 /** Settings of a Schedule; what is left out stays as it is, and takes its default in a new Schedule. */
 export interface ExportScheduleSettings {
@@ -33,8 +35,9 @@ export interface ExportScheduleSettings {
 export interface ExportScheduleSpec {
   projectId: string;
   timeZone: string;
-  hour: number;
-  minute: number;
+  /** Null, as the minute, where other tools have set times that are not one of every day. */
+  hour: number | null;
+  minute: number | null;
   days: number;
   jitterMs: number;
 }
@@ -42,7 +45,7 @@ export interface ExportScheduleSpec {
 type ProjectlessSpec = Omit<ExportScheduleSpec, 'projectId'>;
 
 /** No time zone changes its clock as late as 4:30. */
-export const DEFAULT_SPEC: ProjectlessSpec = { timeZone: 'UTC', hour: 4, minute: 30, days: 3, jitterMs: 10 * 60_000 };
+export const DEFAULT_SPEC = { timeZone: 'UTC', hour: 4, minute: 30, days: 3, jitterMs: 10 * 60_000 } as const;
 /** How long an outage of Temporal may last before the runs that it swallowed are dropped. */
 const CATCHUP_WINDOW = '7 days';
 
@@ -54,7 +57,8 @@ export function checkExportSchedule(settings: ExportScheduleSettings): void {
 /** The spec with the settings that are given; throws InvalidInputError. */
 export function mergedSpec(base: ProjectlessSpec, settings: ExportScheduleSettings): ExportScheduleSpec {
   checkObject(settings, 'settings');
-  const { jitter } = settings;
+  const { hour, minute, jitter } = settings;
+  const isTimeGiven = hour != null || minute != null;
   const { projectId, timeZone, days } = checkedInput({
     projectId: settings.projectId,
     timeZone: settings.timeZone ?? base.timeZone,
@@ -64,43 +68,40 @@ export function mergedSpec(base: ProjectlessSpec, settings: ExportScheduleSettin
     projectId,
     timeZone,
     days,
-    hour: checkWhole(settings.hour ?? base.hour, 'hour', 23),
-    minute: checkWhole(settings.minute ?? base.minute, 'minute', 59),
+    hour: isTimeGiven ? checkWholeNumber(hour ?? base.hour ?? DEFAULT_SPEC.hour, 'hour', [0, 23]) : base.hour,
+    minute: isTimeGiven
+      ? checkWholeNumber(minute ?? base.minute ?? DEFAULT_SPEC.minute, 'minute', [0, 59])
+      : base.minute,
     jitterMs: jitter == null ? base.jitterMs : checkDuration(jitter, 'jitter'),
   };
 }
 
-function checkedInput(input: ScheduledExportInput | undefined): { projectId: string; timeZone: string; days: number } {
+function checkedInput(input: unknown): { projectId: string; timeZone: string; days: number } {
   const spec = parseExportInput(input);
   if (spec.kind !== 'scheduled') throw new InvalidInputError('timeZone', 'must be given');
   return spec;
 }
 
-function checkWhole(value: number, field: string, max: number): number {
-  if (!Number.isInteger(value) || value < 0 || value > max) {
-    throw new InvalidInputError(field, `must be a whole number from 0 to ${max}`);
-  }
-  return value;
-}
-
-/** The spec as Temporal's schedule options. */
-export function toScheduleOptions(
-  { projectId, timeZone, hour, minute, days, jitterMs }: ExportScheduleSpec,
+/** The Schedule as it is to be, after what is there: what the settings don't say stays, whatever tool set it. */
+export function definitionOf(
+  settings: ExportScheduleSettings,
+  current: ScheduleDescription | null,
   taskQueue: string,
-): Omit<ScheduleOptions, 'scheduleId' | 'state'> {
-  const input: ScheduledExportInput = { projectId, timeZone, days };
-  const spec: ScheduleSpec = { calendars: [{ hour, minute }], timezone: timeZone, jitter: jitterMs };
+): Pick<ScheduleOptions, 'spec' | 'action' | 'policies'> {
+  const { projectId, ...spec } = mergedSpec(current ? specOf(current) : DEFAULT_SPEC, settings);
+  const { timeZone, days } = spec;
   return {
-    spec,
+    spec: { ...timesFor(spec, settings, current), jitter: spec.jitterMs },
     action: {
+      ...current?.action,
       type: 'startWorkflow',
       workflowType: VISITOR_EXPORT_WORKFLOW,
       workflowId: visitorExportScheduleId(projectId),
       taskQueue,
-      args: [input],
+      args: [{ ...inputIn(current), projectId, timeZone, days }],
       staticSummary: `Visitors of the last ${days} ${days === 1 ? 'day' : 'days'}`,
     },
-    policies: {
+    policies: current?.policies ?? {
       // A run may take longer than a day where requests are few. The next one then follows it, and later ones are
       // skipped.
       overlap: ScheduleOverlapPolicy.BUFFER_ONE,
@@ -110,10 +111,63 @@ export function toScheduleOptions(
   };
 }
 
-/** Why the runs of a Schedule that Temporal describes fail; null where they do not. */
-export function problemOf({ action }: Pick<ScheduleDescription, 'action'>): string | null {
+/** When runs start: as the settings say, else as it is in the Schedule that is changed. */
+function timesFor(
+  { hour, minute, timeZone: timezone }: ProjectlessSpec,
+  settings: ExportScheduleSettings,
+  current: ScheduleDescription | null,
+): ScheduleSpec {
+  const areNew = current === null || settings.hour != null || settings.minute != null;
+  const isZoneNew = areNew || settings.timeZone != null;
+  return {
+    ...current?.spec,
+    ...(areNew && { calendars: [{ hour: hour ?? 0, minute: minute ?? 0 }], intervals: [] }),
+    ...(isZoneNew && { timezone }),
+  };
+}
+
+/** The spec of a Schedule that Temporal describes; `problem` is why its input makes no export. */
+export function specOf(schedule: ScheduleDescription): ProjectlessSpec & { problem: string | null } {
+  const { spec } = schedule;
+  const input = inputIn(schedule);
+  return {
+    timeZone: input.timeZone ?? spec.timezone ?? DEFAULT_SPEC.timeZone,
+    ...timeOfEveryDay(spec),
+    days: input.days ?? 1,
+    jitterMs: spec.jitter ?? 0,
+    problem: inputProblem(input),
+  };
+}
+
+/** Nulls where it is not one time of every day, as a Schedule of ours has it. */
+function timeOfEveryDay(spec: ScheduleDescription['spec']): Pick<ProjectlessSpec, 'hour' | 'minute'> {
+  const { calendars: [calendar, ...others] = [], intervals = [], skip = [] } = spec;
+  const hour = calendar && only(calendar.hour);
+  const minute = calendar && only(calendar.minute);
+  const isAlone = others.length + intervals.length + skip.length === 0;
+  if (!isAlone || !calendar || !isEveryDay(calendar) || hour == null || minute == null) {
+    return { hour: null, minute: null };
+  }
+  return { hour, minute };
+}
+
+function isEveryDay({ dayOfMonth, month, year, dayOfWeek }: CalendarSpecDescription): boolean {
+  const areAll = covers(dayOfMonth, 1, 31) && covers(month, 'JANUARY', 'DECEMBER');
+  return areAll && covers(dayOfWeek, 'SUNDAY', 'SATURDAY') && year.length === 0;
+}
+
+function covers<Unit>([range, ...others]: Range<Unit>[], start: Unit, end: Unit): boolean {
+  return others.length === 0 && range?.start === start && range.end === end && range.step === 1;
+}
+
+/** The one value; null where there are several. */
+function only<Unit>([range, ...others]: Range<Unit>[]): Unit | null {
+  return range && others.length === 0 && range.start === range.end ? range.start : null;
+}
+
+function inputProblem(input: Partial<ScheduledExportInput>): string | null {
   try {
-    checkedInput((action.args as ScheduledExportInput[] | undefined)?.[0]);
+    checkedInput(input);
     return null;
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
@@ -121,15 +175,8 @@ export function problemOf({ action }: Pick<ScheduleDescription, 'action'>): stri
   }
 }
 
-/** The spec of a Schedule that Temporal describes. */
-export function specOf({ spec, action }: Pick<ScheduleDescription, 'spec' | 'action'>): ProjectlessSpec {
-  const [calendar] = spec.calendars ?? [];
-  const [input] = (action.args ?? []) as Partial<ScheduledExportInput>[];
-  return {
-    timeZone: input?.timeZone ?? spec.timezone ?? DEFAULT_SPEC.timeZone,
-    hour: calendar?.hour[0]?.start ?? DEFAULT_SPEC.hour,
-    minute: calendar?.minute[0]?.start ?? 0,
-    days: input?.days ?? 1,
-    jitterMs: spec.jitter ?? 0,
-  };
+/** The input of the runs, as it stands there. */
+function inputIn(schedule: ScheduleDescription | null): Partial<ScheduledExportInput> {
+  const input: unknown = schedule?.action.args?.[0];
+  return typeof input === 'object' && input !== null ? input : {};
 }

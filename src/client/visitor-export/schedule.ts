@@ -1,25 +1,15 @@
-/** The Schedules of nightly exports: create, change, list, pause, resume, remove. */
-import type { Client, ScheduleDescription } from '@temporalio/client';
-import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../../contract.js';
+/** The Schedules of nightly exports: create, change, list, and the handle of one. */
+import { ScheduleOverlapPolicy, type Client } from '@temporalio/client';
+import { exportTaskQueue, scheduledProject, VISITOR_EXPORT_WORKFLOW, visitorExportScheduleId } from '../../contract.js';
 import { checkId } from '../../contract/input-checks.js';
-import {
-  countPollers,
-  ensureSchedule,
-  listSchedules,
-  readSchedule,
-  setPaused,
-  stateAfter,
-  stateOf,
-  withSchedule,
-} from '../schedules.js';
-import type { ScheduleState } from '../schedules.js';
+import { TemporalScheduleHandle, type ScheduleHandle } from '../schedule-handle.js';
+import { countPollers, ensureSchedule, listSchedules, type ScheduleKind, type ScheduleState } from '../schedules.js';
+import type { ClientContext } from '../settings.js';
 import type { CallOptions } from '../temporal-call.js';
 import {
-  DEFAULT_SPEC,
-  mergedSpec,
-  problemOf,
+  checkExportSchedule,
+  definitionOf,
   specOf,
-  toScheduleOptions,
   type ExportScheduleSettings,
   type ExportScheduleSpec,
 } from './schedule-spec.js';
@@ -31,11 +21,29 @@ export interface ExportSchedule extends ExportScheduleSpec, ScheduleState {
    * tell.
    */
   exportWorkers: number | null;
-  /** Why its runs fail; null where they do not. */
-  problem: string | null;
 }
 
+/** The Schedule of a project's nightly exports. */
+export type ExportScheduleHandle = ScheduleHandle<ExportSchedule>;
+
 const ID_START = visitorExportScheduleId('');
+
+const EXPORT_SCHEDULE: ScheduleKind<ExportSchedule> = {
+  workflowType: VISITOR_EXPORT_WORKFLOW,
+  // A date range is written by one workflow at a time, so runs may begin beside each other.
+  losingOverlaps: [
+    ScheduleOverlapPolicy.SKIP,
+    ScheduleOverlapPolicy.CANCEL_OTHER,
+    ScheduleOverlapPolicy.TERMINATE_OTHER,
+  ],
+  isOurs: (scheduleId) => scheduleId.startsWith(ID_START),
+  tell: async (client, schedule, state) => ({
+    projectId: scheduledProject(state.scheduleId),
+    ...specOf(schedule),
+    ...state,
+    exportWorkers: await countPollers(client, exportTaskQueue(state.taskQueue), 'activity'),
+  }),
+};
 
 /**
  * Creates the Schedule of a project's nightly exports, or changes only the settings that are given. Without `paused` it
@@ -46,67 +54,22 @@ export async function ensureExportSchedule(
   taskQueue: string,
   settings: ExportScheduleSettings,
 ): Promise<'created' | 'updated'> {
-  const spec = mergedSpec(DEFAULT_SPEC, settings);
-  const fresh = { ...toScheduleOptions(spec, taskQueue), state: { paused: settings.paused ?? false } };
-  return ensureSchedule(client, visitorExportScheduleId(spec.projectId), fresh, (current) => ({
-    ...toScheduleOptions(mergedSpec(specOf(current), settings), taskQueue),
-    state: stateAfter(current, settings.paused),
-  }));
+  checkExportSchedule(settings);
+  const { projectId, paused } = settings;
+  return ensureSchedule(client, {
+    ...{ scheduleId: visitorExportScheduleId(projectId), isWhole: true, paused },
+    definition: (current) => definitionOf(settings, current, taskQueue),
+  });
 }
 
 /** All Schedules of nightly exports in the namespace, by id. */
 export function listExportSchedules(client: Client, options: CallOptions = {}): Promise<ExportSchedule[]> {
-  const isOurs = (scheduleId: string) => scheduleId.startsWith(ID_START);
-  return listSchedules(client, isOurs, (schedule) => toExportSchedule(client, schedule), options);
+  return listSchedules(client, EXPORT_SCHEDULE, options);
 }
 
-/** The Schedule of one project; throws ScheduleMissingError. */
-export function describeExportSchedule(
-  client: Client,
-  projectId: string,
-  options: CallOptions = {},
-): Promise<ExportSchedule> {
-  const read = (schedule: ScheduleDescription) => toExportSchedule(client, schedule);
-  const scheduleId = idOf(projectId);
-  return withSchedule(client, scheduleId, () => readSchedule(client, scheduleId, read), options);
-}
-
-/** Starts no run until the Schedule is resumed; throws ScheduleMissingError. */
-export function pauseExportSchedule(
-  client: Client,
-  projectId: string,
-  note?: string | null,
-  options: CallOptions = {},
-): Promise<void> {
-  return withSchedule(client, idOf(projectId), (handle) => setPaused(handle, true, note), options);
-}
-
-/** Starts runs again; throws ScheduleMissingError. */
-export function resumeExportSchedule(
-  client: Client,
-  projectId: string,
-  note?: string | null,
-  options: CallOptions = {},
-): Promise<void> {
-  return withSchedule(client, idOf(projectId), (handle) => setPaused(handle, false, note), options);
-}
-
-/** Removes the Schedule; its present run goes on, and snapshots stay. Throws ScheduleMissingError. */
-export function removeExportSchedule(client: Client, projectId: string, options: CallOptions = {}): Promise<void> {
-  return withSchedule(client, idOf(projectId), (handle) => handle.delete(), options);
-}
-
-function idOf(projectId: string): string {
-  return visitorExportScheduleId(checkId(projectId, 'projectId'));
-}
-
-async function toExportSchedule(client: Client, schedule: ScheduleDescription): Promise<ExportSchedule> {
-  const { scheduleId, action } = schedule;
-  return {
-    projectId: scheduledProject(scheduleId),
-    ...specOf(schedule),
-    ...stateOf(schedule),
-    problem: problemOf(schedule),
-    exportWorkers: await countPollers(client, exportTaskQueue(action.taskQueue), 'activity'),
-  };
+/** The handle of the Schedule of one project; making one sends no request. Throws InvalidInputError. */
+export function exportScheduleHandle(context: ClientContext, given: string): ExportScheduleHandle {
+  const projectId = checkId(given, 'projectId');
+  const scheduleId = visitorExportScheduleId(projectId);
+  return new TemporalScheduleHandle(context, EXPORT_SCHEDULE, { projectId, scheduleId });
 }

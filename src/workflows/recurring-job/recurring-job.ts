@@ -30,11 +30,10 @@ import {
 } from '../../contract.js';
 import { HIDE_PROMPTS_MEMO } from '../../contract/recurring-job.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
+import { plainMarkdown } from '../../agent-job/markdown.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { parseRecurringJob, recurringJobStart, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
 import { goOnWithAnyVersion } from '../worker-version.js';
-import { runDetails } from './details.js';
-import { takeLock } from './take-lock.js';
 
 const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
 
@@ -46,19 +45,18 @@ interface Plan {
 }
 
 /**
- * One scheduled time of a recurring job: starts its job, unless the job of an earlier time is not over, and stays until
- * that job ends. The same time again starts no second job. Names, shapes and fates: docs/contract.md.
+ * One scheduled time of a recurring job: starts its job and stays open until that ends, so that the Schedule's own
+ * overlap policy keeps the jobs apart. The same time again starts no second job. Names, shapes and fates:
+ * docs/contract.md.
  */
 export async function recurringJob(input: RecurringJobInput): Promise<RecurringJobResult> {
   // It waits for its job, and has nothing to hand on. A change of this workflow needs `patched`.
   goOnWithAnyVersion();
   const plan = checked(() => planOf(input));
-  const { spec, scheduledAt, job } = plan;
-  const reason = await takeLock(spec, scheduledAt, job.workflowId, () => show(runOf(plan, { fate: 'queued' })));
-  const end = reason === null ? await runJob(plan) : ({ fate: 'skipped', reason } as const);
-  const { projectId, name } = spec;
-  log.info('A run of a recurring job has ended', { projectId, name, outcome: null, reason: null, ...end });
-  return show(runOf(plan, end));
+  const end = runOf(plan, await runJob(plan));
+  const { projectId, name, fate, outcome } = end;
+  log.info('A run of a recurring job has ended', { projectId, name, fate, outcome });
+  return show(end);
 }
 
 function planOf(input: RecurringJobInput): Plan {
@@ -127,7 +125,7 @@ function runOf<Fate extends RecurringJobRun['fate']>(
   const { projectId, name } = spec;
   const key = recurringJobKey(name, scheduledAt);
   const at = scheduledAt.toISOString();
-  return { projectId, name, scheduledAt: at, key, workflowId: job.workflowId, outcome: null, reason: null, ...end };
+  return { projectId, name, scheduledAt: at, key, workflowId: job.workflowId, outcome: null, ...end };
 }
 
 /** Shows operators how the run stands: the memo is in lists, the details are on its page. */
@@ -135,4 +133,20 @@ function show<Run extends RecurringJobRun>(run: Run): Run {
   upsertMemo({ [RECURRING_RUN_MEMO]: run });
   setCurrentDetails(runDetails(run));
   return run;
+}
+
+/** Markdown for the page of a run in the web UI. */
+function runDetails({ name, projectId, scheduledAt, workflowId, fate, outcome }: RecurringJobRun): string {
+  const fates: Record<RecurringJobRun['fate'], string> = {
+    running: '**Runs**: see the job',
+    exists: '**Started no job**: a job of this key had been started before',
+    ended: `**Ended**: ${plainMarkdown(outcome ?? '')}`,
+  };
+  const lines = [
+    `**Recurring job** ${plainMarkdown(name)} of ${plainMarkdown(projectId)}`,
+    `**Scheduled** ${scheduledAt}`,
+    `**Job** ${plainMarkdown(workflowId)}`,
+    fates[fate],
+  ];
+  return lines.join('\n\n');
 }

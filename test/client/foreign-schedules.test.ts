@@ -1,8 +1,8 @@
-/** Schedules of recurring jobs that another tool, or another client of ours, has changed: on a real server. */
+/** Schedules that another tool, or another client of ours, has changed: on a real server. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Client, ScheduleOverlapPolicy, type ScheduleHandle, type ScheduleUpdateOptions } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { withLastRuns } from '../../src/cli/schedule-job.js';
+import { listWithLastRuns } from '../../src/cli/schedule-job.js';
 import { changeSchedule } from '../../src/client/schedule-change.js';
 import { AgentJobs, type JobScheduleHandle, type JobScheduleSettings } from '../../src/starter.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
@@ -66,37 +66,124 @@ test('the hour and the time zone that another tool set stay at a change of somet
   await handle.remove();
 });
 
-test('a policy that lets Temporal leave times out is told, and any change sets it right', async () => {
-  const { handle, raw, set } = await changedByOthers({}, ({ policies }) => ({
-    policies: { ...policies, overlap: ScheduleOverlapPolicy.SKIP },
+test('what another tool has set beside our settings stays at a change of something else', async () => {
+  const { handle, raw, set } = await changedByOthers({ overlap: 'queue' }, ({ action, policies }) => ({
+    action: {
+      ...action,
+      args: [{ ...(action as unknown as { args: [object] }).args[0], foreign: 1 }],
+      workflowRunTimeout: '2 days',
+      memo: { foreign: 2 },
+    },
+    policies: { ...policies, overlap: ScheduleOverlapPolicy.BUFFER_ALL, pauseOnFailure: true },
   }));
-  expect((await handle.describe()).problem).toBe(
-    'must start recurringJob with overlap ALLOW_ALL; it starts recurringJob with overlap SKIP',
-  );
+  expect(await handle.describe()).toMatchObject({ overlap: null, problem: null });
   await set({ priority: 1 });
-  expect((await handle.describe()).problem).toBeNull();
-  expect((await raw.describe()).policies.overlap).toBe('ALLOW_ALL');
+  const { action, policies } = await raw.describe();
+  expect(policies).toMatchObject({ overlap: 'BUFFER_ALL', pauseOnFailure: true });
+  expect(action).toMatchObject({ workflowRunTimeout: 172_800_000, memo: { foreign: 2 }, args: [{ foreign: 1 }] });
+  await set({ overlap: 'skip' });
+  expect((await raw.describe()).policies.overlap).toBe('SKIP');
   await handle.remove();
 });
 
-test('a workflow type that is none of ours is told, and any change sets it right', async () => {
-  const { handle, set } = await changedByOthers({}, ({ action }) => ({
-    action: { ...action, workflowType: 'recurringJobs' },
-  }));
-  expect((await handle.describe()).problem).toBe(
-    'must start recurringJob with overlap ALLOW_ALL; it starts recurringJobs with overlap ALLOW_ALL',
-  );
-  await set({ priority: 1 });
+test.for([
+  [
+    'a policy',
+    'CANCEL_OTHER',
+    { overlap: 'skip' },
+    ({ policies }: ScheduleUpdateOptions) => ({
+      policies: { ...policies, overlap: ScheduleOverlapPolicy.CANCEL_OTHER },
+    }),
+  ],
+  [
+    'a workflow type',
+    'it starts recurringJobs instead of recurringJob',
+    {},
+    ({ action }: ScheduleUpdateOptions) => ({
+      action: { ...action, workflowType: 'recurringJobs' },
+    }),
+  ],
+] as const)('%s under which times pass without a run is told until it is set right', async ([, told, mend, change]) => {
+  const { handle, set } = await changedByOthers({}, change);
+  expect((await handle.describe()).problem).toContain(told);
+  await set(mend);
   expect((await handle.describe()).problem).toBeNull();
   await handle.remove();
+});
+
+test('a limit with no actions left is told', async () => {
+  const { handle } = await changedByOthers({}, ({ state }) => ({ state: { ...state, remainingActions: 0 } }));
+  expect((await handle.describe()).problem).toContain('none is left');
+  await handle.remove();
+});
+
+/** A paused Schedule of exports, as another tool changed it. */
+async function exportChangedByOthers(change: (current: ScheduleUpdateOptions) => object) {
+  const projectId = `p/${randomUUID()}`;
+  await jobs.ensureExportSchedule({ projectId, paused: true });
+  const schedule = jobs.exportSchedule(projectId);
+  await changeSchedule(server.client, schedule.scheduleId, (current) => ({ ...current, ...change(current) }));
+  const raw = server.client.schedule.getHandle(schedule.scheduleId);
+  return { schedule, raw, set: (more: object) => jobs.ensureExportSchedule({ projectId, ...more }) };
+}
+
+test('of a Schedule of exports, too, what another tool has set stays at a change of something else', async () => {
+  const { schedule, raw, set } = await exportChangedByOthers(({ spec, action, policies }) => ({
+    spec: {
+      ...spec,
+      calendars: [{ hour: 3 }, { hour: 15, dayOfWeek: 'MONDAY' }],
+      intervals: [{ every: '1 day', offset: '4 hours' }],
+      timezone: 'Asia/Tokyo',
+    },
+    action: {
+      ...action,
+      args: [{ ...(action as unknown as { args: [object] }).args[0], foreign: 1 }],
+      workflowRunTimeout: '2 days',
+    },
+    policies: { ...policies, overlap: ScheduleOverlapPolicy.ALLOW_ALL, catchupWindow: '2 days' },
+  }));
+  expect(await schedule.describe()).toMatchObject({ hour: null, minute: null, problem: null });
+  await set({ days: 7 });
+  const { spec, action, policies } = await raw.describe();
+  expect(spec).toMatchObject({
+    calendars: [{ hour: [{ start: 3 }] }, { hour: [{ start: 15 }], dayOfWeek: [{ start: 'MONDAY' }] }],
+    intervals: [{ every: 86_400_000, offset: 14_400_000 }],
+    timezone: 'Asia/Tokyo',
+  });
+  expect(action).toMatchObject({ workflowRunTimeout: 172_800_000, args: [{ days: 7, foreign: 1 }] });
+  expect(policies).toMatchObject({ overlap: 'ALLOW_ALL', catchupWindow: 172_800_000 });
+  await set({ hour: 5 });
+  expect(await schedule.describe()).toMatchObject({ hour: 5, minute: 30, days: 7 });
+  expect((await raw.describe()).spec).toMatchObject({ intervals: [], timezone: 'UTC' });
+  await schedule.remove();
+});
+
+test.for([
+  [
+    'SKIP',
+    ({ policies }: ScheduleUpdateOptions) => ({
+      policies: { ...policies, overlap: ScheduleOverlapPolicy.SKIP },
+    }),
+  ],
+  [
+    'it starts visitors instead of visitorExport',
+    ({ action }: ScheduleUpdateOptions) => ({
+      action: { ...action, workflowType: 'visitors' },
+    }),
+  ],
+  ['none is left', ({ state }: ScheduleUpdateOptions) => ({ state: { ...state, remainingActions: 0 } })],
+] as const)('of a Schedule of exports, too, it is told why times pass without a run: %s', async ([told, change]) => {
+  const { schedule } = await exportChangedByOthers(change);
+  expect((await schedule.describe()).problem).toContain(told);
+  await schedule.remove();
 });
 
 test('whoever mends a prompt keeps the other settings', async () => {
-  const others = { overlap: 'queue', queueFor: '6 hours', deadline: '2 hours', priority: 1 } as const;
+  const others = { overlap: 'queue', deadline: '2 hours', priority: 1 } as const;
   const { handle, set } = await changedByOthers(others, ({ action }) => ({
     action: { ...action, args: [{ ...(action as unknown as { args: [object] }).args[0], prompt: 'Review {now}' }] },
   }));
-  const kept = { overlap: 'queue', queueForMs: 21_600_000, options: { deadline: '2 hours', priority: 1 } };
+  const kept = { overlap: 'queue', options: { deadline: '2 hours', priority: 1 } };
   const described = await handle.describe();
   expect(described).toMatchObject({ ...kept, prompt: 'Review {now}' });
   expect(described.problem).toContain('prompt has an unknown placeholder');
@@ -129,7 +216,7 @@ test('a Schedule whose names none of ours can have is listed without a last run,
     action: { type: 'startWorkflow', workflowType: 'recurringJob', taskQueue: server.taskQueue, args: [{}] },
   });
   const list = async () => {
-    const listed = await withLastRuns(jobs, await jobs.schedules(), new AbortController().signal);
+    const listed = await listWithLastRuns(jobs, {}, new AbortController().signal);
     return listed.filter(({ scheduleId }) => [odd.scheduleId, handle.scheduleId].includes(scheduleId));
   };
   const [problem, none] = [expect.any(String) as string, null];
@@ -145,7 +232,8 @@ test('a Schedule whose names none of ours can have is listed without a last run,
 test('a Schedule that can not be decoded is listed with its problem, and hides no other', async () => {
   const { handle } = await changedByOthers({}, () => ({}));
   const { connection } = server.client;
-  const keys = { current: (): [string, Buffer] => ['lost', randomBytes(32)], byId: () => Buffer.alloc(32) };
+  const key = randomBytes(32);
+  const keys = { current: (): [string, Buffer] => ['theirs', key], byId: () => key };
   const client = new Client({ connection, namespace: server.namespace, dataConverter: payloadCodecs(keys) });
   const encrypting = new AgentJobs({ client, taskQueue: server.taskQueue });
   const projectId = `p/${randomUUID()}`;
@@ -168,21 +256,23 @@ test('a Schedule that can not be decoded is listed with its problem, and hides n
   const exports = async () => (await jobs.exportSchedules()).filter((each) => each.projectId === projectId);
   await expect.poll(exports).toMatchObject([{ problem: undecoded, hour: 4, minute: 30 }]);
   await expect(jobs.schedule({ projectId, name: 'nightly', priority: 1 })).rejects.toThrow('Unknown encoding');
+  const recurring = jobs.recurring({ projectId, name: 'nightly' });
+  await recurring.resume();
+  await recurring.pause('who has the key?');
+  expect(await encrypting.recurring({ projectId, name: 'nightly' }).describe()).toMatchObject({
+    ...{ prompt: 'Review {date}', everyMs: 86_400_000, paused: true, note: 'who has the key?', problem: null },
+  });
   await lost.remove();
   await jobs.exportSchedule(projectId).remove();
   await handle.remove();
 });
 
 test('an export Schedule whose input another tool has broken is told', async () => {
-  const projectId = `p/${randomUUID()}`;
-  await jobs.ensureExportSchedule({ projectId, paused: true });
-  const schedule = jobs.exportSchedule(projectId);
-  await changeSchedule(server.client, schedule.scheduleId, (current) => ({
-    ...current,
-    action: { ...current.action, args: [{ projectId, timeZone: 'UTC', days: 0 }] },
+  const { schedule, set } = await exportChangedByOthers(({ action }) => ({
+    action: { ...action, args: [{ timeZone: 'UTC', days: 0 }] },
   }));
-  expect((await schedule.describe()).problem).toContain('days must be');
-  await jobs.ensureExportSchedule({ projectId, days: 2 });
+  expect((await schedule.describe()).problem).toContain('projectId must be');
+  await set({ days: 2 });
   expect(await schedule.describe()).toMatchObject({ problem: null, days: 2 });
   await schedule.remove();
 });
