@@ -142,16 +142,13 @@ function countEvents(
   workflow: CostedWorkflow,
 ): Omit<JobCost['actions'], 'activities' | 'activityRetries' | 'heartbeats' | 'turnReports'> {
   const count = (attributes: keyof CostEvent) => events.filter((event) => event[attributes] != null).length;
-  const isServant = workflow === REQUEST_QUEUE_WORKFLOW || workflow === RECURRING_JOB_LOCK_WORKFLOW;
+  const isServant = workflow === REQUEST_QUEUE_WORKFLOW;
   const isJob = workflow === AGENT_JOB_WORKFLOW;
   const sent = count('signalExternalWorkflowExecutionInitiatedEventAttributes');
   // The request that starts a queue counts with whoever joins it.
   const isContinued = (event: CostEvent) => event.workflowExecutionStartedEventAttributes?.continuedExecutionRunId;
   return {
-    starts:
-      workflow === REQUEST_QUEUE_WORKFLOW
-        ? events.filter(isContinued).length
-        : count('workflowExecutionStartedEventAttributes'),
+    starts: isServant ? events.filter(isContinued).length : count('workflowExecutionStartedEventAttributes'),
     timers: count('timerStartedEventAttributes'),
     signals: isServant ? 0 : count('workflowExecutionSignaledEventAttributes'),
     updates: count('workflowExecutionUpdateAcceptedEventAttributes'),
