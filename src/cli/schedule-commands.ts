@@ -14,7 +14,7 @@ export interface NameFlags {
   name?: string;
 }
 
-/** What is said and done otherwise for each kind. */
+/** What is said and done otherwise for each kind: `S` is one as it is told, `H` its handle. */
 export interface ScheduleCommands<S extends ScheduleState, H extends ScheduleHandle<S> = ScheduleHandle<S>> {
   help: { pause: string; resume: string; remove: string };
   addNames(command: Command): Command;
@@ -32,10 +32,7 @@ interface ChangeFlags extends NameFlags {
 }
 
 /** Adds `pause`, `resume` and `remove`. */
-export function addChanges<S extends ScheduleState, H extends ScheduleHandle<S>>(
-  group: Command,
-  kind: ScheduleCommands<S, H>,
-): void {
+export function addChanges<S extends ScheduleState>(group: Command, kind: ScheduleCommands<S>): void {
   addChange(group, kind, { name: 'pause', help: kind.help.pause, done: 'paused' }, (schedule, note, signal) =>
     schedule.pause(note, { signal }),
   );
@@ -66,10 +63,7 @@ export function addChange<S extends ScheduleState, H extends ScheduleHandle<S>>(
     );
 }
 
-function addRemove<S extends ScheduleState, H extends ScheduleHandle<S>>(
-  group: Command,
-  kind: ScheduleCommands<S, H>,
-): void {
+function addRemove<S extends ScheduleState>(group: Command, kind: ScheduleCommands<S>): void {
   const command = kind.addNames(group.command('remove').description(kind.help.remove));
   command.option('--note <text>', 'taken like the other changes do; a Schedule that is gone keeps no note');
   command.option('--json', 'print its id as JSON');
@@ -87,9 +81,9 @@ function addRemove<S extends ScheduleState, H extends ScheduleHandle<S>>(
 }
 
 /** Creates or changes one, and shows it. `ensure` tells whether it is new. */
-export async function setSchedule<S extends ScheduleState, H extends ScheduleHandle<S>>(
+export async function setSchedule<S extends ScheduleState>(
   command: Command,
-  kind: ScheduleCommands<S, H>,
+  kind: ScheduleCommands<S>,
   flags: NameFlags & { json?: boolean },
   ensure: (jobs: AgentJobs, signal: AbortSignal) => Promise<boolean>,
 ): Promise<void> {

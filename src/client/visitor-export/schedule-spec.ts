@@ -1,8 +1,7 @@
 /** What a Schedule of nightly exports says: checked, merged with what it said before, and as Temporal takes it. */
+import { isDeepStrictEqual } from 'node:util';
 import {
   ScheduleOverlapPolicy,
-  type CalendarSpecDescription,
-  type Range,
   type ScheduleDescription,
   type ScheduleOptions,
   type ScheduleSpec,
@@ -41,6 +40,16 @@ export interface ExportScheduleSpec {
   days: number;
   jitterMs: number;
 }
+
+/** What Temporal makes of a calendar in which the hour and the minute alone are given. */
+const EVERY_DAY = {
+  second: [only(0)],
+  dayOfMonth: [{ start: 1, end: 31, step: 1 }],
+  month: [{ start: 'JANUARY', end: 'DECEMBER', step: 1 }],
+  year: [],
+  dayOfWeek: [{ start: 'SUNDAY', end: 'SATURDAY', step: 1 }],
+  comment: '',
+};
 
 type ProjectlessSpec = Omit<ExportScheduleSpec, 'projectId'>;
 
@@ -141,28 +150,15 @@ export function specOf(schedule: ScheduleDescription): ProjectlessSpec & { probl
 
 /** Nulls where it is not one time of every day, as a Schedule of ours has it. */
 function timeOfEveryDay(spec: ScheduleDescription['spec']): Pick<ProjectlessSpec, 'hour' | 'minute'> {
-  const { calendars: [calendar, ...others] = [], intervals = [], skip = [] } = spec;
-  const hour = calendar && only(calendar.hour);
-  const minute = calendar && only(calendar.minute);
-  const isAlone = others.length + intervals.length + skip.length === 0;
-  if (!isAlone || !calendar || !isEveryDay(calendar) || hour == null || minute == null) {
-    return { hour: null, minute: null };
-  }
-  return { hour, minute };
+  const { calendars = [], intervals = [], skip = [] } = spec;
+  const [hour, minute] = [calendars[0]?.hour[0]?.start ?? null, calendars[0]?.minute[0]?.start ?? null];
+  const ours = { ...EVERY_DAY, hour: [only(hour)], minute: [only(minute)] };
+  const isOurs = isDeepStrictEqual([...calendars, ...intervals, ...skip], [ours]);
+  return isOurs ? { hour, minute } : { hour: null, minute: null };
 }
 
-function isEveryDay({ dayOfMonth, month, year, dayOfWeek }: CalendarSpecDescription): boolean {
-  const areAll = covers(dayOfMonth, 1, 31) && covers(month, 'JANUARY', 'DECEMBER');
-  return areAll && covers(dayOfWeek, 'SUNDAY', 'SATURDAY') && year.length === 0;
-}
-
-function covers<Unit>([range, ...others]: Range<Unit>[], start: Unit, end: Unit): boolean {
-  return others.length === 0 && range?.start === start && range.end === end && range.step === 1;
-}
-
-/** The one value; null where there are several. */
-function only<Unit>([range, ...others]: Range<Unit>[]): Unit | null {
-  return range && others.length === 0 && range.start === range.end ? range.start : null;
+function only<Value>(value: Value) {
+  return { start: value, end: value, step: 1 };
 }
 
 function inputProblem(input: Partial<ScheduledExportInput>): string | null {
