@@ -1,10 +1,9 @@
 import type { Command } from 'commander';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
 import { EXIT } from './exit.js';
-import { withKeysHint } from './keys-hint.js';
 import { inDoubtFields, lastDecisionField, resolveCommands } from './resolution.js';
 import { print, printJson, printToStderr, withSession, type GlobalOptions, type Session } from './session.js';
-import { fields, printable } from './text.js';
+import { fields, printable, withKeysHint } from './text.js';
 
 /** Adds `attention`, which lists the jobs that need a person, and how each can be settled. */
 export function addAttention(program: Command): void {

@@ -4,9 +4,8 @@ import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
 import { confirm, type ConfirmFlags } from './ask.js';
 import { EXIT, UsageError } from './exit.js';
 import { readJobName, type JobName, type JobNameFlags } from './job-name.js';
-import { withKeysHint } from './keys-hint.js';
 import { print, printJson, printToStderr, type Session } from './session.js';
-import { countOf, printable } from './text.js';
+import { countOf, printable, withKeysHint } from './text.js';
 
 /** Jobs that are asked at the same moment: a lone worker that answers is not flooded. */
 export const CONCURRENT_JOBS = 10;

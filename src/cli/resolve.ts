@@ -18,9 +18,8 @@ import {
   type Resolution,
   type ResolutionLine,
 } from './resolution.js';
-import { withKeysHint } from './keys-hint.js';
 import { print, printJson, printToStderr, withSession, type Session } from './session.js';
-import { fields, printable } from './text.js';
+import { fields, printable, withKeysHint } from './text.js';
 
 interface ResolveFlags extends AttributionFlags, JobNameFlags {
   jobId?: string;

@@ -4,9 +4,8 @@ import type { ScheduleHandle } from '../client/schedule-handle.js';
 import type { ScheduleState } from '../client/schedules.js';
 import type { AgentJobs } from '../starter.js';
 import { addYesOption, confirm, type ConfirmFlags } from './ask.js';
-import { withKeysHint } from './keys-hint.js';
 import { print, printJson, withSession } from './session.js';
-import { readableTime } from './text.js';
+import { readableTime, withKeysHint } from './text.js';
 
 /** The options that name a Schedule; a recurring job has a name in its project. */
 export interface NameFlags {

@@ -2,8 +2,7 @@
 import { CommanderError, type Command } from 'commander';
 import { EXIT, InterruptedError, UsageError } from './exit.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
-import { withKeysHint } from './keys-hint.js';
-import { printableLines } from './text.js';
+import { printableLines, withKeysHint } from './text.js';
 
 /** By the names of the client's errors, whose classes are loaded only when a command needs them. */
 const CAUSE_EXIT: Record<string, number> = {

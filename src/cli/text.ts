@@ -40,6 +40,15 @@ function columns(lines: readonly (readonly string[])[]): string {
     .join('\n');
 }
 
+/**
+ * An error's message, or another text that quotes it, with what to do where the SDK's converter, which knows of no
+ * keys, met an encrypted payload.
+ */
+export function withKeysHint(message: string): string {
+  if (!message.includes('Unknown encoding: binary/encrypted')) return message;
+  return `${message}; set PAYLOAD_KEYS_FILE here and for the workers`;
+}
+
 /** `1 job`, `2,000 jobs`. */
 export function countOf(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;

@@ -1,11 +1,6 @@
 /** The names, units and buckets of the worker's metrics. */
 import type { MetricCounter, MetricMeter } from '@temporalio/common';
-import {
-  AGENT_JOB_WORKFLOW,
-  FAILURE,
-  JOB_ENDS,
-  JOBS_ENDED_METRIC,
-} from '../contract.js';
+import { AGENT_JOB_WORKFLOW, FAILURE, JOB_ENDS, JOBS_ENDED_METRIC } from '../contract.js';
 import { SNAPSHOT_VERDICTS, WRITE_OUTCOMES, type Metrics } from '../activities/metrics.js';
 import { RESPONSE_CLASSES } from '../upstream/outcome.js';
 import type { Upstream } from '../upstream/upstream.js';
