@@ -54,7 +54,7 @@ export async function setPaused(
 }
 
 /** The note of a pause, or of its end. */
-export function noteOr(paused: boolean, note: string | null | undefined): string {
+function noteOr(paused: boolean, note: string | null | undefined): string {
   return note || (paused ? 'paused' : 'resumed');
 }
 

@@ -82,7 +82,7 @@ async function currentDetails(handle: WorkflowHandle): Promise<string> {
   return (await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata')).currentDetails;
 }
 
-test('an id that is said again with another prompt is refused as an update, and ignored with a notice as a signal', async () => {
+test('an id said again with another prompt is refused as an update, and ignored as a signal', async () => {
   const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 2);
   const handle = await startWatched();

@@ -82,7 +82,7 @@ export function checkJobSchedule(settings: JobScheduleSettings): void {
 }
 
 /** The spec with the settings that are given; throws InvalidInputError. */
-export function mergedSpec(base: JobScheduleSpec | null, settings: JobScheduleSettings): JobScheduleSpec {
+function mergedSpec(base: JobScheduleSpec | null, settings: JobScheduleSettings): JobScheduleSpec {
   const { projectId, name, prompt, cron, every, timeZone, jitter, overlap, catchUp, paused: _, ...options } = settings;
   if (cron != null && every != null) {
     throw new InvalidInputError('cron and every', 'must not be given together');

@@ -54,7 +54,7 @@ const EVERY_DAY = {
 type ProjectlessSpec = Omit<ExportScheduleSpec, 'projectId'>;
 
 /** No time zone changes its clock as late as 4:30. */
-export const DEFAULT_SPEC = { timeZone: 'UTC', hour: 4, minute: 30, days: 3, jitterMs: 10 * 60_000 } as const;
+const DEFAULT_SPEC = { timeZone: 'UTC', hour: 4, minute: 30, days: 3, jitterMs: 10 * 60_000 } as const;
 /** How long an outage of Temporal may last before the runs that it swallowed are dropped. */
 const CATCHUP_WINDOW = '7 days';
 
@@ -64,7 +64,7 @@ export function checkExportSchedule(settings: ExportScheduleSettings): void {
 }
 
 /** The spec with the settings that are given; throws InvalidInputError. */
-export function mergedSpec(base: ProjectlessSpec, settings: ExportScheduleSettings): ExportScheduleSpec {
+function mergedSpec(base: ProjectlessSpec, settings: ExportScheduleSettings): ExportScheduleSpec {
   checkObject(settings, 'settings');
   const { hour, minute, jitter } = settings;
   const isTimeGiven = hour != null || minute != null;

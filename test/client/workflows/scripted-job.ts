@@ -24,7 +24,17 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
   const given = input.jobId == null ? [] : (input.usedFollowUpIds ?? []);
   const startedAt = workflowInfo().startTime.toISOString();
   const jobId = input.jobId ?? 'job-1';
-  const base = { projectId: input.projectId, jobId, job: null, followUps, tags: [], metadata: {}, promptHashes: {}, startedAt, polls: 0 };
+  const base = {
+    projectId: input.projectId,
+    jobId,
+    job: null,
+    followUps,
+    tags: [],
+    metadata: {},
+    promptHashes: {},
+    startedAt,
+    polls: 0,
+  };
   const used = () => [...given, ...followUps.map(({ id }) => id)];
   const take = ({ id, prompt }: { id?: string | null | undefined; prompt: string }) => {
     if (id != null && !used().includes(id)) followUps.push({ id, state: 'sent' });
