@@ -42,9 +42,9 @@ const tests = [
 export default defineConfig(({ mode }) => ({
   test: {
     globalSetup: ['test/support/test-host.ts'],
-    // Temporal’s native parts want a process per file. Tests wait a good part of the time: four keep two cores busy.
+    // Temporal’s native parts want a process per file. Tests wait a good part of the time: six keep two cores busy.
     pool: 'forks',
-    maxWorkers: 4,
+    maxWorkers: 6,
     sequence: { sequencer: SideBySide },
     projects: mode === 'record-histories' ? recording : tests,
   },
