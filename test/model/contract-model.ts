@@ -98,6 +98,9 @@ const TERMINAL = ['completed', 'archived', 'failed'];
 
 export class BrokenPromise extends Error {}
 
+/** What a follow-up is to the run: `conflict` where its id was taken with another prompt. */
+export type Asked = 'new' | 'known' | 'conflict';
+
 export class ContractModel {
   readonly #terms: Terms;
   /** Bounds the difference between the clock of the runner and that of the workflow. */
@@ -173,19 +176,20 @@ export class ContractModel {
   }
 
   /** A follow-up reached the run, by signal or update. */
-  asked(at: number, id: string, prompt: string): void {
+  asked(at: number, id: string, prompt: string): Asked {
     this.#advanceTo(at);
-    if (this.#states.has(id) || this.#terms.usedFollowUpIds.includes(id)) return;
+    if (this.#terms.usedFollowUpIds.includes(id)) return 'known';
+    if (this.#states.has(id)) return this.#prompts.get(id) === prompt ? 'known' : 'conflict';
     this.#setState(id, 'queued');
     this.#prompts.set(id, prompt);
     this.#queue.push(id);
     this.#isReadCountSure = false;
     this.#nextWrite(at);
+    return 'new';
   }
 
-  /** The follow-up turned out to have come after the end of the run. */
-  neverAsked(id: string, prompt: string): void {
-    if (this.#prompts.get(id) !== prompt) return;
+  /** A new follow-up turned out to have come after the end of the run. */
+  neverAsked(id: string): void {
     if (this.#write?.id === id) this.#write = null;
     else this.#queue = this.#queue.filter((queued) => queued !== id);
     this.#states.delete(id);
@@ -193,8 +197,8 @@ export class ContractModel {
   }
 
   /** A new follow-up was refused, since the run is about to end: it must, at this very moment. */
-  refusedAtEnd(at: number, id: string, prompt: string): void {
-    this.neverAsked(id, prompt);
+  refusedAtEnd(at: number, id: string): void {
+    this.neverAsked(id);
     this.#isEndingSince = at;
   }
 
@@ -426,7 +430,9 @@ export class ContractModel {
   }
 
   /** An update was answered. */
-  answered(at: number, id: string, answer: FollowUpState): void {
+  answered(at: number, id: string, answer: FollowUpState, asked: Asked = 'known'): void {
+    // What was abandoned has freed its id.
+    if (asked === 'conflict' && answer !== 'abandoned') broken(`${id} has another prompt, and was answered ${answer}`);
     if (this.#terms.usedFollowUpIds.includes(id)) {
       if (answer !== 'unknown') broken(`${id}, used before, was answered ${answer}`);
       return;

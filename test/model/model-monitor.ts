@@ -60,9 +60,9 @@ export class ModelMonitor {
     this.#options.onBroken?.(this.broken);
   }
 
-  /** A prompt that tells repeated follow-ups of the same id apart. */
-  nextPrompt(id: string): string {
-    return `${id} ${++this.#prompts}`;
+  /** The prompt of a follow-up: the id's, or one that no other message has. */
+  promptOf({ id, isOther = false }: { id: string; isOther?: boolean }): string {
+    return isOther ? `${id} ${++this.#prompts}` : id;
   }
 
   nextDecision(): Decision | undefined {

@@ -18,6 +18,7 @@ import {
 } from '../../src/contract.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { unlessForgotten } from '../support/time-skipping.js';
+import type { Asked } from './contract-model.js';
 import { fittingAction, ModelMonitor } from './model-monitor.js';
 import { inputOf, modelledUpstream } from './modelled-upstream.js';
 import type { Action, Scenario } from './scenario.js';
@@ -61,6 +62,7 @@ class RealServerRunner {
   readonly #server: RealServer;
   readonly #environment: TestWorkflowEnvironment;
   readonly #updates: Promise<void>[] = [];
+  #updateCount = 0;
   #monitor!: ModelMonitor;
   #handle!: WorkflowHandle<typeof agentJob>;
   /**
@@ -120,10 +122,10 @@ class RealServerRunner {
     switch (action.kind) {
       case 'signal':
       case 'update': {
-        const input = { id: action.id, prompt: monitor.nextPrompt(action.id) };
-        monitor.record(() => model.asked(now, input.id, input.prompt));
-        const asked = action.kind === 'signal' ? this.#handle.signal(followUpSignal, input) : this.#update(input);
-        return asked.catch(() => monitor.record(() => model.neverAsked(input.id, input.prompt)));
+        const input = { id: action.id, prompt: monitor.promptOf(action) };
+        const asked = monitor.record(() => model.asked(now, input.id, input.prompt));
+        const sent = action.kind === 'signal' ? this.#handle.signal(followUpSignal, input) : this.#update(input, asked);
+        return sent.catch(() => monitor.record(() => (asked === 'new' ? model.neverAsked(input.id) : undefined)));
       }
       case 'malformed':
         return this.#handle.signal(followUpSignal, { id: 'malformed', prompt: '' }).catch(() => {});
@@ -138,16 +140,17 @@ class RealServerRunner {
   }
 
   /** Resolves when the run has accepted the update; its result may take days. */
-  async #update(input: { id: string; prompt: string }): Promise<void> {
+  async #update(input: { id: string; prompt: string }, asked: Asked | undefined): Promise<void> {
+    this.#updateCount += 1;
     const update = await this.#handle.startUpdate(sendFollowUpUpdate, {
       args: [input],
-      updateId: `update ${input.prompt}`,
+      updateId: `update ${this.#updateCount}`,
       waitForStage: 'ACCEPTED',
     });
     this.#updates.push(
       update.result().then(
-        ({ state }) => this.#monitor.record(() => this.#monitor.model.answered(0, input.id, state)),
-        (error: unknown) => this.#monitor.record(() => unlessForgotten(error)),
+        ({ state }) => this.#monitor.record(() => this.#monitor.model.answered(0, input.id, state, asked)),
+        (error: unknown) => this.#monitor.record(() => (isConflict(error, asked) ? undefined : unlessForgotten(error))),
       ),
     );
   }
@@ -199,6 +202,12 @@ class RealServerRunner {
     monitor.ended(closeTime?.getTime() ?? 0, verdict, state, result);
     if (monitor.broken !== null) throw monitor.broken;
   }
+}
+
+/** Refused, since its id was taken with another prompt. */
+function isConflict(error: unknown, asked: Asked | undefined): boolean {
+  const cause = error instanceof WorkflowUpdateFailedError && error.cause;
+  return asked === 'conflict' && cause instanceof ApplicationFailure && cause.type === 'FollowUpConflict';
 }
 
 /** The run may end after the query that found it running. */

@@ -38,7 +38,8 @@ export interface QueueAnswer {
 }
 
 export type Action =
-  | { kind: 'signal' | 'update'; id: string; at: number }
+  /** `isOther`: with a prompt that no other message has. */
+  | { kind: 'signal' | 'update'; id: string; at: number; isOther?: boolean }
   | { kind: 'pollNow' | 'cancel'; at: number }
   | { kind: 'malformed'; at: number }
   /** One that nobody asked for. */
@@ -159,7 +160,15 @@ const queueAnswer: fc.Arbitrary<QueueAnswer> = fc
   .map(([kind, expected, turns]) => ({ kind, turns, ...(expected !== undefined && { expectedInMs: expected }) }));
 
 const action: fc.Arbitrary<Action> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ kind: fc.constantFrom('signal' as const, 'update' as const), id, at }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constantFrom('signal' as const, 'update' as const),
+      id,
+      at,
+      isOther: fc.constantFrom(false, false, true),
+    }),
+  },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('pollNow' as const), at }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('malformed' as const), at }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), at }) },

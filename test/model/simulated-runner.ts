@@ -14,7 +14,7 @@ import { noMetrics } from '../../src/activities/metrics.js';
 import { seededRandom } from '../../src/sandbox/random.js';
 import { SharedServerClock } from '../../src/temporal/activity-attempt.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
-import { BrokenPromise } from './contract-model.js';
+import { BrokenPromise, type Asked } from './contract-model.js';
 import { expectEqual, fittingAction, ModelMonitor, statesOf } from './model-monitor.js';
 import { inputOf, modelledUpstream } from './modelled-upstream.js';
 import { HORIZON_MS, type Action, type Decision, type Scenario } from './scenario.js';
@@ -46,6 +46,7 @@ class SimulatedRunner {
   readonly #monitor: ModelMonitor;
   #decidedFor: string | null = null;
   #openUpdates = 0;
+  #updates = 0;
   #strayTurns = 0;
 
   constructor(scenario: Scenario, workflow: Workflow) {
@@ -133,10 +134,10 @@ class SimulatedRunner {
     switch (action.kind) {
       case 'signal':
       case 'update': {
-        const input = { id: action.id, prompt: monitor.nextPrompt(action.id) };
+        const input = { id: action.id, prompt: monitor.promptOf(action) };
         // First the model: an update may be answered within the call.
-        monitor.record(() => model.asked(this.#now, input.id, input.prompt));
-        return action.kind === 'signal' ? this.simulation.signal('followUp', input) : this.#update(input);
+        const asked = monitor.record(() => model.asked(this.#now, input.id, input.prompt));
+        return action.kind === 'signal' ? this.simulation.signal('followUp', input) : this.#update(input, asked);
       }
       case 'malformed':
         return this.simulation.signal('followUp', { id: 'malformed', prompt: '' });
@@ -156,19 +157,21 @@ class SimulatedRunner {
     }
   }
 
-  #update(input: { id: string; prompt: string }): void {
+  #update(input: { id: string; prompt: string }, asked: Asked | undefined): void {
     this.#openUpdates += 1;
-    this.simulation.update('sendFollowUp', `update ${input.prompt}`, input).then(
+    this.#updates += 1;
+    this.simulation.update('sendFollowUp', `update ${this.#updates}`, input).then(
       (answer) => {
         this.#openUpdates -= 1;
         const { state } = answer as { state: 'queued' };
-        this.#monitor.record(() => this.#monitor.model.answered(this.#now, input.id, state));
+        this.#monitor.record(() => this.#monitor.model.answered(this.#now, input.id, state, asked));
       },
       (error: unknown) => {
         this.#openUpdates -= 1;
         // Its caller sends it to the next run: nothing of it was taken.
-        if (!isRefusedAtEnd(error)) return this.#monitor.fail(error);
-        this.#monitor.record(() => this.#monitor.model.refusedAtEnd(this.#now, input.id, input.prompt));
+        if (asked === 'conflict' && isConflict(error)) return;
+        if (asked !== 'new' || !isRefusedAtEnd(error)) return this.#monitor.fail(error);
+        this.#monitor.record(() => this.#monitor.model.refusedAtEnd(this.#now, input.id));
       },
     );
   }
@@ -263,6 +266,10 @@ function activitiesOf(upstream: Upstream, keyClock: () => number): Record<string
   const budgetClock = new SharedServerClock({ wall: keyClock, monotonic: keyClock });
   const dependencies = { upstream, shutdownSignal, metrics: noMetrics, keyClock, budgetClock };
   return createActivities(dependencies) as unknown as Record<string, never>;
+}
+
+function isConflict(error: unknown): boolean {
+  return (error as ApplicationFailure).type === 'FollowUpConflict';
 }
 
 function isRefusedAtEnd(error: unknown): boolean {

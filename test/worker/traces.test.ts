@@ -60,7 +60,7 @@ async function startWorker(url?: string): Promise<void> {
     namespace: server.namespace,
     log: pino({ level: 'silent' }),
   });
-  bench = await startJobBench(server, upstream, { worker: { sinks: traces.sinks } });
+  bench = await startJobBench(server, upstream, { worker: { sinks: traces.sinks, debugMode: false } });
 }
 
 /** A client that sends this header with every call, as Temporal's interceptors do. */

@@ -19,18 +19,17 @@ export interface QueuedFollowUp {
 /** What continue-as-new hands on. */
 export interface CarriedFollowUps {
   /** In the order queued, overflows last in their order. */
-  list: FollowUpStatus[];
+  list: (FollowUpStatus & { promptHash?: string })[];
   queue: QueuedFollowUp[];
   /** Ids that runs before this workflow used up. */
   givenIds: string[];
-  promptHashes: PromptHashes;
   /** Ids that a signal said again with another prompt, which is sent nowhere; the last ones. */
   conflicts: string[];
 }
 
 /** What a workflow that continues no other begins with. */
 export function noFollowUps(givenIds: string[]): CarriedFollowUps {
-  return { list: [], queue: [], givenIds, promptHashes: {}, conflicts: [] };
+  return { list: [], queue: [], givenIds, conflicts: [] };
 }
 
 /** All ids together, as JSON: they are three times in state and result, which Temporal limits to 2 MiB. */
@@ -43,7 +42,7 @@ export class FollowUps {
   readonly #overflows: FollowUpStatus[] = [];
   readonly #queue: QueuedFollowUp[];
   readonly #givenIds: Set<string>;
-  readonly #promptHashes: Map<string, string>;
+  readonly #promptHashes = new Map<string, string>();
   readonly #conflicts: Set<string>;
   #waitingBytes: number;
   #idBytes: number;
@@ -51,14 +50,14 @@ export class FollowUps {
   /** Is told of each that leaves the queue, and what became of it. */
   onLeave: (followUp: QueuedFollowUp, state: FollowUpState) => void = () => {};
 
-  constructor({ list, queue, givenIds, promptHashes, conflicts }: CarriedFollowUps) {
-    for (const entry of list) {
+  constructor({ list, queue, givenIds, conflicts }: CarriedFollowUps) {
+    for (const { promptHash: hash, ...entry } of list) {
+      if (hash !== undefined) this.#promptHashes.set(entry.id, hash);
       if (entry.state === 'abandoned') this.#overflows.push(entry);
       else this.#entries.set(entry.id, entry);
     }
     this.#queue = queue;
     this.#givenIds = new Set(givenIds);
-    this.#promptHashes = new Map(Object.entries(promptHashes));
     this.#conflicts = new Set(conflicts);
     this.#waitingBytes = sum(queue.map(({ prompt }) => jsonBytes(prompt)));
     this.#idBytes = sum([...givenIds, ...this.#entries.keys()].map(jsonBytes));
@@ -174,12 +173,14 @@ export class FollowUps {
   /** For the next run; `requiresConfirmation` marks all that waits as queued in a reset run. */
   carry(requiresConfirmation: boolean): CarriedFollowUps {
     return {
-      list: this.statuses(),
+      list: this.statuses().map((entry) => {
+        const hash = this.#promptHashes.get(entry.id);
+        return hash === undefined ? entry : { ...entry, promptHash: hash };
+      }),
       queue: requiresConfirmation
         ? this.#queue.map((followUp) => ({ ...followUp, requiresConfirmation }))
         : this.#queue,
       givenIds: [...this.#givenIds],
-      promptHashes: this.promptHashes(),
       conflicts: this.conflicts,
     };
   }
