@@ -38,9 +38,12 @@ test('the queue is told of this hour what chunks met that had waited hours for a
   const store = openStore(pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-turns-'))).href);
   const shutdownSignal = new AbortController().signal;
   const { readChunk } = createExportActivities({ upstream: { getVisitors } as Upstream, store, shutdownSignal });
-  const signal = (_: unknown, report: RequestReport & BudgetFacts) => Promise.resolve(void told.push(report));
   const call = <T>(_: unknown, work: () => T) => work();
-  const client = { withAbortSignal: call, withDeadline: call, workflow: { getHandle: () => ({ signal }) } };
+  type Joined = BudgetFacts & { report: RequestReport };
+  const signalWithStart = (_: unknown, { signalArgs: [{ report, ...facts }] }: { signalArgs: [Joined] }) =>
+    Promise.resolve(void told.push({ ...report, ...facts }));
+  const workflow = { signalWithStart, getHandle: () => ({ query: () => Promise.resolve(null) }) };
+  const client = { withAbortSignal: call, withDeadline: call, workflow };
   const read = (hoursAgo: number) => {
     const info = { currentAttemptScheduledTimestampMs: startedAt - hoursAgo * HOUR_MS };
     return new MockActivityEnvironment(info, { client: client as unknown as Client }).run(readChunk, chunk);

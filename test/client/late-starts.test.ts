@@ -77,7 +77,8 @@ describe('a follow-up whose caller stood still after it had read the ended run',
       expect(await sent).toMatchObject({ id: 'a', state: 'sent' });
       // Later ones answer the late starts of others.
       expect(late.startsSent[0]).toBe(restartRequestId(second));
-      for (const id of ['b1', 'b2', 'a']) await job.sendFollowUp('again', { id });
+      for (const id of ['b1', 'b2']) await job.sendFollowUp(`from B ${id}`, { id });
+      await job.sendFollowUp('from A', { id: 'a' });
       expect((await job.result()).usedFollowUpIds).toEqual(['b1', 'b2', 'a']);
       expect(await messagesOf(jobId)).toEqual(['from A', 'from B b1', 'from B b2']);
     },

@@ -14,9 +14,9 @@ test('30 creates where the upstream takes 10 an hour: none is lost or doubled, a
   );
   const { quiet, refused } = result.waits;
   expect(quiet.jobs + refused.jobs).toBe(20);
-  // A try that is held back, the join and the question for the place, a timer, the turn.
-  expect(quiet.most).toEqual({ events: 12, actions: 5, prompts: 1 });
+  // A try that is held back, the join and the question for the place, what it waits for, a timer, the turn.
+  expect(quiet.most).toEqual({ events: 13, actions: 6, prompts: 1 });
   // One that is answered 429 with its turn waits again.
   expect(refused.jobs).toBeLessThanOrEqual(6);
-  expect(refused.most).toMatchObject({ events: 24, prompts: 2 });
+  expect(refused.most).toMatchObject({ events: 25, prompts: 2 });
 }, 120_000);
