@@ -1,5 +1,6 @@
 /** The one budget of all exports: time is skipped, and the sandbox's clock follows the server's. */
 import { once } from 'node:events';
+import { Client } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import type { Worker } from '@temporalio/worker';
 import { beforeEach, expect, test } from 'vitest';
@@ -12,6 +13,7 @@ import {
   visitorExportProgressQuery,
   type VisitorExportRange,
   type VisitorExportRangeInput,
+  type VisitorExportResult,
 } from '../../src/contract.js';
 import { startServerClock } from '../../src/temporal/activity-attempt.js';
 import { createTestWorker, createWorker } from '../support/worker.js';
@@ -156,9 +158,13 @@ test('a chunk whose worker is killed has spent its whole turn', async () => {
     await exited;
     const exports = await exportWorker(24);
     await exports.runUntil(async () => {
-      // In small steps: while the worker begins, nothing is under way, and the server would skip hours.
-      for (let steps = 0; (await visitorRequests(setUp)) < 1 + 4 && steps < 30; steps++) await environment.sleep('30s');
-      expect((await handle.result()).snapshots[0]).toMatchObject({ rows: 500, consistent: true });
+      // In small steps, and without a wait that skips: before the worker begins, and once the export has ended, nothing
+      // is under way but the queue, and the server would skip its hours.
+      const isOpen = async () => (await handle.describe()).status.name === 'RUNNING';
+      for (let steps = 0; (await isOpen()) && steps < 40; steps++) await environment.sleep('10 seconds');
+      const { workflow } = new Client({ connection: environment.connection, namespace });
+      const { snapshots } = (await workflow.getHandle(handle.workflowId).result()) as VisitorExportResult;
+      expect(snapshots[0]).toMatchObject({ rows: 500, consistent: true });
     });
     await environment.sleep('5 minutes');
     expect(await queue().query(requestQueueStateQuery)).toMatchObject({ spentLastHour: 2 + 4, inFlight: 0 });
