@@ -21,6 +21,8 @@ const SIZES: [className: string, size: Size][] = [
   ['wide', { width: 960, height: HEIGHT }],
   ['narrow', { width: 380, height: HEIGHT }],
 ];
+/** Around the plot, in pixels; wide enough for the labels. */
+const MARGIN = { left: 52, right: 14 };
 const MARK = { inconsistent: 'var(--bad)', provisional: 'var(--soft)' } as const;
 
 /** Visitors of each day, human and AI. */
@@ -82,7 +84,7 @@ function optionOf(
     animation: false,
     textStyle: { fontFamily: 'system-ui, sans-serif' },
     legend: { show: lines.length > 1, top: 0, left: 0, icon: 'roundRect', itemHeight: 4, textStyle: text },
-    grid: { left: 52, right: 14, top: lines.length > 1 ? 34 : 14, bottom: 28 },
+    grid: { ...MARGIN, top: lines.length > 1 ? 34 : 14, bottom: 28 },
     xAxis: {
       type: 'category',
       boundaryGap: days.length < 2,
@@ -96,11 +98,11 @@ function optionOf(
       axisLabel: { ...text, formatter: format },
       splitLine: { lineStyle: { color: 'var(--line)' } },
     },
-    series: lines.map((line, i) => seriesOf(days, line, i === 0)),
+    series: lines.map((line, i) => seriesOf(days, line, i === 0 ? gapsOf(days, width) : null)),
   };
 }
 
-function seriesOf(days: readonly Day[], { name, color, valueOf }: Line, showsGaps: boolean): object {
+function seriesOf(days: readonly Day[], { name, color, valueOf }: Line, gaps: object[][] | null): object {
   const values = days.map(valueOf);
   return {
     type: 'line',
@@ -111,9 +113,7 @@ function seriesOf(days: readonly Day[], { name, color, valueOf }: Line, showsGap
     showSymbol: true,
     showAllSymbol: true,
     data: days.map(({ state }, i) => pointOf(values, i, state, color)),
-    ...(showsGaps && {
-      markArea: { silent: true, itemStyle: { color: 'var(--gap)' }, data: gapsOf(days) },
-    }),
+    ...(gaps && { markArea: { silent: true, itemStyle: { color: 'var(--gap)' }, data: gaps } }),
   };
 }
 
@@ -128,15 +128,23 @@ function pointOf(values: readonly (number | null)[], i: number, state: Day['stat
   return { value, symbolSize: isAlone ? 6 : 0, itemStyle: { color } };
 }
 
-/** Bands over the days without a snapshot, up to their neighbours. */
-function gapsOf(days: readonly Day[]): object[][] {
+/**
+ * Bands over the days without a snapshot, half way to their neighbours. In pixels, for an axis of categories knows no
+ * place between two days.
+ */
+function gapsOf(days: readonly Day[], width: number): object[][] {
+  const last = days.length - 1;
+  const step = (width - MARGIN.left - MARGIN.right) / Math.max(1, last);
+  const edge = (i: number, place: number) => ({
+    xAxis: days[i]?.date,
+    x: MARGIN.left + step * Math.min(Math.max(place, 0), last),
+  });
   const gaps: object[][] = [];
   for (let i = 0; i < days.length; i++) {
     if (!isGap(days[i])) continue;
-    const from = Math.max(0, i - 1);
+    const from = i;
     while (isGap(days[i + 1])) i++;
-    const to = Math.min(days.length - 1, i + 1);
-    gaps.push([{ xAxis: days[from]?.date }, { xAxis: days[to]?.date }]);
+    gaps.push([edge(from, from - 0.5), edge(i, i + 0.5)]);
   }
   return gaps;
 }

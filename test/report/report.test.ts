@@ -49,6 +49,21 @@ test('one day is shown as it is, with nothing to compare', async () => {
   expect(text).toMatch(/AI share 22 %/);
 });
 
+test('the band of a missing day covers that day alone, and none of its neighbours', async () => {
+  for (const back of [1, 3, 4]) await putDay(store, 'p', { date: plusDays(TODAY, -back), rows: [page('/', 35)] });
+  const report = await buildReport(store, 'p', NOW);
+  const bands = [...report.matchAll(/<polygon points="([^"]*)" fill="var\(--gap\)"/g)].map(([, points]) => {
+    const xs = points!.split(' ').filter((_, i) => i % 2 === 0);
+    return [...new Set(xs.map(Number))];
+  });
+  // Four days in drawings of 960 and 380 pixels, for each of two charts: the third day of three steps' width.
+  const [wide, narrow] = [
+    [499, 797],
+    [209, 313.7],
+  ];
+  expect(bands).toEqual([wide, narrow, wide, narrow]);
+});
+
 test('28 days are compared with the 28 before, days in doubt are shown and provisional ones not averaged', async () => {
   for (let back = 1; back <= 56; back++) {
     const human = back <= 28 ? 200 : 100;
