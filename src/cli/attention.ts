@@ -3,7 +3,7 @@ import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
 import { EXIT } from './exit.js';
 import { inDoubtFields, lastDecisionField, resolveCommands } from './resolution.js';
 import { print, printJson, printToStderr, withSession, type GlobalOptions, type Session } from './session.js';
-import { fields, printable, withKeysHint } from './text.js';
+import { fields, firstLine, printable, withKeysHint } from './text.js';
 
 /** Adds `attention`, which lists the jobs that need a person, and how each can be settled. */
 export function addAttention(program: Command): void {
@@ -21,22 +21,24 @@ export function addAttention(program: Command): void {
 }
 
 async function tellInDoubtWrites(session: Session, isJson: boolean): Promise<number> {
+  const { concurrently } = await import('../client/concurrently.js');
+  const { doubtfulPromptText, readPromptOf } = await import('./doubtful-prompt.js');
+  const { jobs, globals, signal } = session;
+  const items = concurrently(jobs.needsAttention({ signal }), { signal }, async (item) => ({
+    // A title begins with the prompt.
+    item: jobs.hidePrompts ? { ...item, title: null } : item,
+    prompt: item.problem === undefined ? await readPromptOf(session, item.workflowId) : null,
+  }));
   let count = 0;
-  for await (const item of session.jobs.needsAttention({ signal: session.signal })) {
+  for await (const { item, prompt } of items) {
     count += 1;
     if (item.problem !== undefined) {
       printToStderr(printable(`agent-jobs: ${item.workflowId} could not be read: ${withKeysHint(item.problem)}`));
       process.exitCode = EXIT.error;
-    } else if (isJson) printJson(toLine(item));
-    else print(`${formatItem(item, session.globals)}${await promptText(session, item)}\n`);
+    } else if (isJson) printJson(toLine(item, prompt));
+    else print(`${formatItem(item, globals)}${doubtfulPromptText(item, prompt)}\n`);
   }
   return count;
-}
-
-async function promptText(session: Session, item: AttentionItem): Promise<string> {
-  if (session.jobs.hidePrompts) return '';
-  const { doubtfulPromptText } = await import('./doubtful-prompt.js');
-  return doubtfulPromptText(session, item);
 }
 
 async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): Promise<number> {
@@ -50,8 +52,12 @@ async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): 
   return count;
 }
 
-function toLine({ workflowId, projectId, jobId, unknown, decisions }: AttentionItem) {
-  return { workflowId, projectId, jobId, ...unknown, decisions };
+function toLine(
+  { workflowId, title, url, projectId, jobId, unknown, decisions }: AttentionItem,
+  prompt: string | null,
+) {
+  const promptLine = prompt && firstLine(prompt);
+  return { workflowId, title, url, promptLine, projectId, jobId, ...unknown, decisions };
 }
 
 /** Has no `kind`: `resolve` does not take it. */
@@ -88,13 +94,15 @@ function remedyFor(isKeyMissing: boolean): Fields {
 }
 
 function formatItem(
-  { workflowId, projectId, jobId, unknown, decisions }: AttentionItem,
+  { workflowId, title, url, projectId, jobId, unknown, decisions }: AttentionItem,
   globals: GlobalOptions,
 ): string {
   return fields([
     ['Workflow', workflowId],
+    ['Title', title],
+    ['Web UI', url],
     ['Project', projectId],
-    ['Job', jobId],
+    ['Job', jobId ?? 'not known'],
     ...inDoubtFields(unknown),
     lastDecisionField(decisions),
     [

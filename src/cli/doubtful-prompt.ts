@@ -1,4 +1,4 @@
-/** The prompt of a create in doubt: whoever looks for its job upstream must know it. */
+/** The prompt of a job with a write in doubt: whoever looks for its job upstream must know it. */
 import type { AttentionItem } from '../starter.js';
 import type { Session } from './session.js';
 import { printableLines } from './text.js';
@@ -7,15 +7,14 @@ import { printableLines } from './text.js';
 const SHOWN_LINES = 12;
 const SHOWN_CHARACTERS = 1_200;
 
-/** Empty for a follow-up, and where Temporal no longer tells. */
-export async function doubtfulPromptText(session: Session, { workflowId, unknown }: AttentionItem): Promise<string> {
-  if (unknown?.kind !== 'create') return '';
-  const prompt = await readPromptOf(session, workflowId);
-  return prompt === null ? '' : `\nPrompt\n${shownPrompt(prompt)}`;
+/** Of a create; empty for a follow-up, and where nobody knows the prompt. */
+export function doubtfulPromptText({ unknown }: AttentionItem, prompt: string | null): string {
+  return unknown?.kind !== 'create' || prompt === null ? '' : `\nPrompt\n${shownPrompt(prompt)}`;
 }
 
-/** Null where Temporal no longer tells. */
-async function readPromptOf({ jobs, signal }: Session, workflowId: string): Promise<string | null> {
+/** Null where prompts are hidden, and where Temporal no longer tells. */
+export async function readPromptOf({ jobs, signal }: Session, workflowId: string): Promise<string | null> {
+  if (jobs.hidePrompts) return null;
   const { temporalCall } = await import('../client/temporal-call.js');
   const { readRun } = await import('../client/agent-job/run-record.js');
   const { readStartInput } = await import('../client/agent-job/start-input.js');

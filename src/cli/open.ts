@@ -35,27 +35,37 @@ export function addOpen(program: Command): void {
     if (isNamed && view !== undefined) throw new UsageError('give a job or --view, not both');
     if (!isNamed && project !== undefined) throw new UsageError('--project goes with a key');
     return withSession(command, async (session) => {
-      const url = isNamed ? await urlOfJob(session, { given, project, key }) : await urlOfList(session, view);
+      const { url, page } = isNamed
+        ? await linksOfJob(session, { given, project, key })
+        : await linkOfList(session, view);
       if (isJson) printJson({ url });
       else print(url);
-      if (!isPrintOnly) openInBrowser(url);
+      if (!isPrintOnly) openInBrowser(page);
     });
   });
 }
 
-async function urlOfJob(session: Session, name: JobName): Promise<string> {
+/** An address, and the page that is opened at once. */
+interface Links {
+  url: string;
+  page: string;
+}
+
+/** What is printed is kept, and leads to the newest run whenever it is opened; a page is that of the present run. */
+async function linksOfJob(session: Session, name: JobName): Promise<Links> {
   const ui = webUiOf(session);
   const { workflowId } = await findJob(session, name);
   const { jobUrl } = await import('../client/web-ui.js');
   const { lookAtJob } = await import('../client/agent-job/list.js');
   const { runId } = await lookAtJob(session.jobs.client, workflowId, { signal: session.signal });
-  return jobUrl(ui, { workflowId, runId });
+  return { url: jobUrl(ui, { workflowId }), page: jobUrl(ui, { workflowId, runId }) };
 }
 
-async function urlOfList(session: Session, view: string | undefined): Promise<string> {
+async function linkOfList(session: Session, view: string | undefined): Promise<Links> {
   const { listUrl, webUiViews } = await import('../client/web-ui.js');
   const ui = webUiOf(session);
-  return webUiViews(ui).find(({ name }) => name === view)?.url ?? listUrl(ui);
+  const url = webUiViews(ui).find(({ name }) => name === view)?.url ?? listUrl(ui);
+  return { url, page: url };
 }
 
 function webUiOf({ jobs: { webUi } }: Session): WebUi {

@@ -22,7 +22,7 @@ import {
   type ScheduleCommands,
 } from './schedule-commands.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
-import { fields, readableTime, table } from './text.js';
+import { fields, firstLine, readableTime, table } from './text.js';
 
 interface SetFlags {
   project: string;
@@ -237,9 +237,4 @@ function fateOf({ fate, outcome }: RecurringRunSummary): string {
 /** Its times, without the time zone. */
 function whenOf({ cron, everyMs }: JobSchedule): string {
   return cron ?? (everyMs === null ? SET_ELSEWHERE : `every ${span(everyMs)}`);
-}
-
-function firstLine(text: string): string {
-  const line = text.trimStart().split(/[\r\n]/, 1)[0] ?? '';
-  return line.length <= 100 ? line : `${line.slice(0, 99).toWellFormed()}…`;
 }

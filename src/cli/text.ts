@@ -49,6 +49,12 @@ export function withKeysHint(message: string): string {
   return `${message}; set PAYLOAD_KEYS_FILE here and for the workers`;
 }
 
+/** The first line of a prompt, at most 100 characters. */
+export function firstLine(text: string): string {
+  const line = text.trimStart().split(/[\r\n]/, 1)[0] ?? '';
+  return line.length <= 100 ? line : `${line.slice(0, 99).toWellFormed()}…`;
+}
+
 /** `1 job`, `2,000 jobs`. */
 export function countOf(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;

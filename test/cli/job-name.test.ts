@@ -77,7 +77,7 @@ test(
 );
 
 test(
-  'open prints the address of a job and hands it to the browser as one argument; --print opens nothing',
+  'open prints an address that goes stale with no run, and hands the page to the browser; --print opens nothing',
   async () => {
     const workflowId = await started(`open $(touch x) ${randomUUID()}`);
     const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
@@ -86,11 +86,14 @@ test(
     const env = { ...envOf(server), PATH: `${folder}:${process.env['PATH']}` };
     const told = () => readFile(join(folder, 'told'), 'utf8').catch(() => '');
     const printed = await runInProcess(['open', workflowId, '--print'], { env });
-    expect(printed.stdout).toContain(`/namespaces/${server.namespace}/workflows/${encodeURIComponent(workflowId)}/`);
+    const url = printed.stdout.trimEnd();
+    expect(url.endsWith(`/namespaces/${server.namespace}/workflows/${encodeURIComponent(workflowId)}`)).toBe(true);
     expect(await told()).toBe('');
     const opened = await runInProcess(['open', workflowId], { env });
     expect(opened).toMatchObject({ code: 0, stdout: printed.stdout, stderr: '' });
-    await expect.poll(told, { timeout: 60_000 }).toBe(`1\n${printed.stdout}`);
+    const { runId } = await server.client.workflow.getHandle(workflowId).describe();
+    // As one argument.
+    await expect.poll(told, { timeout: 60_000 }).toBe(`1\n${url}/${runId}/user-metadata\n`);
     const views = await runInProcess(['open', '--view', 'attention', '--json'], { env: { ...env, PATH: '' } });
     expect(jsonLines(views.stdout)).toMatchObject([{ url: expect.stringContaining('needsAttention') }]);
     expect(views.code).toBe(0);

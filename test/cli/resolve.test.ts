@@ -274,12 +274,15 @@ test(
 );
 
 test(
-  'attention shows the prompt of a create in doubt, and leaves it out where prompts are hidden',
+  'attention names the job by title and link, shows its prompt, and leaves it out where prompts are hidden',
   async () => {
-    const { job } = await unknownCreate(`Mend the footer ${randomUUID()}\nand \u001B[2J nothing else`);
-    await attentionOf(job);
+    const first = `Mend the footer ${randomUUID()}`;
+    const { job } = await unknownCreate(`${first}\nand \u001B[2J nothing else`);
+    const title = `${server.projectId}: ${first}`;
+    expect(await attentionOf(job)).toMatchObject({ title, url: job.url, promptLine: first });
     const told = (await cli(['attention'])).stdout;
     expect(told).toMatch(/\nPrompt\n {2}Mend the footer .+\n {2}and  \[2J nothing else\n/);
+    expect(told).toMatch(new RegExp(`Title +${title}\\nWeb UI +http.+\\n.*\\nJob +not known\\n`));
     const hidden = await runInProcess(['attention'], { env: { ...envOf(server), AGENT_JOBS_HIDE_PROMPTS: 'true' } });
     expect(hidden.stdout).toContain(job.workflowId);
     expect(hidden.stdout).not.toContain('Mend the footer');

@@ -260,7 +260,7 @@ const LIST_STORIES: Record<string, ListStory> = {
     look: async (jobs, { projectId }) => {
       const items = (await gathered(jobs.needsAttention())).filter((item) => item.projectId === projectId);
       return [
-        items.map(({ jobId, unknown, decisions, ...item }) => ({
+        items.map(({ jobId, url: _url, unknown, decisions, ...item }) => ({
           ...item,
           hasJob: jobId !== null,
           unknown: [unknown?.kind, unknown?.followUpId],

@@ -45,9 +45,15 @@ test('an unknown create shows what is unknown, why and since when, wherever an o
   const { since, lookAfter } = state.unknown!;
   // Half a minute from when the workflow heard of it, which is a moment after the worker judged.
   expect(Date.parse(lookAfter) - Date.parse(since)).toBe(30_000);
-  expect(await handle.query('__temporal_workflow_metadata')).toMatchObject({
-    currentDetails: expect.stringContaining(`Look from ${lookAfter} on`),
-  });
+  const { currentDetails } = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
+  expect(currentDetails).toContain(`Look from ${lookAfter} on`);
+  expect(currentDetails).toContain('- job: not known\n');
+  // A retry can make a second job.
+  const commands = [...currentDetails.matchAll(/npx agent-jobs resolve \S+ (.+) \\\n +--since (\S+)/g)];
+  expect(commands.map(([, action, at]) => [action, at])).toEqual([
+    ['adopt --job-id ID_OF_THE_JOB', since],
+    ['retry', since],
+  ]);
   const { typedSearchAttributes, memo } = await handle.describe();
   expect(typedSearchAttributes.get(defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, 'KEYWORD'))).toBe('needsAttention');
   expect(memo?.inputHash).toMatch(/^[0-9a-f]{64}$/);

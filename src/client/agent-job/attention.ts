@@ -9,6 +9,10 @@ import type { JobSummary } from './job-summary.js';
 /** A job that waits for a person; `unknown` is null, and `problem` says why, where its state could not be read. */
 export interface AttentionItem {
   workflowId: string;
+  /** As in a list of jobs. */
+  title: string | null;
+  /** As a handle's. */
+  url: string | null;
   projectId: string | null;
   jobId: string | null;
   /** The write in doubt, to be settled by `resolve`. */
@@ -21,7 +25,7 @@ export interface AttentionItem {
 /** The client that lists and asks. */
 interface Jobs {
   list(filter: JobFilter, options: CallOptions): AsyncIterable<JobSummary>;
-  handle(workflowId: string): Pick<JobHandle, 'state'>;
+  handle(workflowId: string): Pick<JobHandle, 'state' | 'url'>;
 }
 
 /** Lists every running job in `needsAttention`, with its write in doubt. */
@@ -37,13 +41,15 @@ export async function* listAttention(
 }
 
 async function readInDoubtWrite(jobs: Jobs, job: JobSummary, options: CallOptions): Promise<AttentionItem> {
-  const { workflowId, projectId, jobId } = job;
+  const { workflowId, title, projectId, jobId } = job;
+  const handle = jobs.handle(workflowId);
+  const known = { workflowId, title, url: handle.url, projectId, jobId };
   try {
-    const state = await jobs.handle(workflowId).state(options);
+    const state = await handle.state(options);
     const { unknown, decisions } = state;
-    return { workflowId, projectId: state.projectId, jobId: state.jobId, unknown, decisions };
+    return { ...known, projectId: state.projectId, jobId: state.jobId, unknown, decisions };
   } catch (error) {
     options.signal?.throwIfAborted();
-    return { workflowId, projectId, jobId, unknown: null, decisions: [], problem: (error as Error).message };
+    return { ...known, unknown: null, decisions: [], problem: (error as Error).message };
   }
 }

@@ -55,7 +55,7 @@ export class TemporalJobHandle implements JobHandle {
     this.projectId = named?.projectId ?? null;
     this.key = named?.key ?? null;
     this.runId = started?.runId ?? null;
-    this.url = webUi && jobUrl(webUi, { workflowId, runId: started?.runId });
+    this.url = webUi && jobUrl(webUi, { workflowId });
     this.isNew = started?.isNew;
   }
 

@@ -12,7 +12,10 @@ export interface JobHandle {
   readonly key: string | null;
   /** The newest run, as it was when the start was answered; null of a handle from elsewhere. */
   readonly runId: string | null;
-  /** The job's page in Temporal's web UI; null where nobody knows where that is. */
+  /**
+   * The job in Temporal's web UI, which leads to the newest run, whenever it is opened; null where nobody knows where
+   * that is.
+   */
   readonly url: string | null;
   /** Whether the start that answered with this handle made the workflow; undefined of a handle from elsewhere. */
   readonly isNew: boolean | undefined;

@@ -13,14 +13,14 @@ const MAX_DECISIONS = 5;
 
 /** What a job is, how it stands, what its follow-ups came to, and what a person should decide. */
 export function currentDetails(run: JobRun): string {
-  const { jobId, phase, polls, write } = run;
+  const { phase, polls, write } = run;
   const { job, lastError } = polls.known;
   const status = job ? `, upstream status **${plainMarkdown(shownStatus(job.status))}**` : '';
   return [
     `**${plainMarkdown(run.title)}**`,
     '',
     `- phase: **${phase}**`,
-    `- job: ${jobId === null ? 'not created yet' : plainMarkdown(jobId)}${status}`,
+    `- job: ${jobText(run)}${status}`,
     `- pull request: ${job?.prLink ? linkMarkdown(job.prLink) : 'none'}`,
     `- last change: ${new Date(polls.known.lastChangeAt).toISOString()}`,
     ...waitingLines(waitingNow(run), run.spec.projectId),
@@ -30,6 +30,13 @@ export function currentDetails(run: JobRun): string {
     ...followUpLines(run.followUps.statuses()),
     ...conflictLines(run.followUps.conflicts),
   ].join('\n');
+}
+
+/** A create that may have arrived may have made a job. */
+function jobText({ jobId, phase, write }: JobRun): string {
+  if (jobId !== null) return plainMarkdown(jobId);
+  if (phase === 'done') return 'none known';
+  return write?.inDoubt || write?.mayHaveArrived ? 'not known' : 'not created yet';
 }
 
 /** What everybody waits for most of the time, and what is told below at length, needs no line. */
@@ -51,14 +58,18 @@ function attention({ inDoubt, jobId, spec }: JobRun): string[] {
       ? `look in project ${plainMarkdown(spec.projectId)} upstream for a job with this prompt, created about then`
       : `look at job ${plainMarkdown(jobId ?? '')} upstream for this message`;
   const reason = plainMarkdown(inDoubt.reason);
-  const choices = inDoubt.kind === 'create' ? '`adopt` (with its `--job-id`)' : '`delivered`';
+  const [settles, arrived] =
+    inDoubt.kind === 'create' ? ['`adopt`', 'adopt --job-id ID_OF_THE_JOB'] : ['`delivered`', 'delivered'];
+  const command = (action: string) =>
+    `npx agent-jobs resolve ${shellWord(workflowInfo().workflowId)} ${action} \\\n  --since ${inDoubt.since}`;
   return [
     '',
     `**Needs attention** since ${inDoubt.since}: nobody knows whether ${what} arrived (${reason}).`,
     `Look from ${inDoubt.lookAfter} on: before, it may still be on its way.`,
-    `To check: ${check}. It is there: ${choices}; it is not: \`retry\`; give up: \`abandon\`. For example:`,
+    `To check: ${check}. It is there: ${settles}. It is surely not there: \`retry\`, which otherwise doubles it.`,
+    'To give it up: `abandon`.',
     '',
-    codeBlock(`agent-jobs resolve ${shellWord(workflowInfo().workflowId)} retry \\\n  --since ${inDoubt.since}`),
+    codeBlock(`${command(arrived)}\n${command('retry')}`),
   ];
 }
 
