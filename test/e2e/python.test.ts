@@ -124,10 +124,10 @@ test('a Python program tells the whole story of the contract', { timeout: 330_00
 });
 
 test(
-  "README's Python snippet runs as it is written, and the workflow sets the hash itself",
+  "README's Python snippet runs as it is written and repeats after the end, and its key takes no other prompt",
   { timeout: 330_000 },
   async () => {
-    const lines = (await readmeProgram(system, 'python', 'start_workflow')).split('\n');
+    const lines = (await readmeProgram(system, 'python', 'jobs.start')).split('\n');
     const isImport = (line: string) => line.startsWith('from ');
     const program = [
       'import asyncio',
@@ -137,7 +137,9 @@ test(
       '  print(result["outcome"])',
       'asyncio.run(main())',
     ].join('\n');
-    expect(await python(program)).toBe('completed\n');
+    for (let run = 1; run <= 2; run++) expect(await python(program)).toBe('completed\n');
+    const another = program.replace('Fix the login page', 'Fix another page');
+    await expect(python(another)).rejects.toThrow('names a job with another prompt');
     expect(await readmeTraces(system)).toEqual(README_TRACES);
   },
 );
