@@ -143,6 +143,12 @@ const LOCAL_TYPE = /(?:^\/\*\*(?:(?!\*\/)[^])*\*\/\n)?^(?:interface (\w+) \{$[^]
 const NAMED_IMPORT = /^import (?:type )?\{([^}]*)\} from [^;]*;\n/gm;
 const IMPORT = /(?:from|import\()\s*'(\.[^']+)\.js'/g;
 
+/** The page of the client, without links to pages that the package does not hold. */
+async function writeReadme() {
+  const page = await readFile(join(ROOT, 'docs/client.md'), 'utf8');
+  await writeFile(join(PACKAGE, 'README.md'), page.replace(/\[([^\]]+)\]\((?!#|https?:)[^)]*\)/g, '$1'));
+}
+
 /** Copies the declarations that the entries reach, and no others. */
 async function copyDeclarations() {
   const entries = Object.values(ENTRIES).map((module) => join(DECLARATIONS, `${module}.d.ts`));
@@ -226,3 +232,4 @@ await writeFolders();
 await copyDeclarations();
 await writeNotices(chunks);
 await cp(join(ROOT, 'LICENSE'), join(PACKAGE, 'LICENSE'));
+await writeReadme();
