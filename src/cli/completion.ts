@@ -34,7 +34,11 @@ const INSTALL = `
 To switch it on:
   bash  source <(agent-jobs completion bash)               in ~/.bashrc
   zsh   source <(agent-jobs completion zsh)                in ~/.zshrc, after compinit
-  fish  agent-jobs completion fish | source                in ~/.config/fish/config.fish`;
+  fish  agent-jobs completion fish | source                in ~/.config/fish/config.fish
+
+Where only npx finds the program, a function goes before that line:
+  bash, zsh  agent-jobs() { npx agent-jobs "$@"; }
+  fish       function agent-jobs; npx agent-jobs $argv; end`;
 
 /** Adds `completion`, and the hidden command that its scripts call. */
 export function addCompletion(program: Command): void {

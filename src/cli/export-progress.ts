@@ -25,8 +25,10 @@ export async function showProgress(
     for (let looks = 1; !stop.signal.aborted && !signal.aborted; looks++) {
       const progress = await handle.progress({ signal }).catch(() => null);
       if (stop.signal.aborted) break;
-      const told = progress && looks < LOOKS_UNTIL_MISSED ? withoutUnbegun(progress) : progress;
-      progressLine.show(told ? lineOf(told, progressLine.isTerminal) : 'no worker answers yet');
+      const isEarly = looks < LOOKS_UNTIL_MISSED;
+      const told = progress && isEarly ? withoutUnbegun(progress) : progress;
+      if (told) progressLine.show(lineOf(told, progressLine.isTerminal));
+      else if (!isEarly) progressLine.show('no worker answers yet');
       // It takes its listener off again: a long export makes thousands of pauses.
       await delay(lookMs, undefined, { signal: stop.signal }).catch(() => {});
     }

@@ -117,7 +117,8 @@ export function toConnectError({ address, namespace }: { address: string; namesp
     return new TemporalCallError(text, { cause });
   }
   const text = `can not reach Temporal at ${address}, namespace "${namespace}"`;
-  const remedy = 'check that it runs, TEMPORAL_ADDRESS, and TLS or the API key';
+  const start = /^(localhost|127\.|\[::1\])/.test(address) ? ' ("npx agent-jobs dev" starts one)' : '';
+  const remedy = `check that it runs${start}, TEMPORAL_ADDRESS, and TLS or the API key`;
   return new TemporalUnavailableError(`${text}: ${remedy}`, { cause });
 }
 

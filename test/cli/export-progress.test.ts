@@ -17,14 +17,15 @@ const UNBEGUN: VisitorExportProgress = {
 const BEGUN = { ...UNBEGUN, pages: 2, rows: 199, waitReason: null };
 
 /** What is written while the export goes through these states, one each look. */
-async function shown(...states: VisitorExportProgress[]): Promise<string[]> {
+async function shown(...states: (VisitorExportProgress | null)[]): Promise<string[]> {
   const write = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
   const left = [...states];
   const looked = gate();
   const progress = async () => {
     const state = left.shift();
-    if (!state) looked.open();
-    return state ?? (await new Promise<never>(() => {}));
+    if (state !== undefined) return state ?? Promise.reject(new Error('no worker answers'));
+    looked.open();
+    return new Promise<never>(() => {});
   };
   const handle = { progress } as unknown as VisitorExportHandle;
   const stop = await showProgress(handle, new AbortController().signal, { lookMs: 1 });
@@ -37,6 +38,14 @@ const [AT_FIRST, AT_LAST] = ['2026-01-01..2026-01-02  0 pages, 0 rows', '2026-01
 
 test('a worker that takes some seconds to begin is not told as missing', async () => {
   expect(await shown(UNBEGUN, UNBEGUN, UNBEGUN, BEGUN)).toEqual([AT_FIRST, AT_LAST]);
+});
+
+test('a worker that is slow to answer at first is not told as missing', async () => {
+  expect(await shown(null, null, BEGUN)).toEqual([AT_LAST]);
+});
+
+test('that no worker ever answers is told', async () => {
+  expect(await shown(...Array.from({ length: 8 }, () => null))).toEqual(['no worker answers yet']);
 });
 
 test('that no worker begins for long is told', async () => {
