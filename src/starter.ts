@@ -1,7 +1,6 @@
 /** What services import: start or attach a job, steer it, and wait for its end. No side effect on import. */
 import type { Client, ConnectionOptions } from '@temporalio/client';
 import { DEFAULT_TASK_QUEUE, type VisitorExportRangeInput } from './contract.js';
-import { checkObject } from './contract/input-checks.js';
 import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
 import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
 import { startHandle, TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
@@ -12,6 +11,7 @@ import { inPlaces, startMany, type StartFate, type StartManyOptions } from './cl
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { connectClient } from './client/connection.js';
+import { checkRequest, type InputOptions } from './client/known-fields.js';
 import { loggerOf } from './client/logger.js';
 import {
   converterOf,
@@ -27,7 +27,7 @@ import {
 import { checkTimeout, temporalCall, type CallOptions } from './client/temporal-call.js';
 import { ensureJobSchedule, listJobSchedules, type JobSchedule } from './client/recurring-job/schedule.js';
 import { TemporalJobScheduleHandle, type JobScheduleHandle } from './client/recurring-job/schedule-handle.js';
-import type { JobScheduleSettings } from './client/recurring-job/schedule-spec.js';
+import { checkJobSchedule, type JobScheduleSettings } from './client/recurring-job/schedule-spec.js';
 import { startVisitorExport, type VisitorExportHandle } from './client/visitor-export/handle.js';
 import type { ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
 import { ensureExportSchedule, exportScheduleHandle, listExportSchedules } from './client/visitor-export/schedule.js';
@@ -50,6 +50,7 @@ export type { JobSchedule } from './client/recurring-job/schedule.js';
 export type { JobScheduleHandle } from './client/recurring-job/schedule-handle.js';
 export { checkJobSchedule } from './client/recurring-job/schedule-spec.js';
 export type { JobScheduleSettings, OverlapPolicy } from './client/recurring-job/schedule-spec.js';
+export type { InputOptions } from './client/known-fields.js';
 export type { Logger } from './client/logger.js';
 export type { AgentJobsSettings, AttachRequest, ConnectSettings, JobName, StartRequest } from './client/settings.js';
 export type { CallOptions, WaitOptions } from './client/temporal-call.js';
@@ -118,9 +119,8 @@ export class AgentJobs {
    * Starts a job, or answers with the one that this key and input already name. Throws InvalidInputError before
    * anything is sent, and KeyConflictError where the key names a job with another input.
    */
-  async start(request: StartRequest, options: CallOptions = {}): Promise<JobHandle> {
-    checkObject(request, 'request');
-    const { key, ...input } = request;
+  async start(request: StartRequest, options: CallOptions & InputOptions = {}): Promise<JobHandle> {
+    const { key, ...input } = checkRequest<StartRequest>(request, options);
     const wanted = agentJobStartOptions(input, { ...contextOf(this), key: checkKey(key) });
     return startHandle(contextOf(this), wanted, options);
   }
@@ -138,9 +138,8 @@ export class AgentJobs {
   }
 
   /** Attaches to a job that exists upstream already. Throws InvalidInputError, and KeyConflictError as `start` does. */
-  async attach(request: AttachRequest, options: CallOptions = {}): Promise<JobHandle> {
-    checkObject(request, 'request');
-    const { key, ...input } = request;
+  async attach(request: AttachRequest, options: CallOptions & InputOptions = {}): Promise<JobHandle> {
+    const { key, ...input } = checkRequest<AttachRequest>(request, options);
     return startHandle(contextOf(this), agentJobStartOptions(input, { ...contextOf(this), key }), options);
   }
 
@@ -219,7 +218,8 @@ export class AgentJobs {
    * Creates a recurring job, or changes what is given of it; a paused one stays paused. Throws InvalidInputError, with
    * Temporal's own words where the server refuses a cron expression.
    */
-  async schedule(settings: JobScheduleSettings, options: CallOptions = {}): Promise<JobScheduleHandle> {
+  async schedule(settings: JobScheduleSettings, options: CallOptions & InputOptions = {}): Promise<JobScheduleHandle> {
+    checkJobSchedule(settings, options);
     const ensure = () => ensureJobSchedule(this.client, contextOf(this), settings);
     const done = await temporalCall(this.client, startLimitsOf(contextOf(this), options), ensure);
     return new TemporalJobScheduleHandle(contextOf(this), settings, done === 'created');

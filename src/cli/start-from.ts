@@ -33,11 +33,11 @@ export async function startFrom(
   command: Command,
   file: string,
   defaults: LineDefaults,
-  flags: { isJson: boolean; concurrency: string | undefined },
+  flags: { isJson: boolean; concurrency: string | undefined; allowUnknown: boolean | undefined },
 ): Promise<void> {
   const { checkConcurrency, startMany } = await import('../client/agent-job/start-many.js');
   const concurrency = checkConcurrency(flags.concurrency === undefined ? undefined : Number(flags.concurrency));
-  const { isJson } = flags;
+  const { isJson, allowUnknown } = flags;
   const source = await openSource(file);
   // A reader that has seen enough ends the program here: not every line has its fate then.
   process.exitCode = EXIT.error;
@@ -47,7 +47,7 @@ export async function startFrom(
       const items = toItems(readLines(counted(source.stream, read), MAX_LINE_BYTES), defaults);
       const tally = new Tally(source.bytes, read, isJson);
       try {
-        for await (const fate of startMany(jobs, items, { concurrency, signal })) await tally.tell(fate);
+        for await (const fate of startMany(jobs, items, { concurrency, signal, allowUnknown })) await tally.tell(fate);
       } catch (error) {
         tally.end('have a fate; the same command goes on with the others');
         throw signal.aborted ? new InterruptedError('same command') : error;

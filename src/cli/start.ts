@@ -11,6 +11,7 @@ interface StartFlags {
   project?: string;
   from?: string;
   concurrency?: string;
+  allowUnknown?: boolean;
   key?: string;
   jobId?: string;
   promptFile?: string;
@@ -32,6 +33,7 @@ export function addStart(program: Command): void {
     .option('--project <id>', 'the upstream project; with --from of the lines that name none')
     .option('--from <file>', 'start the jobs of a file of JSON lines ({"key": …, "prompt": …}), "-" is stdin')
     .option('--concurrency <number>', 'with --from: starts under way at the same moment (default: 20)')
+    .option('--allow-unknown', 'with --from: also send fields that this release does not know')
     .option('--key <key>', 'makes a repetition answer with the same job (default: a new one each time)')
     .option('--job-id <id>', 'watch this existing job instead of creating one')
     .option('--prompt-file <path>', 'read the prompt from a file')
@@ -44,6 +46,7 @@ export function addStart(program: Command): void {
 async function start(command: Command, argument: string | undefined, flags: StartFlags): Promise<void> {
   if (flags.from !== undefined) return startLines(command, flags.from, argument, flags);
   if (flags.concurrency !== undefined) throw new UsageError('--concurrency goes with --from');
+  if (flags.allowUnknown) throw new UsageError('--allow-unknown goes with --from');
   if (flags.jobId !== undefined && (argument ?? flags.promptFile) !== undefined) {
     throw new UsageError('give a prompt or --job-id, not both: a job id watches a job that exists already');
   }
@@ -99,7 +102,8 @@ async function startLines(
   // Wrong values are told before any line is read.
   parseJobInput({ projectId: 'p', prompt: 'x', ...defaults });
   const { startFrom } = await import('./start-from.js');
-  await startFrom(command, file, defaults, { isJson, concurrency: flags.concurrency });
+  const { concurrency, allowUnknown } = flags;
+  await startFrom(command, file, defaults, { isJson, concurrency, allowUnknown });
 }
 
 function toInput(flags: StartFlags, prompt: string | undefined) {

@@ -105,7 +105,7 @@ test(
     const projectId = `project-${randomUUID()}`;
     const prompt = 'a secret instruction';
     const lines = [
-      JSON.stringify({ key: 'a', prompt, priority: 1, color: 'blue' }),
+      JSON.stringify({ key: 'a', prompt, priority: 1, deadlin: null }),
       '',
       JSON.stringify({ key: 'a', prompt }),
       JSON.stringify({ key: 'a', prompt: 'another' }),
@@ -116,7 +116,7 @@ test(
       JSON.stringify([{ key: 'd', prompt }]),
       JSON.stringify({ key: 'e' }),
       JSON.stringify({ key: 'f', jobId: 'job-1', projectId: null, prompt: null }),
-      JSON.stringify({ key: 'g', prompt, more: 'x'.repeat(2_000_000) }),
+      JSON.stringify({ key: 'g', prompt, deadlin: '1 hour' }),
       JSON.stringify({ key: 'h', prompt: 'x'.repeat(9_000_000) }),
       '   ',
     ];
@@ -147,7 +147,13 @@ test(
       expect.objectContaining({ line: 9, fate: 'refused', error: 'request must be one JSON object; it is an array' }),
       expect.objectContaining({ line: 10, key: 'e', fate: 'refused' }),
       { line: 11, key: 'f', workflowId: workflowId('f'), fate: 'started' },
-      expect.objectContaining({ line: 12, fate: 'refused', error: expect.stringMatching(/^input must/) as string }),
+      expect.objectContaining({
+        line: 12,
+        key: 'g',
+        workflowId: null,
+        fate: 'refused',
+        error: expect.stringMatching(/^deadlin .* did you mean deadline\?$/) as string,
+      }),
       expect.objectContaining({ line: 13, fate: 'refused', error: expect.stringMatching(/8388608 bytes/) as string }),
       expect.objectContaining({ line: 15, fate: 'refused', error: 'the line must be UTF-8 text' }),
     ]);
@@ -155,6 +161,25 @@ test(
     expect(run.code).toBe(13);
     const described = await server.client.workflow.getHandle(workflowId('a')).describe();
     expect(described.priority).toMatchObject({ priorityKey: 1 });
+  },
+  MOST_MS,
+);
+
+test(
+  'with --allow-unknown a field of a newer release is sent as it is',
+  async () => {
+    const projectId = `project-${randomUUID()}`;
+    const stdin = [{ patience: '1 hour' }, { more: 'x'.repeat(2_000_000) }]
+      .map((more, i) => JSON.stringify({ key: `k${i}`, prompt: 'x', ...more }))
+      .join('\n');
+    const run = await cli(['start', '--from', '-', '--project', projectId, '--allow-unknown', '--json'], { stdin });
+    expect(inOrder(toldBy(run))).toMatchObject([
+      { line: 1, fate: 'started' },
+      { line: 2, fate: 'refused', error: expect.stringMatching(/^input must be at most/) as string },
+    ]);
+    const { events } = await server.client.workflow.getHandle(`agent-job/${projectId}/k0`).fetchHistory();
+    const [input] = events![0]!.workflowExecutionStartedEventAttributes!.input!.payloads!;
+    expect(JSON.parse(Buffer.from(input!.data!).toString())).toMatchObject({ patience: '1 hour' });
   },
   MOST_MS,
 );

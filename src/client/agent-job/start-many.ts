@@ -8,18 +8,19 @@ import {
   type AgentJobStartOptions,
 } from '../../agent-job/start-options.js';
 import type { AgentJobInput } from '../../contract.js';
-import { checkObject, checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
+import { checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { concurrently } from '../concurrently.js';
 import type { ClientContext } from '../settings.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
+import { checkRequest, type InputOptions } from '../known-fields.js';
 import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../temporal-errors.js';
 import type { StartedRun } from './handle.js';
 import { START_TIMEOUT_MS } from '../temporal-call.js';
 import { startJob } from './start-or-join.js';
 
 /** How many jobs are started. */
-export interface StartManyOptions {
+export interface StartManyOptions extends InputOptions {
   /** Starts under way at the same moment, 1 to 200; default 20. */
   concurrency?: number | null | undefined;
   /** How long one start is tried while Temporal does not answer, in milliseconds; default 2 minutes. */
@@ -79,7 +80,7 @@ export function startEach(
   if (!(outageLimitMs >= 0)) throw new InvalidInputError('outageLimitMs', 'must be a number of milliseconds');
   const sameKey = new TakesTurns();
   return concurrently(items, { limit, signal }, async (item) => {
-    const wanted = readItem(item, place);
+    const wanted = readItem(item, place, options);
     if ('fate' in wanted) return wanted;
     const { index } = item;
     const { key, options: startOptions } = wanted;
@@ -105,20 +106,21 @@ export function checkConcurrency(given: unknown): number {
 }
 
 /** The start that a request asks for, or its refusal: whatever a caller hands over has a fate. */
-function readItem(item: StartItem, place: AgentJobPlace): { key: string; options: AgentJobStartOptions } | StartFate {
+function readItem(
+  item: StartItem,
+  place: AgentJobPlace,
+  inputOptions: InputOptions,
+): { key: string; options: AgentJobStartOptions } | StartFate {
   const { index } = item;
   const refused = (error: Error, key: unknown): StartFate => {
     return { index, key: typeof key === 'string' ? key : null, workflowId: null, fate: 'refused', error };
   };
   if ('problem' in item) return refused(item.problem, null);
-  let given: unknown;
   try {
-    const { key, ...input } = checkObject(item.request, 'request');
-    given = key;
-    const options = agentJobStartOptions(input as unknown as AgentJobInput, { ...place, key: checkKey(key) });
-    return { key: key as string, options };
+    const { key, ...input } = checkRequest<AgentJobInput & { key: string }>(item.request, inputOptions);
+    return { key, options: agentJobStartOptions(input, { ...place, key: checkKey(key) }) };
   } catch (error) {
-    return refused(error as Error, given);
+    return refused(error as Error, (item.request as { key?: unknown } | null | undefined)?.key);
   }
 }
 

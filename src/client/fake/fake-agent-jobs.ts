@@ -14,6 +14,7 @@ import type { QueueFilter, QueueReport } from '../agent-job/queue.js';
 import { inPlaces, startEach, type StartFate, type StartManyOptions } from '../agent-job/start-many.js';
 import type { StuckJob } from '../agent-job/stuck-jobs.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
+import { checkRequest, type InputOptions } from '../known-fields.js';
 import type { AttachRequest, ClientContext, ConnectSettings, JobName, StartRequest } from '../settings.js';
 import { checkLimits, type CallOptions } from '../temporal-call.js';
 import { rangeExportStart, type VisitorExportHandle } from '../visitor-export/handle.js';
@@ -31,12 +32,12 @@ export interface AgentJobsLike {
   readonly taskQueue: string;
   readonly hidePrompts: boolean;
   readonly webUi: WebUi | null;
-  start(request: StartRequest, options?: CallOptions): Promise<JobHandle>;
+  start(request: StartRequest, options?: CallOptions & InputOptions): Promise<JobHandle>;
   startMany(
     requests: Iterable<StartRequest> | AsyncIterable<StartRequest>,
     options?: StartManyOptions,
   ): AsyncIterable<StartFate>;
-  attach(request: AttachRequest, options?: CallOptions): Promise<JobHandle>;
+  attach(request: AttachRequest, options?: CallOptions & InputOptions): Promise<JobHandle>;
   handle(job: JobName): JobHandle;
   list(filter?: JobFilter, options?: CallOptions): AsyncIterable<JobSummary>;
   listPage(filter?: JobFilter, options?: PageOptions): Promise<JobPage>;
@@ -85,7 +86,8 @@ export class FakeAgentJobs implements AgentJobsLike {
   }
 
   /** As `AgentJobs.start`. */
-  async start({ key, ...input }: StartRequest, options: CallOptions = {}): Promise<JobHandle> {
+  async start(request: StartRequest, options: CallOptions & InputOptions = {}): Promise<JobHandle> {
+    const { key, ...input } = checkRequest<StartRequest>(request, options);
     return this.#start(agentJobStartOptions(input, { ...this.#place, key: checkKey(key) }), options);
   }
 
@@ -99,7 +101,8 @@ export class FakeAgentJobs implements AgentJobsLike {
   }
 
   /** As `AgentJobs.attach`. */
-  async attach({ key, ...input }: AttachRequest, options: CallOptions = {}): Promise<JobHandle> {
+  async attach(request: AttachRequest, options: CallOptions & InputOptions = {}): Promise<JobHandle> {
+    const { key, ...input } = checkRequest<AttachRequest>(request, options);
     return this.#start(agentJobStartOptions(input, { ...this.#place, key }), options);
   }
 

@@ -16,10 +16,12 @@ import {
   type RecurringJobInput,
 } from '../../contract.js';
 import { checkDuration, checkObject, checkString, InvalidInputError } from '../../contract/input-checks.js';
-import { oneOf } from '../../contract/kinds.js';
+import { oneOf, schemaOf, TEXT } from '../../contract/kinds.js';
 import { HIDE_PROMPTS_MEMO } from '../../contract/recurring-job.js';
+import { NEW_JOB_OPTIONS } from '../../agent-job/fields.js';
 import { parseRecurringJob, type RecurringJobSpec } from '../../agent-job/recurring-input.js';
 import { jobSummary, staticDetails } from '../../agent-job/title.js';
+import { checkKnownFields, type InputOptions } from '../known-fields.js';
 import type { ClientContext } from '../settings.js';
 
 /** What becomes of a time while the job of an earlier one is not over: it is skipped, or the first of them waits. */
@@ -75,9 +77,16 @@ const MAX_CRON_CHARACTERS = 200;
 const MIN_CATCH_UP_MS = 10_000;
 const MAX_CATCH_UP_MS = 365 * 24 * 3_600_000;
 
-/** Throws InvalidInputError where a setting is wrong by itself, before anything is sent to Temporal. */
-export function checkJobSchedule(settings: JobScheduleSettings): void {
-  checkObject(settings, 'settings');
+/** The settings by name; what each may be is checked where it is read. */
+const SETTINGS = schemaOf({
+  ...{ projectId: TEXT, name: TEXT, prompt: TEXT, cron: TEXT, every: TEXT, timeZone: TEXT },
+  ...{ jitter: TEXT, overlap: TEXT, catchUp: TEXT, paused: TEXT },
+  ...NEW_JOB_OPTIONS,
+} satisfies { [Name in keyof JobScheduleSettings]-?: unknown });
+
+/** Throws InvalidInputError where a setting is wrong by itself or unknown, before anything is sent to Temporal. */
+export function checkJobSchedule(settings: JobScheduleSettings, options: InputOptions | null = {}): void {
+  checkKnownFields(checkObject(settings, 'settings'), SETTINGS, options);
   mergedSpec(null, { ...settings, prompt: settings.prompt ?? 'in place of the one that stays' });
 }
 

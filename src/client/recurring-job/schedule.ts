@@ -6,13 +6,7 @@ import { ScheduleMissingError } from '../errors.js';
 import { countPollers, ensureSchedule, listSchedules, type ScheduleKind, type ScheduleState } from '../schedules.js';
 import type { ClientContext } from '../settings.js';
 import type { CallOptions } from '../temporal-call.js';
-import {
-  checkJobSchedule,
-  definitionOf,
-  specOf,
-  type JobScheduleSettings,
-  type JobScheduleSpec,
-} from './schedule-spec.js';
+import { definitionOf, specOf, type JobScheduleSettings, type JobScheduleSpec } from './schedule-spec.js';
 
 /** The Schedule of a recurring job as Temporal has it. */
 export interface JobSchedule extends JobScheduleSpec, ScheduleState {
@@ -41,7 +35,6 @@ export async function ensureJobSchedule(
   place: Pick<ClientContext, 'taskQueue' | 'hidePrompts'>,
   settings: JobScheduleSettings,
 ): Promise<'created' | 'updated'> {
-  checkJobSchedule(settings);
   const { projectId, name, prompt, cron, every, paused } = settings;
   const isWhole = prompt != null && (cron ?? every) != null;
   try {

@@ -1,0 +1,62 @@
+/** What people write: a field that nobody would read is refused here, before anything is sent. Workflows ignore it. */
+import { CREATE_JOB } from '../agent-job/fields.js';
+import { checkObject, cutToBytes, InvalidInputError, isGiven } from '../contract/input-checks.js';
+import { schemaOf, TEXT, type JsonSchema } from '../contract/kinds.js';
+
+/** How what a caller wrote is checked. */
+export interface InputOptions {
+  /** Also send fields that this release does not know, to workers of a newer one; default false: they are refused. */
+  allowUnknown?: boolean | null | undefined;
+}
+
+/** A job that is created and one that is attached to have the same names. */
+const REQUEST = schemaOf({ key: TEXT, ...CREATE_JOB });
+/** A longer name is nobody's typing error. */
+const MAX_COMPARED = 40;
+const SHOWN_BYTES = 100;
+
+/** Checks that what is to be started is an object of known fields. Throws InvalidInputError. */
+export function checkRequest<Request extends object>(request: unknown, options: InputOptions | null): Request {
+  checkKnownFields(checkObject(request, 'request'), REQUEST, options);
+  return request as Request;
+}
+
+/** Throws InvalidInputError where a field is given that the schema of the object does not name, at any depth. */
+export function checkKnownFields(given: object, schema: JsonSchema, options: InputOptions | null, path = ''): void {
+  const properties = schema['properties'] as Record<string, JsonSchema> | undefined;
+  // The names of metadata are the caller's own; what is no object has no names.
+  if (options?.allowUnknown || properties === undefined || Array.isArray(given)) return;
+  for (const [name, value] of Object.entries(given)) {
+    if (!isGiven(value)) continue;
+    if (!Object.hasOwn(properties, name)) throw unknownField(path, name, Object.keys(properties));
+    if (typeof value === 'object') checkKnownFields(value as object, properties[name]!, options, `${path}${name}.`);
+  }
+}
+
+function unknownField(path: string, name: string, known: readonly string[]): InvalidInputError {
+  const nearest = nearestName(name, known);
+  const remedy = nearest === null ? `known are ${known.join(', ')}` : `did you mean ${nearest}?`;
+  const field = path + cutToBytes(name, SHOWN_BYTES);
+  return new InvalidInputError(field, `is no field that this release knows (allowUnknown lets it pass): ${remedy}`);
+}
+
+/** The name with the fewest letters to add, leave out or replace, whatever their case; null where none is like it. */
+export function nearestName(name: string, known: readonly string[]): string | null {
+  if (name.length > MAX_COMPARED) return null;
+  const typed = name.toLowerCase();
+  const distances = known.map((one) => ({ one, distance: editDistance(typed, one.toLowerCase()) }));
+  const [nearest] = distances.toSorted((a, b) => a.distance - b.distance);
+  return nearest !== undefined && nearest.distance <= Math.max(2, name.length / 3) ? nearest.one : null;
+}
+
+function editDistance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, j) => j);
+  for (let i = 0; i < from.length; i++) {
+    const next = [i + 1];
+    for (let j = 0; j < to.length; j++) {
+      next.push(Math.min(row[j]! + Number(from[i] !== to[j]), row[j + 1]! + 1, next[j]! + 1));
+    }
+    row = next;
+  }
+  return row[to.length]!;
+}

@@ -1,0 +1,89 @@
+/** A misspelt field of what a person wrote is refused before anything is sent, with the name that was meant. */
+import { Client, Connection } from '@temporalio/client';
+import { afterAll, expect, test } from 'vitest';
+import { FakeAgentJobs } from '../../src/client/fake/fake-agent-jobs.js';
+import { nearestName } from '../../src/client/known-fields.js';
+import { AgentJobs, type AttachRequest, type JobScheduleSettings, type StartRequest } from '../../src/starter.js';
+import { RequestRetries } from '../../src/temporal/request-retries.js';
+import { gathered } from './job-server.js';
+
+const retries = new RequestRetries();
+// Nobody listens there: what passes the check ends as TEMPORAL_UNAVAILABLE.
+const connection = Connection.lazy({
+  address: '127.0.0.1:1',
+  connectTimeout: 100,
+  interceptors: [retries.interceptor],
+});
+const real = new AgentJobs({ client: new Client({ connection }), timeoutMs: 100 });
+afterAll(async () => {
+  await retries.end();
+  await connection.close();
+});
+
+/** As a caller without types writes it. */
+const job = (more: object) => ({ key: 'k', projectId: 'p', prompt: 'x', ...more }) as StartRequest;
+const INVALID = { code: 'INVALID_INPUT' };
+const AWAY = { code: 'TEMPORAL_UNAVAILABLE' };
+
+test.for([
+  [{ deadlin: '1 hour' }, 'deadlin', 'did you mean deadline?'],
+  [{ onUnknownOutcom: 'fail' }, 'onUnknownOutcom', 'did you mean onUnknownOutcome?'],
+  [{ polling: { maximum: '5 minutes' } }, 'polling.maximum', 'known are min, max, ratio'],
+  [{ polling: { Min: '5 minutes' } }, 'polling.Min', 'did you mean min?'],
+  [{ project_id: 'q' }, 'project_id', 'did you mean projectId?'],
+  [{ zzzzzzzz: 1 }, 'zzzzzzzz', 'known are key, projectId, prompt, jobId'],
+  [{ toString: 1 }, 'toString', 'known are key, projectId'],
+] as const)('%j is refused by start, attach and startMany, real and fake', async ([more, field, remedy]) => {
+  const fake = new FakeAgentJobs();
+  const refusal = { ...INVALID, field, message: expect.stringContaining(remedy) as string };
+  for (const jobs of [real, fake]) {
+    await expect(jobs.start(job(more))).rejects.toMatchObject(refusal);
+    const attached: object = { projectId: 'p', jobId: 'j', ...more };
+    await expect(jobs.attach(attached as AttachRequest)).rejects.toMatchObject(refusal);
+    expect(await gathered(jobs.startMany([job(more)]))).toMatchObject([{ key: 'k', fate: 'refused', error: refusal }]);
+  }
+  expect(fake.jobs).toEqual([]);
+});
+
+test('a misspelt setting of a recurring job is refused, as a misspelt option of its jobs', async () => {
+  const settings = (more: object) =>
+    ({ projectId: 'p', name: 'n', prompt: 'x', cron: '0 1 * * *', ...more }) as JobScheduleSettings;
+  for (const [more, meant] of [
+    [{ deadlin: '1 hour' }, 'deadline'],
+    [{ timezone: 'UTC' }, 'timeZone'],
+    [{ catchup: '1 hour' }, 'catchUp'],
+    [{ polling: { mni: 1_000 } }, 'min'],
+  ] as const) {
+    const refusal = { ...INVALID, message: expect.stringContaining(`did you mean ${meant}?`) as string };
+    await expect(real.schedule(settings(more))).rejects.toMatchObject(refusal);
+    await expect(real.schedule(settings(more), { allowUnknown: true })).rejects.toMatchObject(AWAY);
+  }
+  await expect(real.schedule(settings({ deadline: null, timeZone: undefined }))).rejects.toMatchObject(AWAY);
+});
+
+test('allowUnknown sends a field of a newer release as it is', async () => {
+  const fake = new FakeAgentJobs();
+  const newer = { patience: '1 hour', polling: { shape: 'flat' } };
+  await fake.start(job({ ...newer, key: 'a' }), { allowUnknown: true });
+  await gathered(fake.startMany([job({ ...newer, key: 'b' })], { allowUnknown: true }));
+  const attached: object = { projectId: 'p', jobId: 'j', ...newer };
+  await fake.attach(attached as AttachRequest, { allowUnknown: true });
+  expect(fake.jobs.map(({ input }) => input)).toEqual(Array(3).fill(expect.objectContaining(newer)));
+  await expect(real.start(job(newer), { allowUnknown: true })).rejects.toMatchObject(AWAY);
+});
+
+test('names in metadata are the caller’s own, and what is null or undefined names nothing', async () => {
+  const fake = new FakeAgentJobs();
+  await fake.start(job({ metadata: { deadlin: 'x' }, deadlin: null, polling: { mn: undefined }, tags: ['deadlin'] }));
+  expect(fake.jobs).toHaveLength(1);
+});
+
+test('the nearest name is the one with the fewest letters changed; a name like none has no nearest', () => {
+  const known = ['deadline', 'decideWithin', 'startWithin', 'min', 'max'];
+  expect(nearestName('DEADLINE', known)).toBe('deadline');
+  expect(nearestName('dedline', known)).toBe('deadline');
+  expect(nearestName('within', known)).toBeNull();
+  expect(nearestName('start_within', known)).toBe('startWithin');
+  expect(nearestName('mox', known)).toBe('max');
+  expect(nearestName('x'.repeat(1_000_000), known)).toBeNull();
+});
