@@ -4,11 +4,6 @@ import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { printableLines } from './text.js';
 
-/** Whether somebody can read a question and type an answer. */
-function isInteractive(): boolean {
-  return process.stdin.isTTY && process.stderr.isTTY;
-}
-
 /** The line that is typed; empty at the end of the input. */
 async function ask(question: string, signal: AbortSignal): Promise<string> {
   // The terminal itself edits the line, and Ctrl-C stays a signal.
@@ -35,21 +30,26 @@ export interface ConfirmFlags {
   json?: boolean | undefined;
 }
 
+/** Whether somebody can read a question and type an answer. A script is not asked: it has no terminal, or wants JSON. */
+export function canAsk({ json = false }: ConfirmFlags): boolean {
+  return !json && process.stdin.isTTY && process.stderr.isTTY;
+}
+
 /** Adds the option that answers. */
 export function addYesOption(command: Command): Command {
   return command.option('--yes', 'do not ask at a terminal');
 }
 
 /**
- * Asks before what can't be undone; throws where the answer is no. `--yes` answers. A script is not asked: it has no
- * terminal, or wants JSON. The question is put together only where it is asked; null where nothing would be done.
+ * Asks before what can't be undone; throws where the answer is no. `--yes` answers. The question is put together only
+ * where it is asked; null where nothing would be done.
  */
 export async function confirm(
   question: () => string | null | Promise<string | null>,
-  { yes = false, json = false }: ConfirmFlags,
+  flags: ConfirmFlags,
   signal: AbortSignal,
 ): Promise<void> {
-  if (yes || json || !isInteractive()) return;
+  if (flags.yes || !canAsk(flags)) return;
   const text = await question();
   if (text === null) return;
   // The input was read as decisions or as a prompt.

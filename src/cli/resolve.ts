@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { Attribution, Decision, InDoubtWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
-import { addYesOption, confirm } from './ask.js';
+import { addYesOption, canAsk, confirm, type ConfirmFlags } from './ask.js';
 import { EXIT, UsageError, throwNotRetryable } from './exit.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { adoptionOf, JobDrivers } from './job-drivers.js';
@@ -90,7 +90,7 @@ async function resolveOne(
     const { inDoubt, decisions, projectId } = await readQuestion(jobs, resolution, signal);
     const shown = [['Workflow', workflowId] as const, ...inDoubtFields(inDoubt), lastDecisionField(decisions)];
     if (!flags.json) print(fields(shown));
-    warnOfEarlyRetry(resolution, inDoubt);
+    checkRetryTime(resolution, inDoubt, flags);
     const adoption = adoptionOf(resolution, projectId);
     if (adoption && !flags.yes) await new JobDrivers(session).check(adoption);
     if (!flags.dryRun) {
@@ -118,7 +118,7 @@ async function resolveMany(
     const drivers = flags.yes ? null : new JobDrivers(session);
     for (const line of lines) {
       signal.throwIfAborted();
-      const problem = await settleLine(session, line, { dryRun, drivers });
+      const problem = await settleLine(session, line, { dryRun, drivers, flags: { ...flags, json } });
       if (problem !== null) failures += 1;
       printVerdict(line, problem, { dryRun, json });
     }
@@ -131,7 +131,7 @@ async function resolveMany(
 async function settleLine(
   { jobs, signal }: Session,
   { resolution, problem }: ResolutionLine,
-  { dryRun, drivers }: { dryRun: boolean; drivers: JobDrivers | null },
+  { dryRun, drivers, flags }: { dryRun: boolean; drivers: JobDrivers | null; flags: ConfirmFlags },
 ): Promise<string | null> {
   if (resolution === undefined) return problem;
   try {
@@ -140,7 +140,7 @@ async function settleLine(
       return null;
     }
     const { inDoubt, projectId } = await readQuestion(jobs, resolution, signal);
-    warnOfEarlyRetry(resolution, inDoubt);
+    checkRetryTime(resolution, inDoubt, flags);
     const adoption = adoptionOf(resolution, projectId);
     if (adoption) await drivers?.check(adoption);
     if (!dryRun) await settle(jobs, resolution, inDoubt, signal);
@@ -204,9 +204,12 @@ function nothingInDoubt(decisions: Decision[]): string {
   return `no write is in doubt any more: it was settled, or the job has ended${decided}`;
 }
 
-function warnOfEarlyRetry(resolution: Resolution, inDoubt: InDoubtWrite): void {
+/** A person at a terminal is warned; a script, which would not read that, is refused. */
+function checkRetryTime(resolution: Resolution, inDoubt: InDoubtWrite, flags: ConfirmFlags): void {
   const warning = earlyRetryWarning(resolution, inDoubt, Date.now());
-  if (warning !== null) printToStderr(printable(`agent-jobs: warning: ${warning}`));
+  if (warning === null) return;
+  if (!flags.yes && !canAsk(flags)) throw new UsageError(`${warning}. Nothing is sent before, but with --yes`);
+  printToStderr(printable(`agent-jobs: warning: ${warning}`));
 }
 
 /** Names the write that was read: another one that came in between is not settled by mistake. */

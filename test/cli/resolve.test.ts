@@ -167,10 +167,43 @@ test(
     const { job } = await unknownCreate();
     const { lookAfter } = (await job.state()).unknown!;
     expect((await attentionOf(job))['lookAfter']).toBe(lookAfter);
-    const dry = await cli(['resolve', job.workflowId, 'retry', '--dry-run']);
+    const dry = await cli(['resolve', job.workflowId, 'abandon', '--dry-run']);
     expect(dry.stdout).toContain(lookAfter);
     expect((await cli(['state', job.workflowId])).stdout).toContain(lookAfter);
     expect((await cli(['resolve', job.workflowId, 'abandon'])).code).toBe(0);
+  },
+  MOST_MS,
+);
+
+test(
+  'a script may not say retry before a look upstream can be trusted, but with --yes',
+  async () => {
+    const { job, prompt } = await unknownCreate();
+    const other = await unknownCreate();
+    const { lookAfter } = (await job.state()).unknown!;
+    for (const more of [[], ['--json'], ['--dry-run']]) {
+      const early = await cli(['resolve', job.workflowId, 'retry', ...more]);
+      expect(early.stderr).toContain(`until ${lookAfter} the write may still be on its way`);
+      expect(early.code).toBe(2);
+    }
+    const [mine, theirs] = [await attentionOf(job), await attentionOf(other.job)];
+    const lines = [
+      { ...mine, action: 'retry' },
+      { ...theirs, action: 'abandon' },
+    ];
+    const stdin = lines.map((line) => JSON.stringify(line)).join('\n');
+    const many = await cli(['resolve', '--from', '-', '--json'], { stdin });
+    expect(jsonLines(many.stdout)).toMatchObject([
+      { isSettled: false, problem: expect.stringContaining(`until ${lookAfter}`) as string },
+      { isSettled: true, problem: null },
+    ]);
+    expect(many.code).toBe(1);
+    expect(await job.state()).toMatchObject({ phase: 'needsAttention', decisions: [] });
+    expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
+    const agreed = await cli(['resolve', job.workflowId, 'retry', '--yes']);
+    expect(agreed.stderr).toContain('warning');
+    expect(agreed.code).toBe(0);
+    await expect.poll(() => server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(2);
   },
   MOST_MS,
 );
@@ -237,7 +270,7 @@ test(
     const { job, prompt } = await unknownCreate();
     await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
     const resolve = (...args: string[]) => cli(['resolve', job.workflowId, ...args]);
-    const retried = await resolve('retry', '--by', 'ann b', '--note', 'not there\nat nine');
+    const retried = await resolve('retry', '--yes', '--by', 'ann b', '--note', 'not there\nat nine');
     expect(retried.stdout).toContain('settled with retry by ann b');
     await expect.poll(async () => (await job.state()).unknown && (await job.state()).decisions).toHaveLength(1);
     const first = { action: 'retry', kind: 'create', by: 'ann b', note: 'not there\nat nine' };
