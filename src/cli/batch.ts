@@ -51,8 +51,17 @@ export async function readBatch(jobs: AgentJobs, batch: string, signal: AbortSig
     // A follow-up to an ended job makes a second run.
     if (known === undefined || isRunning(job) || known.startedAt < job.startedAt) found.set(job.workflowId, job);
   }
-  if (found.size > 0) return [...found.values()];
-  throw new NoJobsError(`no job has the batch ${JSON.stringify(batch)}; Temporal lists a new job after a moment`);
+  if (found.size === 0) throw noJobs(batch);
+  return [...found.values()];
+}
+
+/** Throws where a command found nothing because no job at all has the label. */
+export async function requireBatch(jobs: AgentJobs, batch: string | undefined, signal: AbortSignal): Promise<void> {
+  if (batch !== undefined && (await jobs.count({ batch }, { signal })).total === 0) throw noJobs(batch);
+}
+
+function noJobs(batch: string): NoJobsError {
+  return new NoJobsError(`no job has the batch ${JSON.stringify(batch)}; Temporal lists a new job after a moment`);
 }
 
 /** Whether a job's workflow has not closed. */

@@ -15,6 +15,7 @@ export interface FilterFlags {
   outcome?: string;
   since?: string;
   until?: string;
+  endedSince?: string;
   running?: boolean;
 }
 
@@ -29,6 +30,7 @@ export function addFilterOptions(command: Command): Command {
     .option('--outcome <outcome>', 'that ended so: completed, failed, timedOut, CreateRejected, Canceled …')
     .option('--since <time>', 'started at this time or later, such as 2026-01-31T09:15Z, or so long ago: "2 hours"')
     .option('--until <time>', 'started before this time, or longer ago')
+    .option('--ended-since <time>', 'ended at this time or later, or no longer ago')
     .option('--running', 'only jobs whose workflow runs');
 }
 
@@ -44,6 +46,7 @@ export async function toFilter(flags: FilterFlags): Promise<JobFilter> {
     tags: flags.tag,
     startedAfter: await toTime('--since', flags.since),
     startedBefore: await toTime('--until', flags.until),
+    closedAfter: await toTime('--ended-since', flags.endedSince),
     isRunning: flags.running,
   };
 }

@@ -3,13 +3,14 @@ import type { JobCount, JobSummary } from '../starter.js';
 import { formatJobs, outputTerminal, readableStatus } from './job-table.js';
 import { print, printColoured, printJson, printToStderr, withSession } from './session.js';
 import { fields } from './text.js';
+import { requireBatch } from './batch.js';
 import { UsageError } from './exit.js';
 import { addFilterOptions, toFilter, type FilterFlags } from './list-filter.js';
 
 const DEFAULT_LIMIT = 100;
 
 interface ListFlags extends FilterFlags {
-  limit: string;
+  limit?: string;
   count?: boolean;
   json?: boolean;
 }
@@ -17,17 +18,21 @@ interface ListFlags extends FilterFlags {
 /** Adds `list`, which lists jobs. */
 export function addList(program: Command): void {
   const command = addFilterOptions(program.command('list').description('list jobs, one row a job'))
-    .option('--limit <number>', 'at most this many, 0 for all', String(DEFAULT_LIMIT))
+    .option('--limit <number>', `at most this many, 0 for all (default: ${DEFAULT_LIMIT}, with --json all)`)
     .option('--count', 'only how many they are, by the status of their workflows')
     .option('--json', 'print one line of JSON for each job')
     .action((flags: ListFlags) => list(command, flags));
 }
 
 async function list(command: Command, flags: ListFlags): Promise<void> {
-  const limit = toLimit(flags.limit);
+  const limit = toLimit(flags.limit ?? (flags.json ? '0' : String(DEFAULT_LIMIT)));
   const filter = await toFilter(flags);
   await withSession(command, async ({ jobs, signal }) => {
-    if (flags.count) return printCount(await jobs.count(filter, { signal }), flags.json ?? false);
+    if (flags.count) {
+      const found = await jobs.count(filter, { signal });
+      if (found.total === 0) await requireBatch(jobs, flags.batch, signal);
+      return printCount(found, flags.json ?? false);
+    }
     const rows: JobSummary[] = [];
     let count = 0;
     for await (const job of jobs.list(filter, { signal })) {
@@ -40,6 +45,7 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
       if (flags.json) printJson(job);
       else rows.push(job);
     }
+    if (count === 0) await requireBatch(jobs, flags.batch, signal);
     if (!flags.json) printColoured(rows.length === 0 ? 'no jobs' : formatJobs(rows, outputTerminal()));
   });
 }

@@ -55,6 +55,39 @@ test(
 );
 
 test(
+  'list of a batch that no job has is an error; a filter that finds none of a batch is not',
+  async () => {
+    const { batch } = await startBatch(1);
+    for (const more of [[], ['--json'], ['--count'], ['--phase', 'lingering']]) {
+      const missing = await cli(['list', '--batch', 'nope', ...more]);
+      expect(missing).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('no job has the batch') });
+      const none = await cli(['list', '--batch', batch, '--project', 'of-nobody', ...more]);
+      expect(none).toMatchObject({ code: 0, stderr: '' });
+    }
+  },
+  MOST_MS,
+);
+
+test(
+  'list --json lists all unless a limit is given; --ended-since takes those that ended later',
+  async () => {
+    const before = new Date().toISOString();
+    const { batch, jobs } = await startBatch(101);
+    const list = (...more: string[]) => cli(['list', '--batch', batch, ...more]);
+    expect(jsonLines((await list('--json')).stdout)).toHaveLength(101);
+    const cut = await list('--json', '--limit', '7');
+    expect(jsonLines(cut.stdout)).toHaveLength(7);
+    for (const { stderr } of [cut, await list()]) expect(stderr).toContain('there are more; --limit 0 lists all');
+    await Promise.all(jobs.map((job) => job.result()));
+    const ended = async (since: string) => jsonLines((await list('--ended-since', since, '--json')).stdout).length;
+    await expect.poll(() => ended(before), { timeout: 60_000 }).toBe(101);
+    expect(await ended('2090-01-01')).toBe(0);
+    expect((await list('--ended-since', 'soon')).code).toBe(2);
+  },
+  MOST_MS,
+);
+
+test(
   'cancel --batch ends the jobs that run and lets the others be; wait --batch then exits 13',
   async () => {
     const { batch, jobs } = await startBatch(3, { activeMs: 3_600_000 });
