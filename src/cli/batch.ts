@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
 import { confirm, type ConfirmFlags } from './ask.js';
-import { EXIT, UsageError } from './exit.js';
+import { codeOf, EXIT, UsageError } from './exit.js';
 import { readJobName, type JobName, type JobNameFlags } from './job-name.js';
 import { print, printJson, printToStderr, type Session } from './session.js';
 import { countOf, printable, withKeysHint } from './text.js';
@@ -147,9 +147,9 @@ async function untilNoneIsNew(
 
 function fateOfError(error: Error): JobFate {
   if (isOutage(error)) throw error;
-  const { name } = error;
   const message = withKeysHint(error.message);
-  return { text: message, json: { error: name.replace(/Error$/, ''), message }, isDone: name === 'JobEndedError' };
+  const code = codeOf(error);
+  return { text: message, json: { code, message }, isDone: code === 'JOB_ENDED' };
 }
 
 /** By name: the client's classes are loaded only when a command needs them. */

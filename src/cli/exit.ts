@@ -31,6 +31,38 @@ export function exitCodesText(): string {
     .join('\n');
 }
 
+/** The code and the meaning of an exit that its own output explains. */
+export function meaningOf(exitCode: number): { code: string; message: string } {
+  if (exitCode === EXIT.unavailable) return { code: 'TEMPORAL_UNAVAILABLE', message: 'Temporal did not answer' };
+  const [name, [, message]] = Object.entries(CODES).find(([, [code]]) => code === exitCode) ?? ['error', CODES.error];
+  if (name === 'error') return { code: 'ERROR', message: 'not all is well: the output tells what' };
+  return { code: name.replace(/[A-Z]/g, '_$&').toUpperCase(), message };
+}
+
+/** A bad end that has an exit code of its own, such as that of the job that was waited for. */
+export class BadEndError extends Error {
+  override readonly name = 'BadEndError';
+  readonly exitCode: number;
+  readonly code: string;
+  readonly workflowId: string;
+  readonly retryable = false;
+
+  constructor(exitCode: number, { code, message, workflowId }: { code: string; message: string; workflowId: string }) {
+    super(message);
+    this.exitCode = exitCode;
+    this.code = code;
+    this.workflowId = workflowId;
+  }
+}
+
+/** The code of an error of the client, else that of a command. */
+export function codeOf(error: Error): string {
+  const { code = '' } = error as Error & { code?: string };
+  if (/^[A-Z_]+$/.test(code) && 'retryable' in error) return code;
+  if (error instanceof InterruptedError) return 'INTERRUPTED';
+  return error instanceof UsageError ? 'USAGE' : 'ERROR';
+}
+
 /** A wrong value: the command's usage is shown and the exit code is `EXIT.usage`. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';

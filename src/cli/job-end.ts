@@ -1,7 +1,7 @@
 /** How a job's end is told to a shell: its exit code, its lines, its JSON. */
 import type { AgentJobResult, Outcome } from '../contract.js';
 import type { JobHandle } from '../starter.js';
-import { EXIT } from './exit.js';
+import { BadEndError, codeOf, EXIT } from './exit.js';
 import { withProgress } from './job-progress.js';
 import { print, printJson, printToStderr, type Session } from './session.js';
 import { fields, hint, printable, readableTime } from './text.js';
@@ -26,7 +26,7 @@ const FAILURE_EXIT: Record<string, number> = {
 
 /** How one job ended. */
 export interface JobEnd {
-  /** The outcome, or the failure's name. */
+  /** The outcome, or the failure's code. */
   label: string;
   /** The exit code of a command that waits for this job alone. */
   code: number;
@@ -45,8 +45,8 @@ export async function readEnd(job: JobHandle, signal: AbortSignal): Promise<JobE
     const { name, message } = error as Error;
     const code = FAILURE_EXIT[name];
     if (code === undefined) throw error;
-    const label = name.replace(/Error$/, '');
-    return { label, code, json: { error: label, message }, prLink: null };
+    const label = codeOf(error as Error);
+    return { label, code, json: { code: label, message }, prLink: null };
   }
 }
 
@@ -62,17 +62,16 @@ export async function waitAndPrint(session: Session, job: JobHandle, isJson: boo
     process.exitCode = code ?? EXIT.error;
   } catch (error) {
     if (signal.aborted) printToStderr(`agent-jobs: to wait again: ${hint(globals, ['wait', job.workflowId])}`);
-    printFailure(job, error as Error, isJson);
+    throw toBadEnd(job, error as Error);
   }
 }
 
-function printFailure({ workflowId }: JobHandle, error: Error, isJson: boolean): void {
-  const { name, message } = error;
-  const code = FAILURE_EXIT[name];
-  if (code === undefined) throw error;
-  if (isJson) printJson({ workflowId, error: name.replace(/Error$/, ''), message });
-  printToStderr(printable(`agent-jobs: the job failed: ${message}`));
-  process.exitCode = code;
+/** The job's failure; any other error is the command's own. */
+function toBadEnd({ workflowId }: JobHandle, error: Error): Error {
+  const exitCode = FAILURE_EXIT[error.name];
+  if (exitCode === undefined) return error;
+  const message = printable(`the job failed: ${error.message}`);
+  return new BadEndError(exitCode, { code: codeOf(error), message, workflowId });
 }
 
 function formatResult(workflowId: string, result: AgentJobResult): string {

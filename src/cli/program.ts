@@ -22,7 +22,7 @@ import { addSchedule } from './schedule.js';
 import { addSetup } from './setup.js';
 import { addFollowUp, addSignals } from './signals.js';
 import { addStart } from './start.js';
-import { tellError, usageErrorText } from './tell-error.js';
+import { tellBadEnd, tellError, usageErrorText } from './tell-error.js';
 import { addWatch } from './watch.js';
 
 /** Every group of commands: each is a file that loads what it needs only when a command runs. */
@@ -80,6 +80,7 @@ export async function runProgram(program: Command): Promise<void> {
   program.hook('preAction', (_, command) => void (called = command));
   try {
     await program.parseAsync();
+    tellBadEnd(Number(process.exitCode ?? 0));
   } catch (error) {
     process.exitCode = tellError(called, error as Error);
   }

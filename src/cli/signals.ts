@@ -5,7 +5,7 @@ import type { FollowUpOptions, JobHandle } from '../starter.js';
 import { forEachRunning, readTarget } from './batch.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
 import { addYesOption, confirm, type ConfirmFlags } from './ask.js';
-import { EXIT, throwNotRetryable } from './exit.js';
+import { BadEndError, EXIT, throwNotRetryable } from './exit.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { addPriorityOption, readPrompt, toPriority } from './job-options.js';
 import { print, printJson, printToStderr, withSession, type Session } from './session.js';
@@ -95,10 +95,10 @@ async function followUp(
         ]),
       );
     if (!flags.wait || state === 'sent') return;
-    process.exitCode = EXIT.notSent;
-    const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: look at the job`;
-    printToStderr(`agent-jobs: the follow-up is not sent: ${next}`);
     if (state === 'queued') await printWait(job, signal);
+    const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: look at the job`;
+    const message = `the follow-up is not sent: ${next}`;
+    throw new BadEndError(EXIT.notSent, { code: 'NOT_SENT', message, workflowId: job.workflowId });
   });
 }
 

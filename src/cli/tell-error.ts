@@ -1,6 +1,6 @@
 /** How a command that fails tells it: as text, or with `--json` as one object; and with which exit code. */
 import { CommanderError, type Command } from 'commander';
-import { EXIT, InterruptedError, UsageError } from './exit.js';
+import { BadEndError, codeOf, EXIT, InterruptedError, meaningOf, UsageError } from './exit.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { printableLines, withKeysHint } from './text.js';
 
@@ -12,9 +12,9 @@ const CAUSE_EXIT: Record<string, number> = {
   WorkflowTaskFailingError: EXIT.noWorker,
 };
 
-/** The last line of stderr where a command with `--json` failed. */
+/** The last line of stderr where a command with `--json` exits other than 0. */
 interface ErrorLine {
-  /** Of the client's errors; else `USAGE`, `INTERRUPTED` or `ERROR`. */
+  /** Of the client's errors; else that of the exit code, such as `USAGE`, `NOT_ALL` or `ERROR`. */
   code: string;
   message: string;
   /** Whether the same command may work later, and does no harm when it is called again as it was. */
@@ -32,6 +32,12 @@ export function tellError(called: Command, error: Error): number {
   const text = `agent-jobs: ${printableLines(withKeysHint(error.message))}\n${usage}`;
   process.stderr.write(isJsonAsked() ? jsonText(lineOf(error, exitCode)) : text);
   return exitCode;
+}
+
+/** Tells a bad end that a command has explained by its output alone: with `--json` it has the same object. */
+export function tellBadEnd(exitCode: number): void {
+  if (exitCode === EXIT.ok || !isJsonAsked()) return;
+  process.stderr.write(jsonText({ ...meaningOf(exitCode), retryable: exitCode === EXIT.unavailable, exitCode }));
 }
 
 /** What a wrong command or option is told as. */
@@ -52,10 +58,9 @@ function jsonText(line: ErrorLine): string {
 }
 
 function lineOf(error: Error, exitCode: number): ErrorLine {
-  const { code, retryable = false, workflowId } = error as Error & Partial<ErrorLine>;
-  const isOurs = /^[A-Z_]+$/.test(code ?? '') && 'retryable' in error;
+  const { retryable = false, workflowId } = error as Error & Partial<ErrorLine>;
   return {
-    code: isOurs ? code! : ownCodeOf(error),
+    code: codeOf(error),
     message: withKeysHint(error.message),
     retryable,
     exitCode,
@@ -63,12 +68,8 @@ function lineOf(error: Error, exitCode: number): ErrorLine {
   };
 }
 
-function ownCodeOf(error: Error): string {
-  if (error instanceof InterruptedError) return 'INTERRUPTED';
-  return error instanceof UsageError ? 'USAGE' : 'ERROR';
-}
-
 function exitCodeOf(error: Error): number {
+  if (error instanceof BadEndError) return error.exitCode;
   if (error instanceof InterruptedError) return EXIT.interrupted;
   if (error instanceof UsageError || error.name === 'InvalidInputError') return EXIT.usage;
   return exitCodeOfCause(error);

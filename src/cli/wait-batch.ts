@@ -99,7 +99,7 @@ function needOf(listed: JobSummary[]): string {
 /** Null where the end can be read later; a job that Temporal has deleted since it was listed has no end to read. */
 function endOf({ name, message }: Error): JobEnd | null {
   if (name !== 'JobNotFoundError') return null;
-  return { label: 'deleted', code: EXIT.error, json: { error: 'JobNotFound', message }, prLink: null };
+  return { label: 'deleted', code: EXIT.error, json: { code: 'JOB_NOT_FOUND', message }, prLink: null };
 }
 
 function summaryOf(ends: Ends): string {

@@ -104,7 +104,7 @@ test(
     expect(cancelled.stderr).toContain('2 running jobs: 2 done, 0 failed');
     expect(cancelled.code).toBe(0);
     const waited = await cli(['wait', '--batch', batch]);
-    expect(waited.stderr).toContain('3 jobs ended: 3 JobCanceled');
+    expect(waited.stderr).toContain('3 jobs ended: 3 JOB_CANCELED');
     expect(waited.code).toBe(13);
   },
   MOST_MS,

@@ -96,12 +96,13 @@ function linesOf(text: string): Record<string, unknown>[] {
   return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** By the last line of stderr; where a name has no snapshots, nothing found is a failure by its exit code. */
+/** By the last line of stderr, whatever stdout says. */
 function isErrorTold(stderr: string, exitCode: unknown): boolean {
   const last = stderr.trimEnd().split('\n').at(-1) ?? '';
-  if (!last.startsWith('{')) return last.includes('no snapshots');
+  if (!last.startsWith('{')) return false;
   const told = JSON.parse(last) as Record<string, unknown>;
-  return told['exitCode'] === exitCode && typeof told['message'] === 'string';
+  const isCode = /^[A-Z_]+$/.test(String(told['code']));
+  return isCode && told['exitCode'] === exitCode && typeof told['message'] === 'string';
 }
 
 test('every command that answers takes --json', () => {
@@ -122,7 +123,7 @@ test(
       const lines = stdout === '' ? [] : linesOf(stdout);
       for (const line of lines) expect(line, name).toBeTypeOf('object');
       if (lines.length === 0) silent.push(name);
-      if (lines.length === 0 && exitCode !== 0 && !isErrorTold(stderr, exitCode)) untold.push(`${name}: ${stderr}`);
+      if (exitCode !== 0 && !isErrorTold(stderr, exitCode)) untold.push(`${name}: ${stderr}`);
     }
     expect(untold).toEqual([]);
     // Of these there is nothing to tell here, or the words were wrong on purpose. A process has one replay at most.
@@ -153,6 +154,63 @@ test('jobs of a file, and counts, are JSON as well', { timeout: 2 * MINUTE }, as
     { total: expect.any(Number) },
   ]);
 });
+
+test(
+  'each bad end of a job, and of many, is one object as the last line of stderr',
+  { timeout: 4 * MINUTE },
+  async () => {
+    const place = [...at(server.address), '--task-queue', server.taskQueue, '--json'];
+    const run = (...words: string[]) => runInProcess([...words, ...place]);
+    const start = async (prompt: string) => {
+      const job = await server.jobs.start({ key: randomUUID(), projectId: 'q', prompt, batch: 'ends', ...QUICK });
+      return job.workflowId;
+    };
+    const [canceled, refused, failed] = [
+      `canceled ${randomUUID()}`,
+      `refused ${randomUUID()}`,
+      `failed ${randomUUID()}`,
+    ];
+    await server.sandbox.addScript({ promptIncludes: canceled, script: { activeMs: 3_600_000 } });
+    await server.sandbox.addScript({
+      promptIncludes: failed,
+      script: { steps: [{ status: 'active' }, { afterMs: 300, status: 'failed' }] },
+    });
+    await server.sandbox.addFault({ kind: 'status', status: 422, effect: 'before', promptIncludes: refused });
+    const ids = { canceled: await start(canceled), refused: await start(refused), failed: await start(failed) };
+    await server.sandbox.addFault({ kind: 'status', status: 400, effect: 'before', promptIncludes: 'unwanted' });
+    const unsent = await run('follow-up', ids.canceled, 'unwanted', '--wait');
+    await server.jobs.handle(ids.canceled).cancel();
+    const told = ({ stderr }: { stderr: string }) => JSON.parse(stderr.trimEnd().split('\n').at(-1)!) as object;
+    expect(told(unsent)).toMatchObject({ code: 'NOT_SENT', exitCode: 10, workflowId: ids.canceled, retryable: false });
+    const wait = async (id: string) => {
+      const ended = await run('wait', id);
+      return { stdout: ended.stdout, code: ended.code, told: told(ended) };
+    };
+    expect(await wait(ids.canceled)).toMatchObject({
+      ...{ stdout: '', code: 9 },
+      told: { code: 'JOB_CANCELED', exitCode: 9, workflowId: ids.canceled, retryable: false },
+    });
+    expect(await wait(ids.refused)).toMatchObject({
+      ...{ stdout: '', code: 7 },
+      told: { code: 'CREATE_REJECTED', exitCode: 7, workflowId: ids.refused },
+    });
+    expect(await wait(ids.failed)).toMatchObject({
+      ...{ stdout: expect.stringContaining('"outcome":"failed"') as string, code: 3 },
+      told: { code: 'FAILED', exitCode: 3 },
+    });
+    await vi.waitUntil(async () => (await server.jobs.count({ batch: 'ends' })).total === 3, { timeout: MINUTE });
+    const many = await run('wait', '--batch', 'ends');
+    const byId = new Map(linesOf(many.stdout).map((line) => [line['workflowId'], line]));
+    expect(byId.get(ids.canceled)).toMatchObject({ code: 'JOB_CANCELED' });
+    expect(byId.get(ids.refused)).toMatchObject({ code: 'CREATE_REJECTED' });
+    expect(told(many)).toEqual({
+      code: 'NOT_ALL',
+      message: expect.any(String) as string,
+      retryable: false,
+      exitCode: 13,
+    });
+  },
+);
 
 test.each(names)('%s tells a wrong option as one object, and nothing on stdout', async (name) => {
   const { stdout, stderr, code: exitCode } = await runInProcess([...name.split(' '), '--no-such-option', '--json']);
