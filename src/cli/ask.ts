@@ -30,7 +30,7 @@ export interface ConfirmFlags {
   json?: boolean | undefined;
 }
 
-/** Whether somebody can read a question and type an answer. A script is not asked: it has no terminal, or wants JSON. */
+/** Whether somebody can read a question and type an answer: a script has no terminal, or wants JSON. */
 export function canAsk({ json = false }: ConfirmFlags): boolean {
   return !json && process.stdin.isTTY && process.stderr.isTTY;
 }
