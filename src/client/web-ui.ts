@@ -59,8 +59,8 @@ function usualUrl(address: unknown): string | null {
 }
 
 /**
- * The page of a run that shows its title, prompt and state: a later run has its own. Without a run id the web UI leads to
- * the timeline of the newest one, so such a link never goes stale.
+ * The page of a run that shows its title, prompt and state: a later run has its own. Without a run id the web UI leads
+ * to the timeline of the newest one, so such a link never goes stale.
  */
 export function jobUrl(ui: WebUi, { workflowId, runId }: { workflowId: string; runId?: string | undefined }): string {
   const page = `${workflowsUrl(ui)}/${encodeURIComponent(workflowId)}`;
