@@ -20,7 +20,7 @@ fi
 
 # It takes some seconds until every part of the server knows a new namespace, so the registration is retried.
 for name in AgentJobProject AgentJobPhase AgentJobStatus AgentJobPrLink AgentJobWaitingFor AgentJobBatch AgentJobTags \
-  AgentJobOutcome; do
+  AgentJobOutcome AgentJobId; do
   case "$name" in
     AgentJobTags) type=KeywordList ;;
     *) type=Keyword ;;

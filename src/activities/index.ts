@@ -2,12 +2,11 @@
 export {
   createJobActivities as createActivities,
   type JobActivities,
-  type ReadJobInput,
-  type ReadJobResult,
   type WriteResult,
 } from './agent-job/job-activities.js';
 export { Budgets } from './agent-job/budgets.js';
 export { KeyHealth } from './agent-job/key-health.js';
 export type { Reading, PollJobInput, PollJobResult } from './agent-job/poll-batch.js';
+export type { ReadJobInput, ReadJobResult } from './agent-job/read-job.js';
 export { Poller } from './agent-job/poller.js';
 export type { Queued } from './queue-client.js';

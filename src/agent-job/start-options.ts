@@ -25,6 +25,7 @@ import { jobTitle, staticDetails, titleSummary } from './title.js';
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
 const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, SearchAttributeType.KEYWORD_LIST);
+const JOB_ID = defineSearchAttributeKey(SEARCH_ATTRIBUTE.jobId, SearchAttributeType.KEYWORD);
 const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeType.KEYWORD);
 
 export interface AgentJobPlace {
@@ -82,6 +83,7 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
     typedSearchAttributes: new TypedSearchAttributes([
       { key: PROJECT, value: projectId },
       { key: PHASE, value: phase },
+      ...(jobId === null ? [] : [{ key: JOB_ID, value: jobId }]),
       // A namespace that lacks these attributes still takes jobs without a batch and tags.
       ...(batch === null ? [] : [{ key: BATCH, value: batch }]),
       ...(tags.length === 0 ? [] : [{ key: TAGS, value: tags }]),

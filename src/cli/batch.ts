@@ -26,10 +26,10 @@ export type Target = { job: JobName; batch: null } | { job: null; batch: string 
 /** Checks that exactly one of the two is given. */
 export async function readTarget(
   given: string | undefined,
-  { batch, project, key }: JobNameFlags & { batch?: string | undefined },
+  { batch, project, key, jobId }: JobNameFlags & { batch?: string | undefined },
 ): Promise<Target> {
-  if (batch === undefined) return { job: readJobName({ given, project, key }), batch: null };
-  if ((given ?? project ?? key) !== undefined) throw new UsageError('give a workflow id or --batch, not both');
+  if (batch === undefined) return { job: readJobName({ given, project, key, jobId }), batch: null };
+  if ((given ?? project ?? key ?? jobId) !== undefined) throw new UsageError('give a workflow id or --batch, not both');
   return { job: null, batch: await checkBatch(batch) };
 }
 

@@ -1,56 +1,48 @@
-/** Which workflow has an upstream's job already: two would watch it side by side, and nothing can undo that. */
+/** Which workflow has an upstream's job already, told before a decision is confirmed or only tried. */
 import type { AgentJobs } from '../starter.js';
 import type { Resolution } from './resolution.js';
 
-/** So many of a project's running jobs are looked at: some seconds' work. */
-const MAX_JOBS = 20_000;
-
-/** The running workflows of projects by their job's id, read once for a command. */
+/** The workflows that have the jobs of a command's adoptions. */
 export class JobDrivers {
   readonly #jobs: AgentJobs;
   readonly #signal: AbortSignal;
-  readonly #byProject = new Map<string, Promise<Map<string, string>>>();
+  /** What this command has done: the list may lag behind it. */
+  readonly #adopted = new Map<string, string>();
 
   constructor({ jobs, signal }: { jobs: AgentJobs; signal: AbortSignal }) {
     this.#jobs = jobs;
     this.#signal = signal;
   }
 
-  /** Throws where another workflow that runs has the job. */
-  async check({ workflowId, projectId, jobId }: Adoption): Promise<void> {
-    const other = (await this.#of(projectId)).get(jobId) ?? workflowId;
-    if (other === workflowId) return;
-    const why = `the workflow ${other} has the job ${jobId} already, and two would watch it side by side for good`;
-    throw new Error(`${why}: look again, or give --yes`);
+  /** Throws where another workflow has the job, or had it. */
+  async check(adoption: Adoption): Promise<void> {
+    const other = this.#adopted.get(nameOf(adoption)) ?? (await this.#listed(adoption));
+    if (other === undefined || other === adoption.workflowId) return;
+    const why = `the workflow ${other} has the job ${adoption.jobId} already`;
+    throw new Error(`${why}: look again, or adopt it with --force`);
   }
 
-  /** The list may lag behind what this command has done. */
-  async add({ workflowId, projectId, jobId }: Adoption): Promise<void> {
-    (await this.#of(projectId)).set(jobId, workflowId);
+  add(adoption: Adoption): void {
+    this.#adopted.set(nameOf(adoption), adoption.workflowId);
   }
 
-  #of(projectId: string): Promise<Map<string, string>> {
-    const read = this.#byProject.get(projectId) ?? this.#read(projectId);
-    this.#byProject.set(projectId, read);
-    return read;
-  }
-
-  async #read(projectId: string): Promise<Map<string, string>> {
-    const found = new Map<string, string>();
-    let looks = 0;
-    for await (const job of this.#jobs.list({ projectId, isRunning: true }, { signal: this.#signal })) {
-      this.#signal.throwIfAborted();
-      if (job.jobId !== null) found.set(job.jobId, job.workflowId);
-      if (++looks === MAX_JOBS) break;
+  async #listed({ workflowId, projectId, jobId }: Adoption): Promise<string | undefined> {
+    for await (const job of this.#jobs.list({ projectId, jobId }, { signal: this.#signal })) {
+      if (job.workflowId !== workflowId) return job.workflowId;
     }
-    return found;
+    return undefined;
   }
 }
 
-/** Null for another decision. */
+function nameOf({ projectId, jobId }: Adoption): string {
+  return JSON.stringify([projectId, jobId]);
+}
+
+/** Null for another decision, and where it is forced. */
 export function adoptionOf(resolution: Resolution, projectId: string): Adoption | null {
-  const { workflowId } = resolution;
-  return resolution.action === 'adopt' ? { workflowId, projectId, jobId: resolution.jobId } : null;
+  if (resolution.action !== 'adopt' || resolution.force === true) return null;
+  const { workflowId, jobId } = resolution;
+  return { workflowId, projectId, jobId };
 }
 
 /** A workflow that is to adopt a job. */

@@ -1,4 +1,7 @@
-/** How a command names one job: by its workflow id, by project and key, or by the key alone where that is unique. */
+/**
+ * How a command names one job: by its workflow id, by project and key, by the key alone where that is unique, or by the
+ * upstream's id.
+ */
 import type { Command } from 'commander';
 import type { AgentJobs, JobHandle } from '../starter.js';
 import { UsageError } from './exit.js';
@@ -9,6 +12,8 @@ import { printable } from './text.js';
 export interface JobNameFlags {
   project?: string | undefined;
   key?: string | undefined;
+  /** The upstream's id. */
+  jobId?: string | undefined;
 }
 
 /** A job as it was typed. */
@@ -21,29 +26,36 @@ export interface JobName extends JobNameFlags {
 const MAX_JOBS = 20_000;
 const SHOWN_CANDIDATES = 10;
 
-/** A key alone that more than one job has. */
-class AmbiguousKeyError extends Error {
-  override readonly name = 'AmbiguousKeyError';
+/** A key alone, or an upstream's id, that more than one job has. */
+class AmbiguousNameError extends Error {
+  override readonly name = 'AmbiguousNameError';
 }
 
-/** Adds `--project` and `--key`. */
+/** Adds `--project`, `--key` and `--job-id`. */
 export function addJobNameOptions(command: Command): Command {
+  return addKeyOptions(command).option('--job-id <id>', 'the workflow that has this job of the upstream');
+}
+
+/** Adds `--project` and `--key`, for a command to which `--job-id` means something else. */
+export function addKeyOptions(command: Command): Command {
   return command
     .option('--key <key>', 'the job that was started under this key; alone where one job has it')
     .option('--project <id>', 'and in this project');
 }
 
 /** Checks that a job is named, and once. */
-export function readJobName({ given, project, key }: JobName): JobName {
-  if (given !== undefined && key !== undefined) throw new UsageError('give a workflow id or --key, not both');
-  if ((given ?? key) === undefined) {
-    throw new UsageError('name a job by its workflow id, or jobs with --batch; or a job by its --key');
+export function readJobName({ given, project, key, jobId }: JobName): JobName {
+  const count = [given, key, jobId].filter((named) => named !== undefined).length;
+  if (count > 1) throw new UsageError('give a workflow id, --key or --job-id, not two of them');
+  if (count === 0) {
+    throw new UsageError('name a job by its workflow id, or jobs with --batch; or a job by its --key or --job-id');
   }
-  return { given, project, key };
+  return { given, project, key, jobId };
 }
 
-/** The handle of the job that is meant; throws where a key alone names none or several. */
-export async function findJob({ jobs, signal }: Session, { given, project, key }: JobName): Promise<JobHandle> {
+/** The handle of the job that is meant; throws where a key alone, or an upstream's id, names none or several. */
+export async function findJob({ jobs, signal }: Session, { given, project, key, jobId }: JobName): Promise<JobHandle> {
+  if (jobId !== undefined) return jobs.handle(await holderOf(jobs, { jobId, projectId: project }, signal));
   if (given !== undefined && project === undefined) {
     if (given.includes('/') || (await isWorkflow(jobs, given, signal))) return jobs.handle(given);
     const [found] = await jobsOfKey(jobs, given, signal);
@@ -80,6 +92,23 @@ async function isWorkflow({ client }: AgentJobs, workflowId: string, signal: Abo
   );
 }
 
+async function holderOf(
+  jobs: AgentJobs,
+  filter: { jobId: string; projectId: string | undefined },
+  signal: AbortSignal,
+): Promise<string> {
+  const found = new Set<string>();
+  for await (const { workflowId } of jobs.list(filter, { signal })) found.add(workflowId);
+  const [workflowId, ...others] = found;
+  const { jobId } = filter;
+  if (workflowId === undefined) {
+    throw new Error(`no workflow has the job ${JSON.stringify(jobId)}; Temporal lists it a moment after its create`);
+  }
+  if (others.length > 0)
+    throw new AmbiguousNameError(ambiguityText(`have the job ${JSON.stringify(jobId)}`, [...found]));
+  return workflowId;
+}
+
 async function jobsOfKey(jobs: AgentJobs, key: string, signal: AbortSignal): Promise<string[]> {
   const { AGENT_JOB_WORKFLOW, agentJobWorkflowId } = await import('../contract.js');
   const { listWorkflows } = await import('../client/temporal-call.js');
@@ -95,13 +124,13 @@ async function jobsOfKey(jobs: AgentJobs, key: string, signal: AbortSignal): Pro
       throw new Error(`the newest ${MAX_JOBS} jobs do not tell whether the key is unique: add --project`);
     }
   }
-  if (found.size > 1) throw new AmbiguousKeyError(ambiguityText(key, [...found]));
+  if (found.size > 1) throw new AmbiguousNameError(ambiguityText(`have the key ${JSON.stringify(key)}`, [...found]));
   return [...found];
 }
 
-function ambiguityText(key: string, candidates: readonly string[]): string {
+function ambiguityText(what: string, candidates: readonly string[]): string {
   const shown = candidates.slice(0, SHOWN_CANDIDATES).map((id) => `  ${printable(id)}`);
   const rest = candidates.length - shown.length;
-  const head = `${candidates.length} jobs have the key ${JSON.stringify(key)}; add --project, or name one by its id:`;
+  const head = `${candidates.length} jobs ${what}; add --project, or name one by its id:`;
   return [head, ...shown, ...(rest > 0 ? [`  … and ${rest} more`] : [])].join('\n');
 }

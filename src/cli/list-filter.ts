@@ -9,6 +9,7 @@ import { collect } from './job-options.js';
 export interface FilterFlags {
   phase?: string;
   project?: string;
+  jobId?: string;
   waitingFor?: string;
   batch?: string;
   tag?: string[];
@@ -24,6 +25,7 @@ export function addFilterOptions(command: Command): Command {
   return command
     .option('--phase <phase>', 'creating, watching, sending, needsAttention, lingering or done')
     .option('--project <id>', 'of one project')
+    .option('--job-id <id>', 'that has this job of the upstream')
     .option('--waiting-for <reason>', 'running jobs that wait for a turn, rateLimit, upstream, key or person')
     .option('--batch <label>', 'of one batch')
     .option('--tag <label>', 'that have this tag; may be repeated', collect)
@@ -42,6 +44,7 @@ export async function toFilter(flags: FilterFlags): Promise<JobFilter> {
     waitingFor: oneOf<ShownWaitingFor>('--waiting-for', flags.waitingFor, SHOWN_WAITING_FOR),
     outcome: oneOf<JobOutcome>('--outcome', flags.outcome, JOB_OUTCOMES),
     projectId: flags.project,
+    jobId: flags.jobId,
     batch: flags.batch === undefined ? undefined : await checkBatch(flags.batch),
     tags: flags.tag,
     startedAfter: await toTime('--since', flags.since),

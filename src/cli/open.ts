@@ -30,13 +30,13 @@ export function addOpen(program: Command): void {
     .option('--print', 'print the address alone, and open nothing')
     .option('--json', 'print JSON');
   addJobNameOptions(command).action((given: string | undefined, flags: OpenFlags) => {
-    const { project, key, view, print: isPrintOnly = false, json: isJson = false } = flags;
-    const isNamed = (given ?? key) !== undefined;
+    const { project, key, jobId, view, print: isPrintOnly = false, json: isJson = false } = flags;
+    const isNamed = (given ?? key ?? jobId) !== undefined;
     if (isNamed && view !== undefined) throw new UsageError('give a job or --view, not both');
-    if (!isNamed && project !== undefined) throw new UsageError('--project goes with a key');
+    if (!isNamed && project !== undefined) throw new UsageError('--project goes with a key or --job-id');
     return withSession(command, async (session) => {
       const { url, page } = isNamed
-        ? await linksOfJob(session, { given, project, key })
+        ? await linksOfJob(session, { given, project, key, jobId })
         : await linkOfList(session, view);
       if (isJson) printJson({ url });
       else print(url);

@@ -4,7 +4,7 @@ import type { AgentJobs } from '../starter.js';
 import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
 import { addYesOption, canAsk, confirm, type ConfirmFlags } from './ask.js';
 import { EXIT, UsageError, throwNotRetryable } from './exit.js';
-import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
+import { addKeyOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { adoptionOf, JobDrivers } from './job-drivers.js';
 import { readText } from './job-options.js';
 import {
@@ -42,11 +42,11 @@ export function addResolve(program: Command): void {
       '[action]',
       'adopt (a create made the job --job-id), delivered (a follow-up arrived), retry (send it again), abandon',
     )
+    .option('--job-id <id>', 'with adopt: the job that the create made; other actions: the job whose workflow is meant')
     .option(
-      '--job-id <id>',
-      'with adopt: the job that the create made; one that another running workflow has needs --yes',
+      '--force',
+      'with adopt: also where the job can not be read just now, is older than the run, or is of another workflow',
     )
-    .option('--force', 'with adopt: also where the upstream can not be read just now')
     .option('--since <time>', 'name the write you mean, as listed (default: the present one, which is shown)')
     .option('--follow-up-id <id>', 'name the follow-up you mean')
     .option(
@@ -60,7 +60,7 @@ export function addResolve(program: Command): void {
         ? resolveOne(command, workflowId, action, flags)
         : resolveMany(command, workflowId, flags.from, flags),
     );
-  addAttributionOptions(addJobNameOptions(addYesOption(command)));
+  addAttributionOptions(addKeyOptions(addYesOption(command)));
 }
 
 async function resolveOne(
@@ -69,19 +69,20 @@ async function resolveOne(
   second: string | undefined,
   flags: ResolveFlags,
 ): Promise<void> {
-  // With --key no job precedes the action.
-  const hasJob = flags.key === undefined || second !== undefined;
+  const isAdoption = (second ?? first) === 'adopt';
+  const { force, since, followUpId } = flags;
+  const [adopted, named] = isAdoption ? [flags.jobId] : [undefined, flags.jobId];
+  // With --key, or --job-id where it names the workflow, no job precedes the action.
+  const hasJob = (flags.key ?? named) === undefined || second !== undefined;
   const action = hasJob ? second : first;
   const given = hasJob ? first : undefined;
-  if ((given ?? flags.key) === undefined || action === undefined) {
+  if ((given ?? flags.key ?? named) === undefined || action === undefined) {
     throw new UsageError('name the workflow and the action, or give --from');
   }
-  const name = readJobName({ given, project: flags.project, key: flags.key });
-  const { jobId, force, since, followUpId } = flags;
+  const name = readJobName({ given, project: flags.project, key: flags.key, jobId: named });
   const attribution = await readAttribution(flags);
-  if (action === 'adopt' && jobId === undefined)
-    throw new UsageError('adopt needs --job-id, the job that the create made');
-  const decision = { action, jobId, force, since, followUpId, ...attribution };
+  if (isAdoption && adopted === undefined) throw new UsageError('adopt needs --job-id, the job that the create made');
+  const decision = { action, jobId: adopted, force, since, followUpId, ...attribution };
   await readResolution({ workflowId: 'any', ...decision }); // Wrong values are told before anything is connected.
   await withSession(command, async (session) => {
     const { jobs, signal } = session;
@@ -92,7 +93,7 @@ async function resolveOne(
     if (!flags.json) print(fields(shown));
     checkRetryTime(resolution, inDoubt, flags);
     const adoption = adoptionOf(resolution, projectId);
-    if (adoption && !flags.yes) await new JobDrivers(session).check(adoption);
+    if (adoption) await new JobDrivers(session).check(adoption);
     if (!flags.dryRun) {
       await confirm(() => `Settle it with ${action}, which can not be undone?`, flags, signal);
       await settle(jobs, resolution, inDoubt, signal);
@@ -115,7 +116,7 @@ async function resolveMany(
   await withSession(command, async (session) => {
     const { signal } = session;
     if (!dryRun) await confirm(() => questionOf(lines), { ...flags, json }, signal);
-    const drivers = flags.yes ? null : new JobDrivers(session);
+    const drivers = new JobDrivers(session);
     for (const line of lines) {
       signal.throwIfAborted();
       const problem = await settleLine(session, line, { dryRun, drivers, flags: { ...flags, json } });
@@ -131,7 +132,7 @@ async function resolveMany(
 async function settleLine(
   { jobs, signal }: Session,
   { resolution, problem }: ResolutionLine,
-  { dryRun, drivers, flags }: { dryRun: boolean; drivers: JobDrivers | null; flags: ConfirmFlags },
+  { dryRun, drivers, flags }: { dryRun: boolean; drivers: JobDrivers; flags: ConfirmFlags },
 ): Promise<string | null> {
   if (resolution === undefined) return problem;
   try {
@@ -142,9 +143,9 @@ async function settleLine(
     const { inDoubt, projectId } = await readQuestion(jobs, resolution, signal);
     checkRetryTime(resolution, inDoubt, flags);
     const adoption = adoptionOf(resolution, projectId);
-    if (adoption) await drivers?.check(adoption);
+    if (adoption) await drivers.check(adoption);
     if (!dryRun) await settle(jobs, resolution, inDoubt, signal);
-    if (adoption) await drivers?.add(adoption);
+    if (adoption) drivers.add(adoption);
     return null;
   } catch (error) {
     signal.throwIfAborted();

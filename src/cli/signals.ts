@@ -35,7 +35,7 @@ export function addFollowUp(program: Command): void {
   const command = program
     .command('follow-up')
     .description('send a further instruction to a job, also to one whose workflow has ended')
-    .argument('[job]', 'its workflow id, or its key where one job has it; none with --batch or --key')
+    .argument('[job]', 'its workflow id, or its key where one job has it; none with --batch, --key or --job-id')
     .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
     .option('--batch <label>', 'to every running job of this batch, all under the same --id')
     .option('--id <id>', 'sent at most once over the whole life of the job (default: a new one each time)')
@@ -63,8 +63,8 @@ async function followUp(
   [first, second]: [string | undefined, string | undefined],
   flags: FollowUpFlags,
 ): Promise<void> {
-  // With --batch or --key no job precedes the prompt.
-  const hasOne = (flags.batch ?? flags.key) === undefined || second !== undefined;
+  // With --batch, --key or --job-id no job precedes the prompt.
+  const hasOne = (flags.batch ?? flags.key ?? flags.jobId) === undefined || second !== undefined;
   const target = await readTarget(hasOne ? first : undefined, flags);
   const prompt = await readPrompt(hasOne ? second : first, flags.promptFile);
   const { parseFollowUp } = await import('../agent-job/input.js');
@@ -145,8 +145,8 @@ export function addSignals(program: Command): void {
     .description('read a job from the upstream at once')
     .argument('[job]', 'its workflow id, or its key where one job has it')
     .option('--json', 'print JSON')
-    .action(async (given: string | undefined, { json, project, key, ...flags }: SignalFlags) => {
-      const name = readJobName({ given, project, key });
+    .action(async (given: string | undefined, { json, project, key, jobId, ...flags }: SignalFlags) => {
+      const name = readJobName({ given, project, key, jobId });
       const attribution = await readAttribution(flags);
       await withSession(pollNow, async (session) => {
         const job = await findJob(session, name);
@@ -169,10 +169,10 @@ export function addSignals(program: Command): void {
 async function cancelJobs(
   command: Command,
   given: string | undefined,
-  { json, yes, project, key, batch, ...flags }: CancelFlags,
+  { json, yes, project, key, jobId, batch, ...flags }: CancelFlags,
 ): Promise<void> {
   const attribution = await readAttribution(flags);
-  const target = await readTarget(given, { batch, project, key });
+  const target = await readTarget(given, { batch, project, key, jobId });
   await withSession(command, async (session) => {
     const { signal } = session;
     if (target.batch !== null) return cancelBatch(session, target.batch, attribution, { json, yes });

@@ -103,7 +103,10 @@ export interface Attribution {
 
 /** How a person settles a write in doubt; `since` and `followUpId`, where given, must name the present one. */
 export type ResolveUnknownInput =
-  /** `force` adopts a job that can't be read just now; a job that does not exist is never adopted. */
+  /**
+   * `force` adopts a job that can't be read just now, that another workflow has had, or that is older than this run; a
+   * job that does not exist is never adopted.
+   */
   (
     | { action: 'adopt'; jobId: string; force?: boolean | null | undefined }
     | { action: Exclude<DecisionAction, 'adopt'>; jobId?: null | undefined }
@@ -161,6 +164,7 @@ export const SEARCH_ATTRIBUTE = {
   batch: 'AgentJobBatch',
   tags: 'AgentJobTags',
   outcome: 'AgentJobOutcome',
+  jobId: 'AgentJobId',
 } as const;
 
 /** The type of a search attribute, as Temporal's tools name it. */

@@ -114,7 +114,7 @@ test(
 );
 
 test(
-  'a job that another running workflow has is adopted with --yes alone',
+  'a job that another workflow has is adopted with --force alone',
   async () => {
     const other = `other ${randomUUID()}`;
     await server.sandbox.addScript({ promptIncludes: other, script: { activeMs: 3_600_000 } });
@@ -124,7 +124,7 @@ test(
     await expect.poll(listed, { timeout: 60_000 }).toContainEqual(expect.objectContaining({ jobId }));
     const told = `the workflow ${driver.workflowId} has the job ${jobId} already`;
     const adopt = ['resolve', job.workflowId, 'adopt', '--job-id', jobId];
-    for (const more of [[], ['--dry-run'], ['--json']]) {
+    for (const more of [[], ['--dry-run'], ['--json'], ['--yes']]) {
       const refused = await cli([...adopt, ...more]);
       expect(refused.stderr).toContain(told);
       expect(refused.code).toBe(1);
@@ -135,7 +135,7 @@ test(
       { isSettled: false, problem: expect.stringContaining(told) as string },
     ]);
     expect((await job.state()).unknown).not.toBeNull();
-    expect((await cli([...adopt, '--yes'])).code).toBe(0);
+    expect((await cli([...adopt, '--force'])).code).toBe(0);
     expect(await job.state()).toMatchObject({ unknown: null, jobId });
     for (const one of [driver, job]) await one.cancel();
   },

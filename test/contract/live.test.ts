@@ -46,7 +46,7 @@ test('a job in doubt, adopted, with follow-ups, until its end: states, answers, 
   const { bench, upstream } = tests;
   upstream.show = () => ({ status: 'active', source: { repository: 'a/b', ref: null } });
   upstream.createFaults.push(inDoubt('upstream answered 500'));
-  const handle = await bench.start({ projectId: 'p1', prompt, batch: 'b' });
+  const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt, batch: 'b' });
   await untilPhase(handle, 'needsAttention');
   const refused: unknown = await handle
     .executeUpdate(resolveUnknownUpdate, { args: [{ action: 'delivered' }] })

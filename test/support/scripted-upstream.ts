@@ -65,7 +65,7 @@ export function record(fields: Partial<JobRecord> = {}): JobRecord {
     source: { repository: 'acme/site', ref: 'main' },
     model: 'm-1',
     prLink: null,
-    createdAt: '2026-01-01T00:00:00.000Z',
+    createdAt: null,
     archivedAt: null,
     ...fields,
   };

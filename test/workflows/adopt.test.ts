@@ -1,6 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { ApplicationFailure } from '@temporalio/common';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { jobStateQuery, resolveUnknownUpdate, type ResolveUnknownInput } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
@@ -9,6 +10,9 @@ import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
 const tests = useDevServer();
+/** Each test's own: a job that another workflow has had is refused. */
+let projectId: string;
+beforeEach(() => void (projectId = `p ${randomUUID()}`));
 let opened: (() => void) | undefined;
 afterEach(() => opened?.());
 
@@ -27,7 +31,7 @@ async function untilAttention(handle: Handle): Promise<void> {
 async function startUnknownCreate(options: object = {}): Promise<Handle> {
   tests.upstream.show = () => ({ status: 'active' });
   tests.upstream.createFaults.push(inDoubt('upstream answered 500'));
-  const handle = await tests.bench.start({ projectId: 'p1', prompt: 'Fix it', ...options });
+  const handle = await tests.bench.start({ projectId, prompt: 'Fix it', ...options });
   await untilAttention(handle);
   return handle;
 }
@@ -66,6 +70,37 @@ test.each([undefined, true])(
     expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-1' });
   },
 );
+
+test('a job created before the run began is adopted with force alone, and one of its time without', async () => {
+  const { upstream } = tests;
+  const createdAgo = (ms: number) => {
+    const createdAt = new Date(Date.now() - ms).toISOString();
+    upstream.show = () => ({ status: 'active', createdAt });
+  };
+  const [first, second] = [await startUnknownCreate(), await startUnknownCreate()];
+  createdAgo(600_000);
+  const failure = await refusal(adopt(first, 'job-1'));
+  expect(failure).toMatchObject({ type: 'InvalidInput', message: expect.stringContaining('before this run began') });
+  await untilAttention(first);
+  expect(await adopt(first, 'job-1', true)).toMatchObject({ phase: 'watching', jobId: 'job-1' });
+  createdAgo(120_000);
+  expect(await adopt(second, 'job-2')).toMatchObject({ phase: 'watching', jobId: 'job-2' });
+});
+
+test.each([false, true])('a job that another workflow has is adopted with force alone (ended: %s)', async (isEnded) => {
+  const { bench, upstream } = tests;
+  if (!isEnded) upstream.show = () => ({ status: 'active' });
+  const other = await bench.start({ projectId, jobId: 'job-7' });
+  if (isEnded) await other.result();
+  const handle = await startUnknownCreate();
+  const jobs = new AgentJobs({ client: bench.client });
+  await expect.poll(async () => (await jobs.count({ projectId, jobId: 'job-7' })).total).toBe(1);
+  const failure = await refusal(adopt(handle, 'job-7'));
+  expect(failure).toMatchObject({ type: 'InvalidInput', message: expect.stringContaining(other.workflowId) });
+  expect(await adopt(handle, 'job-7', true)).toMatchObject({ phase: 'watching', jobId: 'job-7' });
+  upstream.show = () => ({ status: 'completed' });
+  await handle.result();
+});
 
 test('where the upstream is ill adopt is refused with its reason, and force adopts all the same', async () => {
   const { upstream } = tests;

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate, type ResolveUnknownInput } from '../../src/contract.js';
@@ -36,7 +37,12 @@ test('every decision is told with its author, in the state, in the answer, on th
   upstream.createFaults.push(inDoubt('first'), inDoubt('second'));
   upstream.messageFaults.push(inDoubt('third'), inDoubt('fourth'));
   upstream.show = () => ({ status: 'active' });
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0, polling: { max: '1 second' } });
+  const handle = await bench.start({
+    projectId: `p ${randomUUID()}`,
+    prompt: 'Fix it',
+    settle: 0,
+    polling: { max: '1 second' },
+  });
   expect((await stateOf(handle)).decisions).toEqual([]);
   await untilAttention(handle, 'first');
   const note = 'Not in the list.\n\nLooked *twice* <b>';

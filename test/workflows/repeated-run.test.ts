@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
 import { useDevServer } from '../support/job-tests.js';
@@ -38,7 +39,10 @@ test(
   { timeout: 120_000 },
   async () => {
     const { upstream, bench } = tests;
-    const { workflowId, firstExecutionRunId } = await bench.start(JOB, { cronSchedule: '@every 2s' });
+    const { workflowId, firstExecutionRunId } = await bench.start(
+      { ...JOB, projectId: `p ${randomUUID()}` },
+      { cronSchedule: '@every 2s' },
+    );
     await untilAnotherRun(workflowId, firstExecutionRunId);
     await expect.poll(async () => (await stateOf(workflowId)).phase).toBe('needsAttention');
     expect(upstream.created).toHaveLength(1);

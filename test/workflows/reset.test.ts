@@ -122,7 +122,7 @@ test.each([
     const isCreate = kind === 'create';
     (isCreate ? upstream.createFaults : upstream.messageFaults).push(inDoubt('upstream answered 500'));
     const sends = isCreate ? upstream.created : upstream.messages;
-    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0 });
+    const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt: 'Fix it', settle: 0 });
     if (!isCreate) await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
     await expect.poll(() => phaseOf(handle)).toBe('needsAttention');
     const retry = (run: typeof handle | Awaited<ReturnType<typeof reset>>) =>

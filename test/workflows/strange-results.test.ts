@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { afterEach, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
 import { throttled } from '../support/outcomes.js';
@@ -61,7 +62,7 @@ test.each(Object.keys(STRANGE))('a create with a result %s is in doubt and is no
   const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   upstream.createGate = holdBack();
-  const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it', onUnknownOutcome: 'retry' });
+  const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt: 'Fix it', onUnknownOutcome: 'retry' });
   await expect.poll(() => upstream.created.length).toBe(1);
   await complete(handle, 'createJob', STRANGE[title]!);
   await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');

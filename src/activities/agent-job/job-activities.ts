@@ -4,7 +4,6 @@ import type { JOIN_JOB_ACTIVITY, Priority } from '../../contract.js';
 import type { Metrics, WriteOperation } from '../metrics.js';
 import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstream.js';
 import { KeyHealth } from './key-health.js';
-import { RejectedError, UpstreamError } from '../../upstream/errors.js';
 import { SharedServerClock, startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import type { Budgets } from './budgets.js';
 import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
@@ -13,6 +12,7 @@ import { Turns } from './turns.js';
 import { QueueFound, type FencedSend, type SendOutcome, type WantedSend } from './wanted-send.js';
 import type { PollJobInput, PollJobResult } from './poll-batch.js';
 import { createPollJob } from './poll-job.js';
+import { createReadJob, type ReadJobInput, type ReadJobResult } from './read-job.js';
 import type { Poller } from './poller.js';
 import {
   confirmNotAccepted,
@@ -45,13 +45,6 @@ type CreateJobInput = WriteInput;
 interface SendMessageInput extends WriteInput {
   jobId: string;
 }
-
-export interface ReadJobInput {
-  projectId: string;
-  jobId: string;
-}
-
-export type ReadJobResult = { kind: 'found' } | { kind: 'notFound' } | { kind: 'failed'; reason: string };
 
 /**
  * A write's outcome, whether a reset or a restore may have forgotten it, and what a person is asked about where one may
@@ -208,22 +201,4 @@ const LOOK_AFTER_MS = {
 /** Adds to an outcome in doubt from when on a read of the upstream can be trusted. */
 function withLookAfter(outcome: SendOutcome, judgedBy: keyof typeof LOOK_AFTER_MS, now: number): SendOutcome {
   return outcome.kind === 'inDoubt' ? { ...outcome, lookAfter: Math.ceil(now + LOOK_AFTER_MS[judgedBy]) } : outcome;
-}
-
-/** The activity `readJob`: reads a job once and says whether it exists. */
-function createReadJob(
-  upstream: Upstream,
-  shutdownSignal: AbortSignal,
-): (input: ReadJobInput) => Promise<ReadJobResult> {
-  return async (input) => {
-    try {
-      await upstream.getJob(input, { signal: shutdownSignal });
-      return { kind: 'found' };
-    } catch (error) {
-      if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
-      if (error instanceof UpstreamError) return { kind: 'failed', reason: error.reason };
-      // The worker shuts down: another one reads.
-      throw error;
-    }
-  };
 }

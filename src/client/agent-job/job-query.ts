@@ -17,6 +17,8 @@ import { equals, includes, isExact, quoted } from '../visibility-query.js';
 export interface JobFilter {
   phase?: Phase | null | undefined;
   projectId?: string | null | undefined;
+  /** The upstream's id of the job. */
+  jobId?: string | null | undefined;
   /** The label of jobs that were started together. */
   batch?: string | null | undefined;
   /** Only jobs that have all of these. */
@@ -41,13 +43,14 @@ export interface JobFilter {
 
 /** The query for a filter: no job that fits is missing. Throws InvalidInputError where a time is none. */
 export function jobQuery(filter: JobFilter): string {
-  const { phase, projectId, batch, tags, status, waitingFor, outcome } = filter;
+  const { phase, projectId, jobId, batch, tags, status, waitingFor, outcome } = filter;
   return [
     `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`,
     newestRuns(filter),
     ...(phase == null ? [] : [`${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`]),
     ...(waitingFor == null ? [] : [`${SEARCH_ATTRIBUTE.waitingFor} = ${quoted(waitingFor)}`]),
     ...(projectId == null ? [] : [equals(SEARCH_ATTRIBUTE.project, projectId)]),
+    ...(jobId == null ? [] : [equals(SEARCH_ATTRIBUTE.jobId, jobId)]),
     ...(batch == null ? [] : [equals(SEARCH_ATTRIBUTE.batch, batch)]),
     ...(tags ?? []).map((tag) => includes(SEARCH_ATTRIBUTE.tags, tag)),
     ...(status == null ? [] : [equals(SEARCH_ATTRIBUTE.status, status)]),
@@ -62,8 +65,8 @@ function newestRuns({ isRunning, waitingFor }: JobFilter): string {
 }
 
 /** Whether the query of a filter finds what fits it and, but for the case of tags on a dev server, nothing else. */
-export function isExactQuery({ projectId, batch, tags, status, outcome }: JobFilter): boolean {
-  const values = [projectId, batch, status].filter((value) => value != null);
+export function isExactQuery({ projectId, jobId, batch, tags, status, outcome }: JobFilter): boolean {
+  const values = [projectId, jobId, batch, status].filter((value) => value != null);
   return outcome !== FAILURE.invalidInput && values.every(isExact) && (tags ?? []).every(isExact);
 }
 
@@ -84,7 +87,7 @@ export function isAsked(job: JobSummary, filter: JobFilter): boolean {
   );
 }
 
-const SAME = ['phase', 'projectId', 'batch', 'status', 'outcome', 'waitingFor'] as const;
+const SAME = ['phase', 'projectId', 'jobId', 'batch', 'status', 'outcome', 'waitingFor'] as const;
 
 /** What Temporal itself tells. */
 const ENDED_BY = { Canceled: 'Canceled', Terminated: 'Terminated', TimedOut: 'TimedOut' } as const;

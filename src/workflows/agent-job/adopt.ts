@@ -49,7 +49,9 @@ export class Adoptions {
     // Somebody else may decide meanwhile, the time to decide may end, or the whole run.
     const isMoot = () => run.inDoubt !== inDoubt || run.ending() !== null;
     this.#reading += 1;
-    const input = { projectId: run.spec.projectId, jobId: resolution.jobId };
+    // A run that Temporal began anew may adopt what an earlier one has created.
+    const runStartedAt = run.isRepeated ? null : run.startedAt;
+    const input = { projectId: run.spec.projectId, jobId: resolution.jobId, runStartedAt };
     const problem = await problemWith(input, isMoot).finally(() => (this.#reading -= 1));
     if (isMoot()) {
       throw new InvalidInputError(
@@ -75,6 +77,8 @@ async function problemWith(input: ReadJobInput, isMoot: () => boolean): Promise<
       return null;
     case 'notFound':
       return { text: `must name a job of project ${input.projectId}: the upstream answered 404`, isFinal: true };
+    case 'doubtful':
+      return { text: `${result.reason}; nothing was settled: look again, or adopt it with force`, isFinal: false };
     default: {
       const remedy = 'nothing was settled: try again, or adopt it unread with force';
       return { text: `could not be read (${result.reason}); ${remedy}`, isFinal: false };
@@ -100,5 +104,6 @@ async function read(input: ReadJobInput, isMoot: () => boolean): Promise<ReadJob
 function known(result: unknown): ReadJobResult {
   const { kind, reason } = (result ?? {}) as { kind?: unknown; reason?: unknown };
   if (kind === 'found' || kind === 'notFound') return { kind };
+  if (kind === 'doubtful' && typeof reason === 'string') return { kind, reason };
   return { kind: 'failed', reason: typeof reason === 'string' ? reason : STRANGE_RESULT };
 }

@@ -84,7 +84,7 @@ function isSame(value: Value, other: Value): boolean {
 }
 
 function attributesOf(run: JobRun): Record<Attribute, Value> {
-  const { spec, phase, polls } = run;
+  const { spec, phase, polls, jobId } = run;
   const { job } = polls.known;
   const prLink = job?.prLink ?? undefined;
   return {
@@ -96,6 +96,7 @@ function attributesOf(run: JobRun): Record<Attribute, Value> {
     batch: spec.batch ?? undefined,
     tags: spec.tags.length > 0 ? spec.tags : undefined,
     outcome: outcomeOf(run) ?? undefined,
+    jobId: jobId !== null && isIndexable(jobId) ? jobId : undefined,
   };
 }
 

@@ -1,0 +1,81 @@
+/** The activity `readJob`: decides whether a job may be the one that a create in doubt has made. */
+import { activityInfo, Context } from '@temporalio/activity';
+import type { Client } from '@temporalio/client';
+import type { JobRecord } from '../../contract.js';
+import { jobQuery } from '../../client/agent-job/job-query.js';
+import { toSummary } from '../../client/agent-job/job-summary.js';
+import { isUnimplemented } from '../../client/temporal-errors.js';
+import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
+import { RejectedError, UpstreamError } from '../../upstream/errors.js';
+import type { Upstream } from '../../upstream/upstream.js';
+
+export interface ReadJobInput {
+  projectId: string;
+  jobId: string;
+  /** In milliseconds: the run has created no older job. Null or absent where nobody knows. */
+  runStartedAt?: number | null;
+}
+
+export type ReadJobResult =
+  | { kind: 'found' }
+  | { kind: 'notFound' }
+  /** It is there, and hardly the job of this run. */
+  | { kind: 'doubtful'; reason: string }
+  | { kind: 'failed'; reason: string };
+
+/** The clocks of the upstream and of Temporal may differ so much. */
+const CLOCK_TOLERANCE_MS = 300_000;
+/** A list takes no longer while Temporal is well. */
+const LIST_TIMEOUT_MS = 5_000;
+
+/** The activity `readJob`: reads a job once and says whether it exists and may be adopted. */
+export function createReadJob(
+  upstream: Upstream,
+  shutdownSignal: AbortSignal,
+): (input: ReadJobInput) => Promise<ReadJobResult> {
+  return async (input) => {
+    try {
+      const job = await upstream.getJob(input, { signal: shutdownSignal });
+      const reason = ageProblem(job, input.runStartedAt ?? null) ?? (await holderProblem(input));
+      return reason === null ? { kind: 'found' } : { kind: 'doubtful', reason };
+    } catch (error) {
+      if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
+      if (error instanceof UpstreamError) return { kind: 'failed', reason: error.reason };
+      // The worker shuts down, or Temporal does not answer: another attempt reads.
+      throw error;
+    }
+  };
+}
+
+function ageProblem({ createdAt }: JobRecord, runStartedAt: number | null): string | null {
+  if (createdAt === null || runStartedAt === null) return null;
+  // False where the upstream's time is none.
+  const isOlder = Date.parse(createdAt) < runStartedAt - CLOCK_TOLERANCE_MS;
+  const began = new Date(runStartedAt).toISOString();
+  return isOlder ? `names a job created at ${createdAt}, before this run began at ${began}` : null;
+}
+
+async function holderProblem({ projectId, jobId }: ReadJobInput): Promise<string | null> {
+  const { client } = Context.current();
+  const own = activityInfo().workflowExecution?.workflowId;
+  const holders = await client.withDeadline(Date.now() + LIST_TIMEOUT_MS, () => jobsHolding(client, projectId, jobId));
+  const other = holders.find((workflowId) => workflowId !== own);
+  return other === undefined ? null : `names the job of another workflow, ${other}`;
+}
+
+/**
+ * The workflow ids of the open and ended jobs that hold an upstream's job; the list may lag by a moment. Empty on a
+ * test server that skips time, which has no list.
+ */
+async function jobsHolding(client: Client, projectId: string, jobId: string): Promise<string[]> {
+  const found = new Set<string>();
+  try {
+    for await (const run of lenientWorkflowClient(client).list({ query: jobQuery({ projectId, jobId }) })) {
+      const summary = toSummary(run);
+      if (summary.projectId === projectId && summary.jobId === jobId) found.add(run.workflowId);
+    }
+  } catch (error) {
+    if (!isUnimplemented(error)) throw error;
+  }
+  return [...found];
+}
