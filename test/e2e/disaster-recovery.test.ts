@@ -215,7 +215,7 @@ async function decideTruthfully(): Promise<string[]> {
     doubts.map(async (doubt) => ({ ...doubt, ...(await lookUpstream(doubt.projectId, doubt.followUpId)) })),
   );
   runbook.write('doubts.ndjson', decided.map((line) => JSON.stringify(line)).join('\n'));
-  await runbook.run('resolve --from doubts.ndjson');
+  await runbook.run('resolve --from doubts.ndjson --yes');
   return doubts.map(({ projectId, followUpId, kind }) => `${projectId} ${followUpId ?? kind}`).toSorted();
 }
 

@@ -24,7 +24,7 @@ const RUN_ELSEWHERE = [
   'agent-jobs attention --json > doubts.ndjson',
   'agent-jobs reconcile old-region.log new-region.log > proven.ndjson',
   'agent-jobs reconcile workers.log > proven.ndjson',
-  'agent-jobs resolve --from doubts.ndjson --dry-run',
+  'agent-jobs resolve --from doubts.ndjson --yes --dry-run',
 ];
 
 let server: RestorableServer;

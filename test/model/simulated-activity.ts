@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Client } from '@temporalio/client';
+import { defaultDataConverter } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 
 /** One attempt of an activity, as the simulated server sees it. */
@@ -41,6 +42,9 @@ export async function runAttempt(
   const client = {
     withAbortSignal: <T>(_: unknown, call: () => T) => call(),
     withDeadline: <T>(_: number, call: () => T) => call(),
+    // No other workflow holds the job that is adopted.
+    connection: { workflowService: { listWorkflowExecutions: () => Promise.resolve({ executions: [] }) } },
+    options: { namespace: 'model', identity: 'model', loadedDataConverter: defaultDataConverter },
     workflow,
     activity: { heartbeat: (_: unknown, details: unknown) => Promise.resolve(say(details)) },
   };

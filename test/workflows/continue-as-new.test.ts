@@ -126,7 +126,7 @@ test('memo, search attributes, start, ids and the deadline’s clock go on', asy
       defineSearchAttributeKey(name, attributeType(name) === 'KeywordList' ? 'KEYWORD_LIST' : 'KEYWORD'),
     ),
   );
-  expect(shown).toEqual(['p1', 'watching', 'active', prLink, undefined, 'monday', ['a', 'b'], undefined]);
+  expect(shown).toEqual(['p1', 'watching', 'active', prLink, undefined, 'monday', ['a', 'b'], undefined, 'job-1']);
   expect(await handle.query('__temporal_workflow_metadata')).toMatchObject({
     currentDetails: expect.stringContaining('Fix it'),
   });
