@@ -102,8 +102,8 @@ test(
       prompt: `Each night ${WORD}`,
       timeZone: 'UTC',
       cron: '0 3 1 1 *',
-      options: QUICK,
-    } as never);
+      ...QUICK,
+    });
     await schedule.trigger();
 
     // The new key reaches every reader before anybody encrypts with it.

@@ -108,7 +108,7 @@ test('search attributes and memo tell the end, with one upsert per change', asyn
       defineSearchAttributeKey(name, attributeType(name) === 'KeywordList' ? 'KEYWORD_LIST' : 'KEYWORD'),
     ),
   );
-  expect(shown).toEqual(['p1', 'done', 'completed', PR, undefined, undefined, undefined, 'completed']);
+  expect(shown).toEqual(['p1', 'done', 'completed', PR, undefined, undefined, undefined, 'completed', 'job-1']);
   expect(memo).toEqual({
     jobId: 'job-1',
     prLink: PR,
