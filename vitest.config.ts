@@ -23,7 +23,7 @@ const limits = {
 };
 const RECORDING = 'test/replay/record.test.ts';
 const filesOf = (...folders: string[]) => folders.map((folder) => `test/${folder}/**/*.test.ts`);
-/** No Temporal server, no worker, and nothing is replaced: their files share processes, a second of CPU saved each. */
+/** Files that replace no module and leave nothing behind share processes: a second of CPU saved each. */
 const PURE = filesOf('architecture', 'contract', 'guarantees', 'report', 'sandbox', 'snapshots', 'unit', 'upstream');
 /** The second lane: programs, packages, manifests, other languages, and simulations. */
 const SYSTEM = filesOf(
