@@ -162,8 +162,8 @@ test('a pause that another tool undoes before it is seen is made again, and so i
 test('a pause of a Schedule that is not there says so', async () => {
   const { handle } = await recurring();
   await handle.remove();
-  for (const call of [handle.pause(), handle.resume(), handle.trigger()]) {
-    await expect(call).rejects.toThrow(ScheduleMissingError);
+  for (const call of ['pause', 'resume', 'trigger'] as const) {
+    await expect(handle[call]()).rejects.toThrow(ScheduleMissingError);
   }
 });
 
