@@ -45,9 +45,6 @@ const STILL_POLLING = 'StillPolling';
 
 /** Polls the job by the plan for as long as the run lasts. */
 export async function pollLoop(run: JobRun, waitPoint: WaitPoint, jobId: string): Promise<never> {
-  // A follow-up that leaves at once goes first: the batch would begin anew after it. Those behind it delay no poll.
-  const { next: first } = run.followUps;
-  await waitPoint.waitUntil(() => !run.isSendingNow || run.followUps.next !== first || run.polls.requestedAt !== null);
   for (let dueAt = 0; ; dueAt = Date.now() + nextWaitMs(run)) {
     await untilPollDue(run, waitPoint, dueAt);
     await pollBatch(run, waitPoint, pollInput(run, jobId));
@@ -66,6 +63,7 @@ async function untilPollDue(run: JobRun, waitPoint: WaitPoint, dueAt: number): P
   const { polls } = run;
   for (;;) {
     await waitPoint.waitUntil(() => !waitPoint.mustYield() && (polls.requestedAt !== null || !run.isLingering));
+    await untilFirstLeft(run, waitPoint);
     const { isLingering, pollDeadline } = run;
     const { requestedAt } = polls;
     const { notBefore } = polls.known;
@@ -79,6 +77,12 @@ async function untilPollDue(run: JobRun, waitPoint: WaitPoint, dueAt: number): P
       polls.requestedAt !== requestedAt || run.isLingering !== isLingering || run.pollDeadline !== pollDeadline;
     await waitPoint.waitUntil(() => waitPoint.mustYield() || isDifferent(), waitMs, 'Next poll');
   }
+}
+
+/** A follow-up that leaves at once goes first: the batch would begin anew after it. Those behind it delay no poll. */
+async function untilFirstLeft(run: JobRun, waitPoint: WaitPoint): Promise<void> {
+  const { next: first } = run.followUps;
+  await waitPoint.waitUntil(() => !run.isSendingNow || run.followUps.next !== first || run.polls.requestedAt !== null);
 }
 
 /** One activity that polls until something changed; a requested poll, or an accepted follow-up, cuts it short. */
