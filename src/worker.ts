@@ -58,7 +58,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   readiness.onProbe(metrics.ready);
   readiness.watchKeys(() => keyHealth.refusedProjects);
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
-  const store = openSnapshots(config);
+  const store = await openSnapshots(config);
   const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal, metrics);
   const budgets = new Budgets(config.budgets, { onProblem: logBudgetProblem(log) });
   const workers = await createWorkers(config, connection, {
@@ -174,7 +174,7 @@ function logStart({ temporal, roles, taskQueue, confirmWritesBefore }: WorkerCon
 }
 
 /** Null where this worker has no exports. */
-function openSnapshots({ roles, snapshots }: WorkerConfig): SnapshotStore | null {
+async function openSnapshots({ roles, snapshots }: WorkerConfig): Promise<SnapshotStore | null> {
   if (!roles.includes('exports') || !snapshots) return null;
   return openStore(snapshots.url, { forcePathStyle: snapshots.forcePathStyle });
 }

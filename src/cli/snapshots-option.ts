@@ -24,7 +24,7 @@ export async function openSnapshots({ snapshots }: SnapshotsFlags): Promise<Snap
     );
   try {
     const { url, forcePathStyle } = readSnapshotsConfig({ ...processEnvironment, SNAPSHOTS_URL: named });
-    return openStore(url, { forcePathStyle });
+    return await openStore(url, { forcePathStyle });
   } catch (error) {
     throw snapshots === undefined ? error : await blamedOnFlag(error);
   }

@@ -35,7 +35,7 @@ test('the queue is told of this hour what chunks met that had waited hours for a
     if (isFull) throw new ReadFailedError('429', 429);
     return { totals: { human: 0, ai: 0, total: 0 }, visitors: [], hasMore: false };
   };
-  const store = openStore(pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-turns-'))).href);
+  const store = await openStore(pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-turns-'))).href);
   const shutdownSignal = new AbortController().signal;
   const { readChunk } = createExportActivities({ upstream: { getVisitors } as Upstream, store, shutdownSignal });
   const call = <T>(_: unknown, work: () => T) => work();

@@ -150,7 +150,7 @@ test(
   'what clean would remove is counted; a no removes nothing, and where there is nothing nobody is asked',
   async () => {
     const url = pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-test-'))).href;
-    const store = openStore(url);
+    const store = await openStore(url);
     const stale = { projectId: `p-${randomUUID()}`, dateFrom: '2026-05-11', dateTo: '2026-05-12' };
     const key = chunkKey(stale, 'dead', 1, 0);
     await store.put(key, Buffer.from('x'));

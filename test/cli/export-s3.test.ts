@@ -17,7 +17,7 @@ afterAll(() => s3.stop());
 test('snapshots in a bucket are listed, verified and reported like those in a folder', async () => {
   const prefix = randomUUID();
   const url = `s3://${s3.bucket}/${prefix}`;
-  const store = openStore(url, { forcePathStyle: true });
+  const store = await openStore(url, { forcePathStyle: true });
   await putDay(store, 'p', { date: '2026-03-01', rows: [{ path: '/ü', human: 1, ai: 2, total: 3 }] });
   const env = {
     SNAPSHOTS_URL: url,

@@ -85,7 +85,7 @@ test('the help of each command has the options of the connection', async () => {
 
 test('a file that can not be written is told in one line, without a stack trace', async () => {
   const url = pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-test-'))).href;
-  await putDay(openStore(url), 'p', { date: '2026-03-01', rows: [] });
+  await putDay(await openStore(url), 'p', { date: '2026-03-01', rows: [] });
   const where = ['--snapshots', url, '--output', '/no/such/folder/report.html'];
   const { code, stderr } = await runInProcess(['report', '--project', 'p', ...where]);
   expect([code, stderr]).toEqual([1, expect.stringMatching(/^agent-jobs: ENOENT.*\n$/)]);

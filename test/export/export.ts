@@ -67,7 +67,7 @@ export async function setUpExport(server: TestServer, options: SandboxOptions = 
     server: { ...server, taskQueue: `test-${randomUUID()}` },
     sandbox,
     upstream,
-    store: openStore(pathToFileURL(root).href),
+    store: await openStore(pathToFileURL(root).href),
     root,
     projectId: `p-${randomUUID()}`,
     async close() {

@@ -21,7 +21,7 @@ afterAll(() => s3.stop());
 const setUp = useExport({ visitors: { rows: ROWS } });
 
 test('an export into a bucket is whole, leaves no staging, and is unchanged the second time', async () => {
-  const store = openStore(`s3://${s3.bucket}/${randomUUID()}`, { forcePathStyle: true });
+  const store = await openStore(`s3://${s3.bucket}/${randomUUID()}`, { forcePathStyle: true });
   const range = rangeOf(setUp);
   await withWorkers({ ...setUp, store }, async () => {
     const [first] = (await runExport(setUp, range)).snapshots;
@@ -42,7 +42,7 @@ test('an export into a bucket is whole, leaves no staging, and is unchanged the 
 
 test('a bucket that refuses holds the export up, and once it takes writes the export goes on', async () => {
   const bucket = `later-${randomUUID()}`;
-  const store = openStore(`s3://${bucket}/deep/er`, { forcePathStyle: true });
+  const store = await openStore(`s3://${bucket}/deep/er`, { forcePathStyle: true });
   const range = rangeOf(setUp, '2026-01-02', '2026-01-03');
   await withWorkers({ ...setUp, store }, async () => {
     const handle = await startExport(setUp, range);
@@ -57,7 +57,7 @@ test('a bucket that refuses holds the export up, and once it takes writes the ex
 
 test('a bucket that denies the publication keeps the old snapshot, and once it allows it the run goes on', async () => {
   const prefix = randomUUID();
-  const store = openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
+  const store = await openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
   const range = rangeOf(setUp, '2026-01-03', '2026-01-04');
   await withWorkers({ ...setUp, store }, async () => {
     const [kept] = (await runExport(setUp, range)).snapshots;
@@ -93,7 +93,7 @@ async function startHalfPublished(store: SnapshotStore, prefix: string, range: V
 
 test('a run that is cancelled between parquet and manifest ends with a whole snapshot', async () => {
   const prefix = randomUUID();
-  const store = openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
+  const store = await openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
   const range = rangeOf(setUp, '2026-01-04', '2026-01-05');
   await withWorkers({ ...setUp, store }, async () => {
     const { handle, allow } = await startHalfPublished(store, prefix, range);
@@ -109,7 +109,7 @@ test('a run that is cancelled between parquet and manifest ends with a whole sna
 
 test('a run cancelled while its manifest is denied leaves it to the next, not to an inconsistent scan', async () => {
   const prefix = randomUUID();
-  const store = openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
+  const store = await openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
   const range = rangeOf(setUp, '2026-01-05', '2026-01-06');
   await withWorkers({ ...setUp, store }, async () => {
     const { handle, allow } = await startHalfPublished(store, prefix, range);

@@ -35,7 +35,7 @@ const getVisitors: typeof client.getVisitors = async (request, options) => {
 const upstream = settings.tellsRequests ? { ...client, getVisitors } : client;
 const activities = createExportActivities({
   upstream,
-  store: openStore(pathToFileURL(root).href),
+  store: await openStore(pathToFileURL(root).href),
   shutdownSignal: new AbortController().signal,
   ...(requestsPerHour !== undefined && { requestsPerHour: Number(requestsPerHour) }),
 });

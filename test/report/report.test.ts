@@ -21,7 +21,7 @@ let root: string;
 let store: SnapshotStore;
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'agent-jobs-report-'));
-  store = openStore(pathToFileURL(root).href);
+  store = await openStore(pathToFileURL(root).href);
 });
 afterEach(() => rm(root, { recursive: true, force: true }));
 

@@ -19,7 +19,7 @@ let store: SnapshotStore;
 
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'agent-jobs-belief-'));
-  store = openStore(pathToFileURL(root).href);
+  store = await openStore(pathToFileURL(root).href);
 });
 afterEach(() => rm(root, { recursive: true, force: true }));
 
@@ -201,7 +201,7 @@ test('a scan without rows whose staging was swept meanwhile is not published', a
 
 test('a scan with rows that began before the published one replaces nothing, even with its rows staged', async () => {
   const checkpoint = await readScan(store, () => rows(40), { runId: 'old' });
-  const kept = await exportRows(openStore(pathToFileURL(root).href), () => rows(60), {
+  const kept = await exportRows(await openStore(pathToFileURL(root).href), () => rows(60), {
     exportedAt: at(3),
     runId: 'new',
   });

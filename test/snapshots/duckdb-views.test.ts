@@ -24,7 +24,7 @@ const FORMULAS = ['=HYPERLINK("http://x")', '@x', '\u0001=1', '＝4', '/x;=2', '
 
 beforeAll(async () => {
   root = await mkdtemp(join(tmpdir(), 'agent-jobs-views-'));
-  const store = openStore(pathToFileURL(root).href);
+  const store = await openStore(pathToFileURL(root).href);
   await publishRows(store, { projectId: '007', dateFrom: '2026-01-01', dateTo: '2026-01-02' }, 3);
   await publishRows(store, { projectId: '007', dateFrom: '2026-01-02', dateTo: '2026-01-03' }, 0);
   await publishRows(store, { projectId: '007', dateFrom: '2026-01-01', dateTo: '2026-01-08' }, 9);

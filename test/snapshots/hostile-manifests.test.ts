@@ -22,7 +22,7 @@ let store: SnapshotStore;
 
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'agent-jobs-hostile-'));
-  store = openStore(pathToFileURL(root).href);
+  store = await openStore(pathToFileURL(root).href);
 });
 afterEach(() => rm(root, { recursive: true, force: true }));
 

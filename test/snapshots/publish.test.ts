@@ -24,7 +24,7 @@ const LATER = '2026-01-03T12:00:00.000Z';
 
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'agent-jobs-snapshots-'));
-  store = openStore(pathToFileURL(root).href);
+  store = await openStore(pathToFileURL(root).href);
 });
 
 afterEach(() => rm(root, { recursive: true, force: true }));

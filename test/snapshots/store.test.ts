@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { CreateMultipartUploadCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { SnapshotStoreError, type SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { startS3Server, type S3Server } from '../support/s3-server.js';
@@ -24,14 +24,14 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const stores: [string, () => SnapshotStore][] = [
+const stores: [string, () => Promise<SnapshotStore>][] = [
   ['file', () => openStore(pathToFileURL(join(folder, randomUUID(), 'with space')).href)],
   ['s3', () => openStore(`s3://${s3.bucket}/${randomUUID()}/nested`, { forcePathStyle: true })],
 ];
 
 describe.each(stores)('a %s store', (_name, open) => {
   test('gives back what was put, whole and piece by piece, and replaces it', async () => {
-    const store = open();
+    const store = await open();
     const key = 'visitors/projectId=a%2Fb/x.json';
     expect([await store.read(key), await store.size(key)]).toEqual([null, null]);
     await store.put(key, Buffer.from('one'));
@@ -42,7 +42,7 @@ describe.each(stores)('a %s store', (_name, open) => {
   });
 
   test('shows nothing of a put whose source fails half-way, and passes the failure on', async () => {
-    const store = open();
+    const store = await open();
     await store.put('visitors/a', Buffer.from('old'));
     const broken = async function* () {
       yield Buffer.alloc(9 << 20, 1);
@@ -54,7 +54,7 @@ describe.each(stores)('a %s store', (_name, open) => {
   });
 
   test('takes an object of several parts', async () => {
-    const store = open();
+    const store = await open();
     const big = async function* () {
       for (let i = 0; i < 20; i++) yield Buffer.alloc(1 << 20, i);
     };
@@ -63,7 +63,7 @@ describe.each(stores)('a %s store', (_name, open) => {
   });
 
   test('lists a folder sorted, and removes one object or all of a folder', async () => {
-    const store = open();
+    const store = await open();
     for (const key of ['staging/w/b', 'staging/w/a/1', 'staging/wx/c']) await store.put(key, Buffer.from(key));
     expect(await all(store.list('staging/w'))).toEqual(['staging/w/a/1', 'staging/w/b']);
     await store.remove('staging/w/b');
@@ -76,7 +76,7 @@ describe.each(stores)('a %s store', (_name, open) => {
 
 test('a file store leaves no empty folder of staging behind', async () => {
   const root = join(folder, randomUUID());
-  const store = openStore(pathToFileURL(root).href);
+  const store = await openStore(pathToFileURL(root).href);
   await store.put('staging/visitors/p/run/1', Buffer.from('x'));
   await store.put('visitors/p/x', Buffer.from('x'));
   await store.removeFolder('staging/visitors/p');
@@ -85,7 +85,7 @@ test('a file store leaves no empty folder of staging behind', async () => {
 
 test('a list of a folder below which another one is removed has all the other files', async () => {
   const root = join(folder, randomUUID());
-  const store = openStore(pathToFileURL(root).href);
+  const store = await openStore(pathToFileURL(root).href);
   await store.put('visitors/p/day', Buffer.from('x'));
   let isOver = false;
   const removing = (async () => {
@@ -103,7 +103,7 @@ test('a list of a folder below which another one is removed has all the other fi
 });
 
 test('of several writers of one file at once none fails, and the file is whole', async () => {
-  const store = openStore(pathToFileURL(join(folder, randomUUID())).href);
+  const store = await openStore(pathToFileURL(join(folder, randomUUID())).href);
   const wholes = Array.from({ length: 6 }, (_, i) => Buffer.alloc(3 << 20, i));
   await Promise.all(wholes.map((whole) => store.put('visitors/a', whole)));
   const found = await store.read('visitors/a');
@@ -112,7 +112,7 @@ test('of several writers of one file at once none fails, and the file is whole',
 });
 
 test('a bucket that does not exist is a store error in the words of the server', async () => {
-  const store = openStore('s3://no-such-bucket/p', { forcePathStyle: true });
+  const store = await openStore('s3://no-such-bucket/p', { forcePathStyle: true });
   const failure = await store.put('visitors/a', Buffer.from('x')).catch((error: unknown) => error);
   expect(failure).toBeInstanceOf(SnapshotStoreError);
   expect(failure).toMatchObject({ operation: 'write', error: expect.stringContaining('NoSuchBucket') });
@@ -120,7 +120,7 @@ test('a bucket that does not exist is a store error in the words of the server',
 
 test('a bucket that denies is a store error that says so, with or without words of the server', async () => {
   const prefix = randomUUID();
-  const store = openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
+  const store = await openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
   await store.put('visitors/a', Buffer.from('old'));
   const allow = await s3.deny(['PutObject', 'HeadObject', 'GetObject'], `${prefix}/*`);
   const failures = [
@@ -139,7 +139,7 @@ test('a bucket that denies is a store error that says so, with or without words 
 
 test('a server that takes a request and never answers is a store error after three tries', async () => {
   const silent = await startSilent();
-  const store = openStore('s3://bucket/p', { forcePathStyle: true, idleMs: 300 });
+  const store = await openStore('s3://bucket/p', { forcePathStyle: true, idleMs: 300 });
   const failure = await store.put('visitors/a', Buffer.from('x')).catch((error: unknown) => error);
   expect(failure).toBeInstanceOf(SnapshotStoreError);
   expect(failure).toMatchObject({ operation: 'write', error: expect.stringContaining('300 ms of inactivity') });
@@ -149,7 +149,7 @@ test('a server that takes a request and never answers is a store error after thr
 
 test('a server that falls silent within an object is a store error', async () => {
   const silent = await startSilent('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf');
-  const store = openStore('s3://bucket/p', { forcePathStyle: true, idleMs: 300 });
+  const store = await openStore('s3://bucket/p', { forcePathStyle: true, idleMs: 300 });
   const failures = [store.read('visitors/a'), all(store.stream('visitors/a'))].map((work) =>
     work.catch((error: unknown) => error),
   );
@@ -161,7 +161,7 @@ test('a page that a proxy answers a write with, which names nothing as stored, i
   const body = '<html>Sign in</html>';
   const proxy = await startSilent(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
   for (const source of [Buffer.from('x'), pieces(['x'])]) {
-    const store = openStore('s3://bucket/p', { forcePathStyle: true, idleMs: 2_000 });
+    const store = await openStore('s3://bucket/p', { forcePathStyle: true, idleMs: 2_000 });
     const failure = await store.put('visitors/a', source).catch((error: unknown) => error);
     expect(failure).toMatchObject({ name: 'SnapshotStoreError', operation: 'write' });
     expect((failure as SnapshotStoreError).error).toContain('without an ETag');
@@ -170,8 +170,8 @@ test('a page that a proxy answers a write with, which names nothing as stored, i
 });
 
 test('a folder that can not be made is a store error', async () => {
-  await openStore(pathToFileURL(folder).href).put('visitors/plain', Buffer.from('x'));
-  const store = openStore(pathToFileURL(join(folder, 'visitors', 'plain', 'below')).href);
+  await (await openStore(pathToFileURL(folder).href)).put('visitors/plain', Buffer.from('x'));
+  const store = await openStore(pathToFileURL(join(folder, 'visitors', 'plain', 'below')).href);
   const failure = await store.put('visitors/a', Buffer.from('x')).catch((error: unknown) => error);
   expect(failure).toMatchObject({ name: 'SnapshotStoreError', operation: 'write' });
   expect((failure as SnapshotStoreError).error).toMatch(/ENOTDIR|EEXIST/);
@@ -182,7 +182,7 @@ test('an upload that a killed writer left unfinished is given up', async () => {
   const client = new S3Client({ forcePathStyle: true });
   const Bucket = s3.bucket;
   await client.send(new CreateMultipartUploadCommand({ Bucket, Key: `${prefix}/visitors/w/visitors.parquet` }));
-  await openStore(`s3://${Bucket}/${prefix}`, { forcePathStyle: true }).removeUnfinished('visitors/w');
+  await (await openStore(`s3://${Bucket}/${prefix}`, { forcePathStyle: true })).removeUnfinished('visitors/w');
   const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket, Prefix: prefix }));
   client.destroy();
   expect(Uploads).toEqual([]);
@@ -200,12 +200,11 @@ async function startSilent(words?: string) {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const before = process.env['AWS_ENDPOINT_URL'];
-  process.env['AWS_ENDPOINT_URL'] = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  vi.stubEnv('AWS_ENDPOINT_URL', `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
   return {
     connections: () => sockets.length,
     async stop() {
-      process.env['AWS_ENDPOINT_URL'] = before;
+      vi.unstubAllEnvs();
       for (const socket of sockets) socket.destroy();
       server.close();
       await once(server, 'close');
