@@ -12,6 +12,7 @@ import {
   credentialsPromiseTable,
   ENCRYPTION_PROMISES,
   encryptionPromiseTable,
+  faultTable,
   PROMISES,
   promiseTable,
   QUEUE_PROMISES,
@@ -166,8 +167,9 @@ describe.concurrent('the promise table', () => {
 
 const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
 
-test('docs/guarantees.md shows exactly these rows', async () => {
-  const page = await read('docs/guarantees.md');
+test('docs/promises.md shows exactly these rows', async () => {
+  const page = await read('docs/promises.md');
+  expect(page).toContain(faultTable());
   expect(page).toContain(promiseTable());
   expect(page).toContain(queuePromiseTable());
   expect(page).toContain(encryptionPromiseTable());

@@ -1,7 +1,7 @@
 /**
  * The promise table: fault × moment × policy → what the caller sees and how many requests the upstream got. Each row is
- * a test (promises.test.ts), and docs/guarantees.md shows exactly these rows. The promises of the queue of requests
- * have a table of their own, each row with the test that holds it.
+ * a test (promises.test.ts), and docs/promises.md shows exactly these rows. The promises of the queue of requests have
+ * a table of their own, each row with the test that holds it.
  */
 import type { UnknownOutcomePolicy } from '../../src/contract.js';
 import type { FaultRule } from '../../src/testing.js';
@@ -128,13 +128,45 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
   }
 }
 
-const COLUMNS = ['write', 'fault', 'moment', 'policy', 'sees', 'requests', 'effects'] as const;
-const HEADS = ['write', 'fault', 'moment', 'policy', 'what the caller sees', 'requests', 'accepted'];
+/** What a write comes to, as the page calls it. */
+const CALLED: Record<Exclude<Fate, 'unknown'>, string> = {
+  'not sent': 'not delivered',
+  'not taken': 'throttled',
+  'no key': 'key refused',
+  refused: 'rejected',
+  taken: 'accepted',
+  forgotten: 'asks first',
+};
 
-/** The rows as Markdown. */
+function called(write: Write, { fate, isTaken }: Fault): string {
+  const name = fate[write];
+  return name === 'unknown' ? `in doubt, ${isTaken ? 'accepted' : 'not accepted'}` : CALLED[name];
+}
+
+/** The faults as Markdown, with what each comes to. */
+export function faultTable(): string {
+  const rows = FAULTS.map((entry) => [entry.fault, entry.moment, called('create', entry), called('follow-up', entry)]);
+  return markdownTable(['fault', 'moment', 'a create is', 'a follow-up is'], rows);
+}
+
+/** What follows, as Markdown: with the table of faults it holds every row of the promises. */
 export function promiseTable(): string {
-  const rows = PROMISES.map((promise) => COLUMNS.map((name) => String(promise[name])));
-  return markdownTable(HEADS, rows);
+  const rows = new Map<string, Promise_[]>();
+  for (const promise of PROMISES) {
+    const row = `${called(promise.write, promise)} ${promise.policy}`;
+    rows.set(row, [...(rows.get(row) ?? []), promise]);
+  }
+  const body = [...rows.values()].map((row) => {
+    const { write, policy, requests, effects } = row[0]!;
+    return [called(write, row[0]!), policy, seenBy(row), String(requests), String(effects)];
+  });
+  return markdownTable(['the write is', 'policy', 'what the caller sees', 'requests', 'accepted'], body);
+}
+
+/** What the caller sees, told apart where it differs by the kind of write. */
+function seenBy(promises: readonly Promise_[]): string {
+  if (new Set(promises.map(({ sees }) => sees)).size === 1) return promises[0]!.sees;
+  return [...new Set(promises.map(({ write, sees }) => `${write}: ${sees}`))].join('; ');
 }
 
 /** What is promised, and the title of the test that fails where it does not hold. */
@@ -500,6 +532,6 @@ export function credentialsPromiseTable(): string {
 }
 
 function testedTable(promises: readonly TestedPromise[]): string {
-  const rows = promises.map(({ fault, promise, test, title }) => [fault, promise, `\`${test}\`: ${title}`]);
+  const rows = promises.map(({ fault, promise, test }) => [fault, promise, `\`${test}\``]);
   return markdownTable(['fault', 'what is promised', 'held by'], rows);
 }
