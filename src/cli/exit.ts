@@ -1,4 +1,4 @@
-/** What a command answers to a shell, and what that means; docs/contract.md has the same table. */
+/** What a command answers to a shell, and what that means; docs/commands.md has the same table. */
 const CODES = {
   ok: [0, 'completed or archived'],
   error: [1, 'any other error: no such job, it has ended, refused'],

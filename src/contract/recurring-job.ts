@@ -1,6 +1,6 @@
 /**
  * The contract of recurring jobs: the workflow `recurringJob`, which a Schedule starts at each of its times. See
- * docs/contract.md.
+ * docs/recurring-jobs.md.
  */
 import type { AgentJobOptions } from './agent-job.js';
 import type { Outcome } from './job-state.js';

@@ -1,4 +1,4 @@
-/** The contract of the workflow `visitorExport`: its input, progress, result and snapshots. See docs/contract.md. */
+/** The contract of the workflow `visitorExport`: its input, progress, result and snapshots. See docs/exports.md. */
 import type { Priority } from './agent-job.js';
 import { defineQuery, encodeId } from './shared.js';
 

@@ -6,7 +6,7 @@
  * - where it is found: snapshots/scan.ts (within one scan), snapshots/plausibility.ts (a whole scan beside its
  *   surroundings) or `inconsistencyOf` below (a scan beside the one before);
  * - whether a second scan may refute it: SUSPICIONS in workflows/visitor-export/range-export.ts;
- * - the docs: `drift.kind` in docs/snapshots.md and docs/contract.md;
+ * - the docs: `drift.kind` in docs/snapshots.md;
  * - a test of the file that finds it.
  *
  * Pure and safe in workflow code.

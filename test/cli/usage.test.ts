@@ -59,10 +59,10 @@ test.each([
   expect(code).toBe(2);
 });
 
-test('the help of wait goes to stdout, exits 0, and tells all exit codes as the contract’s page does', async () => {
+test('the help of wait goes to stdout, exits 0, and tells all exit codes as its page does', async () => {
   const { code, stdout } = await runInProcess(['wait', '--help']);
   expect(code).toBe(0);
-  const page = await readFile(new URL('../../docs/contract.md', import.meta.url), 'utf8');
+  const page = await readFile(new URL('../../docs/commands.md', import.meta.url), 'utf8');
   const told = [...page.matchAll(/^\| (\d+) +\| (.*?) *\|$/gm)].map(([, number, meaning]) => {
     return [Number(number), meaning!.replaceAll('`', '').replace(/, see .*/, '')];
   });

@@ -54,7 +54,7 @@ test('every error class that is exported is an AgentJobsError with a name and a 
 });
 
 test('the table of errors says what the classes say', () => {
-  const page = readFileSync(new URL('../../docs/contract.md', import.meta.url), 'utf8');
+  const page = readFileSync(new URL('../../docs/client.md', import.meta.url), 'utf8');
   const rows = [...page.matchAll(/^\| `(\w+Error)` +\| `([A-Z_]+)` +\| (yes|no|\[2\]|\[4\])/gm)];
   const told = rows.map(([, name, code, retryable]) => ({ name, code, retryable: retryable === 'yes' }));
   expect(told).toEqual(SAMPLES.map(({ name, code, retryable }) => ({ name, code, retryable })));

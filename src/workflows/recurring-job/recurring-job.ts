@@ -47,7 +47,7 @@ interface Plan {
 /**
  * One scheduled time of a recurring job: starts its job and stays open until that ends, so that the Schedule's own
  * overlap policy keeps the jobs apart. The same time again starts no second job. Names, shapes and fates:
- * docs/contract.md.
+ * docs/recurring-jobs.md.
  */
 export async function recurringJob(input: RecurringJobInput): Promise<RecurringJobResult> {
   // It waits for its job, and has nothing to hand on. A change of this workflow needs `patched`.

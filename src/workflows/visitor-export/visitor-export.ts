@@ -59,7 +59,7 @@ const WRITER_WAIT_MS = { first: 1_000, max: 5 * 60_000 };
 
 /**
  * Exports the visitors of a date range, or of each of the days before a Schedule's time, into snapshots that say
- * whether they can be relied on. Names, shapes and failures: docs/contract.md.
+ * whether they can be relied on. Names, shapes and failures: docs/exports.md.
  */
 export async function visitorExport(input: VisitorExportInput): Promise<VisitorExportResult> {
   const { spec, state } = open(input);

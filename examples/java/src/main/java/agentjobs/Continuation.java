@@ -30,7 +30,7 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
-/** A start that continues from a closed run: docs/contract.md has the rules. */
+/** A start that continues from a closed run: docs/keys.md has the rules. */
 final class Continuation {
   /** From reading the closed run to the start. */
   private static final long START_WITHIN_NS = TimeUnit.SECONDS.toNanos(5);
