@@ -286,7 +286,7 @@ test(
   },
 );
 
-/** As docs/operations.md says it, on this test's server and deployment. */
+/** As docs/upgrades.md says it, on this test's server and deployment. */
 async function temporalCli(args: string[]): Promise<void> {
   const target = ['--versioning-override-deployment-name', deploymentName, '--versioning-override-build-id', '2'];
   const move = ['--versioning-override-behavior', 'one_time', ...target, '--reason', 'test', '--yes'];

@@ -6,11 +6,10 @@ import { JOBS_ENDED_METRIC } from '../../src/contract.js';
 import { createMetrics } from '../../src/worker/metrics.js';
 import { watchProcess } from '../../src/worker/process-figures.js';
 
-const PAGE = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
-
 /** Every `name` before the colon or bracket of a list item of a section. */
-function namesIn(heading: string): string[] {
-  const section = PAGE.split(/^## /m).find((each) => each.startsWith(`${heading}\n`)) ?? '';
+function namesIn(file: string, heading: string): string[] {
+  const page = readFileSync(new URL(`../../docs/${file}`, import.meta.url), 'utf8');
+  const section = page.split(/^## /m).find((each) => each.startsWith(`${heading}\n`)) ?? '';
   const heads = section.split('\n').flatMap((line) => (line.startsWith('- `') ? [line.split(/: | \(/)[0]!] : []));
   return heads.flatMap((head) => [...head.matchAll(/`(\w+\*?)[^`]*`/g)].map(([, name]) => name!));
 }
@@ -19,7 +18,7 @@ function namesIn(heading: string): string[] {
 const isOurs = (name: string) => !/^temporal_/i.test(name);
 
 test('the list of settings holds every variable of a worker, and no other', () => {
-  expect(namesIn('Settings').filter(isOurs).toSorted()).toEqual([...WORKER_VARIABLES].toSorted());
+  expect(namesIn('operations.md', 'Settings').filter(isOurs).toSorted()).toEqual([...WORKER_VARIABLES].toSorted());
 });
 
 test('the list of metrics holds every figure of a worker, and no other', () => {
@@ -31,5 +30,5 @@ test('the list of metrics holds every figure of a worker, and no other', () => {
   const meter = { createCounter: create, createGauge: create, createHistogram: create } as unknown as MetricMeter;
   createMetrics(meter);
   watchProcess(meter)();
-  expect(namesIn('Metrics').filter(isOurs).toSorted()).toEqual(names.toSorted());
+  expect(namesIn('monitoring.md', 'Metrics').filter(isOurs).toSorted()).toEqual(names.toSorted());
 });
