@@ -12,23 +12,23 @@ const TOOLCHAINS = {
   promtool: {
     program: process.env['PROMTOOL'] ?? 'promtool',
     args: ['--version'],
-    remedy: 'install Prometheus 3, or name its promtool in PROMTOOL (docs/monitoring.md, Tests)',
+    remedy: 'install Prometheus 3, or name its promtool in PROMTOOL (test/README.md)',
   },
   helm: {
     program: process.env['HELM'] ?? 'helm',
     args: ['version'],
-    remedy: 'install Helm 3, or name it in HELM (docs/kubernetes.md, Tests)',
+    remedy: 'install Helm 3, or name it in HELM (test/README.md)',
   },
   kubeconform: {
     program: process.env['KUBECONFORM'] ?? 'kubeconform',
     args: ['-v'],
-    remedy: 'install kubeconform, or name it in KUBECONFORM (docs/kubernetes.md, Tests)',
+    remedy: 'install kubeconform, or name it in KUBECONFORM (test/README.md)',
   },
   kubectl: { program: 'kubectl', args: ['version', '--client'], remedy: 'install kubectl, which has kustomize' },
   temporalServer: {
     program: process.env['TEMPORAL_SERVER'] ?? 'temporal-server',
     args: ['--version'],
-    remedy: "build Temporal's own server, or name it in TEMPORAL_SERVER (docs/authority.md, Tests)",
+    remedy: "build Temporal's own server, or name it in TEMPORAL_SERVER (test/README.md)",
   },
 } as const;
 
