@@ -842,7 +842,7 @@ export const MUTANTS: Mutant[] = [
   },
 ];
 
-/** The list as Markdown, for docs/promises.md: by the test that catches them. */
+/** The list as Markdown, for test/chaos/mutants.md: by the test that catches them. */
 export function mutantTable(): string {
   const caught = new Map<string, string[]>();
   for (const { test, name } of MUTANTS) caught.set(test, [...(caught.get(test) ?? []), name]);

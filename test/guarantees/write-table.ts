@@ -1,4 +1,4 @@
-/** Writes the table of promises and that of mutants into docs/promises.md, between their markers. */
+/** Writes the tables of promises into docs/promises.md, and that of mutants beside them, between their markers. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { mutantTable } from '../chaos/mutants.js';
 import {
@@ -10,25 +10,25 @@ import {
   tracePromiseTable,
 } from './promises.js';
 
-const file = new URL('../../docs/promises.md', import.meta.url);
-
-function fill(text: string, marker: string, table: string): string {
-  const marked = new RegExp(`(<!-- ${marker} -->\\n)[^]*?(\\n<!-- /${marker} -->)`);
-  if (!marked.test(text)) throw new Error(`docs/promises.md has no place for ${marker}`);
-  return text.replace(marked, (_, start: string, end: string) => `${start}\n${table}\n${end}`);
-}
-
-const text = await readFile(file, 'utf8');
-const tables = {
-  faults: faultTable(),
-  promises: promiseTable(),
-  'queue-promises': queuePromiseTable(),
-  'encryption-promises': encryptionPromiseTable(),
-  'trace-promises': tracePromiseTable(),
-  'credentials-promises': credentialsPromiseTable(),
-  mutants: mutantTable(),
+const TABLES = {
+  'docs/promises.md': {
+    faults: faultTable(),
+    promises: promiseTable(),
+    'queue-promises': queuePromiseTable(),
+    'encryption-promises': encryptionPromiseTable(),
+    'trace-promises': tracePromiseTable(),
+    'credentials-promises': credentialsPromiseTable(),
+  },
+  'test/chaos/mutants.md': { mutants: mutantTable() },
 };
-await writeFile(
-  file,
-  Object.entries(tables).reduce((filled, [marker, table]) => fill(filled, marker, table), text),
-);
+
+for (const [page, tables] of Object.entries(TABLES)) {
+  const file = new URL(`../../${page}`, import.meta.url);
+  let text = await readFile(file, 'utf8');
+  for (const [marker, table] of Object.entries(tables)) {
+    const marked = new RegExp(`(<!-- ${marker} -->\\n)[^]*?(\\n<!-- /${marker} -->)`);
+    if (!marked.test(text)) throw new Error(`${page} has no place for ${marker}`);
+    text = text.replace(marked, (_, start: string, end: string) => `${start}\n${table}\n${end}`);
+  }
+  await writeFile(file, text);
+}
