@@ -39,19 +39,27 @@ export function meaningOf(exitCode: number): { code: string; message: string } {
   return { code: name.replace(/[A-Z]/g, '_$&').toUpperCase(), message };
 }
 
+/** What a bad end tells of itself; all but the message goes into the line of JSON. */
+interface BadEnd {
+  code: string;
+  message: string;
+  workflowId: string;
+  [more: string]: unknown;
+}
+
 /** A bad end that has an exit code of its own, such as that of the job that was waited for. */
 export class BadEndError extends Error {
   override readonly name = 'BadEndError';
   readonly exitCode: number;
   readonly code: string;
-  readonly workflowId: string;
+  readonly details: object;
   readonly retryable = false;
 
-  constructor(exitCode: number, { code, message, workflowId }: { code: string; message: string; workflowId: string }) {
+  constructor(exitCode: number, { code, message, ...details }: BadEnd) {
     super(message);
     this.exitCode = exitCode;
     this.code = code;
-    this.workflowId = workflowId;
+    this.details = details;
   }
 }
 

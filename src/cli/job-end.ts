@@ -46,7 +46,8 @@ export async function readEnd(job: JobHandle, signal: AbortSignal): Promise<JobE
     const code = FAILURE_EXIT[name];
     if (code === undefined) throw error;
     const label = codeOf(error as Error);
-    return { label, code, json: { code: label, message }, prLink: null };
+    const remains = remainsOf(error as Error);
+    return { label, code, json: { code: label, message, ...remains }, prLink: remains.prLink ?? null };
   }
 }
 
@@ -71,7 +72,17 @@ function toBadEnd({ workflowId }: JobHandle, error: Error): Error {
   const exitCode = FAILURE_EXIT[error.name];
   if (exitCode === undefined) return error;
   const message = printable(`the job failed: ${error.message}`);
-  return new BadEndError(exitCode, { code: codeOf(error), message, workflowId });
+  return new BadEndError(exitCode, { code: codeOf(error), message, workflowId, ...remainsOf(error) });
+}
+
+interface JobRemains {
+  prLink?: string | null | undefined;
+  lastResult?: AgentJobResult | null | undefined;
+}
+
+/** What is left of a job whose newest run ended without a result; nothing of one that was not created. */
+function remainsOf({ prLink, lastResult }: Error & JobRemains): JobRemains {
+  return lastResult === undefined ? {} : { prLink, lastResult };
 }
 
 function formatResult(workflowId: string, result: AgentJobResult): string {

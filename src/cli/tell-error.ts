@@ -65,6 +65,7 @@ function lineOf(error: Error, exitCode: number): ErrorLine {
     retryable,
     exitCode,
     ...(workflowId !== undefined && { workflowId }),
+    ...(error instanceof BadEndError && error.details),
   };
 }
 

@@ -1,5 +1,5 @@
 /** What our client throws: a class for each cause that callers treat differently. */
-import type { CreateRejectedDetails, UnknownOutcomeDetails } from '../contract.js';
+import type { AgentJobResult, CreateRejectedDetails, UnknownOutcomeDetails } from '../contract.js';
 import { AgentJobsError, type AgentJobsErrorOptions } from '../contract/errors.js';
 
 export { AgentJobsError, type AgentJobsErrorCode, type AgentJobsErrorOptions } from '../contract/errors.js';
@@ -50,21 +50,48 @@ export class CreateRejectedError extends AgentJobError implements CreateRejected
   }
 }
 
+/** What is left of a job whose newest run ended without a result. */
+interface JobRemains {
+  prLink?: string | null;
+  lastResult?: AgentJobResult | null;
+}
+
+/** The run ended without a result of its own. */
+abstract class NoResultError extends AgentJobError {
+  /** The pull request, as far as the workflow knew it. */
+  readonly prLink: string | null;
+  /** The newest result of an earlier run: a follow-up had made this run of a job that had ended. */
+  readonly lastResult: AgentJobResult | null;
+  constructor(
+    workflowId: string,
+    message: string,
+    { prLink, lastResult = null, ...options }: AgentJobsErrorOptions & JobRemains = {},
+  ) {
+    super(workflowId, lastResult === null ? message : `${message}; ${lastEndText(lastResult)}`, options);
+    this.lastResult = lastResult;
+    this.prLink = prLink ?? lastResult?.job?.prLink ?? null;
+  }
+}
+
+function lastEndText({ outcome, job }: AgentJobResult): string {
+  return `before its last follow-up it had ended as ${outcome}${job?.prLink ? `, with ${job.prLink}` : ''}`;
+}
+
 /** A write may or may not have reached the upstream, and the job's policy was not to wait for a person. */
-export class UnknownOutcomeError extends AgentJobError {
+export class UnknownOutcomeError extends NoResultError {
   override readonly name = 'UnknownOutcomeError';
   override readonly code = 'UNKNOWN_OUTCOME';
   readonly details: UnknownOutcomeDetails;
-  constructor(workflowId: string, details: UnknownOutcomeDetails, options?: AgentJobsErrorOptions) {
+  constructor(workflowId: string, details: UnknownOutcomeDetails, options?: AgentJobsErrorOptions & JobRemains) {
     super(workflowId, `nobody knows whether the upstream took the ${details.kind}: ${details.reason}`, options);
     this.details = details;
   }
 }
 
 /** The workflow ended from outside; where `jobId` is not null the remote job goes on. */
-abstract class EndedFromOutsideError extends AgentJobError {
+abstract class EndedFromOutsideError extends NoResultError {
   readonly jobId: string | null;
-  constructor(workflowId: string, reason: string, jobId: string | null, options?: AgentJobsErrorOptions) {
+  constructor(workflowId: string, reason: string, jobId: string | null, options?: AgentJobsErrorOptions & JobRemains) {
     super(workflowId, jobId === null ? reason : `${reason}; the remote job ${jobId} goes on`, options);
     this.jobId = jobId;
   }
@@ -74,7 +101,7 @@ abstract class EndedFromOutsideError extends AgentJobError {
 export class JobCanceledError extends EndedFromOutsideError {
   override readonly name = 'JobCanceledError';
   override readonly code = 'JOB_CANCELED';
-  constructor(workflowId: string, jobId: string | null, options?: AgentJobsErrorOptions) {
+  constructor(workflowId: string, jobId: string | null, options?: AgentJobsErrorOptions & JobRemains) {
     super(workflowId, 'canceled', jobId, options);
   }
 }
@@ -86,7 +113,7 @@ export class JobTerminatedError extends EndedFromOutsideError {
 }
 
 /** The workflow failed in a way that the contract does not know; `cause` holds Temporal's error. */
-export class JobFailedError extends AgentJobError {
+export class JobFailedError extends NoResultError {
   override readonly name = 'JobFailedError';
   override readonly code = 'JOB_FAILED';
 }

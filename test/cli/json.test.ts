@@ -170,7 +170,11 @@ test(
       `refused ${randomUUID()}`,
       `failed ${randomUUID()}`,
     ];
-    await server.sandbox.addScript({ promptIncludes: canceled, script: { activeMs: 3_600_000 } });
+    const completed = { afterMs: 300, status: 'completed', prLink: true as const };
+    await server.sandbox.addScript({
+      promptIncludes: canceled,
+      script: { steps: [{ status: 'active' }, completed], followUp: [{ status: 'active' }] },
+    });
     await server.sandbox.addScript({
       promptIncludes: failed,
       script: { steps: [{ status: 'active' }, { afterMs: 300, status: 'failed' }] },
@@ -178,6 +182,8 @@ test(
     await server.sandbox.addFault({ kind: 'status', status: 422, effect: 'before', promptIncludes: refused });
     const ids = { canceled: await start(canceled), refused: await start(refused), failed: await start(failed) };
     await server.sandbox.addFault({ kind: 'status', status: 400, effect: 'before', promptIncludes: 'unwanted' });
+    const lastResult = await server.jobs.handle(ids.canceled).result();
+    await server.jobs.handle(ids.canceled).sendFollowUp('go on');
     const unsent = await run('follow-up', ids.canceled, 'unwanted', '--wait');
     await server.jobs.handle(ids.canceled).cancel();
     const told = ({ stderr }: { stderr: string }) => JSON.parse(stderr.trimEnd().split('\n').at(-1)!) as object;
@@ -188,7 +194,7 @@ test(
     };
     expect(await wait(ids.canceled)).toMatchObject({
       ...{ stdout: '', code: 9 },
-      told: { code: 'JOB_CANCELED', exitCode: 9, workflowId: ids.canceled, retryable: false },
+      told: { code: 'JOB_CANCELED', exitCode: 9, workflowId: ids.canceled, retryable: false, lastResult },
     });
     expect(await wait(ids.refused)).toMatchObject({
       ...{ stdout: '', code: 7 },
@@ -198,10 +204,11 @@ test(
       ...{ stdout: expect.stringContaining('"outcome":"failed"') as string, code: 3 },
       told: { code: 'FAILED', exitCode: 3 },
     });
-    await vi.waitUntil(async () => (await server.jobs.count({ batch: 'ends' })).total === 3, { timeout: MINUTE });
+    await vi.waitUntil(async () => (await server.jobs.count({ batch: 'ends' })).total === 4, { timeout: MINUTE });
     const many = await run('wait', '--batch', 'ends');
     const byId = new Map(linesOf(many.stdout).map((line) => [line['workflowId'], line]));
-    expect(byId.get(ids.canceled)).toMatchObject({ code: 'JOB_CANCELED' });
+    const { prLink } = lastResult.job!;
+    expect(byId.get(ids.canceled)).toMatchObject({ code: 'JOB_CANCELED', prLink, lastResult });
     expect(byId.get(ids.refused)).toMatchObject({ code: 'CREATE_REJECTED' });
     expect(told(many)).toEqual({
       code: 'NOT_ALL',

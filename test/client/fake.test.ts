@@ -3,7 +3,14 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest';
 import { FakeAgentJobs, type AgentJobsLike } from '../../src/client/fake/fake-agent-jobs.js';
-import { AgentJobs, type JobFilter, type JobHandle, type JobSummary, type StartRequest } from '../../src/starter.js';
+import {
+  AgentJobs,
+  type JobCanceledError,
+  type JobFilter,
+  type JobHandle,
+  type JobSummary,
+  type StartRequest,
+} from '../../src/starter.js';
 import { until } from '../support/worker-process.js';
 import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
 import { givenUp, told } from './told.js';
@@ -90,7 +97,11 @@ const STORIES: Record<string, Story> = {
     const again = await job.sendFollowUp('Go on', { id: 'b' });
     await finish(job);
     const last = await job.result();
-    return [...ended, again.state, last.followUps, last.usedFollowUpIds];
+    await job.sendFollowUp('Go on', { id: 'c' });
+    await job.cancel();
+    const canceled = (await job.result().catch((error: unknown) => error)) as JobCanceledError;
+    const before = [canceled.code, canceled.prLink, canceled.lastResult?.usedFollowUpIds];
+    return [...ended, again.state, last.followUps, last.usedFollowUpIds, ...before];
   },
   'a cancellation': async (jobs, request) => {
     const job = await jobs.start(request);

@@ -61,6 +61,32 @@ test('a follow-up id that is said again with another prompt is refused, after th
   expect(messages.map((message) => message.prompt)).toEqual(['one']);
 });
 
+test('a job that had ended, was followed up on and then cancelled tells how it had ended before', async () => {
+  const prompt = `prompt ${randomUUID()}`;
+  const steps = [{ status: 'active' }, { afterMs: 300, status: 'completed', prLink: true as const }];
+  await server.sandbox.addScript({ promptIncludes: prompt, script: { steps, followUp: [{ status: 'active' }] } });
+  const job = await start(prompt);
+  const before = await job.result();
+  const prLink = before.job!.prLink!;
+  for (const id of ['a', 'b']) {
+    await job.sendFollowUp('Go on', { id });
+    await job.cancel();
+    const canceled = job.result();
+    await expect(canceled).rejects.toMatchObject({ code: 'JOB_CANCELED', prLink, lastResult: before });
+    await expect(canceled).rejects.toThrow(`it had ended as completed, with ${prLink}`);
+  }
+});
+
+test('a job that fails over a follow-up after its end tells how it had ended before', async () => {
+  const request = { projectId: server.projectId, key: randomUUID(), prompt: `prompt ${randomUUID()}`, ...QUICK };
+  const job = await server.jobs.start({ ...request, onUnknownOutcome: 'fail' });
+  const before = await job.result();
+  const message = `message ${randomUUID()}`;
+  await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: message });
+  await job.sendFollowUp(message);
+  await expect(job.result()).rejects.toMatchObject({ code: 'UNKNOWN_OUTCOME', lastResult: before });
+});
+
 test('a cancelled job is followed up on under the id that its memo keeps', async () => {
   const prompt = `prompt ${randomUUID()}`;
   await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 8_000 } });

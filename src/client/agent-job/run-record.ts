@@ -28,6 +28,7 @@ export interface RunRecord {
   taskQueue: string;
   /** From the memo; null where no job was known yet. */
   jobId: string | null;
+  prLink: string | null;
   memoInputHash: string | null;
   /** From the memo; null where another client than ours started it. */
   title: string | null;
@@ -58,6 +59,7 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
     ...readRequestIds(run),
     taskQueue: run.taskQueue,
     jobId: textOrNull(run.memo?.[MEMO.jobId]),
+    prLink: textOrNull(run.memo?.[MEMO.prLink]),
     memoInputHash: textOrNull(run.memo?.[MEMO.inputHash]),
     title: textOrNull(run.memo?.[MEMO.title]),
     raw: run.raw,

@@ -18,7 +18,10 @@ import {
 } from '../errors.js';
 import type { Logger } from '../logger.js';
 import { longWait } from '../temporal-call.js';
-import { readRun } from './run-record.js';
+import { isOutage } from '../temporal-errors.js';
+import { listEarlierRuns } from './earlier-runs.js';
+import { readRun, readRunEnd, type RunRecord } from './run-record.js';
+import { readStartInput } from './start-input.js';
 
 /** Waits for a job's end, over continue-as-new and outages of Temporal; throws the typed error of each failure. */
 export function waitForResult(
@@ -44,10 +47,29 @@ async function readResult(client: Client, workflowId: string): Promise<AgentJobR
 
 async function toTypedError(client: Client, workflowId: string, error: WorkflowFailedError): Promise<Error> {
   const { cause } = error;
-  if (cause instanceof ApplicationFailure) return fromFailure(workflowId, cause);
-  const { jobId } = await readRun(client, workflowId);
-  if (cause instanceof CancelledFailure) return new JobCanceledError(workflowId, jobId, { cause });
-  return new JobTerminatedError(workflowId, cause?.message ?? error.message, jobId, { cause });
+  const refusal = cause instanceof ApplicationFailure ? toRefusal(workflowId, cause) : null;
+  if (refusal !== null) return refusal;
+  const run = await readRun(client, workflowId);
+  const options = { cause, prLink: run.prLink, lastResult: await readLastResult(client, run) };
+  if (cause instanceof ApplicationFailure) return fromFailure(workflowId, cause, options);
+  if (cause instanceof CancelledFailure) return new JobCanceledError(workflowId, run.jobId, options);
+  return new JobTerminatedError(workflowId, cause?.message ?? error.message, run.jobId, options);
+}
+
+/** The newest result of the runs before this one, where it goes on with a job that had ended; else null. */
+async function readLastResult(client: Client, run: RunRecord): Promise<AgentJobResult | null> {
+  try {
+    const input = await readStartInput(client, run.workflowId, run.firstRunId);
+    if (input?.jobId == null) return null;
+    for (const runId of (await listEarlierRuns(client, run))?.all ?? []) {
+      const end = await readRunEnd(client, run.workflowId, runId);
+      if ('result' in end) return end.result;
+    }
+  } catch (error) {
+    // The wait goes on after an outage. Whatever else is wrong with an earlier run, this one's end is told.
+    if (isOutage(error)) throw error;
+  }
+  return null;
 }
 
 /** For a failure that has lost its details, such as one that a codec can't decode. */
@@ -61,19 +83,21 @@ const NO_DETAILS = {
   } satisfies UnknownOutcomeDetails,
 };
 
-function fromFailure(workflowId: string, failure: ApplicationFailure): Error {
+/** Null where a job was created, or may have been. */
+function toRefusal(workflowId: string, failure: ApplicationFailure): Error | null {
   const [details] = failure.details ?? [];
-  const options = { cause: failure };
-  switch (failure.type) {
-    case FAILURE.invalidInput:
-      return toInvalidInput(failure.message, (details as { field?: string } | undefined)?.field);
-    case FAILURE.createRejected:
-      return new CreateRejectedError(workflowId, { ...NO_DETAILS.createRejected, ...(details as object) }, options);
-    case FAILURE.unknownOutcome:
-      return new UnknownOutcomeError(workflowId, { ...NO_DETAILS.unknownOutcome, ...(details as object) }, options);
-    default:
-      return new JobFailedError(workflowId, failure.message, options);
+  if (failure.type === FAILURE.invalidInput) {
+    return toInvalidInput(failure.message, (details as { field?: string } | undefined)?.field);
   }
+  if (failure.type !== FAILURE.createRejected) return null;
+  const told = { ...NO_DETAILS.createRejected, ...(details as object) };
+  return new CreateRejectedError(workflowId, told, { cause: failure });
+}
+
+function fromFailure(workflowId: string, failure: ApplicationFailure, options: object): Error {
+  if (failure.type !== FAILURE.unknownOutcome) return new JobFailedError(workflowId, failure.message, options);
+  const [details] = failure.details ?? [];
+  return new UnknownOutcomeError(workflowId, { ...NO_DETAILS.unknownOutcome, ...(details as object) }, options);
 }
 
 /** The message reads "<field> must …". */

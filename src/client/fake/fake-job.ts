@@ -57,6 +57,7 @@ export class FakeJob {
   #unknown: InDoubtWrite | null = null;
   readonly #decisions: Decision[] = [];
   #end: End | null = null;
+  #lastResult: AgentJobResult | null = null;
   #runId = randomUUID();
   #startedAt = now();
   #closedAt: string | null = null;
@@ -174,7 +175,8 @@ export class FakeJob {
   /** Ends the run as a cancellation does; of one that is over, nothing happens. */
   cancel(): void {
     if (this.#end) return;
-    this.#close({ error: new JobCanceledError(this.workflowId, this.#record.id) });
+    const options = { prLink: this.#record.prLink, lastResult: this.#lastResult };
+    this.#close({ error: new JobCanceledError(this.workflowId, this.#record.id, options) });
   }
 
   /** Throws JobEndedError where the run is over. */
@@ -219,6 +221,7 @@ export class FakeJob {
 
   #runAgain(): void {
     this.earlierRuns.push(this.summary);
+    if (this.#end && 'result' in this.#end) this.#lastResult = this.#end.result;
     this.#runId = randomUUID();
     this.#end = null;
     this.#closedAt = null;
