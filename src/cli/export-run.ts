@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { SnapshotReceipt, VisitorExportRangeInput } from '../contract.js';
+import type { SnapshotReceipt, VisitorExportRangeInput, VisitorTotals } from '../contract.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import { showProgress } from './export-progress.js';
 import { addRangeOptions, toExportRange, type RangeFlags } from './export-range.js';
@@ -49,10 +49,16 @@ function receiptText(receipt: SnapshotReceipt): string {
     ['Snapshot', receipt.location],
     ['Dates', `${receipt.dateFrom}..${receipt.dateTo}`],
     ['Rows', String(receipt.rows)],
-    ['Visitors', `${totals.total} (human ${totals.human}, AI ${totals.ai})`],
+    ['Visitors', visitorsText(totals)],
     ['Consistent', consistent ? 'yes' : 'no, see below'],
     ['Provisional', receipt.provisional ? 'yes: the day may not be over everywhere' : null],
     ['Inconsistency', drift && `${inconsistencyText(drift)}${consistent ? '; the snapshot before was kept' : ''}`],
     ['Content', receipt.unchanged ? 'unchanged' : 'new'],
   ]);
+}
+
+/** The upstream counts each visitor once in the total. */
+function visitorsText({ total, human, ai }: VisitorTotals): string {
+  const why = total === human + ai ? '' : '; who came as both is in each, and once in the total';
+  return `${total} (human ${human}, AI ${ai}${why})`;
 }

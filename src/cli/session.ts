@@ -1,4 +1,5 @@
 /** What every command shares: its connection, its output, and a Ctrl-C that ends a wait and never a job. */
+import type { Connection } from '@temporalio/client';
 import type { Command } from 'commander';
 import type { AgentJobs } from '../starter.js';
 import { InterruptedError } from './exit.js';
@@ -33,6 +34,12 @@ export async function withSession(command: Command, action: (session: Session) =
       await Promise.all([jobs.close(), tracing?.end()]);
     }
   });
+}
+
+/** Which server a command talks to, and where the workers listen there. */
+export function serverOf({ jobs: { client, taskQueue } }: Pick<Session, 'jobs'>): string {
+  const { address } = (client.connection as Connection).options;
+  return `${address}, namespace ${client.options.namespace}, task queue ${taskQueue}`;
 }
 
 function versionOf(command: Command): string {

@@ -11,7 +11,7 @@ import { jsonLine } from '../agent-job/terminal-text.js';
 import { EXIT, InterruptedError, UsageError } from './exit.js';
 import { barOf, ProgressLine } from './progress-line.js';
 import { readLines, type Line } from './read-lines.js';
-import { printToStderr, withSession } from './session.js';
+import { printToStderr, serverOf, withSession } from './session.js';
 import { countOf, hint, printable } from './text.js';
 
 /** A valid line is shorter: its prompt has at most 512 KiB, of which each byte may be escaped as six. */
@@ -43,6 +43,7 @@ export async function startFrom(
   process.exitCode = EXIT.error;
   try {
     await withSession(command, async ({ jobs, globals, signal }) => {
+      if (!isJson) printToStderr(`agent-jobs: Temporal at ${serverOf({ jobs })}`);
       const read = { bytes: 0 };
       const items = toItems(readLines(counted(source.stream, read), MAX_LINE_BYTES), defaults);
       const tally = new Tally(source.bytes, read, isJson);

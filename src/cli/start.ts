@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { AgentJobs, JobHandle } from '../starter.js';
 import { waitAndPrint } from './job-end.js';
 import { addJobOptions, readPrompt, toJobOptions } from './job-options.js';
-import { print, printJson, printToStderr, withSession } from './session.js';
+import { print, printJson, printToStderr, serverOf, withSession } from './session.js';
 import { fields, hint } from './text.js';
 import { UsageError, throwNotRetryable } from './exit.js';
 
@@ -67,6 +67,7 @@ async function start(command: Command, argument: string | undefined, flags: Star
       const next = flags.wait ? null : hint(globals, ['wait', job.workflowId]);
       print(
         fields([
+          ['Temporal', serverOf(session)],
           ['Workflow', job.workflowId],
           ['Key', flags.key === undefined ? key : null],
           ['Next', next],

@@ -4,7 +4,7 @@ import type { DataConverter } from '@temporalio/common';
 import { RequestRetries } from '../temporal/request-retries.js';
 import { onAbort } from './abort-signal.js';
 import { checkTimeout, endWaits, MAX_TIMER_MS } from './temporal-call.js';
-import { toConnectError } from './temporal-errors.js';
+import { isUnimplemented, toConnectError } from './temporal-errors.js';
 
 /** A caller learns within seconds that the server is not reachable. */
 const CONNECT_TIMEOUT_MS = 4_000;
@@ -42,7 +42,7 @@ export function channelArgsFor(address: string): NonNullable<ConnectionOptions['
 /** Connects to Temporal; throws, within seconds, TemporalCallError. Reads no environment: its callers do. */
 export async function connectClient(settings: ConnectionSettings): Promise<ConnectedClient> {
   const { address, namespace, taskQueue, connectionOptions, signal, timeoutMs } = settings;
-  const connectTimeout = Math.min(checkTimeout(timeoutMs ?? CONNECT_TIMEOUT_MS), MAX_TIMER_MS);
+  const limitMs = Math.min(checkTimeout(timeoutMs ?? CONNECT_TIMEOUT_MS), MAX_TIMER_MS);
   signal?.throwIfAborted();
   const retries = new RequestRetries();
   const connection = Connection.lazy({
@@ -50,15 +50,16 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
     ...connectionOptions,
     address,
     interceptors: [retries.interceptor],
-    connectTimeout,
   });
   const disconnect = async () => {
     await retries.end();
     await connection.close();
   };
   try {
-    await unlessAborted(connection.ensureConnected(), signal);
+    const tooLate = AbortSignal.timeout(limitMs);
+    await unlessAborted(reach(connection, Date.now() + limitMs), signal ? AbortSignal.any([signal, tooLate]) : tooLate);
     signal?.throwIfAborted();
+    retries.outlastRefusals();
     const client = new Client({ connection, namespace, ...ownOptions(settings) });
     return {
       client,
@@ -80,8 +81,18 @@ function ownOptions({ dataConverter, interceptors }: ConnectionSettings): Partia
   return { ...(dataConverter && { dataConverter }), ...(interceptors && { interceptors }) };
 }
 
+/** The SDK's own way waits until its time is over, also where the host refuses the connection at once. */
+async function reach(connection: Connection, deadline: number): Promise<void> {
+  try {
+    await connection.withDeadline(deadline, () => connection.workflowService.getSystemInfo({}));
+  } catch (error) {
+    // An old server, which is reached.
+    if (!isUnimplemented(error)) throw error;
+  }
+}
+
 /** The SDK takes no signal. */
-async function unlessAborted(connecting: Promise<void>, signal: AbortSignal | null | undefined): Promise<void> {
+async function unlessAborted(connecting: Promise<void>, signal: AbortSignal): Promise<void> {
   let stopListening = () => {};
   const aborted = new Promise<never>((_, reject) => (stopListening = onAbort(signal, reject)));
   try {

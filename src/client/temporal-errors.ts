@@ -9,6 +9,7 @@ import {
 } from '@temporalio/client';
 import { NamespaceNotFoundError } from '@temporalio/common';
 import { GRPC_STATUS as GRPC } from '../temporal/grpc-status.js';
+import { isConnectionRefused } from '../temporal/request-retries.js';
 import { TemporalCallError, TemporalUnavailableError } from './errors.js';
 
 const UNREACHABLE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];
@@ -116,8 +117,12 @@ export function toConnectError({ address, namespace }: { address: string; namesp
     const text = `Temporal at ${address} refuses the credentials: ${remedyFor(grpc, namespace)}`;
     return new TemporalCallError(text, { cause });
   }
-  const text = `can not reach Temporal at ${address}, namespace "${namespace}"`;
   const start = /^(localhost|127\.|\[::1\])/.test(address) ? ' ("npx agent-jobs dev" starts one)' : '';
+  if (grpc !== undefined && isConnectionRefused(grpc)) {
+    const text = `can not reach Temporal at ${address}: the connection is refused, no server listens there`;
+    return new TemporalUnavailableError(`${text}${start}; check TEMPORAL_ADDRESS`, { cause });
+  }
+  const text = `can not reach Temporal at ${address}, namespace "${namespace}"`;
   const remedy = `check that it runs${start}, TEMPORAL_ADDRESS, and TLS or the API key`;
   return new TemporalUnavailableError(`${text}: ${remedy}`, { cause });
 }

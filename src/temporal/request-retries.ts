@@ -9,9 +9,15 @@ import { defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/c
 /** Sends requests to Temporal again, as the SDK does it, until `end`. */
 export class RequestRetries {
   #hasEnded = false;
+  #outlastsRefusals = false;
   #latestAt = 0;
   /** For the connection. */
   readonly interceptor: ReturnType<typeof makeGrpcRetryInterceptor> = makeGrpcRetryInterceptor(this.#options());
+
+  /** From now on the server is known: one that refuses the connection is about to come back. */
+  outlastRefusals(): void {
+    this.#outlastsRefusals = true;
+  }
 
   /**
    * No request is sent again from now on. Resolves within seconds, when no retry is due any more: then the connection
@@ -26,7 +32,10 @@ export class RequestRetries {
   #options(): ReturnType<typeof defaultGrpcRetryOptions> {
     const { retryableDecider, delayFunction } = defaultGrpcRetryOptions();
     return {
-      retryableDecider: (attempt, status) => !this.#hasEnded && retryableDecider(attempt, status),
+      retryableDecider: (attempt, status) =>
+        !this.#hasEnded &&
+        (this.#outlastsRefusals || !isConnectionRefused(status)) &&
+        retryableDecider(attempt, status),
       delayFunction: (attempt, status) => {
         const delay = delayFunction(attempt, status);
         // A timer may be late, by as much as the process is busy.
@@ -35,4 +44,9 @@ export class RequestRetries {
       },
     };
   }
+}
+
+/** True where nobody listens at the server's address. */
+export function isConnectionRefused({ details }: { details: string }): boolean {
+  return details.includes('ECONNREFUSED');
 }

@@ -53,6 +53,9 @@ test(
       const run = await cli('export', 'run', ...project(), '--day', '2026-02-01');
       expect(run.stdout).toMatch(/Rows +260/);
       expect(run.stdout).toMatch(/Consistent +yes/);
+      expect(run.stdout).toMatch(
+        /Visitors +\d+ \(human \d+, AI \d+; who came as both is in each, and once in the total\)/,
+      );
       expect(run.stderr).toContain('2026-02-01..2026-02-02');
       expect(run.code).toBe(0);
       const again = await cli('export', 'run', ...project(), '--day', '2026-02-01', '--json');

@@ -35,6 +35,7 @@ test(
   async () => {
     const { code, stdout, stderr } = await start('Fix the footer', '--wait');
     expect(stderr).toMatch(/^(agent-jobs: (creating|watching|done).*\n|agent-jobs: pull request: https:.*\n)*$/);
+    expect(stdout).toContain(`${server.address}, namespace ${server.namespace}, task queue ${server.taskQueue}`);
     expect(stdout).toMatch(/Outcome +completed/);
     expect(stdout).toMatch(/Pull request +https:\/\//);
     expect(code).toBe(0);

@@ -217,6 +217,7 @@ test(
     expect(wrong).toMatch(/^line 2 {2}refused {2}b {2}prompt or jobId must be given/);
     expect(summary).toBe('2 lines: 1 started, 0 joined, 0 conflict, 1 refused');
     expect(stderr).toContain(`wait --batch '${batch}'`);
+    expect(stderr).toContain(`Temporal at ${server.address}, namespace ${server.namespace}`);
     expect(code).toBe(13);
     const nothing = await cli(['start', '--from', '-'], { stdin: '\n\n' });
     expect(nothing.stdout).toBe('0 lines: 0 started, 0 joined, 0 conflict, 0 refused\n');
