@@ -6,7 +6,7 @@ import type * as prices from './cost-estimate.js';
 import type { ActionKind, CostedWorkflow, JobCost } from './cost-estimate.js';
 import type { CostRead, CostTarget } from './cost-read.js';
 import { UsageError } from './exit.js';
-import { findJob } from './job-name.js';
+import { addJobNameOptions, findJob, type JobNameFlags } from './job-name.js';
 import { ProgressLine } from './progress-line.js';
 import { print, printJson, withSession, type Session } from './session.js';
 import { countOf, fields, table } from './text.js';
@@ -18,9 +18,8 @@ const TELL_EVERY_MS = 5_000;
 const HIDDEN =
   'reads, heartbeats and turns are not counted in full: they are encrypted, and PAYLOAD_KEYS_FILE has no key for them';
 
-interface CostFlags {
+interface CostFlags extends JobNameFlags {
   batch?: string;
-  project?: string;
   days?: string;
   json?: boolean;
 }
@@ -35,26 +34,26 @@ export function addCost(program: Command): void {
   const command = program
     .command('cost')
     .description('tell what jobs have cost on Temporal so far: history, and billable actions (an estimate)')
-    .argument('[workflow-id]', 'the job')
+    .argument('[job]', 'its workflow id, or its key where one job has it')
     .option('--batch <label>', 'of all jobs of this batch together')
-    .option('--project <id>', 'of all that was started of this project, by type of workflow')
-    .option('--days <number>', `with --project: started in the last days (default: ${DEFAULT_DAYS})`)
-    .option('--json', 'print a line of JSON for each workflow')
-    .action((given: string | undefined, flags: CostFlags) => cost(command, given, flags));
+    .option('--days <number>', `with --project alone: started in the last days (default: ${DEFAULT_DAYS})`)
+    .option('--json', 'print a line of JSON for each workflow');
+  addJobNameOptions(
+    command,
+    'the project of the job; alone: of all that was started of it, by type of workflow',
+  ).action((given: string | undefined, flags: CostFlags) => cost(command, given, flags));
 }
 
 async function cost(command: Command, given: string | undefined, flags: CostFlags): Promise<void> {
-  const { json: isJson = false, project, days, batch } = flags;
-  if (project === undefined && days !== undefined) throw new UsageError('--days goes with --project');
-  if ([given, batch, project].filter((named) => named !== undefined).length !== 1) {
-    throw new UsageError('give a workflow id, --batch or --project, one of the three');
-  }
-  if (project !== undefined) {
+  const { json: isJson = false, days, ...named } = flags;
+  const { project, batch } = named;
+  if (project !== undefined && (given ?? batch ?? flags.key ?? flags.jobId) === undefined) {
     const { checkId } = await import('../contract/input-checks.js');
     const asked = { projectId: checkId(project, '--project'), days: toDays(days) };
     return withSession(command, (session) => showProjectCost(session, asked, isJson));
   }
-  const target = await readTarget(given, { batch });
+  if (days !== undefined) throw new UsageError('--days goes with --project alone');
+  const target = await readTarget(given, named);
   await withSession(command, async (session) => {
     if (target.batch !== null) return showBatchCost(session, target.batch, isJson);
     const { workflowId } = await findJob(session, target.job);

@@ -32,15 +32,15 @@ class AmbiguousNameError extends Error {
 }
 
 /** Adds `--project`, `--key` and `--job-id`. */
-export function addJobNameOptions(command: Command): Command {
-  return addKeyOptions(command).option('--job-id <id>', 'the workflow that has this job of the upstream');
+export function addJobNameOptions(command: Command, project?: string): Command {
+  return addKeyOptions(command, project).option('--job-id <id>', 'the workflow that has this job of the upstream');
 }
 
 /** Adds `--project` and `--key`, for a command to which `--job-id` means something else. */
-export function addKeyOptions(command: Command): Command {
+export function addKeyOptions(command: Command, project = 'and in this project'): Command {
   return command
     .option('--key <key>', 'the job that was started under this key; alone where one job has it')
-    .option('--project <id>', 'and in this project');
+    .option('--project <id>', project);
 }
 
 /** Checks that a job is named, and once. */

@@ -11,6 +11,7 @@ import { countOf, printable } from './text.js';
 interface WatchFlags {
   phase?: string;
   project?: string;
+  jobId?: string;
   waitingFor?: string;
   batch?: string;
   json?: boolean;
@@ -30,6 +31,7 @@ export function addWatch(program: Command): void {
     .argument('[query]', 'one more condition in the query language of Temporal’s visibility')
     .option('--phase <phase>', 'creating, watching, sending, needsAttention or lingering')
     .option('--project <id>', 'of one project')
+    .option('--job-id <id>', 'that has this job of the upstream')
     .option('--waiting-for <reason>', 'that wait for a turn, rateLimit, upstream, key or person')
     .option('--batch <label>', 'of one batch')
     .option('--json', 'print one line of JSON for each change')

@@ -102,10 +102,10 @@ test.each([
   [['--project', 'p', '--days', '0'], '--days must be a whole number of days, 1 to 3,650'],
   [['--project', 'p', '--days', '1.5'], '--days must be a whole number of days'],
   [['--project', '..'], '--project must not be'],
-  [['--project', 'p', '--batch', 'b'], 'give a workflow id, --batch or --project, one of the three'],
-  [['agent-job/p/k', '--project', 'p'], 'give a workflow id, --batch or --project, one of the three'],
+  [['--project', 'p', '--batch', 'b'], 'give a workflow id or --batch, not both'],
+  [['agent-job/p/k', '--project', 'p', '--days', '2'], '--days goes with --project alone'],
   [['--batch', 'b', '--days', '2'], '--days goes with --project'],
-  [[], 'give a workflow id, --batch or --project, one of the three'],
+  [[], 'name a job by its workflow id, or jobs with --batch'],
 ])('cost %j says what is wrong, without a server', async (args, text) => {
   const { code, stderr } = await runInProcess(['cost', ...args], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1' } });
   expect(stderr).toContain(text);

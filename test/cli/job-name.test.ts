@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { chmod, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Command } from 'commander';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createProgram } from '../../src/cli/program.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { envOf, jsonLines } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
@@ -97,6 +99,43 @@ test(
     const views = await runInProcess(['open', '--view', 'attention', '--json'], { env: { ...env, PATH: '' } });
     expect(jsonLines(views.stdout)).toMatchObject([{ url: expect.stringContaining('needsAttention') }]);
     expect(views.code).toBe(0);
+  },
+  MOST_MS,
+);
+
+/** All commands that have an action. */
+function leaves(command: Command): Command[] {
+  return command.commands.length === 0 ? [command] : command.commands.flatMap(leaves);
+}
+
+test('every command that takes a job finds it by --job-id, and so does each list of jobs', () => {
+  const commands = leaves(createProgram('0.0.0'));
+  const takesJob = ({ registeredArguments: [first], options }: Command) =>
+    first?.name() === 'job' || options.some(({ long }) => ['--phase', '--key'].includes(long ?? ''));
+  const names = commands.filter(takesJob).map((one) => one.name());
+  const lacking = commands.filter((one) => takesJob(one) && !one.options.some(({ long }) => long === '--job-id'));
+  expect(lacking.map((one) => one.name())).toEqual([]);
+  const wanted = ['state', 'wait', 'cost', 'open', 'follow-up', 'resolve', 'poll-now', 'cancel', 'watch', 'list'];
+  expect(names).toEqual(expect.arrayContaining(wanted));
+});
+
+test(
+  'the job of the upstream names its workflow, wherever a job is named',
+  async () => {
+    const workflowId = await started(`key ${randomUUID()}`);
+    const job = server.jobs.handle(workflowId);
+    await expect.poll(async () => (await job.state()).jobId).not.toBeNull();
+    const byJob = ['--job-id', (await job.state()).jobId!];
+    const answer = async (...words: string[]) => jsonLines((await cli(...words, ...byJob, '--json')).stdout);
+    await expect.poll(() => answer('list'), { timeout: 60_000 }).toMatchObject([{ workflowId }]);
+    expect(await answer('state')).toMatchObject([{ workflowId }]);
+    expect(await answer('cost')).toMatchObject([{ workflowId }]);
+    expect(await answer('open', '--print')).toMatchObject([{ url: job.url }]);
+    expect(await answer('follow-up', 'and the tests', '--id', 'f1', '--wait')).toMatchObject([{ state: 'sent' }]);
+    expect((await cli('resolve', ...byJob, 'retry')).stderr).toContain('no write is in doubt');
+    expect(await answer('poll-now')).toMatchObject([{ workflowId }]);
+    expect(await answer('cancel')).toMatchObject([{ workflowId }]);
+    expect((await cli('wait', ...byJob)).code).toBe(9);
   },
   MOST_MS,
 );
