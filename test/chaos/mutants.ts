@@ -517,6 +517,14 @@ export const MUTANTS: Mutant[] = [
     title: 'a job that does not exist is not adopted',
   },
   {
+    name: 'an adopted job that is older than the first send',
+    file: 'src/workflows/agent-job/write-results.ts',
+    find: 'result.afterReset ? run.startedAt : beganAt',
+    replace: 'result.afterReset ? beganAt : run.startedAt',
+    test: 'test/workflows/unknown.test.ts',
+    title: 'a job that is older than the first send is adopted with force alone',
+  },
+  {
     name: 'an adopted job that another workflow holds',
     file: 'src/activities/agent-job/read-job.ts',
     find: '?? (await holderProblem(input));\n',

@@ -10,6 +10,8 @@ import { startJobBench, type JobBench } from '../support/job-bench.js';
 import {
   CREDENTIALS_PROMISES,
   credentialsPromiseTable,
+  DECISION_PROMISES,
+  decisionPromiseTable,
   ENCRYPTION_PROMISES,
   encryptionPromiseTable,
   faultTable,
@@ -175,11 +177,15 @@ test('docs/promises.md shows exactly these rows', async () => {
   expect(page).toContain(encryptionPromiseTable());
   expect(page).toContain(tracePromiseTable());
   expect(page).toContain(credentialsPromiseTable());
+  expect(page).toContain(decisionPromiseTable());
 });
 
-test.each([...QUEUE_PROMISES, ...ENCRYPTION_PROMISES, ...TRACE_PROMISES, ...CREDENTIALS_PROMISES])(
-  'what is promised for "$fault" has its test: $title',
-  async ({ test, title }) => {
-    expect(await read(test)).toContain(title);
-  },
-);
+test.each([
+  ...QUEUE_PROMISES,
+  ...ENCRYPTION_PROMISES,
+  ...TRACE_PROMISES,
+  ...CREDENTIALS_PROMISES,
+  ...DECISION_PROMISES,
+])('what is promised for "$fault" has its test: $title', async ({ test, title }) => {
+  expect(await read(test)).toContain(title);
+});

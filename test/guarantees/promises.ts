@@ -516,6 +516,39 @@ export const CREDENTIALS_PROMISES: TestedPromise[] = [
   ),
 ];
 
+/** Of what people say about a job. */
+export const DECISION_PROMISES: TestedPromise[] = [
+  tested(
+    'a person adopts a job that is older than the first send of the create',
+    'it is refused unless `force` is given, and nothing is settled',
+    'workflows/unknown',
+    'a job that is older than the first send is adopted with force alone, however long the run waited',
+  ),
+  tested(
+    'a person adopts a job that another workflow holds',
+    'it is refused unless `force` is given, and nothing is settled',
+    'workflows/adopt',
+    'a job that another workflow has is adopted with force alone',
+  ),
+  tested(
+    "a follow-up's id is said again with another prompt",
+    'it is refused, after the end too, and only the first prompt is sent',
+    'client/re-attach',
+    'a follow-up id that is said again with another prompt is refused, after the end too',
+  ),
+  tested(
+    'a script says `retry` before a look upstream can be trusted',
+    'it is refused, unless it says so with `--yes`',
+    'cli/resolve',
+    'a script may not say retry before a look upstream can be trusted, but with --yes',
+  ),
+];
+
+/** The promises of decisions as Markdown. */
+export function decisionPromiseTable(): string {
+  return testedTable(DECISION_PROMISES);
+}
+
 /** The queue's promises as Markdown. */
 export function queuePromiseTable(): string {
   return testedTable(QUEUE_PROMISES);

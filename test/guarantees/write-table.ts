@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { mutantTable } from '../chaos/mutants.js';
 import {
   credentialsPromiseTable,
+  decisionPromiseTable,
   encryptionPromiseTable,
   faultTable,
   promiseTable,
@@ -18,6 +19,7 @@ const TABLES = {
     'encryption-promises': encryptionPromiseTable(),
     'trace-promises': tracePromiseTable(),
     'credentials-promises': credentialsPromiseTable(),
+    'decision-promises': decisionPromiseTable(),
   },
   'test/chaos/mutants.md': { mutants: mutantTable() },
 };

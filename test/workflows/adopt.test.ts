@@ -71,7 +71,7 @@ test.each([undefined, true])(
   },
 );
 
-test('a job created before the run began is adopted with force alone, and one of its time without', async () => {
+test('a job created before the first send is adopted with force alone, and one of its time without', async () => {
   const { upstream } = tests;
   const createdAgo = (ms: number) => {
     const createdAt = new Date(Date.now() - ms).toISOString();
@@ -80,7 +80,7 @@ test('a job created before the run began is adopted with force alone, and one of
   const [first, second] = [await startUnknownCreate(), await startUnknownCreate()];
   createdAgo(600_000);
   const failure = await refusal(adopt(first, 'job-1'));
-  expect(failure).toMatchObject({ type: 'InvalidInput', message: expect.stringContaining('before this run began') });
+  expect(failure).toMatchObject({ type: 'InvalidInput', message: expect.stringContaining('before this run first sent its create') });
   await untilAttention(first);
   expect(await adopt(first, 'job-1', true)).toMatchObject({ phase: 'watching', jobId: 'job-1' });
   createdAgo(120_000);

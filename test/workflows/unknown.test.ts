@@ -8,7 +8,7 @@ import {
   SEARCH_ATTRIBUTE,
   type ResolveUnknownInput,
 } from '../../src/contract.js';
-import { inDoubt, notDelivered, rejected } from '../support/outcomes.js';
+import { inDoubt, notDelivered, rejected, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
 import { unlessForgotten } from '../support/time-skipping.js';
 
@@ -32,6 +32,23 @@ async function startUnknownCreate(options: object = {}): Promise<Handle> {
   await untilAttention(handle);
   return handle;
 }
+
+test('a job that is older than the first send is adopted with force alone, however long the run waited', async () => {
+  const { environment, upstream } = tests;
+  const startedAt = await environment.currentTimeMs();
+  upstream.createFaults.push(throttled('429', 3_600_000), unknown());
+  const handle = await tests.bench.start(input);
+  await environment.sleep('62 minutes');
+  await untilAttention(handle);
+  const createdAt = new Date(startedAt + 1_800_000).toISOString();
+  upstream.show = () => ({ status: 'completed', createdAt });
+  const adoption = { action: 'adopt', jobId: 'job-9' } as const;
+  await expect(resolve(handle, adoption)).rejects.toMatchObject({
+    cause: { message: expect.stringContaining('before this run first sent its create') },
+  });
+  await resolve(handle, { ...adoption, force: true });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-9' });
+});
 
 test('an unknown create shows what is unknown, why and since when, wherever an operator looks', async () => {
   const handle = await startUnknownCreate();

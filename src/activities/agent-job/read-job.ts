@@ -12,8 +12,8 @@ import type { Upstream } from '../../upstream/upstream.js';
 export interface ReadJobInput {
   projectId: string;
   jobId: string;
-  /** In milliseconds: the run has created no older job. Null or absent where nobody knows. */
-  runStartedAt?: number | null;
+  /** In milliseconds: when the run first sent its create. Null or absent where nobody knows. */
+  firstSentAt?: number | null;
 }
 
 export type ReadJobResult =
@@ -36,7 +36,7 @@ export function createReadJob(
   return async (input) => {
     try {
       const job = await upstream.getJob(input, { signal: shutdownSignal });
-      const reason = ageProblem(job, input.runStartedAt ?? null) ?? (await holderProblem(input));
+      const reason = ageProblem(job, input.firstSentAt ?? null) ?? (await holderProblem(input));
       return reason === null ? { kind: 'found' } : { kind: 'doubtful', reason };
     } catch (error) {
       if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
@@ -47,12 +47,12 @@ export function createReadJob(
   };
 }
 
-function ageProblem({ createdAt }: JobRecord, runStartedAt: number | null): string | null {
-  if (createdAt === null || runStartedAt === null) return null;
+function ageProblem({ createdAt }: JobRecord, firstSentAt: number | null): string | null {
+  if (createdAt === null || firstSentAt === null) return null;
   // False where the upstream's time is none.
-  const isOlder = Date.parse(createdAt) < runStartedAt - CLOCK_TOLERANCE_MS;
-  const began = new Date(runStartedAt).toISOString();
-  return isOlder ? `names a job created at ${createdAt}, before this run began at ${began}` : null;
+  const isOlder = Date.parse(createdAt) < firstSentAt - CLOCK_TOLERANCE_MS;
+  const sentAt = new Date(firstSentAt).toISOString();
+  return isOlder ? `names a job created at ${createdAt}, before this run first sent its create at ${sentAt}` : null;
 }
 
 async function holderProblem({ projectId, jobId }: ReadJobInput): Promise<string | null> {

@@ -50,8 +50,8 @@ export class Adoptions {
     const isMoot = () => run.inDoubt !== inDoubt || run.ending() !== null;
     this.#reading += 1;
     // A run that Temporal began anew may adopt what an earlier one has created.
-    const runStartedAt = run.isRepeated ? null : run.startedAt;
-    const input = { projectId: run.spec.projectId, jobId: resolution.jobId, runStartedAt };
+    const firstSentAt = run.isRepeated ? null : (run.write?.mayHaveArrivedSince ?? run.startedAt);
+    const input = { projectId: run.spec.projectId, jobId: resolution.jobId, firstSentAt };
     const problem = await problemWith(input, isMoot).finally(() => (this.#reading -= 1));
     if (isMoot()) {
       throw new InvalidInputError(

@@ -99,6 +99,10 @@ export class PendingWrite {
     return this.#data.inDoubtSince;
   }
 
+  get mayHaveArrivedSince(): number | undefined {
+    return this.#data.mayHaveArrivedSince;
+  }
+
   /** What a person said to send; null where nobody was asked. */
   get confirmedInRun(): string | null {
     return this.#data.isConfirmed ? this.#data.confirmationRequestedIn : null;
@@ -167,6 +171,11 @@ export class PendingWrite {
   /** It surely never left. */
   failDelivery(reason: string, now: number): void {
     this.#wait('upstream', reason, now, now + resendWaitMs(this.#count('notDelivered')));
+  }
+
+  /** A send that began at that time may have arrived; the first one counts, whatever a person says later. */
+  noteDoubt(beganAt: number): void {
+    this.#data.mayHaveArrivedSince ??= beganAt;
   }
 
   /** Policy `retry`: a send in doubt is followed by another; false where there were enough. */

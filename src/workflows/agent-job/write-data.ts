@@ -74,6 +74,8 @@ export interface WriteData extends WriteIdentity {
   counts: SendCounts;
   /** When the first send in doubt ended; null where none did since a person confirmed the write. */
   inDoubtSince: number | null;
+  /** No send that may have arrived began earlier; absent where none may have. */
+  mayHaveArrivedSince?: number;
   isConfirmed: boolean;
   /** The run, and the restore, about which a person was asked; null where nobody was. */
   confirmationRequestedIn: string | null;

@@ -26,6 +26,8 @@ export function applyResult(run: JobRun, write: PendingWrite, result: SendResult
     case 'notDelivered':
       return write.failDelivery(result.reason, now);
     case 'inDoubt':
+      // Of a run before a reset or a restore, nobody knows when it sent.
+      write.noteDoubt(result.afterReset ? run.startedAt : beganAt);
       return inDoubt(run, write, result);
     default:
       // A kind that nobody treats would be sent again, at once and for ever.
