@@ -5,13 +5,13 @@ import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
 import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
 import { startHandle, TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
 import type { JobHandle } from './client/agent-job/job-handle.js';
-import { countJobs, listJobs, readJobPage } from './client/agent-job/list.js';
+import { countJobs, listJobs, PAGE_OPTIONS, readJobPage } from './client/agent-job/list.js';
 import type { JobCount, JobFilter, JobPage, JobSummary, PageOptions } from './client/agent-job/list.js';
 import { inPlaces, startMany, type StartFate, type StartManyOptions } from './client/agent-job/start-many.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { connectClient } from './client/connection.js';
-import { checkRequest, type InputOptions } from './client/known-fields.js';
+import { checkRequest, INPUT_OPTIONS, type InputOptions } from './client/known-fields.js';
 import { loggerOf } from './client/logger.js';
 import {
   converterOf,
@@ -157,12 +157,12 @@ export class AgentJobs {
   }
 
   /** Reads one page of `list`; its `nextCursor` is where the next one begins. Throws InvalidInputError. */
-  listPage(filter: JobFilter = {}, options: PageOptions = {}): Promise<JobPage> {
-    return readJobPage(this.client, filter ?? {}, { ...options, ...limitsIn(this, options) });
+  async listPage(filter: JobFilter = {}, options: PageOptions = {}): Promise<JobPage> {
+    return readJobPage(this.client, filter ?? {}, { ...options, ...limitsIn(this, options, PAGE_OPTIONS) });
   }
 
   /** Counts jobs as Temporal's visibility shows them: each run that a follow-up made counts. */
-  count(filter: JobFilter = {}, options: CallOptions = {}): Promise<JobCount> {
+  async count(filter: JobFilter = {}, options: CallOptions = {}): Promise<JobCount> {
     return countJobs(this.client, filter ?? {}, limitsIn(this, options));
   }
 
@@ -189,7 +189,7 @@ export class AgentJobs {
   }
 
   /** Starts the export of a date range into a snapshot, or joins the one that is running. Throws InvalidInputError. */
-  exportVisitors(range: VisitorExportRangeInput, options: CallOptions = {}): Promise<VisitorExportHandle> {
+  async exportVisitors(range: VisitorExportRangeInput, options: CallOptions = {}): Promise<VisitorExportHandle> {
     return temporalCall(this.client, startLimitsOf(contextOf(this), options), () =>
       startVisitorExport(contextOf(this), range),
     );
@@ -199,7 +199,10 @@ export class AgentJobs {
    * Creates the Schedule of a project's nightly exports, or changes what is given; a paused one stays paused. Throws
    * InvalidInputError.
    */
-  ensureExportSchedule(settings: ExportScheduleSettings, options: CallOptions = {}): Promise<'created' | 'updated'> {
+  async ensureExportSchedule(
+    settings: ExportScheduleSettings,
+    options: CallOptions = {},
+  ): Promise<'created' | 'updated'> {
     const ensure = () => ensureExportSchedule(this.client, this.taskQueue, settings);
     return temporalCall(this.client, startLimitsOf(contextOf(this), options), ensure);
   }
@@ -210,7 +213,7 @@ export class AgentJobs {
   }
 
   /** Reads the Schedules of all projects' nightly exports, by project. */
-  exportSchedules(options: CallOptions = {}): Promise<ExportSchedule[]> {
+  async exportSchedules(options: CallOptions = {}): Promise<ExportSchedule[]> {
     return listExportSchedules(this.client, limitsIn(this, options));
   }
 
@@ -221,7 +224,8 @@ export class AgentJobs {
   async schedule(settings: JobScheduleSettings, options: CallOptions & InputOptions = {}): Promise<JobScheduleHandle> {
     checkJobSchedule(settings, options);
     const ensure = () => ensureJobSchedule(this.client, contextOf(this), settings);
-    const done = await temporalCall(this.client, startLimitsOf(contextOf(this), options), ensure);
+    const limits = startLimitsOf(contextOf(this), options, INPUT_OPTIONS);
+    const done = await temporalCall(this.client, limits, ensure);
     return new TemporalJobScheduleHandle(contextOf(this), settings, done === 'created');
   }
 
@@ -231,7 +235,10 @@ export class AgentJobs {
   }
 
   /** Reads all recurring jobs, or those of one project, by project and name. */
-  schedules(filter: { projectId?: string | null | undefined } = {}, options: CallOptions = {}): Promise<JobSchedule[]> {
+  async schedules(
+    filter: { projectId?: string | null | undefined } = {},
+    options: CallOptions = {},
+  ): Promise<JobSchedule[]> {
     return listJobSchedules(this.client, filter ?? {}, limitsIn(this, options));
   }
 }
@@ -244,6 +251,6 @@ function contextOf(jobs: AgentJobs): ClientContext {
   return contexts.get(jobs)!;
 }
 
-function limitsIn(jobs: AgentJobs, options: CallOptions): CallOptions {
-  return limitsOf(contextOf(jobs), options);
+function limitsIn(jobs: AgentJobs, options: CallOptions, more?: object): CallOptions {
+  return limitsOf(contextOf(jobs), options, more);
 }

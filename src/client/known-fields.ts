@@ -1,5 +1,7 @@
 /** What people write: a field that nobody would read is refused here, before anything is sent. Workflows ignore it. */
-import { CREATE_JOB } from '../agent-job/fields.js';
+import { ADOPT, ATTRIBUTION, CREATE_JOB, SETTLE } from '../agent-job/fields.js';
+import { parseResolution } from '../agent-job/resolution.js';
+import type { Attribution, ResolveUnknownInput } from '../contract.js';
 import { checkObject, cutToBytes, InvalidInputError, isGiven } from '../contract/input-checks.js';
 import { schemaOf, TEXT, type JsonSchema } from '../contract/kinds.js';
 
@@ -8,6 +10,9 @@ export interface InputOptions {
   /** Also send fields that this release does not know, to workers of a newer one; default false: they are refused. */
   allowUnknown?: boolean | null | undefined;
 }
+
+export const INPUT_OPTIONS: Names<InputOptions> = { allowUnknown: true };
+export const ATTRIBUTION_OPTIONS: Names<Attribution> = { by: true, note: true };
 
 /** A job that is created and one that is attached to have the same names. */
 const REQUEST = schemaOf({ key: TEXT, ...CREATE_JOB });
@@ -21,6 +26,25 @@ export function checkRequest<Request extends object>(request: unknown, options: 
   return request as Request;
 }
 
+const RESOLUTION = schemaOf({ ...SETTLE, ...ADOPT, ...ATTRIBUTION });
+
+/** Checks a decision about a write in doubt: a misspelt `since` would settle another one. Throws InvalidInputError. */
+export function checkResolution(resolution: ResolveUnknownInput): ResolveUnknownInput {
+  const checked = parseResolution(resolution);
+  checkNames<object>(resolution, 'field', RESOLUTION['properties'] as Names<object>);
+  return checked;
+}
+
+/** All names that an object of ours may have; its type makes sure that none is missing. */
+export type Names<T> = Readonly<Record<keyof T, true>>;
+
+/** Throws InvalidInputError where an option, filter or setting is given that a call would not read. */
+export function checkNames<T extends object>(given: T | null | undefined, what: string, names: Names<T>): void {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return;
+  const unknown = Object.entries(given).find(([name, value]) => isGiven(value) && !Object.hasOwn(names, name));
+  if (unknown !== undefined) throw unknownName(unknown[0], `is no ${what} of this call`, Object.keys(names));
+}
+
 /** Throws InvalidInputError where a field is given that the schema of the object does not name, at any depth. */
 export function checkKnownFields(given: object, schema: JsonSchema, options: InputOptions | null, path = ''): void {
   const properties = schema['properties'] as Record<string, JsonSchema> | undefined;
@@ -28,16 +52,20 @@ export function checkKnownFields(given: object, schema: JsonSchema, options: Inp
   if (options?.allowUnknown || properties === undefined || Array.isArray(given)) return;
   for (const [name, value] of Object.entries(given)) {
     if (!isGiven(value)) continue;
-    if (!Object.hasOwn(properties, name)) throw unknownField(path, name, Object.keys(properties));
+    if (!Object.hasOwn(properties, name)) throw unknownField(path, name, properties);
     if (typeof value === 'object') checkKnownFields(value as object, properties[name]!, options, `${path}${name}.`);
   }
 }
 
-function unknownField(path: string, name: string, known: readonly string[]): InvalidInputError {
+function unknownField(path: string, name: string, properties: object): InvalidInputError {
+  const problem = 'is no field that this release knows (allowUnknown lets it pass)';
+  return unknownName(name, problem, Object.keys(properties), path);
+}
+
+function unknownName(name: string, problem: string, known: readonly string[], path = ''): InvalidInputError {
   const nearest = nearestName(name, known);
   const remedy = nearest === null ? `known are ${known.join(', ')}` : `did you mean ${nearest}?`;
-  const field = path + cutToBytes(name, SHOWN_BYTES);
-  return new InvalidInputError(field, `is no field that this release knows (allowUnknown lets it pass): ${remedy}`);
+  return new InvalidInputError(path + cutToBytes(name, SHOWN_BYTES), `${problem}: ${remedy}`);
 }
 
 /** The name with the fewest letters to add, leave out or replace, whatever their case; null where none is like it. */

@@ -6,7 +6,7 @@ import type { Client, ClientInterceptors } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import type { AgentJobInput, AttachJobInput } from '../contract.js';
 import { loggerOf, type Logger } from './logger.js';
-import { START_TIMEOUT_MS, type CallOptions } from './temporal-call.js';
+import { checkOptions, START_TIMEOUT_MS, type CallOptions } from './temporal-call.js';
 import type { WebUi } from './web-ui.js';
 
 /** A job to start; the same key and input again answer with the same job. */
@@ -76,13 +76,25 @@ export interface ClientContext {
   logger: Logger;
 }
 
-/** The limits of a call: its own, else those of the client. JavaScript may give null. */
-export function limitsOf({ timeoutMs }: Pick<ClientContext, 'timeoutMs'>, options: CallOptions | null): CallOptions {
+/**
+ * The limits of a call: its own, else those of the client. JavaScript may give null. Throws InvalidInputError where an
+ * option is none of the call's; `more` has the names of those besides its limits.
+ */
+export function limitsOf(
+  { timeoutMs }: Pick<ClientContext, 'timeoutMs'>,
+  options: CallOptions | null,
+  more?: object,
+): CallOptions {
+  checkOptions(options, more);
   return { signal: options?.signal, timeoutMs: options?.timeoutMs ?? timeoutMs };
 }
 
 /** The limits of a start, which may read what runs already, and try again. */
-export function startLimitsOf(context: Pick<ClientContext, 'timeoutMs'>, options: CallOptions | null): CallOptions {
-  const { signal, timeoutMs } = limitsOf(context, options);
+export function startLimitsOf(
+  context: Pick<ClientContext, 'timeoutMs'>,
+  options: CallOptions | null,
+  more?: object,
+): CallOptions {
+  const { signal, timeoutMs } = limitsOf(context, options, more);
   return { signal, timeoutMs: timeoutMs ?? START_TIMEOUT_MS };
 }

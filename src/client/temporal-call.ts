@@ -6,6 +6,7 @@ import { InvalidInputError } from '../contract/input-checks.js';
 import { lenientWorkflowClient } from '../temporal/lenient-workflow-client.js';
 import { firstOf, onAbort } from './abort-signal.js';
 import { TemporalCallError } from './errors.js';
+import { checkNames, type Names } from './known-fields.js';
 import type { Logger } from './logger.js';
 import { isOutage, tooSlowError, toUserError } from './temporal-errors.js';
 
@@ -96,8 +97,23 @@ export function checkTimeout(timeoutMs: number): number {
   throw new InvalidInputError('timeoutMs', 'must be a number of milliseconds above 0');
 }
 
-/** Throws where a call is given up before it begins, or has no time. */
-export function checkLimits({ signal, timeoutMs }: CallOptions = {}): void {
+const CALL_OPTIONS: Names<CallOptions> = { signal: true, timeoutMs: true };
+const WAIT_OPTIONS: Names<WaitOptions> = { signal: true };
+
+/** Throws InvalidInputError for an option that a call does not have; `more` has those besides its limits. */
+export function checkOptions(options: object | null | undefined, more: object = {}): void {
+  checkNames<object>(options, 'option', { ...CALL_OPTIONS, ...more });
+}
+
+/** Throws InvalidInputError where a wait is given another option than its signal. */
+export function checkWaitOptions(options: WaitOptions | null | undefined): void {
+  checkNames(options, 'option', WAIT_OPTIONS);
+}
+
+/** Throws where a call is given up before it begins, has no time, or an option that it does not have. */
+export function checkLimits(options: CallOptions = {}, more?: object): void {
+  checkOptions(options, more);
+  const { signal, timeoutMs } = options;
   if (timeoutMs != null) checkTimeout(timeoutMs);
   signal?.throwIfAborted();
 }

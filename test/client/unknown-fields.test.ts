@@ -3,7 +3,13 @@ import { Client, Connection } from '@temporalio/client';
 import { afterAll, expect, test } from 'vitest';
 import { FakeAgentJobs } from '../../src/client/fake/fake-agent-jobs.js';
 import { nearestName } from '../../src/client/known-fields.js';
-import { AgentJobs, type AttachRequest, type JobScheduleSettings, type StartRequest } from '../../src/starter.js';
+import {
+  AgentJobs,
+  type AttachRequest,
+  type JobFilter,
+  type JobScheduleSettings,
+  type StartRequest,
+} from '../../src/starter.js';
 import { RequestRetries } from '../../src/temporal/request-retries.js';
 import { gathered } from './job-server.js';
 
@@ -22,6 +28,7 @@ afterAll(async () => {
 
 /** As a caller without types writes it. */
 const job = (more: object) => ({ key: 'k', projectId: 'p', prompt: 'x', ...more }) as StartRequest;
+const RANGE = { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
 const INVALID = { code: 'INVALID_INPUT' };
 const AWAY = { code: 'TEMPORAL_UNAVAILABLE' };
 
@@ -86,4 +93,53 @@ test('the nearest name is the one with the fewest letters changed; a name like n
   expect(nearestName('start_within', known)).toBe('startWithin');
   expect(nearestName('mox', known)).toBe('max');
   expect(nearestName('x'.repeat(1_000_000), known)).toBeNull();
+});
+
+test('a misspelt option of a call is refused, with the one that was meant, real and fake', async () => {
+  const fake = new FakeAgentJobs();
+  await fake.start(job({}));
+  for (const jobs of [real, fake]) {
+    const one = jobs.handle({ projectId: 'p', key: 'k' });
+    const calls: [call: (options: object) => unknown, option: object, meant: string][] = [
+      [(options) => jobs.start(job({}), options), { timeoutMS: 1 }, 'timeoutMs'],
+      [(options) => jobs.attach({ projectId: 'p', jobId: 'j' }, options), { allowunknown: true }, 'allowUnknown'],
+      [(options) => gathered(jobs.startMany([], options)), { concurency: 1 }, 'concurrency'],
+      [(options) => gathered(jobs.list({}, options)), { sginal: 1 }, 'signal'],
+      [(options) => jobs.listPage({}, options), { pagesize: 1 }, 'pageSize'],
+      [(options) => jobs.exportVisitors(RANGE, options), { timeout: 1 }, 'timeoutMs'],
+      [(options) => one.followUp('x', options), { Id: 'a' }, 'id'],
+      [(options) => one.sendFollowUp('x', options), { onlywhileRunning: true }, 'onlyWhileRunning'],
+      [(options) => one.state(options), { timeoutMs: 1, signl: 1 }, 'signal'],
+      [(options) => one.cancel(options), { nota: 'x' }, 'note'],
+      [(options) => one.result(options), { sginal: 1 }, 'signal'],
+      [(options) => gathered(one.watch(options)), { sginal: 1 }, 'signal'],
+      [(decision) => one.resolve({ action: 'retry', ...decision }), { sinse: 'x' }, 'since'],
+    ];
+    for (const [call, option, meant] of calls) {
+      const refusal = { ...INVALID, message: expect.stringContaining(`did you mean ${meant}?`) as string };
+      await expect((async () => call(option))()).rejects.toMatchObject(refusal);
+    }
+  }
+});
+
+test('a misspelt filter, and a misspelt setting of exports, is refused, with the one that was meant', async () => {
+  for (const jobs of [real, new FakeAgentJobs()]) {
+    for (const list of [
+      () => gathered(jobs.list({ projecId: 'p' } as JobFilter)),
+      () => jobs.listPage({ projecId: 'p' } as JobFilter),
+      () => jobs.count({ project: 'p' } as JobFilter),
+      () => gathered(jobs.queues({ projectid: 'p' } as JobFilter)),
+    ]) {
+      const refusal = { ...INVALID, message: expect.stringContaining('did you mean projectId?') as string };
+      await expect((async () => list())()).rejects.toMatchObject(refusal);
+    }
+    const misspelt: object = { ...RANGE, secondscan: false };
+    await expect(jobs.exportVisitors(misspelt as typeof RANGE)).rejects.toMatchObject({ field: 'secondscan' });
+  }
+  const nightly: object = { projectId: 'p', timezone: 'UTC' };
+  await expect(real.ensureExportSchedule(nightly as { projectId: string })).rejects.toMatchObject({
+    field: 'timezone',
+  });
+  const filter: object = { projectID: 'p' };
+  await expect(real.schedules(filter)).rejects.toMatchObject({ field: 'projectID' });
 });

@@ -21,6 +21,7 @@ import {
   MessageRefusedError,
   UsedIdsUnknownError,
 } from '../errors.js';
+import type { Names } from '../known-fields.js';
 import { START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer, isOutage, isTaskFailure } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
@@ -60,6 +61,13 @@ export interface FollowUpOptions {
   /** Milliseconds; default 30 seconds for `followUp`, a minute for `sendFollowUp`. `Infinity` is none. */
   timeoutMs?: number | null | undefined;
 }
+
+/** Those besides the limits of a call. */
+export const FOLLOW_UP_OPTIONS: Names<Omit<FollowUpOptions, keyof CallOptions>> = {
+  id: true,
+  priority: true,
+  onlyWhileRunning: true,
+};
 
 /** Queues a follow-up by signal, which needs no worker while the workflow runs. */
 export async function queueFollowUp(

@@ -16,13 +16,20 @@ import {
 import { asNotRetryable } from '../../contract/errors.js';
 import { checkId, checkString, InvalidInputError, utf8Bytes } from '../../contract/input-checks.js';
 import { checkKey, type AgentJobStartOptions } from '../../agent-job/start-options.js';
-import { parseAttribution, parseResolution } from '../../agent-job/resolution.js';
+import { parseAttribution } from '../../agent-job/resolution.js';
 import { attributedWorkflowClient } from '../../temporal/attributed-cancel.js';
-import { CALL_TIMEOUT_MS, type CallOptions, type WaitOptions } from '../temporal-call.js';
+import { ATTRIBUTION_OPTIONS, checkResolution, INPUT_OPTIONS } from '../known-fields.js';
+import {
+  CALL_TIMEOUT_MS,
+  checkOptions,
+  checkWaitOptions,
+  type CallOptions,
+  type WaitOptions,
+} from '../temporal-call.js';
 import { limitsOf, type ClientContext, type JobName } from '../settings.js';
 import { jobUrl } from '../web-ui.js';
 import { askWorker, callJob, readState } from './call-job.js';
-import { deliverFollowUp, queueFollowUp, type FollowUpOptions } from './follow-up.js';
+import { deliverFollowUp, FOLLOW_UP_OPTIONS, queueFollowUp, type FollowUpOptions } from './follow-up.js';
 import type { JobHandle } from './job-handle.js';
 import { startJob } from './start-or-join.js';
 import { waitForResult } from './wait.js';
@@ -59,19 +66,22 @@ export class TemporalJobHandle implements JobHandle {
     this.isNew = started?.isNew;
   }
 
-  followUp(prompt: string, options: FollowUpOptions = {}): Promise<{ id: string }> {
-    return queueFollowUp(this.#context.client, this.workflowId, prompt, { ...options, ...this.#limits(options) });
+  async followUp(prompt: string, options: FollowUpOptions = {}): Promise<{ id: string }> {
+    const limits = this.#limits(options, FOLLOW_UP_OPTIONS);
+    return queueFollowUp(this.#context.client, this.workflowId, prompt, { ...options, ...limits });
   }
 
-  sendFollowUp(prompt: string, options: FollowUpOptions = {}): Promise<FollowUpAnswer> {
-    return deliverFollowUp(this.#context.client, this.workflowId, prompt, { ...options, ...this.#limits(options) });
+  async sendFollowUp(prompt: string, options: FollowUpOptions = {}): Promise<FollowUpAnswer> {
+    const limits = this.#limits(options, FOLLOW_UP_OPTIONS);
+    return deliverFollowUp(this.#context.client, this.workflowId, prompt, { ...options, ...limits });
   }
 
-  state(options: CallOptions = {}): Promise<JobState> {
+  async state(options: CallOptions = {}): Promise<JobState> {
     return readState(this.#context.client, this.workflowId, this.#limits(options));
   }
 
   async pollNow(given: CallOptions & Attribution = {}): Promise<void> {
+    checkOptions(given, ATTRIBUTION_OPTIONS);
     const { by, note, ...options } = given ?? {};
     const attribution = parseAttribution({ by, note });
     const args: [Attribution?] = Object.keys(attribution).length === 0 ? [] : [attribution];
@@ -79,7 +89,7 @@ export class TemporalJobHandle implements JobHandle {
   }
 
   async resolve(resolution: ResolveUnknownInput, options: CallOptions = {}): Promise<JobState> {
-    const checked = parseResolution(resolution);
+    const checked = checkResolution(resolution);
     const { signal, timeoutMs } = this.#limits(options);
     const defaultMs = checked.action === 'adopt' ? ADOPT_TIMEOUT_MS : CALL_TIMEOUT_MS;
     const limits = { signal, timeoutMs: timeoutMs ?? defaultMs };
@@ -94,16 +104,19 @@ export class TemporalJobHandle implements JobHandle {
   }
 
   async cancel(given: CallOptions & Attribution = {}): Promise<void> {
+    checkOptions(given, ATTRIBUTION_OPTIONS);
     const { by, note, ...options } = given ?? {};
     const workflows = attributedWorkflowClient(this.#context.client, parseAttribution({ by, note }));
     await this.#call(options, () => workflows.getHandle(this.workflowId).cancel());
   }
 
-  result(options: WaitOptions = {}): Promise<AgentJobResult> {
+  async result(options: WaitOptions = {}): Promise<AgentJobResult> {
+    checkWaitOptions(options);
     return waitForResult(this.#context.client, this.workflowId, options?.signal, this.#context.logger);
   }
 
   watch(options: WaitOptions = {}): AsyncIterable<JobState> {
+    checkWaitOptions(options);
     return watchJob(this.#context, this.workflowId, options ?? {});
   }
 
@@ -111,8 +124,8 @@ export class TemporalJobHandle implements JobHandle {
     return callJob(this.#context.client, this.workflowId, this.#limits(options), call);
   }
 
-  #limits(options: CallOptions | null): CallOptions {
-    return limitsOf(this.#context, options);
+  #limits(options: CallOptions | null, more?: object): CallOptions {
+    return limitsOf(this.#context, options, more);
   }
 }
 
@@ -142,7 +155,7 @@ export async function startHandle(
   options: CallOptions,
 ): Promise<JobHandle> {
   const { workflowId } = wanted;
-  const started = await startJob(context.client, wanted, limitsOf(context, options));
+  const started = await startJob(context.client, wanted, limitsOf(context, options, INPUT_OPTIONS));
   const message = started.isNew ? 'a job was started' : 'a job was joined';
   context.logger.debug(message, { workflowId, runId: started.runId });
   return new TemporalJobHandle(context, workflowId, started);

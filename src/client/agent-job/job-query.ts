@@ -10,6 +10,7 @@ import {
   type ShownWaitingFor,
 } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
+import { checkNames, type Names } from '../known-fields.js';
 import type { JobSummary } from './job-summary.js';
 import { equals, includes, isExact, quoted } from '../visibility-query.js';
 
@@ -41,8 +42,15 @@ export interface JobFilter {
   closedBefore?: Date | string | null | undefined;
 }
 
-/** The query for a filter: no job that fits is missing. Throws InvalidInputError where a time is none. */
+const NAMES: Names<JobFilter> = {
+  ...{ phase: true, projectId: true, jobId: true, batch: true, tags: true, outcome: true, status: true },
+  ...{ isRunning: true, waitingFor: true },
+  ...{ startedAfter: true, startedBefore: true, closedAfter: true, closedBefore: true },
+};
+
+/** The query for a filter: no job that fits is missing. Throws InvalidInputError where a time or a name is none. */
 export function jobQuery(filter: JobFilter): string {
+  checkNames(filter, 'filter', NAMES);
   const { phase, projectId, jobId, batch, tags, status, waitingFor, outcome } = filter;
   return [
     `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`,

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Client } from '@temporalio/client';
 import { checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
+import type { Names } from '../known-fields.js';
 import { temporalCall, type CallOptions } from '../temporal-call.js';
 import { readJobs, type ListRequest } from './job-list.js';
 import { isExactQuery, jobQuery, type JobFilter } from './job-query.js';
@@ -57,6 +58,9 @@ export interface PageOptions extends CallOptions {
   /** The `nextCursor` of the page before. */
   cursor?: string | null | undefined;
 }
+
+/** Those besides the limits of a call. */
+export const PAGE_OPTIONS: Names<Omit<PageOptions, keyof CallOptions>> = { pageSize: true, cursor: true };
 
 /**
  * Some jobs of a list. One that ends or goes on in a new run between two pages may come again, as it is then, or be

@@ -8,6 +8,7 @@ import {
   type RequestQueueState,
 } from '../../contract.js';
 import { JobNotFoundError } from '../errors.js';
+import { checkNames } from '../known-fields.js';
 import { concurrently } from '../concurrently.js';
 import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
@@ -35,9 +36,11 @@ const ID_PREFIX = requestQueueId({ operation: 'visitors', projectId: null }).rep
  */
 export async function* listQueues(
   client: Client,
-  { projectId }: QueueFilter = {},
+  filter: QueueFilter = {},
   options: CallOptions = {},
 ): AsyncGenerator<QueueReport, void, undefined> {
+  checkNames(filter, 'filter', { projectId: true });
+  const { projectId } = filter;
   const names = projectId == null ? runningQueues(client, options) : queuesOf(projectId);
   for await (const report of concurrently(names, {}, (name) => readQueue(client, name, options)))
     if (report) yield report;

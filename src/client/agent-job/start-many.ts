@@ -13,7 +13,7 @@ import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { concurrently } from '../concurrently.js';
 import type { ClientContext } from '../settings.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
-import { checkRequest, type InputOptions } from '../known-fields.js';
+import { checkNames, checkRequest, INPUT_OPTIONS, type InputOptions, type Names } from '../known-fields.js';
 import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../temporal-errors.js';
 import type { StartedRun } from './handle.js';
 import { START_TIMEOUT_MS } from '../temporal-call.js';
@@ -28,6 +28,11 @@ export interface StartManyOptions extends InputOptions {
   /** Once it is aborted no further job is begun. The fates of those under way are told; then its reason is thrown. */
   signal?: AbortSignal | null | undefined;
 }
+
+const OPTIONS: Names<StartManyOptions> = {
+  ...INPUT_OPTIONS,
+  ...{ concurrency: true, outageLimitMs: true, signal: true },
+};
 
 /** What became of one request. */
 export interface StartFate {
@@ -75,6 +80,7 @@ export function startEach(
   items: StartItems,
   { signal, ...options }: StartManyOptions,
 ): AsyncGenerator<StartFate, void, undefined> {
+  checkNames(options, 'option', OPTIONS);
   const outageLimitMs = options.outageLimitMs ?? DEFAULT.outageLimitMs;
   const limit = checkConcurrency(options.concurrency);
   if (!(outageLimitMs >= 0)) throw new InvalidInputError('outageLimitMs', 'must be a number of milliseconds');

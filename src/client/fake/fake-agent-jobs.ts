@@ -9,12 +9,12 @@ import { workflowIdOf } from '../agent-job/handle.js';
 import type { JobHandle } from '../agent-job/job-handle.js';
 import type { JobFilter } from '../agent-job/job-query.js';
 import type { JobSummary } from '../agent-job/job-summary.js';
-import type { JobCount, JobPage, PageOptions } from '../agent-job/list.js';
+import { PAGE_OPTIONS, type JobCount, type JobPage, type PageOptions } from '../agent-job/list.js';
 import type { QueueFilter, QueueReport } from '../agent-job/queue.js';
 import { inPlaces, startEach, type StartFate, type StartManyOptions } from '../agent-job/start-many.js';
 import type { StuckJob } from '../agent-job/stuck-jobs.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
-import { checkRequest, type InputOptions } from '../known-fields.js';
+import { checkNames, checkRequest, INPUT_OPTIONS, type InputOptions } from '../known-fields.js';
 import type { AttachRequest, ClientContext, ConnectSettings, JobName, StartRequest } from '../settings.js';
 import { checkLimits, type CallOptions } from '../temporal-call.js';
 import { rangeExportStart, type VisitorExportHandle } from '../visitor-export/handle.js';
@@ -119,7 +119,7 @@ export class FakeAgentJobs implements AgentJobsLike {
 
   /** As `AgentJobs.listPage`. */
   async listPage(filter: JobFilter = {}, options: PageOptions = {}): Promise<JobPage> {
-    checkLimits(options);
+    checkLimits(options, PAGE_OPTIONS);
     return fakePage(this.jobs, filter, options);
   }
 
@@ -140,7 +140,8 @@ export class FakeAgentJobs implements AgentJobsLike {
   }
 
   /** None: every write has its turn at once. */
-  queues(_filter: QueueFilter = {}, options: CallOptions = {}): AsyncIterable<QueueReport> {
+  queues(filter: QueueFilter = {}, options: CallOptions = {}): AsyncIterable<QueueReport> {
+    checkNames(filter, 'filter', { projectId: true });
     return nothing(options);
   }
 
@@ -162,7 +163,7 @@ export class FakeAgentJobs implements AgentJobsLike {
   async [Symbol.asyncDispose](): Promise<void> {}
 
   #start(wanted: AgentJobStartOptions, options: CallOptions): JobHandle {
-    checkLimits(options);
+    checkLimits(options, INPUT_OPTIONS);
     const isNew = this.#startOrJoin(wanted);
     return this.#handle(wanted.workflowId, isNew);
   }

@@ -2,10 +2,11 @@
 import { randomUUID } from 'node:crypto';
 import { agentJobOf, type JobState } from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
-import { parseAttribution, parseResolution } from '../../agent-job/resolution.js';
-import type { FollowUpOptions } from '../agent-job/follow-up.js';
+import { parseAttribution } from '../../agent-job/resolution.js';
+import { FOLLOW_UP_OPTIONS, type FollowUpOptions } from '../agent-job/follow-up.js';
 import type { JobHandle } from '../agent-job/job-handle.js';
-import { checkLimits, type WaitOptions } from '../temporal-call.js';
+import { ATTRIBUTION_OPTIONS, checkResolution } from '../known-fields.js';
+import { checkLimits, checkWaitOptions, type WaitOptions } from '../temporal-call.js';
 import type { FakeJob } from './fake-job.js';
 
 /** Each call looks for the job anew: `jobOf` throws JobNotFoundError. */
@@ -16,11 +17,11 @@ export function fakeHandle(workflowId: string, jobOf: () => FakeJob, isNew?: boo
       id: options.id ?? randomUUID(),
       priority: options.priority,
     });
-    checkLimits(options);
+    checkLimits(options, FOLLOW_UP_OPTIONS);
     return jobOf().send(id ?? '', text, options.onlyWhileRunning ?? false);
   };
   const resolve: JobHandle['resolve'] = async (resolution, options = {}) => {
-    const checked = parseResolution(resolution);
+    const checked = checkResolution(resolution);
     checkLimits(options);
     const job = jobOf();
     job.settle(checked);
@@ -39,24 +40,29 @@ export function fakeHandle(workflowId: string, jobOf: () => FakeJob, isNew?: boo
       checkLimits(options);
       return jobOf().state;
     },
-    pollNow: async ({ by, note, ...options } = {}) => {
-      parseAttribution({ by, note });
-      checkLimits(options);
+    pollNow: async (options = {}) => {
+      parseAttribution(options);
+      checkLimits(options, ATTRIBUTION_OPTIONS);
       jobOf().checkRuns();
     },
     resolve,
-    cancel: async ({ by, note, ...options } = {}) => {
-      parseAttribution({ by, note });
-      checkLimits(options);
+    cancel: async (options = {}) => {
+      parseAttribution(options);
+      checkLimits(options, ATTRIBUTION_OPTIONS);
       jobOf().cancel();
     },
-    result: async ({ signal } = {}) => jobOf().ended(signal),
+    result: async (options) => {
+      checkWaitOptions(options);
+      return jobOf().ended(options?.signal);
+    },
     watch: (options) => watchFake(jobOf, options),
   };
 }
 
 /** Each state, until the run is over. */
-async function* watchFake(jobOf: () => FakeJob, { signal }: WaitOptions = {}): AsyncGenerator<JobState, void> {
+async function* watchFake(jobOf: () => FakeJob, options: WaitOptions = {}): AsyncGenerator<JobState, void> {
+  checkWaitOptions(options);
+  const { signal } = options;
   const job = jobOf();
   for (let last = ''; ;) {
     const changed = job.hasEnded ? undefined : job.changed(signal);

@@ -3,6 +3,7 @@ import { ScheduleOverlapPolicy, type Client } from '@temporalio/client';
 import { RECURRING_JOB_WORKFLOW, recurringJobOf, recurringJobScheduleId } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { ScheduleMissingError } from '../errors.js';
+import { checkNames } from '../known-fields.js';
 import { countPollers, ensureSchedule, listSchedules, type ScheduleKind, type ScheduleState } from '../schedules.js';
 import type { ClientContext } from '../settings.js';
 import type { CallOptions } from '../temporal-call.js';
@@ -62,11 +63,13 @@ function ofSetting({ cron }: JobScheduleSettings, error: unknown): unknown {
 }
 
 /** The Schedules of recurring jobs in the namespace, or of one project, by id. */
-export function listJobSchedules(
+export async function listJobSchedules(
   client: Client,
-  { projectId }: { projectId?: string | null | undefined } = {},
+  filter: { projectId?: string | null | undefined } = {},
   options: CallOptions = {},
 ): Promise<JobSchedule[]> {
+  checkNames(filter, 'filter', { projectId: true });
+  const { projectId } = filter;
   const isOurs = (scheduleId: string) => {
     const job = recurringJobOf(scheduleId);
     return job !== null && (projectId == null || job.projectId === projectId);

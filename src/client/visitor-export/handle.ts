@@ -8,11 +8,12 @@ import {
   type VisitorExportRangeInput,
   type VisitorExportResult,
 } from '../../contract.js';
-import { parseExportInput, toRangeInput } from '../../visitor-export/input.js';
+import { parseExportInput, RANGE_EXPORT, toRangeInput } from '../../visitor-export/input.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
 import { limitsOf, type ClientContext } from '../settings.js';
-import { longWait, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
+import { checkNames, type Names } from '../known-fields.js';
+import { checkWaitOptions, longWait, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { jobUrl } from '../web-ui.js';
 import { askWorkflow } from '../../temporal/query-again.js';
 
@@ -70,6 +71,7 @@ class TemporalExportHandle implements VisitorExportHandle {
   }
 
   async result(options: WaitOptions = {}): Promise<VisitorExportResult> {
+    checkWaitOptions(options);
     try {
       return await longWait(this.#client, options?.signal, () => this.#handle.result(), {
         logger: this.#context.logger,
@@ -104,6 +106,7 @@ function messageOf(cause: Error | undefined): string | undefined {
 /** What an explicit range is started with. Throws InvalidInputError. */
 export function rangeExportStart(given: VisitorExportRangeInput) {
   const spec = parseExportInput(given);
+  checkNames<object>(given, 'field', RANGE_EXPORT as Names<object>);
   if (spec.kind !== 'range') throw new InvalidInputError('dateFrom', 'must be given');
   const { projectId, dateFrom, dateTo } = spec.range;
   return { workflowId: visitorExportWorkflowId(projectId, dateFrom, dateTo), input: toRangeInput(spec.range, spec) };

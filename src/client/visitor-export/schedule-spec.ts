@@ -14,6 +14,7 @@ import {
 } from '../../contract.js';
 import { parseExportInput } from '../../visitor-export/input.js';
 import { checkDuration, checkObject, checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
+import { checkNames, type Names } from '../known-fields.js';
 
 /** Settings of a Schedule; what is left out stays as it is, and takes its default in a new Schedule. */
 export interface ExportScheduleSettings {
@@ -29,6 +30,10 @@ export interface ExportScheduleSettings {
   jitter?: DurationInput | null | undefined;
   paused?: boolean | null | undefined;
 }
+
+const SETTINGS: Names<ExportScheduleSettings> = {
+  ...{ projectId: true, timeZone: true, hour: true, minute: true, days: true, jitter: true, paused: true },
+};
 
 /** Complete settings of a Schedule. */
 export interface ExportScheduleSpec {
@@ -65,7 +70,7 @@ export function checkExportSchedule(settings: ExportScheduleSettings): void {
 
 /** The spec with the settings that are given; throws InvalidInputError. */
 function mergedSpec(base: ProjectlessSpec, settings: ExportScheduleSettings): ExportScheduleSpec {
-  checkObject(settings, 'settings');
+  checkNames<object>(checkObject(settings, 'settings'), 'setting', SETTINGS);
   const { hour, minute, jitter } = settings;
   const isTimeGiven = hour != null || minute != null;
   const { projectId, timeZone, days } = checkedInput({
