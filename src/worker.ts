@@ -21,6 +21,7 @@ import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';
 import type { Upstream } from './upstream/upstream.js';
 import { watchBudgets } from './worker/budget-news.js';
+import { watchLostQueues } from './worker/lost-queues.js';
 import { watchConsistentDays } from './worker/consistent-days.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { every } from './worker/every.js';
@@ -78,6 +79,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   await checkSearchAttributes(connection, temporal.namespace, log);
   shutdown.onBegin(watchVersion({ config, connection, poller, log }));
   shutdown.onBegin(watchBudgets({ config, connection, budgets, log }));
+  shutdown.onBegin(watchLostQueues({ config, connection, log }));
   if (metricsAddress) watchFigures({ config, connection, metrics, store, poller, log, shutdown });
   readiness.watch((deadline) => reachNamespace(connection, temporal.namespace, deadline), workers);
   logStart(config, log);

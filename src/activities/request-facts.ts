@@ -1,23 +1,20 @@
 /**
- * What this worker knows of the requests of each project and kind: those that the upstream accepted without a turn, the
- * last 429, and whether a queue orders them. Times in milliseconds, all by one clock that is never put back.
+ * What this worker knows of the requests of each project and kind: the last 429, and whether a queue orders them. Times
+ * in milliseconds, all by one clock that is never put back.
  */
 import { throttledWaitMs } from '../agent-job/retry-waits.js';
-import { HOUR_MS, RollingHour, type Step } from '../agent-job/rolling-hour.js';
-import { sharedWindow } from '../agent-job/turn-times.js';
 
 /** A queue that has ended, or that another worker began, is noticed within this time. */
 const ASK_EVERY_MS = 30_000;
-/** Each worker may meet so many answers 429 at once, as a share of what it has sent in this hour. */
-const LINE_WIDTH = { share: 1 / 33, least: 1, most: 20 };
+/** Without a queue: each worker may meet so many answers 429 at once. */
+const LINE_WIDTH = 8;
 /** Each needs a connection of its own. */
 const UNLIMITED_WIDTH = 100;
+const HOUR_MS = 3_600_000;
 /** What nobody uses is forgotten, so that a worker that serves every project keeps little. */
 const SWEEP_ABOVE = 1_000;
 
 interface Facts {
-  /** Accepted requests of the last hour that the queue was not told of yet. */
-  accepted: RollingHour;
   throttledAt: number;
   /** Where no queue can be asked, nothing is sent before. */
   notBefore: number;
@@ -32,18 +29,10 @@ interface Facts {
 export class RequestFacts {
   readonly #facts = new Map<string, Facts>();
 
-  accepted(name: string, now: number, requests = 1): void {
-    this.#of(name, now).accepted.add(now, requests, now);
-  }
-
-  /**
-   * How many may be sent at a time without a queue: more, the more the upstream took in this hour without a 429, and
-   * many where it is said to take any number.
-   */
+  /** How many may be sent at a time without a queue: many where the upstream is said to take any number. */
   lineWidth(name: string, now: number, isUnlimited: boolean): number {
-    const { accepted, throttledAt } = this.#of(name, now);
-    if (now - throttledAt < HOUR_MS) return 1;
-    return isUnlimited ? UNLIMITED_WIDTH : sharedWindow(accepted.countAt(now), LINE_WIDTH);
+    if (now - this.#of(name, now).throttledAt < HOUR_MS) return 1;
+    return isUnlimited ? UNLIMITED_WIDTH : LINE_WIDTH;
   }
 
   throttled(name: string, now: number, retryAfterMs: number | undefined): void {
@@ -72,19 +61,6 @@ export class RequestFacts {
 
   queueIsRunning(name: string, now: number): void {
     this.#of(name, now).queue = { isRunning: true, askedAt: now };
-  }
-
-  /** Takes what is to be told of accepted requests; `giveBack` where nobody could be told. */
-  takeAccepted(name: string, now: number): Step[] {
-    const facts = this.#of(name, now);
-    const told = facts.accepted.steps(now);
-    facts.accepted = new RollingHour([]);
-    return told;
-  }
-
-  giveBack(name: string, told: readonly Step[], now: number): void {
-    const { accepted } = this.#of(name, now);
-    for (const [at, count] of told) accepted.add(at, count, now);
   }
 
   /**
@@ -119,7 +95,6 @@ export class RequestFacts {
     if (!facts) {
       if (this.#facts.size >= SWEEP_ABOVE) this.#sweep(now);
       facts = {
-        accepted: new RollingHour([]),
         throttledAt: -Infinity,
         notBefore: 0,
         told: Promise.resolve(),

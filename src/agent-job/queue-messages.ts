@@ -15,10 +15,8 @@ import { checkId, checkObject, checkString, InvalidInputError, isGiven, utf8Byte
 
 const OPERATIONS: readonly unknown[] = ['create', 'message', 'visitors'] satisfies QueueName['operation'][];
 const OUTCOMES: readonly unknown[] = ['accepted', 'throttled', 'unsent', 'other'] satisfies RequestReport['outcome'][];
-/** Bounds what one message can count: a turn, or a step of what a worker tells. */
+/** Bounds what one message can count. */
 const MAX_REQUESTS = 1_000_000;
-/** What a worker tells at once; it tells the rest with its next message. */
-const MAX_STEPS = 1_000;
 /** The name of a turn. */
 export const MAX_TURN_CHARACTERS = 100;
 
@@ -71,27 +69,16 @@ function checkReport({ turn, outcome, at, requests, retryAfterMs }: Record<strin
   };
 }
 
-function checkFacts({ perHour, isUnlimited, accepted }: Record<string, unknown>): BudgetFacts {
+function checkFacts({ perHour, isUnlimited }: Record<string, unknown>): BudgetFacts {
   return {
     ...(perHour !== undefined && { perHour: perHour === null ? null : checkPerHour(perHour) }),
     ...(perHour === null && isUnlimited === true && { isUnlimited }),
-    ...(isGiven(accepted) && { accepted: checkSteps(accepted) }),
   };
 }
 
 function checkPerHour(value: unknown): number {
   if (typeof value === 'number' && Number.isFinite(value) && value >= 1) return Math.floor(value);
   throw new InvalidInputError('perHour', 'must be a number, 1 or more, or null');
-}
-
-function checkSteps(value: unknown): [number, number][] {
-  if (!Array.isArray(value) || value.length > MAX_STEPS) {
-    throw new InvalidInputError('accepted', `must be at most ${MAX_STEPS} pairs [time, count]`);
-  }
-  return value.map((step: unknown) => {
-    const [at, count] = Array.isArray(step) ? (step as unknown[]) : [];
-    return [checkTime(at, 'accepted'), checkCount(count, 'accepted', MAX_REQUESTS)];
-  });
 }
 
 function checkTurn(value: unknown): string {

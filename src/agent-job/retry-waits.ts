@@ -18,19 +18,16 @@ export const TURN_MS = 10_000;
 export const NEXT_TURN_MS = 1_000;
 
 /**
- * One that hears nothing from its queue tries by itself: rarely, because each try costs history. Not after whole hours:
- * what an hour frees is given then.
+ * One that hears nothing from its queue asks again: rarely, because it costs history, and not after whole hours: what
+ * an hour frees is given then. Where its queue is gone, workers tell it within minutes.
  */
-const BACKSTOPS_MS = [3.5, 6.5, 12.5, 24].map((hours) => hours * 3_600_000);
-const MAX_BACKSTOP_MS = 24 * 3_600_000;
-/** A turn that is expected later is not waited for: nobody knows so far ahead. */
-const MAX_EXPECTED_MS = 7 * 24 * 3_600_000;
-/** Where nobody knows the budget, a turn is expected as with the least one that is learned at once, but so soon. */
-const UNKNOWN_EXPECTED = { perTurnMs: 6 * 60_000, mostMs: 2 * 24 * 3_600_000 };
-/** The queue has not told its place: it may not work. */
-const FIRST_BACKSTOP_UNKNOWN_MS = 5 * 60_000;
+const ASK_AGAIN_MS = 6.5 * 3_600_000;
+/** The queue has not told its place: it may not work. The wait doubles up to the one above. */
+const FIRST_ASK_AGAIN_UNTOLD_MS = 5 * 60_000;
 /** A turn may be so much later than it was expected: others of a higher priority may have joined since. */
 const LATER_THAN_EXPECTED_MS = 3.5 * 3_600_000;
+/** A turn that is expected later is not waited for: nobody knows so far ahead. */
+const MAX_EXPECTED_MS = 7 * 24 * 3_600_000;
 
 /** Jitter of a wait that many jobs may have begun at once. */
 const MAX_SPREAD_SHARE = 0.1;
@@ -66,22 +63,15 @@ export function resendWaitMs(tries: number): number {
   return Math.min(doubled(FIRST_WAIT_NOT_DELIVERED_MS, tries), MAX_FAILING_WAIT_MS);
 }
 
-/**
- * How long one waits for its turn before it tries by itself; `waits` counts the waits without a turn, from 1. A turn
- * that is expected later (ISO 8601) is waited for, and some hours more. So is, at first, a place far behind.
- */
-export function backstopMs(
+/** How long one waits for its turn before it asks again; `waits` counts the waits without a turn, from 1. */
+export function askAgainMs(
   waits: number,
   { position, expectedAt }: { position?: number; expectedAt?: string },
   now: number,
 ): number {
-  if (position === undefined && waits === 1) return FIRST_BACKSTOP_UNKNOWN_MS;
-  const planned = BACKSTOPS_MS[waits - 1] ?? MAX_BACKSTOP_MS;
-  if (expectedAt !== undefined) {
-    return Math.max(planned, Math.min(Date.parse(expectedAt) - now + LATER_THAN_EXPECTED_MS, MAX_EXPECTED_MS));
-  }
-  const guessed = (position ?? 0) * UNKNOWN_EXPECTED.perTurnMs + LATER_THAN_EXPECTED_MS;
-  return waits === 1 ? Math.min(guessed, UNKNOWN_EXPECTED.mostMs) : planned;
+  const plannedMs = position === undefined ? doubled(FIRST_ASK_AGAIN_UNTOLD_MS, waits) : ASK_AGAIN_MS;
+  const expectedMs = expectedAt === undefined ? 0 : Date.parse(expectedAt) - now + LATER_THAN_EXPECTED_MS;
+  return Math.max(Math.min(plannedMs, ASK_AGAIN_MS), Math.min(expectedMs, MAX_EXPECTED_MS));
 }
 
 /** Doubles a first wait with each try, which counts from 1. */

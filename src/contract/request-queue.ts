@@ -37,8 +37,6 @@ export interface BudgetFacts {
   perHour?: number | null;
   /** Beside a null: any number is said to be taken, which replaces a number at once. */
   isUnlimited?: boolean;
-  /** Requests that the upstream accepted without a turn, as `[time, count]`; each is told once. */
-  accepted?: [number, number][];
 }
 
 /** A workflow asks for its turn; asked again, it keeps its place. */
@@ -47,7 +45,7 @@ export interface JoinRequest extends BudgetFacts {
   priority: Priority;
   /** When it first wanted to send, in milliseconds: the order within a priority. */
   askedAt: number;
-  /** How many requests the turn is for; default 1. */
+  /** How many requests of an export the turn is for; default 1. */
   requests?: number;
   /** How the request ended that made it ask. */
   report?: RequestReport;

@@ -51,8 +51,8 @@ test('the queue is told of this hour what chunks met that had waited hours for a
   await read(3);
   isFull = true;
   await read(2);
-  const [{ at, outcome, accepted = [] }] = told as [RequestReport & BudgetFacts];
-  expect({ outcome, requests: accepted.map(([, count]) => count) }).toEqual({ outcome: 'throttled', requests: [2] });
+  const [{ at, outcome }] = told as [RequestReport & BudgetFacts];
+  expect({ outcome, told: told.length }).toEqual({ outcome: 'throttled', told: 1 });
   // A tick of the clocks, which are not read at once.
-  for (const time of [at, ...accepted.map(([when]) => when)]) expect(time).toBeGreaterThan(startedAt - MINUTE_MS);
+  expect(at).toBeGreaterThan(startedAt - MINUTE_MS);
 });

@@ -160,7 +160,7 @@ export const MUTANTS: Mutant[] = [
     find: 'if (line.sending < width && line.waiting.length === 0)',
     replace: 'if (width > 0)',
     test: 'test/activities/turns.test.ts',
-    title: 'meets one 429',
+    title: 'meets eight answers 429',
   },
   {
     name: 'a 429 by the clock of the attempt that met it',
@@ -213,10 +213,10 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a write that hears nothing from its queue and waits on',
     file: 'src/workflows/agent-job/pending-write.ts',
-    find: "? backstopMs(this.#count('queued'), queued, now)",
-    replace: "? 1_000 * backstopMs(this.#count('queued'), queued, now)",
+    find: "? askAgainMs(this.#count('queued'), queued, now)",
+    replace: "? 1_000 * askAgainMs(this.#count('queued'), queued, now)",
     test: 'test/model/simulated.test.ts',
-    title: 'one that hears nothing from its queue tries by itself',
+    title: 'one that hears nothing from its queue asks again',
   },
   {
     name: 'a create that waits beyond startWithin',
@@ -763,7 +763,7 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a turn that nobody reports costs nothing',
     file: 'src/workflows/request-queue/queue-run.ts',
-    find: '      this.budget.spent({ at: turn.until, givenAt: turn.givenAt }, turn.requests);\n',
+    find: '      this.budget.spent(turn.requests, turn.until);\n',
     replace: '',
     test: 'test/export/shared-budget.test.ts',
     title: 'a chunk whose worker is killed has spent its whole turn',
@@ -793,12 +793,12 @@ export const MUTANTS: Mutant[] = [
     title: 'open jobs leave for a release that fits none of their histories',
   },
   {
-    name: 'a roll-out for which a queue sleeps on',
+    name: 'a queue that stays on a version without workers',
     file: 'src/workflows/request-queue/request-queue.ts',
-    find: 'this.#rings || mustWake()',
-    replace: 'this.#rings || (mustWake() && false)',
+    find: '  goOnWithAnyVersion();\n',
+    replace: '',
     test: 'test/worker/old-version.test.ts',
-    title: 'open jobs leave for a release that fits none of their histories',
+    title: 'a queue whose version has no worker any more goes on with the current one',
   },
   {
     name: 'a roll-out after which ended jobs answer no more',

@@ -18,28 +18,16 @@ const hours =
 
 /** Each length of the built product: where it is, its text, and what stands there instead. */
 const LENGTHS: readonly { file: string; find: string; name: string; instead: InHours }[] = [
-  { file: 'rolling-hour', name: 'HOUR_MS', find: '3_600_000', instead: hours(1) },
-  { file: 'rolling-hour', name: 'STEP_MS', find: '10_000', instead: hours(1 / 360) },
-  { file: 'turn-times', name: 'TRY_AGAIN_MS', find: '20 * 60_000', instead: hours(1 / 3) },
-  { file: 'turn-times', name: 'SOON_MS', find: '60_000', instead: hours(1 / 60) },
-  { file: 'request-budget', name: 'NAMED_MS', find: '15 * 60_000', instead: hours(1 / 4) },
-  {
-    file: 'retry-waits',
-    name: 'BACKSTOPS_MS',
-    find: '[3.5, 6.5, 12.5, 24].map((hours) => hours * 3_600_000)',
-    instead: (hourMs) => `[3.5, 6.5, 12.5, 24].map((hours) => hours * ${hourMs})`,
-  },
-  { file: 'retry-waits', name: 'MAX_BACKSTOP_MS', find: '24 * 3_600_000', instead: hours(24) },
-  { file: 'retry-waits', name: 'MAX_EXPECTED_MS', find: '7 * 24 * 3_600_000', instead: hours(7 * 24) },
-  {
-    file: 'retry-waits',
-    name: 'UNKNOWN_EXPECTED',
-    find: '{ perTurnMs: 6 * 60_000, mostMs: 2 * 24 * 3_600_000 }',
-    instead: (hourMs) => `{ perTurnMs: ${hourMs / 10}, mostMs: ${48 * hourMs} }`,
-  },
-  { file: 'retry-waits', name: 'LATER_THAN_EXPECTED_MS', find: '3.5 * 3_600_000', instead: hours(3.5) },
+  { file: 'workflows/request-queue/rolling-hour', name: 'HOUR_MS', find: '3_600_000', instead: hours(1) },
+  { file: 'workflows/request-queue/rolling-hour', name: 'STEP_MS', find: '10_000', instead: hours(1 / 360) },
+  { file: 'workflows/request-queue/budget', name: 'FIRST_PROBE_MS', find: '30_000', instead: hours(1 / 120) },
+  { file: 'workflows/request-queue/budget', name: 'MAX_PROBE_MS', find: '20 * 60_000', instead: hours(1 / 3) },
+  { file: 'workflows/request-queue/budget', name: 'NAMED_MS', find: '15 * 60_000', instead: hours(1 / 4) },
+  { file: 'agent-job/retry-waits', name: 'ASK_AGAIN_MS', find: '6.5 * 3_600_000', instead: hours(6.5) },
+  { file: 'agent-job/retry-waits', name: 'LATER_THAN_EXPECTED_MS', find: '3.5 * 3_600_000', instead: hours(3.5) },
+  { file: 'agent-job/retry-waits', name: 'MAX_EXPECTED_MS', find: '7 * 24 * 3_600_000', instead: hours(7 * 24) },
   // Five minutes of a real hour are of use where no queue answers; a twelfth of this one is a busy machine's silence.
-  { file: 'retry-waits', name: 'FIRST_BACKSTOP_UNKNOWN_MS', find: '5 * 60_000', instead: hours(1 / 2) },
+  { file: 'agent-job/retry-waits', name: 'FIRST_ASK_AGAIN_UNTOLD_MS', find: '5 * 60_000', instead: hours(1 / 2) },
 ];
 
 /** Makes a copy of the built product below a folder; returns the path of its worker. */
@@ -51,7 +39,7 @@ export async function buildWithShortHour(folder: string, hourMs: number): Promis
   await symlink(join(root, 'node_modules'), join(product, 'node_modules'));
   for (const { file, name, find, instead } of LENGTHS) {
     const [before, after] = [`${name} = ${find};`, `${name} = ${instead(hourMs)};`];
-    await change(join(product, 'dist/agent-job', `${file}.js`), before, after);
+    await change(join(product, 'dist', `${file}.js`), before, after);
     await change(join(product, 'dist/workflow-bundle.js'), before, after);
   }
   return join(product, 'dist/worker.js');

@@ -44,7 +44,7 @@ async function startLives(): Promise<JobBench> {
   await open.signal(pollNowSignal);
   running.push(open.workflowId);
   // Its budget is spent: it stays open.
-  const spent: Partial<JoinRequest> = { perHour: 1, accepted: [[Date.now(), 1]] };
+  const spent: Partial<JoinRequest> = { perHour: 1, report: { turn: null, outcome: 'accepted', at: Date.now() } };
   await server.client.workflow.signalWithStart('requestQueue', {
     taskQueue: jobs.taskQueue,
     workflowId: requestQueueId({ operation: 'create', projectId: 'p1' }),

@@ -84,14 +84,8 @@ const LOST = { count: 5, ms: 60_000 };
 /** One second with its jitter of 10 %. */
 const MIN_WAIT_MS = 900;
 const HOUR = 3_600_000;
-/** Who hears nothing from a queue tries by itself: so long after each wait, and so long after it was expected. */
-const TRIES = {
-  noPlace: 300_000,
-  hours: [3.5, 6.5, 12.5, 24],
-  afterExpected: 3.5 * HOUR,
-  mostExpected: 7 * 24 * HOUR,
-  unexpected: { each: 0.1 * HOUR, most: 48 * HOUR },
-};
+/** Who hears nothing from a queue asks again after so long, and so long after it was expected. */
+const TRIES = { noPlace: 300_000, most: 6.5 * HOUR, afterExpected: 3.5 * HOUR, mostExpected: 7 * 24 * HOUR };
 /** The number of a read before an adoption, which does not belong to the poll loop. */
 const ADOPT_READ = 0;
 const TERMINAL = ['completed', 'archived', 'failed'];
@@ -205,6 +199,12 @@ export class ContractModel {
   pollNow(at: number): void {
     this.#advanceTo(at);
     this.#doubtReads(at);
+    const write = this.#write;
+    if (!write || this.#isSending || write.tryBy === Infinity) return;
+    // It asks its queue again, at most once a second.
+    const askAt = Math.max(at, this.#freeSince + 1_000);
+    write.notBefore = Math.min(write.notBefore, askAt);
+    write.tryBy = Math.min(write.tryBy, askAt);
   }
 
   cancelRequested(at: number): void {
@@ -309,14 +309,10 @@ export class ContractModel {
 
   #waitInQueue(at: number, write: Write, { position, expectedAt }: Place): void {
     write.waits += 1;
-    const isFirst = write.waits === 1;
-    let wait = (TRIES.hours[write.waits - 1] ?? 24) * HOUR;
-    if (expectedAt !== undefined) {
-      wait = Math.max(wait, Math.min(Date.parse(expectedAt) - at + TRIES.afterExpected, TRIES.mostExpected));
-    } else if (isFirst && position !== undefined) {
-      wait = Math.min(wait + position * TRIES.unexpected.each, TRIES.unexpected.most);
-    }
-    write.notBefore = at + (isFirst && position === undefined ? TRIES.noPlace : wait);
+    const untold = Math.min(TRIES.noPlace * 2 ** (write.waits - 1), TRIES.most);
+    const expected = expectedAt === undefined ? 0 : Date.parse(expectedAt) - at + TRIES.afterExpected;
+    const wait = position === undefined ? untold : TRIES.most;
+    write.notBefore = at + Math.max(wait, Math.min(expected, TRIES.mostExpected));
     write.tryBy = write.notBefore;
   }
 

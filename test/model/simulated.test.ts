@@ -45,7 +45,7 @@ test.skipIf(fresh === null)('so it does in scenarios of a fresh seed', async () 
 test('a scenario happens the same way each time', async () => {
   const logOf = (scenario: Scenario) => runSimulated(scenario, agentJob);
   let drawn = 0;
-  for (const scenario of fc.sample(scenarios, { numRuns: 20, seed: parameters.seed })) {
+  for (const scenario of fc.sample(scenarios, { numRuns: 30, seed: parameters.seed })) {
     const log = await logOf(scenario);
     expect(await logOf(scenario)).toEqual(log);
     const other = await logOf({ ...scenario, randomSeed: scenario.randomSeed + 1 });
@@ -151,7 +151,7 @@ const FOUND: Record<string, Partial<Scenario>> = {
     ],
     isQueueThere: true,
   },
-  'one that hears nothing from its queue tries by itself': {
+  'one that hears nothing from its queue asks again': {
     queue: [{ kind: 'joined', turns: [] }],
     isQueueThere: true,
   },

@@ -17,8 +17,8 @@ export interface CrowdFigures {
   /** Jobs that it created more than once. */
   doubled: number;
   throttled: number;
-  /** The most answers 429 in any hour. */
-  mostThrottledInAnHour: number;
+  /** Answers 429 of each hour since the first one. */
+  throttledByHour: number[];
   /** From the start of the first job to the last create, in hours; null where some are missing. */
   hours: number | null;
   /** Jobs that were created before one that should have gone first, and by how many seconds at most. */
@@ -43,7 +43,7 @@ export function crowdFigures(wanted: readonly Wanted[], seen: readonly SeenReque
     created: firstOf.size,
     doubled: accepted.length - firstOf.size,
     throttled: throttled.length,
-    mostThrottledInAnHour: mostInAnHour(throttled),
+    throttledByHour: byHour(throttled),
     hours: isWhole ? (Math.max(...accepted.map(({ at }) => at)) - beganAt) / HOUR_MS : null,
     ...overtakings(wanted, firstOf, queueBeganAt(wanted, seen)),
     createdAt: accepted.map(({ at }) => minutes(at)),
@@ -51,8 +51,13 @@ export function crowdFigures(wanted: readonly Wanted[], seen: readonly SeenReque
   };
 }
 
-function mostInAnHour(times: readonly number[]): number {
-  return Math.max(0, ...times.map((end) => times.filter((at) => at <= end && at > end - HOUR_MS).length));
+function byHour(times: readonly number[]): number[] {
+  const counts: number[] = [];
+  for (const at of times) {
+    const hour = Math.floor((at - Math.min(...times)) / HOUR_MS);
+    counts[hour] = (counts[hour] ?? 0) + 1;
+  }
+  return Array.from(counts, (count) => count ?? 0);
 }
 
 /** Jobs are in order once all have asked and the first has been made to wait: a minute later. */

@@ -24,6 +24,8 @@ export interface Scenario {
 const PER_HOUR = 100;
 /** What the queue promises; see docs/performance.md. */
 const MOST = { throttledInAnHour: 3, share: 1.03, eventsOfAWait: 20, actionsOfAWait: 6, overtakenBySeconds: 120 };
+/** In the first hour eight at once from each of three workers, and eight probes. */
+const MOST_IN_FIRST_HOUR = 3 * 8 + 8;
 
 const scaled = (count: number, { shrink = 1 }: ScenarioOptions) => Math.ceil(count / shrink);
 
@@ -40,15 +42,19 @@ function crowd(window: 'sliding' | 'fixed', isSet: boolean): Scenario['run'] {
 
 /** Which promises a crowd's figures break that needs so many hours at least. */
 function brokenOf(figures: CrowdResult, leastHours: number): string[] {
-  const { jobs, created, doubled, mostThrottledInAnHour, hours, overtakenBySeconds, outcomes } = figures;
+  const { jobs, created, doubled, throttledByHour, hours, overtakenBySeconds, outcomes } = figures;
   return told([
     [created === jobs && doubled === 0, `created ${created} of ${jobs}, ${doubled} of them twice`],
     [outcomes['completed'] === jobs, `outcomes: ${JSON.stringify(outcomes)}`],
-    [mostThrottledInAnHour <= MOST.throttledInAnHour, `${mostThrottledInAnHour} answers 429 in an hour`],
+    [isWithin(throttledByHour), `answers 429 of each hour: ${throttledByHour.join(', ')}`],
     [hours !== null && hours <= leastHours * MOST.share, `took ${hours} hours of ${leastHours}`],
     [overtakenBySeconds <= MOST.overtakenBySeconds, `one was overtaken by ${overtakenBySeconds} s`],
     ...waitChecks(figures),
   ]);
+}
+
+function isWithin([first = 0, ...later]: readonly number[]): boolean {
+  return first <= MOST_IN_FIRST_HOUR && later.every((count) => count <= MOST.throttledInAnHour);
 }
 
 /** A job that is answered 429 with its turn waits twice. */

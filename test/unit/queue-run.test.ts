@@ -4,64 +4,86 @@ import { QueueRun } from '../../src/workflows/request-queue/queue-run.js';
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
-/** A queue whose learned budget of ten is spent, and that so many jobs wait in. */
-function spentQueue(waiting: number) {
+/** A queue of creates in which nobody waits. */
+function openQueue(operation: 'create' | 'visitors' = 'create') {
   const clock = { now: 1_000 * HOUR };
   const empty = { name: 'q', nextTurn: 1, waiters: [], turns: [], budget: null, wasUsed: false };
-  const run = new QueueRun(empty, () => clock.now);
-  const join = (id: number, turn: string | null = null) =>
-    run.join({
-      workflowId: `w${id}`,
-      priority: 3,
-      askedAt: id,
-      accepted: id === 0 && turn === null ? [[clock.now - MINUTE, 10]] : [],
-      ...((turn !== null || id === 0) && { report: { turn, outcome: 'throttled' as const, at: clock.now } }),
-    });
-  for (let id = 0; id < waiting; id++) join(id);
-  return { clock, run, join };
+  const run = new QueueRun(operation, empty, () => clock.now);
+  const join = (workflowId: string, more: object = {}) => run.join({ workflowId, priority: 3, askedAt: 0, ...more });
+  const refused = (turn: string | null, retryAfterMs?: number) => {
+    return { turn, outcome: 'throttled' as const, at: clock.now, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+  };
+  return { clock, run, join, refused };
 }
 
-test('waiters take turns at tries beyond a learned budget, so that none pays for all that are refused', () => {
-  const { clock, run, join } = spentQueue(12);
-  const tried: string[] = [];
-  const endsAt = clock.now + 58 * MINUTE;
-  for (; clock.now < endsAt; clock.now += 10_000) {
-    for (let given = run.nextTurn(); given; given = run.nextTurn()) {
-      tried.push(given.workflowId);
-      join(Number(given.workflowId.slice(1)), given.turn.turn);
-    }
-  }
-  expect(tried).toEqual(['w1', 'w2']);
-});
-
-test('waiters take turns at tries of which nothing is known, too', () => {
-  const clock = { now: 1_000 * HOUR };
-  const empty = { name: 'q', nextTurn: 1, waiters: [], turns: [], budget: null, wasUsed: false };
-  const run = new QueueRun(empty, () => clock.now);
-  const join = (id: string, turn: string | null) =>
-    run.join({
-      workflowId: id,
-      priority: 3,
-      askedAt: Number(id),
-      report: { turn, outcome: 'throttled', at: clock.now },
-    });
-  for (const id of ['0', '1', '2']) join(id, null);
+test('waiters take turns at probes, so that none pays for all that are refused', () => {
+  const { clock, run, join, refused } = openQueue();
+  for (const id of ['0', '1', '2']) join(id, { report: refused(null) });
   const tried = Array.from({ length: 6 }, () => {
     clock.now = run.nextTurnAt!;
     const { workflowId, turn } = run.nextTurn()!;
-    join(workflowId, turn.turn);
+    join(workflowId, { report: refused(turn.turn) });
     return workflowId;
   });
   expect(tried).toEqual(['0', '1', '2', '0', '1', '2']);
 });
 
-test('once a try beyond a learned budget is accepted, the others follow in order', () => {
-  const { clock, run, join } = spentQueue(12);
-  clock.now += 25 * MINUTE;
-  const refused = run.nextTurn()!;
-  join(1, refused.turn.turn);
-  clock.now += 25 * MINUTE;
+test('once a probe is accepted, the others follow in order', () => {
+  const { clock, run, join, refused } = openQueue();
+  for (const id of ['0', '1', '2']) join(id, { report: refused(null) });
+  clock.now = run.nextTurnAt!;
+  join('0', { report: refused(run.nextTurn()!.turn.turn) });
+  clock.now = run.nextTurnAt!;
   const taken = run.nextTurn()!;
   run.report({ turn: taken.turn.turn, outcome: 'accepted', at: clock.now });
-  expect([refused.workflowId, taken.workflowId, run.nextTurn()?.workflowId]).toEqual(['w1', 'w2', 'w0']);
+  expect([taken.workflowId, run.nextTurn()?.workflowId]).toEqual(['1', '0']);
+});
+
+test('one odd message holds nobody up: a turn is for one write, or for a chunk of an export', () => {
+  const { run, join } = openQueue();
+  join('odd', { perHour: 100, requests: 1_000_000 });
+  join('next', { askedAt: 1 });
+  expect([run.nextTurn()?.turn.requests, run.nextTurn()?.workflowId]).toEqual([1, 'next']);
+  const exports = openQueue('visitors');
+  exports.join('odd', { perHour: 1_000, requests: 1_000_000 });
+  expect(exports.run.nextTurn()?.turn.requests).toBe(120);
+});
+
+test('a 429 that is told after the end of its turn is believed, and what else is told then corrects nothing', () => {
+  const { clock, run, join, refused } = openQueue();
+  join('slow', { perHour: 10 });
+  const { turn } = run.nextTurn()!.turn;
+  clock.now += 2 * HOUR;
+  expect(run.expireTurns()).toBe(1);
+  for (const outcome of ['accepted', 'unsent', 'other'] as const) run.report({ turn, outcome, at: clock.now });
+  expect(run.budget.spentLastHour).toBe(0);
+  run.report(refused(turn, 10 * MINUTE));
+  join('next');
+  expect(run.nextTurnAt).toBe(clock.now + 10 * MINUTE);
+});
+
+test('where the clock is set back by a month, a turn that is in flight ends as soon as any', () => {
+  const { clock, run, join } = openQueue();
+  join('silent', { perHour: 1 });
+  run.nextTurn();
+  clock.now -= 30 * 24 * HOUR;
+  join('next');
+  run.expireTurns();
+  clock.now += 2 * MINUTE;
+  expect(run.expireTurns()).toBe(1);
+  clock.now = run.nextTurnAt!;
+  expect(run.nextTurn()?.workflowId).toBe('next');
+  expect(clock.now).toBeLessThan(1_000 * HOUR - 29 * 24 * HOUR);
+});
+
+test('a queue that continues as new goes on with its waiters, its turns and its budget', () => {
+  const { clock, run, join, refused } = openQueue();
+  for (const id of ['0', '1', '2']) join(id, { perHour: 100, report: refused(null) });
+  clock.now = run.nextTurnAt!;
+  const { turn } = run.nextTurn()!.turn;
+  const next = new QueueRun('create', JSON.parse(JSON.stringify(run.carry())), () => clock.now);
+  expect(next.carry()).toEqual(run.carry());
+  expect(next.nextTurn()).toBeNull();
+  next.report({ turn, outcome: 'accepted', at: clock.now });
+  expect(next.nextTurn()?.workflowId).toBe('1');
 });

@@ -1,40 +1,40 @@
-/** Requests in front of an upstream with an hourly limit, in simulated time. */
-import { RequestBudget } from '../../src/agent-job/request-budget.js';
-import type { Allowance } from '../../src/agent-job/turn-times.js';
-import { RateLimiter, type RateLimits } from '../../src/sandbox/rate-limit.js';
+/** Requests in front of an upstream that takes only so many, in simulated time. */
+import { Budget, type Allowance, type GivenAllowance } from '../../src/workflows/request-queue/budget.js';
 
-export const MINUTE = 60_000;
+export const SECOND = 1_000;
+export const MINUTE = 60 * SECOND;
 export const HOUR = 60 * MINUTE;
 /** Some Tuesday, 10 minutes before a full hour: a fixed window ends soon. */
 const START = Date.UTC(2026, 10, 24, 9, 50);
+/** As a worker sends without a queue. */
+const WITHOUT_QUEUE = 8;
+
+/** So many in any window, or in each one of the clock. */
+export interface Limit {
+  requests: number;
+  windowMs: number;
+  isFixed?: boolean;
+}
 
 export interface Simulation {
-  limits: Pick<RateLimits, 'create' | 'window' | 'retryAfter'>;
+  /** All of them hold. */
+  limits: readonly Limit[];
+  saysRetryAfter?: boolean;
   /** When requests are asked for, in milliseconds after the start. */
-  asked: number[];
+  asked: readonly number[];
   /** A budget that is set: all wait for turns from the start. Without one they are sent until the first 429. */
   perHour?: number;
   /** How long a request takes. */
   roundTripMs?: number;
   /** Requests of somebody else, in milliseconds after the start. */
-  others?: number[];
+  others?: readonly number[];
 }
 
 /** Times in milliseconds after the start. */
 export interface Outcome {
   accepted: number[];
-  throttled: number[];
-  /** How often the queue looked whether a turn may be given. */
-  looks: number;
-  budget: RequestBudget;
-}
-
-interface Sent {
-  givenAt: number | null;
-  answersAt: number;
-  allowance: Allowance | null;
-  isAccepted: boolean;
-  retryAfterMs: number | undefined;
+  refused: number[];
+  budget: Budget;
 }
 
 /** Runs until all requests are accepted. */
@@ -44,10 +44,17 @@ export function simulate(simulation: Simulation): Outcome {
   return run.outcome;
 }
 
+interface Sent {
+  answersAt: number;
+  turn: GivenAllowance | null;
+  isAccepted: boolean;
+  retryAfterMs: number | undefined;
+}
+
 class SimulatedQueue {
   readonly outcome: Outcome;
-  readonly #limiter: RateLimiter;
-  readonly #budget: RequestBudget;
+  readonly #upstream: SimulatedLimits;
+  readonly #budget: Budget;
   readonly #asked: number[];
   readonly #others: number[];
   readonly #roundTripMs: number;
@@ -56,15 +63,15 @@ class SimulatedQueue {
   #isEngaged: boolean;
   #inFlight: Sent[] = [];
 
-  constructor({ limits, asked, perHour, others = [], roundTripMs = 1_000 }: Simulation) {
-    this.#limiter = new RateLimiter(limits);
-    this.#budget = new RequestBudget(null, () => this.#now);
+  constructor({ limits, saysRetryAfter = false, asked, perHour, others = [], roundTripMs = SECOND }: Simulation) {
+    this.#upstream = new SimulatedLimits(limits, saysRetryAfter);
+    this.#budget = new Budget(null, () => this.#now);
     this.#asked = asked.map((at) => START + at).toSorted((a, b) => a - b);
     this.#others = others.map((at) => START + at).toSorted((a, b) => a - b);
     this.#roundTripMs = roundTripMs;
     this.#isEngaged = perHour !== undefined;
     if (perHour !== undefined) this.#budget.hear({ perHour });
-    this.outcome = { accepted: [], throttled: [], looks: 0, budget: this.#budget };
+    this.outcome = { accepted: [], refused: [], budget: this.#budget };
   }
 
   get isBusy(): boolean {
@@ -76,44 +83,67 @@ class SimulatedQueue {
     for (const sent of this.#inFlight.filter(({ answersAt }) => answersAt <= this.#now)) this.#hear(sent);
     this.#inFlight = this.#inFlight.filter(({ answersAt }) => answersAt > this.#now);
     if (this.#isEngaged) this.#giveTurns();
-    else for (; this.#waiting > 0; this.#waiting--) this.#send(null);
+    else while (this.#waiting > 0 && this.#inFlight.length < WITHOUT_QUEUE) this.#send(null);
     this.#now = Math.max(this.#now + 1, this.#nextAt());
   }
 
   #giveTurns(): void {
-    this.outcome.looks += 1;
-    for (let allowance; this.#waiting > 0 && (allowance = this.#budget.allowance(1)); this.#waiting--) {
+    for (let allowance; this.#waiting > 0 && (allowance = this.#budget.allowance(1));) {
       this.#budget.begin(allowance);
       this.#send(allowance);
     }
   }
 
   #nextAt(): number {
-    const turnAt = this.#waiting > 0 ? (this.#budget.nextTurnAt(1) ?? Infinity) : Infinity;
+    const turnAt = this.#waiting > 0 && this.#isEngaged ? (this.#budget.nextTurnAt(1) ?? Infinity) : Infinity;
     return Math.min(turnAt, this.#asked[0] ?? Infinity, ...this.#inFlight.map(({ answersAt }) => answersAt));
   }
 
   #send(allowance: Allowance | null): void {
-    while ((this.#others[0] ?? Infinity) <= this.#now) this.#limiter.refuse('create', 'p', this.#others.shift()!);
-    const refused = this.#limiter.refuse('create', 'p', this.#now);
-    const told = refused?.['retry-after'];
+    while ((this.#others[0] ?? Infinity) <= this.#now) this.#upstream.take(this.#others.shift()!);
+    this.#waiting -= 1;
     this.#inFlight.push({
-      givenAt: allowance ? this.#now : null,
       answersAt: this.#now + this.#roundTripMs,
-      allowance,
-      isAccepted: !refused,
-      retryAfterMs: told === undefined ? undefined : 1_000 * Number(told),
+      turn: allowance && { ...allowance, givenAt: this.#now },
+      ...this.#upstream.take(this.#now),
     });
   }
 
-  #hear({ givenAt, answersAt, allowance, isAccepted, retryAfterMs }: Sent): void {
-    const times = { at: answersAt, givenAt };
-    if (allowance) this.#budget.end(allowance);
-    (isAccepted ? this.outcome.accepted : this.outcome.throttled).push(this.#now - START);
-    if (isAccepted) return this.#budget.accepted(times, 1, allowance?.isBeyond);
+  #hear({ turn, isAccepted, retryAfterMs }: Sent): void {
+    if (turn) this.#budget.end(turn);
+    (isAccepted ? this.outcome.accepted : this.outcome.refused).push(this.#now - START);
+    // Of what was accepted without a turn the queue hears nothing.
+    if (isAccepted && turn) this.#budget.accepted(1, this.#now, turn);
+    if (isAccepted) return;
     this.#waiting += 1;
     this.#isEngaged = true;
-    this.#budget.throttled(times, retryAfterMs);
+    this.#budget.throttled(retryAfterMs, turn);
+  }
+}
+
+class SimulatedLimits {
+  readonly #limits: readonly Limit[];
+  readonly #saysRetryAfter: boolean;
+  readonly #taken: number[] = [];
+
+  constructor(limits: readonly Limit[], saysRetryAfter: boolean) {
+    this.#limits = limits;
+    this.#saysRetryAfter = saysRetryAfter;
+  }
+
+  take(now: number): Pick<Sent, 'isAccepted' | 'retryAfterMs'> {
+    const waits = this.#limits.map((limit) => this.#waitMs(limit, now));
+    const waitMs = Math.max(0, ...waits);
+    if (waitMs === 0) this.#taken.push(now);
+    const told = Math.ceil(waitMs / SECOND) * SECOND;
+    return { isAccepted: waitMs === 0, retryAfterMs: this.#saysRetryAfter && waitMs > 0 ? told : undefined };
+  }
+
+  #waitMs({ requests, windowMs, isFixed = false }: Limit, now: number): number {
+    const since = isFixed ? now - (now % windowMs) : now - windowMs + 1;
+    const taken = this.#taken.filter((at) => at >= since);
+    if (taken.length < requests) return 0;
+    return (isFixed ? since : taken[0]!) + windowMs - now;
   }
 }
 
@@ -128,6 +158,6 @@ export function evenly(count: number, everyMs: number): number[] {
 }
 
 /** The most events of any hour. */
-export function mostInAnHour(times: number[]): number {
+export function mostInAnHour(times: readonly number[]): number {
   return Math.max(0, ...times.map((from) => times.filter((at) => at >= from && at < from + HOUR).length));
 }

@@ -8,10 +8,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import {
   AGENT_JOB_WORKFLOW,
   followUpSignal,
-  joinQueueSignal,
   jobStateQuery,
   pollNowSignal,
-  requestQueueId,
   type AgentJobInput,
 } from '../../src/contract.js';
 import { findDevServer } from '../../src/local/dev-server-program.js';
@@ -22,6 +20,7 @@ import { watchVersion } from '../../src/worker/old-version.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { ProjectQueue } from '../support/project-queue.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 import { until } from '../support/worker-process.js';
 
@@ -155,8 +154,7 @@ test('open jobs leave for a release that fits none of their histories', { timeou
   const followUp = { prompt: 'And a test', id: 'one' };
   await Promise.all(ids.map((id) => latest(id).signal(followUpSignal, followUp)));
   await until(() => upstream.messages.length === JOBS, 'the follow-ups');
-  const queueId = await startQueue(ids[0]!);
-  await until(async () => (await openOn('1')) === JOBS + 1, 'all on version 1');
+  await until(async () => (await openOn('1')) === JOBS, 'all on version 1');
 
   await startRelease('2', version2);
   await makeCurrent('2');
@@ -168,7 +166,7 @@ test('open jobs leave for a release that fits none of their histories', { timeou
   );
   await until(async () => (await drainage('1')) === DRAINED, 'the server to see it');
   // A new run is listed with its version once its first task is done.
-  await until(async () => (await openOn('2')) === JOBS + 1, 'all on version 2');
+  await until(async () => (await openOn('2')) === JOBS, 'all on version 2');
   await before.stop();
 
   // The ids of follow-ups came along: the same one is not sent again.
@@ -178,7 +176,7 @@ test('open jobs leave for a release that fits none of their histories', { timeou
   const results = await Promise.all(ids.map((id) => latest(id).result()));
   expect(new Set(results.map(({ outcome }) => outcome))).toEqual(new Set(['completed']));
   expect([upstream.created.length, upstream.messages.length]).toEqual([JOBS, JOBS]);
-  for (const id of [...ids, queueId]) {
+  for (const id of ids) {
     const events = await eventsOf(id);
     expect(failedTasks(events)).toEqual([]);
     // Each left once, at the first task that came: the one that the wake made, or an earlier one.
@@ -193,20 +191,20 @@ test('open jobs leave for a release that fits none of their histories', { timeou
   }
 });
 
-/** A queue that waits for what becomes of the turn it gave. */
-async function startQueue(waiter: string): Promise<string> {
-  const name = { operation: 'create', projectId: 'p2' } as const;
-  const workflowId = requestQueueId(name);
-  await server.client.workflow.signalWithStart('requestQueue', {
-    taskQueue,
-    workflowId,
-    args: [name],
-    signal: joinQueueSignal,
-    signalArgs: [{ workflowId: waiter, priority: 3, askedAt: Date.now() }],
-  });
-  ends.push(() => latest(workflowId).terminate());
-  return workflowId;
-}
+test('a queue whose version has no worker any more goes on with the current one', { timeout: MOST_MS }, async () => {
+  const before = await startRelease('1');
+  await makeCurrent('1');
+  const queue = new ProjectQueue(server.client, taskQueue, 'p2');
+  ends.push(() => queue.handle.terminate());
+  await queue.usedUp(1, 3_600_000);
+  await until(async () => (await queue.state()).spentLastHour === 1, 'the queue to know');
+  await before.stop();
+  await startRelease('2');
+  await makeCurrent('2');
+  const id = await startJob({ projectId: 'p2' });
+  await queue.report({ outcome: 'unsent', perHour: 2 });
+  expect((await latest(id).result()).outcome).toBe('completed');
+});
 
 test('a job whose write is in flight leaves after it, and the write is sent once', { timeout: MOST_MS }, async () => {
   await startRelease('1');

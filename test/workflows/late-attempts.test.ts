@@ -32,7 +32,7 @@ const afterWaiting: ActivityInterceptorsFactory = ({ info }) => {
   return {};
 };
 
-test('a 429 that an old attempt met holds the jobs that are started since, and the queue learns from it', async () => {
+test('a 429 that an old attempt met holds the jobs that are started since, as any other', async () => {
   const upstream = new ObservedUpstream();
   bench = await startJobBench(server, upstream, { worker: { interceptors: { activity: [afterWaiting] } } });
   const projectId = `p ${randomUUID()}`;
@@ -40,24 +40,20 @@ test('a 429 that an old attempt met holds the jobs that are started since, and t
   const start = (prompt: string) => bench.start({ projectId, prompt });
 
   waitedMs = 3 * HOUR;
-  for (let i = 0; i < 12; i++) expect(await (await start(`${i}`)).result()).toMatchObject({ outcome: 'completed' });
   upstream.createFaults.push(throttled('upstream answered 429', HOUR));
   await start('one too many');
-  await expect.poll(() => upstream.created.length, PATIENCE).toBeGreaterThanOrEqual(13);
+  await expect.poll(() => upstream.created.length, PATIENCE).toBe(1);
   waitedMs = 0;
   for (let i = 0; i < 3; i++) await start(`of the next ${i}`);
 
   const state = () => queue.state().catch(() => null);
   await expect.poll(state, PATIENCE).toMatchObject({ waitingCount: 4 });
   expect(await state()).toMatchObject({
-    perHour: 12,
-    isLearned: true,
-    spentLastHour: 12,
     throttledLastHour: 1,
     inFlight: 0,
     notBefore: expect.any(String),
   });
-  expect(upstream.created).toHaveLength(13);
+  expect(upstream.created).toHaveLength(1);
 }, 180_000);
 
 test('a turn that ended while its write waited for a worker is not used', async () => {

@@ -38,7 +38,7 @@ test('the summary of a wait is cut between characters, at the bytes that Tempora
   };
   await expect.poll(summaries).toHaveLength(1);
   const [summary] = await summaries();
-  expect(summary).toMatch(/^Wait for a turn \(place 1\), then try without: 😀é/);
+  expect(summary).toMatch(/^Wait for a turn \(place 1\), then ask again: 😀é/);
   expect(summary!.isWellFormed()).toBe(true);
   expect(Buffer.byteLength(summary!)).toBeGreaterThan(190);
   expect(Buffer.byteLength(summary!)).toBeLessThanOrEqual(200);

@@ -51,8 +51,8 @@ export class Turns {
     if (refusal) return refusal;
     if (wanted.turn?.isValid) return this.#ended(wanted, fenced, await fenced.send(() => Promise.resolve()));
     const held = (await this.#isQueued(wanted)) ? await this.#held(wanted) : null;
-    // Where no queue can be asked, a write is tried now and then.
-    if (held && (held.queued || this.#restMs(wanted) > 0)) return held;
+    // Where no queue can be asked, a write is tried now and then; but a budget that is set is kept.
+    if (held && (held.queued || this.#restMs(wanted) > 0 || (await this.#isBudgetSet(wanted)))) return held;
     const isUnlimited = await this.#budgets.isUnlimited(wanted.operation, wanted.projectId);
     const width = () => this.#facts.lineWidth(nameOf(wanted), wanted.now(), isUnlimited);
     const leave = await this.#lines.enter(nameOf(wanted), { forMs: LINE_WAIT_MS, width: width() });
@@ -95,9 +95,13 @@ export class Turns {
   /** Whether a queue orders these writes, as far as is known without a wait. */
   async #isQueued(wanted: WantedSend): Promise<boolean> {
     const { operation, projectId, now } = wanted;
-    if ((await this.#budgets.perHour(operation, projectId)) !== null) return true;
+    if (await this.#isBudgetSet(wanted)) return true;
     const ask = () => this.#queues.isRunning({ operation, projectId });
     return (await this.#facts.hasQueue(nameOf(wanted), now(), ask)) ?? false;
+  }
+
+  async #isBudgetSet({ operation, projectId }: WantedSend): Promise<boolean> {
+    return (await this.#budgets.perHour(operation, projectId)) !== null;
   }
 
   /** Null where, as those before it in line or the server have shown, it must not be sent now after all. */
@@ -113,7 +117,6 @@ export class Turns {
         if (await isQueued) throw new QueueFound();
       });
       if (outcome.kind === 'throttled') this.#facts.throttled(name, wanted.now(), outcome.retryAfterMs);
-      else if (outcome.kind === 'accepted') this.#facts.accepted(name, wanted.now());
       return outcome;
     } catch (error) {
       if (error instanceof QueueFound) return null;
@@ -171,23 +174,17 @@ export class Turns {
       ...(isOfUse && { report }),
     });
     if (joined) this.#facts.queueIsRunning(nameOf(wanted), now());
-    else this.#facts.giveBack(nameOf(wanted), facts.accepted ?? [], now());
     return joined && (joined.isAnswered || !isOverdue) ? joined.place : null;
   }
 
   async #report(wanted: WantedSend, outcome: RequestReport['outcome']): Promise<void> {
     const { turn, now } = wanted;
     const facts = await this.#budgetFacts(wanted);
-    if (await this.#queues.report(queueOf(wanted), { turn: turn?.id ?? null, outcome, at: now(), ...facts })) return;
-    this.#facts.giveBack(nameOf(wanted), facts.accepted ?? [], now());
-    if (outcome === 'accepted') this.#facts.accepted(nameOf(wanted), now());
+    await this.#queues.report(queueOf(wanted), { turn: turn?.id ?? null, outcome, at: now(), ...facts });
   }
 
-  async #budgetFacts(wanted: WantedSend): Promise<BudgetFacts> {
-    const { operation, projectId, now } = wanted;
-    const set = await this.#budgets.facts(operation, projectId);
-    const accepted = this.#facts.takeAccepted(nameOf(wanted), now());
-    return { ...set, ...(accepted.length > 0 && { accepted }) };
+  #budgetFacts({ operation, projectId }: WantedSend): Promise<BudgetFacts> {
+    return this.#budgets.facts(operation, projectId);
   }
 }
 

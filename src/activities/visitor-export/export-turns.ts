@@ -5,7 +5,6 @@
  */
 import { activityInfo } from '@temporalio/activity';
 import {
-  requestQueueId,
   type BudgetFacts,
   type Priority,
   type QueueName,
@@ -14,7 +13,6 @@ import {
 } from '../../contract.js';
 import { SharedServerClock, startServerClock } from '../../temporal/activity-attempt.js';
 import { QueueClient, type Queued } from '../queue-client.js';
-import { RequestFacts } from '../request-facts.js';
 import { requestsOfTurn } from './paced-upstream.js';
 
 /** How an export asks for its turns. */
@@ -38,7 +36,6 @@ export interface AskedTurn {
 }
 
 const ALL_EXPORTS: QueueName = { operation: 'visitors', projectId: null };
-const NAME = requestQueueId(ALL_EXPORTS);
 
 /** Speaks with the queue of all exports for the exports of this worker. */
 export class TurnClient {
@@ -46,8 +43,6 @@ export class TurnClient {
   readonly clock: SharedServerClock;
   readonly #requestsPerHour: number | undefined;
   readonly #queue = new QueueClient();
-  /** Requests without a turn of which the queue was not told: it learns the budget from them. */
-  readonly #facts = new RequestFacts();
 
   constructor(requestsPerHour: number | undefined, clock = new SharedServerClock()) {
     this.#requestsPerHour = requestsPerHour;
@@ -60,30 +55,22 @@ export class TurnClient {
     const askedAt = Math.round(first.askedAt ?? startServerClock()());
     const report = unused === undefined ? given : ({ turn: unused, outcome: 'unsent', at: askedAt } as const);
     const asked = { workflowId, priority, askedAt, requests: requestsOfTurn(this.#requestsPerHour) };
-    const joined = await this.#tell((facts) =>
-      this.#queue.join(ALL_EXPORTS, { ...asked, ...facts, ...(report && { report }) }, taskQueue),
-    );
+    const join = { ...asked, ...this.#facts, ...(report && { report }) };
+    const joined = await this.#queue.join(ALL_EXPORTS, join, taskQueue);
     if (!joined) return null;
     const { place, isAnswered } = joined;
     return { askedAt, place: hasPosition(place) ? place : null, isAnswered };
   }
 
-  /** Tells what became of a chunk after which no turn is asked for; remembers what no queue must know. */
+  /** Tells what became of a chunk after which no turn is asked for; without a turn a queue need not know it. */
   async report(report: RequestReport | undefined): Promise<void> {
     if (!report) return;
-    const { turn, outcome, at, requests = 1 } = report;
-    const mustTell = turn !== null || outcome === 'throttled' || this.#requestsPerHour !== undefined;
-    if (mustTell) await this.#tell((facts) => this.#queue.report(ALL_EXPORTS, { ...report, ...facts }));
-    else this.#facts.accepted(NAME, at, requests);
+    const mustTell = report.turn !== null || report.outcome === 'throttled' || this.#requestsPerHour !== undefined;
+    if (mustTell) await this.#queue.report(ALL_EXPORTS, { ...report, ...this.#facts });
   }
 
-  /** Sends a message with all that is known of the budget; what was not told is told with the next message. */
-  async #tell<T>(send: (facts: BudgetFacts) => Promise<T>): Promise<T> {
-    const now = this.clock.start()();
-    const accepted = this.#facts.takeAccepted(NAME, now);
-    const result = await send({ perHour: this.#requestsPerHour ?? null, ...(accepted.length > 0 && { accepted }) });
-    if (!result) this.#facts.giveBack(NAME, accepted, now);
-    return result;
+  get #facts(): BudgetFacts {
+    return { perHour: this.#requestsPerHour ?? null };
   }
 }
 

@@ -236,6 +236,7 @@ export class JobRun {
 
   pollNow(): void {
     if (this.#jobId !== null) this.polls.pollNow();
+    this.write?.askAgain(this.#now());
   }
 
   /** `isReset`: what has not been sent must be confirmed by a person in the next run. */

@@ -18,12 +18,14 @@
  */
 import type { InDoubtWrite, RequestTurn } from '../../contract.js';
 import type { Queued } from '../../activities/index.js';
-import { backstopMs, keyWaitMs, resendWaitMs, spreadWaitMs, throttledWaitMs } from '../../agent-job/retry-waits.js';
+import { askAgainMs, keyWaitMs, resendWaitMs, spreadWaitMs, throttledWaitMs } from '../../agent-job/retry-waits.js';
 import { isSameWait, type Interruption } from './waiting.js';
 import { NO_SENDS, type Throttled, type WriteData, type WriteIdentity, type WriteState } from './write-data.js';
 
 /** Sends of one write under policy `retry`. */
 export const MAX_SENDS = 5;
+/** `pollNow` has a queue asked again at most this often. */
+const MIN_PAUSE_MS = 1_000;
 
 export class PendingWrite {
   readonly #data: WriteData;
@@ -155,11 +157,19 @@ export class PendingWrite {
   throttle({ reason, retryAfterMs, queued }: Throttled, now: number): void {
     const { turn = null } = this.#data.state as Partial<WriteState & { kind: 'sending' }>;
     const waitMs = queued
-      ? backstopMs(this.#count('queued'), queued, now)
+      ? askAgainMs(this.#count('queued'), queued, now)
       : spreadWaitMs(throttledWaitMs(this.#count('throttled'), retryAfterMs), Math.random());
     // One that came during the send is of use while it lasts.
     const kept = turn && turn.until > now ? turn : null;
     this.#wait(queued?.for ?? 'rateLimit', reason, now, now + waitMs, { queued, turn: kept });
+  }
+
+  /** Somebody wants to know at once: its queue may be gone. Who has just asked waits a moment. */
+  askAgain(now: number): void {
+    const waiting = this.#waiting;
+    if (!waiting?.queued || waiting.turn) return;
+    const notBefore = Math.min(waiting.notBefore, Math.max(now, waiting.heldAt + MIN_PAUSE_MS));
+    this.#data.state = { ...waiting, notBefore };
   }
 
   /** Its key was refused. Workers may have different keys: one gives permits for ever, another is refused. */
@@ -186,7 +196,7 @@ export class PendingWrite {
     if (sends >= MAX_SENDS) return false;
     const interruption: Interruption = { for: 'upstream', since: now, reason };
     const notBefore = now + resendWaitMs(sends);
-    this.#data.state = { kind: 'waiting', interruption, notBefore, isResend: true, permitUntil: null };
+    this.#data.state = { kind: 'waiting', interruption, heldAt: now, notBefore, isResend: true, permitUntil: null };
     return true;
   }
 
@@ -239,6 +249,14 @@ export class PendingWrite {
     const before = this.interruption;
     const since = before && isSameWait(before.for, what) ? before.since : now;
     const interruption: Interruption = { for: what, since, reason };
-    this.#data.state = { kind: 'waiting', interruption, notBefore, isResend: false, permitUntil: null, ...queue };
+    const waiting = {
+      kind: 'waiting',
+      interruption,
+      heldAt: now,
+      notBefore,
+      isResend: false,
+      permitUntil: null,
+    } as const;
+    this.#data.state = { ...waiting, ...queue };
   }
 }

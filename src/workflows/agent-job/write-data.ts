@@ -17,6 +17,8 @@ export type WriteState =
   | {
       kind: 'waiting';
       interruption: Interruption;
+      /** It waits since then; `interruption` tells since when for the same reason. */
+      heldAt: number;
       notBefore: number;
       /** Policy `retry` sends again what may have arrived. */
       isResend: boolean;

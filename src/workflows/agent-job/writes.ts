@@ -125,9 +125,9 @@ async function trySend(send: () => Promise<unknown>): Promise<SendResult> {
 async function waitToSend(run: JobRun, waitPoint: WaitPoint, write: PendingWrite): Promise<void> {
   const { notBefore } = write;
   const endsAt = expiresAt(run, write);
-  const isOver = () => waitPoint.mustYield() || write.turn !== null;
+  const isOver = () => waitPoint.mustYield() || write.turn !== null || write.notBefore !== notBefore;
   await waitPoint.waitUntil(isOver, Math.min(notBefore, endsAt) - Date.now(), summaryOf(write));
-  if (write.turn) return;
+  if (write.turn || write.notBefore !== notBefore) return;
   // A worker may wake long after either time.
   if (Date.now() > endsAt || (Date.now() === endsAt && notBefore > endsAt)) expire(run, write);
 }
@@ -136,7 +136,7 @@ function summaryOf({ interruption, queued }: PendingWrite): string {
   const why = interruption?.reason ?? 'not taken';
   const place = queued?.position === undefined ? '' : ` (place ${queued.position})`;
   return plainMarkdown(
-    queued ? `Wait for a turn${place}, then try without: ${why}` : `Send again: ${why}`,
+    queued ? `Wait for a turn${place}, then ask again: ${why}` : `Send again: ${why}`,
     SUMMARY_BYTES,
   );
 }

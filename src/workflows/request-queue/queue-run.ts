@@ -2,9 +2,8 @@
  * The state of a queue of requests: who waits, which turns are in flight, and what is known of the budget. Decides
  * whose turn is next, and what a report means. Pure; the clock is an argument. Times in milliseconds.
  */
-import type { BudgetFacts, JoinRequest, LeaveRequest, RequestReport, RequestTurn } from '../../contract.js';
-import { RequestBudget } from '../../agent-job/request-budget.js';
-import type { Allowance, BudgetData } from '../../agent-job/turn-times.js';
+import type { BudgetFacts, JoinRequest, LeaveRequest, QueueName, RequestReport, RequestTurn } from '../../contract.js';
+import { Budget, type Allowance, type BudgetData, type GivenAllowance } from './budget.js';
 import { Waiters, type CarriedWaiter, type Waiter } from './waiters.js';
 
 /** What continue-as-new hands on. */
@@ -21,8 +20,7 @@ export interface QueueData {
 }
 
 /** A turn that was given and not yet reported. */
-interface TurnInFlight extends Allowance {
-  givenAt: number;
+interface TurnInFlight extends GivenAllowance {
   until: number;
   /** Requests of the same workflow that were answered 429 before. */
   refusals?: number;
@@ -43,26 +41,35 @@ const REPORT_MS = 30_000;
 const MAX_TURNS_IN_FLIGHT = 2_000;
 /** A queue that nobody has sent anything ends after this time. */
 const UNUSED_MS = 60_000;
+/** One turn of a queue is for so many requests at most: an odd message must not hold a project up. */
+const MAX_REQUESTS: Record<QueueName['operation'], number> = { create: 1, message: 1, visitors: 120 };
 
 export class QueueRun {
   readonly waiters: Waiters;
-  readonly budget: RequestBudget;
+  readonly budget: Budget;
   readonly #turns: Map<number, TurnInFlight>;
   readonly #name: string;
   readonly #openedAt: number;
   readonly #now: () => number;
+  readonly #maxRequests: number;
   #nextTurn: number;
   #wasUsed: boolean;
+  #latest: number;
 
-  constructor({ name, nextTurn, waiters, turns, budget, wasUsed }: QueueData, now: () => number) {
+  constructor(
+    operation: QueueName['operation'],
+    { name, nextTurn, waiters, turns, budget, wasUsed }: QueueData,
+    now: () => number,
+  ) {
+    this.#maxRequests = MAX_REQUESTS[operation];
     this.waiters = new Waiters(waiters);
-    this.budget = new RequestBudget(budget, now);
+    this.budget = new Budget(budget, now);
     this.#turns = new Map(turns);
     for (const turn of this.#turns.values()) this.budget.begin(turn);
     this.#name = name;
     this.#nextTurn = nextTurn;
     this.#wasUsed = wasUsed;
-    this.#openedAt = now();
+    this.#openedAt = this.#latest = now();
     this.#now = now;
   }
 
@@ -75,19 +82,15 @@ export class QueueRun {
     this.#hear(facts);
     const refusals = report ? this.#refusalsAfter(report) : 0;
     if (report) this.#apply(report);
-    return this.waiters.join({ workflowId, priority, askedAt: Math.min(askedAt, this.#now()), requests, refusals });
+    const wanted = Math.min(requests, this.#maxRequests);
+    const since = Math.min(askedAt, this.#now());
+    return this.waiters.join({ workflowId, priority, askedAt: since, requests: wanted, refusals });
   }
 
   /** A workflow ends: its place is free, and so is its turn. */
   leave({ workflowId, turn }: LeaveRequest): void {
     this.waiters.remove(workflowId);
     if (turn !== undefined) this.#apply({ turn, outcome: 'unsent', at: this.#now() });
-  }
-
-  /** Whether this queue gave a turn, and waits for no report of it any more. */
-  hasEnded(turn: string | null): boolean {
-    const number = this.#numberOf(turn);
-    return number !== null && !this.#turns.has(number);
   }
 
   /** A worker tells how a request ended. */
@@ -113,11 +116,12 @@ export class QueueRun {
 
   /** Turns that nobody reported in time count as used. Returns how many requests that are. */
   expireTurns(): number {
+    this.#followClock();
     let requests = 0;
     for (const [number, turn] of this.#turns) {
       if (turn.until + REPORT_MS > this.#now()) continue;
       this.#end(number, turn);
-      this.budget.spent({ at: turn.until, givenAt: turn.givenAt }, turn.requests);
+      this.budget.spent(turn.requests, turn.until);
       requests += turn.requests;
     }
     return requests;
@@ -172,22 +176,18 @@ export class QueueRun {
     this.budget.hear(facts);
   }
 
-  /** What a report says about a turn in flight. A turn that has ended is corrected no more. */
-  #apply(report: RequestReport): void {
-    const number = this.#numberOf(report.turn);
-    const turn = number === null ? undefined : this.#turns.get(number);
-    if (number !== null && !turn) return;
+  /** What a report says about a turn in flight. A turn that has ended is corrected no more, but a 429 is one. */
+  #apply({ turn: name, outcome, at, requests = 1, retryAfterMs }: RequestReport): void {
+    const number = this.#numberOf(name);
+    const turn = number === null ? null : (this.#turns.get(number) ?? null);
+    const isLate = number !== null && turn === null;
     if (number !== null && turn) this.#end(number, turn);
-    const { outcome, at, requests = 1, retryAfterMs } = report;
-    const times = { at, givenAt: turn?.givenAt ?? null, ...(turn && { until: turn.until }) };
-    const isBeyond = turn?.isBeyond === true;
-    if (outcome === 'accepted') this.budget.accepted(times, requests, isBeyond);
-    else if (outcome === 'other') this.budget.spent(times, requests);
-    else if (outcome === 'unsent' && turn) this.budget.unsent(turn);
-    else if (outcome === 'throttled') {
-      if (requests > 1) this.budget.accepted(times, requests - 1, isBeyond);
-      this.budget.throttled(times, retryAfterMs);
-    }
+    const accepted = isLate ? 0 : outcome === 'throttled' ? requests - 1 : outcome === 'accepted' ? requests : 0;
+    // A worker does not know how long its task waited, and the upstream may still count what is taken for free here.
+    const spentAt = turn?.until ?? at;
+    if (accepted > 0) this.budget.accepted(accepted, spentAt, turn);
+    if (outcome === 'throttled') this.budget.throttled(retryAfterMs, turn);
+    if (outcome === 'other' && !isLate) this.budget.spent(requests, spentAt);
   }
 
   /** How many requests of a workflow were answered 429, with the one of this report. */
@@ -195,6 +195,19 @@ export class QueueRun {
     const number = this.#numberOf(turn);
     const before = number === null ? undefined : this.#turns.get(number);
     return (before?.refusals ?? 0) + (outcome === 'throttled' ? 1 : 0);
+  }
+
+  /** Where the server's clock was set back, nothing may last longer for it. */
+  #followClock(): void {
+    const now = this.#now();
+    if (now < this.#latest) {
+      this.budget.clockWasSetBack();
+      for (const [number, { givenAt, until, ...turn }] of this.#turns) {
+        const lateMs = Math.max(0, givenAt - now);
+        this.#turns.set(number, { ...turn, givenAt: givenAt - lateMs, until: until - lateMs });
+      }
+    }
+    this.#latest = now;
   }
 
   #end(number: number, turn: TurnInFlight): void {

@@ -2,8 +2,9 @@ import {
   ApplicationFailure,
   CancellationScope,
   condition,
+  continueAsNew,
+  getExternalWorkflowHandle,
   log,
-  makeContinueAsNewFunc,
   setCurrentDetails,
   setHandler,
   sleep,
@@ -17,16 +18,15 @@ import {
   queuePlaceQuery,
   reportRequestSignal,
   requestQueueStateQuery,
+  requestTurnSignal,
   type QueueName,
   type RequestQueueInput,
-  type RequestReport,
 } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
-import { isNewRunWanted, isOtherVersionCurrent, leaveVersion, nextRunVersion } from '../worker-version.js';
-import { QueueRun, type QueueData } from './queue-run.js';
+import { goOnWithAnyVersion } from '../worker-version.js';
+import { QueueRun, type GivenTurn, type QueueData } from './queue-run.js';
 import { queueDetails, queuePlace, queueState } from './queue-state.js';
-import { TurnSender } from './turn-sender.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued extends QueueData {
@@ -39,30 +39,40 @@ const CONTINUED_VERSION = 1;
 const MAX_EVENTS = 2_000;
 /** Timers of a Temporal server do not fire sooner. */
 const MIN_TIMER_MS = 1_000;
+/** Turns under way at a time: bounds a workflow task, and what the server keeps pending (2,000 at most). */
+const MAX_UNDER_WAY = 500;
 
 /**
- * Who may send next, where the upstream takes only so many requests an hour. It runs while somebody waits, and while
- * what was sent in the last hour counts. Names and shapes: docs/contract.md.
+ * Who may send next, where the upstream takes only so many requests. It runs while somebody waits, and while what was
+ * sent in the last hour counts. Names and shapes: docs/contract.md.
  */
 export async function requestQueue(input: RequestQueueInput): Promise<void> {
+  // Jobs of every version wait in it. So a change of this workflow needs `patched`.
+  goOnWithAnyVersion();
   const { name, run } = open(input);
   const alarm = new Alarm();
-  const sender = new TurnSender(run, name, alarm.ring);
+  let underWay = 0;
+  const give = async (given: GivenTurn) => {
+    underWay += 1;
+    await sendTurn(name, run, given);
+    underWay -= 1;
+    alarm.ring();
+  };
   handleMessages(name, run, alarm.ring);
   for (;;) {
     expireTurns(run);
-    const mustContinue = isNewRunWanted() || workflowInfo().historyLength > MAX_EVENTS;
-    if (!mustContinue) sender.giveTurns();
+    const mustContinue = workflowInfo().continueAsNewSuggested || workflowInfo().historyLength > MAX_EVENTS;
+    while (!mustContinue && underWay < MAX_UNDER_WAY) {
+      const given = run.nextTurn();
+      if (!given) break;
+      void give(given);
+    }
     setCurrentDetails(queueDetails(name, run));
     // No await may stand between these checks and the end of the run: a message could arrive in between, and be lost.
-    if (sender.isIdle && run.isOver) return leaveVersion();
-    if (sender.isIdle && mustContinue) await continueRun(nextInput(name, run));
-    await alarm.next(sender.isIdle ? run.wakeAt : Infinity, () => sender.isIdle && isOtherVersionCurrent());
+    if (underWay === 0 && run.isOver) return;
+    if (underWay === 0 && mustContinue) await continueAsNew<typeof requestQueue>(nextInput(name, run));
+    await alarm.next(underWay === 0 ? run.wakeAt : Infinity);
   }
-}
-
-function continueRun(input: RequestQueueInput): Promise<never> {
-  return makeContinueAsNewFunc<typeof requestQueue>(nextRunVersion())(input);
 }
 
 function open(input: unknown): { name: QueueName; run: QueueRun } {
@@ -70,10 +80,10 @@ function open(input: unknown): { name: QueueName; run: QueueRun } {
     const name = parseQueueName(input);
     const { continued } = input as { continued?: Continued };
     if (!continued || workflowInfo().continuedFromExecutionRunId === undefined) {
-      return { name, run: new QueueRun(emptyQueue(), Date.now) };
+      return { name, run: new QueueRun(name.operation, emptyQueue(), Date.now) };
     }
     checkVersion(continued);
-    return { name, run: new QueueRun(continued, Date.now) };
+    return { name, run: new QueueRun(name.operation, continued, Date.now) };
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
@@ -100,7 +110,7 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
   setHandler(requestQueueStateQuery, () => queueState(name, run));
   setHandler(queuePlaceQuery, (workflowId) => queuePlace(run, workflowId));
   setHandler(reportRequestSignal, (input) => {
-    take('reportRequest', () => run.report(asToldLate(run, parseReport(input))));
+    take('reportRequest', () => run.report(parseReport(input)));
     changed();
   });
   setHandler(leaveQueueSignal, (input) => {
@@ -109,22 +119,12 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
   });
   setHandler(joinQueueSignal, (input) => {
     take('joinQueue', () => {
-      const { report, ...join } = parseJoin(input);
-      for (const { workflowId } of run.join({ ...join, ...(report && { report: asToldLate(run, report) }) })) {
+      for (const { workflowId } of run.join(parseJoin(input))) {
         log.warn('The queue is full: a workflow waits no more, and tries by itself', { waiting: workflowId });
       }
     });
     changed();
   });
-}
-
-/**
- * What is told after the end of its turn corrects nothing, but a time that the upstream named is obeyed: as if its
- * request had had no turn.
- */
-function asToldLate<Report extends RequestReport>(run: QueueRun, report: Report): Report {
-  const namesTime = report.outcome === 'throttled' && report.retryAfterMs !== undefined;
-  return namesTime && run.hasEnded(report.turn) ? { ...report, turn: null } : report;
 }
 
 function take(signal: string, work: () => void): void {
@@ -133,6 +133,17 @@ function take(signal: string, work: () => void): void {
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     log.warn(`A ${signal} signal was ignored`, { reason: error.message });
+  }
+}
+
+async function sendTurn({ operation }: QueueName, run: QueueRun, given: GivenTurn): Promise<void> {
+  try {
+    // A job may have been in the queue of its other writes, too.
+    await getExternalWorkflowHandle(given.workflowId).signal(requestTurnSignal, { ...given.turn, operation });
+  } catch {
+    // The workflow has ended, so it takes no turn.
+    log.info('A workflow that waited for a turn has ended', { waiting: given.workflowId });
+    run.giveBack(given);
   }
 }
 
@@ -150,9 +161,9 @@ class Alarm {
     this.#rings = true;
   };
 
-  async next(at: number, mustWake: () => boolean): Promise<void> {
+  async next(at: number): Promise<void> {
     if (at < (this.#timer?.at ?? Infinity)) this.#set(Math.max(at, Date.now() + MIN_TIMER_MS));
-    await condition(() => this.#rings || mustWake());
+    await condition(() => this.#rings);
     this.#rings = false;
   }
 

@@ -31,15 +31,14 @@ const TRY_AMONG = 10;
 
 export class Waiters {
   /** The next one first. */
-  readonly #order: Waiter[] = [];
-  readonly #byId = new Map<string, Waiter>();
+  readonly #order: Waiter[];
   #bytes = 0;
 
   constructor(carried: CarriedWaiter[]) {
-    // They come in order, so each is added at the end.
-    for (const [workflowId, priority, askedAt, requests, refusals = 0] of carried) {
-      this.#insert({ workflowId, priority, askedAt, requests, refusals });
-    }
+    this.#order = carried.map(([workflowId, priority, askedAt, requests, refusals = 0]) => {
+      return { workflowId, priority, askedAt, requests, refusals };
+    });
+    for (const waiter of this.#order) this.#bytes += bytesOf(waiter);
   }
 
   get count(): number {
@@ -64,10 +63,12 @@ export class Waiters {
   }
 
   /** Adds one; one that waits already keeps the time that it asked. Returns those that must leave for want of room. */
-  join(waiter: Waiter): Waiter[] {
-    const before = this.remove(waiter.workflowId);
-    const askedAt = Math.min(waiter.askedAt, before?.askedAt ?? Infinity);
-    this.#insert({ ...waiter, askedAt, refusals: Math.max(waiter.refusals, before?.refusals ?? 0) });
+  join(asked: Waiter): Waiter[] {
+    const before = this.remove(asked.workflowId);
+    const askedAt = Math.min(asked.askedAt, before?.askedAt ?? Infinity);
+    const waiter = { ...asked, askedAt, refusals: Math.max(asked.refusals, before?.refusals ?? 0) };
+    this.#order.splice(this.#placeFor(waiter), 0, waiter);
+    this.#bytes += bytesOf(waiter);
     const left: Waiter[] = [];
     while (this.#order.length > LIMITS.waiters || this.#bytes > LIMITS.bytes) {
       const last = this.#order.at(-1) as Waiter;
@@ -78,21 +79,16 @@ export class Waiters {
   }
 
   remove(workflowId: string): Waiter | undefined {
-    const waiter = this.#byId.get(workflowId);
-    if (!waiter) return undefined;
-    this.#byId.delete(workflowId);
-    this.#order.splice(this.#placeOf(waiter), 1);
-    this.#bytes -= bytesOf(waiter);
+    const [waiter] = this.#order.splice(this.#indexOf(workflowId) ?? this.count, 1);
+    if (waiter) this.#bytes -= bytesOf(waiter);
     return waiter;
   }
 
   /** From 1; and how many requests are wanted up to it, its own included. Null where it does not wait. */
   placeOf(workflowId: string): { position: number; requests: number } | null {
-    const waiter = this.#byId.get(workflowId);
-    if (!waiter) return null;
-    const index = this.#placeOf(waiter);
-    let requests = 0;
-    for (let i = 0; i <= index; i++) requests += (this.#order[i] as Waiter).requests;
+    const index = this.#indexOf(workflowId);
+    if (index === null) return null;
+    const requests = this.head(index + 1).reduce((sum, waiter) => sum + waiter.requests, 0);
     return { position: index + 1, requests };
   }
 
@@ -102,14 +98,13 @@ export class Waiters {
     );
   }
 
-  #insert(waiter: Waiter): void {
-    this.#order.splice(this.#placeOf(waiter), 0, waiter);
-    this.#byId.set(waiter.workflowId, waiter);
-    this.#bytes += bytesOf(waiter);
+  #indexOf(workflowId: string): number | null {
+    const index = this.#order.findIndex((waiter) => waiter.workflowId === workflowId);
+    return index < 0 ? null : index;
   }
 
-  /** Where a waiter is, or is to be inserted. */
-  #placeOf(waiter: Waiter): number {
+  /** Where a waiter is to be inserted: thousands may join within one workflow task. */
+  #placeFor(waiter: Waiter): number {
     let low = 0;
     let high = this.#order.length;
     while (low < high) {

@@ -18,6 +18,11 @@ export class RollingHour {
     this.#steps = steps.map(([at, count]) => [at, count]);
   }
 
+  /** 0 where nothing is remembered. */
+  get latestAt(): number {
+    return this.#steps.at(-1)?.[0] ?? 0;
+  }
+
   /** Adds events of one time; those that are over an hour old are forgotten. */
   add(at: number, count: number, now: number): void {
     this.#forget(now);
@@ -40,26 +45,20 @@ export class RollingHour {
   }
 
   /** The first time at which at most so many are left within the hour. */
-  leavesAt(most: number, now: number): number {
+  leavesAt(max: number, now: number): number {
     let left = this.countAt(now);
-    if (left <= most) return now;
+    if (left <= max) return now;
     for (const [at, events] of this.#steps) {
       if (at <= now - HOUR_MS) continue;
       left -= events;
-      if (left <= most) return at + HOUR_MS;
+      if (left <= max) return at + HOUR_MS;
     }
     return now + HOUR_MS;
   }
 
-  /** When the nth newest happened; undefined where there are fewer within the hour. */
-  nthNewestAt(n: number, now: number): number | undefined {
-    let count = 0;
-    for (const [at, events] of this.#steps.toReversed()) {
-      if (at <= now - HOUR_MS) return undefined;
-      count += events;
-      if (count >= n) return at;
-    }
-    return undefined;
+  /** Nothing happened after a time. */
+  endAt(time: number): void {
+    for (const step of this.#steps) step[0] = Math.min(step[0], time);
   }
 
   /** The steps within the hour, oldest first. */

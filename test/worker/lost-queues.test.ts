@@ -1,0 +1,79 @@
+/** Jobs whose queue was terminated while they waited. */
+import { randomUUID } from 'node:crypto';
+import type { WorkflowHandle } from '@temporalio/client';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { followUpSignal, jobStateQuery, pollNowSignal } from '../../src/contract.js';
+import { wakeWaiters } from '../../src/worker/lost-queues.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { ObservedUpstream } from '../support/observed-upstream.js';
+import { ProjectQueue } from '../support/project-queue.js';
+
+const HOUR = 3_600_000;
+const PATIENCE = { timeout: 60_000, interval: 250 };
+
+let server: TestServer;
+let upstream: ObservedUpstream;
+let bench: JobBench;
+let projectId: string;
+
+beforeAll(async () => {
+  server = await connectDevServer();
+});
+afterAll(() => server.close());
+beforeEach(async () => {
+  upstream = new ObservedUpstream();
+  bench = await startJobBench(server, upstream, { budgets: { createsPerHour: 1, messagesPerHour: 1 } });
+  projectId = `p ${randomUUID()}`;
+});
+afterEach(() => bench.stop());
+
+const queueOf = (operation: 'create' | 'message') =>
+  new ProjectQueue(server.client, bench.taskQueue, projectId, operation);
+
+async function untilWaiting(handle: WorkflowHandle, queue: ProjectQueue): Promise<void> {
+  await expect.poll(() => queue.placeOf(handle.workflowId), PATIENCE).not.toBeNull();
+  await expect
+    .poll(() => handle.query(jobStateQuery), PATIENCE)
+    .toMatchObject({ waiting: { for: 'turn', position: expect.any(Number) } });
+}
+
+test('a worker has those that wait for a queue that is gone ask again, creates and follow-ups', async () => {
+  upstream.show = () => ({ status: 'active' });
+  const [creates, messages] = [queueOf('create'), queueOf('message')];
+  await creates.usedUp(1, HOUR);
+  await messages.usedUp(1, HOUR);
+  const jobs = await Promise.all(['first', 'second'].map((prompt) => bench.start({ projectId, prompt })));
+  const attached = await bench.start({ projectId, jobId: 'job-7', settle: 0 });
+  await attached.signal(followUpSignal, { prompt: 'go on', id: 'one' });
+  for (const job of jobs) await untilWaiting(job, creates);
+  await untilWaiting(attached, messages);
+  const look = () => wakeWaiters(server.client, bench.taskQueue, new AbortController().signal);
+  expect(await look()).toBe(0);
+  await creates.handle.terminate();
+  await messages.handle.terminate();
+  // The list of jobs may lag.
+  let asked = 0;
+  await expect.poll(async () => (asked += await look()), PATIENCE).toBeGreaterThanOrEqual(3);
+  // What the queues knew is forgotten: one of each goes, and the other waits again.
+  await expect.poll(() => [upstream.created.length, upstream.messages], PATIENCE).toEqual([1, ['go on']]);
+  await expect.poll(async () => (await creates.state()).waitingCount, PATIENCE).toBe(1);
+  for (const job of [...jobs, attached]) await job.terminate();
+});
+
+test('pollNow has a job whose queue is gone ask again, and one whose queue is there keeps its place', async () => {
+  const queue = queueOf('create');
+  await queue.usedUp(1, HOUR);
+  const [first, second] = [
+    await bench.start({ projectId, prompt: 'first' }),
+    await bench.start({ projectId, prompt: 'second' }),
+  ];
+  for (const job of [first, second]) await untilWaiting(job, queue);
+  await second.signal(pollNowSignal);
+  await expect.poll(() => queue.placeOf(second.workflowId), PATIENCE).toMatchObject({ position: 2 });
+  await queue.handle.terminate();
+  await second.signal(pollNowSignal);
+  expect(await second.result()).toMatchObject({ outcome: 'completed' });
+  expect(upstream.created).toEqual(['second']);
+  await first.terminate();
+});
