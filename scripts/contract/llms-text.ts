@@ -33,7 +33,8 @@ export function llmsText({ version, schema, messages }: Contract): string {
 
 - [agent-jobs.schema.json](agent-jobs.schema.json): JSON Schema 2020-12 of every shape below, each under \`$defs\`.
 - [asyncapi.json](asyncapi.json): AsyncAPI 3 of the workflows, signals, updates and queries.
-- [The contract](../contract.md): what each field means, one key one job, follow-ups, writes in doubt.
+- [The contract](../contract.md): what each field means, follow-ups, writes in doubt.
+- [One key, one job](../keys.md): starts that are repeated, and follow-ups to a job that has ended.
 
 What JSON Schema can not say is told by keywords of its own. Another validator ignores them, and accepts a little more:
 
