@@ -4,7 +4,7 @@
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import type { AgentJobOptions, PromptHashes } from '../contract.js';
+import type { AgentJobOptions } from '../contract.js';
 import { checkId, checkObject, InvalidInputError, isGiven } from '../contract/input-checks.js';
 import { parseFields, type Parsed } from '../contract/kinds.js';
 import { ATTACH_JOB, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS } from './fields.js';
@@ -72,9 +72,14 @@ export function promptHash(prompt: string): string {
   return bytesToHex(sha256(new TextEncoder().encode(prompt)).slice(0, 4));
 }
 
-/** Whether a follow-up id is known to be taken with another prompt. */
-export function isOtherPrompt(known: PromptHashes | undefined, id: string, prompt: string): boolean {
-  return known !== undefined && Object.hasOwn(known, id) && known[id] !== promptHash(prompt);
+/** Whether a follow-up id was taken before with another prompt, as far as the hash of that is known. */
+export function isOtherPrompt(known: string | undefined, prompt: string): boolean {
+  return known !== undefined && known !== promptHash(prompt);
+}
+
+/** What its caller is told. */
+export function followUpConflictText(id: string): string {
+  return `follow-up ${JSON.stringify(id)} was taken before with another prompt: choose another id`;
 }
 
 /** What makes two starts the same job: the project, and its prompt or the job it attaches to; options do not count. */

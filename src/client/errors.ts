@@ -1,4 +1,5 @@
 /** What our client throws: a class for each cause that callers treat differently. */
+import { followUpConflictText } from '../agent-job/input.js';
 import type { AgentJobResult, CreateRejectedDetails, UnknownOutcomeDetails } from '../contract.js';
 import { AgentJobsError, type AgentJobsErrorOptions } from '../contract/errors.js';
 
@@ -145,11 +146,7 @@ export class FollowUpConflictError extends AgentJobError {
   override readonly code = 'FOLLOW_UP_CONFLICT';
   readonly id: string;
   constructor(workflowId: string, id: string, options?: AgentJobsErrorOptions) {
-    super(
-      workflowId,
-      `follow-up ${JSON.stringify(id)} was taken before with another prompt: choose another id`,
-      options,
-    );
+    super(workflowId, followUpConflictText(id), options);
     this.id = id;
   }
 }

@@ -543,8 +543,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'an ended job that answers another prompt under a used id',
     file: 'src/client/agent-job/follow-up-after-end.ts',
-    find: '  if (isOtherPrompt(ended.promptHashes, id, prompt)) throw',
-    replace: '  if (isOtherPrompt({}, id, prompt)) throw',
+    find: '  if (isOtherPrompt(ended.promptHashes.get(id), prompt)) throw',
+    replace: '  if (isOtherPrompt(undefined, prompt)) throw',
     test: 'test/client/re-attach.test.ts',
     title: 'said again with another prompt is refused, after the end too',
   },

@@ -8,7 +8,6 @@ import {
   type FollowUpStatus,
   type JobRecord,
   type JobState,
-  type PromptHashes,
 } from '../../contract.js';
 import { givenOptions } from '../../agent-job/input.js';
 import { jobTitle } from '../../agent-job/title.js';
@@ -29,7 +28,7 @@ export interface EndedJob {
   job: JobRecord | null;
   followUps: FollowUpStatus[];
   usedFollowUpIds: string[];
-  promptHashes: PromptHashes | undefined;
+  promptHashes: ReadonlyMap<string, string>;
   options: AgentJobOptions;
   inputHash: string | null;
   /** Names the job by its prompt; null where nobody knows that any more. */
@@ -65,7 +64,7 @@ export async function readEndedJob(client: Client, run: RunRecord, earlier: Earl
     job: final.job,
     followUps: final.followUps,
     usedFollowUpIds: [...new Set([...earlierIds, ...final.usedFollowUpIds])],
-    promptHashes: final.promptHashes,
+    promptHashes: new Map(Object.entries(final.promptHashes ?? {})),
     // From the chain's first start event; the defaults where Temporal no longer keeps it.
     options: givenOptions(input ?? {}),
     inputHash: await readInputHash(client, run),

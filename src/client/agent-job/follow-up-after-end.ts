@@ -109,7 +109,7 @@ function answerOfEndedJob(
   ended: EndedJob,
   { id, prompt }: IdentifiedFollowUp,
 ): FollowUpAnswer | null {
-  if (isOtherPrompt(ended.promptHashes, id, prompt)) throw new FollowUpConflictError(workflowId, id);
+  if (isOtherPrompt(ended.promptHashes.get(id), prompt)) throw new FollowUpConflictError(workflowId, id);
   const known = ended.followUps.find((followUp) => followUp.id === id && followUp.state !== 'abandoned');
   if (known?.state === 'queued') throw cutShort(workflowId, known);
   if (known === undefined && !ended.usedFollowUpIds.includes(id)) return null;

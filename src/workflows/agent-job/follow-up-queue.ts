@@ -1,6 +1,6 @@
 /** The one queue of follow-ups, for signals and updates alike. Pure: no Temporal, no clock. */
 import { LIMIT, type FollowUpState, type FollowUpStatus, type Priority, type PromptHashes } from '../../contract.js';
-import { promptHash } from '../../agent-job/input.js';
+import { isOtherPrompt, promptHash } from '../../agent-job/input.js';
 import { cutToBytes, jsonBytes } from '../../contract/input-checks.js';
 
 export interface QueuedFollowUp {
@@ -79,8 +79,7 @@ export class FollowUps {
 
   /** Whether the id was taken before with another prompt, as far as that is known. */
   isConflict(id: string, prompt: string): boolean {
-    const known = this.#promptHashes.get(id);
-    return known !== undefined && known !== promptHash(prompt);
+    return isOtherPrompt(this.#promptHashes.get(id), prompt);
   }
 
   /** Lists an id that was said again with another prompt. */

@@ -25,7 +25,7 @@ import {
   type ResolveUnknownInput,
 } from '../../contract.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
-import { parseFollowUp, type GivenFollowUp } from '../../agent-job/input.js';
+import { followUpConflictText, parseFollowUp, type GivenFollowUp } from '../../agent-job/input.js';
 import { parseResolution } from '../../agent-job/resolution.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
 import { readTurn, type QueueTurn } from './activity-results.js';
@@ -84,7 +84,7 @@ function takeSignal(run: JobRun, input: FollowUpInput): void {
 function queue(run: JobRun, id: string, { prompt, priority }: GivenFollowUp): void {
   if (run.followUps.isUsed(id)) {
     if (!run.followUps.isConflict(id, prompt)) return;
-    log.warn('A followUp signal was ignored: its id was taken before with another prompt', { followUpId: id });
+    log.warn('A followUp signal was ignored', { reason: followUpConflictText(id) });
     return run.followUps.addConflict(id);
   }
   if (run.followUps.hasRoomFor(id, prompt)) {
@@ -98,8 +98,7 @@ function checkUpdate(run: JobRun, input: FollowUpInput): void {
   const { prompt, id } = parseFollowUp(input);
   const key = id ?? FOLLOW_UP_ID.check(currentUpdateInfo()?.id, 'update id');
   if (run.followUps.isConflict(key, prompt)) {
-    const text = `follow-up ${JSON.stringify(key)} was taken before with another prompt: choose another id`;
-    throw ApplicationFailure.nonRetryable(text, FAILURE.followUpConflict);
+    throw ApplicationFailure.nonRetryable(followUpConflictText(key), FAILURE.followUpConflict);
   }
   if (run.followUps.isUsed(key)) return;
   if (run.isClosing && run.ending()) throw new InvalidInputError('job', 'has ended; start it again to send follow-ups');
