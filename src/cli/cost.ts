@@ -7,8 +7,8 @@ import type { ActionKind, CostedWorkflow, JobCost } from './cost-estimate.js';
 import type { CostRead, CostTarget } from './cost-read.js';
 import { UsageError } from './exit.js';
 import { findJob } from './job-name.js';
-import { ProgressLine } from './progress-line.js';
-import { print, printJson, withSession, type Session } from './session.js';
+import { ProgressLine } from './terminal.js';
+import { print, printJson, type Session, withSession } from './session.js';
 import { countOf, fields, table } from './text.js';
 
 const DEFAULT_DAYS = 7;

@@ -1,18 +1,24 @@
 import type { Command } from 'commander';
 import type { AgentJobs } from '../starter.js';
-import { limited, skipped, type Check, type CheckStatus, type Finding } from './doctor-check.js';
-import { checkPayloadKeys, checkStore, checkUpstreamAndKey } from './doctor-settings.js';
 import {
+  type Check,
   checkExportWorker,
   checkJobWorker,
+  checkPayloadKeys,
   checkRetention,
   checkSearchAttributes,
+  type CheckStatus,
+  checkStore,
   checkTemporal,
-} from './doctor-temporal.js';
+  checkUpstreamAndKey,
+  type Finding,
+  limited,
+  skipped,
+} from './doctor-checks.js';
 import { EXIT } from './exit.js';
-import { connect, printColoured, printJson, withInterrupt, type GlobalOptions } from './session.js';
-import { addSnapshotsOption, type SnapshotsFlags } from './snapshots-option.js';
-import { paint, printable, type Colour } from './text.js';
+import { connect, type GlobalOptions, printColoured, printJson, withInterrupt } from './session.js';
+import { addSnapshotsOption, type SnapshotsFlags } from './export-options.js';
+import { type Colour, paint, printable } from './text.js';
 
 interface DoctorFlags extends SnapshotsFlags {
   project?: string;

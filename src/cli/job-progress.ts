@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { JobState } from '../contract.js';
 import type { JobHandle, JobSummary } from '../starter.js';
-import { ProgressLine } from './progress-line.js';
+import { ProgressLine } from './terminal.js';
 import { resolveCommands } from './resolution.js';
 import { printToStderr, type Session } from './session.js';
 import { durationText, fields, printable } from './text.js';

@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
 import type { JobCount, JobSummary } from '../starter.js';
-import { formatJobs, outputTerminal, readableStatus } from './job-table.js';
+import { formatJobs, outputTerminal, readableStatus } from './table.js';
 import { print, printColoured, printJson, printToStderr, withSession } from './session.js';
 import { fields } from './text.js';
 import { requireBatch } from './batch.js';
 import { UsageError } from './exit.js';
-import { addFilterOptions, toFilter, type FilterFlags } from './list-filter.js';
+import { addFilterOptions, type FilterFlags, toFilter } from './options.js';
 
 const DEFAULT_LIMIT = 100;
 

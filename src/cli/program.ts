@@ -5,24 +5,20 @@ import { addCodecServer } from './codec-server.js';
 import { addCompletion } from './completion.js';
 import { addCost } from './cost.js';
 import { addDoctor } from './doctor.js';
-import { addExportBackfill } from './export-backfill.js';
-import { addExportClean } from './export-clean.js';
-import { addExportInspect } from './export-inspect.js';
-import { addExportRun } from './export-run.js';
+import { addExportBackfill, addExportRun } from './export-run.js';
+import { addExportClean, addExportInspect, addReport } from './export-inspect.js';
 import { addInspect } from './inspect.js';
 import { addList } from './list.js';
 import { addOpen } from './open.js';
-import { addPrograms } from './programs.js';
 import { addQueue } from './queue.js';
 import { addReconcile } from './reconcile.js';
 import { addReplayCheck } from './replay-check.js';
-import { addReport } from './report.js';
 import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
 import { addSetup } from './setup.js';
 import { addFollowUp, addSignals } from './signals.js';
 import { addStart } from './start.js';
-import { tellBadEnd, tellError, usageErrorText } from './tell-error.js';
+import { tellBadEnd, tellError, UsageError, usageErrorText } from './exit.js';
 import { addWatch } from './watch.js';
 
 /** Every group of commands: each is a file that loads what it needs only when a command runs. */
@@ -92,4 +88,35 @@ function showUsageOnErrors(command: Command): void {
     outputError: (text, write) => write(usageErrorText(command, text.trim().replace(/^error: /, ''))),
   });
   command.commands.forEach(showUsageOnErrors);
+}
+
+/** `agent-jobs worker` and `agent-jobs dev`: the same as `npm run worker` and `npm start` of the repository. */
+function addPrograms(program: Command): void {
+  program
+    .command('worker')
+    .description('run a worker; its settings are environment variables, and it ends on SIGTERM')
+    .action(async (_, command: Command) => {
+      refuseServerOptions(command, 'the worker reads TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and AGENT_JOBS_TASK_QUEUE');
+      await import('../worker.js');
+    });
+  program
+    .command('dev')
+    .description(
+      'run a Temporal server with its web UI, a worker, a sandbox upstream and a job to watch, on this machine',
+    )
+    .option('--real', 'jobs go to the upstream of UPSTREAM_BASE_URL and ADMIN_API_KEY instead of a sandbox')
+    .action(async ({ real }: { real?: true }, command: Command) => {
+      refuseServerOptions(command, 'the servers of "agent-jobs dev" are its own');
+      // The program reads its own command line.
+      process.argv.splice(2, Infinity, ...(real ? ['--real'] : []));
+      await import('../local/main.js');
+    });
+}
+
+/** An option that would be ignored could lead jobs to another server than was meant. */
+function refuseServerOptions(command: Command, reason: string): void {
+  const { address, namespace, taskQueue } = command.optsWithGlobals<Record<string, string | undefined>>();
+  const given = Object.entries({ '--address': address, '--namespace': namespace, '--task-queue': taskQueue });
+  const [named] = given.find(([, value]) => value !== undefined) ?? [];
+  if (named !== undefined) throw new UsageError(`${named} can't be given here: ${reason}`);
 }

@@ -1,24 +1,22 @@
 import type { Command } from 'commander';
 import type { Attribution, Decision, InDoubtWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
-import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
-import { addYesOption, canAsk, confirm, type ConfirmFlags } from './ask.js';
-import { EXIT, UsageError, throwNotRetryable } from './exit.js';
-import { addKeyOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
-import { adoptionOf, JobDrivers } from './job-drivers.js';
-import { readText } from './job-options.js';
+import { addAttributionOptions, type AttributionFlags, readAttribution, readText } from './options.js';
+import { addYesOption, canAsk, confirm, type ConfirmFlags } from './terminal.js';
+import { EXIT, throwNotRetryable, UsageError } from './exit.js';
+import { addKeyOptions, findJob, type JobNameFlags, readJobName } from './job-name.js';
 import {
+  type Attachment,
   earlyRetryWarning,
   inDoubtFields,
   lastDecisionField,
+  questionOf,
   readResolution,
   readResolutionLines,
-  questionOf,
-  type Attachment,
   type Resolution,
   type ResolutionLine,
 } from './resolution.js';
-import { print, printJson, printToStderr, withSession, type Session } from './session.js';
+import { print, printJson, printToStderr, type Session, withSession } from './session.js';
 import { fields, printable, withKeysHint } from './text.js';
 
 interface ResolveFlags extends AttributionFlags, JobNameFlags {
@@ -225,4 +223,54 @@ async function settle(
   const settled = jobs.handle(workflowId).resolve(named, { signal });
   // Again, the command would settle what is in doubt by then.
   await (resolution.since === undefined ? settled.catch(throwNotRetryable) : settled);
+}
+
+/** The workflows that have the jobs of a command's adoptions. */
+class JobDrivers {
+  readonly #jobs: AgentJobs;
+  readonly #signal: AbortSignal;
+  /** What this command has done: the list may lag behind it. */
+  readonly #adopted = new Map<string, string>();
+
+  constructor({ jobs, signal }: { jobs: AgentJobs; signal: AbortSignal }) {
+    this.#jobs = jobs;
+    this.#signal = signal;
+  }
+
+  /** Throws where another workflow has the job, or had it. */
+  async check(adoption: Adoption): Promise<void> {
+    const other = this.#adopted.get(nameOf(adoption)) ?? (await this.#listed(adoption));
+    if (other === undefined || other === adoption.workflowId) return;
+    const why = `the workflow ${other} has the job ${adoption.jobId} already`;
+    throw new Error(`${why}: look again, or adopt it with --force`);
+  }
+
+  add(adoption: Adoption): void {
+    this.#adopted.set(nameOf(adoption), adoption.workflowId);
+  }
+
+  async #listed({ workflowId, projectId, jobId }: Adoption): Promise<string | undefined> {
+    for await (const job of this.#jobs.list({ projectId, jobId }, { signal: this.#signal })) {
+      if (job.workflowId !== workflowId) return job.workflowId;
+    }
+    return undefined;
+  }
+}
+
+function nameOf({ projectId, jobId }: Adoption): string {
+  return JSON.stringify([projectId, jobId]);
+}
+
+/** Null for another decision, and where it is forced. */
+function adoptionOf(resolution: Resolution, projectId: string): Adoption | null {
+  if (resolution.action !== 'adopt' || resolution.force === true) return null;
+  const { workflowId, jobId } = resolution;
+  return { workflowId, projectId, jobId };
+}
+
+/** A workflow that is to adopt a job. */
+interface Adoption {
+  workflowId: string;
+  projectId: string;
+  jobId: string;
 }

@@ -1,4 +1,4 @@
-import { Option, type Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type {
   AgentJobs,
   JobSchedule,
@@ -8,18 +8,18 @@ import type {
   RecurringRunSummary,
 } from '../starter.js';
 import { UsageError } from './exit.js';
-import { addJobOptions, readPrompt, toJobOptions } from './job-options.js';
+import { addJobOptions, readPrompt, toJobOptions } from './options.js';
 import {
   addChange,
   addChanges,
+  type NameFlags,
   nextText,
+  type ScheduleCommands,
   SET_ELSEWHERE,
   setSchedule,
   span,
   stateRows,
   toDuration,
-  type NameFlags,
-  type ScheduleCommands,
 } from './schedule-commands.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, firstLine, readableTime, table } from './text.js';

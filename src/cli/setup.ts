@@ -2,8 +2,7 @@
 import type { Command } from 'commander';
 import type { Client } from '@temporalio/client';
 import type { WebUi } from '../client/web-ui.js';
-import type { Finding } from './doctor-check.js';
-import { checkRetention, checkTypes, indented, operatorOf } from './doctor-temporal.js';
+import { checkRetention, checkTypes, type Finding, indented, operatorOf } from './doctor-checks.js';
 import { EXIT } from './exit.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 

@@ -3,12 +3,18 @@ import type { Command } from 'commander';
 import type { Attribution, FollowUpState, Priority } from '../contract.js';
 import type { FollowUpOptions, JobHandle } from '../starter.js';
 import { forEachRunning, readTarget } from './batch.js';
-import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
-import { addYesOption, confirm, type ConfirmFlags } from './ask.js';
+import {
+  addAttributionOptions,
+  addPriorityOption,
+  type AttributionFlags,
+  readAttribution,
+  readPrompt,
+  toPriority,
+} from './options.js';
+import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
 import { BadEndError, EXIT, throwNotRetryable } from './exit.js';
-import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
-import { addPriorityOption, readPrompt, toPriority } from './job-options.js';
-import { print, printJson, printToStderr, withSession, type Session } from './session.js';
+import { addJobNameOptions, findJob, type JobNameFlags, readJobName } from './job-name.js';
+import { print, printJson, printToStderr, type Session, withSession } from './session.js';
 import { fields, printable, shellWord } from './text.js';
 import { printWait, withWaitingReasons } from './waiting-reason.js';
 

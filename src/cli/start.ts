@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import type { AgentJobs, JobHandle } from '../starter.js';
 import { waitAndPrint } from './job-end.js';
-import { addJobOptions, readPrompt, toJobOptions } from './job-options.js';
+import { addJobOptions, readPrompt, toJobOptions } from './options.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, hint } from './text.js';
-import { UsageError, throwNotRetryable } from './exit.js';
+import { throwNotRetryable, UsageError } from './exit.js';
 
 interface StartFlags {
   project?: string;

@@ -3,8 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { AgentJobs, JobSummary } from '../starter.js';
 import { CONCURRENT_JOBS, isRunning, NoJobsError, readBatch } from './batch.js';
 import { EXIT } from './exit.js';
-import { readEnd, type JobEnd } from './job-end.js';
-import { ProgressLine } from './progress-line.js';
+import { type JobEnd, readEnd } from './job-end.js';
+import { ProgressLine } from './terminal.js';
 import { print, printJson, printToStderr, type Session } from './session.js';
 import { countOf, hint, printable } from './text.js';
 

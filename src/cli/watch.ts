@@ -2,10 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { JobFilter, JobSummary } from '../starter.js';
 import { InterruptedError } from './exit.js';
-import { formatJobs } from './job-table.js';
-import { toFilter } from './list-filter.js';
-import { LiveScreen } from './live-screen.js';
-import { print, printJson, printToStderr, withSession, type Session } from './session.js';
+import { formatJobs } from './table.js';
+import { toFilter } from './options.js';
+import { LiveScreen } from './terminal.js';
+import { print, printJson, printToStderr, type Session, withSession } from './session.js';
 import { countOf, printable } from './text.js';
 
 interface WatchFlags {
