@@ -9,7 +9,7 @@ import { fields, firstLine, printable, printableLines, withKeysHint } from './te
 export function addAttention(program: Command): void {
   const command = program
     .command('attention')
-    .description('list the running jobs that need a person: a write in doubt, or code that fails again and again')
+    .description('list the jobs that need a person: in-doubt writes, failing code')
     .option('--json', 'print one line of JSON for each, to which "resolve --from" takes an action')
     .action(({ json = false }: { json?: boolean }) =>
       withSession(command, async (session) => {

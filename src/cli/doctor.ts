@@ -39,7 +39,7 @@ const STATUS_COLOUR: Record<CheckStatus, Colour> = { ok: 'green', warn: 'yellow'
 export function addDoctor(program: Command): void {
   const command = program
     .command('doctor')
-    .description('examine the set-up: Temporal, its namespace, the workers, the upstream, its key, the snapshots')
+    .description('examine the set-up: Temporal, workers, upstream, key, snapshots')
     .option('--project <id>', 'ask the upstream about this project, so that its key is checked')
     .option('--exports', 'exports are wanted too: that no worker polls for them is a failure')
     .option('--json', 'print one line of JSON for each check');

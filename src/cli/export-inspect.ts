@@ -237,7 +237,7 @@ interface ReportFlags extends SnapshotsFlags {
 export function addReport(program: Command): void {
   const command = program
     .command('report')
-    .description('make the HTML report of a project from its snapshots; the nightly export makes it, too')
+    .description('make the HTML report of a project from its snapshots')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--output <file>', 'write it to this file, "-" is stdout (default: beside the snapshots)')
     .option('--json', 'print where it was written as JSON');

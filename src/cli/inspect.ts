@@ -39,7 +39,7 @@ export function addInspect(program: Command): void {
   addJobNameOptions(state);
   const wait = program
     .command('wait')
-    .description('wait for a job’s end, or for the ends of all jobs of a batch')
+    .description('wait for the end of a job, or of all jobs of a batch')
     .argument('[job]', 'its workflow id, or its key where one job has it')
     .option('--batch <label>', 'until every job of this batch has ended')
     .option('--json', 'print JSON')

@@ -1,5 +1,5 @@
 /** The whole command line as one tree: the program runs it, and the completion of a shell walks it. */
-import { Command } from 'commander';
+import { Command, Help } from 'commander';
 import { addAttention } from './attention.js';
 import { addCodecServer } from './codec-server.js';
 import { addCompletion } from './completion.js';
@@ -21,30 +21,17 @@ import { addStart } from './start.js';
 import { tellBadEnd, tellError, UsageError, usageErrorText } from './exit.js';
 import { addWatch } from './watch.js';
 
-/** Every group of commands: each is a file that loads what it needs only when a command runs. */
-const COMMANDS = [
-  addSetup,
-  addDoctor,
-  addStart,
-  addFollowUp,
-  addInspect,
-  addList,
-  addWatch,
-  addCost,
-  addAttention,
-  addOpen,
-  addQueue,
-  addResolve,
-  addReconcile,
-  addSignals,
-  addExport,
-  addReport,
-  addReplayCheck,
-  addSchedule,
-  addPrograms,
-  addCodecServer,
-  addCompletion,
-];
+/** By who needs them, in the order of help. Each is a file that loads what it needs only when a command runs. */
+const COMMANDS = {
+  'Callers:': [addStart, addFollowUp, addInspect, addList, addWatch, addSignals, addOpen],
+  'Operators:': [
+    ...[addSetup, addPrograms, addDoctor, addAttention, addResolve, addReconcile],
+    ...[addQueue, addCost, addReplayCheck, addCodecServer, addCompletion],
+  ],
+  'Exports:': [addExport, addReport, addSchedule],
+};
+/** Commands that few need: the last line of help names them. */
+const UNLISTED = ['poll-now', 'reconcile', 'codec-server', 'completion', 'help'];
 
 /** `agent-jobs export …`: make snapshots of visitors, and tell what there is. */
 function addExport(program: Command): void {
@@ -63,9 +50,22 @@ export function createProgram(version: string): Command {
     .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS or the profile)')
     .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE or the profile)')
     .option('--task-queue <name>', 'where the worker listens (default: AGENT_JOBS_TASK_QUEUE or agent-jobs)')
-    .configureHelp({ showGlobalOptions: true })
     .exitOverride();
-  for (const add of COMMANDS) add(program);
+  program
+    .addHelpText('beforeAll', ({ command }) => `${command.description()}\n`)
+    .addHelpText('after', `\nAlso: ${UNLISTED.join(', ')}. "agent-jobs help COMMAND" tells of one.`)
+    .configureHelp({
+      showGlobalOptions: true,
+      // It is the first line.
+      commandDescription: () => '',
+      subcommandTerm: (command) => command.name(),
+      visibleCommands: (command) =>
+        new Help().visibleCommands(command).filter((one) => command !== program || !UNLISTED.includes(one.name())),
+    });
+  for (const [heading, group] of Object.entries(COMMANDS)) {
+    program.commandsGroup(heading);
+    for (const add of group) add(program);
+  }
   showUsageOnErrors(program);
   return program;
 }
@@ -94,16 +94,14 @@ function showUsageOnErrors(command: Command): void {
 function addPrograms(program: Command): void {
   program
     .command('worker')
-    .description('run a worker; its settings are environment variables, and it ends on SIGTERM')
+    .description('run a worker, by the settings of the environment, until SIGTERM')
     .action(async (_, command: Command) => {
       refuseServerOptions(command, 'the worker reads TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and AGENT_JOBS_TASK_QUEUE');
       await import('../worker.js');
     });
   program
     .command('dev')
-    .description(
-      'run a Temporal server with its web UI, a worker, a sandbox upstream and a job to watch, on this machine',
-    )
+    .description('run a server, a worker, a sandbox upstream and a job to watch, on this machine')
     .option('--real', 'jobs go to the upstream of UPSTREAM_BASE_URL and ADMIN_API_KEY instead of a sandbox')
     .action(async ({ real }: { real?: true }, command: Command) => {
       refuseServerOptions(command, 'the servers of "agent-jobs dev" are its own');

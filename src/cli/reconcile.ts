@@ -27,7 +27,7 @@ Exit code: 0 nothing is left, 13 something is left, 1 no line of the log is a wo
 export function addReconcile(program: Command): void {
   const command = program
     .command('reconcile')
-    .description('after Temporal was restored: compare it with the workers’ logs, and print lines for "resolve --from"')
+    .description('compare a restored Temporal with the workers’ logs, and print lines for "resolve --from"')
     .argument('<logs...>', 'what the workers wrote, as lines of JSON; "-" is stdin')
     .option('--since <time>', 'leave out lines from before it, the time of the backup; or "2 hours" ago')
     .option('--json', 'print a line of JSON for what is left to a person, too')

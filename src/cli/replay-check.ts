@@ -23,7 +23,7 @@ interface ReplayFlags {
 export function addReplayCheck(program: Command): void {
   const command = program
     .command('replay-check')
-    .description('replay the namespace’s histories with this release: may it be rolled out?')
+    .description('replay histories with this release: may it be rolled out?')
     .option('--since <duration>', 'also the runs that closed within this time', DEFAULT_SINCE)
     .option('--limit <number>', 'at most this many runs, 0 for all', String(DEFAULT_LIMIT))
     .option('--json', 'print one line of JSON')

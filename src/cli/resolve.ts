@@ -34,7 +34,7 @@ interface ResolveFlags extends AttributionFlags, JobNameFlags {
 export function addResolve(program: Command): void {
   const command = program
     .command('resolve')
-    .description('settle a write in doubt: one of which nobody knows whether the upstream took it')
+    .description('settle an in-doubt write: did the upstream take it?')
     .argument('[job]', 'its workflow id, or its key where one job has it; none with --key')
     .argument(
       '[action]',

@@ -7,9 +7,7 @@ import { print, printJson, withSession } from './session.js';
 
 /** `agent-jobs schedule …`: the Schedules of nightly exports and of recurring jobs. */
 export function addSchedule(program: Command): void {
-  const group = program
-    .command('schedule')
-    .description('by Temporal Schedules: export visitors every night, and start recurring jobs');
+  const group = program.command('schedule').description('export visitors every night, and start recurring jobs');
   addExportSet(group);
   addList(group);
   addChanges(group, EXPORTS);

@@ -17,7 +17,7 @@ interface SetupFlags {
 export function addSetup(program: Command): void {
   const command = program
     .command('setup')
-    .description('prepare a namespace once: register the search attributes, check Temporal and the upstream')
+    .description('prepare a namespace once: register its search attributes')
     .option('--project <id>', 'ask the upstream about this project, so that its key is checked too')
     .option('--json', 'print one line of JSON for each step, as doctor does for its checks')
     .action(({ project, json: isJson = false }: SetupFlags) =>

@@ -40,7 +40,7 @@ const REMEDY: Partial<Record<FollowUpState, string>> = {
 export function addFollowUp(program: Command): void {
   const command = program
     .command('follow-up')
-    .description('send a further instruction to a job, also to one whose workflow has ended')
+    .description('send a further instruction to a job, also after its end')
     .argument('[job]', 'its workflow id, or its key where one job has it; none with --batch, --key or --job-id')
     .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
     .option('--batch <label>', 'to every running job of this batch, all under the same --id')
@@ -164,7 +164,7 @@ export function addSignals(program: Command): void {
   addAttributionOptions(addJobNameOptions(pollNow));
   const cancel = program
     .command('cancel')
-    .description('end a job’s workflow; the remote job goes on, for the upstream can not cancel')
+    .description('end a job’s workflow; the remote job goes on')
     .argument('[job]', 'its workflow id, or its key where one job has it')
     .option('--batch <label>', 'every running job of this batch')
     .option('--json', 'print JSON, with --batch a line for each')

@@ -28,7 +28,7 @@ Exit code: 0 all started or joined, 13 not all, 11 Temporal did not answer for 2
 export function addStart(program: Command): void {
   const command = program
     .command('start')
-    .description('start a job, or join the one that the same key and prompt already started')
+    .description('start a job, or join the one that the same key started')
     .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
     .option('--project <id>', 'the upstream project; with --from of the lines that name none')
     .option('--from <file>', 'start the jobs of a file of JSON lines ({"key": …, "prompt": …}), "-" is stdin')

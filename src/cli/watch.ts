@@ -26,7 +26,7 @@ const SHOWN_ENDS = 5;
 export function addWatch(program: Command): void {
   const command = program
     .command('watch')
-    .description('show the open jobs as they change: a live table on a terminal, else a line for each change')
+    .description('show the open jobs as they change')
     .argument('[query]', 'one more condition in the query language of Temporal’s visibility')
     .option('--phase <phase>', 'creating, watching, sending, needsAttention or lingering')
     .option('--project <id>', 'of one project')

@@ -78,6 +78,19 @@ test('the usage is that of the command that was called, below its group too', as
   );
 });
 
+test('help lists at most 20 commands in groups, names the others, and begins with what a command is for', async () => {
+  const { stdout } = await runInProcess(['--help']);
+  const [head = '', callers = '', operators = '', exports = ''] = stdout.split(/^(?:Callers|Operators|Exports):$/m);
+  expect(head).not.toContain('Commands:');
+  const listed = [callers, operators, exports].map((group) => [...group.matchAll(/^ {2}([a-z-]+) /gm)].length);
+  expect(Math.min(...listed)).toBeGreaterThan(0);
+  expect(listed.reduce((sum, count) => sum + count)).toBeLessThanOrEqual(20);
+  expect(exports).toContain('Also: poll-now, reconcile, codec-server, completion, help.');
+  const { stdout: help, code } = await runInProcess(['help', 'poll-now']);
+  expect(help).toMatch(/^read a job from the upstream at once\n\nUsage: agent-jobs poll-now /);
+  expect(code).toBe(0);
+});
+
 test('the help of each command has the options of the connection', async () => {
   const { stdout } = await runInProcess(['export', 'run', '--help']);
   expect(stdout).toContain('--address <host:port>');
