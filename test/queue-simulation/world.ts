@@ -12,7 +12,7 @@ import {
   resolveUnknownUpdate,
   type Priority,
 } from '../../src/contract.js';
-import type { RateLimits } from '../../src/sandbox/rate-limit.js';
+import type { RateLimits } from '../../src/sandbox/access.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { startTimeSkippingServer } from '../support/time-skipping-server.js';
 import type { WorkerProcess } from '../support/worker-process.js';

@@ -1,7 +1,7 @@
 /** Requests in front of an upstream with an hourly limit, in simulated time. */
 import { RequestBudget } from '../../src/agent-job/request-budget.js';
 import type { Allowance } from '../../src/agent-job/turn-times.js';
-import { RateLimiter, type RateLimits } from '../../src/sandbox/rate-limit.js';
+import { RateLimiter, type RateLimits } from '../../src/sandbox/access.js';
 
 export const MINUTE = 60_000;
 export const HOUR = 60 * MINUTE;
