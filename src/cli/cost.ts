@@ -6,6 +6,7 @@ import type * as prices from './cost-estimate.js';
 import type { Cost, CostRead, CostTarget } from './cost-estimate.js';
 import { UsageError } from './exit.js';
 import { findJob } from './job-name.js';
+import { toWholeNumber } from './options.js';
 import { print, printJson, withSession, type Session } from './session.js';
 import { ProgressLine } from './terminal.js';
 import { countOf, fields, table } from './text.js';
@@ -82,9 +83,8 @@ async function toQuestion(
 }
 
 function toDays(text = String(DEFAULT_DAYS)): number {
-  const days = Number(text);
-  if (/^\d+$/.test(text) && days >= 1 && days <= MAX_DAYS) return days;
-  throw new UsageError(`--days must be a whole number of days, 1 to ${MAX_DAYS.toLocaleString('en-US')}`);
+  const rule = ` of days, 1 to ${MAX_DAYS.toLocaleString('en-US')}`;
+  return toWholeNumber(text, '--days', { min: 1, max: MAX_DAYS, rule });
 }
 
 async function ofBatch({ jobs, signal }: Session, batch: string): Promise<Question> {

@@ -4,8 +4,7 @@ import { formatJobs, outputTerminal, readableStatus } from './table.js';
 import { print, printColoured, printJson, printToStderr, withSession } from './session.js';
 import { fields } from './text.js';
 import { requireBatch } from './batch.js';
-import { UsageError } from './exit.js';
-import { addFilterOptions, type FilterFlags, toFilter } from './options.js';
+import { addFilterOptions, type FilterFlags, toFilter, toLimit } from './options.js';
 
 const DEFAULT_LIMIT = 100;
 
@@ -54,10 +53,4 @@ function printCount(count: JobCount, isJson: boolean): void {
   if (isJson) return printJson(count);
   const rows = Object.entries(count.byStatus).map(([status, jobs]) => [readableStatus(status), String(jobs)] as const);
   print(fields([['All', String(count.total)], ...rows]));
-}
-
-function toLimit(text: string): number {
-  const limit = Number(text);
-  if (!/^\d+$/.test(text)) throw new UsageError('--limit must be a whole number, 0 for all');
-  return limit === 0 ? Infinity : limit;
 }

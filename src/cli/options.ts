@@ -1,5 +1,4 @@
 /** Options that several commands share, and what their texts mean. Values are checked with the whole input. */
-import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
 import type {
   AgentJobOptions,
@@ -122,50 +121,22 @@ export function toPriority(text: string | undefined): Priority | undefined {
   return text === undefined ? undefined : (toNumber(text, '--priority') as Priority);
 }
 
+/** A whole number that an option means; throws a UsageError. */
+export function toWholeNumber(text: string, flag: string, { min = 0, max = 1e9, rule = '' } = {}): number {
+  const number = Number(text);
+  if (/^\d+$/.test(text) && number >= min && number <= max) return number;
+  throw new UsageError(`${flag} must be a whole number${rule}`);
+}
+
+/** How many at most, where 0 stands for all. */
+export function toLimit(text: string): number {
+  return toWholeNumber(text, '--limit', { rule: ', 0 for all' }) || Infinity;
+}
+
 function toNumber(text: string, flag: string): number {
   const number = Number(text);
   if (text.trim() === '' || !Number.isFinite(number)) throw new UsageError(`${flag} must be a number`);
   return number;
-}
-
-/** The prompt from the argument, else from the file, else (or for `-`) from stdin, without one newline at its end. */
-export async function readPrompt(argument: string | undefined, file: string | undefined): Promise<string> {
-  if (argument !== undefined && argument !== '-' && file !== undefined) {
-    throw new UsageError('give the prompt as an argument or as --prompt-file, not both');
-  }
-  if (argument !== undefined && argument !== '-') return argument;
-  if (file === undefined && argument === undefined && process.stdin.isTTY) {
-    throw new UsageError('no prompt: give it as an argument, with --prompt-file, or on stdin');
-  }
-  return withoutLastNewline(await readText(file ?? '-', '--prompt-file'));
-}
-
-/** A file's text, or stdin's for `-`. */
-export async function readText(file: string, flag: string): Promise<string> {
-  const bytes = file === '-' ? await readStdin() : await readNamed(file, flag);
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    throw new UsageError(`${file === '-' ? 'stdin' : file} is not UTF-8 text`);
-  }
-}
-
-async function readNamed(file: string, flag: string): Promise<Buffer> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    throw new UsageError(`${flag}: ${(error as Error).message}`);
-  }
-}
-
-async function readStdin(): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
-}
-
-function withoutLastNewline(text: string): string {
-  return text.replace(/\r?\n$/, '');
 }
 
 export interface FilterFlags {

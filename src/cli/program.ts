@@ -7,7 +7,8 @@ import { addCost } from './cost.js';
 import { addDoctor } from './doctor.js';
 import { addExportBackfill, addExportRun } from './export-run.js';
 import { addExportClean, addExportInspect, addReport } from './export-inspect.js';
-import { addInspect } from './inspect.js';
+import { addState } from './state.js';
+import { addWait } from './wait.js';
 import { addList } from './list.js';
 import { addOpen } from './open.js';
 import { addQueue } from './queue.js';
@@ -23,7 +24,7 @@ import { addWatch } from './watch.js';
 
 /** By who needs them, in the order of help. Each is a file that loads what it needs only when a command runs. */
 const COMMANDS = {
-  'Callers:': [addStart, addFollowUp, addInspect, addList, addWatch, addSignals, addOpen],
+  'Callers:': [addStart, addFollowUp, addState, addWait, addList, addWatch, addSignals, addOpen],
   'Operators:': [
     ...[addSetup, addPrograms, addDoctor, addAttention, addResolve, addReconcile],
     ...[addQueue, addCost, addReplayCheck, addCodecServer, addCompletion],

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { CONCURRENT_JOBS } from './batch.js';
 import { EXIT, UsageError } from './exit.js';
 import { toTime } from './options.js';
-import { type Line, readLines } from './read-lines.js';
+import { type Line, readLines } from './input.js';
 import { printJson, printToStderr, type Session, withSession } from './session.js';
 import { countOf, printable } from './text.js';
 import type { JobState } from '../contract.js';
@@ -191,45 +191,28 @@ function isProven({ finding }: Finding): boolean {
   return finding === 'adopt' || finding === 'delivered' || finding === 'attach';
 }
 
-/** All that the lines of one workflow id tell. */
-interface JobTrace {
-  workflowId: string;
-  projectId: string;
-  /** Where the workflow ran; null where its lines do not say. */
-  taskQueue: string | null;
-  /** More than one where the log names two jobs of one workflow id. */
-  jobIds: ReadonlySet<string>;
-  /** Follow-ups that the upstream took. */
-  taken: ReadonlySet<string>;
-  /** Follow-ups that may or may not have arrived. */
-  doubtful: ReadonlySet<string>;
-  isCreateDoubtful: boolean;
-  /** Whether the last that the log tells is its cancellation. */
-  isCanceled: boolean;
-}
-
-/** The traces of a log, and how many of its lines told something. */
-export interface LogTraces {
-  jobs: JobTrace[];
-  lines: number;
-}
-
 /** Which lines count: a log may hold those of other namespaces, and of the time before the backup. */
 export interface LogFilter {
   namespace: string;
   since: Date | undefined;
 }
 
-/** Reads the lines of a worker that tell of a write or an end. All others are left out, whoever wrote them. */
-export async function readTraces(lines: AsyncIterable<Line>, filter: LogFilter): Promise<LogTraces> {
+/**
+ * Reads the lines of a worker that tell of a write or an end, and counts them. All others are left out, whoever wrote
+ * them.
+ */
+export async function readTraces(
+  lines: AsyncIterable<Line>,
+  filter: LogFilter,
+): Promise<{ jobs: JobTrace[]; lines: number }> {
   const { LOG_LINE } = await import('../agent-job/labels.js');
-  const jobs = new Map<string, Trace>();
+  const jobs = new Map<string, JobTrace>();
   let count = 0;
   for await (const line of lines) {
     const entry = 'text' in line ? parse(line.text) : null;
     if (entry === null || !Object.values<unknown>(LOG_LINE).includes(entry.msg) || !counts(entry, filter)) continue;
     count += 1;
-    const trace = jobs.get(entry.workflowId) ?? new Trace(entry);
+    const trace = jobs.get(entry.workflowId) ?? new JobTrace(entry);
     jobs.set(entry.workflowId, trace);
     trace.add(entry, { isTaken: entry.msg === LOG_LINE.taken, isInDoubt: entry.msg === LOG_LINE.inDoubt });
   }
@@ -255,14 +238,20 @@ interface Entry {
   outcome?: unknown;
 }
 
-class Trace implements JobTrace {
+/** All that the lines of one workflow id tell. */
+class JobTrace {
   readonly workflowId: string;
   readonly projectId: string;
+  /** Where the workflow ran; null where its lines do not say. */
   readonly taskQueue: string | null;
+  /** More than one where the log names two jobs of one workflow id. */
   readonly jobIds = new Set<string>();
+  /** Follow-ups that the upstream took. */
   readonly taken = new Set<string>();
+  /** Follow-ups that may or may not have arrived. */
   readonly doubtful = new Set<string>();
   isCreateDoubtful = false;
+  /** Whether the last that the log tells is its cancellation. */
   isCanceled = false;
   #lastAt = -Infinity;
 
@@ -272,23 +261,19 @@ class Trace implements JobTrace {
     this.taskQueue = typeof taskQueue === 'string' ? taskQueue : null;
   }
 
-  add(
-    { time, jobId, write, followUpId, outcome }: Entry,
-    { isTaken, isInDoubt }: { isTaken: boolean; isInDoubt: boolean },
-  ): void {
-    this.#hearOfEnd(outcome, typeof time === 'string' ? Date.parse(time) : Number.NaN);
+  add(entry: Entry, { isTaken, isInDoubt }: { isTaken: boolean; isInDoubt: boolean }): void {
+    const { time, jobId, write, followUpId, outcome } = entry;
+    const at = typeof time === 'string' ? Date.parse(time) : Number.NaN;
+    // Logs of several workers come one after the other: the time decides what is the last.
+    if (!(at < this.#lastAt)) {
+      this.#lastAt = at;
+      this.isCanceled = outcome === 'Canceled';
+    }
     if (typeof jobId === 'string') this.jobIds.add(jobId);
     if (isInDoubt && write === 'create') this.isCreateDoubtful = true;
     if (typeof followUpId !== 'string') return;
     if (isTaken) this.taken.add(followUpId);
     else if (isInDoubt) this.doubtful.add(followUpId);
-  }
-
-  /** Logs of several workers come one after the other: the time decides what is the last. */
-  #hearOfEnd(outcome: unknown, at: number): void {
-    if (at < this.#lastAt) return;
-    this.#lastAt = at;
-    this.isCanceled = outcome === 'Canceled';
   }
 }
 

@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import type { Attribution, Decision, InDoubtWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
-import { addAttributionOptions, type AttributionFlags, readAttribution, readText } from './options.js';
+import { addAttributionOptions, type AttributionFlags, readAttribution } from './options.js';
+import { readText } from './input.js';
 import { addYesOption, canAsk, confirm, type ConfirmFlags } from './terminal.js';
 import { EXIT, throwNotRetryable, UsageError } from './exit.js';
 import { addKeyOptions, findJob, type JobNameFlags, readJobName } from './job-name.js';
@@ -90,8 +91,7 @@ async function resolveOne(
     const shown = [['Workflow', workflowId] as const, ...inDoubtFields(inDoubt), lastDecisionField(decisions)];
     if (!flags.json) print(fields(shown));
     checkRetryTime(resolution, inDoubt, flags);
-    const adoption = adoptionOf(resolution, projectId);
-    if (adoption) await new JobDrivers(session).check(adoption);
+    await checkHolder(session, resolution, projectId);
     if (!flags.dryRun) {
       await confirm(() => `Settle it with ${action}, which can not be undone?`, flags, signal);
       await settle(jobs, resolution, inDoubt, signal);
@@ -114,10 +114,10 @@ async function resolveMany(
   await withSession(command, async (session) => {
     const { signal } = session;
     if (!dryRun) await confirm(() => questionOf(lines), { ...flags, json }, signal);
-    const drivers = new JobDrivers(session);
+    const adopted: Adopted = new Map();
     for (const line of lines) {
       signal.throwIfAborted();
-      const problem = await settleLine(session, line, { dryRun, drivers, flags: { ...flags, json } });
+      const problem = await settleLine(session, line, { dryRun, adopted, flags: { ...flags, json } });
       if (problem !== null) failures += 1;
       printVerdict(line, problem, { dryRun, json });
     }
@@ -128,11 +128,12 @@ async function resolveMany(
 
 /** Null where the line was settled, or would be. */
 async function settleLine(
-  { jobs, signal }: Session,
+  session: Session,
   { resolution, problem }: ResolutionLine,
-  { dryRun, drivers, flags }: { dryRun: boolean; drivers: JobDrivers; flags: ConfirmFlags },
+  { dryRun, adopted, flags }: { dryRun: boolean; adopted: Adopted; flags: ConfirmFlags },
 ): Promise<string | null> {
   if (resolution === undefined) return problem;
+  const { jobs, signal } = session;
   try {
     if (resolution.action === 'attach') {
       if (!dryRun) await attach(jobs, resolution, signal);
@@ -140,10 +141,9 @@ async function settleLine(
     }
     const { inDoubt, projectId } = await readQuestion(jobs, resolution, signal);
     checkRetryTime(resolution, inDoubt, flags);
-    const adoption = adoptionOf(resolution, projectId);
-    if (adoption) await drivers.check(adoption);
+    await checkHolder(session, resolution, projectId, adopted);
     if (!dryRun) await settle(jobs, resolution, inDoubt, signal);
-    if (adoption) drivers.add(adoption);
+    if (resolution.action === 'adopt') adopted.set(nameOf(projectId, resolution.jobId), resolution.workflowId);
     return null;
   } catch (error) {
     signal.throwIfAborted();
@@ -225,52 +225,26 @@ async function settle(
   await (resolution.since === undefined ? settled.catch(throwNotRetryable) : settled);
 }
 
-/** The workflows that have the jobs of a command's adoptions. */
-class JobDrivers {
-  readonly #jobs: AgentJobs;
-  readonly #signal: AbortSignal;
-  /** What this command has done: the list may lag behind it. */
-  readonly #adopted = new Map<string, string>();
+/** Which workflow this command has had adopt a job, by project and job. */
+type Adopted = Map<string, string>;
 
-  constructor({ jobs, signal }: { jobs: AgentJobs; signal: AbortSignal }) {
-    this.#jobs = jobs;
-    this.#signal = signal;
-  }
-
-  /** Throws where another workflow has the job, or had it. */
-  async check(adoption: Adoption): Promise<void> {
-    const other = this.#adopted.get(nameOf(adoption)) ?? (await this.#listed(adoption));
-    if (other === undefined || other === adoption.workflowId) return;
-    const why = `the workflow ${other} has the job ${adoption.jobId} already`;
-    throw new Error(`${why}: look again, or adopt it with --force`);
-  }
-
-  add(adoption: Adoption): void {
-    this.#adopted.set(nameOf(adoption), adoption.workflowId);
-  }
-
-  async #listed({ workflowId, projectId, jobId }: Adoption): Promise<string | undefined> {
-    for await (const job of this.#jobs.list({ projectId, jobId }, { signal: this.#signal })) {
-      if (job.workflowId !== workflowId) return job.workflowId;
-    }
-    return undefined;
-  }
-}
-
-function nameOf({ projectId, jobId }: Adoption): string {
-  return JSON.stringify([projectId, jobId]);
-}
-
-/** Null for another decision, and where it is forced. */
-function adoptionOf(resolution: Resolution, projectId: string): Adoption | null {
-  if (resolution.action !== 'adopt' || resolution.force === true) return null;
+/** Throws where another workflow has the job that is to be adopted, or had it. The list may lag behind `adopted`. */
+async function checkHolder(
+  { jobs, signal }: Session,
+  resolution: Resolution,
+  projectId: string,
+  adopted: Adopted = new Map(),
+): Promise<void> {
+  if (resolution.action !== 'adopt' || resolution.force === true) return;
   const { workflowId, jobId } = resolution;
-  return { workflowId, projectId, jobId };
+  const holders = new Set([adopted.get(nameOf(projectId, jobId)) ?? workflowId]);
+  for await (const job of jobs.list({ projectId, jobId }, { signal })) holders.add(job.workflowId);
+  const other = [...holders].find((holder) => holder !== workflowId);
+  if (other !== undefined) {
+    throw new Error(`the workflow ${other} has the job ${jobId} already: look again, or adopt it with --force`);
+  }
 }
 
-/** A workflow that is to adopt a job. */
-interface Adoption {
-  workflowId: string;
-  projectId: string;
-  jobId: string;
+function nameOf(projectId: string, jobId: string): string {
+  return JSON.stringify([projectId, jobId]);
 }

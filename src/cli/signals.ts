@@ -3,12 +3,12 @@ import type { Command } from 'commander';
 import type { Attribution, FollowUpState, Priority } from '../contract.js';
 import type { FollowUpOptions, JobHandle } from '../starter.js';
 import { forEachRunning, readTarget } from './batch.js';
+import { readPrompt } from './input.js';
 import {
   addAttributionOptions,
   addPriorityOption,
   type AttributionFlags,
   readAttribution,
-  readPrompt,
   toPriority,
 } from './options.js';
 import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
@@ -16,7 +16,7 @@ import { BadEndError, EXIT, throwNotRetryable } from './exit.js';
 import { addJobNameOptions, findJob, type JobNameFlags, readJobName } from './job-name.js';
 import { print, printJson, printToStderr, type Session, withSession } from './session.js';
 import { fields, printable, shellWord } from './text.js';
-import { printWait, withWaitingReasons } from './waiting-reason.js';
+import { printWait, withProgress } from './follow.js';
 
 interface FollowUpFlags extends JobNameFlags {
   batch?: string;
@@ -85,7 +85,7 @@ async function followUp(
     const { signal } = session;
     const job = await findJob(session, target.job);
     const sent = send(job, prompt, flags, { id, priority, signal });
-    const answer = await (flags.wait ? withWaitingReasons(job, signal, sent) : sent).catch((error: unknown) => {
+    const answer = await (flags.wait ? withProgress(session, job, sent) : sent).catch((error: unknown) => {
       if (flags.id === undefined && signal.aborted) printIdToRepeat(id);
       if (flags.id === undefined) throwNotRetryable(error);
       throw error;

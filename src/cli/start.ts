@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import type { AgentJobs, JobHandle } from '../starter.js';
-import { waitAndPrint } from './job-end.js';
-import { addJobOptions, readPrompt, toJobOptions } from './options.js';
+import { waitAndPrint } from './wait.js';
+import { readPrompt } from './input.js';
+import { addJobOptions, toJobOptions } from './options.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, hint } from './text.js';
 import { throwNotRetryable, UsageError } from './exit.js';

@@ -6,7 +6,15 @@ import { expect, test } from 'vitest';
 import { EXIT } from '../../src/cli/exit.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { putDay } from '../report/snapshots.js';
+import { CONNECTS, startRefusingServer } from '../support/refusing-temporal.js';
 import { runInProcess } from './run-in-process.js';
+
+const UNAUTHENTICATED = 16;
+const PERMISSION_DENIED = 7;
+const COMMANDS = [
+  ['state', 'w'],
+  ['start', 'do it', '--project', 'p'],
+];
 
 test.each([
   [['nonsense'], "unknown command 'nonsense'"],
@@ -110,4 +118,30 @@ test('a server that is not there is told in one line, without a stack trace', as
   expect(stderr).toContain('"npx agent-jobs dev" starts one');
   expect(stdout).toBe('');
   expect(code).toBe(11);
+});
+
+test.each([
+  { when: 'the connection', status: UNAUTHENTICATED, accepted: [] },
+  { when: 'a call in the namespace', status: UNAUTHENTICATED, accepted: CONNECTS },
+  { when: 'a call in the namespace', status: PERMISSION_DENIED, accepted: CONNECTS },
+])('where Temporal refuses $when with status $status, a command names the key', async ({ status, accepted }) => {
+  const refusing = await startRefusingServer(status, undefined, accepted);
+  const env = {
+    TEMPORAL_ADDRESS: `127.0.0.1:${refusing.port}`,
+    TEMPORAL_API_KEY: 'a-wrong-key',
+    TEMPORAL_TLS: 'false',
+  };
+  try {
+    for (const command of COMMANDS) {
+      const { code, stdout, stderr } = await runInProcess(command, { env });
+      expect(stderr).toMatch(
+        /^agent-jobs: [^]*check TEMPORAL_API_KEY or the client certificate, and its rights in .*\n$/,
+      );
+      expect(stdout).toBe('');
+      expect(stderr).not.toContain('a-wrong-key');
+      expect(code).toBe(1);
+    }
+  } finally {
+    refusing.close();
+  }
 });
