@@ -13,8 +13,8 @@ import {
   readTemporalSettings,
   readWorkerConfig,
   upstreamWarnings,
+  type WorkerConfig,
 } from './config.js';
-import type { WorkerConfig } from './config.js';
 import { openStore } from './snapshots/open-store.js';
 import type { SnapshotStore } from './snapshots/snapshot-store.js';
 import { createUpstream } from './upstream/client.js';
@@ -22,16 +22,14 @@ import { createKeySource } from './upstream/keys.js';
 import type { Upstream } from './upstream/upstream.js';
 import { watchBudgets } from './worker/budget-news.js';
 import { watchLostQueues } from './worker/lost-queues.js';
-import { watchConsistentDays } from './worker/consistent-days.js';
+import { countExportPollers, scheduledProjects, watchConsistentDays } from './worker/export-gauges.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { every } from './worker/every.js';
-import { countExportPollers, scheduledProjects } from './worker/export-schedules.js';
-import { bridgeToTemporal, createLogger, WorkflowIds, type Logger } from './worker/logging.js';
+import { bridgeToTemporal, createLogger, type Logger, WorkflowIds } from './worker/logging.js';
 import { createMetrics, startJobEndsAtZero, timedUpstream } from './worker/metrics.js';
 import { watchOpenJobs } from './worker/open-jobs.js';
-import { watchProcess } from './worker/process-figures.js';
+import { installRuntime, watchProcess } from './worker/runtime.js';
 import { Readiness, startHealthServer } from './worker/readiness.js';
-import { installRuntime } from './worker/runtime.js';
 import { Shutdown } from './worker/shutdown.js';
 import { checkSearchAttributes } from './worker/visibility.js';
 import { watchVersion } from './worker/old-version.js';

@@ -1,7 +1,6 @@
 /** Mixed jobs of some projects: what `agent-jobs cost` says, beside the server's own counter. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { addCosts, estimateChains, type JobCost } from '../../src/cli/cost-estimate.js';
-import { readCost } from '../../src/cli/cost-read.js';
+import { addCosts, readCost, type Cost } from '../../src/cli/cost-estimate.js';
 import { concurrently } from '../../src/client/concurrently.js';
 import { listProjectRuns } from '../../src/client/project-runs.js';
 import type { AgentJobs } from '../../src/starter.js';
@@ -56,16 +55,17 @@ async function settledActions({ temporal }: Bench): Promise<number | null> {
 }
 
 /** As the command adds them up. */
-async function costsOf(jobs: AgentJobs, projects: readonly string[], since: Date): Promise<JobCost> {
+async function costsOf(jobs: AgentJobs, projects: readonly string[], since: Date): Promise<Cost> {
   const signal = new AbortController().signal;
   const runs = async function* () {
     for (const projectId of projects) yield* listProjectRuns(jobs.client, { projectId, since });
   };
-  let sum: JobCost | null = null;
+  let sum: Cost | null = null;
   for await (const cost of concurrently(runs(), { limit: READERS }, async (run) => {
     const { workflowId, runId, workflow } = run;
     const target = { workflowId, runIds: [runId], workflow, isAlone: workflow === 'requestQueue' };
-    return estimateChains((await readCost({ jobs, signal }, target)).chains);
+    const { chains } = await readCost({ jobs, signal }, target);
+    return chains.map(({ cost }) => cost).reduce(addCosts);
   })) {
     sum = sum === null ? cost : addCosts(sum, cost);
   }

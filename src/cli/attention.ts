@@ -2,14 +2,14 @@ import type { Command } from 'commander';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
 import { EXIT } from './exit.js';
 import { inDoubtFields, lastDecisionField, resolveCommands } from './resolution.js';
-import { print, printJson, printToStderr, withSession, type GlobalOptions, type Session } from './session.js';
-import { fields, firstLine, printable, withKeysHint } from './text.js';
+import { type GlobalOptions, print, printJson, printToStderr, type Session, withSession } from './session.js';
+import { fields, firstLine, printable, printableLines, withKeysHint } from './text.js';
 
 /** Adds `attention`, which lists the jobs that need a person, and how each can be settled. */
 export function addAttention(program: Command): void {
   const command = program
     .command('attention')
-    .description('list the running jobs that need a person: a write in doubt, or code that fails again and again')
+    .description('list the jobs that need a person: in-doubt writes, failing code')
     .option('--json', 'print one line of JSON for each, to which "resolve --from" takes an action')
     .action(({ json = false }: { json?: boolean }) =>
       withSession(command, async (session) => {
@@ -22,7 +22,6 @@ export function addAttention(program: Command): void {
 
 async function tellInDoubtWrites(session: Session, isJson: boolean): Promise<number> {
   const { concurrently } = await import('../client/concurrently.js');
-  const { doubtfulPromptText, readPromptOf } = await import('./doubtful-prompt.js');
   const { jobs, globals, signal } = session;
   const items = concurrently(jobs.needsAttention({ signal }), { signal }, async (item) => ({
     // A title begins with the prompt.
@@ -111,4 +110,33 @@ function formatItem(
     ],
     ...resolveCommands(workflowId, unknown, globals),
   ]);
+}
+
+/** A prompt may be half a megabyte: its beginning tells which one it is. */
+const SHOWN_LINES = 12;
+const SHOWN_CHARACTERS = 1_200;
+
+/** Of a create; empty for a follow-up, and where nobody knows the prompt. */
+function doubtfulPromptText({ unknown }: AttentionItem, prompt: string | null): string {
+  return unknown?.kind !== 'create' || prompt === null ? '' : `\nPrompt\n${shownPrompt(prompt)}`;
+}
+
+/** Null where prompts are hidden, and where Temporal no longer tells. */
+async function readPromptOf({ jobs, signal }: Session, workflowId: string): Promise<string | null> {
+  if (jobs.hidePrompts) return null;
+  const { temporalCall } = await import('../client/temporal-call.js');
+  const { readRun } = await import('../client/agent-job/run-record.js');
+  const { readStartInput } = await import('../client/agent-job/start-input.js');
+  const read = async () => {
+    const { firstRunId } = await readRun(jobs.client, workflowId);
+    return readStartInput(jobs.client, workflowId, firstRunId);
+  };
+  const input = await temporalCall(jobs.client, { signal }, read).catch(() => null);
+  return input?.prompt ?? null;
+}
+
+function shownPrompt(prompt: string): string {
+  const lines = printableLines(prompt.slice(0, SHOWN_CHARACTERS)).split('\n').slice(0, SHOWN_LINES);
+  const text = lines.map((line) => `  ${line}`).join('\n');
+  return lines.join('\n').length < prompt.length ? `${text}\n  …` : text;
 }

@@ -1,9 +1,9 @@
 /** The option `--batch`: a command acts on every job of a batch in place of one job. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
-import { confirm, type ConfirmFlags } from './ask.js';
+import { confirm, type ConfirmFlags } from './terminal.js';
 import { codeOf, EXIT, UsageError } from './exit.js';
-import { readJobName, type JobName, type JobNameFlags } from './job-name.js';
+import { type JobName, type JobNameFlags, readJobName } from './job-name.js';
 import { print, printJson, printToStderr, type Session } from './session.js';
 import { countOf, printable, withKeysHint } from './text.js';
 

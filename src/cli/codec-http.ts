@@ -5,8 +5,8 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { PayloadCodec } from '@temporalio/common';
-import { isAuthorized, isSame, isSignedIn, sessionCookie, TokenFileError } from './codec-access.js';
-import { parsePayloads, payloadsText } from './codec-json.js';
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 
 /** What a codec server serves, and to whom. */
 export interface CodecService {
@@ -170,4 +170,127 @@ function sendError({ onProblem }: CodecService, response: ServerResponse, error:
   const { status = isOurs ? 503 : 400, headers = {} } = error instanceof Refusal ? error : {};
   response.writeHead(status, { 'content-type': 'application/json', ...headers });
   response.end(`${JSON.stringify({ error: isOurs ? 'the codec server has no token: see its log' : message })}\n`);
+}
+
+type Payload = Parameters<PayloadCodec['decode']>[0][number];
+
+/** Bounds the work of one request; a page of the web UI has hundreds. */
+const MAX_PAYLOADS = 10_000;
+const BASE64 = /^[\w+/-]*={0,2}$/;
+
+/** The body of a request is no list of payloads; the message says where, with nothing of it. */
+class PayloadsError extends Error {
+  override readonly name = 'PayloadsError';
+}
+
+/** The payloads of `{"payloads": […]}`. Throws PayloadsError. */
+function parsePayloads(text: string): Payload[] {
+  const { payloads } = asObject(parseJson(text), 'the body');
+  if (!Array.isArray(payloads)) throw new PayloadsError('the body has no field payloads: a list');
+  if (payloads.length > MAX_PAYLOADS) throw new PayloadsError(`the body has more than ${MAX_PAYLOADS} payloads`);
+  return payloads.map((payload: unknown, index) => toPayload(payload, `payloads[${index}]`));
+}
+
+/** The same form, of other payloads. */
+function payloadsText(payloads: readonly Payload[]): string {
+  return JSON.stringify({
+    payloads: payloads.map(({ metadata, data }) => ({
+      metadata: Object.fromEntries(Object.entries(metadata ?? {}).map(([name, value]) => [name, toBase64(value)])),
+      data: toBase64(data),
+    })),
+  });
+}
+
+/** The parser's own message would quote the text. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new PayloadsError('the body is not valid JSON');
+  }
+}
+
+function toPayload(value: unknown, place: string): Payload {
+  const { metadata, data, ...others } = asObject(value, place);
+  // A part that nobody here knows would be lost; an empty one is none.
+  if (Object.values(others).some(isFilled)) throw new PayloadsError(`${place} has more than metadata and data`);
+  const entries = Object.entries(metadata == null ? {} : asObject(metadata, `${place}.metadata`));
+  return {
+    metadata: Object.fromEntries(
+      entries.map(([name, bytes]) => [name, toBytes(bytes, `a value of ${place}.metadata`)]),
+    ),
+    data: toBytes(data ?? '', `${place}.data`),
+  };
+}
+
+function isFilled(value: unknown): boolean {
+  return value != null && value !== '' && !(Array.isArray(value) && value.length === 0);
+}
+
+function asObject(value: unknown, place: string): Record<string, unknown> {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  throw new PayloadsError(`${place} is no JSON object`);
+}
+
+function toBytes(value: unknown, place: string): Buffer {
+  if (typeof value === 'string' && BASE64.test(value)) return Buffer.from(value, 'base64');
+  throw new PayloadsError(`${place} is no base64`);
+}
+
+function toBase64(bytes: Uint8Array | null | undefined): string {
+  return Buffer.from(bytes ?? []).toString('base64');
+}
+
+/** A shorter token could be guessed. */
+const MIN_TOKEN_CHARACTERS = 32;
+/** A person signs in once a day. */
+const SESSION_SECONDS = 12 * 3_600;
+const COOKIE = 'agent-jobs-codec';
+
+/** The file has no usable token; the message holds nothing of it. */
+class TokenFileError extends Error {
+  override readonly name = 'TokenFileError';
+}
+
+/** Reads the token with each request, so that a new one holds at once. Throws TokenFileError. */
+export async function readToken(path: string): Promise<string> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new TokenFileError(`the token file ${path} cannot be read (${error.code})`);
+  });
+  const token = text.trim();
+  if (token.length >= MIN_TOKEN_CHARACTERS && /^[\x21-\x7e]+$/.test(token)) return token;
+  const rule = `one line of at least ${MIN_TOKEN_CHARACTERS} visible ASCII characters`;
+  throw new TokenFileError(`the token file ${path} should hold ${rule}: openssl rand -base64 32`);
+}
+
+/** Whether an `Authorization` header holds the token. */
+function isAuthorized(header: string | undefined, token: string): boolean {
+  const [, given] = /^Bearer +(\S+) *$/i.exec(header ?? '') ?? [];
+  return given !== undefined && isSame(given, token);
+}
+
+/** The `Set-Cookie` header of a sign-in. A page of another site never sends the cookie. */
+function sessionCookie(token: string, { isSecure }: { isSecure: boolean }, now = Date.now()): string {
+  const ends = String(Math.floor(now / 1_000) + SESSION_SECONDS);
+  const attributes = ['Path=/', 'HttpOnly', 'SameSite=Strict', `Max-Age=${SESSION_SECONDS}`];
+  return [`${COOKIE}=${ends}.${signatureOf(ends, token)}`, ...attributes, ...(isSecure ? ['Secure'] : [])].join('; ');
+}
+
+/** Whether a `Cookie` header holds a sign-in that has not ended. */
+function isSignedIn(header: string | undefined, token: string, now = Date.now()): boolean {
+  const cookies = (header ?? '').split('; ').filter((cookie) => cookie.startsWith(`${COOKIE}=`));
+  return cookies.some((cookie) => {
+    const [, ends = '', signature = ''] = /^=(\d{1,12})\.([\w-]+)$/.exec(cookie.slice(COOKIE.length)) ?? [];
+    return isSame(signature, signatureOf(ends, token)) && Number(ends) * 1_000 > now;
+  });
+}
+
+function signatureOf(ends: string, token: string): string {
+  return createHmac('sha256', token).update(`codec server sign-in until ${ends}`).digest('base64url');
+}
+
+/** Whether two texts are the same; the hashes are of one length, and the comparison takes as long for any of them. */
+function isSame(given: string, wanted: string): boolean {
+  const hash = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(hash(given), hash(wanted));
 }

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { Command } from 'commander';
 import { UsageError } from './exit.js';
-import { print, printToStderr, type GlobalOptions } from './session.js';
+import { type GlobalOptions, print, printToStderr } from './session.js';
 
 const DEFAULT_LISTEN = '127.0.0.1:8235';
 
@@ -32,8 +32,7 @@ async function serve(globals: GlobalOptions, { tokenFile, listen }: CodecServerF
   const { readClientConfig } = await import('../config/client.js');
   const { readPayloadKeys } = await import('../config/payload-keys-setting.js');
   const { EncryptionCodec } = await import('../temporal/payload-codec.js');
-  const { createCodecServer } = await import('./codec-http.js');
-  const { readToken } = await import('./codec-access.js');
+  const { createCodecServer, readToken } = await import('./codec-http.js');
   const address = await toAddress(listen);
   const { temporal, webUiUrl } = readClientConfig();
   const keys = readPayloadKeys();

@@ -96,8 +96,5 @@ function allOptions(command: Command): Option[] {
 }
 
 function namesOf(command: Command): string[] {
-  return command
-    .createHelp()
-    .visibleCommands(command)
-    .map((child) => child.name());
+  return command.commands.map((child) => child.name()).filter((name) => !name.startsWith('__'));
 }

@@ -3,18 +3,20 @@ import type { Command } from 'commander';
 import type { ProjectRun } from '../client/project-runs.js';
 import { CONCURRENT_JOBS, readBatch, readTarget } from './batch.js';
 import type * as prices from './cost-estimate.js';
-import type { ActionKind, CostedWorkflow, JobCost } from './cost-estimate.js';
-import type { CostRead, CostTarget } from './cost-read.js';
+import type { Cost, CostRead, CostTarget } from './cost-estimate.js';
 import { UsageError } from './exit.js';
 import { addJobNameOptions, findJob, type JobNameFlags } from './job-name.js';
-import { ProgressLine } from './progress-line.js';
+import { toWholeNumber } from './options.js';
 import { print, printJson, withSession, type Session } from './session.js';
+import { ProgressLine } from './terminal.js';
 import { countOf, fields, table } from './text.js';
 
 const DEFAULT_DAYS = 7;
 const MAX_DAYS = 3_650;
 const DAY_MS = 86_400_000;
 const TELL_EVERY_MS = 5_000;
+const UNSEEN =
+  'not counted, as they leave no trace: queries, rejected updates, what an attempt of a worker that died had sent';
 const HIDDEN =
   'reads, heartbeats and turns are not counted in full: they are encrypted, and PAYLOAD_KEYS_FILE has no key for them';
 
@@ -24,16 +26,11 @@ interface CostFlags extends JobNameFlags {
   json?: boolean;
 }
 
-/** No workflow of the project was started in the time. */
-class NoProjectRunsError extends Error {
-  override readonly name = 'NoProjectRunsError';
-}
-
 /** Adds `cost`, which shows what jobs have cost on Temporal. */
 export function addCost(program: Command): void {
   const command = program
     .command('cost')
-    .description('tell what jobs have cost on Temporal so far: history, and billable actions (an estimate)')
+    .description('tell what jobs have cost on Temporal so far (an estimate)')
     .argument('[job]', 'its workflow id, or its key where one job has it')
     .option('--batch <label>', 'of all jobs of this batch together')
     .option('--days <number>', `with --project alone: started in the last days (default: ${DEFAULT_DAYS})`)
@@ -41,69 +38,82 @@ export function addCost(program: Command): void {
   addJobNameOptions(
     command,
     'the project of the job; alone: of all that was started of it, by type of workflow',
-  ).action((given: string | undefined, flags: CostFlags) => cost(command, given, flags));
-}
-
-async function cost(command: Command, given: string | undefined, flags: CostFlags): Promise<void> {
-  const { json: isJson = false, days, ...named } = flags;
-  const { project, batch } = named;
-  if (project !== undefined && (given ?? batch ?? flags.key ?? flags.jobId) === undefined) {
-    const { checkId } = await import('../contract/input-checks.js');
-    const asked = { projectId: checkId(project, '--project'), days: toDays(days) };
-    return withSession(command, (session) => showProjectCost(session, asked, isJson));
-  }
-  if (days !== undefined) throw new UsageError('--days goes with --project alone');
-  const target = await readTarget(given, named);
-  await withSession(command, async (session) => {
-    if (target.batch !== null) return showBatchCost(session, target.batch, isJson);
-    const { workflowId } = await findJob(session, target.job);
-    const { readCost } = await import('./cost-read.js');
-    const sums = await Sums.create(isJson);
-    const job = { workflowId, workflow: 'agentJob' } as const;
-    sums.add(job, await readCost(session, job));
-    sums.print([['Workflow', workflowId]]);
+  ).action(async (given: string | undefined, flags: CostFlags) => {
+    const read = await toQuestion(given, flags);
+    await withSession(command, async (session) => {
+      const question = await read(session);
+      const sums = await addUp(session, question, flags.json ?? false);
+      await question.check?.(sums);
+      if (!flags.json) print(sums.text(question.title));
+    });
   });
 }
 
-function toDays(text: string | undefined): number {
-  if (text === undefined) return DEFAULT_DAYS;
-  const days = Number(text);
-  if (/^\d+$/.test(text) && days >= 1 && days <= MAX_DAYS) return days;
-  throw new UsageError(`--days must be a whole number of days, 1 to ${MAX_DAYS.toLocaleString('en-US')}`);
+/** Whose cost is asked. */
+interface Question {
+  title: [label: string, value: string][];
+  targets: Iterable<CostTarget> | AsyncIterable<CostTarget>;
+  /** How many they are, where that is known. */
+  count?: number;
+  /** Leaves out a chain of runs that began before this time, in milliseconds. */
+  since?: number;
+  /** Throws where what was found is no answer, or notes what is missing. */
+  check?: (sums: Sums) => Promise<void>;
 }
 
-/** Each job is some requests: a batch of thousands takes minutes. */
-async function showBatchCost(session: Session, batch: string, isJson: boolean): Promise<void> {
-  const listed = await readBatch(session.jobs, batch, session.signal);
+/** Checks the flags; what they mean is read of Temporal. */
+async function toQuestion(
+  given: string | undefined,
+  { days, json: _, ...named }: CostFlags,
+): Promise<(session: Session) => Promise<Question>> {
+  const { project, batch, key, jobId } = named;
+  if (project !== undefined && (given ?? batch ?? key ?? jobId) === undefined) {
+    const { checkId } = await import('../contract/input-checks.js');
+    const [projectId, toldDays] = [checkId(project, '--project'), toDays(days)];
+    return (session) => ofProject(session, projectId, toldDays);
+  }
+  if (days !== undefined) throw new UsageError('--days goes with --project alone');
+  const target = await readTarget(given, named);
+  if (target.batch !== null) return (session) => ofBatch(session, target.batch);
+  return async (session) => {
+    const { workflowId } = await findJob(session, target.job);
+    return { title: [['Workflow', workflowId]], targets: [{ workflowId, workflow: 'agentJob' }], count: 1 };
+  };
+}
+
+function toDays(text = String(DEFAULT_DAYS)): number {
+  const rule = ` of days, 1 to ${MAX_DAYS.toLocaleString('en-US')}`;
+  return toWholeNumber(text, '--days', { min: 1, max: MAX_DAYS, rule });
+}
+
+async function ofBatch({ jobs, signal }: Session, batch: string): Promise<Question> {
+  const listed = await readBatch(jobs, batch, signal);
   const targets = listed.map(({ workflowId }) => ({ workflowId, workflow: 'agentJob' }) as const);
-  const sums = await addUp(session, targets, { isJson, of: ` of ${countOf(listed.length, 'job')}` });
-  sums.print([['Batch', batch]]);
+  return { title: [['Batch', batch]], targets, count: listed.length };
 }
 
 /** All workflows of a project that were started in the last days. */
-async function showProjectCost(
-  session: Session,
-  { projectId, days }: { projectId: string; days: number },
-  isJson: boolean,
-): Promise<void> {
+async function ofProject({ jobs, signal }: Session, projectId: string, days: number): Promise<Question> {
   const { listProjectRuns, retentionDays } = await import('../client/project-runs.js');
-  const { jobs, signal } = session;
   const since = new Date(Date.now() - days * DAY_MS);
-  const targets = projectTargets(listProjectRuns(jobs.client, { projectId, since }, { signal }));
-  const sums = await addUp(session, targets, { isJson, since: since.getTime() });
-  if (sums.isEmpty) {
-    const when = `in the last ${countOf(days, 'day')}`;
-    throw new NoProjectRunsError(
-      `nothing of the project ${JSON.stringify(projectId)} was started ${when}; check the id, or give more --days`,
-    );
-  }
-  const kept = await retentionDays(jobs.client);
-  if (kept !== null && kept < days)
+  const check = async (sums: Sums) => {
+    if (sums.isEmpty) {
+      const what = `nothing of the project ${JSON.stringify(projectId)} was started`;
+      throw new Error(`${what} in the last ${countOf(days, 'day')}; check the id, or give more --days`);
+    }
+    const kept = await retentionDays(jobs.client);
+    if (kept === null || kept >= days) return;
     sums.notes.add(`closed workflows are kept for ${countOf(Math.round(kept), 'day')}: older ones are gone`);
-  sums.print([
-    ['Project', projectId],
-    ['Started since', since.toISOString()],
-  ]);
+  };
+  return {
+    title: [
+      ['Project', projectId],
+      ['Started since', since.toISOString()],
+    ],
+    targets: projectTargets(listProjectRuns(jobs.client, { projectId, since }, { signal })),
+    since: since.getTime(),
+    check,
+  };
 }
 
 /** A job may have several chains of runs: it is told once they are all listed. */
@@ -116,38 +126,29 @@ async function* projectTargets(runs: AsyncIterable<ProjectRun>): AsyncGenerator<
   for (const [workflowId, runIds] of chainsOf) yield { workflowId, runIds, workflow: 'agentJob' };
 }
 
-interface AddUpOptions {
-  isJson: boolean;
-  /** Ends the line of progress, where it is known how many there are. */
-  of?: string;
-  /** Leaves out a chain of runs that began before this time, in milliseconds. */
-  since?: number;
-}
-
-/** Reads each workflow, some at a time. */
-async function addUp(
-  { jobs, signal }: Session,
-  targets: Iterable<CostTarget> | AsyncIterable<CostTarget>,
-  { isJson, of = '', since = 0 }: AddUpOptions,
-): Promise<Sums> {
+/** Reads each workflow, some at a time: each is some requests, so that a batch of thousands takes minutes. */
+async function addUp({ jobs, signal }: Session, question: Question, isJson: boolean): Promise<Sums> {
+  const { targets, count, since = 0 } = question;
   const { concurrently } = await import('../client/concurrently.js');
-  const { readCost } = await import('./cost-read.js');
-  const sums = await Sums.create(isJson);
+  const list = await import('./cost-estimate.js');
+  const sums = new Sums(list);
   const progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
-  const read = concurrently(targets, { limit: CONCURRENT_JOBS, signal }, async (target) => ({
+  const reads = concurrently(targets, { limit: CONCURRENT_JOBS, signal }, async (target) => ({
     target,
-    read: await readCost({ jobs, signal }, target).catch(nullIfGone),
+    read: await list.readCost({ jobs, signal }, target).catch((error: Error): null => {
+      // By name: the client's classes are loaded only when a command needs them.
+      if (error.name === 'JobNotFoundError' && count !== 1) return null;
+      throw error;
+    }),
   }));
   let seen = 0;
   try {
-    for await (const { target, read: found } of read) {
+    for await (const { target, read } of reads) {
       seen += 1;
-      progress.show(`${of === '' ? countOf(seen, 'workflow') : seen}${of} read`);
-      if (found === null) sums.notes.add('what Temporal has deleted since it was listed is not counted');
-      else {
-        const chains = found.chains.filter(({ startedAt }) => startedAt >= since || target.isAlone);
-        if (chains.length > 0) sums.add(target, { ...found, chains });
-      }
+      if (count === undefined) progress.show(`${countOf(seen, 'workflow')} read`);
+      else if (count > 1) progress.show(`${seen} of ${countOf(count, 'job')} read`);
+      const line = sums.add(target, read, since);
+      if (isJson && line) printJson(line);
     }
   } finally {
     progress.clear();
@@ -155,90 +156,78 @@ async function addUp(
   return sums;
 }
 
-/** By name: the client's classes are loaded only when a command needs them. */
-function nullIfGone(error: Error): null {
-  if (error.name === 'JobNotFoundError' || error.name === 'WorkflowNotFoundError') return null;
-  throw error;
-}
-
-/** What the workflows of one type cost together. */
 interface TypeCost {
-  workflow: CostedWorkflow | 'all';
   count: number;
-  cost: JobCost;
+  cost: Cost;
 }
 
-/** Adds up, by type of workflow; with `--json` each workflow is a line as it comes. */
+/** Adds up, by type of workflow. */
 class Sums {
   readonly notes = new Set<string>();
-  readonly #isJson: boolean;
   readonly #prices: typeof prices;
   readonly #types = new Map<string, TypeCost>();
 
-  private constructor(isJson: boolean, list: typeof prices) {
-    this.#isJson = isJson;
+  constructor(list: typeof prices) {
     this.#prices = list;
-  }
-
-  static async create(isJson: boolean): Promise<Sums> {
-    return new Sums(isJson, await import('./cost-estimate.js'));
   }
 
   get isEmpty(): boolean {
     return this.#types.size === 0;
   }
 
-  add({ workflowId, workflow }: CostTarget, read: CostRead): void {
-    const notes = notesOn(read);
-    const found = this.#prices.estimateChains(read.chains);
-    if (this.#isJson) printJson({ workflowId, workflow, ...found, notes, source: this.#prices.COST_SOURCE });
-    notes.forEach((note) => this.notes.add(note));
-    this.#types.set(workflow, this.#plus(this.#types.get(workflow), { workflow, count: 1, cost: found }));
+  /** What it tells of one workflow; null where that has cost nothing in the time. */
+  add({ workflowId, workflow, isAlone = false }: CostTarget, read: CostRead | null, since: number): object | null {
+    if (read === null || read.chains.length === 0) {
+      this.notes.add('what Temporal has deleted since it was listed is not counted');
+      return null;
+    }
+    const chains = read.chains.filter(({ startedAt }) => startedAt >= since || isAlone);
+    if (chains.length === 0) return null;
+    const cost = chains.map((chain) => chain.cost).reduce(this.#prices.addCosts);
+    const earlier = read.isComplete ? [] : ['earlier runs are no longer kept'];
+    const notes = [UNSEEN, ...earlier, ...(read.isHidden ? [HIDDEN] : [])];
+    for (const note of notes) this.notes.add(note);
+    const sum = this.#types.get(workflow);
+    this.#types.set(workflow, this.#plus(sum, { count: 1, cost }));
+    return { workflowId, workflow, ...cost, notes, source: this.#prices.COST_SOURCE };
   }
 
   /** For people: by type of workflow, and by kind of action. */
-  print(whose: readonly (readonly [label: string, value: string])[]): void {
-    const byType = this.#prices.COSTED_WORKFLOWS.flatMap((workflow) => this.#types.get(workflow) ?? []);
-    const [first, ...others] = byType;
-    if (this.#isJson || first === undefined) return;
-    const all = others.reduce((sum, one) => this.#plus(sum, one), { ...first, workflow: 'all' as const });
-    const rows = others.length === 0 ? byType : [...byType, all];
+  text(title: Question['title']): string {
+    const types = [...this.#types].sort(([a], [b]) => (a < b ? -1 : 1));
+    const [first, ...others] = types.map(([, one]) => one);
+    if (first === undefined) return fields(title);
+    const all = others.reduce<TypeCost>((sum, one) => this.#plus(sum, one), first);
+    const rows = others.length === 0 ? types : [...types, ['all', all] as const];
     const notes = [`estimated by ${this.#prices.COST_SOURCE}`, ...this.notes].map((note) => `(${note})`);
-    print([fields(whose), '', typeTable(rows), '', this.#kindTable(all), ...notes].join('\n'));
+    return [fields(title), '', typeTable(rows), '', this.#kindTable(all.cost), ...notes].join('\n');
   }
 
-  #plus(sum: TypeCost | undefined, { workflow, count, cost: one }: TypeCost): TypeCost {
-    if (sum === undefined) return { workflow, count, cost: one };
-    return { ...sum, count: sum.count + count, cost: this.#prices.addCosts(sum.cost, one) };
+  #plus(sum: TypeCost | undefined, { count, cost }: TypeCost): TypeCost {
+    if (sum === undefined) return { count, cost };
+    return { count: sum.count + count, cost: this.#prices.addCosts(sum.cost, cost) };
   }
 
-  #kindTable({ cost: { actions } }: TypeCost): string {
+  #kindTable({ actions }: Cost): string {
     const jobs = this.#types.get('agentJob')?.count ?? 0;
-    const kinds = Object.entries(this.#prices.ACTION_KINDS) as [ActionKind, string][];
-    const rows = kinds.flatMap(([kind, label]) =>
-      actions[kind] > 0 ? [[label, number(actions[kind]), ...perJob(actions[kind], jobs)]] : [],
-    );
+    const counted = Object.entries(actions).filter(([, count]) => count > 0);
+    const rows = counted.map(([kind, count]) => [
+      kind.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`),
+      number(count),
+      ...(jobs > 0 ? [each(count, jobs)] : []),
+    ]);
     return table(['BILLABLE ACTIONS', 'ALL', ...(jobs > 0 ? ['PER JOB'] : [])], rows);
   }
 }
 
-/** What the estimate of a workflow leaves out. */
-function notesOn({ isComplete, isHidden }: CostRead): string[] {
-  return [
-    'not counted, as they leave no trace: queries, rejected updates, what an attempt of a worker that died had sent',
-    ...(isComplete ? [] : ['earlier runs are no longer kept']),
-    ...(isHidden ? [HIDDEN] : []),
-  ];
-}
-
-function typeTable(rows: readonly TypeCost[]): string {
+function typeTable(types: readonly (readonly [workflow: string, TypeCost])[]): string {
   const headings = ['WORKFLOW', 'COUNT', 'RUNS', 'EVENTS', 'BYTES', 'READS', 'ACTIONS', 'ACTIONS EACH'];
-  const cells = rows.map(({ workflow, count, cost }) => [
+  const rows = types.map(([workflow, { count, cost }]) => [
     workflow,
     ...[count, cost.runs, cost.historyEvents, cost.historyBytes, cost.reads, cost.billableActions].map(number),
-    ...perJob(cost.billableActions, count),
+    each(cost.billableActions, count),
   ]);
-  return table(headings, cells);
+  return table(headings, rows);
 }
 
 /** `1,234`. */
@@ -246,6 +235,6 @@ function number(value: number): string {
   return value.toLocaleString('en-US');
 }
 
-function perJob(value: number, jobs: number): string[] {
-  return jobs > 0 ? [(value / jobs).toFixed(1)] : [];
+function each(value: number, count: number): string {
+  return (value / count).toFixed(1);
 }

@@ -1,18 +1,24 @@
 import type { Command } from 'commander';
 import type { AgentJobs } from '../starter.js';
-import { limited, skipped, type Check, type CheckStatus, type Finding } from './doctor-check.js';
-import { checkPayloadKeys, checkStore, checkUpstreamAndKey } from './doctor-settings.js';
 import {
+  type Check,
   checkExportWorker,
   checkJobWorker,
+  checkPayloadKeys,
   checkRetention,
   checkSearchAttributes,
+  type CheckStatus,
+  checkStore,
   checkTemporal,
-} from './doctor-temporal.js';
+  checkUpstreamAndKey,
+  type Finding,
+  limited,
+  skipped,
+} from './doctor-checks.js';
 import { EXIT } from './exit.js';
-import { connect, printColoured, printJson, withInterrupt, type GlobalOptions } from './session.js';
-import { addSnapshotsOption, type SnapshotsFlags } from './snapshots-option.js';
-import { paint, printable, type Colour } from './text.js';
+import { connect, type GlobalOptions, printColoured, printJson, withInterrupt } from './session.js';
+import { addSnapshotsOption, type SnapshotsFlags } from './export-options.js';
+import { type Colour, paint, printable } from './text.js';
 
 interface DoctorFlags extends SnapshotsFlags {
   project?: string;
@@ -33,7 +39,7 @@ const STATUS_COLOUR: Record<CheckStatus, Colour> = { ok: 'green', warn: 'yellow'
 export function addDoctor(program: Command): void {
   const command = program
     .command('doctor')
-    .description('examine the set-up: Temporal, its namespace, the workers, the upstream, its key, the snapshots')
+    .description('examine the set-up: Temporal, workers, upstream, key, snapshots')
     .option('--project <id>', 'ask the upstream about this project, so that its key is checked')
     .option('--exports', 'exports are wanted too: that no worker polls for them is a failure')
     .option('--json', 'print one line of JSON for each check');

@@ -1,12 +1,24 @@
+/** What is done with snapshots that are there: `export list`, `verify`, `gaps`, `clean`, and `report`. */
 import type { Command } from 'commander';
-import type { SnapshotManifest } from '../contract.js';
+import type { SnapshotManifest, VisitorExportRange } from '../contract.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import type { Day } from '../snapshots/days.js';
-import { EXIT } from './exit.js';
-import { addRangeOptions, toRange, yesterday, type RangeFlags } from './export-range.js';
-import { print, printJson } from './session.js';
-import { addSnapshotsOption, openSnapshots, tellNone, type SnapshotsFlags } from './snapshots-option.js';
-import { printable, readableTime, table } from './text.js';
+import { EXIT, UsageError } from './exit.js';
+import {
+  addRangeOptions,
+  addSnapshotsOption,
+  openSnapshots,
+  type RangeFlags,
+  type SnapshotsFlags,
+  tellNone,
+  toRange,
+  yesterday,
+} from './export-options.js';
+import { print, printJson, printToStderr, type Session, withSession } from './session.js';
+import { countOf, forStdout, printable, readableTime, table } from './text.js';
+import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
+import { writeFile } from 'node:fs/promises';
 
 interface InspectFlags extends RangeFlags, SnapshotsFlags {
   project?: string;
@@ -123,4 +135,141 @@ function gapWords({ state, manifest }: Day): string {
   if (state === 'damaged' && manifest) return 'damaged: its files are not the ones that its manifest names';
   if (state === 'damaged') return 'damaged: its manifest is not the one that was written';
   return manifest ? markOf(manifest) : state;
+}
+
+interface CleanFlags extends SnapshotsFlags, ConfirmFlags {
+  dryRun?: boolean;
+}
+
+export function addExportClean(group: Command): void {
+  const command = group
+    .command('clean')
+    .description(
+      'remove work in progress of date ranges that no run is writing, and what was replaced over 30 days ago',
+    )
+    .option('--dry-run', 'show what would be removed, and remove nothing')
+    .option('--json', 'print one folder a line');
+  addSnapshotsOption(addYesOption(command)).action((flags: CleanFlags) => clean(command, flags));
+}
+
+async function clean(command: Command, flags: CleanFlags): Promise<void> {
+  const { stagedRanges } = await import('../snapshots/staging.js');
+  const { removeExpired } = await import('../snapshots/superseded.js');
+  const store = await openSnapshots(flags);
+  const dryRun = flags.dryRun === true;
+  const now = Date.now();
+  await withSession(command, async (session) => {
+    let removed = 0;
+    const told = (folder: string) => {
+      removed += 1;
+      if (flags.json) printJson({ folder });
+      else print(folder);
+    };
+    const ranges = await stagedRanges(store);
+    if (!dryRun) await confirm(() => questionOf(session, store, ranges, now), flags, session.signal);
+    for (const range of ranges) {
+      const folder = await cleanRange(session, store, range, dryRun);
+      if (folder !== null) told(folder);
+    }
+    for (const folder of await removeExpired(store, now, undefined, { dryRun })) told(folder);
+    if (!flags.json) print(`${removed} folders ${dryRun ? 'would be ' : ''}removed`);
+  });
+}
+
+/** Null where nothing would be removed. */
+async function questionOf(
+  session: Session,
+  store: SnapshotStore,
+  ranges: readonly VisitorExportRange[],
+  now: number,
+): Promise<string | null> {
+  const { removeExpired } = await import('../snapshots/superseded.js');
+  let staged = 0;
+  for (const range of ranges) if (!(await isBeingWritten(session, range))) staged += 1;
+  const expired = (await removeExpired(store, now, undefined, { dryRun: true })).length;
+  if (staged + expired === 0) return null;
+  const what = `work in progress of ${countOf(staged, 'date range')}, and ${countOf(expired, 'replaced snapshot')}`;
+  return `Remove ${countOf(staged + expired, 'folder')} at ${store.url} (${what}), which can not be undone?`;
+}
+
+/** The folder that is gone; null where a run is writing the date range: it may have begun since the question. */
+async function cleanRange(
+  session: Session,
+  store: SnapshotStore,
+  range: VisitorExportRange,
+  dryRun: boolean,
+): Promise<string | null> {
+  const { stagingFolder } = await import('../snapshots/layout.js');
+  const { finishPublication } = await import('../snapshots/publish.js');
+  const { cleanUpStaging } = await import('../snapshots/staging.js');
+  const folder = stagingFolder(range);
+  if (await isBeingWritten(session, range)) {
+    printToStderr(`agent-jobs: ${folder} stays: a run is writing this date range`);
+    return null;
+  }
+  if (dryRun) return folder;
+  await finishPublication(store, range); // else its rows would lie beside the manifest of others
+  await cleanUpStaging(store, range);
+  return folder;
+}
+
+/** Whether the date range's one writer runs; what lies in staging is then its own. */
+async function isBeingWritten({ jobs, signal }: Session, range: VisitorExportRange): Promise<boolean> {
+  const { temporalCall } = await import('../client/temporal-call.js');
+  const { visitorExportWorkflowId } = await import('../contract.js');
+  const { WorkflowNotFoundError } = await import('@temporalio/client');
+  const handle = jobs.client.workflow.getHandle(visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo));
+  try {
+    const { status } = await temporalCall(jobs.client, { signal }, () => handle.describe());
+    return status.name === 'RUNNING';
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return false;
+    throw error;
+  }
+}
+
+interface ReportFlags extends SnapshotsFlags {
+  project: string;
+  output?: string;
+  json?: boolean;
+}
+
+export function addReport(program: Command): void {
+  const command = program
+    .command('report')
+    .description('make the HTML report of a project from its snapshots')
+    .requiredOption('--project <id>', 'the upstream project')
+    .option('--output <file>', 'write it to this file, "-" is stdout (default: beside the snapshots)')
+    .option('--json', 'print where it was written as JSON');
+  addSnapshotsOption(command).action(async (flags: ReportFlags) => {
+    const { project: projectId, output, json } = flags;
+    if (json && output === '-') throw new UsageError('--json tells where the report is: give it a file by --output');
+    const store = await openSnapshots(flags);
+    // The report of a mistyped name would be a page that says so little.
+    if (!(await hasSnapshots(store, projectId))) return tellNone(store, projectId);
+    const location = await make(store, projectId, output);
+    if (location === null) return;
+    if (json) printJson({ projectId, location });
+    else print(location);
+  });
+}
+
+/** Where it is; null for standard output. */
+async function make(store: SnapshotStore, projectId: string, output: string | undefined): Promise<string | null> {
+  const { buildReport, writeReport } = await import('../report/report.js');
+  const generatedAt = new Date().toISOString();
+  if (output === undefined) return writeReport(store, projectId, generatedAt);
+  const page = await buildReport(store, projectId, generatedAt);
+  if (output === '-') {
+    process.stdout.write(forStdout(page));
+    return null;
+  }
+  await writeFile(output, page);
+  return output;
+}
+
+async function hasSnapshots(store: SnapshotStore, projectId: string): Promise<boolean> {
+  const { listManifests } = await import('../snapshots/catalog.js');
+  for await (const _ of listManifests(store, projectId)) return true;
+  return false;
 }

@@ -1,11 +1,31 @@
+/** `export run` and `export backfill`: exports that a person starts and waits for. */
 import type { Command } from 'commander';
-import type { SnapshotReceipt, VisitorExportRangeInput, VisitorTotals } from '../contract.js';
+import type {
+  SnapshotManifest,
+  SnapshotReceipt,
+  VisitorExportProgress,
+  VisitorExportRangeInput,
+  VisitorExportResult,
+  VisitorTotals,
+} from '../contract.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
-import { showProgress } from './export-progress.js';
-import { addRangeOptions, toExportRange, type RangeFlags } from './export-range.js';
-import { addPriorityOption, toPriority } from './job-options.js';
-import { print, printJson, withSession, type Session } from './session.js';
-import { fields } from './text.js';
+import {
+  addRangeOptions,
+  addSnapshotsOption,
+  openSnapshots,
+  type RangeFlags,
+  type SnapshotsFlags,
+  toExportRange,
+} from './export-options.js';
+import { addPriorityOption, toPriority } from './options.js';
+import { print, printJson, printToStderr, type Session, withSession } from './session.js';
+import { fields, printable } from './text.js';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { VisitorExportHandle } from '../starter.js';
+import { barOf, ProgressLine } from './terminal.js';
+import type { Day } from '../snapshots/days.js';
+import { MAX_SECOND_SCANS, NEW_ROWS_PER_PAGE } from '../visitor-export/scan-checkpoint.js';
+import { EXIT, UsageError } from './exit.js';
 
 interface RunFlags extends RangeFlags {
   project: string;
@@ -32,7 +52,7 @@ export function addExportRun(group: Command): void {
 }
 
 /** Exports one date range and waits for it, with progress on stderr where `shows` is true. */
-export async function runExport({ jobs, signal }: Session, range: VisitorExportRangeInput, shows: boolean) {
+async function runExport({ jobs, signal }: Session, range: VisitorExportRangeInput, shows: boolean) {
   const handle = await jobs.exportVisitors(range, { signal });
   const stop = shows ? await showProgress(handle, signal) : () => {};
   try {
@@ -61,4 +81,166 @@ function receiptText(receipt: SnapshotReceipt): string {
 function visitorsText({ total, human, ai }: VisitorTotals): string {
   const why = total === human + ai ? '' : '; who came as both is in each, and once in the total';
   return `${total} (human ${human}, AI ${ai}${why})`;
+}
+
+const LOOK_MS = 1_000;
+/** A worker that is there takes a second or two to begin. */
+const LOOKS_UNTIL_MISSED = 5;
+/** How the workflow's own words begin until its first activity has. */
+const UNBEGUN = 'no worker of the exports has begun';
+
+/**
+ * Shows how far an export is until it ends: a bar on a terminal, else a line for each change. On stderr, so that stdout
+ * stays the answer.
+ */
+export async function showProgress(
+  handle: VisitorExportHandle,
+  signal: AbortSignal,
+  { lookMs = LOOK_MS } = {},
+): Promise<() => void> {
+  const progressLine = new ProgressLine();
+  const stop = new AbortController();
+  const looking = (async () => {
+    for (let looks = 1; !stop.signal.aborted && !signal.aborted; looks++) {
+      const progress = await handle.progress({ signal }).catch(() => null);
+      if (stop.signal.aborted) break;
+      const isEarly = looks < LOOKS_UNTIL_MISSED;
+      const told = progress && isEarly ? withoutUnbegun(progress) : progress;
+      if (told) progressLine.show(lineOf(told, progressLine.isTerminal));
+      else if (!isEarly) progressLine.show('no worker answers yet');
+      // It takes its listener off again: a long export makes thousands of pauses.
+      await delay(lookMs, undefined, { signal: stop.signal }).catch(() => {});
+    }
+  })();
+  return () => {
+    stop.abort();
+    void looking;
+    progressLine.clear();
+  };
+}
+
+function withoutUnbegun(progress: VisitorExportProgress): VisitorExportProgress {
+  return progress.waitReason?.startsWith(UNBEGUN) ? { ...progress, waitReason: null } : progress;
+}
+
+/** One line for a person. */
+function lineOf(progress: VisitorExportProgress, hasBar: boolean): string {
+  const { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt } = progress;
+  const share = expectedRows === null || expectedRows === 0 ? null : Math.min(1, rows / expectedRows);
+  const bar = hasBar && share !== null ? ` ${barOf(share)}` : '';
+  const about = expectedRows === null ? '' : ` of about ${Math.max(rows, expectedRows)}`;
+  const waits = nextRequestAt === null ? '' : `, next request ${nextRequestAt.slice(11, 19)} UTC`;
+  const why = waitReason === null ? '' : `, waits: ${printable(waitReason)}`;
+  const again = scan > 1 ? `, scan ${scan}` : '';
+  return `${dateFrom}..${dateTo}${bar}  ${pages} pages, ${rows} rows${about}${again}${waits}${why}`;
+}
+
+interface BackfillFlags extends RangeFlags, SnapshotsFlags {
+  project: string;
+  priority?: string;
+  pause: string;
+  all?: boolean;
+  dryRun?: boolean;
+  json?: boolean;
+}
+
+/** The nightly exports go first. */
+const BACKFILL_PRIORITY = '4';
+
+export function addExportBackfill(group: Command): void {
+  const command = group
+    .command('backfill')
+    .description('export, a day at a time, the days of a range that are missing, damaged, inconsistent or provisional')
+    .requiredOption('--project <id>', 'the upstream project')
+    .option('--pause <seconds>', 'rest between two days; the budget of EXPORT_REQUESTS_PER_HOUR holds anyway', '0')
+    .option('--all', 'export every day anew')
+    .option('--dry-run', 'show which days would be exported, and export nothing')
+    .option('--json', 'print one day a line');
+  addPriorityOption(command, 'who goes first where exports wait for their shared budget', BACKFILL_PRIORITY);
+  addSnapshotsOption(addRangeOptions(command)).action((flags: BackfillFlags) => backfill(command, flags));
+}
+
+async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
+  const priority = toPriority(flags.priority ?? BACKFILL_PRIORITY) ?? null;
+  const pauseMs = Number(flags.pause) * 1_000;
+  if (!(pauseMs >= 0)) throw new UsageError('--pause must be a number of seconds');
+  if (flags.from === undefined && flags.day === undefined) throw new UsageError('give --from, the first day, or --day');
+  // The store tells which days are still to do, so an interrupted backfill goes on where it was. `--all` begins anew.
+  const days = await daysToDo(flags);
+  if (flags.dryRun) return showPlan(days, flags);
+  await withSession(command, async (session) => {
+    let failures = 0;
+    let secondScans = 0;
+    for (const [i, { date }] of days.entries()) {
+      if (i > 0) await delay(pauseMs, undefined, { signal: session.signal }).catch(() => {});
+      session.signal.throwIfAborted();
+      const options = { secondScan: secondScans < MAX_SECOND_SCANS, priority };
+      const day = await backfillDay(session, flags, date, options);
+      if (!day) failures += 1;
+      secondScans += day?.secondScans ?? 0;
+    }
+    if (!flags.json) print(`${days.length - failures} days exported, ${failures} failed`);
+    if (failures > 0) process.exitCode = EXIT.error;
+  });
+}
+
+async function daysToDo(flags: BackfillFlags): Promise<Day[]> {
+  const { daysOf, withDamage } = await import('../snapshots/days.js');
+  const { listManifests } = await import('../snapshots/catalog.js');
+  const { dateFrom, dateTo } = await toExportRange(flags);
+  const manifests: SnapshotManifest[] = [];
+  const store = await openSnapshots(flags);
+  for await (const manifest of listManifests(store, flags.project)) manifests.push(manifest);
+  const days = await withDamage(store, daysOf(manifests, dateFrom, dateTo));
+  return days.filter(({ state }) => flags.all === true || state !== 'final');
+}
+
+function showPlan(days: Day[], { json }: BackfillFlags): void {
+  for (const { date, state } of days) {
+    if (json) printJson({ date, state });
+    else print(`${date}  ${state}`);
+  }
+  const known = days.map(({ manifest }) => manifest?.rows).filter((rows) => rows !== undefined);
+  const pages = known.reduce((sum, rows) => sum + requestsFor(rows), 0);
+  if (!json) print(`${days.length} days would be exported${pages > 0 ? `; at least ${pages} requests` : ''}`);
+}
+
+/** The fewest requests of one scan: pages overlap by one row, and the first one is read again at the end. */
+function requestsFor(rows: number): number {
+  return Math.max(2, Math.ceil((rows - 1) / NEW_ROWS_PER_PAGE) + 1);
+}
+
+/** Exports one day; null where it failed, which is reported and does not stop the others. Ctrl-C is thrown. */
+async function backfillDay(
+  session: Session,
+  { project, json }: BackfillFlags,
+  date: string,
+  options: Pick<VisitorExportRangeInput, 'secondScan' | 'priority'>,
+): Promise<VisitorExportResult | null> {
+  const { plusDays } = await import('../visitor-export/date-range.js');
+  const range = { projectId: project, dateFrom: date, dateTo: plusDays(date, 1) };
+  try {
+    const result = await runExport(session, { ...range, ...options }, json !== true);
+    for (const receipt of result.snapshots) {
+      if (json) printJson({ date, ...receipt });
+      else print(`${date}  ${receipt.rows} rows, ${receipt.consistent ? 'consistent' : 'inconsistent'}`);
+    }
+    await waitUntil(result.nextRequestAt, session.signal);
+    return result;
+  } catch (error) {
+    session.signal.throwIfAborted();
+    const { message, nextRequestAt } = error as Error & { nextRequestAt?: string };
+    if (json) printJson({ date, error: message });
+    else printToStderr(`${date}  ${message}`);
+    await waitUntil(nextRequestAt, session.signal).catch(() => session.signal.throwIfAborted());
+    return null;
+  }
+}
+
+/** Keeps the worker's pace after a day, the last one included: another export may follow. */
+async function waitUntil(time: string | undefined, signal: AbortSignal): Promise<void> {
+  const waitMs = time === undefined ? 0 : Date.parse(time) - Date.now();
+  if (waitMs <= 0) return;
+  printToStderr(`the next request may leave at ${time}`);
+  await delay(waitMs, undefined, { signal });
 }

@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
 import type { JobCount, JobSummary } from '../starter.js';
-import { formatJobs, outputTerminal, readableStatus } from './job-table.js';
+import { formatJobs, outputTerminal, readableStatus } from './table.js';
 import { print, printColoured, printJson, printToStderr, withSession } from './session.js';
 import { fields } from './text.js';
 import { requireBatch } from './batch.js';
-import { UsageError } from './exit.js';
-import { addFilterOptions, toFilter, type FilterFlags } from './list-filter.js';
+import { addFilterOptions, type FilterFlags, toFilter, toLimit } from './options.js';
 
 const DEFAULT_LIMIT = 100;
 
@@ -54,10 +53,4 @@ function printCount(count: JobCount, isJson: boolean): void {
   if (isJson) return printJson(count);
   const rows = Object.entries(count.byStatus).map(([status, jobs]) => [readableStatus(status), String(jobs)] as const);
   print(fields([['All', String(count.total)], ...rows]));
-}
-
-function toLimit(text: string): number {
-  const limit = Number(text);
-  if (!/^\d+$/.test(text)) throw new UsageError('--limit must be a whole number, 0 for all');
-  return limit === 0 ? Infinity : limit;
 }

@@ -24,7 +24,7 @@ const OPENERS: Partial<Record<NodeJS.Platform, [program: string, ...args: string
 export function addOpen(program: Command): void {
   const command = program
     .command('open')
-    .description('show a job in Temporal’s web UI, or the list of all workflows: print the address and open it')
+    .description('show a job, or a list of jobs, in Temporal’s web UI')
     .argument('[job]', 'its workflow id, or its key where one job has it')
     .addOption(new Option('--view <name>', 'a list of the dashboard').choices(VIEWS))
     .option('--print', 'print the address alone, and open nothing')

@@ -1,54 +1,38 @@
 /** The whole command line as one tree: the program runs it, and the completion of a shell walks it. */
-import { Command } from 'commander';
+import { Command, Help } from 'commander';
 import { addAttention } from './attention.js';
 import { addCodecServer } from './codec-server.js';
 import { addCompletion } from './completion.js';
 import { addCost } from './cost.js';
 import { addDoctor } from './doctor.js';
-import { addExportBackfill } from './export-backfill.js';
-import { addExportClean } from './export-clean.js';
-import { addExportInspect } from './export-inspect.js';
-import { addExportRun } from './export-run.js';
-import { addInspect } from './inspect.js';
+import { addExportBackfill, addExportRun } from './export-run.js';
+import { addExportClean, addExportInspect, addReport } from './export-inspect.js';
+import { addState } from './state.js';
+import { addWait } from './wait.js';
 import { addList } from './list.js';
 import { addOpen } from './open.js';
-import { addPrograms } from './programs.js';
 import { addQueue } from './queue.js';
 import { addReconcile } from './reconcile.js';
 import { addReplayCheck } from './replay-check.js';
-import { addReport } from './report.js';
 import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
 import { addSetup } from './setup.js';
 import { addFollowUp, addSignals } from './signals.js';
 import { addStart } from './start.js';
-import { tellBadEnd, tellError, usageErrorText } from './tell-error.js';
+import { tellBadEnd, tellError, UsageError, usageErrorText } from './exit.js';
 import { addWatch } from './watch.js';
 
-/** Every group of commands: each is a file that loads what it needs only when a command runs. */
-const COMMANDS = [
-  addSetup,
-  addDoctor,
-  addStart,
-  addFollowUp,
-  addInspect,
-  addList,
-  addWatch,
-  addCost,
-  addAttention,
-  addOpen,
-  addQueue,
-  addResolve,
-  addReconcile,
-  addSignals,
-  addExport,
-  addReport,
-  addReplayCheck,
-  addSchedule,
-  addPrograms,
-  addCodecServer,
-  addCompletion,
-];
+/** By who needs them, in the order of help. Each is a file that loads what it needs only when a command runs. */
+const COMMANDS = {
+  'Callers:': [addStart, addFollowUp, addState, addWait, addList, addWatch, addSignals, addOpen],
+  'Operators:': [
+    ...[addSetup, addPrograms, addDoctor, addAttention, addResolve, addReconcile],
+    ...[addQueue, addCost, addReplayCheck, addCodecServer, addCompletion],
+  ],
+  'Exports:': [addExport, addReport, addSchedule],
+};
+/** Commands that few need: the last line of help names them. */
+const UNLISTED = ['poll-now', 'reconcile', 'codec-server', 'completion', 'help'];
 
 /** `agent-jobs export …`: make snapshots of visitors, and tell what there is. */
 function addExport(program: Command): void {
@@ -67,9 +51,22 @@ export function createProgram(version: string): Command {
     .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS or the profile)')
     .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE or the profile)')
     .option('--task-queue <name>', 'where the worker listens (default: AGENT_JOBS_TASK_QUEUE or agent-jobs)')
-    .configureHelp({ showGlobalOptions: true })
     .exitOverride();
-  for (const add of COMMANDS) add(program);
+  program
+    .addHelpText('beforeAll', ({ command }) => `${command.description()}\n`)
+    .addHelpText('after', `\nAlso: ${UNLISTED.join(', ')}. "agent-jobs help COMMAND" tells of one.`)
+    .configureHelp({
+      showGlobalOptions: true,
+      // It is the first line.
+      commandDescription: () => '',
+      subcommandTerm: (command) => command.name(),
+      visibleCommands: (command) =>
+        new Help().visibleCommands(command).filter((one) => command !== program || !UNLISTED.includes(one.name())),
+    });
+  for (const [heading, group] of Object.entries(COMMANDS)) {
+    program.commandsGroup(heading);
+    for (const add of group) add(program);
+  }
   showUsageOnErrors(program);
   return program;
 }
@@ -92,4 +89,33 @@ function showUsageOnErrors(command: Command): void {
     outputError: (text, write) => write(usageErrorText(command, text.trim().replace(/^error: /, ''))),
   });
   command.commands.forEach(showUsageOnErrors);
+}
+
+/** `agent-jobs worker` and `agent-jobs dev`: the same as `npm run worker` and `npm start` of the repository. */
+function addPrograms(program: Command): void {
+  program
+    .command('worker')
+    .description('run a worker, by the settings of the environment, until SIGTERM')
+    .action(async (_, command: Command) => {
+      refuseServerOptions(command, 'the worker reads TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and AGENT_JOBS_TASK_QUEUE');
+      await import('../worker.js');
+    });
+  program
+    .command('dev')
+    .description('run a server, a worker, a sandbox upstream and a job to watch, on this machine')
+    .option('--real', 'jobs go to the upstream of UPSTREAM_BASE_URL and ADMIN_API_KEY instead of a sandbox')
+    .action(async ({ real }: { real?: true }, command: Command) => {
+      refuseServerOptions(command, 'the servers of "agent-jobs dev" are its own');
+      // The program reads its own command line.
+      process.argv.splice(2, Infinity, ...(real ? ['--real'] : []));
+      await import('../local/main.js');
+    });
+}
+
+/** An option that would be ignored could lead jobs to another server than was meant. */
+function refuseServerOptions(command: Command, reason: string): void {
+  const { address, namespace, taskQueue } = command.optsWithGlobals<Record<string, string | undefined>>();
+  const given = Object.entries({ '--address': address, '--namespace': namespace, '--task-queue': taskQueue });
+  const [named] = given.find(([, value]) => value !== undefined) ?? [];
+  if (named !== undefined) throw new UsageError(`${named} can't be given here: ${reason}`);
 }

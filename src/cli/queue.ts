@@ -14,7 +14,7 @@ interface QueueFlags {
 export function addQueue(program: Command): void {
   const command = program
     .command('queue')
-    .description('show the queues in which creates, messages and exports wait for the upstream’s hourly budget')
+    .description('show who waits for the upstream’s hourly budget')
     .option('--project <id>', 'of one project (default: all queues, and that of the exports)')
     .option('--json', 'print one line of JSON for each queue')
     .action((flags: QueueFlags) =>

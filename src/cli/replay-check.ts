@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { EXIT, UsageError } from './exit.js';
+import { EXIT } from './exit.js';
+import { toLimit } from './options.js';
 import type { ReplayReport, ReplayTally } from './replay-histories.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { countOf, printable, table } from './text.js';
@@ -23,7 +24,7 @@ interface ReplayFlags {
 export function addReplayCheck(program: Command): void {
   const command = program
     .command('replay-check')
-    .description('replay the namespace’s histories with this release: may it be rolled out?')
+    .description('replay histories with this release: may it be rolled out?')
     .option('--since <duration>', 'also the runs that closed within this time', DEFAULT_SINCE)
     .option('--limit <number>', 'at most this many runs, 0 for all', String(DEFAULT_LIMIT))
     .option('--json', 'print one line of JSON')
@@ -56,11 +57,6 @@ async function replayCheck(command: Command, flags: ReplayFlags): Promise<void> 
 async function toSince(text: string): Promise<Date> {
   const { checkDuration } = await import('../contract/input-checks.js');
   return new Date(Date.now() - checkDuration(text, '--since'));
-}
-
-function toLimit(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new UsageError('--limit must be a whole number, 0 for all');
-  return Number(text) === 0 ? Infinity : Number(text);
 }
 
 function printReport(report: ReplayReport, namespace: string): void {

@@ -1,24 +1,23 @@
 import type { Command } from 'commander';
 import type { Attribution, Decision, InDoubtWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
-import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
-import { addYesOption, canAsk, confirm, type ConfirmFlags } from './ask.js';
-import { EXIT, UsageError, throwNotRetryable } from './exit.js';
-import { addKeyOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
-import { adoptionOf, JobDrivers } from './job-drivers.js';
-import { readText } from './job-options.js';
+import { addAttributionOptions, type AttributionFlags, readAttribution } from './options.js';
+import { readText } from './input.js';
+import { addYesOption, canAsk, confirm, type ConfirmFlags } from './terminal.js';
+import { EXIT, throwNotRetryable, UsageError } from './exit.js';
+import { addKeyOptions, findJob, type JobNameFlags, readJobName } from './job-name.js';
 import {
+  type Attachment,
   earlyRetryWarning,
   inDoubtFields,
   lastDecisionField,
+  questionOf,
   readResolution,
   readResolutionLines,
-  questionOf,
-  type Attachment,
   type Resolution,
   type ResolutionLine,
 } from './resolution.js';
-import { print, printJson, printToStderr, withSession, type Session } from './session.js';
+import { print, printJson, printToStderr, type Session, withSession } from './session.js';
 import { fields, printable, withKeysHint } from './text.js';
 
 interface ResolveFlags extends AttributionFlags, JobNameFlags {
@@ -36,7 +35,7 @@ interface ResolveFlags extends AttributionFlags, JobNameFlags {
 export function addResolve(program: Command): void {
   const command = program
     .command('resolve')
-    .description('settle a write in doubt: one of which nobody knows whether the upstream took it')
+    .description('settle an in-doubt write: did the upstream take it?')
     .argument('[job]', 'its workflow id, or its key where one job has it; none with --key')
     .argument(
       '[action]',
@@ -92,8 +91,7 @@ async function resolveOne(
     const shown = [['Workflow', workflowId] as const, ...inDoubtFields(inDoubt), lastDecisionField(decisions)];
     if (!flags.json) print(fields(shown));
     checkRetryTime(resolution, inDoubt, flags);
-    const adoption = adoptionOf(resolution, projectId);
-    if (adoption) await new JobDrivers(session).check(adoption);
+    await checkHolder(session, resolution, projectId);
     if (!flags.dryRun) {
       await confirm(() => `Settle it with ${action}, which can not be undone?`, flags, signal);
       await settle(jobs, resolution, inDoubt, signal);
@@ -116,10 +114,10 @@ async function resolveMany(
   await withSession(command, async (session) => {
     const { signal } = session;
     if (!dryRun) await confirm(() => questionOf(lines), { ...flags, json }, signal);
-    const drivers = new JobDrivers(session);
+    const adopted: Adopted = new Map();
     for (const line of lines) {
       signal.throwIfAborted();
-      const problem = await settleLine(session, line, { dryRun, drivers, flags: { ...flags, json } });
+      const problem = await settleLine(session, line, { dryRun, adopted, flags: { ...flags, json } });
       if (problem !== null) failures += 1;
       printVerdict(line, problem, { dryRun, json });
     }
@@ -130,11 +128,12 @@ async function resolveMany(
 
 /** Null where the line was settled, or would be. */
 async function settleLine(
-  { jobs, signal }: Session,
+  session: Session,
   { resolution, problem }: ResolutionLine,
-  { dryRun, drivers, flags }: { dryRun: boolean; drivers: JobDrivers; flags: ConfirmFlags },
+  { dryRun, adopted, flags }: { dryRun: boolean; adopted: Adopted; flags: ConfirmFlags },
 ): Promise<string | null> {
   if (resolution === undefined) return problem;
+  const { jobs, signal } = session;
   try {
     if (resolution.action === 'attach') {
       if (!dryRun) await attach(jobs, resolution, signal);
@@ -142,10 +141,9 @@ async function settleLine(
     }
     const { inDoubt, projectId } = await readQuestion(jobs, resolution, signal);
     checkRetryTime(resolution, inDoubt, flags);
-    const adoption = adoptionOf(resolution, projectId);
-    if (adoption) await drivers.check(adoption);
+    await checkHolder(session, resolution, projectId, adopted);
     if (!dryRun) await settle(jobs, resolution, inDoubt, signal);
-    if (adoption) drivers.add(adoption);
+    if (resolution.action === 'adopt') adopted.set(nameOf(projectId, resolution.jobId), resolution.workflowId);
     return null;
   } catch (error) {
     signal.throwIfAborted();
@@ -225,4 +223,28 @@ async function settle(
   const settled = jobs.handle(workflowId).resolve(named, { signal });
   // Again, the command would settle what is in doubt by then.
   await (resolution.since === undefined ? settled.catch(throwNotRetryable) : settled);
+}
+
+/** Which workflow this command has had adopt a job, by project and job. */
+type Adopted = Map<string, string>;
+
+/** Throws where another workflow has the job that is to be adopted, or had it. The list may lag behind `adopted`. */
+async function checkHolder(
+  { jobs, signal }: Session,
+  resolution: Resolution,
+  projectId: string,
+  adopted: Adopted = new Map(),
+): Promise<void> {
+  if (resolution.action !== 'adopt' || resolution.force === true) return;
+  const { workflowId, jobId } = resolution;
+  const holders = new Set([adopted.get(nameOf(projectId, jobId)) ?? workflowId]);
+  for await (const job of jobs.list({ projectId, jobId }, { signal })) holders.add(job.workflowId);
+  const other = [...holders].find((holder) => holder !== workflowId);
+  if (other !== undefined) {
+    throw new Error(`the workflow ${other} has the job ${jobId} already: look again, or adopt it with --force`);
+  }
+}
+
+function nameOf(projectId: string, jobId: string): string {
+  return JSON.stringify([projectId, jobId]);
 }

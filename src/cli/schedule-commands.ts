@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { ScheduleHandle } from '../client/schedule-handle.js';
 import type { ScheduleState } from '../client/schedules.js';
 import type { AgentJobs } from '../starter.js';
-import { addYesOption, confirm, type ConfirmFlags } from './ask.js';
+import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
 import { print, printJson, withSession } from './session.js';
 import { readableTime, withKeysHint } from './text.js';
 

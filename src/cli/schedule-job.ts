@@ -1,4 +1,4 @@
-import { Option, type Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type {
   AgentJobs,
   JobSchedule,
@@ -7,19 +7,19 @@ import type {
   OverlapPolicy,
   RecurringRunSummary,
 } from '../starter.js';
-import { UsageError } from './exit.js';
-import { addJobOptions, readPrompt, toJobOptions } from './job-options.js';
+import { readPrompt } from './input.js';
+import { addJobOptions, toJobOptions, toWholeNumber } from './options.js';
 import {
   addChange,
   addChanges,
+  type NameFlags,
   nextText,
+  type ScheduleCommands,
   SET_ELSEWHERE,
   setSchedule,
   span,
   stateRows,
   toDuration,
-  type NameFlags,
-  type ScheduleCommands,
 } from './schedule-commands.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { fields, firstLine, readableTime, table } from './text.js';
@@ -169,11 +169,11 @@ function addShow(group: Command): void {
     .option('--limit <number>', 'how many runs', String(DEFAULT_RUNS))
     .option('--json', 'print it as one JSON object')
     .action(({ limit, json, ...flags }: NameFlags & { limit: string; json?: boolean }) => {
-      if (!/^[1-9]\d*$/.test(limit)) throw new UsageError('--limit must be a whole number above 0');
+      const count = toWholeNumber(limit, '--limit', { min: 1, rule: ' above 0' });
       return withSession(command, async ({ jobs, signal }) => {
         const handle = JOBS.handle(jobs, flags);
         const schedule = await handle.describe({ signal });
-        const runs = await handle.lastRuns(Number(limit), { signal });
+        const runs = await handle.lastRuns(count, { signal });
         if (json) printJson({ ...schedule, runs });
         else print(`${handle.scheduleId}\n${scheduleText(schedule)}\n\n${jobRunsText(runs)}`);
       });

@@ -2,8 +2,7 @@
 import type { Command } from 'commander';
 import type { Client } from '@temporalio/client';
 import type { WebUi } from '../client/web-ui.js';
-import type { Finding } from './doctor-check.js';
-import { checkRetention, checkTypes, indented, operatorOf } from './doctor-temporal.js';
+import { checkRetention, checkTypes, type Finding, indented, operatorOf } from './doctor-checks.js';
 import { EXIT } from './exit.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 
@@ -18,7 +17,7 @@ interface SetupFlags {
 export function addSetup(program: Command): void {
   const command = program
     .command('setup')
-    .description('prepare a namespace once: register the search attributes, check Temporal and the upstream')
+    .description('prepare a namespace once: register its search attributes')
     .option('--project <id>', 'ask the upstream about this project, so that its key is checked too')
     .option('--json', 'print one line of JSON for each step, as doctor does for its checks')
     .action(({ project, json: isJson = false }: SetupFlags) =>

@@ -3,14 +3,20 @@ import type { Command } from 'commander';
 import type { Attribution, FollowUpState, Priority } from '../contract.js';
 import type { FollowUpOptions, JobHandle } from '../starter.js';
 import { forEachRunning, readTarget } from './batch.js';
-import { addAttributionOptions, readAttribution, type AttributionFlags } from './attribution.js';
-import { addYesOption, confirm, type ConfirmFlags } from './ask.js';
+import { readPrompt } from './input.js';
+import {
+  addAttributionOptions,
+  addPriorityOption,
+  type AttributionFlags,
+  readAttribution,
+  toPriority,
+} from './options.js';
+import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
 import { BadEndError, EXIT, throwNotRetryable } from './exit.js';
-import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
-import { addPriorityOption, readPrompt, toPriority } from './job-options.js';
-import { print, printJson, printToStderr, withSession, type Session } from './session.js';
+import { addJobNameOptions, findJob, type JobNameFlags, readJobName } from './job-name.js';
+import { print, printJson, printToStderr, type Session, withSession } from './session.js';
 import { fields, printable, shellWord } from './text.js';
-import { printWait, withWaitingReasons } from './waiting-reason.js';
+import { printWait, withProgress } from './follow.js';
 
 interface FollowUpFlags extends JobNameFlags {
   batch?: string;
@@ -34,7 +40,7 @@ const REMEDY: Partial<Record<FollowUpState, string>> = {
 export function addFollowUp(program: Command): void {
   const command = program
     .command('follow-up')
-    .description('send a further instruction to a job, also to one whose workflow has ended')
+    .description('send a further instruction to a job, also after its end')
     .argument('[job]', 'its workflow id, or its key where one job has it; none with --batch, --key or --job-id')
     .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
     .option('--batch <label>', 'to every running job of this batch, all under the same --id')
@@ -79,7 +85,7 @@ async function followUp(
     const { signal } = session;
     const job = await findJob(session, target.job);
     const sent = send(job, prompt, flags, { id, priority, signal });
-    const answer = await (flags.wait ? withWaitingReasons(job, signal, sent) : sent).catch((error: unknown) => {
+    const answer = await (flags.wait ? withProgress(session, job, sent) : sent).catch((error: unknown) => {
       if (flags.id === undefined && signal.aborted) printIdToRepeat(id);
       if (flags.id === undefined) throwNotRetryable(error);
       throw error;
@@ -158,7 +164,7 @@ export function addSignals(program: Command): void {
   addAttributionOptions(addJobNameOptions(pollNow));
   const cancel = program
     .command('cancel')
-    .description('end a job’s workflow; the remote job goes on, for the upstream can not cancel')
+    .description('end a job’s workflow; the remote job goes on')
     .argument('[job]', 'its workflow id, or its key where one job has it')
     .option('--batch <label>', 'every running job of this batch')
     .option('--json', 'print JSON, with --batch a line for each')

@@ -9,8 +9,8 @@ import type { AgentJobOptions } from '../contract.js';
 import type { StartFate } from '../starter.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { EXIT, InterruptedError, UsageError } from './exit.js';
-import { barOf, ProgressLine } from './progress-line.js';
-import { readLines, type Line } from './read-lines.js';
+import { barOf, ProgressLine } from './terminal.js';
+import { type Line, readLines } from './input.js';
 import { printToStderr, serverOf, withSession } from './session.js';
 import { countOf, hint, printable } from './text.js';
 

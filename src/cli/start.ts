@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import type { AgentJobs, JobHandle } from '../starter.js';
-import { waitAndPrint } from './job-end.js';
-import { addJobOptions, readPrompt, toJobOptions } from './job-options.js';
+import { waitAndPrint } from './wait.js';
+import { readPrompt } from './input.js';
+import { addJobOptions, toJobOptions } from './options.js';
 import { print, printJson, printToStderr, serverOf, withSession } from './session.js';
 import { fields, hint } from './text.js';
-import { UsageError, throwNotRetryable } from './exit.js';
+import { throwNotRetryable, UsageError } from './exit.js';
 
 interface StartFlags {
   project?: string;
@@ -28,7 +29,7 @@ Exit code: 0 all started or joined, 13 not all, 11 Temporal did not answer for 2
 export function addStart(program: Command): void {
   const command = program
     .command('start')
-    .description('start a job, or join the one that the same key and prompt already started')
+    .description('start a job, or join the one that the same key started')
     .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
     .option('--project <id>', 'the upstream project; with --from of the lines that name none')
     .option('--from <file>', 'start the jobs of a file of JSON lines ({"key": …, "prompt": …}), "-" is stdin')

@@ -1,41 +1,23 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { JobFilter, JobSummary } from '../starter.js';
 import { InterruptedError } from './exit.js';
-import { formatJobs } from './job-table.js';
-import { toFilter } from './list-filter.js';
-import { LiveScreen } from './live-screen.js';
-import { print, printJson, printToStderr, withSession, type Session } from './session.js';
+import { followList } from './follow.js';
+import { formatJobs } from './table.js';
+import { addFilterOptions, toFilter, type FilterFlags } from './options.js';
+import { LiveScreen } from './terminal.js';
+import { print, printJson, printToStderr, type Session, withSession } from './session.js';
 import { countOf, printable } from './text.js';
 
-interface WatchFlags {
-  phase?: string;
-  project?: string;
-  jobId?: string;
-  waitingFor?: string;
-  batch?: string;
-  json?: boolean;
-}
-
 const LOOK_MS = 2_000;
-/** A look at thousands of jobs is several requests: the server is busy with it for at most this share of the time. */
-const SHARE_OF_LOOKS = 0.2;
 /** Ends stay on the screen for a while. */
 const SHOWN_ENDS = 5;
 
 /** Adds `watch`, which shows the open jobs as they change. */
 export function addWatch(program: Command): void {
-  const command = program
-    .command('watch')
-    .description('show the open jobs as they change: a live table on a terminal, else a line for each change')
+  const command = addFilterOptions(program.command('watch').description('show the open jobs as they change'))
     .argument('[query]', 'one more condition in the query language of Temporal’s visibility')
-    .option('--phase <phase>', 'creating, watching, sending, needsAttention or lingering')
-    .option('--project <id>', 'of one project')
-    .option('--job-id <id>', 'that has this job of the upstream')
-    .option('--waiting-for <reason>', 'that wait for a turn, rateLimit, upstream, key or person')
-    .option('--batch <label>', 'of one batch')
     .option('--json', 'print one line of JSON for each change')
-    .action(async (query: string | undefined, { json: isJson = false, ...flags }: WatchFlags) => {
+    .action(async (query: string | undefined, { json: isJson = false, ...flags }: FilterFlags & { json?: boolean }) => {
       const filter = { ...(await toFilter(flags)), isRunning: true };
       await withSession(command, (session) => new JobWatch(session, { filter, query, isJson }).run());
     });
@@ -64,38 +46,29 @@ class JobWatch {
   /** Until Ctrl-C. */
   async run(): Promise<void> {
     const { signal } = this.#session;
-    while (!signal.aborted) {
-      const startedAt = performance.now();
-      await this.#look();
-      this.#screen?.show((size) => this.#lines(size));
-      const pause = Math.max(LOOK_MS, (performance.now() - startedAt) / SHARE_OF_LOOKS);
-      await delay(pause, undefined, { signal }).catch(() => {});
-    }
-    this.#screen?.end();
-    throw new InterruptedError('jobs');
-  }
-
-  async #look(): Promise<void> {
-    const { isOutage } = await import('../client/temporal-errors.js');
     try {
-      const open = await this.#read();
-      await this.#tellChanges(open);
-      this.#open = open;
-      this.#problem = null;
+      await followList(signal, {
+        look: () => this.#read(),
+        take: async (open) => {
+          await this.#tellChanges(open);
+          this.#open = open;
+          this.#show(null);
+          return false;
+        },
+        onOutage: (text) => this.#show(text),
+        pauseMs: LOOK_MS,
+      });
     } catch (error) {
-      if (this.#session.signal.aborted) return;
-      if (!isOutage(error)) {
-        this.#screen?.end();
-        throw error;
-      }
-      this.#tellOutage();
+      throw signal.aborted ? new InterruptedError('jobs') : error;
+    } finally {
+      this.#screen?.end();
     }
   }
 
-  #tellOutage(): void {
-    const text = 'Temporal does not answer; it is asked again';
-    if (this.#problem === null && this.#screen === null) printToStderr(`agent-jobs: ${text}`);
-    this.#problem = text;
+  #show(problem: string | null): void {
+    if (problem !== null && this.#problem === null && this.#screen === null) printToStderr(`agent-jobs: ${problem}`);
+    this.#problem = problem;
+    this.#screen?.show((size) => this.#lines(size));
   }
 
   async #read(): Promise<Map<string, JobSummary>> {

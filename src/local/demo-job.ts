@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { agentJobWorkflowId, type JobState } from '../contract.js';
-import type { JobScript } from '../sandbox/job-script.js';
+import type { JobScript } from '../sandbox/job-life.js';
 import type { AgentJobs, JobHandle } from '../starter.js';
 
 /** The sandbox's jobs open a pull request after some reads and end later; a follow-up makes them active again. */

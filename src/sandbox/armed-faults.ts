@@ -1,8 +1,15 @@
 /** The faults that are armed, and which of them a request gets. */
-import type { FaultEffect, FaultKind, FaultMoment, FaultRule } from './fault-rule.js';
-import { effectOf, momentOf } from './fault-rule.js';
+import {
+  effectOf,
+  type FaultEffect,
+  type FaultKind,
+  type FaultMoment,
+  type FaultRule,
+  momentOf,
+} from './fault-rule.js';
 import { seededRandom } from './random.js';
-import type { Operation } from './route.js';
+import { type Operation, OPERATIONS } from './http.js';
+import * as z from 'zod';
 
 /** What is known of a request when a fault is picked for it. */
 export interface FaultFacts {
@@ -93,4 +100,86 @@ function isDue(armed: ArmedRule): boolean {
   if (armed.matched < (rule.nth ?? 1)) return false;
   if (armed.injected >= (rule.count ?? (rule.probability === undefined ? 1 : Infinity))) return false;
   return rule.probability === undefined || armed.random() < rule.probability;
+}
+
+export const chaosSchema = z.strictObject({
+  seed: z.int(),
+  /** Chance of each kind of fault, in per cent of the requests; the variants of a kind share it. */
+  percent: z.number().min(0).max(100),
+  /** Default: all. */
+  operations: z.array(z.enum(OPERATIONS)).optional(),
+  /**
+   * Keys of `CHAOS_KINDS`; default: all but `hang`, `stallBody` and `oversized`, which cost a caller its whole time
+   * limit, and `redirect`, which refuses writes for good.
+   */
+  kinds: z.array(z.string()).optional(),
+  /** Delay of `delay` faults; default 50. */
+  delayMs: z.number().min(0).optional(),
+});
+
+/** Faults of many kinds at random, the same for the same seed and order of requests. */
+export type Chaos = z.input<typeof chaosSchema>;
+
+const BOTH = ['before', 'after'] as const;
+
+/**
+ * Every kind with its variants. Responses stay truthful: a rejection (3xx, 429) comes only without effect, an
+ * acceptance (2xx) only with it.
+ */
+function variants(delayMs: number): Record<string, FaultRule[]> {
+  const answer = { status: 500, headers: {} };
+  return {
+    reset: [
+      ...(['headers', 'body'] as const).map((at): FaultRule => ({ kind: 'reset', at })),
+      ...BOTH.map((effect): FaultRule => ({ kind: 'reset', at: 'request', effect })),
+      ...BOTH.map((effect): FaultRule => ({ kind: 'reset', at: 'response', effect })),
+    ],
+    connect: [{ kind: 'reset', at: 'connect' }],
+    hang: BOTH.map((effect) => ({ kind: 'hang', effect })),
+    delay: BOTH.map((effect) => ({ kind: 'delay', effect, delayMs })),
+    slow: [{ kind: 'slow', chunkBytes: 32, chunkDelayMs: 1 }],
+    stallBody: BOTH.map((effect) => ({ kind: 'stallBody', effect })),
+    status: [
+      ...BOTH.map((effect): FaultRule => ({ kind: 'status', ...answer, effect })),
+      ...BOTH.map((effect): FaultRule => ({ kind: 'status', ...answer, status: 503, effect })),
+    ],
+    rateLimit: [
+      { kind: 'status', status: 429 },
+      { kind: 'status', status: 429, retryAfter: 1 },
+    ],
+    truncated: BOTH.map((effect) => ({ kind: 'truncated', effect })),
+    malformed: BOTH.map((effect) => ({ kind: 'malformed', effect })),
+    empty: BOTH.map((effect) => ({ kind: 'empty', effect })),
+    html: BOTH.map((effect) => ({ kind: 'html', effect })),
+    redirect: [{ kind: 'redirect' }],
+    noId: [{ kind: 'noId' }],
+    oversized: [{ kind: 'oversized' }],
+    closeAfter: [{ kind: 'closeAfter' }],
+  };
+}
+
+/** Every kind of fault that chaos can inject. */
+export const CHAOS_KINDS: readonly string[] = Object.keys(variants(0));
+
+const LEFT_OUT = new Set(['hang', 'stallBody', 'oversized', 'redirect']);
+
+/** The fault rules of these random faults; throws for an unknown kind. */
+export function chaosRules(chaos: Chaos): FaultRule[] {
+  const all = variants(chaos.delayMs ?? 50);
+  const kinds = chaos.kinds ?? CHAOS_KINDS.filter((kind) => !LEFT_OUT.has(kind));
+  const operations: (Operation | undefined)[] = chaos.operations ?? [undefined];
+  let seed = chaos.seed;
+  return kinds.flatMap((kind) => {
+    const rules = all[kind];
+    if (!rules) throw new Error(`no chaos of kind "${kind}"; there are ${CHAOS_KINDS.join(', ')}`);
+    const probability = chaos.percent / 100 / rules.length;
+    return rules.flatMap((rule) =>
+      (kind === 'connect' ? [undefined] : operations).map((operation) => ({
+        ...rule,
+        probability,
+        seed: seed++,
+        ...(operation && { operation }),
+      })),
+    );
+  });
 }

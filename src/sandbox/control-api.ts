@@ -1,14 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import * as z from 'zod';
-import { jsonResponse, readBody, sendResponse, type HttpResponse } from './http.js';
+import { type HttpResponse, jsonResponse, readBody, sendResponse } from './http.js';
 import type { ControlCommands } from './control-commands.js';
 import type { SendCommand } from './control.js';
 
 /** Runs commands in this process, with the same checks and the same copies as over HTTP. */
 export function sendInProcess(commands: ControlCommands): SendCommand {
   return async (name, argument) => {
-    const command = commands[name] as (argument: unknown) => never;
+    const command = commands[name as keyof ControlCommands] as (argument: unknown) => unknown;
     return structuredClone(command(structuredClone(argument)));
   };
 }

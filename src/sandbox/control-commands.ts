@@ -1,24 +1,21 @@
 import * as z from 'zod';
-import type { ApiKey, ApiKeys } from './api-keys.js';
-import { apiKeySchema } from './api-keys.js';
-import type { RequestLog, OperationCount, RequestRecord } from './request-log.js';
-import type { Chaos } from './random-faults.js';
-import { chaosRules, chaosSchema } from './random-faults.js';
+import {
+  type ApiKey,
+  type ApiKeys,
+  apiKeySchema,
+  type RateLimiter,
+  type RateLimits,
+  rateLimitsSchema,
+} from './access.js';
+import type { ConnectionCount, Connections, OperationCount, RequestLog, RequestRecord } from './request-log.js';
+import { type Chaos, chaosRules, chaosSchema, type Faults, type FaultStatus } from './armed-faults.js';
 import type { SandboxClock } from './clock.js';
-import type { ConnectionCount, Connections } from './connections.js';
-import { parseFaultRule } from './fault-rule.js';
-import type { FaultRule } from './fault-rule.js';
-import type { Faults, FaultStatus } from './armed-faults.js';
-import type { JobScript, JobStep } from './job-script.js';
-import { jobScriptSchema, jobStepSchema } from './job-script.js';
-import type { CreateRecord, Jobs, MessageRecord, ScriptRule } from './jobs.js';
-import { scriptRuleSchema } from './jobs.js';
-import type { RateLimiter, RateLimits } from './rate-limit.js';
-import { rateLimitsSchema } from './rate-limit.js';
-import type { Operation } from './route.js';
-import type { VisitorSettings } from './visitor-settings.js';
-import { visitorSettingsSchema } from './visitor-settings.js';
-import type { Visitors, ExpectedSnapshot } from './visitors.js';
+import { type FaultRule, parseFaultRule } from './fault-rule.js';
+import { type JobScript, jobScriptSchema, type JobStep, jobStepSchema } from './job-life.js';
+import { type CreateRecord, type Jobs, type MessageRecord, type ScriptRule, scriptRuleSchema } from './jobs.js';
+import type { Operation } from './http.js';
+import { type VisitorSettings, visitorSettingsSchema } from './visitor-rows.js';
+import type { ExpectedSnapshot, Visitors } from './visitors.js';
 
 /** Counts since the start or the last `resetCounts`. */
 export interface SandboxCounts {
@@ -38,28 +35,50 @@ export interface Paging {
   limit?: number | undefined;
 }
 
-/** The control's commands: one JSON argument, one JSON result; the same in the process and over HTTP. */
+/**
+ * What the control of a sandbox can do: each is a method of `SandboxControl`, and a command that any language sends as
+ * `POST <url>/__sandbox/<name>` with its argument as JSON.
+ */
 export interface ControlCommands {
+  /** Adds one fault rule after those already there; the first rule that applies wins. */
   addFault(rule: FaultRule): { id: number };
+  /** Adds faults of many kinds at random. */
   chaos(chaos: Chaos): { rules: number };
   clearFaults(): null;
+  /** The rules, with how often each matched a request and injected its fault. */
   faults(): FaultStatus[];
+  /** Replaces the default script of jobs created from now on. */
   setScript(script: JobScript): null;
+  /** Gives the next create, or those that match, a script of its own. */
   addScript(rule: ScriptRule): null;
+  /** Puts a job into a state until the next message; an error where there is no such job. */
   setJob(change: { id: string } & JobStep): null;
-  removeJob(job: { id: string }): null;
-  job(job: { id: string }): unknown;
-  creates(filter: { projectId?: string | undefined; promptIncludes?: string | undefined } & Paging): CreateRecord[];
-  messages(filter: { jobId?: string | undefined } & Paging): MessageRecord[];
+  /** Removes a job: requests for it get a 404 from now on. */
+  removeJob(id: string): null;
+  /** The current record, not counted as a read; null where there is no such job. */
+  job(id: string): unknown;
+  /** Creates that took effect, in order. */
+  creates(filter?: { projectId?: string | undefined; promptIncludes?: string | undefined } & Paging): CreateRecord[];
+  /** Messages that took effect, in order per job. */
+  messages(filter?: { jobId?: string | undefined } & Paging): MessageRecord[];
   counts(): SandboxCounts;
+  /** Resets the counts of requests, faults and redirect visits; jobs, messages and connections stay. */
   resetCounts(): null;
-  requests(filter: { limit?: number | undefined }): RequestRecord[];
-  setKeys(keys: { keys: ApiKey[] }): null;
+  /** The last requests, oldest first; at most `keptRequests` of the options. */
+  requests(filter?: { limit?: number | undefined }): RequestRecord[];
+  /** Replaces the accepted keys. */
+  setKeys(keys: ApiKey[]): null;
+  /** Replaces the limits and forgets the requests counted so far. */
   setRateLimits(limits: RateLimits): null;
+  /** Replaces what the visitor export shows, for one project or for all that have no settings of their own. */
   setVisitors(settings: { projectId?: string | undefined } & VisitorSettings): null;
-  expectedSnapshot(window: { projectId: string; dateFrom: string; dateTo: string }): ExpectedSnapshot;
-  now(): { now: string };
-  advance(time: { ms: number }): { now: string };
+  /** What a complete export of the date range must hold once all its data have arrived. */
+  expectedSnapshot(range: { projectId: string; dateFrom: string; dateTo: string }): ExpectedSnapshot;
+  /** The sandbox's time, ISO 8601. */
+  now(): string;
+  /** Moves the sandbox's time forward and returns the new time. */
+  advance(ms: number): string;
+  /** Closes all idle connections at once. */
   closeIdleConnections(): null;
 }
 
@@ -90,13 +109,14 @@ const jobChange = jobStepSchema.extend({ id: z.string() });
 const keyList = named('keys', z.array(apiKeySchema));
 const visitorChange = visitorSettingsSchema.extend({ projectId: z.string().optional() });
 const windowSchema = z.strictObject({ projectId: z.string(), dateFrom: z.string(), dateTo: z.string() });
-const timeSchema = named('ms', z.number().min(0));
+const time = named('ms', z.number().min(0));
 
-/** An argument by its name, or alone, as the method of `SandboxControl` takes it. */
+/** An argument alone, as the method takes it, or in an object under its name. */
 function named<Name extends string, Schema extends z.ZodType>(name: Name, schema: Schema) {
   const isAlone = (given: unknown) => typeof given !== 'object' || Array.isArray(given);
   const shape = { [name]: schema } as Record<Name, Schema>;
-  return z.preprocess((given) => (isAlone(given) ? { [name]: given } : given), z.strictObject(shape));
+  const inObject = z.preprocess((given) => (isAlone(given) ? { [name]: given } : given), z.strictObject(shape));
+  return { parse: (given: unknown) => (inObject.parse(given) as Record<Name, z.output<Schema>>)[name] };
 }
 
 /** The commands of one sandbox; a wrong argument throws and changes nothing. */
@@ -127,11 +147,11 @@ function jobCommands({ jobs }: ControlledParts): Some<'setScript' | 'addScript' 
       const { id, ...step } = jobChange.parse(change);
       return known(jobs.set(id, step), id);
     },
-    removeJob: (job) => {
-      const { id } = jobId.parse(job);
+    removeJob: (given) => {
+      const id = jobId.parse(given);
       return known(jobs.remove(id), id);
     },
-    job: (job) => jobs.peek(jobId.parse(job).id) ?? null,
+    job: (id) => jobs.peek(jobId.parse(id)) ?? null,
   };
 }
 
@@ -167,9 +187,9 @@ function logCommands({ requestLog, connections, faults, jobs, redirectTarget }: 
 }
 
 function settingCommands({ clock, keys, limiter, visitors, closeIdleConnections }: ControlledParts) {
-  const now = () => ({ now: new Date(clock.now()).toISOString() });
+  const now = () => new Date(clock.now()).toISOString();
   return {
-    setKeys: (list) => (keys.replace(keyList.parse(list).keys), null),
+    setKeys: (list) => (keys.replace(keyList.parse(list)), null),
     setRateLimits: (limits) => (limiter.replace(rateLimitsSchema.parse(limits)), null),
     setVisitors: (change) => {
       const { projectId, ...settings } = visitorChange.parse(change);
@@ -181,8 +201,8 @@ function settingCommands({ clock, keys, limiter, visitors, closeIdleConnections 
       return visitors.expectedSnapshot(projectId, dateFrom, dateTo);
     },
     now,
-    advance: (time) => {
-      clock.advance(timeSchema.parse(time).ms);
+    advance: (ms) => {
+      clock.advance(time.parse(ms));
       return now();
     },
     closeIdleConnections: () => (closeIdleConnections(), null),

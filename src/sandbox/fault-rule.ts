@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { OPERATIONS } from './route.js';
+import { OPERATIONS } from './http.js';
 
 const milliseconds = z.number().min(0);
 

@@ -1,20 +1,28 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errorResponse, readBody, resetConnection, sendResponse, type HttpResponse } from './http.js';
-import type { RequestLog, OpenRequest } from './request-log.js';
-import type { Connections } from './connections.js';
+import {
+  errorResponse,
+  type HttpResponse,
+  jsonResponse,
+  readBody,
+  resetConnection,
+  type Route,
+  sendResponse,
+} from './http.js';
+import type { Connections, OpenRequest, RequestLog } from './request-log.js';
 import { injectFault } from './fault-response.js';
 import type { Fault, FaultFacts, Faults } from './armed-faults.js';
 import { isWholeResponse } from './fault-rule.js';
-import type { Operations } from './operations.js';
-import { readPrompt } from './operations.js';
-import type { Route } from './route.js';
+import * as z from 'zod';
+import type { ApiKeys, RateLimiter } from './access.js';
+import type { SandboxClock } from './clock.js';
+import type { Jobs } from './jobs.js';
+import type { Visitors } from './visitors.js';
 
-interface HandlerParts {
+interface HandlerParts extends UpstreamParts {
   requestLog: RequestLog;
   connections: Connections;
   faults: Faults;
-  operations: Operations;
   log: (line: string) => void;
 }
 
@@ -54,7 +62,7 @@ export class RequestHandler {
     const fault = faults.pick('whole', facts);
     const response = await this.#carryOut(entry, fault, () => {
       const { authorization, 'content-type': contentType } = request.headers;
-      return this.#parts.operations.handle({ route, authorization, contentType, body });
+      return respond(this.#parts, { route, authorization, contentType, body });
     });
     if (!fault)
       return this.#finish(entry, serverResponse, response ?? errorResponse(route.operation, 500, 'No response'));
@@ -108,4 +116,54 @@ export class RequestHandler {
 
 function idsOf(route: OperationRoute): { projectId: string; jobId: string | undefined } {
   return { projectId: route.projectId, jobId: 'jobId' in route ? route.jobId : undefined };
+}
+
+/** A whole request of one of the four operations. */
+interface OperationRequest {
+  route: Extract<Route, { kind: 'operation' }>;
+  authorization: string | undefined;
+  contentType: string | undefined;
+  body: Buffer;
+}
+
+const promptSchema = z.object({ prompt: z.string().min(1) });
+
+/** The prompt of a body, or undefined where it has none. */
+function readPrompt(body: Buffer): string | undefined {
+  try {
+    return promptSchema.safeParse(JSON.parse(body.toString('utf8'))).data?.prompt;
+  } catch {
+    return undefined;
+  }
+}
+
+interface UpstreamParts {
+  clock: SandboxClock;
+  jobs: Jobs;
+  visitors: Visitors;
+  keys: ApiKeys;
+  limiter: RateLimiter;
+}
+
+/** What the upstream does and how it responds, without faults, in one synchronous step. */
+function respond(parts: UpstreamParts, { route, authorization, contentType, body }: OperationRequest): HttpResponse {
+  const { clock, jobs, keys, limiter, visitors } = parts;
+  const { operation, projectId } = route;
+  const refusal = keys.refuse(authorization, operation, projectId, clock.now());
+  if (refusal) return refusal;
+  const headers = limiter.refuse(operation, projectId, clock.now());
+  if (headers) return errorResponse(operation, 429, 'Rate limit exceeded', { headers });
+  if (route.operation === 'visitors') return visitors.page(projectId, route.query);
+  if (route.operation === 'get') return found('get', jobs.get(projectId, route.jobId));
+  if (!contentType?.startsWith('application/json')) {
+    return errorResponse(operation, 400, 'Content-Type must be application/json');
+  }
+  const prompt = readPrompt(body);
+  if (prompt === undefined) return errorResponse(operation, 400, 'prompt must be a text that is not empty');
+  if (route.operation === 'create') return jsonResponse(201, jobs.create(projectId, prompt));
+  return found('message', jobs.message(projectId, route.jobId, prompt));
+}
+
+function found(operation: 'get' | 'message', record: object | undefined): HttpResponse {
+  return record ? jsonResponse(200, record) : errorResponse(operation, 404, 'Agent job not found');
 }

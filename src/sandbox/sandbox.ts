@@ -1,28 +1,18 @@
 import { once } from 'node:events';
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { errorResponse, sendResponse } from './http.js';
-import type { ApiKey } from './api-keys.js';
-import { ApiKeys, SANDBOX_API_KEY } from './api-keys.js';
-import { RequestLog } from './request-log.js';
-import type { ClockSource } from './clock.js';
-import { SandboxClock } from './clock.js';
-import { Connections } from './connections.js';
-import { handleControl, sendInProcess } from './control-api.js';
-import type { ControlOptions } from './control-api.js';
-import type { ControlCommands } from './control-commands.js';
+import { errorResponse, parseRoute, sendResponse } from './http.js';
+import { type ApiKey, ApiKeys, RateLimiter, type RateLimits, SANDBOX_API_KEY } from './access.js';
+import { Connections, RequestLog } from './request-log.js';
+import { type ClockSource, SandboxClock } from './clock.js';
+import { type ControlOptions, handleControl, sendInProcess } from './control-api.js';
 import { controlCommands } from './control-commands.js';
 import { SandboxControl } from './control.js';
 import { Faults } from './armed-faults.js';
 import { RequestHandler } from './handler.js';
-import type { JobScript } from './job-script.js';
+import type { JobScript } from './job-life.js';
 import { Jobs } from './jobs.js';
-import { Operations } from './operations.js';
-import type { RateLimits } from './rate-limit.js';
-import { RateLimiter } from './rate-limit.js';
-import { parseRoute } from './route.js';
-import type { VisitorSettings } from './visitor-settings.js';
+import type { VisitorSettings } from './visitor-rows.js';
 import { Visitors } from './visitors.js';
 
 export interface SandboxOptions {
@@ -56,25 +46,14 @@ export interface SandboxOptions {
 }
 
 /** A running sandbox upstream with its control. */
-export class Sandbox extends SandboxControl {
+export interface Sandbox extends SandboxControl {
   /** Base URL, without a slash at the end. */
   readonly url: string;
   readonly port: number;
   /** The first accepted key. */
   readonly apiKey: string;
   /** Stops the server and resets all connections, those of hanging requests included; closing twice is harmless. */
-  readonly close: () => Promise<void>;
-
-  constructor(
-    running: { url: string; port: number; apiKey: string; close: () => Promise<void> },
-    commands: ControlCommands,
-  ) {
-    super(sendInProcess(commands));
-    this.url = running.url;
-    this.port = running.port;
-    this.apiKey = running.apiKey;
-    this.close = running.close;
-  }
+  close(): Promise<void>;
 }
 
 /** Starts a stand-in for the upstream: a real HTTP server with scripted jobs, made-up visitors and faults on demand. */
@@ -120,7 +99,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const close = () => (stopping ??= stop());
   const first = keys[0];
   const apiKey = typeof first === 'object' ? first.key : (first ?? SANDBOX_API_KEY);
-  return new Sandbox({ url, port, apiKey, close }, commands);
+  return Object.assign(new SandboxControl(sendInProcess(commands)), { url, port, apiKey, close });
 }
 
 function buildParts(options: SandboxOptions, accepted: ApiKey[]) {
@@ -129,14 +108,12 @@ function buildParts(options: SandboxOptions, accepted: ApiKey[]) {
   const visitors = new Visitors(clock, options.visitors ?? {});
   const keys = new ApiKeys(accepted);
   const limiter = new RateLimiter(options.rateLimits ?? {});
-  const operations = new Operations({ clock, jobs, visitors, keys, limiter });
   return {
     clock,
     jobs,
     visitors,
     keys,
     limiter,
-    operations,
     faults: new Faults(),
     requestLog: new RequestLog(options.keptRequests ?? 1_000),
   };

@@ -1,9 +1,17 @@
 import { createHash } from 'node:crypto';
 import { errorResponse, type HttpResponse } from './http.js';
-import { parseZonedDate, zonedDate, type SandboxClock } from './clock.js';
-import type { RowEdits, RowView } from './visitor-rows.js';
-import { rowAt, rowCount, rowsJson, totalsJson, rangeSeed } from './visitor-rows.js';
-import type { DriftEvent, VisitorSettings } from './visitor-settings.js';
+import { parseZonedDate, type SandboxClock, zonedDate } from './clock.js';
+import {
+  type DriftEvent,
+  rangeSeed,
+  rowAt,
+  rowCount,
+  type RowEdits,
+  rowsJson,
+  type RowView,
+  totalsJson,
+  type VisitorSettings,
+} from './visitor-rows.js';
 
 /** What a complete export of a date range must hold once all its data have arrived, drift so far included. */
 export interface ExpectedSnapshot {

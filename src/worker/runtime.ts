@@ -1,10 +1,14 @@
+/** The SDK's runtime, which there is one of per process, and the metrics of the process itself. */
 import { lookup } from 'node:dns/promises';
 import { isIPv6 } from 'node:net';
-import { Runtime } from '@temporalio/worker';
-import type { Logger, TelemetryOptions } from '@temporalio/worker';
+import { type Logger, Runtime, type TelemetryOptions } from '@temporalio/worker';
 import type { ListenAddress } from '../config.js';
 import { messageOf } from './connection.js';
 import { histogramBuckets } from './metrics.js';
+import { readFileSync } from 'node:fs';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { MetricMeter } from '@temporalio/common';
+import { every } from './every.js';
 
 /**
  * Sets the Temporal SDK up, once per process: its logs join ours, its signal handlers are off, and its Prometheus
@@ -44,4 +48,41 @@ async function prometheusOptions({ host, port }: ListenAddress): Promise<Prometh
   const { address } = await lookup(host);
   const bindAddress = isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`;
   return { bindAddress, useSecondsForDurations: true, histogramBucketOverrides: histogramBuckets };
+}
+
+const SAMPLE_INTERVAL_MS = 5_000;
+
+/** Records metrics of this process under the names that other Node programs use; returns what stops them. */
+export function watchProcess(meter: MetricMeter): () => void {
+  const bytes = (name: string, description: string) => meter.createGauge(name, 'int', 'By', description);
+  const resident = bytes('process_resident_memory_bytes', 'Resident memory, all threads');
+  const heapUsed = bytes('nodejs_heap_size_used_bytes', 'Used heap of the main thread');
+  const heapTotal = bytes('nodejs_heap_size_total_bytes', 'Heap of the main thread');
+  const external = bytes('nodejs_external_memory_bytes', 'Memory outside of the heap, such as buffers');
+  const lag = meter.createGauge('nodejs_eventloop_lag_p99_seconds', 'float', 's', 'Of the last 5 seconds');
+  const cpu = meter.createGauge('process_cpu_seconds', 'float', 's', 'CPU time used so far, all threads');
+  const startedAt = Date.now() / 1_000 - process.uptime();
+  meter.createGauge('process_start_time_seconds', 'float', 's', 'When the process started').set(startedAt);
+  meter
+    .createGauge('agent_jobs_build_info', 'int', undefined, 'Always 1: the release and what it runs on')
+    .set(1, { version: readVersion(), node: process.version });
+
+  const delay = monitorEventLoopDelay();
+  delay.enable();
+  return every(SAMPLE_INTERVAL_MS, () => {
+    const memory = process.memoryUsage();
+    resident.set(memory.rss);
+    heapUsed.set(memory.heapUsed);
+    heapTotal.set(memory.heapTotal);
+    external.set(memory.external);
+    const { user, system } = process.cpuUsage();
+    cpu.set((user + system) / 1e6);
+    lag.set(delay.count === 0 ? 0 : delay.percentile(99) / 1e9);
+    delay.reset();
+  });
+}
+
+function readVersion(): string {
+  const file = new URL('../../package.json', import.meta.url);
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }

@@ -1,5 +1,5 @@
 import { CHAOS_KINDS, type FaultRule } from '../../src/testing.js';
-import { chaosRules } from '../../src/sandbox/random-faults.js';
+import { chaosRules } from '../../src/sandbox/armed-faults.js';
 import { effectOf } from '../../src/sandbox/fault-rule.js';
 
 /** A job that a redirect refuses for good has nothing more to show; a few are enough. */

@@ -388,7 +388,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'of two jobs in the log of a forgotten workflow one is watched unasked',
-    file: 'src/cli/reconcile-look.ts',
+    file: 'src/cli/reconcile.ts',
     find: 'if (another !== undefined) return [twoJobs(trace)];',
     replace: 'void another;',
     test: 'test/cli/reconcile.test.ts',
@@ -396,7 +396,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a job of a log is watched again without the follow-ups that were sent',
-    file: 'src/cli/reconcile-look.ts',
+    file: 'src/cli/reconcile.ts',
     find: '[...new Set([...taken, ...doubtful])]',
     replace: '[...new Set([...[...taken].slice(0, 0), ...doubtful])]',
     test: 'test/cli/reconcile.test.ts',

@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { readToken } from '../../src/cli/codec-access.js';
-import { createCodecServer } from '../../src/cli/codec-http.js';
+import { createCodecServer, readToken } from '../../src/cli/codec-http.js';
 import { openPayloadCodec } from '../../src/starter/codec.js';
 import { runCli } from './run-cli.js';
 

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, test, vi } from 'vitest';
-import { showProgress } from '../../src/cli/export-progress.js';
+import { showProgress } from '../../src/cli/export-run.js';
 import type { VisitorExportProgress } from '../../src/contract.js';
 import type { VisitorExportHandle } from '../../src/starter.js';
 import { gate } from '../support/observed-upstream.js';

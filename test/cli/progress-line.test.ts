@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import { barOf, ProgressLine } from '../../src/cli/progress-line.js';
+import { barOf, ProgressLine } from '../../src/cli/terminal.js';
 
 const isTTY = process.stderr.isTTY;
 afterEach(() => {

@@ -6,7 +6,15 @@ import { expect, test } from 'vitest';
 import { EXIT } from '../../src/cli/exit.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { putDay } from '../report/snapshots.js';
+import { CONNECTS, startRefusingServer } from '../support/refusing-temporal.js';
 import { runInProcess } from './run-in-process.js';
+
+const UNAUTHENTICATED = 16;
+const PERMISSION_DENIED = 7;
+const COMMANDS = [
+  ['state', 'w'],
+  ['start', 'do it', '--project', 'p'],
+];
 
 test.each([
   [['nonsense'], "unknown command 'nonsense'"],
@@ -78,6 +86,19 @@ test('the usage is that of the command that was called, below its group too', as
   );
 });
 
+test('help lists at most 20 commands in groups, names the others, and begins with what a command is for', async () => {
+  const { stdout } = await runInProcess(['--help']);
+  const [head = '', callers = '', operators = '', exports = ''] = stdout.split(/^(?:Callers|Operators|Exports):$/m);
+  expect(head).not.toContain('Commands:');
+  const listed = [callers, operators, exports].map((group) => [...group.matchAll(/^ {2}([a-z-]+) /gm)].length);
+  expect(Math.min(...listed)).toBeGreaterThan(0);
+  expect(listed.reduce((sum, count) => sum + count)).toBeLessThanOrEqual(20);
+  expect(exports).toContain('Also: poll-now, reconcile, codec-server, completion, help.');
+  const { stdout: help, code } = await runInProcess(['help', 'poll-now']);
+  expect(help).toMatch(/^read a job from the upstream at once\n\nUsage: agent-jobs poll-now /);
+  expect(code).toBe(0);
+});
+
 test('the help of each command has the options of the connection', async () => {
   const { stdout } = await runInProcess(['export', 'run', '--help']);
   expect(stdout).toContain('--address <host:port>');
@@ -99,4 +120,30 @@ test('a server that is not there is told in one line, without a stack trace', as
   expect(stderr).toContain('"npx agent-jobs dev" starts one');
   expect(stdout).toBe('');
   expect(code).toBe(11);
+});
+
+test.each([
+  { when: 'the connection', status: UNAUTHENTICATED, accepted: [] },
+  { when: 'a call in the namespace', status: UNAUTHENTICATED, accepted: CONNECTS },
+  { when: 'a call in the namespace', status: PERMISSION_DENIED, accepted: CONNECTS },
+])('where Temporal refuses $when with status $status, a command names the key', async ({ status, accepted }) => {
+  const refusing = await startRefusingServer(status, undefined, accepted);
+  const env = {
+    TEMPORAL_ADDRESS: `127.0.0.1:${refusing.port}`,
+    TEMPORAL_API_KEY: 'a-wrong-key',
+    TEMPORAL_TLS: 'false',
+  };
+  try {
+    for (const command of COMMANDS) {
+      const { code, stdout, stderr } = await runInProcess(command, { env });
+      expect(stderr).toMatch(
+        /^agent-jobs: [^]*check TEMPORAL_API_KEY or the client certificate, and its rights in .*\n$/,
+      );
+      expect(stdout).toBe('');
+      expect(stderr).not.toContain('a-wrong-key');
+      expect(code).toBe(1);
+    }
+  } finally {
+    refusing.close();
+  }
 });

@@ -4,7 +4,7 @@
  */
 import { visitorExportWorkflowId, type VisitorExportRange } from '../../src/contract.js';
 import { daysBefore, plusDays } from '../../src/visitor-export/date-range.js';
-import type { DriftEvent, VisitorSettings } from '../../src/sandbox/visitor-settings.js';
+import type { DriftEvent, VisitorSettings } from '../../src/sandbox/visitor-rows.js';
 import { parseZonedDate } from '../../src/sandbox/clock.js';
 import { parquetKey, snapshotFolder } from '../../src/snapshots/layout.js';
 import { isWhole } from '../../src/snapshots/file-integrity.js';

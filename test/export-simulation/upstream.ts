@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { SnapshotManifest, VisitorExportRange, VisitorTotals } from '../../src/contract.js';
 import { SandboxClock } from '../../src/sandbox/clock.js';
-import { RateLimiter } from '../../src/sandbox/rate-limit.js';
-import type { VisitorSettings } from '../../src/sandbox/visitor-settings.js';
+import { RateLimiter } from '../../src/sandbox/access.js';
+import type { VisitorSettings } from '../../src/sandbox/visitor-rows.js';
 import { Visitors } from '../../src/sandbox/visitors.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { readVisitorPage } from '../../src/upstream/schema.js';

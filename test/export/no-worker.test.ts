@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { visitorExportProgressQuery } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
-import { countExportPollers, scheduledProjects } from '../../src/worker/export-schedules.js';
-import { watchConsistentDays } from '../../src/worker/consistent-days.js';
+import { countExportPollers, scheduledProjects, watchConsistentDays } from '../../src/worker/export-gauges.js';
 import { createLogger } from '../../src/worker/logging.js';
 import { noMetrics, type Metrics } from '../../src/activities/metrics.js';
 import { connectDevServer } from '../support/dev-server.js';

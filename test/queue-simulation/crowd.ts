@@ -1,6 +1,6 @@
 /** A crowd: many jobs of one project at once, more than the upstream takes in an hour. */
 import type { Priority } from '../../src/contract.js';
-import type { RateLimits } from '../../src/sandbox/rate-limit.js';
+import type { RateLimits } from '../../src/sandbox/access.js';
 import { crowdFigures, type CrowdFigures } from './figures.js';
 import type { SeenRequest } from './virtual-upstream.js';
 import { World, type JobOrder } from './world.js';

@@ -12,8 +12,8 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { parseRoute } from '../../src/sandbox/route.js';
-import type { RateLimits } from '../../src/sandbox/rate-limit.js';
+import { parseRoute } from '../../src/sandbox/http.js';
+import type { RateLimits } from '../../src/sandbox/access.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import type { VirtualTime } from './virtual-time.js';
 

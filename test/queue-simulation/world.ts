@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
-import { estimateCost, type CostInput, type JobCost } from '../../src/cli/cost-estimate.js';
+import { estimateCost, type Cost, type CostedRun } from '../../src/cli/cost-estimate.js';
 import {
   agentJobWorkflowId,
   jobStateQuery,
@@ -12,7 +12,7 @@ import {
   resolveUnknownUpdate,
   type Priority,
 } from '../../src/contract.js';
-import type { RateLimits } from '../../src/sandbox/rate-limit.js';
+import type { RateLimits } from '../../src/sandbox/access.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { startTimeSkippingServer } from '../support/time-skipping-server.js';
 import type { WorkerProcess } from '../support/worker-process.js';
@@ -177,21 +177,21 @@ export class World {
   }
 
   /** What a job has cost, and how often its history holds its prompt. */
-  async cost(order: JobOrder): Promise<JobCost & { prompts: number }> {
+  async cost(order: JobOrder): Promise<Cost & { prompts: number }> {
     const { events } = await this.#job(order).fetchHistory();
-    const cost = estimateCost({ runs: [{ events: events ?? [], bytes: 0 }], pending: [] });
+    const cost = estimateCost('agentJob', [{ events: events ?? [], bytes: 0, pending: [] }]);
     return { ...cost, prompts: textsIn(events).filter((text) => text.includes(`"prompt":"${order.name}"`)).length };
   }
 
   /** What the queue of a project's creates has cost, all its runs together. */
-  async queueCost(projectId: string): Promise<JobCost> {
+  async queueCost(projectId: string): Promise<Cost> {
     const workflowId = requestQueueId({ operation: 'create', projectId });
-    const runs: CostInput['runs'][number][] = [];
+    const runs: CostedRun[] = [];
     for (let runId: string | undefined; ;) {
       const { events } = await this.client.workflow.getHandle(workflowId, runId).fetchHistory();
-      runs.push({ events: events ?? [], bytes: 0 });
+      runs.push({ events: events ?? [], bytes: 0, pending: [] });
       runId = events?.[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId ?? undefined;
-      if (!runId) return estimateCost({ runs, pending: [] });
+      if (!runId) return estimateCost('agentJob', runs);
     }
   }
 

@@ -11,7 +11,7 @@ import { manifestKey, parquetKey, reportKey } from '../../src/snapshots/layout.j
 import { openStore } from '../../src/snapshots/open-store.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
-import { projectDays } from '../../src/worker/consistent-days.js';
+import { projectDays } from '../../src/worker/export-gauges.js';
 import { putDay } from './snapshots.js';
 
 const NOW = '2026-03-11T06:00:00.000Z';

@@ -12,7 +12,7 @@ import {
   type Priority,
   type QueueName,
 } from '../../src/contract.js';
-import { RateLimiter, type RateLimits } from '../../src/sandbox/rate-limit.js';
+import { RateLimiter, type RateLimits } from '../../src/sandbox/access.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { createTestWorker } from '../support/worker.js';
 import type { WaiterActivities, WaiterInput } from './workflows/waiter.js';

@@ -30,7 +30,7 @@ test('a command takes the argument of its method over HTTP, and the same by its 
   const job = await sandbox.job(id);
   for (const argument of [id, { id }]) expect(await send('job', argument)).toEqual({ result: job });
   for (const argument of [1_000, { ms: 1_000 }]) {
-    expect(await send('advance', argument)).toEqual({ result: { now: expect.any(String) } });
+    expect(await send('advance', argument)).toEqual({ result: expect.any(String) });
   }
   const keys = ['first', { key: 'second', scopes: ['read'] }];
   for (const argument of [keys, { keys }]) {

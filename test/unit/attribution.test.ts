@@ -1,7 +1,7 @@
 import { hostname, userInfo } from 'node:os';
 import { expect, test } from 'vitest';
 import { parseAttribution } from '../../src/agent-job/resolution.js';
-import { readAttribution, userAtHost } from '../../src/cli/attribution.js';
+import { readAttribution, userAtHost } from '../../src/cli/options.js';
 import { decisionText } from '../../src/cli/resolution.js';
 
 test('whoever is not named is the user and the host', async () => {

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { addCosts, estimateCost, type CostEvent, type CostInput } from '../../src/cli/cost-estimate.js';
+import {
+  addCosts,
+  estimateCost,
+  type CostEvent,
+  type CostedRun,
+  type CostedWorkflow,
+} from '../../src/cli/cost-estimate.js';
 
 const at = (seconds: number) => ({ eventTime: { seconds, nanos: 0 } });
 const json = (value: unknown) => ({ payloads: [{ data: new TextEncoder().encode(JSON.stringify(value)) }] });
@@ -16,8 +22,8 @@ function polled(eventId: number, seconds: number, more: object = {}): object {
   return { eventId, ...at(seconds), activityTaskScheduledEventAttributes };
 }
 
-function costOf(events: object[], more: Partial<CostInput> = {}) {
-  return estimateCost({ runs: [{ events: events as CostEvent[], bytes: 100 }], pending: [], ...more });
+function costOf(events: object[], pending: CostedRun['pending'] = [], workflow: CostedWorkflow = 'agentJob') {
+  return estimateCost(workflow, [{ events: events as CostEvent[], bytes: 100, pending }]);
 }
 
 describe('the estimate of a batch of polls', () => {
@@ -55,9 +61,9 @@ describe('the estimate of a batch of polls', () => {
 
   test('that is under way goes by what its last heartbeat told', () => {
     const pending = [{ id: '2', attempt: 1, details: { heartbeats: 4, polls: 14 } }];
-    const { reads, actions } = costOf([started, polled(2, 0, LEASE)], { pending });
+    const { reads, actions } = costOf([started, polled(2, 0, LEASE)], pending);
     expect({ reads, ...actions }).toMatchObject({ reads: 14, activityRetries: 0, heartbeats: 4 });
-    const retried = costOf([started, polled(2, 0)], { pending: [{ id: '2', attempt: 5 }] });
+    const retried = costOf([started, polled(2, 0)], [{ id: '2', attempt: 5 }]);
     expect({ reads: retried.reads, ...retried.actions }).toMatchObject({ reads: 5, activityRetries: 4 });
   });
 
@@ -77,7 +83,7 @@ test('a message between a job and its queue counts once', () => {
   const sent = { eventId: 2, ...at(1), signalExternalWorkflowExecutionInitiatedEventAttributes: {} };
   const joined = { eventId: 3, ...at(1), workflowExecutionSignaledEventAttributes: {} };
   const job = costOf([started, turn]);
-  const queue = costOf([started, joined, sent], { workflow: 'requestQueue' });
+  const queue = costOf([started, joined, sent], [], 'requestQueue');
   expect(job.billableActions).toBe(2);
   expect(queue.billableActions).toBe(0);
   expect(addCosts(job, queue)).toMatchObject({ runs: 2, historyEvents: 5, historyBytes: 200, billableActions: 2 });
@@ -85,7 +91,7 @@ test('a message between a job and its queue counts once', () => {
 
 test('a child workflow costs its parent one action more than any other start', () => {
   const child = { eventId: 2, ...at(1), startChildWorkflowExecutionInitiatedEventAttributes: {} };
-  expect(costOf([started, child], { workflow: 'recurringJob' }).actions).toMatchObject({
+  expect(costOf([started, child], [], 'recurringJob').actions).toMatchObject({
     starts: 1,
     childWorkflows: 1,
   });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { toExportRange, toRange } from '../../src/cli/export-range.js';
+import { toExportRange, toRange } from '../../src/cli/export-options.js';
 
 beforeEach(() => vi.useFakeTimers({ toFake: ['Date'], now: Date.parse('2026-03-10T23:59:00Z') }));
 afterEach(() => vi.useRealTimers());

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { cutTo, fittedTable, textWidth } from '../../src/cli/fitted-table.js';
+import { cutTo, fittedTable, textWidth } from '../../src/cli/table.js';
 
 const COLUMNS = [
   { heading: 'ID', least: 8, isCutInMiddle: true },

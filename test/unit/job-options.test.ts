@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { expect, test } from 'vitest';
-import { addJobOptions, toJobOptions } from '../../src/cli/job-options.js';
+import { addJobOptions, toJobOptions } from '../../src/cli/options.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../docs/${path}`, import.meta.url), 'utf8');
 const schema = JSON.parse(read('contract/agent-jobs.schema.json')) as {

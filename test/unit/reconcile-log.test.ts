@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { LOG_LINE } from '../../src/agent-job/labels.js';
-import { readTraces } from '../../src/cli/reconcile-log.js';
+import { readTraces } from '../../src/cli/reconcile.js';
 
 const CREATED = { msg: LOG_LINE.taken, time: '2026-01-02T10:00:00.000Z', write: 'create', jobId: 'job-1' };
 const CANCELED = { msg: LOG_LINE.ended, time: '2026-01-02T11:00:00.000Z', outcome: 'Canceled', jobId: 'job-1' };

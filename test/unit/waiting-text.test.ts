@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { WAITING_FOR, type Waiting } from '../../src/contract.js';
 import { lastingWait, waitRemedy, waitTimes } from '../../src/agent-job/waiting-text.js';
-import { WaitingNews } from '../../src/cli/waiting-reason.js';
+import { WaitingNews } from '../../src/cli/follow.js';
 
 const SINCE = '2026-01-01T12:00:00.000Z';
 const UNTIL = '2026-01-01T13:00:00.000Z';

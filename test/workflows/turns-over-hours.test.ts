@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { estimateCost, type JobCost } from '../../src/cli/cost-estimate.js';
+import { estimateCost, type Cost } from '../../src/cli/cost-estimate.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
 import { ProjectQueue } from '../support/project-queue.js';
@@ -33,9 +33,9 @@ afterEach(async () => {
 const now = () => environment.currentTimeMs();
 const eventCount = async (handle: WorkflowHandle) => (await handle.fetchHistory()).events!.length;
 
-async function costOf(handle: WorkflowHandle): Promise<JobCost> {
+async function costOf(handle: WorkflowHandle): Promise<Cost> {
   const { events } = await handle.fetchHistory();
-  return estimateCost({ runs: [{ events: events ?? [], bytes: 0 }], pending: [] });
+  return estimateCost('agentJob', [{ events: events ?? [], bytes: 0, pending: [] }]);
 }
 
 async function startWaiting(prompt: string) {

@@ -1,4 +1,38 @@
-/** Reads a file of lines of any size, piece by piece: what is not valid text is told with its line. */
+/** What commands read of files and of standard input: prompts, and lines of any number, all of it UTF-8. */
+import { readFile } from 'node:fs/promises';
+import { buffer } from 'node:stream/consumers';
+import { UsageError } from './exit.js';
+
+/** The prompt from the argument, else from the file, else (or for `-`) from stdin, without one newline at its end. */
+export async function readPrompt(argument: string | undefined, file: string | undefined): Promise<string> {
+  if (argument !== undefined && argument !== '-' && file !== undefined) {
+    throw new UsageError('give the prompt as an argument or as --prompt-file, not both');
+  }
+  if (argument !== undefined && argument !== '-') return argument;
+  if (file === undefined && argument === undefined && process.stdin.isTTY) {
+    throw new UsageError('no prompt: give it as an argument, with --prompt-file, or on stdin');
+  }
+  return (await readText(file ?? '-', '--prompt-file')).replace(/\r?\n$/, '');
+}
+
+/** A file's text, or stdin's for `-`. */
+export async function readText(file: string, flag: string): Promise<string> {
+  const reading = file === '-' ? buffer(process.stdin) : readFile(file);
+  const bytes = await reading.catch((error: Error) => {
+    throw new UsageError(`${flag}: ${error.message}`);
+  });
+  const text = decode(bytes);
+  if (text === null) throw new UsageError(`${file === '-' ? 'stdin' : file} is not UTF-8 text`);
+  return text;
+}
+
+function decode(bytes: Uint8Array): string | null {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
 
 /** A line with its number from 1; or what is wrong with it. */
 export type Line = { number: number } & ({ text: string } | { problem: string });
@@ -49,13 +83,5 @@ class LineBuffer {
     const text = decode(Buffer.concat(pieces));
     if (text === null) return { number, problem: 'must be UTF-8 text' };
     return text.trim() === '' ? null : { number, text };
-  }
-}
-
-function decode(bytes: Uint8Array): string | null {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    return null;
   }
 }

@@ -1,8 +1,68 @@
-/** The checks of `doctor` and `setup` that ask Temporal. */
+/** The checks of `doctor` and `setup`: what each asks of Temporal, the upstream or the store, and what to do then. */
 import type { Client } from '@temporalio/client';
 import type { PolledFor } from '../client/pollers.js';
 import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
-import type { Finding } from './doctor-check.js';
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import { openSnapshots, type SnapshotsFlags } from './export-options.js';
+
+/** One check of `doctor`: what it found, what to do about it, and a limit of time. */
+
+/** `skip`: not asked for, or another check failed first. */
+export type CheckStatus = 'ok' | 'warn' | 'fail' | 'skip';
+
+/** What a check found. */
+export interface Finding {
+  status: CheckStatus;
+  text: string;
+  /** What to do, in lines of which each is a sentence or a command. */
+  remedy?: readonly string[];
+  /** Temporal does not answer. */
+  isOutage?: boolean;
+}
+
+/** A check under its name. */
+export interface Check {
+  name: string;
+  finding: Promise<Finding>;
+}
+
+/** What is asked of Temporal and of the upstream has limits of its own, of seconds; a store has only this one. */
+const CHECK_LIMIT_MS = 15_000;
+
+/** Runs a check that ends within its limit; an error of it is a finding. */
+export async function limited<T extends Finding>(
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T | Finding> {
+  const limit = new AbortController();
+  const onInterrupt = () => limit.abort(signal.reason);
+  signal.addEventListener('abort', onInterrupt, { once: true });
+  const timer = setTimeout(
+    () => limit.abort(new Error(`no answer within ${CHECK_LIMIT_MS / 1_000} seconds`)),
+    CHECK_LIMIT_MS,
+  );
+  const aborted = new Promise<never>((_, reject) => {
+    limit.signal.addEventListener('abort', () => reject(limit.signal.reason as Error), { once: true });
+  });
+  try {
+    return await Promise.race([work(limit.signal), aborted]);
+  } catch (error) {
+    signal.throwIfAborted();
+    const { name, message } = (limit.signal.reason ?? error) as Error;
+    return { status: 'fail', text: message, isOutage: name === 'TemporalUnavailableError' };
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onInterrupt);
+  }
+}
+
+/** What a check is told as that needs another one to be well. */
+export function skipped(text: string): Finding {
+  return { status: 'skip', text };
+}
 
 /** A key should outlive any retry of its caller. */
 const SHORTEST_RETENTION_DAYS = 30;
@@ -100,4 +160,70 @@ async function checkPollers(client: Client, taskQueue: string, work: readonly Po
   const shown = names.length > 3 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more` : names.join(', ');
   const count = names.length === 1 ? '1 worker polls' : `${names.length} workers poll`;
   return { status: 'ok', text: `${count} the task queue ${queue}: ${shown}` };
+}
+
+const UPSTREAM_LIMIT_MS = 6_000;
+
+/** Whether the upstream answers, and whether it takes the key: one read of a job that is nobody's tells both. */
+export async function checkUpstreamAndKey(project: string | undefined): Promise<Finding & { key?: Finding }> {
+  const { checkUpstream } = await import('../worker/upstream-check.js');
+  const { finding, text } = await checkUpstream(project, UPSTREAM_LIMIT_MS);
+  switch (finding) {
+    case 'answers':
+      return { status: 'ok', text, key: await keyFinding(project) };
+    case 'keyRefused':
+      return { status: 'ok', text: 'answers', key: { status: 'fail', text } };
+    case 'notAsked':
+      return { status: 'skip', text };
+    case 'wrongSettings':
+    case 'fails':
+      return { status: 'fail', text };
+  }
+}
+
+/** A key that works may still lie open. */
+async function keyFinding(project: string | undefined): Promise<Finding> {
+  const { readUpstreamConfig, upstreamWarnings } = await import('../config.js');
+  const warnings = upstreamWarnings(readUpstreamConfig());
+  const text = `the upstream takes the key${project === undefined ? '' : ` of project ${JSON.stringify(project)}`}`;
+  if (warnings.length === 0) return { status: 'ok', text };
+  return { status: 'warn', text: `${text}, which others can read`, remedy: warnings };
+}
+
+/** Whether the keys that encrypt payloads can be read, by whom they should be alone. */
+export async function checkPayloadKeys(): Promise<Finding> {
+  const { processEnvironment, payloadKeysWarnings } = await import('../config.js');
+  const { readPayloadKeys } = await import('../config/payload-keys-setting.js');
+  const path = processEnvironment['PAYLOAD_KEYS_FILE']?.trim();
+  if (!path) return { status: 'skip', text: 'off: PAYLOAD_KEYS_FILE is not set here' };
+  readPayloadKeys();
+  const warnings = payloadKeysWarnings(path);
+  if (warnings.length > 0) return { status: 'warn', text: 'others can read the keys', remedy: warnings };
+  return { status: 'ok', text: 'PAYLOAD_KEYS_FILE has usable keys' };
+}
+
+/** Whether snapshots can be written, read and removed. */
+export async function checkStore(flags: SnapshotsFlags): Promise<Finding> {
+  const { processEnvironment } = await import('../config.js');
+  if (!(flags.snapshots ?? processEnvironment['SNAPSHOTS_URL'])) {
+    return { status: 'skip', text: 'not checked: SNAPSHOTS_URL is not set here' };
+  }
+  const store = await openSnapshots(flags);
+  if (store.url.startsWith('file:') && !existsSync(fileURLToPath(store.url))) {
+    return { status: 'warn', text: `${store.url} is not there yet: the first export makes it` };
+  }
+  await tryStore(store);
+  return { status: 'ok', text: `${store.url} can be written and read` };
+}
+
+/** Outside of what is published. */
+async function tryStore(store: SnapshotStore): Promise<void> {
+  const { STAGING } = await import('../snapshots/layout.js');
+  const folder = `${STAGING}/doctor-${randomUUID()}`;
+  const key = `${folder}/probe`;
+  const probe = Buffer.from(key);
+  await store.put(key, probe);
+  const read = await store.read(key);
+  await store.removeFolder(folder);
+  if (!read?.equals(probe)) throw new Error(`${store.urlOf(key)} is not read as it was written`);
 }

@@ -1,32 +1,23 @@
 import type { Command } from 'commander';
 import type { JobMetadata, JobState } from '../contract.js';
-import { readTarget } from './batch.js';
-import { exitCodesText } from './exit.js';
-import { waitAndPrint } from './job-end.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { lastDecisionField, resolveCommands } from './resolution.js';
 import { print, printJson, withSession, type GlobalOptions } from './session.js';
 import { fields, readableTime } from './text.js';
-import { waitForBatch } from './wait-batch.js';
-import { formatWaiting, remedyFor } from './waiting-reason.js';
+import { formatWaiting, remedyFor } from './follow.js';
 
-const WAIT_EXITS = `
-Exit code:
-${exitCodesText()}
-With --batch: 0 where every job ended as completed or archived, else 13`;
-
-interface InspectFlags extends JobNameFlags {
+interface StateFlags extends JobNameFlags {
   json?: boolean;
 }
 
-/** Adds `state` and `wait`. */
-export function addInspect(program: Command): void {
+/** Adds `state`. */
+export function addState(program: Command): void {
   const state = program
     .command('state')
     .description('show what a job is doing, or did')
     .argument('[job]', 'its workflow id, or its key where one job has it')
     .option('--json', 'print JSON')
-    .action((given: string | undefined, { json, ...flags }: InspectFlags) => {
+    .action((given: string | undefined, { json, ...flags }: StateFlags) => {
       const name = readJobName({ given, ...flags });
       return withSession(state, async (session) => {
         const { globals, signal } = session;
@@ -37,21 +28,6 @@ export function addInspect(program: Command): void {
       });
     });
   addJobNameOptions(state);
-  const wait = program
-    .command('wait')
-    .description('wait for a job’s end, or for the ends of all jobs of a batch')
-    .argument('[job]', 'its workflow id, or its key where one job has it')
-    .option('--batch <label>', 'until every job of this batch has ended')
-    .option('--json', 'print JSON')
-    .addHelpText('after', WAIT_EXITS)
-    .action(async (given: string | undefined, { json = false, ...flags }: InspectFlags & { batch?: string }) => {
-      const target = await readTarget(given, flags);
-      await withSession(wait, async (session) => {
-        if (target.batch !== null) return waitForBatch(session, target.batch, json);
-        return waitAndPrint(session, await findJob(session, target.job), json);
-      });
-    });
-  addJobNameOptions(wait);
 }
 
 function formatState(workflowId: string, state: JobState, globals: GlobalOptions): string {

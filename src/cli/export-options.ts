@@ -1,0 +1,102 @@
+/** The options that commands of exports share: which days, and where the snapshots lie. */
+import type { Command } from 'commander';
+import { type DateRange, isDate, plusDays } from '../visitor-export/date-range.js';
+import { EXIT, UsageError } from './exit.js';
+import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import { printToStderr } from './session.js';
+import { printable } from './text.js';
+
+export interface RangeFlags {
+  day?: string;
+  from?: string;
+  to?: string;
+}
+
+/** Adds the options that name days. */
+export function addRangeOptions(command: Command): Command {
+  return command
+    .option('--day <date>', 'one day, YYYY-MM-DD')
+    .option('--from <date>', 'from this day on')
+    .option('--to <date>', 'up to before this day');
+}
+
+/** The days that the options name, those that are left out by `preset`; throws a UsageError. */
+export function toRange({ day, from, to }: RangeFlags, preset: DateRange): DateRange {
+  if (day !== undefined && (from ?? to) !== undefined) throw new UsageError('give --day, or --from and --to');
+  for (const [name, date] of Object.entries({ day, from, to })) {
+    if (date !== undefined && !isDate(date)) throw new UsageError(`--${name} must be a date, YYYY-MM-DD`);
+  }
+  if (day !== undefined) return { dateFrom: day, dateTo: plusDays(day, 1) };
+  const dateTo = to ?? (from !== undefined && from >= preset.dateTo ? plusDays(from, 1) : preset.dateTo);
+  const dateFrom = from ?? (preset.dateFrom < dateTo ? preset.dateFrom : plusDays(dateTo, -1));
+  if (dateFrom >= dateTo)
+    throw new UsageError(`--to must be later than --from, it is exclusive: ${dateFrom}..${dateTo}`);
+  return { dateFrom, dateTo };
+}
+
+/**
+ * The days that the options name, yesterday by default, for an export. Rejects with a UsageError for one that can't
+ * have begun: its snapshot would be empty, and look like a day without visitors.
+ */
+export async function toExportRange(flags: RangeFlags): Promise<DateRange> {
+  const { mayHaveBegun } = await import('../snapshots/days.js');
+  const range = toRange(flags, yesterday());
+  const today = todayByUtc();
+  if (mayHaveBegun({ dateFrom: plusDays(range.dateTo, -1) }, today)) return range;
+  const { day, from, to } = flags;
+  const [name, date] = Object.entries({ day, to, from }).find(([, given]) => given !== undefined)!;
+  throw new UsageError(`--${name} ${date} is too late: no time zone is past ${plusDays(today, 1)} yet`);
+}
+
+function todayByUtc(): string {
+  return new Date().toISOString().slice(0, 10);
+}
+
+/** Yesterday by UTC. */
+export function yesterday(): DateRange {
+  const dateTo = todayByUtc();
+  return { dateFrom: plusDays(dateTo, -1), dateTo };
+}
+
+export interface SnapshotsFlags {
+  snapshots?: string;
+}
+
+/** Adds the option that says where the snapshots lie. */
+export function addSnapshotsOption(command: Command): Command {
+  return command.option('--snapshots <url>', 'file:///dir or s3://bucket/prefix (default: SNAPSHOTS_URL)');
+}
+
+/** Opens the store that the option or SNAPSHOTS_URL names; throws a UsageError or ConfigError. */
+export async function openSnapshots({ snapshots }: SnapshotsFlags): Promise<SnapshotStore> {
+  const { processEnvironment, readSnapshotsConfig } = await import('../config.js');
+  const { openStore } = await import('../snapshots/open-store.js');
+  const named = snapshots ?? processEnvironment['SNAPSHOTS_URL'];
+  if (!named)
+    throw new UsageError(
+      'say where the snapshots are: --snapshots or SNAPSHOTS_URL, file:///dir or s3://bucket/prefix',
+    );
+  try {
+    const { url, forcePathStyle } = readSnapshotsConfig({ ...processEnvironment, SNAPSHOTS_URL: named });
+    return await openStore(url, { forcePathStyle });
+  } catch (error) {
+    throw snapshots === undefined ? error : await blamedOnFlag(error);
+  }
+}
+
+/** A wrong value of the flag is a usage error that names the flag; other settings are told as they are. */
+async function blamedOnFlag(error: unknown): Promise<unknown> {
+  const { ConfigError } = await import('../config.js');
+  if (!(error instanceof ConfigError)) return error;
+  const wrong = error.problems.find(({ variable }) => variable === 'SNAPSHOTS_URL');
+  return wrong ? new UsageError(`--snapshots ${wrong.problem}`) : error;
+}
+
+/**
+ * Says that nothing was found, and fails: no output could pass for a good answer, and a mistyped name for a clean one.
+ */
+export function tellNone(store: SnapshotStore, project: string | undefined): void {
+  process.exitCode = EXIT.error;
+  const whose = project === undefined ? '' : ` of project ${printable(project)}`;
+  printToStderr(`agent-jobs: no snapshots${whose} in this range at ${store.url}`);
+}

@@ -1,0 +1,231 @@
+/** `wait`: how a command waits for the end of a job, or of all jobs of a batch, and tells it to a shell. */
+import type { Command } from 'commander';
+import type { AgentJobResult, Outcome } from '../contract.js';
+import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
+import { CONCURRENT_JOBS, isRunning, NoJobsError, readBatch, readTarget } from './batch.js';
+import { BadEndError, codeOf, EXIT, exitCodesText } from './exit.js';
+import { followList, withProgress } from './follow.js';
+import { addJobNameOptions, findJob, type JobNameFlags } from './job-name.js';
+import { print, printJson, printToStderr, withSession, type Session } from './session.js';
+import { ProgressLine } from './terminal.js';
+import { countOf, fields, hint, printable, readableTime } from './text.js';
+
+const EXITS = `
+Exit code:
+${exitCodesText()}
+With --batch: 0 where every job ended as completed or archived, else 13`;
+
+const OUTCOME_EXIT: Partial<Record<string, number>> = {
+  completed: EXIT.ok,
+  archived: EXIT.ok,
+  failed: EXIT.failed,
+  timedOut: EXIT.timedOut,
+  lost: EXIT.lost,
+  abandoned: EXIT.abandoned,
+} satisfies Record<Outcome, number>;
+
+/** By the names of the starter's errors. */
+const FAILURE_EXIT: Partial<Record<string, number>> = {
+  InvalidInputError: EXIT.notCreated,
+  CreateRejectedError: EXIT.notCreated,
+  UnknownOutcomeError: EXIT.unknownOutcome,
+  JobCanceledError: EXIT.canceled,
+  JobTerminatedError: EXIT.canceled,
+};
+
+/** A batch of thousands is several requests. */
+const LOOK_MS = 3_000;
+/** Elsewhere than on a terminal, a line of progress at most so often. */
+const TELL_EVERY_MS = 30_000;
+/** A job that has ended answers at once; one that was attached anew meanwhile is waited for by the next look. */
+const READ_END_MS = 30_000;
+/** So many looks a batch may take to be listed, whose start has just ended. */
+const FIRST_LOOKS = 4;
+/** The list lags behind the jobs: a batch is over where so many looks in a row say so. */
+const LAST_LOOKS = 2;
+
+/** Adds `wait`. */
+export function addWait(program: Command): void {
+  const command = program
+    .command('wait')
+    .description('wait for the end of a job, or of all jobs of a batch')
+    .argument('[job]', 'its workflow id, or its key where one job has it')
+    .option('--batch <label>', 'until every job of this batch has ended')
+    .option('--json', 'print JSON')
+    .addHelpText('after', EXITS)
+    .action(async (given: string | undefined, { json = false, ...flags }: WaitFlags) => {
+      const target = await readTarget(given, flags);
+      await withSession(command, async (session) => {
+        if (target.batch !== null) return waitForBatch(session, target.batch, json);
+        return waitAndPrint(session, await findJob(session, target.job), json);
+      });
+    });
+  addJobNameOptions(command);
+}
+
+interface WaitFlags extends JobNameFlags {
+  batch?: string;
+  json?: boolean;
+}
+
+/** Waits for a job's end, tells meanwhile how it goes, prints its result and sets the exit code. */
+export async function waitAndPrint(session: Session, job: JobHandle, isJson: boolean): Promise<void> {
+  const { signal, globals } = session;
+  try {
+    const result = await withProgress(session, job, job.result({ signal }));
+    if (isJson) printJson(result);
+    else print(formatResult(job.workflowId, result));
+    const code = OUTCOME_EXIT[result.outcome];
+    if (code === undefined) printToStderr('agent-jobs: this release does not know that outcome: it is no success');
+    process.exitCode = code ?? EXIT.error;
+  } catch (error) {
+    if (signal.aborted) printToStderr(`agent-jobs: to wait again: ${hint(globals, ['wait', job.workflowId])}`);
+    throw toBadEnd(job, error as Error);
+  }
+}
+
+/** The job's failure; any other error is the command's own. */
+function toBadEnd({ workflowId }: JobHandle, error: Error): Error {
+  const exitCode = FAILURE_EXIT[error.name];
+  if (exitCode === undefined) return error;
+  const message = printable(`the job failed: ${error.message}`);
+  return new BadEndError(exitCode, { code: codeOf(error), message, workflowId, ...remainsOf(error) });
+}
+
+interface JobRemains {
+  prLink?: string | null | undefined;
+  lastResult?: AgentJobResult | null | undefined;
+}
+
+/** What is left of a job whose newest run ended without a result; nothing of one that was not created. */
+function remainsOf({ prLink, lastResult }: Error & JobRemains): JobRemains {
+  return lastResult === undefined ? {} : { prLink, lastResult };
+}
+
+function formatResult(workflowId: string, result: AgentJobResult): string {
+  const followUps = result.followUps.map(({ id, state, error }) => `${id}: ${state}${error ? ` (${error})` : ''}`);
+  return fields([
+    ['Workflow', workflowId],
+    ['Outcome', result.outcome],
+    ['Job', result.jobId],
+    ['Pull request', result.job?.prLink],
+    ['Follow-ups', followUps.join(', ')],
+    ['Started', readableTime(result.startedAt)],
+    ['Finished', readableTime(result.finishedAt)],
+  ]);
+}
+
+/** How one job of a batch ended: the outcome or the failure's code, and the fields of a line of JSON. */
+interface JobEnd {
+  label: string;
+  isSuccess: boolean;
+  json: object;
+  prLink: string | null;
+}
+
+/**
+ * Tells each end as it comes, then how many ended how. A batch whose last start is some seconds old is complete. A job
+ * that a follow-up attaches anew counts as running again.
+ */
+export async function waitForBatch({ jobs, globals, signal }: Session, batch: string, isJson: boolean): Promise<void> {
+  const progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
+  const ends = new BatchEnds(jobs, signal, (workflowId, { label, json, prLink }) => {
+    progress.clear();
+    if (isJson) printJson({ workflowId, ...json });
+    else print([workflowId, label, prLink ?? ''].map(printable).join('  ').trimEnd());
+  });
+  let looksAtEnd = 0;
+  try {
+    await followList(signal, {
+      look: (looks) =>
+        readBatch(jobs, batch, signal).catch((error: unknown) => {
+          if (looks < FIRST_LOOKS && error instanceof NoJobsError) return null;
+          throw error;
+        }),
+      take: async (listed) => {
+        if (listed === null) return false;
+        looksAtEnd = (await ends.read(listed)) ? looksAtEnd + 1 : 0;
+        progress.show(`${ends.count} of ${countOf(listed.length, 'job')} ended${needOf(listed)}`);
+        return looksAtEnd === LAST_LOOKS;
+      },
+      onOutage: (text) => progress.show(text),
+      pauseMs: LOOK_MS,
+    });
+  } finally {
+    progress.clear();
+    printToStderr(`agent-jobs: ${ends.summary}`);
+    if (signal.aborted) printToStderr(`agent-jobs: to wait again: ${hint(globals, ['wait', '--batch', batch])}`);
+  }
+  if (!ends.areSuccesses) process.exitCode = EXIT.notAll;
+}
+
+/** The ends of a batch that were told. */
+class BatchEnds {
+  readonly #jobs: AgentJobs;
+  readonly #signal: AbortSignal;
+  readonly #tell: (workflowId: string, end: JobEnd) => void;
+  /** By workflow id; of which run, and how it ended. */
+  readonly #told = new Map<string, JobEnd & { closedAt: string | null }>();
+
+  constructor(jobs: AgentJobs, signal: AbortSignal, tell: (workflowId: string, end: JobEnd) => void) {
+    this.#jobs = jobs;
+    this.#signal = signal;
+    this.#tell = tell;
+  }
+
+  get count(): number {
+    return this.#told.size;
+  }
+
+  get areSuccesses(): boolean {
+    return [...this.#told.values()].every(({ isSuccess }) => isSuccess);
+  }
+
+  get summary(): string {
+    const counts = new Map<string, number>();
+    for (const { label } of this.#told.values()) counts.set(label, (counts.get(label) ?? 0) + 1);
+    const parts = [...counts].map(([label, count]) => `${count} ${label}`);
+    return `${countOf(this.count, 'job')} ended${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`;
+  }
+
+  /** Tells the ends that are new; true where every job has ended. */
+  async read(listed: JobSummary[]): Promise<boolean> {
+    const { concurrently } = await import('../client/concurrently.js');
+    for (const { workflowId } of listed.filter(isRunning)) this.#told.delete(workflowId);
+    const isNew = (job: JobSummary) => !isRunning(job) && this.#told.get(job.workflowId)?.closedAt !== job.closedAt;
+    const limits = { limit: CONCURRENT_JOBS, signal: this.#signal };
+    const reads = concurrently(listed.filter(isNew), limits, async ({ workflowId, closedAt }) => {
+      const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(READ_END_MS)]);
+      return { workflowId, closedAt, end: await readEnd(this.#jobs.handle(workflowId), signal) };
+    });
+    for await (const { workflowId, closedAt, end } of reads) {
+      if (end === null) continue;
+      this.#told.set(workflowId, { ...end, closedAt });
+      this.#tell(workflowId, end);
+    }
+    return listed.every(({ workflowId }) => this.#told.has(workflowId));
+  }
+}
+
+/** Null where it can be read later. A failure of the job is an end too, and so is that Temporal has deleted it. */
+async function readEnd(job: JobHandle, signal: AbortSignal): Promise<JobEnd | null> {
+  try {
+    const result = await job.result({ signal });
+    const isSuccess = OUTCOME_EXIT[result.outcome] === EXIT.ok;
+    return { label: result.outcome, isSuccess, json: result, prLink: result.job?.prLink ?? null };
+  } catch (error) {
+    const { name, message } = error as Error;
+    const code = codeOf(error as Error);
+    const isGone = name === 'JobNotFoundError';
+    if (!isGone && FAILURE_EXIT[name] === undefined) return null;
+    const remains = remainsOf(error as Error);
+    const json = { code, message, ...remains };
+    return { label: isGone ? 'deleted' : code, isSuccess: false, json, prLink: remains.prLink ?? null };
+  }
+}
+
+function needOf(listed: JobSummary[]): string {
+  const count = listed.filter(({ waitingFor }) => waitingFor === 'person').length;
+  if (count === 0) return '';
+  return `, ${count === 1 ? '1 needs' : `${count} need`} a person: npx agent-jobs attention`;
+}

@@ -1,0 +1,193 @@
+/** What a command tells while it waits for a job, or for a batch. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import type { Session } from '../../src/cli/session.js';
+import { waitForBatch } from '../../src/cli/wait.js';
+import type { JobScript } from '../../src/sandbox/job-life.js';
+import { AgentJobs, TemporalUnavailableError } from '../../src/starter.js';
+import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
+
+const MOST_MS = 240_000;
+
+let server: JobServer;
+beforeAll(async () => {
+  server = await startJobServer();
+}, MOST_MS);
+afterAll(() => server.close());
+
+function start(prompt: string, ...more: string[]): Promise<CliRun> {
+  const quick = ['--poll-min', '1s', '--poll-max', '1s', '--settle', '0'];
+  return runCli(['start', '--project', server.projectId, ...quick, ...more, prompt], { env: envOf(server) });
+}
+
+/** A job whose pull request comes before its end. */
+async function scripted(script: JobScript): Promise<string> {
+  const prompt = `prompt ${randomUUID()}`;
+  await server.sandbox.addScript({ promptIncludes: prompt, script });
+  return prompt;
+}
+
+test(
+  'whoever waits sees the phases and the pull request as it opens, on stderr, and stdout stays JSON',
+  async () => {
+    const prompt = await scripted({
+      steps: [
+        { status: 'active' },
+        { status: 'active', prLink: true, afterMs: 3_000 },
+        { status: 'completed', prLink: true, afterMs: 8_000 },
+      ],
+    });
+    const { code, stdout, stderr } = await start(prompt, '--wait', '--json');
+    expect(stderr).toMatch(/^agent-jobs: watching, active, job /m);
+    expect(stderr.match(/^agent-jobs: pull request: https:.*$/gm)).toHaveLength(1);
+    expect(stderr).not.toContain('\u001B');
+    expect(jsonLines(stdout)).toMatchObject([{ outcome: 'completed' }]);
+    expect(code).toBe(0);
+  },
+  MOST_MS,
+);
+
+test(
+  'a job that needs a person is told with the exact commands, of which the last ends it',
+  async () => {
+    const prompt = `prompt ${randomUUID()}`;
+    await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
+    const key = randomUUID();
+    const job = server.jobs.handle({ projectId: server.projectId, key });
+    let abandon: string[] | undefined;
+    const env = envOf(server);
+    // As a person would: the last command that is shown is called.
+    const onStderr = (soFar: string): void => {
+      const [, command] = /To give it up +npx agent-jobs (.*)\n/.exec(soFar) ?? [];
+      if (abandon !== undefined || command === undefined) return;
+      abandon = command.split(' ');
+      void runCli(abandon, { env });
+    };
+    const args = ['start', '--project', server.projectId, '--key', key, '--settle', '0', '--wait', prompt];
+    const { code, stderr } = await runCli(args, { env, onStderr });
+    expect(stderr).toContain('agent-jobs: still waiting: the job waits for a person');
+    expect(stderr).toMatch(/If it is there +npx agent-jobs resolve \S+ adopt --job-id ID_OF_THE_JOB --since /);
+    expect(abandon).toEqual(['resolve', job.workflowId, 'abandon', '--since', expect.any(String)]);
+    expect(code).toBe(6);
+  },
+  MOST_MS,
+);
+
+test(
+  'a job that no worker takes is told with the queue, and Ctrl-C with the command that waits again',
+  async () => {
+    const jobs = new AgentJobs({ client: server.client, taskQueue: `nobody-${randomUUID()}` });
+    const job = await jobs.start({ key: randomUUID(), projectId: server.projectId, prompt: 'hello', ...QUICK });
+    const interruptAt = /no worker polls/;
+    const { code, stdout, stderr } = await runCli(['wait', job.workflowId], { env: envOf(server), interruptAt });
+    expect(stderr.match(/still waiting: no worker polls the task queue "nobody-.*start one there/g)).toHaveLength(1);
+    expect(stderr).toContain(`agent-jobs: to wait again: npx agent-jobs wait ${job.workflowId}\n`);
+    expect(stderr).toContain('interrupted; the job goes on');
+    expect(stdout).toBe('');
+    expect(code).toBe(130);
+    await server.client.workflow.getHandle(job.workflowId).terminate();
+  },
+  MOST_MS,
+);
+
+test(
+  'a status that would control the terminal is shown without effect',
+  async () => {
+    const prompt = await scripted({
+      steps: [{ status: 'bad\u001B[2Jstatus\r\n' }, { status: 'completed', afterMs: 12_000 }],
+    });
+    const { stderr } = await start(prompt, '--wait', '--json');
+    expect(stderr).toContain('bad [2Jstatus');
+    // oxlint-disable-next-line no-control-regex -- no control character may reach the terminal
+    expect(stderr).not.toMatch(/[\u0000-\u0009\u000B-\u001F\u007F]/);
+  },
+  MOST_MS,
+);
+
+test(
+  'the command state tells what to do about a key that the upstream refuses',
+  async () => {
+    const projectId = `refused-${randomUUID()}`;
+    await server.sandbox.addFault({ kind: 'status', status: 401, projectId, count: 1_000 });
+    const job = await server.jobs.start({ key: randomUUID(), projectId, prompt: 'hello', ...QUICK });
+    await expect.poll(async () => (await job.state()).waiting?.for, { timeout: 60_000 }).toBe('key');
+    const { stdout } = await runCli(['state', job.workflowId], { env: envOf(server) });
+    expect(stdout).toMatch(/What to do +give the worker a key that the upstream takes \(ADMIN_API_KEY/);
+    await job.cancel();
+  },
+  MOST_MS,
+);
+
+test(
+  'jobs that wait for the upstream’s rate limit are listed by it, and a follow-up says so while it is awaited',
+  async () => {
+    const projectId = `busy-${randomUUID()}`;
+    const message = `message ${randomUUID()}`;
+    const job = await server.jobs.start({ key: 'k', projectId, prompt: 'hello', linger: '1 hour', ...QUICK });
+    await expect.poll(async () => (await job.state()).phase, { timeout: 60_000 }).toBe('lingering');
+    const busy = { kind: 'status', status: 429, retryAfter: 30, promptIncludes: message } as const;
+    await server.sandbox.addFault(busy);
+    const sending = runCli(['follow-up', job.workflowId, message, '--wait'], { env: envOf(server) });
+    const list = () => runCli(['list', '--project', projectId, '--waiting-for', 'rateLimit'], { env: envOf(server) });
+    await expect
+      .poll(async () => (await list()).stdout, { timeout: 60_000 })
+      .toMatch(/PHASE +WAITS FOR.*\n.*sending +rateLimit /);
+    const { code, stderr, stdout } = await sending;
+    expect(stderr).toMatch(
+      /still waiting: the job waits for the upstream’s rate limit.*; it goes on by itself.* \(.*429.*\)/,
+    );
+    expect(stdout).toMatch(/State +sent/);
+    expect(code).toBe(0);
+    await expect.poll(async () => (await list()).stdout, { timeout: 60_000 }).toBe('no jobs\n');
+    await job.cancel();
+  },
+  MOST_MS,
+);
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  process.exitCode = undefined;
+});
+
+/** What a list shows at each look: nothing yet, an outage, or jobs by their status. */
+type Look = 'nothing' | 'outage' | Record<string, string>;
+
+/** Jobs whose list shows this, look by look; the last look lasts. No real server lags or fails on request. */
+function sessionOf(looks: Look[]): { session: Session; asked: () => number } {
+  let asked = 0;
+  async function* list() {
+    const look = looks[Math.min(asked++, looks.length - 1)] ?? 'nothing';
+    if (look === 'outage') throw new TemporalUnavailableError('away');
+    if (look === 'nothing') return;
+    for (const [workflowId, workflowStatus] of Object.entries(look)) {
+      const closedAt = workflowStatus === 'RUNNING' ? null : '2026-01-01T00:00:00.000Z';
+      yield await Promise.resolve({ workflowId, workflowStatus, startedAt: '2026-01-01T00:00:00.000Z', closedAt });
+    }
+  }
+  const handle = (workflowId: string) => ({ workflowId, result: () => Promise.resolve({ outcome: 'completed' }) });
+  const session = { jobs: { list, handle }, globals: {}, signal: new AbortController().signal };
+  return { session: session as unknown as Session, asked: () => asked };
+}
+
+function mute() {
+  vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  return vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+}
+
+test('a batch is waited for over an outage, and where its jobs are listed late', { timeout: 60_000 }, async () => {
+  const printed = mute();
+  const done = { a: 'COMPLETED' };
+  const { session, asked } = sessionOf(['nothing', 'outage', { a: 'RUNNING' }, done, { ...done, b: 'COMPLETED' }]);
+  await waitForBatch(session, 'batch', false);
+  expect(printed.mock.calls.map(([line]) => line)).toEqual(['a  completed\n', 'b  completed\n']);
+  expect(asked()).toBe(5);
+  expect(process.exitCode).toBeUndefined();
+});
+
+test('a batch of which no job is listed after some looks is an error', { timeout: 60_000 }, async () => {
+  mute();
+  const { session, asked } = sessionOf(['nothing']);
+  await expect(waitForBatch(session, 'batch', false)).rejects.toThrow('no job has the batch "batch"');
+  expect(asked()).toBe(4);
+});
