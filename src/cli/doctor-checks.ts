@@ -13,7 +13,7 @@ import { paint, printable, type Colour } from './text.js';
 /** One check of `doctor`: what it found, what to do about it, and a limit of time. */
 
 /** `skip`: not asked for, or another check failed first. */
-export type CheckStatus = 'ok' | 'warn' | 'fail' | 'skip';
+type CheckStatus = 'ok' | 'warn' | 'fail' | 'skip';
 
 /** What a check found. */
 export interface Finding {

@@ -2,9 +2,9 @@
  * Each `npm start` gets a data folder of its own: the first that no living process has locked. Its lock file says which
  * process uses the folder, and which processes it has started.
  */
+import { randomBytes } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { randomBytes } from 'node:crypto';
 import { endAll, endsWithin, identify, isAlive, type ProcessIdentity } from './process-identity.js';
 
 /** A folder that this process has locked until it ends, however it ends. */
@@ -19,7 +19,8 @@ export class DataFolder {
 
   /** Locks the first of `<name>`, `<name>-2`, `<name>-3` … that no living process has locked. */
   static async acquire(root: string, name: string, parent?: ProcessIdentity): Promise<DataFolder> {
-    const lock = newLock(parent);
+    const owner = identify(process.pid) ?? { pid: process.pid, startedAt: '' };
+    const lock: Lock = { owner, parent, children: [] };
     for (let number = 1; ; number++) {
       const path = join(root, number === 1 ? name : `${name}-${number}`);
       mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -36,16 +37,18 @@ export class DataFolder {
     const child = identify(pid);
     if (child === undefined) return;
     this.#lock.children = [...this.#lock.children.filter(isAlive), child];
-    updateLock(this.path, this.#lock);
+    const draft = draftIn(this.path);
+    writeFileSync(draft, JSON.stringify(this.#lock));
+    renameSync(draft, lockFileIn(this.path));
   }
 
   release(): void {
-    unlock(this.path);
+    rmSync(lockFileIn(this.path), { force: true });
   }
 }
 
 /** What a lock file holds: who uses the folder, and the processes that work on it. */
-export interface Lock {
+interface Lock {
   owner: ProcessIdentity;
   /** The process that started the owner. Once this parent has ended, the owner ends soon, too. */
   parent?: ProcessIdentity | undefined;
@@ -54,17 +57,11 @@ export interface Lock {
 
 const OWNER_ENDS_WITHIN_MS = 15_000;
 
-/** A lock of this process. */
-export function newLock(parent?: ProcessIdentity): Lock {
-  const owner = identify(process.pid) ?? { pid: process.pid, startedAt: '' };
-  return { owner, parent, children: [] };
-}
-
 /**
  * Locks a folder; false where a living process has locked it. A lock whose owner has ended is stale: it is removed, and
  * the children that the owner left running are ended.
  */
-export async function tryToLock(folder: string, lock: Lock): Promise<boolean> {
+async function tryToLock(folder: string, lock: Lock): Promise<boolean> {
   for (;;) {
     if (createLockFile(folder, lock)) return true;
     const text = readLockFile(folder);
@@ -74,18 +71,6 @@ export async function tryToLock(folder: string, lock: Lock): Promise<boolean> {
     if (!removeStale(folder, text)) return false;
     await endAll(present?.children ?? []);
   }
-}
-
-/** Replaces the contents of a lock file of this process. */
-export function updateLock(folder: string, lock: Lock): void {
-  const draft = draftIn(folder);
-  writeFileSync(draft, JSON.stringify(lock));
-  renameSync(draft, lockFileIn(folder));
-}
-
-/** Unlocks a folder that this process has locked. */
-export function unlock(folder: string): void {
-  rmSync(lockFileIn(folder), { force: true });
 }
 
 const lockFileIn = (folder: string) => join(folder, 'in-use.json');
