@@ -25,7 +25,7 @@ import { watchLostQueues } from './worker/lost-queues.js';
 import { countExportPollers, scheduledProjects, watchConsistentDays } from './worker/export-gauges.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { every } from './worker/every.js';
-import { bridgeToTemporal, createLogger, type Logger, WorkflowIds } from './worker/logging.js';
+import { bridgeToTemporal, createLogger, WorkflowIds, type Logger } from './worker/logging.js';
 import { createMetrics, startJobEndsAtZero, timedUpstream } from './worker/metrics.js';
 import { watchOpenJobs } from './worker/open-jobs.js';
 import { installRuntime, watchProcess } from './worker/runtime.js';

@@ -2,7 +2,15 @@ import type { Command } from 'commander';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
 import { EXIT } from './exit.js';
 import { inDoubtFields, lastDecisionField, resolveCommands } from './resolution.js';
-import { type GlobalOptions, print, printJson, printToStderr, type Session, withSession } from './session.js';
+import {
+  print,
+  printAnswer,
+  printJson,
+  printToStderr,
+  withSession,
+  type GlobalOptions,
+  type Session,
+} from './session.js';
 import { fields, firstLine, printable, printableLines, withKeysHint } from './text.js';
 
 /** Adds `attention`, which lists the jobs that need a person, and how each can be settled. */
@@ -45,8 +53,7 @@ async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): 
   let count = 0;
   for await (const job of jobs.stuck({ signal })) {
     count += 1;
-    if (json) printJson(toStuckLine(job));
-    else print(`${formatStuckJob(job, lacksKey(job.failure ?? ''))}\n`);
+    printAnswer(json, toStuckLine(job), () => `${formatStuckJob(job, lacksKey(job.failure ?? ''))}\n`);
   }
   return count;
 }

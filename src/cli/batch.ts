@@ -3,8 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
 import { confirm, type ConfirmFlags } from './terminal.js';
 import { codeOf, EXIT, UsageError } from './exit.js';
-import { type JobName, type JobNameFlags, readJobName } from './job-name.js';
-import { print, printJson, printToStderr, type Session } from './session.js';
+import { readJobName, type JobName, type JobNameFlags } from './job-name.js';
+import { printAnswer, printToStderr, type Session } from './session.js';
 import { countOf, printable, withKeysHint } from './text.js';
 
 /** Jobs that are asked at the same moment: a lone worker that answers is not flooded. */
@@ -106,8 +106,7 @@ export async function forEachRunning(
   const count = { found: 0, done: 0, failed: 0 };
   const tell = async (workflowId: string) => {
     const { text, json, isDone } = await act(jobs.handle(workflowId)).catch(fateOfError);
-    if (flags.json) printJson({ workflowId, ...json });
-    else print(`${printable(workflowId)}  ${printable(text)}`);
+    printAnswer(flags.json, { workflowId, ...json }, () => `${printable(workflowId)}  ${printable(text)}`);
     return isDone;
   };
   try {

@@ -4,9 +4,9 @@
  * wrong.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { PayloadCodec } from '@temporalio/common';
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import type { PayloadCodec } from '@temporalio/common';
 
 /** What a codec server serves, and to whom. */
 export interface CodecService {

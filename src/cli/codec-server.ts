@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { Command } from 'commander';
 import { UsageError } from './exit.js';
-import { type GlobalOptions, print, printToStderr } from './session.js';
+import { print, printToStderr, type GlobalOptions } from './session.js';
 
 const DEFAULT_LISTEN = '127.0.0.1:8235';
 

@@ -3,7 +3,7 @@
  * out of date, and knows the options of the very command. No server is asked.
  */
 import { Argument, type Command, type Option } from 'commander';
-import { print, printJson } from './session.js';
+import { print, printAnswer } from './session.js';
 
 const SHELLS = {
   bash: `_agent_jobs() {
@@ -49,8 +49,7 @@ export function addCompletion(program: Command): void {
     .option('--json', 'print it as JSON')
     .addHelpText('after', INSTALL)
     .action((shell: keyof typeof SHELLS, { json }: { json?: boolean }) => {
-      if (json) printJson({ shell, script: SHELLS[shell] });
-      else print(SHELLS[shell]);
+      printAnswer(json, { shell, script: SHELLS[shell] }, () => SHELLS[shell]);
     });
   program
     .command('__complete', { hidden: true })

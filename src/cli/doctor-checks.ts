@@ -1,17 +1,19 @@
 /** The checks of `doctor` and `setup`: what each asks of Temporal, the upstream or the store, and what to do then. */
-import type { Client } from '@temporalio/client';
-import type { PolledFor } from '../client/pollers.js';
-import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import type { Client } from '@temporalio/client';
+import type { PolledFor } from '../client/pollers.js';
+import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { openSnapshots, type SnapshotsFlags } from './export-options.js';
+import { printColoured, printJson } from './session.js';
+import { paint, printable, type Colour } from './text.js';
 
 /** One check of `doctor`: what it found, what to do about it, and a limit of time. */
 
 /** `skip`: not asked for, or another check failed first. */
-export type CheckStatus = 'ok' | 'warn' | 'fail' | 'skip';
+type CheckStatus = 'ok' | 'warn' | 'fail' | 'skip';
 
 /** What a check found. */
 export interface Finding {
@@ -226,4 +228,22 @@ async function tryStore(store: SnapshotStore): Promise<void> {
   const read = await store.read(key);
   await store.removeFolder(folder);
   if (!read?.equals(probe)) throw new Error(`${store.urlOf(key)} is not read as it was written`);
+}
+
+const NAME_WIDTH = 18;
+const STATUS_COLOUR: Record<CheckStatus, Colour> = { ok: 'green', warn: 'yellow', fail: 'red', skip: 'dim' };
+
+/** Tells what a check found, and below it what to do. */
+export function tellFinding(name: string, { status, text, remedy = [] }: Finding, isJson: boolean): void {
+  if (isJson) return printJson({ check: name, status, text, remedy });
+  const [first = '', ...more] = text.split('\n');
+  const lines = [...more, ...remedy.map((line) => `→ ${line}`)].map(
+    (line) => ' '.repeat(NAME_WIDTH + 7) + printable(line),
+  );
+  printColoured(
+    [
+      `${paint(STATUS_COLOUR[status], status.padEnd(4))}  ${name.padEnd(NAME_WIDTH)} ${printable(first)}`,
+      ...lines,
+    ].join('\n'),
+  );
 }

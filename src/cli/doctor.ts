@@ -1,24 +1,23 @@
 import type { Command } from 'commander';
 import type { AgentJobs } from '../starter.js';
 import {
-  type Check,
   checkExportWorker,
   checkJobWorker,
   checkPayloadKeys,
   checkRetention,
   checkSearchAttributes,
-  type CheckStatus,
   checkStore,
   checkTemporal,
   checkUpstreamAndKey,
-  type Finding,
   limited,
   skipped,
+  tellFinding,
+  type Check,
+  type Finding,
 } from './doctor-checks.js';
 import { EXIT } from './exit.js';
-import { connect, type GlobalOptions, printColoured, printJson, withInterrupt } from './session.js';
+import { connect, withInterrupt, type GlobalOptions } from './session.js';
 import { addSnapshotsOption, type SnapshotsFlags } from './export-options.js';
-import { type Colour, paint, printable } from './text.js';
 
 interface DoctorFlags extends SnapshotsFlags {
   project?: string;
@@ -32,8 +31,6 @@ Exit code: 0 where none fails, 11 where Temporal does not answer, else 1`;
 
 /** For what one check asks of Temporal: its error says more than that of the check's limit. */
 const TEMPORAL_LIMIT_MS = 6_000;
-const NAME_WIDTH = 18;
-const STATUS_COLOUR: Record<CheckStatus, Colour> = { ok: 'green', warn: 'yellow', fail: 'red', skip: 'dim' };
 
 /** Adds `doctor`, which examines the set-up and changes nothing that stays. */
 export function addDoctor(program: Command): void {
@@ -61,7 +58,7 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
   try {
     for (const { name, finding } of checks) {
       const found = await finding;
-      tell(name, found, flags.json ?? false);
+      tellFinding(name, found, flags.json ?? false);
       if (found.status === 'fail')
         process.exitCode = found.isOutage ? EXIT.unavailable : (process.exitCode ?? EXIT.error);
     }
@@ -117,18 +114,4 @@ function settingsChecks(flags: DoctorFlags, signal: AbortSignal): Check[] {
     { name: 'Payload keys', finding: limited(signal, checkPayloadKeys) },
     { name: 'Snapshots', finding: limited(signal, () => checkStore(flags)) },
   ];
-}
-
-function tell(name: string, { status, text, remedy = [] }: Finding, isJson: boolean): void {
-  if (isJson) return printJson({ check: name, status, text, remedy });
-  const [first = '', ...more] = text.split('\n');
-  const lines = [...more, ...remedy.map((line) => `→ ${line}`)].map(
-    (line) => ' '.repeat(NAME_WIDTH + 7) + printable(line),
-  );
-  printColoured(
-    [
-      `${paint(STATUS_COLOUR[status], status.padEnd(4))}  ${name.padEnd(NAME_WIDTH)} ${printable(first)}`,
-      ...lines,
-    ].join('\n'),
-  );
 }

@@ -1,4 +1,4 @@
-import { type Command, CommanderError } from 'commander';
+import { CommanderError, type Command } from 'commander';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { printableLines, withKeysHint } from './text.js';
 

@@ -1,24 +1,24 @@
 /** What is done with snapshots that are there: `export list`, `verify`, `gaps`, `clean`, and `report`. */
+import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import type { SnapshotManifest, VisitorExportRange } from '../contract.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import type { Day } from '../snapshots/days.js';
+import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { EXIT, UsageError } from './exit.js';
 import {
   addRangeOptions,
   addSnapshotsOption,
   openSnapshots,
-  type RangeFlags,
-  type SnapshotsFlags,
   tellNone,
   toRange,
   yesterday,
+  type RangeFlags,
+  type SnapshotsFlags,
 } from './export-options.js';
-import { print, printJson, printToStderr, type Session, withSession } from './session.js';
+import { print, printAnswer, printJson, printToStderr, withSession, type Session } from './session.js';
 import { countOf, forStdout, printable, readableTime, table } from './text.js';
-import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
-import { writeFile } from 'node:fs/promises';
 
 interface InspectFlags extends RangeFlags, SnapshotsFlags {
   project?: string;
@@ -95,8 +95,7 @@ async function verifySnapshots(flags: InspectFlags): Promise<void> {
   let strays = 0;
   for await (const key of findStray(store, flags.project)) {
     strays += 1;
-    if (flags.json) printJson({ file: key, problems: [STRAY] });
-    else print(printable(`${key}: ${STRAY}`));
+    printAnswer(flags.json, { file: key, problems: [STRAY] }, () => printable(`${key}: ${STRAY}`));
   }
   const alsoStray = strays > 0 ? `, ${strays} files that belong to none` : '';
   if (!flags.json) print(`${count} snapshots verified, ${wrong} with differences${alsoStray}`);
@@ -162,8 +161,7 @@ async function clean(command: Command, flags: CleanFlags): Promise<void> {
     let removed = 0;
     const told = (folder: string) => {
       removed += 1;
-      if (flags.json) printJson({ folder });
-      else print(folder);
+      printAnswer(flags.json, { folder }, () => folder);
     };
     const ranges = await stagedRanges(store);
     if (!dryRun) await confirm(() => questionOf(session, store, ranges, now), flags, session.signal);
@@ -249,8 +247,7 @@ export function addReport(program: Command): void {
     if (!(await hasSnapshots(store, projectId))) return tellNone(store, projectId);
     const location = await make(store, projectId, output);
     if (location === null) return;
-    if (json) printJson({ projectId, location });
-    else print(location);
+    printAnswer(json, { projectId, location }, () => location);
   });
 }
 

@@ -1,8 +1,8 @@
 /** The options that commands of exports share: which days, and where the snapshots lie. */
 import type { Command } from 'commander';
-import { type DateRange, isDate, plusDays } from '../visitor-export/date-range.js';
-import { EXIT, UsageError } from './exit.js';
+import { isDate, plusDays, type DateRange } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import { EXIT, UsageError } from './exit.js';
 import { printToStderr } from './session.js';
 import { printable } from './text.js';
 

@@ -1,4 +1,5 @@
 /** `export run` and `export backfill`: exports that a person starts and waits for. */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type {
   SnapshotManifest,
@@ -9,22 +10,21 @@ import type {
   VisitorTotals,
 } from '../contract.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
+import type { VisitorExportHandle } from '../starter.js';
+import type { Day } from '../snapshots/days.js';
+import { MAX_SECOND_SCANS, NEW_ROWS_PER_PAGE } from '../visitor-export/scan-checkpoint.js';
 import {
   addRangeOptions,
   addSnapshotsOption,
   openSnapshots,
+  toExportRange,
   type RangeFlags,
   type SnapshotsFlags,
-  toExportRange,
 } from './export-options.js';
 import { addPriorityOption, toPriority } from './options.js';
-import { print, printJson, printToStderr, type Session, withSession } from './session.js';
+import { print, printAnswer, printJson, printToStderr, withSession, type Session } from './session.js';
 import { fields, printable } from './text.js';
-import { setTimeout as delay } from 'node:timers/promises';
-import type { VisitorExportHandle } from '../starter.js';
 import { barOf, ProgressLine } from './terminal.js';
-import type { Day } from '../snapshots/days.js';
-import { MAX_SECOND_SCANS, NEW_ROWS_PER_PAGE } from '../visitor-export/scan-checkpoint.js';
 import { EXIT, UsageError } from './exit.js';
 
 interface RunFlags extends RangeFlags {
@@ -197,8 +197,7 @@ async function daysToDo(flags: BackfillFlags): Promise<Day[]> {
 
 function showPlan(days: Day[], { json }: BackfillFlags): void {
   for (const { date, state } of days) {
-    if (json) printJson({ date, state });
-    else print(`${date}  ${state}`);
+    printAnswer(json, { date, state }, () => `${date}  ${state}`);
   }
   const known = days.map(({ manifest }) => manifest?.rows).filter((rows) => rows !== undefined);
   const pages = known.reduce((sum, rows) => sum + requestsFor(rows), 0);
@@ -222,8 +221,11 @@ async function backfillDay(
   try {
     const result = await runExport(session, { ...range, ...options }, json !== true);
     for (const receipt of result.snapshots) {
-      if (json) printJson({ date, ...receipt });
-      else print(`${date}  ${receipt.rows} rows, ${receipt.consistent ? 'consistent' : 'inconsistent'}`);
+      printAnswer(
+        json,
+        { date, ...receipt },
+        () => `${date}  ${receipt.rows} rows, ${receipt.consistent ? 'consistent' : 'inconsistent'}`,
+      );
     }
     await waitUntil(result.nextRequestAt, session.signal);
     return result;

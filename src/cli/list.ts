@@ -4,7 +4,7 @@ import { formatJobs, outputTerminal, readableStatus } from './table.js';
 import { print, printColoured, printJson, printToStderr, withSession } from './session.js';
 import { fields } from './text.js';
 import { requireBatch } from './batch.js';
-import { addFilterOptions, type FilterFlags, toFilter, toLimit } from './options.js';
+import { addFilterOptions, toFilter, toLimit, type FilterFlags } from './options.js';
 
 const DEFAULT_LIMIT = 100;
 

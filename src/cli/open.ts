@@ -3,7 +3,7 @@ import { Option, type Command } from 'commander';
 import type { WebUi } from '../starter.js';
 import { UsageError } from './exit.js';
 import { addJobNameOptions, findJob, type JobName, type JobNameFlags } from './job-name.js';
-import { print, printJson, withSession, type Session } from './session.js';
+import { printAnswer, withSession, type Session } from './session.js';
 
 interface OpenFlags extends JobNameFlags {
   view?: string;
@@ -38,8 +38,7 @@ export function addOpen(program: Command): void {
       const { url, page } = isNamed
         ? await linksOfJob(session, { given, project, key, jobId })
         : await linkOfList(session, view);
-      if (isJson) printJson({ url });
-      else print(url);
+      printAnswer(isJson, { url }, () => url);
       if (!isPrintOnly) openInBrowser(page);
     });
   });

@@ -1,5 +1,6 @@
 /** Options that several commands share, and what their texts mean. Values are checked with the whole input. */
-import { type Command, Option } from 'commander';
+import { hostname, userInfo } from 'node:os';
+import { Option, type Command } from 'commander';
 import type {
   AgentJobOptions,
   Attribution,
@@ -11,10 +12,9 @@ import type {
   ShownWaitingFor,
   UnknownOutcomePolicy,
 } from '../contract.js';
-import { UsageError } from './exit.js';
 import type { JobFilter } from '../starter.js';
+import { UsageError } from './exit.js';
 import { checkBatch } from './batch.js';
-import { hostname, userInfo } from 'node:os';
 
 /** How an option of a job is typed: its flags, and what their texts mean; undefined where a flag is not given. */
 interface JobFlags<Value> {

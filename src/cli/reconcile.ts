@@ -1,12 +1,12 @@
 import { createReadStream } from 'node:fs';
 import type { Command } from 'commander';
+import type { JobState } from '../contract.js';
 import { CONCURRENT_JOBS } from './batch.js';
 import { EXIT, UsageError } from './exit.js';
 import { toTime } from './options.js';
-import { type Line, readLines } from './input.js';
-import { printJson, printToStderr, type Session, withSession } from './session.js';
+import { readLines, type Line } from './input.js';
+import { printJson, printToStderr, withSession, type Session } from './session.js';
 import { countOf, printable } from './text.js';
-import type { JobState } from '../contract.js';
 
 interface ReconcileFlags {
   since?: string;

@@ -1,5 +1,6 @@
 /** Which runs `replay-check` replays, how their histories are read, and what came of it. */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
+import type { Payload } from '@temporalio/common';
 import { equals } from '../client/visibility-query.js';
 import { listWorkflows, temporalCall } from '../client/temporal-call.js';
 import {
@@ -10,13 +11,12 @@ import {
 } from '../contract.js';
 import {
   locateMisfit,
+  replayRuns,
   type Misfit,
   type ReplayedRun,
   type ReplayOptions,
-  replayRuns,
 } from '../temporal/replay-worker.js';
 import { loadWorkflowBundle } from '../temporal/workflow-bundle.js';
-import type { Payload } from '@temporalio/common';
 import { isEncrypted } from '../temporal/payload-codec.js';
 
 /** Every workflow type of this package. */

@@ -1,23 +1,23 @@
 import type { Command } from 'commander';
 import type { Attribution, Decision, InDoubtWrite } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
-import { addAttributionOptions, type AttributionFlags, readAttribution } from './options.js';
+import { addAttributionOptions, readAttribution, type AttributionFlags } from './options.js';
 import { readText } from './input.js';
 import { addYesOption, canAsk, confirm, type ConfirmFlags } from './terminal.js';
 import { EXIT, throwNotRetryable, UsageError } from './exit.js';
-import { addKeyOptions, findJob, type JobNameFlags, readJobName } from './job-name.js';
+import { addKeyOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import {
-  type Attachment,
   earlyRetryWarning,
   inDoubtFields,
   lastDecisionField,
   questionOf,
   readResolution,
   readResolutionLines,
+  type Attachment,
   type Resolution,
   type ResolutionLine,
 } from './resolution.js';
-import { print, printJson, printToStderr, type Session, withSession } from './session.js';
+import { print, printAnswer, printJson, printToStderr, withSession, type Session } from './session.js';
 import { fields, printable, withKeysHint } from './text.js';
 
 interface ResolveFlags extends AttributionFlags, JobNameFlags {
@@ -96,8 +96,9 @@ async function resolveOne(
       await confirm(() => `Settle it with ${action}, which can not be undone?`, flags, signal);
       await settle(jobs, resolution, inDoubt, signal);
     }
-    if (flags.json) printJson({ workflowId, action, ...attribution, ...inDoubt, isSettled: !flags.dryRun });
-    else print(verdictText(resolution, flags.dryRun ?? false));
+    printAnswer(flags.json, { workflowId, action, ...attribution, ...inDoubt, isSettled: !flags.dryRun }, () =>
+      verdictText(resolution, flags.dryRun ?? false),
+    );
   });
 }
 

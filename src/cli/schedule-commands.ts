@@ -4,7 +4,7 @@ import type { ScheduleHandle } from '../client/schedule-handle.js';
 import type { ScheduleState } from '../client/schedules.js';
 import type { AgentJobs } from '../starter.js';
 import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
-import { print, printJson, withSession } from './session.js';
+import { print, printAnswer, printJson, withSession } from './session.js';
 import { readableTime, withKeysHint } from './text.js';
 
 /** The options that name a Schedule; a recurring job has a name in its project. */
@@ -56,8 +56,7 @@ export function addChange<S extends ScheduleState, H extends ScheduleHandle<S>>(
       withSession(command, async ({ jobs, signal }) => {
         const schedule = kind.handle(jobs, flags);
         await change(schedule, flags.note, signal);
-        if (flags.json) printJson(await schedule.describe({ signal }));
-        else print(`${done} ${schedule.scheduleId}`);
+        printAnswer(flags.json, await schedule.describe({ signal }), () => `${done} ${schedule.scheduleId}`);
       }),
     );
 }
@@ -73,8 +72,11 @@ function addRemove<S extends ScheduleState>(group: Command, kind: ScheduleComman
       await schedule.remove({ signal });
       const { projectId, scheduleId } = schedule;
       const { name } = flags;
-      if (flags.json) printJson({ projectId, ...(name !== undefined && { name }), scheduleId, isRemoved: true });
-      else print(`removed ${scheduleId}`);
+      printAnswer(
+        flags.json,
+        { projectId, ...(name !== undefined && { name }), scheduleId, isRemoved: true },
+        () => `removed ${scheduleId}`,
+      );
     }),
   );
 }

@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import { Option, type Command } from 'commander';
 import type {
   AgentJobs,
   JobSchedule,
@@ -12,16 +12,16 @@ import { addJobOptions, toJobOptions, toWholeNumber } from './options.js';
 import {
   addChange,
   addChanges,
-  type NameFlags,
   nextText,
-  type ScheduleCommands,
   SET_ELSEWHERE,
   setSchedule,
   span,
   stateRows,
   toDuration,
+  type NameFlags,
+  type ScheduleCommands,
 } from './schedule-commands.js';
-import { print, printJson, printToStderr, withSession } from './session.js';
+import { print, printAnswer, printJson, printToStderr, withSession } from './session.js';
 import { fields, firstLine, readableTime, table } from './text.js';
 
 interface SetFlags {
@@ -174,8 +174,11 @@ function addShow(group: Command): void {
         const handle = JOBS.handle(jobs, flags);
         const schedule = await handle.describe({ signal });
         const runs = await handle.lastRuns(count, { signal });
-        if (json) printJson({ ...schedule, runs });
-        else print(`${handle.scheduleId}\n${scheduleText(schedule)}\n\n${jobRunsText(runs)}`);
+        printAnswer(
+          json,
+          { ...schedule, runs },
+          () => `${handle.scheduleId}\n${scheduleText(schedule)}\n\n${jobRunsText(runs)}`,
+        );
       });
     });
 }

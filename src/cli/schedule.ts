@@ -4,14 +4,14 @@ import type { ExportSchedule, ExportScheduleSettings } from '../starter.js';
 import {
   addChanges,
   nextText,
-  type ScheduleCommands,
   SET_ELSEWHERE,
   setSchedule,
   span,
   stateRows,
   toDuration,
+  type ScheduleCommands,
 } from './schedule-commands.js';
-import { addJobSchedule, jobSchedulesText, type JobScheduleWithRun, listWithLastRuns } from './schedule-job.js';
+import { addJobSchedule, jobSchedulesText, listWithLastRuns, type JobScheduleWithRun } from './schedule-job.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { toWholeNumber } from './options.js';
 import { fields, table } from './text.js';

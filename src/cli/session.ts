@@ -1,11 +1,11 @@
 /** What every command shares: its connection, its output, and a Ctrl-C that ends a wait and never a job. */
 import type { Connection } from '@temporalio/client';
 import type { Command } from 'commander';
-import type { AgentJobs } from '../starter.js';
-import { InterruptedError } from './exit.js';
-import { jsonLine } from '../agent-job/terminal-text.js';
-import { printableLines } from './text.js';
 import type { WorkflowClientInterceptor } from '@temporalio/client';
+import type { AgentJobs } from '../starter.js';
+import { jsonLine } from '../agent-job/terminal-text.js';
+import { InterruptedError } from './exit.js';
+import { printableLines } from './text.js';
 
 /** Options that every command takes, before or after its name; the connection's override the environment. */
 export interface GlobalOptions {
@@ -82,6 +82,12 @@ export function printColoured(line: string): void {
 /** Prints one value as a line of JSON. */
 export function printJson(value: unknown): void {
   printColoured(jsonLine(value));
+}
+
+/** Prints an answer, for a program or for a person. */
+export function printAnswer(isJson: boolean | undefined, value: unknown, text: () => string): void {
+  if (isJson) printJson(value);
+  else print(text());
 }
 
 /** Prints a line for a person that is not the answer itself. */

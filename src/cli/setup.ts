@@ -2,11 +2,9 @@
 import type { Command } from 'commander';
 import type { Client } from '@temporalio/client';
 import type { WebUi } from '../client/web-ui.js';
-import { checkRetention, checkTypes, type Finding, indented, operatorOf } from './doctor-checks.js';
+import { checkRetention, checkTypes, indented, operatorOf, tellFinding, type Finding } from './doctor-checks.js';
 import { EXIT } from './exit.js';
-import { print, printJson, printToStderr, withSession } from './session.js';
-
-const NAME_WIDTH = 18;
+import { withSession } from './session.js';
 
 interface SetupFlags {
   project?: string;
@@ -23,9 +21,7 @@ export function addSetup(program: Command): void {
     .action(({ project, json: isJson = false }: SetupFlags) =>
       withSession(command, async ({ jobs: { client, webUi } }) => {
         for await (const [name, finding] of steps(client, webUi, project)) {
-          if (isJson)
-            printJson({ check: name, status: finding.status, text: finding.text, remedy: finding.remedy ?? [] });
-          else tell(name, finding);
+          tellFinding(name, finding, isJson);
           if (finding.status === 'fail') process.exitCode = EXIT.error;
         }
       }),
@@ -47,16 +43,6 @@ async function* steps(client: Client, webUi: WebUi | null, project: string | und
   const { finding, isWrong, text } = await checkUpstream(project);
   yield ['Upstream', { status: isWrong ? 'fail' : finding === 'notAsked' ? 'skip' : 'ok', text }];
   yield ['Web UI', await dashboardOf(webUi)];
-}
-
-/** The answer goes to stdout, and what to do about it to stderr. */
-function tell(name: string, { status, text, remedy = [] }: Finding): void {
-  const [first, ...more] = remedy;
-  const isError = status === 'fail' && first !== undefined;
-  if (isError) printToStderr(`agent-jobs: ${text}`);
-  else print(`${name.padEnd(NAME_WIDTH)} ${text}`);
-  if (first !== undefined) printToStderr(isError ? first : `agent-jobs: ${first}`);
-  for (const line of more) printToStderr(line);
 }
 
 /** The links that an operator keeps; those of a day name the present one. */

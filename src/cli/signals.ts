@@ -7,14 +7,14 @@ import { readPrompt } from './input.js';
 import {
   addAttributionOptions,
   addPriorityOption,
-  type AttributionFlags,
   readAttribution,
   toPriority,
+  type AttributionFlags,
 } from './options.js';
 import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
 import { BadEndError, EXIT, throwNotRetryable } from './exit.js';
-import { addJobNameOptions, findJob, type JobNameFlags, readJobName } from './job-name.js';
-import { print, printJson, printToStderr, type Session, withSession } from './session.js';
+import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
+import { print, printAnswer, printJson, printToStderr, withSession, type Session } from './session.js';
 import { fields, printable, shellWord } from './text.js';
 import { printWait, withProgress } from './follow.js';
 
@@ -91,15 +91,8 @@ async function followUp(
       throw error;
     });
     const state = answer.state ?? 'queued';
-    if (flags.json) printJson(answer);
-    else
-      print(
-        fields([
-          ['Workflow', job.workflowId],
-          ['Follow-up', answer.id],
-          ['State', state],
-        ]),
-      );
+    const shown = { Workflow: job.workflowId, 'Follow-up': answer.id, State: state };
+    printAnswer(flags.json, answer, () => fields(Object.entries(shown)));
     if (!flags.wait || state === 'sent') return;
     if (state === 'queued') await printWait(job, signal);
     const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: look at the job`;
@@ -157,8 +150,11 @@ export function addSignals(program: Command): void {
       await withSession(pollNow, async (session) => {
         const job = await findJob(session, name);
         await job.pollNow({ ...attribution, signal: session.signal });
-        if (json) printJson({ workflowId: job.workflowId, ...attribution });
-        else print(`${printable(job.workflowId)} will be read now`);
+        printAnswer(
+          json,
+          { workflowId: job.workflowId, ...attribution },
+          () => `${printable(job.workflowId)} will be read now`,
+        );
       });
     });
   addAttributionOptions(addJobNameOptions(pollNow));

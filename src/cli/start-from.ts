@@ -10,7 +10,7 @@ import type { StartFate } from '../starter.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { EXIT, InterruptedError, UsageError } from './exit.js';
 import { barOf, ProgressLine } from './terminal.js';
-import { type Line, readLines } from './input.js';
+import { readLines, type Line } from './input.js';
 import { printToStderr, serverOf, withSession } from './session.js';
 import { countOf, hint, printable } from './text.js';
 

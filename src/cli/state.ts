@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { JobMetadata, JobState } from '../contract.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { lastDecisionField, resolveCommands } from './resolution.js';
-import { print, printJson, withSession, type GlobalOptions } from './session.js';
+import { printAnswer, withSession, type GlobalOptions } from './session.js';
 import { fields, readableTime } from './text.js';
 import { formatWaiting, remedyFor } from './follow.js';
 
@@ -23,8 +23,9 @@ export function addState(program: Command): void {
         const { globals, signal } = session;
         const job = await findJob(session, name);
         const jobState = await job.state({ signal });
-        if (json) printJson({ workflowId: job.workflowId, ...jobState });
-        else print(formatState(job.workflowId, jobState, globals));
+        printAnswer(json, { workflowId: job.workflowId, ...jobState }, () =>
+          formatState(job.workflowId, jobState, globals),
+        );
       });
     });
   addJobNameOptions(state);

@@ -1,6 +1,6 @@
 /** Tables that fit a terminal: long cells are cut, and the least of the columns left out, before a line is broken. */
-import { type Colour, paint, printable, readableTime, relativeTime, table } from './text.js';
 import type { JobSummary } from '../starter.js';
+import { paint, printable, readableTime, relativeTime, table, type Colour } from './text.js';
 
 /** One column, from left to right. */
 export interface Column {

@@ -1,11 +1,11 @@
 /** What a command shows and asks at a terminal: lines that are written anew in place, and questions. */
-import { printToStderr } from './session.js';
-import { printable, printableLines } from './text.js';
 import { stripVTControlCharacters } from 'node:util';
-import { cutTo, textWidth } from './table.js';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
+import { printToStderr } from './session.js';
+import { printable, printableLines } from './text.js';
+import { cutTo, textWidth } from './table.js';
 
 const BAR_CHARS = 24;
 const NARROWEST_TERMINAL = 80;

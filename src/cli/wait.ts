@@ -6,7 +6,7 @@ import { CONCURRENT_JOBS, isRunning, NoJobsError, readBatch, readTarget } from '
 import { BadEndError, codeOf, EXIT, exitCodesText } from './exit.js';
 import { followList, withProgress } from './follow.js';
 import { addJobNameOptions, findJob, type JobNameFlags } from './job-name.js';
-import { print, printJson, printToStderr, withSession, type Session } from './session.js';
+import { printAnswer, printToStderr, withSession, type Session } from './session.js';
 import { ProgressLine } from './terminal.js';
 import { countOf, fields, hint, printable, readableTime } from './text.js';
 
@@ -73,8 +73,7 @@ export async function waitAndPrint(session: Session, job: JobHandle, isJson: boo
   const { signal, globals } = session;
   try {
     const result = await withProgress(session, job, job.result({ signal }));
-    if (isJson) printJson(result);
-    else print(formatResult(job.workflowId, result));
+    printAnswer(isJson, result, () => formatResult(job.workflowId, result));
     const code = OUTCOME_EXIT[result.outcome];
     if (code === undefined) printToStderr('agent-jobs: this release does not know that outcome: it is no success');
     process.exitCode = code ?? EXIT.error;
@@ -131,8 +130,9 @@ export async function waitForBatch({ jobs, globals, signal }: Session, batch: st
   const progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
   const ends = new BatchEnds(jobs, signal, (workflowId, { label, json, prLink }) => {
     progress.clear();
-    if (isJson) printJson({ workflowId, ...json });
-    else print([workflowId, label, prLink ?? ''].map(printable).join('  ').trimEnd());
+    printAnswer(isJson, { workflowId, ...json }, () =>
+      [workflowId, label, prLink ?? ''].map(printable).join('  ').trimEnd(),
+    );
   });
   let looksAtEnd = 0;
   try {

@@ -5,7 +5,7 @@ import { followList } from './follow.js';
 import { formatJobs } from './table.js';
 import { addFilterOptions, toFilter, type FilterFlags } from './options.js';
 import { LiveScreen } from './terminal.js';
-import { print, printJson, printToStderr, type Session, withSession } from './session.js';
+import { print, printJson, printToStderr, withSession, type Session } from './session.js';
 import { countOf, printable } from './text.js';
 
 const LOOK_MS = 2_000;

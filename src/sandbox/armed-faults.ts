@@ -1,15 +1,15 @@
 /** The faults that are armed, and which of them a request gets. */
+import * as z from 'zod';
 import {
   effectOf,
+  momentOf,
   type FaultEffect,
   type FaultKind,
   type FaultMoment,
   type FaultRule,
-  momentOf,
 } from './fault-rule.js';
 import { seededRandom } from './random.js';
-import { type Operation, OPERATIONS } from './http.js';
-import * as z from 'zod';
+import { OPERATIONS, type Operation } from './http.js';
 
 /** What is known of a request when a fault is picked for it. */
 export interface FaultFacts {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import * as z from 'zod';
-import { type HttpResponse, jsonResponse, readBody, sendResponse } from './http.js';
+import { jsonResponse, readBody, sendResponse, type HttpResponse } from './http.js';
 import type { ControlCommands } from './control-commands.js';
 import type { SendCommand } from './control.js';
 

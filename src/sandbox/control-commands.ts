@@ -1,20 +1,20 @@
 import * as z from 'zod';
 import {
+  apiKeySchema,
+  rateLimitsSchema,
   type ApiKey,
   type ApiKeys,
-  apiKeySchema,
   type RateLimiter,
   type RateLimits,
-  rateLimitsSchema,
 } from './access.js';
 import type { ConnectionCount, Connections, OperationCount, RequestLog, RequestRecord } from './request-log.js';
-import { type Chaos, chaosRules, chaosSchema, type Faults, type FaultStatus } from './armed-faults.js';
+import { chaosRules, chaosSchema, type Chaos, type Faults, type FaultStatus } from './armed-faults.js';
 import type { SandboxClock } from './clock.js';
-import { type FaultRule, parseFaultRule } from './fault-rule.js';
-import { type JobScript, jobScriptSchema, type JobStep, jobStepSchema } from './job-life.js';
-import { type CreateRecord, type Jobs, type MessageRecord, type ScriptRule, scriptRuleSchema } from './jobs.js';
+import { parseFaultRule, type FaultRule } from './fault-rule.js';
+import { jobScriptSchema, jobStepSchema, type JobScript, type JobStep } from './job-life.js';
+import { scriptRuleSchema, type CreateRecord, type Jobs, type MessageRecord, type ScriptRule } from './jobs.js';
 import type { Operation } from './http.js';
-import { type VisitorSettings, visitorSettingsSchema } from './visitor-rows.js';
+import { visitorSettingsSchema, type VisitorSettings } from './visitor-rows.js';
 import type { ExpectedSnapshot, Visitors } from './visitors.js';
 
 /** Counts since the start or the last `resetCounts`. */

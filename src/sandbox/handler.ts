@@ -1,19 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import * as z from 'zod';
 import {
   errorResponse,
-  type HttpResponse,
   jsonResponse,
   readBody,
   resetConnection,
-  type Route,
   sendResponse,
+  type HttpResponse,
+  type Route,
 } from './http.js';
 import type { Connections, OpenRequest, RequestLog } from './request-log.js';
 import { injectFault } from './fault-response.js';
 import type { Fault, FaultFacts, Faults } from './armed-faults.js';
 import { isWholeResponse } from './fault-rule.js';
-import * as z from 'zod';
 import type { ApiKeys, RateLimiter } from './access.js';
 import type { SandboxClock } from './clock.js';
 import type { Jobs } from './jobs.js';

@@ -1,9 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
-import * as z from 'zod';
-import type { SandboxClock } from './clock.js';
-import { JobLife, type JobPlan, type JobScript, jobScriptSchema, type JobStep, planJob, showStep } from './job-life.js';
 import { closeSync, existsSync, ftruncateSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
+import * as z from 'zod';
+import type { SandboxClock } from './clock.js';
+import { JobLife, jobScriptSchema, planJob, showStep, type JobPlan, type JobScript, type JobStep } from './job-life.js';
 
 export const scriptRuleSchema = z.strictObject({
   promptIncludes: z.string().optional(),

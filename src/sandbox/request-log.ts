@@ -1,7 +1,7 @@
 /** What the sandbox has seen: requests, and the connections on which they came. */
 import type { IncomingMessage, Server } from 'node:http';
-import { type Operation, OPERATIONS, resetConnection } from './http.js';
 import type { Socket } from 'node:net';
+import { OPERATIONS, resetConnection, type Operation } from './http.js';
 import type { Faults } from './armed-faults.js';
 
 /** Requests of one operation. */

@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
 import { errorResponse, type HttpResponse } from './http.js';
-import { parseZonedDate, type SandboxClock, zonedDate } from './clock.js';
+import { parseZonedDate, zonedDate, type SandboxClock } from './clock.js';
 import {
-  type DriftEvent,
   rangeSeed,
   rowAt,
   rowCount,
-  type RowEdits,
   rowsJson,
-  type RowView,
   totalsJson,
+  type DriftEvent,
+  type RowEdits,
+  type RowView,
   type VisitorSettings,
 } from './visitor-rows.js';
 

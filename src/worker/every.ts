@@ -3,7 +3,7 @@
 interface EveryOptions {
   /** Milliseconds before the first round; else it begins at once. */
   firstMs?: number;
-  /** Told what a round threw, but for one that ends after the stop. The next one comes all the same. */
+  /** Told what a round threw, once in a row, but for one that ends after the stop. The next one comes all the same. */
   onError?: (error: unknown) => void;
 }
 
@@ -18,14 +18,17 @@ export function every(
 ): () => void {
   const stop = new AbortController();
   let timer: NodeJS.Timeout | undefined;
+  let hasFailed = false;
   const later = (ms: number) => {
     timer = setTimeout(() => void round(), ms).unref();
   };
   const round = async () => {
     try {
       await work(stop.signal);
+      hasFailed = false;
     } catch (error) {
-      if (!stop.signal.aborted) onError(error);
+      if (!stop.signal.aborted && !hasFailed) onError(error);
+      hasFailed = true;
     }
     if (!stop.signal.aborted) later(pauseMs);
   };

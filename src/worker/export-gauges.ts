@@ -3,13 +3,13 @@ import type { NativeConnection } from '@temporalio/worker';
 import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../contract.js';
 import type { Metrics } from '../activities/metrics.js';
 import { hasGrpcStatus } from '../temporal/grpc-status.js';
-import { every } from './every.js';
-import type { Logger } from './logging.js';
-import { findSnapshots, type FoundSnapshot, readFoundManifest } from '../snapshots/catalog.js';
+import { findSnapshots, readFoundManifest, type FoundSnapshot } from '../snapshots/catalog.js';
 import { isAsWritten } from '../snapshots/manifest.js';
 import { daysOf, isOneDay, isStillDue, mayHaveBegun } from '../snapshots/days.js';
 import { plusDays } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import { every } from './every.js';
+import type { Logger } from './logging.js';
 
 const CALL_LIMIT_MS = 10_000;
 const COUNT_INTERVAL_MS = 60_000;

@@ -47,7 +47,7 @@ export function watchVersion(options: OldVersionOptions): () => void {
   const old = new OldVersion(version, options);
   return every(LOOK_INTERVAL_MS, (stopped) => old.look(stopped), {
     firstMs: LOOK_INTERVAL_MS,
-    onError: (error) => old.warn(error),
+    onError: (error) => options.log.warn({ error }, 'Could not look which version of the workers is current'),
   });
 }
 
@@ -57,7 +57,6 @@ class OldVersion {
   readonly #namespace: string;
   readonly #client: Client;
   #isDraining = false;
-  #hasWarned = false;
 
   constructor(version: WorkerDeploymentVersion, options: OldVersionOptions) {
     this.#version = version;
@@ -70,23 +69,15 @@ class OldVersion {
     });
   }
 
-  /** Once in a row: an outage of Temporal shows elsewhere too. */
-  warn(error: unknown): void {
-    if (this.#hasWarned) return;
-    this.#hasWarned = true;
-    this.#options.log.warn({ error }, 'Could not look which version of the workers is current');
-  }
-
   async look(stopped: AbortSignal): Promise<void> {
     const drainingSince = await this.#drainingSince();
-    this.#hasWarned = false;
     this.#tell(drainingSince !== null);
     if (drainingSince === null) return;
     const woken = new Set<string>();
     let batch: WorkflowExecutionInfo[] = [];
-    let unwoken: unknown;
+    let unwoken: Error | null = null as Error | null;
     // One that takes no signal, such as one with a history that is full, must not keep the others.
-    const onUnwoken = (error: unknown) => (unwoken ??= error);
+    const onUnwoken = (error: Error) => (unwoken ??= error);
     const wake = async () => {
       await Promise.all(batch.map((run) => this.#wake(run, drainingSince).catch(onUnwoken)));
       for (const { workflowId } of batch) woken.add(workflowId);
@@ -99,10 +90,11 @@ class OldVersion {
       if (batch.length === WAKES_AT_ONCE) await wake();
     }
     await wake();
-    if (unwoken !== undefined && !stopped.aborted) this.warn(unwoken);
-    if (woken.size === 0) return;
-    await delay(LEAVE_MS);
-    this.#options.poller?.handBack(woken, 'another version of the workers is current');
+    if (woken.size > 0) {
+      await delay(LEAVE_MS);
+      this.#options.poller?.handBack(woken, 'another version of the workers is current');
+    }
+    if (unwoken !== null) throw unwoken;
   }
 
   /** Milliseconds; null where this version is current, takes a part of the jobs, or has no run any more. */

@@ -1,13 +1,13 @@
 /** The SDK's runtime, which there is one of per process, and the metrics of the process itself. */
 import { lookup } from 'node:dns/promises';
 import { isIPv6 } from 'node:net';
-import { type Logger, Runtime, type TelemetryOptions } from '@temporalio/worker';
+import { readFileSync } from 'node:fs';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { Runtime, type Logger, type TelemetryOptions } from '@temporalio/worker';
+import type { MetricMeter } from '@temporalio/common';
 import type { ListenAddress } from '../config.js';
 import { messageOf } from './connection.js';
 import { histogramBuckets } from './metrics.js';
-import { readFileSync } from 'node:fs';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
-import type { MetricMeter } from '@temporalio/common';
 import { every } from './every.js';
 
 /**

@@ -208,6 +208,7 @@ let projects: string[];
 test(
   'the cost of the projects of 40 mixed jobs is within 2 % of what the server counts',
   async () => {
+    await sandbox.setScript({});
     const before = await counted.settledActions();
     projects = [`one ${randomUUID()}`, `two "${randomUUID()}"`];
     const work = { jobs, control: sandbox, projects, tag: randomUUID(), n: 40, longMs: 12_000 };
@@ -253,6 +254,7 @@ test(
 test(
   'the cost of a recurring job is that of its run and its job; the Schedule adds two, and the trigger one',
   async () => {
+    await sandbox.setScript({});
     const projectId = `again ${randomUUID()}`;
     const handle = await jobs.schedule({ projectId, name: 'nightly', prompt: 'Tidy up', every: '1 day', paused: true });
     const before = await counted.settledActions();

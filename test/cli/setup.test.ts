@@ -52,7 +52,7 @@ test(
     expect(first.stdout).toContain(`answers, namespace "${namespace}"`);
     expect(first.stdout).toContain(`registered ${Object.values(SEARCH_ATTRIBUTE).join(', ')}`);
     expect(first.stdout).toContain('a key is remembered for 3 days after its job ended');
-    expect(first.stderr).toContain('below 30 days');
+    expect(first.stdout).toContain('below 30 days');
     expect(first.stdout).toContain('not checked: UPSTREAM_BASE_URL is not set here');
     expect(first.code).toBe(0);
     expect((await setup(namespace)).stdout).toContain('were registered already');
@@ -81,13 +81,13 @@ test(
       namespace,
       searchAttributes: { [SEARCH_ATTRIBUTE.waitingFor]: KEYWORD_LIST!, [SEARCH_ATTRIBUTE.status]: TEXT! },
     });
-    const { code, stdout, stderr } = await setup(namespace);
+    const { code, stdout } = await setup(namespace);
     expect(stdout).toContain('registered AgentJobProject');
-    expect(stderr).toContain('another type than jobs set: AgentJobStatus is Text, AgentJobWaitingFor is KeywordList');
+    expect(stdout).toContain('another type than jobs set: AgentJobStatus is Text, AgentJobWaitingFor is KeywordList');
     const removal = (name: string) =>
       `temporal operator search-attribute remove --namespace "${namespace}" --name ${name}`;
-    expect(stderr).toContain(removal('AgentJobStatus'));
-    expect(stderr).not.toContain(removal('AgentJobBatch'));
+    expect(stdout).toContain(removal('AgentJobStatus'));
+    expect(stdout).not.toContain(removal('AgentJobBatch'));
     expect(code).toBe(1);
     // As the commands say.
     await server.client.connection.operatorService.removeSearchAttributes({

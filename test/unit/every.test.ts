@@ -36,3 +36,17 @@ test('after the stop no round begins, and the one under way knows of it and tell
   expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
   expect(onError).not.toHaveBeenCalled();
 });
+
+test('of rounds that fail in a row the first is told, and again after one that went well', async () => {
+  const fates = ['broken', 'broken', 'well', 'broken'];
+  const told: unknown[] = [];
+  const work = () => {
+    const fate = fates.shift();
+    if (fate === 'broken') throw new Error(`${fate}, ${fates.length} to come`);
+  };
+  const stop = every(1_000, work, { onError: (error) => told.push(error) });
+  await vi.advanceTimersByTimeAsync(3_500);
+  stop();
+  expect(fates).toEqual([]);
+  expect(told).toEqual([new Error('broken, 3 to come'), new Error('broken, 0 to come')]);
+});
