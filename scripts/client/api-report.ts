@@ -1,5 +1,5 @@
 /** The public surface of the client's package as text, so that a change of it shows in a diff. */
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,14 +14,19 @@ const PACKAGE = fileURLToPath(new URL('../../packages/client/', import.meta.url)
 /** Where the report lies. */
 export const API_REPORT = join(PACKAGE, 'api-report.md');
 
+/** The root and the contract together, beside them while the report is made. */
+const SURFACE = join(PACKAGE, 'dist/surface.d.ts');
+
 /** Reads the declarations that the build wrote. */
 export async function apiReport(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-api-'));
+  await writeFile(SURFACE, "export * from './index.js';\nexport * from './contract.js';\n");
   try {
     writeReport(folder);
     return (await readFile(join(folder, 'report.api.md'), 'utf8')).replaceAll('\r\n', '\n');
   } finally {
     await rm(folder, { recursive: true, force: true });
+    await rm(SURFACE, { force: true });
   }
 }
 
@@ -33,11 +38,13 @@ function writeReport(folder: string): void {
     packageJsonFullPath: join(PACKAGE, 'package.json'),
     configObject: {
       projectFolder: PACKAGE,
-      mainEntryPointFilePath: join(PACKAGE, 'dist/index.d.ts'),
-      compiler: { overrideTsconfig: { compilerOptions, include: ['dist/index.d.ts'] } },
+      mainEntryPointFilePath: SURFACE,
+      compiler: { overrideTsconfig: { compilerOptions, include: [SURFACE] } },
       apiReport: {
         enabled: true,
         reportFileName: 'report',
+        // What is not exported is the type of what is.
+        includeForgottenExports: true,
         reportFolder: folder,
         reportTempFolder: join(folder, 'new'),
       },

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import type { JobCount, JobSummary } from '../starter.js';
+import type { JobSummary } from '../starter.js';
+import type { JobCount } from '../client/agent-job/list.js';
 import { formatJobs, outputTerminal, readableStatus } from './table.js';
 import { print, printColoured, printJson, printToStderr, withSession } from './session.js';
 import { fields } from './text.js';

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { Option, type Command } from 'commander';
-import type { WebUi } from '../starter.js';
+import type { WebUi } from '../client/web-ui.js';
 import { UsageError } from './exit.js';
 import { addJobNameOptions, findJob, type JobName, type JobNameFlags } from './job-name.js';
 import { printAnswer, withSession, type Session } from './session.js';

@@ -4,9 +4,9 @@ import type {
   JobSchedule,
   JobScheduleHandle,
   JobScheduleSettings,
-  OverlapPolicy,
   RecurringRunSummary,
 } from '../starter.js';
+import type { OverlapPolicy } from '../client/recurring-job/schedule-spec.js';
 import { readPrompt } from './input.js';
 import { addJobOptions, toJobOptions, toWholeNumber } from './options.js';
 import {
@@ -106,7 +106,7 @@ function addSet(group: Command): void {
   addJobOptions(command).action(async (argument: string | undefined, flags: SetFlags) => {
     const isGiven = argument !== undefined || flags.promptFile !== undefined;
     const settings = toSettings(flags, isGiven ? await readPrompt(argument, flags.promptFile) : undefined);
-    const { checkJobSchedule } = await import('../starter.js');
+    const { checkJobSchedule } = await import('../client/recurring-job/schedule-spec.js');
     checkJobSchedule(settings);
     await setSchedule(command, JOBS, flags, async (jobs, signal) => (await jobs.schedule(settings, { signal })).isNew);
   });

@@ -103,7 +103,7 @@ function addExportSet(group: Command): void {
     .option('--json', 'print the Schedule as JSON')
     .action(async (flags: SetFlags) => {
       const settings = toSettings(flags);
-      const { checkExportSchedule } = await import('../starter.js');
+      const { checkExportSchedule } = await import('../client/visitor-export/schedule-spec.js');
       checkExportSchedule(settings);
       await setSchedule(command, EXPORTS, flags, async (jobs, signal) => {
         return (await jobs.ensureExportSchedule(settings, { signal })) === 'created';

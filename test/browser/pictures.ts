@@ -7,7 +7,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { AgentJobs, jobUrl } from '../../src/starter.js';
+import { AgentJobs } from '../../src/starter.js';
+import { jobUrl } from '../../src/client/web-ui.js';
 import { SandboxControl } from '../../src/testing.js';
 import { openPage, type Page } from './chromium.js';
 

@@ -8,10 +8,9 @@ import {
   MessageRefusedError,
   NoJobError,
   type AgentJobs,
-  type FollowUpState,
   type JobHandle,
 } from '../../src/starter.js';
-import { agentJobWorkflowId } from '../../src/contract.js';
+import { agentJobWorkflowId, type FollowUpState } from '../../src/contract.js';
 import { factsOf, type ErrorFacts } from './error-facts.js';
 import type { FollowUpPlan, JobPlan } from './job-plan.js';
 

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { AgentJobs, AttentionItem, ResolveUnknownInput, InDoubtWrite } from '../../src/starter.js';
+import type { AgentJobs, AttentionItem } from '../../src/starter.js';
+import type { ResolveUnknownInput, InDoubtWrite } from '../../src/contract.js';
 import type { UpstreamJournal } from './upstream-journal.js';
 import { Draw } from './draw.js';
 

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import * as contract from '../../src/contract.js';
 import * as starter from '../../src/starter.js';
 import { AgentJobs, AgentJobsError } from '../../src/starter.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
@@ -51,6 +52,12 @@ test('every error class that is exported is an AgentJobsError with a name and a 
   expect(SAMPLES.every((error) => error instanceof AgentJobsError)).toBe(true);
   expect(new Set(SAMPLES.map(({ code }) => code)).size).toBe(SAMPLES.length);
   expect(SAMPLES.map(({ name }) => name)).toEqual(SAMPLES.map(({ constructor }) => constructor.name));
+});
+
+test('the root of the client has at most 45 names, and none of what workflows say to each other', () => {
+  const names = Object.keys(starter);
+  expect(names.length).toBeLessThanOrEqual(45);
+  expect(names.filter((name) => name in contract)).toEqual([]);
 });
 
 test('the table of errors says what the classes say', () => {

@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FakeAgentJobs, type AgentJobsLike, type FakeExport } from '../../src/client/fake/fake-agent-jobs.js';
-import { AgentJobs, type SnapshotReceipt, type VisitorExportRangeInput } from '../../src/starter.js';
+import { AgentJobs } from '../../src/starter.js';
+import type { SnapshotReceipt, VisitorExportRangeInput } from '../../src/contract.js';
 import { setUpExport, withWorkers, type ExportSetUp } from '../export/export.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { givenUp, told } from './told.js';

@@ -2,33 +2,35 @@ import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, beforeAll, expect, expectTypeOf, test } from 'vitest';
 import {
-  agentJobOf,
-  agentJobWorkflowId,
   AgentJobs,
-  attachedJobWorkflowId,
   InvalidInputError,
   TemporalUnavailableError,
-  type AgentJobsSettings,
   type AttachRequest,
-  type Attribution,
   type CallOptions,
   type ConnectSettings,
   type ExportScheduleHandle,
   type ExportScheduleSettings,
-  type FollowUpInput,
   type FollowUpOptions,
   type JobHandle,
   type JobScheduleHandle,
   type JobScheduleSettings,
-  type PollingInput,
-  type QueueFilter,
-  type ResolveUnknownInput,
-  type StartManyOptions,
   type StartRequest,
   type VisitorExportHandle,
-  type VisitorExportRangeInput,
-  type WaitOptions,
 } from '../../src/starter.js';
+import {
+  agentJobOf,
+  agentJobWorkflowId,
+  attachedJobWorkflowId,
+  type Attribution,
+  type FollowUpInput,
+  type PollingInput,
+  type ResolveUnknownInput,
+  type VisitorExportRangeInput,
+} from '../../src/contract.js';
+import type { AgentJobsSettings } from '../../src/client/settings.js';
+import type { QueueFilter } from '../../src/client/agent-job/queue.js';
+import type { StartManyOptions } from '../../src/client/agent-job/start-many.js';
+import type { WaitOptions } from '../../src/client/temporal-call.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
 let server: ScriptedServer;

@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { listJobs } from '../../src/client/agent-job/list.js';
-import { agentJobStartOptions, agentJobWorkflowId } from '../../src/starter.js';
+import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
+import { agentJobWorkflowId } from '../../src/contract.js';
 import { until } from '../support/worker-process.js';
 import { gathered } from './job-server.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';

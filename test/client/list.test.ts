@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { agentJobStartOptions, agentJobWorkflowId, type JobFilter, type JobSummary } from '../../src/starter.js';
+import { type JobFilter, type JobSummary } from '../../src/starter.js';
+import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
+import { agentJobWorkflowId } from '../../src/contract.js';
 import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
 
 let server: JobServer;

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { AgentJobs, agentJobStartOptions, SEARCH_ATTRIBUTE } from '../../src/starter.js';
+import { AgentJobs } from '../../src/starter.js';
+import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
+import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 

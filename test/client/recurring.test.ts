@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { Client } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { AgentJobs, inputHash, type JobScheduleHandle } from '../../src/starter.js';
+import { AgentJobs, type JobScheduleHandle } from '../../src/starter.js';
+import { inputHash } from '../../src/agent-job/input.js';
 import { startJobServer, type JobServer } from './job-server.js';
 import { countWaiting, expectFates, runHours, runsOf, schedulePaused } from './recurring.js';
 

@@ -3,13 +3,13 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import {
   CreateRejectedError,
   InvalidInputError,
-  inputHash,
   JobCanceledError,
   JobTerminatedError,
   KeyConflictError,
   UnknownOutcomeError,
-  type AgentJobInput,
 } from '../../src/starter.js';
+import { inputHash } from '../../src/agent-job/input.js';
+import type { AgentJobInput } from '../../src/contract.js';
 import { withRestartRequestId } from '../../src/temporal/restart-request-id.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 

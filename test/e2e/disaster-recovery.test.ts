@@ -5,14 +5,8 @@
 import { pathToFileURL } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import {
-  AgentJobs,
-  type JobHandle,
-  type JobScheduleHandle,
-  type ResolveUnknownInput,
-  type StartRequest,
-  type UnknownOutcomePolicy,
-} from '../../src/starter.js';
+import { AgentJobs, type JobHandle, type JobScheduleHandle, type StartRequest } from '../../src/starter.js';
+import type { ResolveUnknownInput, UnknownOutcomePolicy } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { RestorableServer } from '../support/restorable-server.js';
 import { Runbook } from '../support/runbook.js';
