@@ -1,5 +1,4 @@
 import type { VisitorRow } from './content-digest.js';
-import { writeParquet } from './parquet.js';
 import type { RowSink } from './scan.js';
 
 const COUNT_BYTES = 4;
@@ -29,11 +28,13 @@ export class ChunkEncoder implements RowSink {
   }
 
   /** The chunk's bytes. */
-  finish(): Uint8Array {
+  async finish(): Promise<Uint8Array> {
     const end = Buffer.alloc(HASH_BYTES * this.length + COUNT_BYTES);
     this.#hashes.forEach((hash, row) => end.writeBigUInt64LE(hash, HASH_BYTES * row));
     end.writeUInt32LE(this.length, HASH_BYTES * this.length);
-    return this.length === 0 ? end : Buffer.concat([writeParquet(this.#rows), end]);
+    if (this.length === 0) return end;
+    const { writeParquet } = await import('./parquet.js');
+    return Buffer.concat([writeParquet(this.#rows), end]);
   }
 }
 

@@ -9,7 +9,6 @@ import type { ScanCheckpoint, SuspectScan } from '../visitor-export/scan-checkpo
 import { PARQUET_NAME, chunkKey, intentKey, manifestKey, parquetKey } from './layout.js';
 import { neighboursOf } from './catalog.js';
 import { encodeManifest, isAsWritten, parseManifest, readManifest, receiptOf, snapshotId } from './manifest.js';
-import { joinParquet } from './parquet.js';
 import { implausibilityOf } from './plausibility.js';
 import { choosePublication, isNewer } from './replacement.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -201,6 +200,7 @@ async function replaceParquet(
   const hash = createHash('sha256');
   const source = async function* () {
     let bytes = 0;
+    const { joinParquet } = await import('./parquet.js');
     for await (const piece of joinParquet(stagedParquet(store, finished, finished.checkpoint))) {
       hash.update(piece);
       bytes += piece.length;

@@ -34,7 +34,7 @@ export async function stageChunk(
 ): Promise<Pick<ScanCheckpoint, 'chunks' | 'staged'>> {
   // The first chunk is staged even without rows: its absence tells a stalled writer that another run has cleaned up.
   if (rows.length === 0 && chunks > 0) return { chunks, staged };
-  const bytes = rows.finish();
+  const bytes = await rows.finish();
   await store.put(chunkKey(range, runId, scan, chunks), bytes);
   return { chunks: chunks + 1, staged: chained(staged, bytes) };
 }

@@ -6,7 +6,6 @@ import type { FoundSnapshot } from './catalog.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex } from './content-digest.js';
 import { isAsWritten, parseManifest, snapshotId } from './manifest.js';
 import { PathSet } from './path-set.js';
-import { readRows } from './read-rows.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 const DAY_MS = 86_400_000;
@@ -124,6 +123,7 @@ class Content {
 
   async add(bytes: Buffer): Promise<number> {
     const before = this.rows;
+    const { readRows } = await import('./read-rows.js');
     for await (const { path, human, ai, total, length } of readRows(bytes)) {
       for (let i = 0; i < length; i++) {
         const name = path[i] as string;

@@ -116,13 +116,13 @@ export const REACH_RULES: readonly ReachRule[] = [
   },
   // A service that encrypts brings its own Temporal packages.
   { entry: 'starter/codec.ts', lazy: true, packages: 'node' },
-  // Where traces are off, OpenTelemetry is not loaded, and where snapshots lie in files, no S3 client is.
+  // OpenTelemetry is loaded where traces are on, the S3 client where snapshots lie there, Parquet by the first chunk.
   {
     entry: 'worker.ts',
     lazy: false,
     packages:
       'node @noble/hashes @temporalio/activity @temporalio/client @temporalio/common @temporalio/envconfig ' +
-      '@temporalio/worker hyparquet hyparquet-writer ky ms pino undici zod',
+      '@temporalio/worker ky ms pino undici zod',
   },
   // `agent-jobs --help` answers at once: a command loads Temporal, Parquet or charts when it runs.
   { entry: 'cli/main.ts', lazy: false, packages: 'node commander' },
