@@ -12,10 +12,6 @@ const FIRST_WAIT_THROTTLED_MS = 5_000;
 const FIRST_WAIT_NOT_DELIVERED_MS = 1_000;
 const MAX_SPREAD_MS = 30_000;
 const MAX_KEY_WAIT_MS = 60_000;
-/** A turn to send, once given, is good for so long: the way from a worker over the server to another one. */
-export const TURN_MS = 10_000;
-/** Who waits for a turn asks again no sooner. */
-export const NEXT_TURN_MS = 1_000;
 
 /**
  * One that hears nothing from its queue asks again: rarely, because it costs history, and not after whole hours: what

@@ -16,32 +16,12 @@ export function startServerClock(): () => number {
 }
 
 /**
- * The server's time for what the attempts of one worker tell each other and the queues. Their own clocks do not do: an
- * attempt that waited hours for a worker is hours behind.
- *
- * It begins with the machine's time, goes on as the monotonic clock does, and is never put back: where the machine is
- * suspended, or its clock is wrong or set anew, an hour may last longer here, and less is sent. An attempt that is
- * ahead puts it ahead: the machine was suspended, it began hours behind, or a test skips time.
+ * The same for what is told to others, or may be too late by then: the clock of an attempt that waited hours for a
+ * worker is hours behind. A machine whose clock is ahead only makes it later.
  */
-export class SharedServerClock {
-  readonly #monotonic: () => number;
-  #ahead: number;
-
-  /** Both in milliseconds; `wall` is read once. */
-  constructor({ wall = Date.now, monotonic = () => performance.now() } = {}) {
-    this.#monotonic = monotonic;
-    this.#ahead = wall() - monotonic();
-  }
-
-  /** The clock, in milliseconds, inside an attempt. */
-  start(): () => number {
-    const attemptNow = startServerClock();
-    return () => {
-      const monotonic = this.#monotonic();
-      this.#ahead = Math.max(this.#ahead, attemptNow() - monotonic);
-      return monotonic + this.#ahead;
-    };
-  }
+export function startLateClock(wall: () => number = Date.now): () => number {
+  const now = startServerClock();
+  return () => Math.max(now(), wall());
 }
 
 /**

@@ -283,9 +283,9 @@ export const QUEUE_PROMISES: TestedPromise[] = [
   ),
   tested(
     'none: a lone job',
-    'no event and no action more; the last byte waits for one question beside the connection',
-    'activities/turns',
-    'a lone write connects while the server is asked for a queue, and its last byte waits for that',
+    'no event and no action more; one question to the server, at most every half minute',
+    'activities/gate',
+    'a lone write costs one question to the server and its fence, and no more',
   ),
   tested(
     'anything keeps a job waiting',

@@ -61,7 +61,7 @@ export function modelledUpstream(scenario: Scenario, host: UpstreamHost): Upstre
     sendMessage: ({ prompt }, options) => write({ kind: 'message', prompt }, messages, options),
     async getJob() {
       // A worker that waits for a key tries it by a read that does not belong to the poll loop.
-      if (activityInfo().activityType === 'awaitTurn') throw new RejectedError('no such job', 404, '');
+      if (activityInfo().activityType === 'awaitKey') throw new RejectedError('no such job', 404, '');
       await host.arrive();
       const number = host.readBegan();
       const answer: ReadAnswer = reads.shift() ?? { kind: scenario.finalRead, takesMs: 0, times: 1 };

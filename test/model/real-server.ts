@@ -72,14 +72,14 @@ export async function startRealServer(): Promise<RealServer> {
   return server;
 }
 
-/** The real activities over the upstream of the moment. Lanes of their own for each scenario: they outlive a job. */
+/** The real activities over the upstream of the moment. A gate of their own for each scenario: it outlives a job. */
 function activitiesOf(server: () => RealServer, shutdownSignal: AbortSignal): object {
   let made: { upstream: Upstream; activities: ReturnType<typeof createActivities> } | null = null;
   const present = () => {
     const { upstream } = server();
     if (made?.upstream !== upstream) {
-      const keyClock = () => activityInfo().currentAttemptScheduledTimestampMs;
-      made = { upstream, activities: createActivities({ upstream, shutdownSignal, metrics: noMetrics, keyClock }) };
+      const clock = () => activityInfo().currentAttemptScheduledTimestampMs;
+      made = { upstream, activities: createActivities({ upstream, shutdownSignal, metrics: noMetrics, clock }) };
     }
     return made.activities;
   };
@@ -93,7 +93,7 @@ function activitiesOf(server: () => RealServer, shutdownSignal: AbortSignal): ob
     sendMessage: async (input: Parameters<Activities['sendMessage']>[0]) =>
       reported(await present().sendMessage(input)),
     pollJob: (input: Parameters<Activities['pollJob']>[0]) => present().pollJob(input),
-    awaitTurn: (input: Parameters<Activities['awaitTurn']>[0]) => present().awaitTurn(input),
+    awaitKey: (input: Parameters<Activities['awaitKey']>[0]) => present().awaitKey(input),
     readJob: async (input: Parameters<Activities['readJob']>[0]) => {
       const result = await present().readJob(input);
       server().onReadToAdopt(result);

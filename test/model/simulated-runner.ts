@@ -12,7 +12,6 @@ import {
 } from '../../src/contract.js';
 import { noMetrics } from '../../src/activities/metrics.js';
 import { seededRandom } from '../../src/sandbox/random.js';
-import { SharedServerClock } from '../../src/temporal/activity-attempt.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { BrokenPromise, type Asked } from './contract-model.js';
 import { expectEqual, fittingAction, ModelMonitor, statesOf } from './model-monitor.js';
@@ -261,10 +260,9 @@ class SimulatedRunner {
   }
 }
 
-function activitiesOf(upstream: Upstream, keyClock: () => number): Record<string, never> {
+function activitiesOf(upstream: Upstream, clock: () => number): Record<string, never> {
   const shutdownSignal = new AbortController().signal;
-  const budgetClock = new SharedServerClock({ wall: keyClock, monotonic: keyClock });
-  const dependencies = { upstream, shutdownSignal, metrics: noMetrics, keyClock, budgetClock };
+  const dependencies = { upstream, shutdownSignal, metrics: noMetrics, clock, wall: clock };
   return createActivities(dependencies) as unknown as Record<string, never>;
 }
 

@@ -138,7 +138,7 @@ export const QUEUE_SCENARIOS: Record<string, QueueScenario> = {
     act: async (life) => {
       const { upstream, client } = life;
       upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
-      await usedUp(life, 6_000, 'message');
+      await usedUp(life, 30_000, 'message');
       const id = await start(life, { polling: { min: MINUTE } });
       await until(async () => (await client.workflow.getHandle(id).query(jobStateQuery)).phase === 'watching');
       await client.workflow.getHandle(id).signal(followUpSignal, { prompt: 'And a test', id: 'one', priority: 1 });

@@ -63,7 +63,7 @@ export async function startJobBench(
     confirmWritesBefore,
     budgets: new Budgets(budgets),
     // The server's time, which may be skipped.
-    keyClock: () => activityInfo().currentAttemptScheduledTimestampMs,
+    clock: () => activityInfo().currentAttemptScheduledTimestampMs,
     keyHealth: new KeyHealth({ upstream, metrics, tryEveryMs: tryKeyEveryMs, onChange: onKeyChange }),
   });
   const worker: Worker = await createTestWorker({ ...options, connection: nativeConnection, taskQueue, activities });

@@ -14,19 +14,12 @@ test('the file wins over what is set for all, where one of them says that any nu
   const path = join(folder, 'unlimited.json');
   await writeFile(path, '{"any": {"createsPerHour": "unlimited"}, "few": {"messagesPerHour": 3}}');
   const budgets = new Budgets({ createsPerHour: 9, messagesPerHour: 'unlimited', projectBudgetsFile: path });
-  const told = async (operation: 'create' | 'message', project: string) => [
-    await budgets.perHour(operation, project),
-    await budgets.isUnlimited(operation, project),
-  ];
-  expect([await told('create', 'any'), await told('message', 'any')]).toEqual([
-    [null, true],
-    [null, true],
+  const of = (project: string) => Promise.all([budgets.of('create', project), budgets.of('message', project)]);
+  expect([await of('any'), await of('few')]).toEqual([
+    ['unlimited', 'unlimited'],
+    [9, 3],
   ]);
-  expect([await told('create', 'few'), await told('message', 'few')]).toEqual([
-    [9, false],
-    [3, false],
-  ]);
-  expect(await new Budgets().isUnlimited('create', 'any')).toBe(false);
+  expect(await new Budgets().of('create', 'any')).toBeNull();
 });
 
 test('a queue is told whether any number may be sent, or none is set', async () => {
@@ -73,14 +66,10 @@ test('each new problem of the file is told once', async () => {
     { projectBudgetsFile: path },
     { onProblem: (problem) => problems.push(problem), checkEveryMs: 0 },
   );
-  const ask = () => budgets.perHour('create', 'p');
+  const ask = () => budgets.of('create', 'p');
   expect(await ask()).toBeNull();
   await writeFile(path, '{"p": {"createsPerHour": 7, "messagesPerHour": 9}}');
-  expect([await ask(), await budgets.perHour('message', 'p'), await budgets.perHour('create', 'q')]).toEqual([
-    7,
-    9,
-    null,
-  ]);
+  expect([await ask(), await budgets.of('message', 'p'), await budgets.of('create', 'q')]).toEqual([7, 9, null]);
   for (const wrong of [
     '{',
     '{"p": {"createsPerHour": 0}}',

@@ -47,7 +47,7 @@ test.each([
   ['another release saves other figures', REFUSED, { fails: 7 }, {}],
   ['figures of another kind', REFUSED, 'seven', {}],
   ['nothing is saved', REFUSED, undefined, {}],
-  ['another activity', REFUSED, FIGURES, { name: 'awaitTurn' }],
+  ['another activity', REFUSED, FIGURES, { name: 'awaitKey' }],
 ])('it waits for its poll where %s', async (_, message, figures, pending) => {
   expect(await told(message, figures, pending)).toBe(POLL);
 });

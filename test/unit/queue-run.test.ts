@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { QueueRun } from '../../src/workflows/request-queue/queue-run.js';
 
@@ -86,4 +87,72 @@ test('a queue that continues as new goes on with its waiters, its turns and its 
   expect(next.nextTurn()).toBeNull();
   next.report({ turn, outcome: 'accepted', at: clock.now });
   expect(next.nextTurn()?.workflowId).toBe('1');
+});
+
+test('whatever happens to turns, the clock and the queue, all that wait are served, none beyond a set budget', () => {
+  const answers = ['accepted', 'throttled', 'told', 'unsent', 'other', 'silent', 'late'] as const;
+  const step = fc.record({
+    joins: fc.integer({ min: 0, max: 3 }),
+    answer: fc.constantFrom(...answers),
+    passMs: fc.integer({ min: 0, max: 30 * MINUTE }),
+    disturbance: fc.option(fc.constantFrom('continues', 'clock back', 'leaves'), { freq: 4 }),
+  });
+  const scenario = fc.record({
+    steps: fc.array(step, { maxLength: 60 }),
+    perHour: fc.option(fc.integer({ min: 1, max: 20 })),
+  });
+  fc.assert(
+    fc.property(scenario, ({ steps, perHour }) => {
+      const queue = openQueue();
+      const { clock } = queue;
+      let { run } = queue;
+      let asked = 0;
+      const waiting = new Set<string>();
+      const taken: number[] = [];
+      const late: string[] = [];
+      const join = (workflowId: string, report?: object) => {
+        waiting.add(workflowId);
+        const facts = { perHour, ...(report && { report: report as never }) };
+        run.join({ workflowId, priority: 3, askedAt: clock.now, ...facts });
+      };
+      const serve = (answer: (typeof answers)[number]) => {
+        run.expireTurns();
+        for (let next = run.nextTurn(); next; next = run.nextTurn()) {
+          const { turn } = next.turn;
+          expect(waiting.delete(next.workflowId)).toBe(true);
+          if (['accepted', 'other', 'silent', 'late'].includes(answer)) taken.push(clock.now);
+          if (answer === 'silent') continue;
+          if (answer === 'late') late.push(turn);
+          else if (answer === 'throttled') join(next.workflowId, queue.refused(turn));
+          else if (answer === 'told') join(next.workflowId, queue.refused(turn, 3 * MINUTE));
+          else run.report({ turn, outcome: answer, at: clock.now });
+        }
+      };
+      for (const { joins, answer, passMs, disturbance } of steps) {
+        for (let i = 0; i < joins; i++) join(`w${asked++}`);
+        serve(answer);
+        clock.now += passMs;
+        for (const turn of late.splice(0)) run.report({ turn, outcome: 'accepted', at: clock.now });
+        if (disturbance === 'clock back') clock.now -= 2 * passMs;
+        if (disturbance === 'continues')
+          run = new QueueRun('create', JSON.parse(JSON.stringify(run.carry())), () => clock.now);
+        const [first] = waiting;
+        if (disturbance === 'leaves' && first !== undefined) {
+          run.leave({ workflowId: first });
+          waiting.delete(first);
+        }
+      }
+      for (let looks = 0; waiting.size > 0; looks++) {
+        expect(looks).toBeLessThan(500);
+        serve('accepted');
+        if (waiting.size > 0) clock.now = Math.max(clock.now, run.wakeAt);
+      }
+      const hasJumped = steps.some(({ disturbance }) => disturbance === 'clock back');
+      if (perHour === null || hasJumped) return;
+      for (const at of taken) {
+        expect(taken.filter((other) => other > at - HOUR && other <= at).length).toBeLessThanOrEqual(perHour);
+      }
+    }),
+    { numRuns: 200 },
+  );
 });

@@ -150,7 +150,7 @@ test('a project without any key says so, and goes on when it gets one', { timeou
   const { waiting } = await stateOf(handles[0]!);
   expect(waiting?.reason).toMatch(/^PROJECT_KEYS_FILE .* has no key for this project, and ADMIN_API_KEY is not set$/);
   const { events } = await handles[0]!.fetchHistory();
-  const waits = events!.filter((e) => e.activityTaskScheduledEventAttributes?.activityType?.name === 'awaitTurn');
+  const waits = events!.filter((e) => e.activityTaskScheduledEventAttributes?.activityType?.name === 'awaitKey');
   expect(waits.map(({ userMetadata }) => JSON.parse(String(userMetadata?.summary?.data)) as string)).toEqual([
     'Wait for the project’s key',
   ]);

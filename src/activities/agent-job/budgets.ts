@@ -46,20 +46,15 @@ export class Budgets {
     this.#onProblem = onProblem;
   }
 
-  /** Null where none is set, or any number may be sent. */
-  async perHour(operation: WriteOperation, projectId: string): Promise<number | null> {
-    const set = await this.#of(operation, projectId);
-    return set === UNLIMITED ? null : set;
-  }
-
-  /** Whether the upstream is said to take any number. */
-  async isUnlimited(operation: WriteOperation, projectId: string): Promise<boolean> {
-    return (await this.#of(operation, projectId)) === UNLIMITED;
+  /** Null where none is set. */
+  async of(operation: WriteOperation, projectId: string): Promise<WritesPerHour | null> {
+    if (this.#file) await this.#refresh(this.#file);
+    return this.#in(this.#projects, operation, projectId);
   }
 
   /** What a queue is told of it: "any number" replaces a number at once, which "none is set" does not. */
   async facts(operation: WriteOperation, projectId: string): Promise<BudgetFacts> {
-    const set = await this.#of(operation, projectId);
+    const set = await this.of(operation, projectId);
     return set === UNLIMITED ? { perHour: null, isUnlimited: true } : { perHour: set };
   }
 
@@ -75,11 +70,6 @@ export class Budgets {
         (operation) => this.#in(before, operation, projectId) !== this.#in(now, operation, projectId),
       ).map((operation) => ({ operation, projectId })),
     );
-  }
-
-  async #of(operation: WriteOperation, projectId: string): Promise<WritesPerHour | null> {
-    if (this.#file) await this.#refresh(this.#file);
-    return this.#in(this.#projects, operation, projectId);
   }
 
   #in(projects: Map<string, ProjectBudget>, operation: WriteOperation, projectId: string): WritesPerHour | null {

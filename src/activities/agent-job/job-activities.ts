@@ -4,12 +4,11 @@ import type { JOIN_JOB_ACTIVITY, Priority } from '../../contract.js';
 import type { Metrics, WriteOperation } from '../metrics.js';
 import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstream.js';
 import { KeyHealth } from './key-health.js';
-import { SharedServerClock, startServerClock, tryLater } from '../../temporal/activity-attempt.js';
+import { startLateClock, startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import type { Budgets } from './budgets.js';
-import { createAwaitTurn, type AwaitTurnInput } from './await-turn.js';
+import { createAwaitKey, type AwaitKeyInput } from './await-key.js';
+import { Gate, type FencedSend, type SendOutcome, type WantedSend } from './gate.js';
 import { joinAgentJob } from './join-job.js';
-import { Turns } from './turns.js';
-import { QueueFound, type FencedSend, type SendOutcome, type WantedSend } from './wanted-send.js';
 import type { PollJobInput, PollJobResult } from './poll-batch.js';
 import { createPollJob } from './poll-job.js';
 import { createReadJob, type ReadJobInput, type ReadJobResult } from './read-job.js';
@@ -32,9 +31,7 @@ interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'> {
   priority: Priority;
   /** The turn that the queue gave it; absent where it was given none. */
   turn?: string | undefined;
-  /**
-   * Until when it may be sent past others that wait: by its turn, or, without one, by a worker that knows of a key.
-   */
+  /** When that ends, in milliseconds. */
   turnUntil?: number | undefined;
   /** It waited for a turn longer than it should. */
   isOverdue?: boolean;
@@ -64,10 +61,10 @@ export interface JobActivitiesDependencies {
   confirmWritesBefore?: string | undefined;
   /** Goes on to poll after the first read of an attempt; default none: each read is an attempt. */
   poller?: Poller | null;
-  /** The clock of the waits for a key, in milliseconds; default `performance.now`. */
-  keyClock?: () => number;
-  /** By which writes tell each other of budgets and answers 429. */
-  budgetClock?: SharedServerClock;
+  /** The clock of what is known of keys and queues, in milliseconds; default `performance.now`. */
+  clock?: () => number;
+  /** This machine's clock; default `Date.now`. */
+  wall?: () => number;
   /** What is known of the projects' keys; default: what these activities find out. */
   keyHealth?: KeyHealth;
   /** The budgets that are set; default: none. */
@@ -80,7 +77,7 @@ export interface JobActivities {
   createJob(input: CreateJobInput): Promise<WriteResult>;
   sendMessage(input: SendMessageInput): Promise<WriteResult>;
   pollJob(input: PollJobInput): Promise<PollJobResult>;
-  awaitTurn(input: AwaitTurnInput): Promise<void>;
+  awaitKey(input: AwaitKeyInput): Promise<void>;
   readJob(input: ReadJobInput): Promise<ReadJobResult>;
 }
 
@@ -94,31 +91,27 @@ export function createJobActivities({
   metrics,
   confirmWritesBefore,
   poller = null,
-  keyClock: now,
-  budgetClock = new SharedServerClock(),
+  clock: now,
+  wall = Date.now,
   keyHealth = new KeyHealth({ upstream: given, metrics, ...(now && { now }) }),
   budgets,
   asksPerSecond,
 }: JobActivitiesDependencies): JobActivities & JoinActivities {
   const { upstream } = keyHealth;
-  const asks = { ...(now && { now }), ...(asksPerSecond && { asksPerSecond }) };
-  const turns = new Turns({ keys: keyHealth, budgets, shutdownSignal, ...asks });
+  const gate = new Gate({ keys: keyHealth, budgets, shutdownSignal, now });
 
   async function write(operation: WriteOperation, input: WriteInput, send: Send): Promise<WriteResult> {
     const now = startServerClock();
     const asked = { ...input, confirmWritesBefore };
-    const wanted = wantedSend(operation, input, { ownNow: now, now: budgetClock.start() });
+    const wanted = wantedSend(operation, input, wall);
     const before = checkPriorAttempt(asked);
-    if (before) turns.usedBefore(wanted);
+    if (before) gate.usedBefore(wanted);
     else if (mayBeLate(wanted, input)) throw tryLater('StillWaiting', 'its turn may be over', 'looks again', 0);
     const outcome = before
       ? withLookAfter(before, 'lostWorker', now())
-      : withLookAfter(await turns.send(wanted, fencedSend(send)), 'ownEnd', now());
+      : withLookAfter(await gate.send(wanted, fencedSend(send)), 'ownEnd', now());
     if (!outcome.isHeld) metrics.writeEnded(operation, outcome.kind);
-    // The server's clock stands at the time when it scheduled the attempt; only this worker's knows how long that had
-    // to wait.
-    const settledAt = Math.max(now(), Date.now());
-    if (isSettled(outcome)) metrics.writeSettled(operation, (settledAt - input.askedAt) / 1_000);
+    if (isSettled(outcome)) metrics.writeSettled(operation, (wanted.now() - input.askedAt) / 1_000);
     const afterReset = requiresConfirmation(asked);
     return { ...outcome, afterReset, ...(afterReset && { confirmationRequestedIn: confirmationRequest(asked) }) };
   }
@@ -127,7 +120,7 @@ export function createJobActivities({
     createJob: (input) => write('create', input, (options) => upstream.createJob(input, options)),
     sendMessage: (input) => write('message', input, (options) => upstream.sendMessage(input, options)),
     pollJob: createPollJob({ upstream, shutdownSignal, poller, metrics }),
-    awaitTurn: createAwaitTurn(turns),
+    awaitKey: createAwaitKey(keyHealth, asksPerSecond),
     readJob: createReadJob(upstream, shutdownSignal),
     joinAgentJob,
   };
@@ -135,45 +128,38 @@ export function createJobActivities({
 
 type Send = (options: WriteOptions) => Promise<WriteOutcome>;
 
-/** @param clocks The time by the clock of the attempt alone, and by the one that all writes share. */
-function wantedSend(
-  operation: WriteOperation,
-  input: WriteInput,
-  { ownNow, now }: Record<'ownNow' | 'now', () => number>,
-): WantedSend {
-  const { projectId, priority, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
-  const isValid = ownNow() < turnUntil;
+function wantedSend(operation: WriteOperation, input: WriteInput & { jobId?: string }, wall: () => number): WantedSend {
+  const { projectId, jobId = null, priority, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
   return {
     operation,
     projectId,
+    jobId,
     workflowId: activityInfo().workflowExecution?.workflowId ?? '',
     priority,
     askedAt,
-    turn: turn === undefined ? null : { id: turn, isValid },
-    hasKeyPermit: turn === undefined && isValid,
+    turn: turn === undefined ? null : { id: turn, isValid: startServerClock()() < turnUntil },
     isOverdue,
-    now,
+    now: startLateClock(wall),
   };
 }
 
 /**
- * An attempt that waited for a worker takes its turn for valid long after it ended. Where the clock that all writes
- * share is past the turn, another attempt decides: it is scheduled now.
+ * An attempt that waited for a worker takes its turn for valid long after it ended. Where this machine's clock is past
+ * the turn, another attempt decides: it is scheduled now.
  */
 function mayBeLate({ turn, now }: WantedSend, { turnUntil = 0 }: WriteInput): boolean {
   return turn?.isValid === true && now() >= turnUntil && activityInfo().attempt === 1;
 }
 
 function fencedSend(send: Send): FencedSend {
-  return { send: (mayLeave) => sendFenced(send, mayLeave), clearMark: confirmNotAccepted };
+  return { send: () => sendFenced(send), clearMark: confirmNotAccepted };
 }
 
-async function sendFenced(send: Send, mayLeave: () => Promise<void>): Promise<WriteOutcome> {
+async function sendFenced(send: Send): Promise<WriteOutcome> {
   const fence = createFence();
   try {
-    return await send({ beforeLastByte: () => mayLeave().then(fence) });
+    return await send({ beforeLastByte: fence });
   } catch (error) {
-    if (error instanceof QueueFound) throw error;
     if (isFenceRefused(error)) {
       clearSent();
       throw error;

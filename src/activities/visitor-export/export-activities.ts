@@ -151,7 +151,7 @@ async function readChunk(
 ): Promise<ReadChunkResult> {
   const { upstream, requestsPerHour } = dependencies;
   const { turns, turn = null } = input;
-  const paced = new PacedUpstream(upstream, requestsPerHour, turn, client.clock);
+  const paced = new PacedUpstream(upstream, requestsPerHour, turn);
   const work = () => readPacedChunk(paced, dependencies, pathSets, input);
   return heartbeating(async () => {
     const chunk = await reported(work, () => paced.nextRequestAt()).catch(async (error: unknown) => {

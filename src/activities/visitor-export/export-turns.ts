@@ -11,7 +11,7 @@ import {
   type QueuePlace,
   type RequestReport,
 } from '../../contract.js';
-import { SharedServerClock, startServerClock } from '../../temporal/activity-attempt.js';
+import { startServerClock } from '../../temporal/activity-attempt.js';
 import { QueueClient, type Queued } from '../queue-client.js';
 import { requestsOfTurn } from './paced-upstream.js';
 
@@ -39,14 +39,11 @@ const ALL_EXPORTS: QueueName = { operation: 'visitors', projectId: null };
 
 /** Speaks with the queue of all exports for the exports of this worker. */
 export class TurnClient {
-  /** By which chunks tell each other, and the queue, of their requests. */
-  readonly clock: SharedServerClock;
   readonly #requestsPerHour: number | undefined;
   readonly #queue = new QueueClient();
 
-  constructor(requestsPerHour: number | undefined, clock = new SharedServerClock()) {
+  constructor(requestsPerHour: number | undefined) {
     this.#requestsPerHour = requestsPerHour;
-    this.clock = clock;
   }
 
   /** Asks for a turn of the export that the present activity works for. Null where the Temporal server took nothing. */

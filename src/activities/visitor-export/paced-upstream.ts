@@ -4,7 +4,7 @@
  * wait itself is in the workflow: range-export.ts waits.
  */
 import type { RequestReport, RequestTurn } from '../../contract/request-queue.js';
-import { startServerClock, type SharedServerClock } from '../../temporal/activity-attempt.js';
+import { startLateClock, startServerClock } from '../../temporal/activity-attempt.js';
 import { ReadFailedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 
@@ -32,16 +32,9 @@ export class PacedUpstream {
   readonly #turn: RequestTurn | null;
   readonly #now = startServerClock();
   readonly #startedAt = this.#now();
-  /** By the clock that all chunks of this worker share. */
-  readonly #sharedNow: () => number;
+  readonly #lateNow = startLateClock();
 
-  constructor(
-    upstream: Upstream,
-    requestsPerHour: number | undefined,
-    turn: RequestTurn | null,
-    clock: SharedServerClock,
-  ) {
-    this.#sharedNow = clock.start();
+  constructor(upstream: Upstream, requestsPerHour: number | undefined, turn: RequestTurn | null) {
     this.#upstream = upstream;
     this.#requestsPerHour = requestsPerHour;
     this.#turn = turn;
@@ -86,7 +79,7 @@ export class PacedUpstream {
   report(): RequestReport | undefined {
     const { requests } = this;
     const turn = this.#turn?.turn ?? null;
-    const at = Math.round(this.#sharedNow());
+    const at = Math.round(this.#lateNow());
     if (requests === 0) return turn === null ? undefined : { turn, outcome: 'unsent', at };
     if (this.#throttled) return { turn, outcome: 'throttled', at, requests, ...this.#throttled };
     return { turn, outcome: 'accepted', at, requests };

@@ -92,11 +92,6 @@ export class PendingWrite {
     return Boolean(this.queued) && !this.turn;
   }
 
-  get permitUntil(): number | null {
-    const { state } = this.#data;
-    return state.kind === 'waiting' || state.kind === 'sending' ? state.permitUntil : null;
-  }
-
   get inDoubtSince(): number | null {
     return this.#data.inDoubtSince;
   }
@@ -131,15 +126,15 @@ export class PendingWrite {
     return kind === 'ready' || kind === 'confirmed' || (kind === 'sending' && this.interruption === null);
   }
 
-  /** It waits for a key: a worker tells when it may be sent. */
-  needsPermit(now: number): boolean {
-    return this.interruption?.for === 'key' && (this.permitUntil ?? 0) <= now;
+  /** It waits for a key: a worker tells when there is one. */
+  get needsKey(): boolean {
+    return this.interruption?.for === 'key' && this.#waiting?.hasKey !== true;
   }
 
   startSending(): void {
-    const { interruption, permitUntil, turn } = this;
+    const { interruption, turn } = this;
     if (turn) this.#data.counts = { ...this.#data.counts, queued: 0 };
-    this.#data.state = { kind: 'sending', interruption, permitUntil };
+    this.#data.state = { kind: 'sending', interruption };
   }
 
   /** The queue gives it a turn: kept where it is being sent; false where it waits for something else. */
@@ -172,10 +167,10 @@ export class PendingWrite {
     this.#data.state = { ...waiting, notBefore };
   }
 
-  /** Its key was refused. Workers may have different keys: one gives permits for ever, another is refused. */
+  /** Its key was refused. Where that comes again though one was found, workers may have different keys. */
   refuseKey(reason: string, now: number): void {
-    const waitMs = keyWaitMs(this.#count('unauthorized'));
-    this.#wait('key', reason, now, this.permitUntil === null ? 0 : now + waitMs);
+    const refusals = this.#count('unauthorized');
+    this.#wait('key', reason, now, refusals === 1 ? 0 : now + keyWaitMs(refusals));
   }
 
   /** It surely never left. */
@@ -196,7 +191,7 @@ export class PendingWrite {
     if (sends >= MAX_SENDS) return false;
     const interruption: Interruption = { for: 'upstream', since: now, reason };
     const notBefore = now + resendWaitMs(sends);
-    this.#data.state = { kind: 'waiting', interruption, heldAt: now, notBefore, isResend: true, permitUntil: null };
+    this.#data.state = { kind: 'waiting', interruption, heldAt: now, notBefore, isResend: true };
     return true;
   }
 
@@ -214,9 +209,9 @@ export class PendingWrite {
     this.#data.state = { kind: 'confirmed' };
   }
 
-  /** A worker permits it to be sent past others that wait. */
-  permit(until: number): void {
-    if (this.#waiting) this.#data.state = { ...this.#waiting, permitUntil: until };
+  /** A worker has found a key that is accepted. */
+  foundKey(): void {
+    if (this.#waiting) this.#data.state = { ...this.#waiting, hasKey: true };
   }
 
   postpone(notBefore: number): void {
@@ -255,7 +250,6 @@ export class PendingWrite {
       heldAt: now,
       notBefore,
       isResend: false,
-      permitUntil: null,
     } as const;
     this.#data.state = { ...waiting, ...queue };
   }

@@ -10,7 +10,6 @@ export type WriteState =
   | {
       kind: 'sending';
       interruption: Interruption | null;
-      permitUntil: number | null;
       /** A turn that came meanwhile, for the next send. */
       turn?: RequestTurn | null;
     }
@@ -22,8 +21,8 @@ export type WriteState =
       notBefore: number;
       /** Policy `retry` sends again what may have arrived. */
       isResend: boolean;
-      /** Until when a worker that knows of a key permits it. */
-      permitUntil: number | null;
+      /** It waited for a key, and a worker has found that it is accepted. */
+      hasKey?: true;
       /** Its place in a queue; null where none could be asked, absent where it waits for something else. */
       queued?: Queued | null;
       turn?: RequestTurn | null;

@@ -8,7 +8,6 @@ import {
 } from '@temporalio/workflow';
 import type { JobActivities, WriteResult } from '../../activities/index.js';
 import { plainMarkdown } from '../../agent-job/markdown.js';
-import { NEXT_TURN_MS, TURN_MS } from '../../agent-job/retry-waits.js';
 import { isResetRun } from './continue-as-new.js';
 import { readWriteResult, STRANGE_RESULT } from './activity-results.js';
 import { logWrite } from './log.js';
@@ -30,10 +29,12 @@ const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45
 const BEFORE_READS = { priorityKey: 1 } as const;
 /** A new attempt only ever follows a worker that died, or a fence that could not be raised. */
 const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
+/** The wait for a key that somebody ended from outside begins again so soon. */
+const ASK_AGAIN_MS = 1_000;
 /** Temporal shows at most so much of a summary. */
 const SUMMARY_BYTES = 200;
 
-const { awaitTurn } = proxyActivities<JobActivities>({
+const { awaitKey } = proxyActivities<JobActivities>({
   // An attempt asks its worker, and at most reads once from the upstream.
   startToCloseTimeout: '40 seconds',
   // The waits come with each attempt; these are for attempts that end without one.
@@ -86,7 +87,7 @@ async function settle<T>(
     if (waitPoint.mustYield()) await waitPoint.waitUntil(() => !waitPoint.mustYield());
     else if (write.inDoubt) await decision(run, waitPoint, write);
     else if (write.notBefore > Date.now()) await waitToSend(run, waitPoint, write);
-    else if (write.needsPermit(Date.now())) await waitForPermit(run, waitPoint, write);
+    else if (write.needsKey) await waitForKey(run, waitPoint, write);
     else {
       const input = sendInput(run, write);
       const before = write.interruption;
@@ -101,13 +102,12 @@ async function settle<T>(
 }
 
 function sendInput({ spec, isRepeated: repeatedRun }: JobRun, write: PendingWrite): Parameters<Send>[0] {
-  const { identity, confirmedInRun, permitUntil, turn } = write;
+  const { identity, confirmedInRun, turn } = write;
   const { askedAt, requiresConfirmation, priority = spec.priority } = identity;
   const afterReset = requiresConfirmation || isResetRun() || repeatedRun;
-  const turnUntil = turn?.until ?? permitUntil ?? undefined;
   const { runId } = workflowInfo();
   const asked = { projectId: spec.projectId, priority, askedAt, confirmedInRun, afterReset, repeatedRun, runId };
-  return { ...asked, turn: turn?.turn, turnUntil, isOverdue: write.isOverdue };
+  return { ...asked, turn: turn?.turn, turnUntil: turn?.until, isOverdue: write.isOverdue };
 }
 
 async function trySend(send: () => Promise<unknown>): Promise<SendResult> {
@@ -168,32 +168,31 @@ function expire(run: JobRun, write: PendingWrite): void {
 }
 
 /** The write's prompt stays out of this wait, and so does its fence: whatever ends it, nothing was sent. */
-async function waitForPermit(run: JobRun, waitPoint: WaitPoint, write: PendingWrite): Promise<void> {
+async function waitForKey(run: JobRun, waitPoint: WaitPoint, write: PendingWrite): Promise<void> {
   const endsAt = expiresAt(run, write);
   const leftMs = endsAt - Date.now();
-  const isGiven = leftMs > 0 && (await isPermitted(run, waitPoint, write, leftMs));
-  // A permit that comes too late, as for a worker that was away, is none.
-  if (Date.now() > endsAt || (Date.now() === endsAt && !isGiven)) expire(run, write);
-  else if (isGiven) write.permit(Date.now() + TURN_MS);
+  const isFound = leftMs > 0 && (await isKeyFound(run, waitPoint, write, leftMs));
+  // One that is found too late, as by a worker that was away, is of no use.
+  if (Date.now() > endsAt || (Date.now() === endsAt && !isFound)) expire(run, write);
+  else if (isFound) write.foundKey();
 }
 
-async function isPermitted(
+async function isKeyFound(
   { spec, jobId }: JobRun,
   waitPoint: WaitPoint,
   write: PendingWrite,
   forMs: number,
 ): Promise<boolean> {
-  const operation = write.identity.kind === 'create' ? 'create' : 'message';
   const scope = new CancellationScope();
   try {
     return await scope.run(() => {
-      const given = awaitTurn({ projectId: spec.projectId, operation, jobId }).then(() => true);
-      return Promise.race([given, waitPoint.waitUntil(waitPoint.mustYield, forMs, 'Deadline').then(() => false)]);
+      const found = awaitKey({ projectId: spec.projectId, jobId }).then(() => true);
+      return Promise.race([found, waitPoint.waitUntil(waitPoint.mustYield, forMs, 'Deadline').then(() => false)]);
     });
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     // Somebody ended it from outside.
-    write.postpone(Date.now() + NEXT_TURN_MS);
+    write.postpone(Date.now() + ASK_AGAIN_MS);
     return false;
   } finally {
     scope.cancel();

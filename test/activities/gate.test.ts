@@ -11,10 +11,9 @@ import { DEFAULT_PRIORITY, type JoinRequest, type QueuePlace, type RequestReport
 import { startSandbox } from '../../src/sandbox/sandbox.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
-import { SharedServerClock } from '../../src/temporal/activity-attempt.js';
 import { gate } from '../support/observed-upstream.js';
 import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
-import { mayFinish, ScriptedUpstream, TOO_LATE } from '../support/scripted-upstream.js';
+import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const START = Date.UTC(2026, 0, 1);
 const HOUR = 3_600_000;
@@ -43,7 +42,8 @@ class Bench {
       shutdownSignal: this.shutdown.signal,
       metrics: noMetrics,
       budgets: new Budgets(budgets),
-      budgetClock: new SharedServerClock({ wall: () => this.now, monotonic: () => this.now }),
+      clock: () => this.now,
+      wall: () => this.now,
     });
   }
 
@@ -130,26 +130,15 @@ test('writes of a quiet project are sent eight at a time, and a queue is asked f
   expect(bench.calls.filter((call) => call === 'describe')).toHaveLength(2);
 });
 
-test('a lone write connects while the server is asked for a queue, and its last byte waits for that', async () => {
+test('a lone write costs one question to the server and its fence, and no more', async () => {
   const bench = new Bench();
-  const { opened, open } = gate();
-  bench.isRunning = () => opened.then(() => false);
-  let isConnected = false;
-  bench.upstream.createJob = async (_, options) => {
-    isConnected = true;
-    return (await mayFinish(options)) ? { kind: 'accepted', jobId: 'j', job: null } : TOO_LATE;
-  };
-  const creating = bench.create();
-  await expect.poll(() => isConnected).toBe(true);
-  expect(bench.calls).toEqual(['describe']);
-  open();
-  expect(await creating).toMatchObject({ kind: 'accepted' });
+  expect(await bench.create()).toMatchObject({ kind: 'accepted' });
   expect(bench.calls).toEqual(['describe', 'mark']);
 });
 
-test('a write that meets a queue while it connects is not sent, has no mark, and waits in the queue', async () => {
+test('a write whose queue runs is not sent, has no mark, and waits in the queue', async () => {
   const bench = new Bench();
-  bench.isRunning = () => new Promise((resolve) => setTimeout(() => resolve(true), 50));
+  bench.isRunning = () => Promise.resolve(true);
   expect(await bench.create({ priority: 2 })).toMatchObject({ kind: 'throttled', isHeld: true, queued: PLACE });
   expect(bench.upstream.created).toEqual([]);
   expect(bench.calls).toEqual(['describe', 'join']);
@@ -227,28 +216,26 @@ test('a turn that comes too late is not used: the write joins again, in its old 
   expect(bench.joins).toMatchObject([{ askedAt: START, report: { turn: 't:1', outcome: 'unsent' } }]);
 });
 
-test('for an hour after a 429 writes wait in the queue, and then they are sent again', async () => {
+test('after a 429 writes wait for as long as the queue runs, and then they are sent again', async () => {
   const bench = new Bench();
   bench.upstream.createFaults.push(refusal);
   await bench.create();
-  bench.now += HOUR - 1_000;
   expect(await bench.create()).toMatchObject({ isHeld: true });
-  bench.now += HOUR;
+  bench.now += 31_000;
+  bench.isRunning = () => Promise.resolve(true);
+  expect(await bench.create()).toMatchObject({ isHeld: true });
+  bench.now += 31_000;
+  bench.isRunning = () => Promise.resolve(false);
   expect(await bench.create()).toMatchObject({ kind: 'accepted' });
 });
 
-test('where no queue can be joined, one write at a time is tried when the wait after a 429 is over', async () => {
+test('where no queue can be joined, writes are sent all the same', async () => {
   const bench = new Bench();
   bench.canJoin = false;
   bench.upstream.createFaults.push(refusal);
   expect(await bench.create()).toMatchObject({ kind: 'throttled', queued: null });
-  const held = await bench.create();
-  expect(held).toMatchObject({ isHeld: true, queued: null, retryAfterMs: expect.any(Number) });
-  bench.now += 5_100;
-  bench.upstream.createFaults.push(refusal);
-  await Promise.all([bench.create(), bench.create(), bench.create()]);
-  expect(bench.upstream.created).toHaveLength(2);
-  bench.now += 5_100;
+  bench.isRunning = () => Promise.resolve(true);
+  bench.now += 31_000;
   expect(await bench.create()).toMatchObject({ kind: 'accepted' });
 });
 
@@ -272,7 +259,7 @@ test('where no budget is set, a queue that does not answer holds no write that h
   expect(await bench.create({ isOverdue: true })).toMatchObject({ isHeld: true, queued: PLACE });
 });
 
-test('a write that waits behind others joins the queue after five seconds', async () => {
+test('a write that waits behind others for 15 seconds is left to the server', async () => {
   const bench = new Bench();
   const { opened, open } = gate();
   const { createJob } = bench.upstream;
@@ -281,10 +268,11 @@ test('a write that waits behind others joins the queue after five seconds', asyn
     return createJob.apply(bench.upstream, call);
   };
   const first = Array.from({ length: 8 }, () => bench.create());
-  expect(await bench.create()).toMatchObject({ isHeld: true, queued: PLACE });
+  await expect(bench.create()).rejects.toMatchObject({ type: 'StillWaiting', nextRetryDelay: expect.anything() });
   open();
   for (const { kind } of await Promise.all(first)) expect(kind).toBe('accepted');
   expect(bench.upstream.created).toHaveLength(8);
+  expect(bench.joins).toEqual([]);
 });
 
 test('a worker that shuts down leaves those that wait behind others to another one', async () => {
@@ -304,25 +292,6 @@ test('a worker that shuts down leaves those that wait behind others to another o
   expect(bench.joins).toEqual([]);
 });
 
-test('for an hour after a 429 writes wait, though the attempt that met it had waited hours for a worker', async () => {
-  const bench = new Bench();
-  bench.upstream.createFaults.push(refusal);
-  await bench.create({}, START - 3 * HOUR);
-  bench.now += HOUR - 1_000;
-  expect(await bench.create()).toMatchObject({ isHeld: true });
-  bench.now += HOUR;
-  expect(await bench.create()).toMatchObject({ kind: 'accepted' });
-});
-
-test('a 429 of an attempt that waited hours does not undo one that another has just met', async () => {
-  const bench = new Bench({ createsPerHour: 'unlimited' });
-  bench.upstream.createFaults.push(refusal, refusal);
-  await bench.create();
-  await bench.create({ turn: 't:1', turnUntil: START + 60_000 }, START - 3 * HOUR);
-  expect(await bench.create()).toMatchObject({ isHeld: true });
-  expect(bench.upstream.created).toEqual(['w1', 'w2']);
-});
-
 test('an attempt that waited hours for a worker asks anew whether there is a queue, as any other does', async () => {
   const bench = new Bench();
   await bench.create();
@@ -330,15 +299,6 @@ test('an attempt that waited hours for a worker asks anew whether there is a que
   bench.isRunning = () => Promise.resolve(true);
   expect(await bench.create({}, START - 3 * HOUR)).toMatchObject({ isHeld: true, queued: PLACE });
   expect(bench.upstream.created).toEqual(['w1']);
-});
-
-test('where no queue can be joined, an attempt that waited hours rests no longer than any other', async () => {
-  const bench = new Bench();
-  bench.canJoin = false;
-  bench.upstream.createFaults.push(refusal);
-  await bench.create();
-  const { retryAfterMs } = (await bench.create({}, START - 3 * HOUR)) as { retryAfterMs?: number };
-  expect(retryAfterMs).toBeLessThanOrEqual(5_000);
 });
 
 test('over real sockets a burst beyond the limit meets few answers 429', async () => {

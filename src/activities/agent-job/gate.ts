@@ -1,0 +1,258 @@
+/**
+ * Whether a write may leave now: the key must be accepted, and a turn must be there where a budget is set or a queue
+ * runs. A worker remembers nothing about budgets but which queues run: without one it sends few of a project and kind
+ * at a time, so that a burst of which nobody knows whether the upstream takes it meets few answers 429.
+ */
+import type { Priority, RequestReport } from '../../contract.js';
+import { UNLIMITED } from '../../contract/project-budgets.js';
+import { tryLater } from '../../temporal/activity-attempt.js';
+import type { WriteOutcome } from '../../upstream/upstream.js';
+import type { WriteOperation } from '../metrics.js';
+import { QueueClient, type Queued } from '../queue-client.js';
+import { Budgets } from './budgets.js';
+import type { KeyHealth } from './key-health.js';
+
+/** What became of one send, as far as this worker can tell. */
+export type SendOutcome = WriteOutcome & {
+  /** It was not even sent: it waits for its turn, or the key is known to be refused. */
+  isHeld?: true;
+  /** Of one that is throttled: its place in the queue; null where no queue could be asked to give it a turn. */
+  queued?: Queued | null;
+  /**
+   * Of a write in doubt: from this time of the server's clock on, in milliseconds, a read of the upstream tells whether
+   * it arrived.
+   */
+  lookAfter?: number;
+};
+
+/** A write that wants to be sent. Times in milliseconds of the Temporal server's clock. */
+export interface WantedSend {
+  operation: WriteOperation;
+  projectId: string;
+  /** Null before the create. */
+  jobId: string | null;
+  /** The workflow, which has one write at a time. */
+  workflowId: string;
+  priority: Priority;
+  askedAt: number;
+  /** The turn that the queue gave it, and whether it still holds. */
+  turn: { id: string; isValid: boolean } | null;
+  /** It has waited for a turn longer than it should: a queue that does not answer holds it no more. */
+  isOverdue: boolean;
+  now: () => number;
+}
+
+/** How a write is sent, with the fence around its last byte. */
+export interface FencedSend {
+  send(): Promise<WriteOutcome>;
+  /** Takes the fence's mark back; false where the server did not take that. */
+  clearMark(): Promise<boolean>;
+}
+
+export interface GateOptions {
+  keys: KeyHealth;
+  budgets?: Budgets | undefined;
+  /** Ends waits inside of this worker. */
+  shutdownSignal: AbortSignal;
+  /** In milliseconds. */
+  now?: (() => number) | undefined;
+}
+
+/** Sent at a time without a queue: so many answers 429 may come at once. */
+const MAX_SENDING = 8;
+/** Where any number is said to be taken; each needs a connection of its own. */
+const MAX_SENDING_UNLIMITED = 100;
+/** How long a write waits here for those that are sent before it; then the server keeps the wait. */
+const WAIT_HERE_MS = 15_000;
+const NEXT_ATTEMPT_MS = 5_000;
+/** A queue that has ended, or that another worker began, is noticed within this time. */
+const ASK_EVERY_MS = 30_000;
+/** What was asked for longer ago is forgotten, so that a worker that serves every project keeps little. */
+const SWEEP_ABOVE = 1_000;
+
+const HELD = {
+  kind: 'throttled',
+  reason: 'the budget of this project is shared: this waits for its turn',
+  isHeld: true,
+} as const;
+
+/** What of an outcome the budget must know; what was not delivered has not used its turn. */
+const REPORTED: Record<Exclude<WriteOutcome['kind'], 'throttled'>, RequestReport['outcome']> = {
+  accepted: 'accepted',
+  rejected: 'other',
+  unauthorized: 'other',
+  notDelivered: 'unsent',
+  inDoubt: 'other',
+};
+
+export class Gate {
+  readonly #keys: KeyHealth;
+  readonly #budgets: Budgets;
+  readonly #lines: Lines;
+  readonly #queues = new QueueClient();
+  /** Whether a queue runs, as the server said; after a 429, whether it could be told. */
+  readonly #running = new Map<string, { answer: Promise<boolean>; askedAt: number }>();
+  readonly #now: () => number;
+
+  constructor({ keys, budgets = new Budgets(), shutdownSignal, now = () => performance.now() }: GateOptions) {
+    this.#keys = keys;
+    this.#budgets = budgets;
+    this.#lines = new Lines(shutdownSignal);
+    this.#now = now;
+  }
+
+  /** Sends a write, or holds it back: then nothing was sent. */
+  async send(wanted: WantedSend, fenced: FencedSend): Promise<SendOutcome> {
+    const refusal = await this.#keys.refusalNow(wanted.projectId, wanted.jobId);
+    if (refusal !== null) return this.#withoutKey(wanted, refusal);
+    if (wanted.turn?.isValid) return this.#ended(wanted, fenced, await fenced.send());
+    const set = await this.#budgets.of(wanted.operation, wanted.projectId);
+    // A budget that is set is kept, whether the queue can be asked or not.
+    if (typeof set === 'number') return { ...HELD, queued: await this.#join(wanted, 'unsent') };
+    const isQueued = await this.#isRunning(wanted);
+    const queued = isQueued ? await this.#join(wanted, 'unsent') : null;
+    if (queued) return { ...HELD, queued };
+    return this.#sendInLine(wanted, fenced, { isUnlimited: set === UNLIMITED, mayBeQueued: !isQueued });
+  }
+
+  /** Tells the queue that a turn may have been used by an attempt before this one. */
+  usedBefore(wanted: WantedSend): void {
+    if (wanted.turn) void this.#report(wanted, 'other');
+  }
+
+  /** What others have met meanwhile holds it: a queue, a key that is refused. Where none can be joined, it is sent. */
+  async #sendInLine(
+    wanted: WantedSend,
+    fenced: FencedSend,
+    { isUnlimited, mayBeQueued }: { isUnlimited: boolean; mayBeQueued: boolean },
+  ): Promise<SendOutcome> {
+    const leave = await this.#lines.enter(nameOf(wanted), isUnlimited ? MAX_SENDING_UNLIMITED : MAX_SENDING);
+    if (!leave) throw tryLater('StillWaiting', 'others of this project are sent first', 'tries again', NEXT_ATTEMPT_MS);
+    try {
+      const refusal = this.#keys.refusalOf(wanted.projectId);
+      if (refusal !== null) return this.#withoutKey(wanted, refusal);
+      const isQueued = mayBeQueued && (await this.#isRunning(wanted));
+      const queued = isQueued ? await this.#join(wanted, 'unsent') : null;
+      if (queued) return { ...HELD, queued };
+      return await this.#ended(wanted, fenced, await fenced.send());
+    } finally {
+      leave();
+    }
+  }
+
+  /** A send has ended: one that was throttled waits in the queue from now on, and all others of its project do. */
+  async #ended(wanted: WantedSend, fenced: FencedSend, outcome: WriteOutcome): Promise<SendOutcome> {
+    if (outcome.kind !== 'throttled') {
+      if (wanted.turn?.isValid) void this.#report(wanted, REPORTED[outcome.kind]);
+      return outcome;
+    }
+    const telling = this.#tell(wanted, fenced, outcome.retryAfterMs);
+    const isTold = telling.then(
+      (queued) => queued !== null,
+      () => false,
+    );
+    void this.#remember(wanted, isTold);
+    return { ...outcome, queued: await telling };
+  }
+
+  async #tell(wanted: WantedSend, fenced: FencedSend, retryAfterMs: number | undefined): Promise<Queued | null> {
+    // From now on this attempt may die: the next one knows that nothing of it arrived.
+    if (!(await fenced.clearMark())) return null;
+    return this.#join(wanted, 'throttled', retryAfterMs);
+  }
+
+  #withoutKey(wanted: WantedSend, reason: string): SendOutcome {
+    if (wanted.turn) void this.#report(wanted, 'unsent');
+    return { kind: 'unauthorized', reason, isHeld: true };
+  }
+
+  /** Whether a queue orders these writes; one that nobody can tell of does not. */
+  #isRunning(wanted: WantedSend): Promise<boolean> {
+    const known = this.#running.get(nameOf(wanted));
+    if (known && this.#now() - known.askedAt < ASK_EVERY_MS) return known.answer;
+    return this.#remember(
+      wanted,
+      this.#queues.isRunning(queueOf(wanted)).then((isRunning) => isRunning ?? false),
+    );
+  }
+
+  #remember(wanted: WantedSend, answer: Promise<boolean>): Promise<boolean> {
+    if (this.#running.size >= SWEEP_ABOVE) {
+      for (const [name, { askedAt }] of this.#running)
+        if (this.#now() - askedAt >= ASK_EVERY_MS) this.#running.delete(name);
+    }
+    this.#running.set(nameOf(wanted), { answer, askedAt: this.#now() });
+    return answer;
+  }
+
+  async #join(wanted: WantedSend, outcome: RequestReport['outcome'], retryAfterMs?: number): Promise<Queued | null> {
+    const { operation, projectId, workflowId, priority, askedAt, turn, isOverdue, now } = wanted;
+    const facts = await this.#budgets.facts(operation, projectId);
+    const isOfUse = turn !== null || outcome === 'throttled';
+    const report = { turn: turn?.id ?? null, outcome, at: now(), ...(retryAfterMs !== undefined && { retryAfterMs }) };
+    const joining = { workflowId, priority, askedAt, ...facts, ...(isOfUse && { report }) };
+    const joined = await this.#queues.join(queueOf(wanted), joining);
+    if (!joined) return null;
+    // A queue that does not answer holds no write that has waited longer than it should.
+    return joined.isAnswered || !isOverdue || typeof facts.perHour === 'number' ? joined.place : null;
+  }
+
+  async #report(wanted: WantedSend, outcome: RequestReport['outcome']): Promise<void> {
+    const facts = await this.#budgets.facts(wanted.operation, wanted.projectId);
+    const report = { turn: wanted.turn?.id ?? null, outcome, at: wanted.now(), ...facts };
+    await this.#queues.report(queueOf(wanted), report);
+  }
+}
+
+/** The queue of its project and kind. */
+function queueOf({ operation, projectId }: WantedSend) {
+  return { operation, projectId };
+}
+
+function nameOf({ operation, projectId }: WantedSend): string {
+  return `${operation} ${projectId}`;
+}
+
+type Leave = () => void;
+
+/** Lines of this worker's writes, one for each project and kind: so many are sent at a time, first in, first out. */
+class Lines {
+  /** A line without anybody is not kept. */
+  readonly #lines = new Map<string, { sending: number; waiting: Set<(mayEnter: boolean) => void> }>();
+  readonly #closed: AbortSignal;
+
+  /** @param closed Ends the wait of all, and nobody waits from then on. */
+  constructor(closed: AbortSignal) {
+    this.#closed = closed;
+    const endAll = () => this.#lines.forEach(({ waiting }) => waiting.forEach((admit) => admit(false)));
+    closed.addEventListener('abort', endAll, { once: true });
+  }
+
+  /** Resolves with what must be called after the send; with null where it took too long, or the lines were closed. */
+  async enter(name: string, maxSending: number): Promise<Leave | null> {
+    const line = this.#lines.get(name) ?? { sending: 0, waiting: new Set() };
+    this.#lines.set(name, line);
+    const { waiting } = line;
+    if (line.sending < maxSending && waiting.size === 0) line.sending += 1;
+    else if (this.#closed.aborted || !(await inTurn(waiting))) return null;
+    return () => {
+      // Whoever is next takes the place of the one that leaves.
+      const [next] = waiting;
+      if (next) return next(true);
+      line.sending -= 1;
+      if (line.sending === 0) this.#lines.delete(name);
+    };
+  }
+}
+
+function inTurn(waiting: Set<(mayEnter: boolean) => void>): Promise<boolean> {
+  return new Promise((resolve) => {
+    const admit = (mayEnter: boolean) => {
+      clearTimeout(timer);
+      waiting.delete(admit);
+      resolve(mayEnter);
+    };
+    const timer = setTimeout(() => admit(false), WAIT_HERE_MS);
+    waiting.add(admit);
+  });
+}
