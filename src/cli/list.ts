@@ -1,9 +1,9 @@
 /** `list` and `watch`: jobs by what Temporal lists of them, once or as they change. */
 import type { Command } from 'commander';
 import type { JobCount, JobFilter, JobSummary } from '../starter.js';
-import { formatJobs, outputTerminal, readableStatus } from './table.js';
+import { formatJobs, outputTerminal, readableStatus, fields } from './table.js';
 import { print, printColoured, printJson, printToStderr, withSession, type Session } from './session.js';
-import { countOf, fields, printable } from './text.js';
+import { countOf, printable } from './text.js';
 import { requireBatch } from './batch.js';
 import { addFilterOptions, toFilter, toLimit, type FilterFlags } from './options.js';
 import { InterruptedError } from './exit.js';
