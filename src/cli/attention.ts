@@ -11,7 +11,8 @@ import {
   type GlobalOptions,
   type Session,
 } from './session.js';
-import { fields, firstLine, printable, printableLines, withKeysHint } from './text.js';
+import { fields } from './table.js';
+import { firstLine, printable, printableLines, withKeysHint } from './text.js';
 
 /** Adds `attention`, which lists the jobs that need a person, and how each can be settled. */
 export function addAttention(program: Command): void {

@@ -9,7 +9,8 @@ import { addJobNameOptions, findJob, type JobNameFlags } from './job-name.js';
 import { toWholeNumber } from './options.js';
 import { print, printJson, withSession, type Session } from './session.js';
 import { ProgressLine } from './terminal.js';
-import { countOf, fields, table } from './text.js';
+import { fields, table } from './table.js';
+import { countOf } from './text.js';
 
 const DEFAULT_DAYS = 7;
 const MAX_DAYS = 3_650;

@@ -10,7 +10,8 @@ import type { JobHandle, JobSummary } from '../starter.js';
 import { resolveCommands } from './resolution.js';
 import { printToStderr, type Session } from './session.js';
 import { ProgressLine } from './terminal.js';
-import { durationText, fields, printable, readableTime } from './text.js';
+import { fields } from './table.js';
+import { durationText, printable, readableTime } from './text.js';
 
 /** A look asks no worker and costs nothing, but a server serves others too. */
 const LOOK_MS = 1_000;

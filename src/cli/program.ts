@@ -9,7 +9,7 @@ import { addExportBackfill, addExportRun } from './export-run.js';
 import { addExportClean, addExportInspect, addReport } from './export-inspect.js';
 import { addState } from './state.js';
 import { addWait } from './wait.js';
-import { addList } from './list.js';
+import { addList, addWatch } from './list.js';
 import { addOpen } from './open.js';
 import { addQueue } from './queue.js';
 import { addReconcile } from './reconcile.js';
@@ -20,7 +20,6 @@ import { addSetup } from './setup.js';
 import { addFollowUp, addSignals } from './signals.js';
 import { addStart } from './start.js';
 import { tellBadEnd, tellError, UsageError, usageErrorText } from './exit.js';
-import { addWatch } from './watch.js';
 
 /** By who needs them, in the order of help. Each is a file that loads what it needs only when a command runs. */
 const COMMANDS = {

@@ -3,7 +3,8 @@ import type { QueuedRequest, RequestQueueState } from '../contract.js';
 import type { QueueReport } from '../starter.js';
 import { EXIT } from './exit.js';
 import { print, printJson, printToStderr, withSession, type GlobalOptions } from './session.js';
-import { fields, hint, printable, readableTime, relativeTime, table } from './text.js';
+import { fields, table } from './table.js';
+import { hint, printable, readableTime, relativeTime } from './text.js';
 
 interface QueueFlags {
   project?: string;

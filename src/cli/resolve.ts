@@ -18,7 +18,8 @@ import {
   type ResolutionLine,
 } from './resolution.js';
 import { print, printAnswer, printJson, printToStderr, withSession, type Session } from './session.js';
-import { fields, printable, withKeysHint } from './text.js';
+import { fields } from './table.js';
+import { printable, withKeysHint } from './text.js';
 
 interface ResolveFlags extends AttributionFlags, JobNameFlags {
   jobId?: string;

@@ -22,7 +22,8 @@ import {
   type ScheduleCommands,
 } from './schedule-commands.js';
 import { print, printAnswer, printJson, printToStderr, withSession } from './session.js';
-import { fields, firstLine, readableTime, table } from './text.js';
+import { fields, table } from './table.js';
+import { firstLine, readableTime } from './text.js';
 
 interface SetFlags {
   project: string;

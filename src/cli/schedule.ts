@@ -14,7 +14,7 @@ import {
 import { addJobSchedule, jobSchedulesText, listWithLastRuns, type JobScheduleWithRun } from './schedule-job.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { toWholeNumber } from './options.js';
-import { fields, table } from './text.js';
+import { fields, table } from './table.js';
 
 /** `agent-jobs schedule …`: the Schedules of nightly exports and of recurring jobs. */
 export function addSchedule(program: Command): void {

@@ -15,7 +15,8 @@ import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
 import { BadEndError, EXIT, throwNotRetryable } from './exit.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { print, printAnswer, printJson, printToStderr, withSession, type Session } from './session.js';
-import { fields, printable, shellWord } from './text.js';
+import { fields } from './table.js';
+import { printable, shellWord } from './text.js';
 import { printWait, withProgress } from './follow.js';
 
 interface FollowUpFlags extends JobNameFlags {

@@ -5,7 +5,8 @@ import { waitAndPrint } from './wait.js';
 import { readPrompt } from './input.js';
 import { addJobOptions, toJobOptions } from './options.js';
 import { print, printJson, printToStderr, serverOf, withSession } from './session.js';
-import { fields, hint } from './text.js';
+import { fields } from './table.js';
+import { hint } from './text.js';
 import { throwNotRetryable, UsageError } from './exit.js';
 
 interface StartFlags {

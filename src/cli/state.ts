@@ -3,7 +3,8 @@ import type { JobMetadata, JobState } from '../contract.js';
 import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { lastDecisionField, resolveCommands } from './resolution.js';
 import { printAnswer, withSession, type GlobalOptions } from './session.js';
-import { fields, readableTime } from './text.js';
+import { fields } from './table.js';
+import { readableTime } from './text.js';
 import { formatWaiting, remedyFor } from './follow.js';
 
 interface StateFlags extends JobNameFlags {

@@ -1,6 +1,37 @@
-/** Tables that fit a terminal: long cells are cut, and the least of the columns left out, before a line is broken. */
+/**
+ * Tables: whole for a program; fitted to a terminal, where long cells are cut, and the least of the columns left out,
+ * before a line is broken.
+ */
 import type { JobSummary } from '../starter.js';
-import { paint, printable, readableTime, relativeTime, table, type Colour } from './text.js';
+import { paint, printable, readableTime, relativeTime, type Colour } from './text.js';
+
+/** Two columns of labels and values; rows without a value are left out. */
+export function fields(rows: readonly (readonly [label: string, value: string | null | undefined])[]): string {
+  return linesOf(rows.flatMap(([label, value]) => (value ? [[label, printable(value)]] : [])));
+}
+
+/** Columns under their headings. */
+export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  return linesOf([headings, ...rows.map((row) => row.map(printable))]);
+}
+
+function linesOf(rows: readonly (readonly string[])[]): string {
+  const sizes = (rows[0] ?? []).map((_, column) => widest(rows, column));
+  return rows.map((cells) => lineOf(sizes.map((size, column) => padTo(cells[column] ?? '', size)))).join('\n');
+}
+
+function lineOf(cells: readonly string[]): string {
+  return cells.join(GAP).trimEnd();
+}
+
+function padTo(text: string, size: number): string {
+  return text + ' '.repeat(Math.max(0, size - textWidth(text)));
+}
+
+/** Far faster than spreading the widths of thousands of rows. */
+function widest(rows: readonly (readonly string[])[], column: number): number {
+  return rows.reduce((most, cells) => Math.max(most, textWidth(cells[column] ?? '')), 0);
+}
 
 /** One column, from left to right. */
 export interface Column {
@@ -28,13 +59,12 @@ export function fittedTable(columns: readonly Column[], rows: readonly (readonly
   const fitted = fit(columns, texts, width);
   const line = (cells: readonly string[], row?: readonly Cell[]) => {
     const parts = fitted.map(({ index, size }, place) => {
-      const column = columns[index]!;
-      const cut = cutTo(cells[index] ?? '', size, column.isCutInMiddle);
-      const padded = place === fitted.length - 1 ? cut : cut + ' '.repeat(size - textWidth(cut));
+      const cut = cutTo(cells[index] ?? '', size, columns[index]!.isCutInMiddle);
+      const padded = place === fitted.length - 1 ? cut : padTo(cut, size);
       const cell = row?.[index];
       return typeof cell === 'object' && cut !== '' ? paint(cell.colour, padded) : padded;
     });
-    return parts.join(GAP).trimEnd();
+    return lineOf(parts);
   };
   const headings = columns.map(({ heading }) => heading);
   return [line(headings), ...texts.map((cells, row) => line(cells, rows[row]))];
@@ -47,9 +77,8 @@ function textOf(cell: Cell): string {
 /** Which columns stay, and how wide each is. */
 function fit(columns: readonly Column[], texts: readonly string[][], width: number): { index: number; size: number }[] {
   const measured = columns.map(({ heading }, index) => {
-    // Far faster than spreading the widths of thousands of rows.
-    const widest = texts.reduce((most, cells) => Math.max(most, textWidth(cells[index] ?? '')), 0);
-    const size = widest === 0 ? 0 : Math.max(widest, heading.length);
+    const longest = widest(texts, index);
+    const size = longest === 0 ? 0 : Math.max(longest, heading.length);
     return { index, size, least: Math.min(size, columns[index]?.least ?? size), rank: columns[index]?.dropRank ?? 0 };
   });
   // A column without a value says nothing.

@@ -17,29 +17,6 @@ export function forStdout(file: string): string {
   return process.stdout.isTTY ? printableLines(file) : file;
 }
 
-/** Two columns of labels and values; rows without a value are left out. */
-export function fields(rows: readonly (readonly [label: string, value: string | null | undefined])[]): string {
-  return columns(rows.flatMap(([label, value]) => (value ? [[label, printable(value)]] : [])));
-}
-
-/** Columns under their headings. */
-export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
-  return columns([headings, ...rows.map((row) => row.map(printable))]);
-}
-
-/** Lines whose cells are padded to the widest of their column. */
-function columns(lines: readonly (readonly string[])[]): string {
-  const widths = (lines[0] ?? []).map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
-  return lines
-    .map((line) =>
-      widths
-        .map((width, column) => (line[column] ?? '').padEnd(width))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
-}
-
 /**
  * An error's message, or another text that quotes it, with what to do where the SDK's converter, which knows of no
  * keys, met an encrypted payload.

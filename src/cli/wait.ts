@@ -8,7 +8,8 @@ import { followList, withProgress } from './follow.js';
 import { addJobNameOptions, findJob, type JobNameFlags } from './job-name.js';
 import { printAnswer, printToStderr, withSession, type Session } from './session.js';
 import { ProgressLine } from './terminal.js';
-import { countOf, fields, hint, printable, readableTime } from './text.js';
+import { fields } from './table.js';
+import { countOf, hint, printable, readableTime } from './text.js';
 
 const EXITS = `
 Exit code:

@@ -22,6 +22,7 @@ test.each([
   [['list', '--phase', 'asleep'], '--phase must be one of creating'],
   [['list', '--waiting-for', 'luck'], '--waiting-for must be one of turn, rateLimit, upstream, key, person'],
   [['list', '--colour'], "unknown option '--colour'"],
+  [['watch', '--since', 'soon'], '--since must be a time'],
   [['start', 'do it'], '--project must be given'],
   [['start', '--from', '/no/such/file'], '--from: ENOENT'],
   [['start', '--from', '/tmp'], '--from: /tmp is a folder'],

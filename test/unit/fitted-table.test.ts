@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { cutTo, fittedTable, textWidth } from '../../src/cli/table.js';
+import { cutTo, fittedTable, table, textWidth } from '../../src/cli/table.js';
 
 const COLUMNS = [
   { heading: 'ID', least: 8, isCutInMiddle: true },
@@ -48,4 +48,12 @@ test('a text is cut to the places that there are', () => {
   expect(cutTo('abcdef', 4)).toBe('abc…');
   expect(cutTo('abcdef', 5, true)).toBe('ab…ef');
   expect(cutTo('日本語', 4)).toBe('日…');
+});
+
+test('a table for a program is aligned by places: wide characters take two of them', () => {
+  const rows = [
+    ['日本', 'x'],
+    ['abc', 'y'],
+  ];
+  expect(table(['A', 'B'], rows)).toBe('A     B\n日本  x\nabc   y');
 });
