@@ -50,6 +50,7 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
     ...connectionOptions,
     address,
     interceptors: [retries.interceptor],
+    connectTimeout: limitMs,
   });
   const disconnect = async () => {
     await retries.end();
@@ -57,7 +58,9 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
   };
   try {
     const tooLate = AbortSignal.timeout(limitMs);
-    await unlessAborted(reach(connection, Date.now() + limitMs), signal ? AbortSignal.any([signal, tooLate]) : tooLate);
+    // Who gives a limit has the patience to wait for a server that is about to start.
+    const connecting = timeoutMs == null ? reach(connection, Date.now() + limitMs) : connection.ensureConnected();
+    await unlessAborted(connecting, signal ? AbortSignal.any([signal, tooLate]) : tooLate);
     signal?.throwIfAborted();
     retries.outlastRefusals();
     const client = new Client({ connection, namespace, ...ownOptions(settings) });
