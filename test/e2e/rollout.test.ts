@@ -48,8 +48,12 @@ class RollOut {
     return found;
   }
 
-  /** How many runs are pinned to a version. */
-  async openRuns(version: string): Promise<number> {
+  /** Waits until so many runs are pinned to a version: the list is late. */
+  async hasOpenRuns(version: string, count: number): Promise<void> {
+    await until(async () => (await this.#openRuns(version)) === count, `${count} runs of ${version}`);
+  }
+
+  async #openRuns(version: string): Promise<number> {
     const ofVersion = `TemporalWorkerDeploymentVersion = '$WORKER_DEPLOYMENT:${version}'`;
     const query = `${ofVersion} AND TemporalWorkflowVersioningBehavior = 'Pinned' AND ExecutionStatus = 'Running'`;
     const told = await this.#runbook.shell(`temporal workflow count --query "${query}"`);
@@ -83,12 +87,12 @@ test('a version is made current, the one before drains, its workers go, and back
   const [release = ''] = await rollOut.versions(2);
   expect(release).toMatch(/^\d+\.\d+\.\d+-[0-9a-f]{12}$/);
   await rollOut.to(release, { from: '1.0.0' });
-  expect(await rollOut.openRuns(release)).toBe(JOBS);
+  await rollOut.hasOpenRuns(release, JOBS);
   expect(first.output()).toContain('Another version of the workers is current');
 
   // Back again; 1.0.0 still polls.
   await rollOut.to('1.0.0', { from: release });
-  expect(await rollOut.openRuns('1.0.0')).toBe(JOBS);
+  await rollOut.hasOpenRuns('1.0.0', JOBS);
   second.signal('SIGTERM');
   expect(await second.ended).toBe(0);
 
@@ -126,7 +130,7 @@ test('a recurring job goes on over a roll-out, and an export runs', { timeout: M
   const second = system.startWorker({ ...settings, WORKER_BUILD_ID: '2' });
   await rollOut.to('2', { from: '1' });
   // The job; the run that waits for it is pinned to nothing.
-  expect(await rollOut.openRuns('2')).toBe(1);
+  await rollOut.hasOpenRuns('2', 1);
   first.signal('SIGTERM');
   expect(await first.ended).toBe(0);
   await until(async () => (await fates())[0] === 'ended', 'its end', second.output, 120_000);

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { AgentJobsError } from '../../src/contract/errors.js';
 
 /** The folder that `npm run build` makes. */
 export const distFolder = fileURLToPath(new URL('../../dist', import.meta.url));
@@ -53,7 +54,10 @@ export function startProgram(args: readonly string[], env: Record<string, string
   };
 }
 
-/** Resolves once the condition holds; rejects after the limit with what was awaited. */
+/**
+ * Resolves once the condition holds; rejects after the limit with what was awaited. An error of ours that may pass, such
+ * as that of a worker that is slow to start, counts as not yet.
+ */
 export async function until(
   holds: () => boolean | Promise<boolean>,
   what: string,
@@ -61,7 +65,15 @@ export async function until(
   limitMs = 60_000,
 ): Promise<void> {
   const deadline = Date.now() + limitMs;
-  while (!(await holds())) {
+  const holdsYet = async () => {
+    try {
+      return await holds();
+    } catch (error) {
+      if (error instanceof AgentJobsError && error.retryable) return false;
+      throw error;
+    }
+  };
+  while (!(await holdsYet())) {
     if (Date.now() > deadline) throw new Error(`waited in vain for ${what}\n${context()}`);
     await delay(100);
   }
