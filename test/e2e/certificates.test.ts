@@ -54,7 +54,8 @@ test(
       prompt: 'Wait',
       polling: { min: 500, max: 500 },
     });
-    await until(async () => (await job.state()).jobId !== null, 'the job to be created', worker.output);
+    let id: string | null = null;
+    await until(async () => ({ jobId: id } = await job.state()).jobId !== null, 'the job to be created', worker.output);
 
     front.trust([before.cert, after.cert]);
     await useIdentity(after.issue('worker'));
@@ -62,7 +63,7 @@ test(
     expect(await worker.ended).toBe(0);
     front.trust([after.cert]);
     system.startWorker(settings);
-    await system.sandbox.setJob({ id: (await job.state()).jobId!, status: 'completed' });
+    await system.sandbox.setJob({ id: id!, status: 'completed' });
     expect(await job.result()).toMatchObject({ outcome: 'completed' });
     const { events } = await jobs.client.workflow.getHandle(job.workflowId).fetchHistory();
     expect(failedTasks(events)).toEqual([]);

@@ -50,7 +50,12 @@ class RollOut {
 
   /** Waits until so many runs are pinned to a version: the list is late. */
   async hasOpenRuns(version: string, count: number): Promise<void> {
-    await until(async () => (await this.#openRuns(version)) === count, `${count} runs of ${version}`);
+    await until(
+      async () => (await this.#openRuns(version)) === count,
+      `${count} runs of ${version}`,
+      () => '',
+      MOST_MS,
+    );
   }
 
   async #openRuns(version: string): Promise<number> {
@@ -80,7 +85,7 @@ test('a version is made current, the one before drains, its workers go, and back
   const request = (key: number) => ({ key: `${key}`, projectId: deployment, prompt: 'Say hello', polling });
   const handles = await Promise.all(Array.from({ length: JOBS }, (_, key) => jobs.start(request(key))));
   for (const handle of handles)
-    await until(async () => (await handle.state()).phase === 'watching', 'a job to be watched', first.output);
+    await until(async () => (await handle.state()).phase === 'watching', 'a job to be watched', first.output, MOST_MS);
 
   // The version of this release, which nobody names.
   const second = system.startWorker(settings);
@@ -98,7 +103,12 @@ test('a version is made current, the one before drains, its workers go, and back
 
   for (const handle of handles) {
     await handle.followUp('And a test', { id: 'one' });
-    await until(async () => (await handle.state()).followUps[0]?.state === 'sent', 'the follow-up', first.output);
+    await until(
+      async () => (await handle.state()).followUps[0]?.state === 'sent',
+      'the follow-up',
+      first.output,
+      MOST_MS,
+    );
   }
   expect(await sandbox.creates({ projectId: deployment })).toHaveLength(JOBS);
   const failed = [first, second].map(({ output }) => output().match(/workflow task/gi));
