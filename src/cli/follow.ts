@@ -171,7 +171,7 @@ function isNews(reason: Reason, told: Reason | null): boolean {
   return (reason.position ?? Infinity) <= (told.position ?? 0) / 2;
 }
 
-/** Null where the wait is a job's normal life, or the worker is too old to tell it. */
+/** Null where the wait is a job’s normal life. */
 function reasonOf({ waiting, projectId }: Pick<JobState, 'waiting' | 'projectId'>): Reason | null {
   const what = waiting && lastingWait(waiting);
   if (!waiting || what === undefined) return null;

@@ -15,7 +15,7 @@ interface QueueFlags {
 export function addQueue(program: Command): void {
   const command = program
     .command('queue')
-    .description('show who waits for the upstream’s hourly budget')
+    .description('show who waits for the upstream’s budget, and who is next')
     .option('--project <id>', 'of one project (default: all queues, and that of the exports)')
     .option('--json', 'print one line of JSON for each queue')
     .action((flags: QueueFlags) =>

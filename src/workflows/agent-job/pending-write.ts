@@ -87,7 +87,7 @@ export class PendingWrite {
     return this.#waiting?.turn ?? null;
   }
 
-  /** It has heard nothing from its queue, and tries by itself. */
+  /** It has heard nothing from its queue, and asks again. */
   get isOverdue(): boolean {
     return Boolean(this.queued) && !this.turn;
   }

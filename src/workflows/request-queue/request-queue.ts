@@ -44,7 +44,7 @@ const MAX_UNDER_WAY = 500;
 
 /**
  * Who may send next, where the upstream takes only so many requests. It runs while somebody waits, and while what was
- * sent in the last hour counts. Names and shapes: docs/contract.md.
+ * sent in the last hour counts. Names and shapes: docs/waiting.md.
  */
 export async function requestQueue(input: RequestQueueInput): Promise<void> {
   // Jobs of every version wait in it. So a change of this workflow needs `patched`.
@@ -120,7 +120,7 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
   setHandler(joinQueueSignal, (input) => {
     take('joinQueue', () => {
       for (const { workflowId } of run.join(parseJoin(input))) {
-        log.warn('The queue is full: a workflow waits no more, and tries by itself', { waiting: workflowId });
+        log.warn('The queue is full: a workflow waits no more, and asks again after hours', { waiting: workflowId });
       }
     });
     changed();
