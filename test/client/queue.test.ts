@@ -53,7 +53,8 @@ test('all queues are found, the one of the exports too', { timeout: MINUTE }, as
     { operation: 'message', projectId: `p/${randomUUID()} ü` },
     { operation: 'visitors', projectId: null },
   ];
-  const queues = await Promise.all(names.map((name) => join(name, 'somebody')));
+  // No worker serves them: they ask for their waiters, who do not exist, and would end.
+  const queues = await Promise.all(names.map((name) => join(name, 'somebody', 3, `nobody-${randomUUID()}`)));
   // Visibility lags behind.
   await expect
     .poll(async () => (await queuesOf()).map(({ operation, projectId }) => ({ operation, projectId })), {
