@@ -7,13 +7,17 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
 import { jobUrl } from '../../src/client/web-ui.js';
 import { SandboxControl } from '../../src/testing.js';
 import { openPage, type Page } from './chromium.js';
 
 /** The web UI has drawn its frames by then. */
-const DRAWN_MS = 6_000;
+const DRAWN_MS = 10_000;
+/** What "Configure Columns" of the web UI 2.54 stores in the browser. */
+const { phase, outcome, prLink } = SEARCH_ATTRIBUTE;
+const COLUMNS = { default: ['Workflow ID', phase, outcome, prLink].map((label) => ({ label })) };
 const SIZE = { width: 1_400, height: 940 };
 
 const folder = process.argv[2] ?? 'docs/images';
@@ -35,6 +39,9 @@ try {
     await page.resize(SIZE);
     await take(page, 'web-ui', job);
     await take(page, 'web-ui-attention', inDoubt);
+    await page.evaluate(`localStorage.setItem('namespace-workflow-table-columns', '${JSON.stringify(COLUMNS)}')`);
+    await page.resize({ ...SIZE, height: 420 });
+    await take(page, 'web-ui-columns', new URL("../workflows?query=WorkflowType='agentJob'", job).href);
   } finally {
     await page.close();
   }
