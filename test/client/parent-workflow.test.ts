@@ -265,8 +265,10 @@ async function reset(workflowId: string): Promise<void> {
 /** A job that the upstream works on, attached to under a key: nothing is written anew after a reset. */
 async function attachedTicket(): Promise<Ticket & { workflowId: string; prompt: string }> {
   const { job, place, prompt } = await ticket(FOR_LONG_MS);
-  const first = await server.jobs.start({ ...job, key: randomUUID(), deadline: 0 } as never);
-  const { jobId } = await first.result();
+  const first = await server.jobs.start({ ...job, key: randomUUID() } as never);
+  await untilPhase(first.workflowId, 'watching');
+  const { jobId } = await first.state();
+  await first.cancel();
   const { projectId } = server;
   const { workflowId } = server.jobs.handle({ projectId, key: place.key! });
   return { job: { projectId, jobId: jobId!, ...QUICK }, place, workflowId, prompt };
