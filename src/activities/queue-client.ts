@@ -16,10 +16,8 @@ import {
   type RequestReport,
 } from '../contract.js';
 import { queueSummary } from '../agent-job/title.js';
+import type { Queued } from '../contract/write-outcome.js';
 import { queryAgain } from '../temporal/query-again.js';
-
-/** One that waits in a queue; without a position where the queue has not told it. */
-export type Queued = Omit<QueuePlace, 'position'> & { position?: number };
 
 /** The server has taken the request; whether the queue works, only its answer shows. */
 export interface Joined {

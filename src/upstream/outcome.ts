@@ -1,11 +1,11 @@
 /** The one place where what happened on the wire becomes what the caller must decide. */
+import type { WriteOutcome } from '../contract/write-outcome.js';
 import type { JobRecord } from '../contract.js';
 import { rejectionText } from './response-text.js';
 import { ReadFailedError, RejectedError } from './errors.js';
 import { isOk, type ExchangeResult } from './exchange.js';
 import { parseRetryAfter } from './retry-after-header.js';
 import { InvalidResponseError, readCreatedJob, readJobRecord } from './schema.js';
-import type { WriteOutcome } from './upstream.js';
 
 /** What messages about a call may need; they show no prompt. */
 export interface CallContext {

@@ -1,4 +1,7 @@
-/** The upstream as activities see it: its operations, and every way in which a write may end. */
+/**
+ * The upstream as activities see it: its operations. Every way in which a write may end: contract/write-outcome.ts.
+ */
+import type { WriteOutcome } from '../contract/write-outcome.js';
 import type { JobRecord, VisitorTotals } from '../contract.js';
 
 /**
@@ -23,26 +26,6 @@ export interface WriteOptions {
 export interface ReadOptions {
   signal?: AbortSignal;
 }
-
-/** What became of a write, by what the caller must decide. Its texts never hold a key, a prompt or a header. */
-export type WriteOutcome =
-  /** The upstream accepted it; `job` is the record in its response, null where there was no whole one. */
-  | { kind: 'accepted'; jobId: string; job: JobRecord | null }
-  /** The upstream rejected it for good: 3xx other than 303 (never followed), or 4xx other than 401, 408 and 429. */
-  | { kind: 'rejected'; status: number; error: string }
-  /** Surely not accepted for now (429, or a status the operator vouches for): send it again after `retryAfterMs`. */
-  | { kind: 'throttled'; reason: string; retryAfterMs?: number }
-  /**
-   * Surely not accepted for want of a key: 401 with the newest one, or there is none. Pointless before the key changes.
-   */
-  | { kind: 'unauthorized'; reason: string }
-  /** The request surely never reached the upstream whole: safe to send again. */
-  | { kind: 'notDelivered'; reason: string }
-  /**
-   * May or may not have been taken, usually after the whole request left: time-out, reset, 303, 408, 5xx that the
-   * settings do not name as not taken, a response that can't be read. Never sent again without a decision.
-   */
-  | { kind: 'inDoubt'; reason: string };
 
 /**
  * The upstream's four operations. Plain HTTP: no retries (but of a read on a kept connection that the upstream had

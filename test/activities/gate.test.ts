@@ -5,7 +5,8 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { expect, test } from 'vitest';
 import { Budgets } from '../../src/activities/agent-job/budgets.js';
 import type { BudgetSettings } from '../../src/activities/agent-job/budgets.js';
-import { createJobActivities, type WriteResult } from '../../src/activities/agent-job/job-activities.js';
+import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { noMetrics } from '../../src/activities/metrics.js';
 import { DEFAULT_PRIORITY, type JoinRequest, type QueuePlace, type RequestReport } from '../../src/contract.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
@@ -48,7 +49,7 @@ class Bench {
   }
 
   /** @param scheduledAt When the server scheduled the attempt; a worker may take it hours later. */
-  create(input: object = {}, scheduledAt = this.now): Promise<WriteResult> {
+  create(input: object = {}, scheduledAt = this.now): Promise<WriteOutcome> {
     const workflowId = `w${++this.#workflows}`;
     const info = {
       currentAttemptScheduledTimestampMs: scheduledAt,
@@ -64,7 +65,7 @@ class Bench {
       afterReset: false,
       ...input,
     };
-    return environment.run(this.#activities.createJob, asked) as Promise<WriteResult>;
+    return environment.run(this.#activities.createJob, asked) as Promise<WriteOutcome>;
   }
 
   #client(): Client {
@@ -94,6 +95,9 @@ class Bench {
   }
 }
 
+/** Held back: it was not even sent. */
+const isHeld = (outcome: WriteOutcome) => 'isHeld' in outcome && outcome.isHeld === true;
+
 const refusal = throttled('429');
 
 test('a burst at the limit meets eight answers 429, and all wait in the queue', async () => {
@@ -102,7 +106,7 @@ test('a burst at the limit meets eight answers 429, and all wait in the queue', 
   const results = await Promise.all(Array.from({ length: 20 }, () => bench.create()));
   expect(bench.upstream.created).toHaveLength(8);
   for (const result of results) expect(result).toMatchObject({ kind: 'throttled', queued: PLACE });
-  expect(results.filter(({ isHeld }) => isHeld)).toHaveLength(12);
+  expect(results.filter(isHeld)).toHaveLength(12);
   expect(bench.joins.filter(({ report }) => report?.outcome === 'throttled')).toHaveLength(8);
 });
 
@@ -314,7 +318,7 @@ test('over real sockets a burst beyond the limit meets few answers 429', async (
     expect(effects).toBe(5);
     // At most seven others are under way when the first is answered so.
     expect(responses['429']).toBeLessThanOrEqual(8);
-    expect(results.filter(({ isHeld }) => isHeld)).toHaveLength(25 - responses['429']!);
+    expect(results.filter(isHeld)).toHaveLength(25 - responses['429']!);
   } finally {
     await sandbox.close();
   }

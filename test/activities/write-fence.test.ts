@@ -7,7 +7,8 @@ import os from 'node:os';
 import type { Client } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { createJobActivities, type WriteResult } from '../../src/activities/agent-job/job-activities.js';
+import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { noMetrics } from '../../src/activities/metrics.js';
 import { DEFAULT_PRIORITY } from '../../src/contract.js';
 import { clientOf, http, RawUpstream, rejectionOf } from '../upstream/raw-upstream.js';
@@ -25,7 +26,7 @@ interface Attempt {
   raw: RawUpstream;
   /** Details of the heartbeats, with those that the SDK sends later, of its own accord. */
   marks: unknown[];
-  create: () => Promise<WriteResult>;
+  create: () => Promise<WriteOutcome>;
 }
 
 /** A Temporal client that knows nothing but the fence's heartbeat. */
@@ -98,7 +99,7 @@ describe('the fence', () => {
 
 describe('a last byte is too late', () => {
   /** Lets clocks go on by so much while the server takes the mark; all others stand still. */
-  async function afterPause(advance: { monotonic?: number; boot?: number; wall?: number }): Promise<WriteResult> {
+  async function afterPause(advance: { monotonic?: number; boot?: number; wall?: number }): Promise<WriteOutcome> {
     const { monotonic = 0, boot = 0, wall = 0 } = advance;
     const begin = { monotonic: performance.now(), boot: os.uptime(), wall: Date.now() };
     const pass = (share: number) => {

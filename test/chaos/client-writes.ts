@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { SANDBOX_API_KEY, type FaultRule } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
-import type { Upstream, WriteOutcome } from '../../src/upstream/upstream.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
 import { UpstreamJournal } from './upstream-journal.js';
 import { UpstreamProcess } from './upstream-process.js';
 

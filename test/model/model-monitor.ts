@@ -1,4 +1,4 @@
-import type { WriteResult } from '../../src/activities/index.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import type { AgentJobResult, FollowUpStatus, JobState } from '../../src/contract.js';
 import { BrokenPromise, ContractModel } from './contract-model.js';
 import type { UpstreamEvents } from './modelled-upstream.js';
@@ -69,7 +69,7 @@ export class ModelMonitor {
     return this.#decisions.shift();
   }
 
-  writeEnded(result: WriteResult): void {
+  writeEnded(result: WriteOutcome): void {
     const status = result.kind === 'accepted' && result.job?.status === 'failed' ? 'failed' : null;
     const outcome = result.kind === 'accepted' && status ? 'acceptedTerminal' : result.kind;
     const { retryAfterMs, queued } = result.kind === 'throttled' ? result : {};

@@ -2,7 +2,8 @@
 import { activityInfo } from '@temporalio/activity';
 import type { AgentJobInput, JobRecord } from '../../src/contract.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
-import type { Upstream, WriteOptions, WriteOutcome } from '../../src/upstream/upstream.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
+import type { Upstream, WriteOptions } from '../../src/upstream/upstream.js';
 import { inDoubt, notDelivered, rejected, throttled, unauthorized } from '../support/outcomes.js';
 import { mayFinish, TOO_LATE } from '../support/scripted-upstream.js';
 import type { ReadOutcome } from './contract-model.js';

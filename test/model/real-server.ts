@@ -1,16 +1,12 @@
 /** A worker on Temporal's time-skipping server, for one scenario after the other, each with its own upstream. */
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { activityInfo } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { bundleWorkflowCode } from '@temporalio/worker';
-import {
-  createActivities,
-  type JobActivities,
-  type ReadJobResult,
-  type WriteResult,
-} from '../../src/activities/index.js';
+import { createActivities, type JobActivities, type ReadJobResult } from '../../src/activities/index.js';
 import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { noMetrics } from '../../src/activities/metrics.js';
@@ -24,7 +20,7 @@ export interface RealServer {
   /** Set for each scenario. */
   upstream: Upstream;
   /** Called with each write's result before the workflow gets it. */
-  onWritten: (result: WriteResult) => void;
+  onWritten: (result: WriteOutcome) => void;
   /** Called with the result of the read before an adoption, before the workflow gets it. */
   onReadToAdopt: (result: ReadJobResult) => void;
   start(input: AgentJobInput, options: { memo: Record<string, unknown> }): Promise<WorkflowHandle<typeof agentJob>>;
@@ -83,7 +79,7 @@ function activitiesOf(server: () => RealServer, shutdownSignal: AbortSignal): ob
     }
     return made.activities;
   };
-  const reported = (result: WriteResult) => {
+  const reported = (result: WriteOutcome) => {
     server().onWritten(result);
     return result;
   };

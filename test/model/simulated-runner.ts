@@ -1,7 +1,8 @@
 /** Runs a scenario on the simulated server, reports all that happens to the model, and compares. */
 import type { ApplicationFailure } from '@temporalio/common';
 import { vi } from 'vitest';
-import { createActivities, type WriteResult } from '../../src/activities/index.js';
+import { createActivities } from '../../src/activities/index.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import {
   SEARCH_ATTRIBUTE,
   SHOWN_WAITING_FOR,
@@ -58,7 +59,7 @@ class SimulatedRunner {
       onTask: () => this.#monitor.record(() => this.#checkState()),
       onContinued: () => this.#monitor.record(() => this.#monitor.model.continuedAsNew(this.#now)),
       onEnd: (end) => this.#end(end),
-      onActivityResult: (name, result) => this.#activityEnded(name, result as WriteResult),
+      onActivityResult: (name, result) => this.#activityEnded(name, result as WriteOutcome),
     });
     this.#monitor = new ModelMonitor({
       scenario,
@@ -175,7 +176,7 @@ class SimulatedRunner {
     );
   }
 
-  #activityEnded(name: string, result: WriteResult): void {
+  #activityEnded(name: string, result: WriteOutcome): void {
     if (name === 'pollJob') this.#monitor.record(() => this.#monitor.model.readReached());
     else if (name === 'createJob' || name === 'sendMessage') this.#monitor.writeEnded(result);
   }

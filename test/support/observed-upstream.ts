@@ -1,6 +1,7 @@
 import { activityInfo } from '@temporalio/activity';
 import type { JobRecord } from '../../src/contract.js';
-import type { WriteOptions, WriteOutcome } from '../../src/upstream/upstream.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
+import type { WriteOptions } from '../../src/upstream/upstream.js';
 import { record, ScriptedUpstream } from './scripted-upstream.js';
 
 /** A scripted upstream that notes when it was called, by the Temporal server's clock, and can be made to hang. */

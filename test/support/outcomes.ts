@@ -1,5 +1,5 @@
 /** What an upstream may answer a write with, for tests that script one. */
-import type { WriteOutcome } from '../../src/upstream/upstream.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 
 export const inDoubt = (reason: string): WriteOutcome => ({ kind: 'inDoubt', reason });
 

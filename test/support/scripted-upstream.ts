@@ -1,7 +1,8 @@
 /** An upstream in the test's own process, for tests of the workflow that need an answer of their own at each call. */
 import type { JobRecord } from '../../src/contract.js';
 import { RejectedError } from '../../src/upstream/errors.js';
-import type { Upstream, WriteOptions, WriteOutcome } from '../../src/upstream/upstream.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
+import type { Upstream, WriteOptions } from '../../src/upstream/upstream.js';
 import { notDelivered } from './outcomes.js';
 
 export class ScriptedUpstream implements Upstream {

@@ -3,6 +3,7 @@ import { parseJobInput } from '../../src/agent-job/input.js';
 import { noFollowUps } from '../../src/workflows/agent-job/follow-up-queue.js';
 import { JobRun } from '../../src/workflows/agent-job/job-run.js';
 import type { RunData } from '../../src/workflows/agent-job/run-data.js';
+import { inDoubt as inDoubtOutcome } from '../support/outcomes.js';
 
 const MINUTE = 60_000;
 
@@ -12,7 +13,7 @@ function inDoubt() {
   const spec = parseJobInput({ projectId: 'p1', jobId: 'j', deadline: 10 * MINUTE, linger: 60 * MINUTE });
   const data = {
     jobId: 'j',
-    clock: { deadlineAt: now, stoppedAt: null, hasExpired: false },
+    deadline: { base: now, stoodStillMs: 0, hasExpired: false },
     polls: { job: null, endedAt: now },
     write: null,
     decisions: [],
@@ -20,7 +21,8 @@ function inDoubt() {
   const run = new JobRun(spec, data as unknown as RunData, noFollowUps([]), () => now);
   run.followUps.add({ id: 'a', prompt: 'go', askedAt: now });
   run.beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, requiresConfirmation: false });
-  run.becomeInDoubt('no answer');
+  run.apply({ kind: 'send' });
+  run.apply({ kind: 'sendEnded', outcome: inDoubtOutcome('no answer'), beganAt: now });
   return { run, now: () => now, pass: (ms: number) => (now += ms) };
 }
 
@@ -36,5 +38,5 @@ test('the clock that stands still while a person is needed does so from a job’
   run.observe({ reading: { kind: 'record', job }, ...result }, pollInput(run));
   pass(5 * MINUTE);
   run.resolveUnknown({ action: 'retry' });
-  expect(run.clock.deadlineAt - now()).toBe(10 * MINUTE);
+  expect(run.deadlineAt - now()).toBe(10 * MINUTE);
 });

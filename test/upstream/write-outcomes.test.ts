@@ -1,7 +1,7 @@
 import diagnostics from 'node:diagnostics_channel';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
-import type { WriteOutcome } from '../../src/upstream/upstream.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { clientOf, CREATED, http, JOB, KEY, RawUpstream, rejectionOf } from './raw-upstream.js';
 
 const closers: (() => Promise<void>)[] = [];

@@ -2,7 +2,7 @@ import type { WorkflowFailedError } from '@temporalio/client';
 import type { ApplicationFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery } from '../../src/contract.js';
-import type { WriteOutcome } from '../../src/upstream/upstream.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
 

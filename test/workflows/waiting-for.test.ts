@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { jobStateQuery, resolveUnknownUpdate, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { AgentJobs, type JobSummary } from '../../src/starter.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
-import type { WriteOutcome } from '../../src/upstream/upstream.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { gathered } from '../client/job-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';

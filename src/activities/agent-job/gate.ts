@@ -3,27 +3,14 @@
  * runs. A worker remembers nothing about budgets but which queues run: without one it sends few of a project and kind
  * at a time, so that a burst of which nobody knows whether the upstream takes it meets few answers 429.
  */
+import type { Queued, WriteOutcome } from '../../contract/write-outcome.js';
 import type { Priority, RequestReport } from '../../contract.js';
 import { UNLIMITED } from '../../contract/project-budgets.js';
 import { tryLater } from '../../temporal/activity-attempt.js';
-import type { WriteOutcome } from '../../upstream/upstream.js';
 import type { WriteOperation } from '../metrics.js';
-import { QueueClient, type Queued } from '../queue-client.js';
+import { QueueClient } from '../queue-client.js';
 import { Budgets } from './budgets.js';
 import type { KeyHealth } from './key-health.js';
-
-/** What became of one send, as far as this worker can tell. */
-export type SendOutcome = WriteOutcome & {
-  /** It was not even sent: it waits for its turn, or the key is known to be refused. */
-  isHeld?: true;
-  /** Of one that is throttled: its place in the queue; null where no queue could be asked to give it a turn. */
-  queued?: Queued | null;
-  /**
-   * Of a write in doubt: from this time of the server's clock on, in milliseconds, a read of the upstream tells whether
-   * it arrived.
-   */
-  lookAfter?: number;
-};
 
 /** A write that wants to be sent. Times in milliseconds of the Temporal server's clock. */
 export interface WantedSend {
@@ -102,7 +89,7 @@ export class Gate {
   }
 
   /** Sends a write, or holds it back: then nothing was sent. */
-  async send(wanted: WantedSend, fenced: FencedSend): Promise<SendOutcome> {
+  async send(wanted: WantedSend, fenced: FencedSend): Promise<WriteOutcome> {
     const refusal = await this.#keys.refusalNow(wanted.projectId, wanted.jobId);
     if (refusal !== null) return this.#withoutKey(wanted, refusal);
     if (wanted.turn?.isValid) return this.#ended(wanted, fenced, await fenced.send());
@@ -125,7 +112,7 @@ export class Gate {
     wanted: WantedSend,
     fenced: FencedSend,
     { isUnlimited, mayBeQueued }: { isUnlimited: boolean; mayBeQueued: boolean },
-  ): Promise<SendOutcome> {
+  ): Promise<WriteOutcome> {
     const leave = await this.#lines.enter(nameOf(wanted), isUnlimited ? MAX_SENDING_UNLIMITED : MAX_SENDING);
     if (!leave) throw tryLater('StillWaiting', 'others of this project are sent first', 'tries again', NEXT_ATTEMPT_MS);
     try {
@@ -141,7 +128,7 @@ export class Gate {
   }
 
   /** A send has ended: one that was throttled waits in the queue from now on, and all others of its project do. */
-  async #ended(wanted: WantedSend, fenced: FencedSend, outcome: WriteOutcome): Promise<SendOutcome> {
+  async #ended(wanted: WantedSend, fenced: FencedSend, outcome: WriteOutcome): Promise<WriteOutcome> {
     if (outcome.kind !== 'throttled') {
       if (wanted.turn?.isValid) void this.#report(wanted, REPORTED[outcome.kind]);
       return outcome;
@@ -161,7 +148,7 @@ export class Gate {
     return this.#join(wanted, 'throttled', retryAfterMs);
   }
 
-  #withoutKey(wanted: WantedSend, reason: string): SendOutcome {
+  #withoutKey(wanted: WantedSend, reason: string): WriteOutcome {
     if (wanted.turn) void this.#report(wanted, 'unsent');
     return { kind: 'unauthorized', reason, isHeld: true };
   }

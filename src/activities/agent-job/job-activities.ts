@@ -2,12 +2,13 @@
 import { activityInfo } from '@temporalio/activity';
 import type { JOIN_JOB_ACTIVITY, Priority } from '../../contract.js';
 import type { Metrics, WriteOperation } from '../metrics.js';
-import type { Upstream, WriteOptions, WriteOutcome } from '../../upstream/upstream.js';
+import type { WriteOutcome } from '../../contract/write-outcome.js';
+import type { Upstream, WriteOptions } from '../../upstream/upstream.js';
 import { KeyHealth } from './key-health.js';
 import { startLateClock, startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import type { Budgets } from './budgets.js';
 import { createAwaitKey, type AwaitKeyInput } from './await-key.js';
-import { Gate, type FencedSend, type SendOutcome, type WantedSend } from './gate.js';
+import { Gate, type FencedSend, type WantedSend } from './gate.js';
 import { joinAgentJob } from './join-job.js';
 import type { PollJobInput, PollJobResult } from './poll-batch.js';
 import { createPollJob } from './poll-job.js';
@@ -43,12 +44,6 @@ interface SendMessageInput extends WriteInput {
   jobId: string;
 }
 
-/**
- * A write's outcome, whether a reset or a restore may have forgotten it, and what a person is asked about where one may
- * have.
- */
-export type WriteResult = SendOutcome & { afterReset: boolean; confirmationRequestedIn?: string };
-
 export interface JobActivitiesDependencies {
   upstream: Upstream;
   /** Aborted when the worker begins to shut down: reads stop at once, writes are finished. */
@@ -74,8 +69,8 @@ export interface JobActivitiesDependencies {
 }
 
 export interface JobActivities {
-  createJob(input: CreateJobInput): Promise<WriteResult>;
-  sendMessage(input: SendMessageInput): Promise<WriteResult>;
+  createJob(input: CreateJobInput): Promise<WriteOutcome>;
+  sendMessage(input: SendMessageInput): Promise<WriteOutcome>;
   pollJob(input: PollJobInput): Promise<PollJobResult>;
   awaitKey(input: AwaitKeyInput): Promise<void>;
   readJob(input: ReadJobInput): Promise<ReadJobResult>;
@@ -100,7 +95,7 @@ export function createJobActivities({
   const { upstream } = keyHealth;
   const gate = new Gate({ keys: keyHealth, budgets, shutdownSignal, now });
 
-  async function write(operation: WriteOperation, input: WriteInput, send: Send): Promise<WriteResult> {
+  async function write(operation: WriteOperation, input: WriteInput, send: Send): Promise<WriteOutcome> {
     const now = startServerClock();
     const asked = { ...input, confirmWritesBefore };
     const wanted = wantedSend(operation, input, wall);
@@ -110,10 +105,10 @@ export function createJobActivities({
     const outcome = before
       ? withLookAfter(before, 'lostWorker', now())
       : withLookAfter(await gate.send(wanted, fencedSend(send)), 'ownEnd', now());
-    if (!outcome.isHeld) metrics.writeEnded(operation, outcome.kind);
+    if (!isHeld(outcome)) metrics.writeEnded(operation, outcome.kind);
     if (isSettled(outcome)) metrics.writeSettled(operation, (wanted.now() - input.askedAt) / 1_000);
-    const afterReset = requiresConfirmation(asked);
-    return { ...outcome, afterReset, ...(afterReset && { confirmationRequestedIn: confirmationRequest(asked) }) };
+    if (outcome.kind !== 'inDoubt' || !requiresConfirmation(asked)) return outcome;
+    return { ...outcome, afterReset: true, confirmationRequestedIn: confirmationRequest(asked) };
   }
 
   return {
@@ -169,6 +164,11 @@ async function sendFenced(send: Send): Promise<WriteOutcome> {
   }
 }
 
+/** It was not even sent. */
+function isHeld(outcome: WriteOutcome): boolean {
+  return (outcome.kind === 'throttled' || outcome.kind === 'unauthorized') && outcome.isHeld === true;
+}
+
 function isSettled({ kind }: WriteOutcome): boolean {
   return kind === 'accepted' || kind === 'rejected';
 }
@@ -185,6 +185,6 @@ const LOOK_AFTER_MS = {
 };
 
 /** Adds to an outcome in doubt from when on a read of the upstream can be trusted. */
-function withLookAfter(outcome: SendOutcome, judgedBy: keyof typeof LOOK_AFTER_MS, now: number): SendOutcome {
+function withLookAfter(outcome: WriteOutcome, judgedBy: keyof typeof LOOK_AFTER_MS, now: number): WriteOutcome {
   return outcome.kind === 'inDoubt' ? { ...outcome, lookAfter: Math.ceil(now + LOOK_AFTER_MS[judgedBy]) } : outcome;
 }

@@ -4,7 +4,8 @@
  */
 import type { Metrics } from '../metrics.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
-import type { Upstream, WriteOutcome } from '../../upstream/upstream.js';
+import type { WriteOutcome } from '../../contract/write-outcome.js';
+import type { Upstream } from '../../upstream/upstream.js';
 
 interface Refusal {
   reason: string;

@@ -8,7 +8,7 @@
  */
 import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
-import type { WriteOutcome } from '../../upstream/upstream.js';
+import type { WriteOutcome } from '../../contract/write-outcome.js';
 
 /**
  * From before the attempt's first mark to the last byte; later, the server may have given the attempt up and told the

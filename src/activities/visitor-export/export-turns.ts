@@ -4,6 +4,7 @@
  * the queue counts a turn that nobody reports as spent.
  */
 import { activityInfo } from '@temporalio/activity';
+import type { Queued } from '../../contract/write-outcome.js';
 import {
   type BudgetFacts,
   type Priority,
@@ -12,7 +13,7 @@ import {
   type RequestReport,
 } from '../../contract.js';
 import { startServerClock } from '../../temporal/activity-attempt.js';
-import { QueueClient, type Queued } from '../queue-client.js';
+import { QueueClient } from '../queue-client.js';
 import { requestsOfTurn } from './paced-upstream.js';
 
 /** How an export asks for its turns. */

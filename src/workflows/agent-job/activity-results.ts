@@ -2,9 +2,10 @@
  * What an activity returned, checked before it is believed: another worker of a roll-out, or an operator's
  * `temporal activity complete`, may have made it. What this release does not know proves nothing.
  */
-import type { Reading, PollJobResult, WriteResult } from '../../activities/index.js';
+import type { Reading, PollJobResult } from '../../activities/index.js';
 import type { JobRecord, RequestTurn } from '../../contract.js';
 import { MAX_TURN_CHARACTERS } from '../../agent-job/queue-messages.js';
+import type { WriteOutcome } from '../../contract/write-outcome.js';
 import { checkId } from '../../contract/input-checks.js';
 
 /** Why such a write is in doubt, and such a read a failed one. */
@@ -22,7 +23,7 @@ type Fields = Record<string, unknown>;
 const LATEST_DATE = 8.64e15;
 
 /** What each kind of result must hold. */
-const WRITE_KINDS: Record<WriteResult['kind'], (result: Fields) => boolean> = {
+const WRITE_KINDS: Record<WriteOutcome['kind'], (result: Fields) => boolean> = {
   accepted: ({ jobId }) => isId(jobId),
   rejected: ({ status, error }) => isNumber(status) && typeof error === 'string',
   throttled: ({ reason, retryAfterMs }) => typeof reason === 'string' && isOptionalNumber(retryAfterMs),
@@ -42,10 +43,10 @@ const READING_KINDS: Record<Reading['kind'], (reading: Fields) => boolean> = {
   failed: ({ reason, retryAfterMs }) => typeof reason === 'string' && isOptionalNumber(retryAfterMs),
 };
 
-/** The result of a write; null where this release can't tell what became of the write. */
-export function readWriteResult(value: unknown): WriteResult | null {
-  if (!isKnown(WRITE_KINDS, value)) return null;
-  const result = value as WriteResult;
+/** How a write ended; in doubt where this release can't tell what became of it. */
+export function readWriteOutcome(value: unknown): WriteOutcome {
+  if (!isKnown(WRITE_KINDS, value)) return { kind: 'inDoubt', reason: STRANGE_RESULT, isUnreadable: true };
+  const result = value as WriteOutcome;
   // The kind is the proof that it was taken; a record that is none is left out.
   if (result.kind === 'accepted' && !isRecord(result.job)) return { ...result, job: null };
   // The kind is the proof that it was not taken; without a place it is sent again by itself.

@@ -18,7 +18,7 @@ import type { RunEnding } from './run-data.js';
 import { traceJob, type JobTrace } from './trace.js';
 import { WaitPoint } from './wait-point.js';
 import { leaveVersion, nextRunVersion } from '../worker-version.js';
-import { createRemoteJob, sendFollowUps } from './writes.js';
+import { createRemoteJob, sendFollowUps } from './send.js';
 
 /**
  * A long-running agent job: created (or attached to), watched by durable polling, steered by follow-ups, ended with one

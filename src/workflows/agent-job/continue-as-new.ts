@@ -35,12 +35,7 @@ const MAX_CARRIED_BYTES = 1_900_000;
 
 /** Whether the server wants a new run, and nothing is under way that the next one could not know. */
 export function mustContinueAsNew(run: JobRun, nextInput: () => unknown): boolean {
-  return (
-    isNewRunWanted() &&
-    run.write?.isSending !== true &&
-    !run.polls.hasResult &&
-    jsonBytes(nextInput()) < MAX_CARRIED_BYTES
-  );
+  return isNewRunWanted() && !run.isSending && !run.polls.hasResult && jsonBytes(nextInput()) < MAX_CARRIED_BYTES;
 }
 
 /** The run that an input asks for, and the hash by which a caller recognizes the input. */

@@ -46,7 +46,7 @@ export class Dashboard {
     const wanted = attributesOf(this.#run);
     const changed = ATTRIBUTES.filter((name) => !isSame(wanted[name], this.#attributes[name]));
     // A send lasts seconds: that nothing is waited for meanwhile is worth no event of its own.
-    const isNews = this.#run.write?.isSending ? changed.some((name) => name !== 'waitingFor') : changed.length > 0;
+    const isNews = this.#run.isSending ? changed.some((name) => name !== 'waitingFor') : changed.length > 0;
     if (!isNews) return;
     upsertSearchAttributes(
       changed.map((name) => ({ key: keyOf(name), value: wanted[name] ?? null }) as SearchAttributeUpdatePair),

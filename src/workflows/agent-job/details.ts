@@ -5,6 +5,7 @@ import { codeBlock, linkMarkdown, plainMarkdown } from '../../agent-job/markdown
 import { shellWord, waitRemedy, waitTimes } from '../../agent-job/waiting-text.js';
 import type { JobRun } from './job-run.js';
 import { waitingNow } from './job-state.js';
+import { inDoubtOf, interruptionOf, mayHaveArrived } from './write.js';
 
 /** The web UI shows so many follow-ups; the query has them all. */
 const MAX_LISTED = 20;
@@ -24,7 +25,7 @@ export function currentDetails(run: JobRun): string {
     `- pull request: ${job?.prLink ? linkMarkdown(job.prLink) : 'none'}`,
     `- last change: ${new Date(polls.known.lastChangeAt).toISOString()}`,
     ...waitingLines(waitingNow(run), run.spec.projectId),
-    ...(lastError === null || write?.interruption ? [] : [`- last error: ${plainMarkdown(lastError)}`]),
+    ...(lastError === null || (write && interruptionOf(write)) ? [] : [`- last error: ${plainMarkdown(lastError)}`]),
     ...attention(run),
     ...decisionLines(run.decisions.list()),
     ...followUpLines(run.followUps.statuses()),
@@ -36,7 +37,7 @@ export function currentDetails(run: JobRun): string {
 function jobText({ jobId, phase, write }: JobRun): string {
   if (jobId !== null) return plainMarkdown(jobId);
   if (phase === 'done') return 'none known';
-  return write?.inDoubt || write?.mayHaveArrived ? 'not known' : 'not created yet';
+  return write && (inDoubtOf(write) || mayHaveArrived(write)) ? 'not known' : 'not created yet';
 }
 
 /** What everybody waits for most of the time, and what is told below at length, needs no line. */

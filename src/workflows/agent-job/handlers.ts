@@ -35,6 +35,7 @@ import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
 import { giveBack, isOfOtherQueue } from './left-queue.js';
 import { messageContext } from '../trace-context.js';
+import { canUseTurn } from './write.js';
 
 /** Temporal allows ten updates in flight, and `resolveUnknown` must always get through. */
 const MAX_WAITING_UPDATES = 5;
@@ -64,10 +65,13 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
 }
 
 /** False where nobody here waits for it. */
-function takeTurn({ write, leftQueue }: JobRun, given: QueueTurn): boolean {
+function takeTurn(run: JobRun, given: QueueTurn): boolean {
+  const { write, leftQueue } = run;
   const { operation: _, ...turn } = given;
   if (!write) return leftQueue.takeTurn(turn);
-  return !isOfOtherQueue(given, write.identity) && write.takeTurn(turn);
+  if (isOfOtherQueue(given, write) || !canUseTurn(write)) return false;
+  run.apply({ kind: 'turn', turn });
+  return true;
 }
 
 function takeSignal(run: JobRun, input: FollowUpInput): void {

@@ -1,27 +1,40 @@
 /**
- * All that one run of `agentJob` knows: its clock, the pending write, what the polls showed, and the queue of
- * follow-ups. Nothing here waits. The lifecycle (agent-job.ts), the writes (writes.ts) and the polls (polling.ts) do,
- * and ask `ending()` whether it is over.
+ * All that one run of `agentJob` knows: its deadline, the pending write, what the polls showed, and the queue of
+ * follow-ups. Nothing here waits. The lifecycle (agent-job.ts), the sends (send.ts) and the polls (polling.ts) do, and
+ * ask `ending()` whether it is over. What an event makes of the write is decided in next-write.ts.
  */
-import type { InDoubtWrite, JobRecord, Phase, ResolveUnknownInput } from '../../contract.js';
+import {
+  FAILURE,
+  type InDoubtWrite,
+  type JobRecord,
+  type Phase,
+  type ResolveUnknownInput,
+  type UnknownOutcomeDetails,
+} from '../../contract.js';
 import type { PollJobInput, PollJobResult } from '../../activities/index.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import { Decisions } from './decisions.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
-import { inDoubtWrite } from './in-doubt.js';
-import { JobClock } from './job-clock.js';
 import { LeftQueue } from './left-queue.js';
-import { PendingWrite } from './pending-write.js';
+import { next, rejectionText, type Situation, type WriteEvent } from './next-write.js';
 import { PollState } from './poll-state.js';
-import type { RunData, RunEnding } from './run-data.js';
-import type { WriteIdentity } from './write-data.js';
+import type { DeadlineData, RunData, RunEnding } from './run-data.js';
+import {
+  beginWrite,
+  countsAsInFlight,
+  inDoubtOf,
+  isLeaving,
+  mayHaveArrived,
+  type Settlement,
+  type Write,
+  type WriteIdentity,
+} from './write.js';
 
 export class JobRun {
   readonly spec: JobSpec;
   readonly title: string;
   readonly startedAt: number;
   readonly isRepeated: boolean;
-  readonly clock: JobClock;
   readonly polls: PollState;
   readonly followUps: FollowUps;
   readonly decisions: Decisions;
@@ -34,7 +47,8 @@ export class JobRun {
   /** The run is about to end or to continue as new: nobody is kept waiting. */
   isClosing = false;
   #jobId: string | null;
-  #write: PendingWrite | null;
+  #write: Write | null;
+  #deadline: DeadlineData;
   #stop: RunEnding | null = null;
 
   constructor(spec: JobSpec, data: RunData, followUps: CarriedFollowUps, now: () => number) {
@@ -42,12 +56,12 @@ export class JobRun {
     this.title = data.title;
     this.startedAt = data.startedAt;
     this.isRepeated = data.isRepeated;
-    this.clock = new JobClock(data.clock, spec.deadlineMs, now);
     this.polls = new PollState(data.polls, spec.polling, now);
     this.followUps = new FollowUps(followUps);
     this.decisions = new Decisions(data.decisions);
     this.#jobId = data.jobId;
-    this.#write = data.write && new PendingWrite(data.write);
+    this.#write = data.write;
+    this.#deadline = data.deadline;
     this.#now = now;
   }
 
@@ -57,26 +71,42 @@ export class JobRun {
   }
 
   /** The write that is not settled yet: at most one. */
-  get write(): PendingWrite | null {
-    return this.#write?.isSettled === false ? this.#write : null;
+  get write(): Write | null {
+    return this.#write?.state.kind === 'settled' ? null : this.#write;
+  }
+
+  get isSending(): boolean {
+    return this.#write?.state.kind === 'sending';
   }
 
   /** The write in doubt that a person must decide; also after a run that ended before. */
   get inDoubt(): InDoubtWrite | null {
-    return this.#write?.inDoubt ?? null;
+    return this.#write && inDoubtOf(this.#write);
+  }
+
+  /** Where it stands still, it is as far away as when that began. */
+  get deadlineAt(): number {
+    const { base, stoodStillMs } = this.#deadline;
+    return base + this.spec.deadlineMs + stoodStillMs;
+  }
+
+  /** Why a write changes as it does, and when its wait is over. */
+  get situation(): Situation {
+    const { spec, startedAt, deadlineAt, isCancelRequested } = this;
+    return { spec, now: this.#now(), startedAt, deadlineAt, isCancelRequested };
   }
 
   /** Why the run is over; null while it is not. */
   ending(): RunEnding | null {
     const { write, polls } = this;
     // Its outcome must be known before anything ends.
-    if (write?.isSending) return null;
+    if (this.isSending) return null;
     if (this.isCancelRequested) return { kind: 'canceled' };
     if (this.#stop) return this.#stop;
-    if (write?.inDoubt || write?.countsAsInFlight) return null;
+    if (write && (inDoubtOf(write) || countsAsInFlight(write))) return null;
     if (polls.known.endedAt !== null && this.#isIdle) return this.lingerLeftMs > 0 ? null : { kind: 'ended' };
     if (polls.known.isGone) return { kind: 'lost' };
-    return this.clock.hasExpired ? { kind: 'timedOut' } : null;
+    return this.#deadline.hasExpired ? { kind: 'timedOut' } : null;
   }
 
   get phase(): Phase {
@@ -103,13 +133,13 @@ export class JobRun {
 
   /** When polling must end; null where no clock runs. */
   get pollDeadline(): number | null {
-    const { isStopped, hasExpired, deadlineAt } = this.clock;
-    return this.inDoubt || isStopped || hasExpired || this.isLingering ? null : deadlineAt;
+    const isStopped = this.inDoubt !== null || typeof this.write?.deadlineStoppedAt === 'number';
+    return isStopped || this.#deadline.hasExpired || this.isLingering ? null : this.deadlineAt;
   }
 
   /** A follow-up leaves right now, or within this very workflow task. */
   get isSendingNow(): boolean {
-    return !this.followUps.isEmpty && (this.write === null || this.write.isLeaving);
+    return !this.followUps.isEmpty && (this.write === null || isLeaving(this.write));
   }
 
   get #isIdle(): boolean {
@@ -117,63 +147,117 @@ export class JobRun {
   }
 
   /** Begins a write, or goes on with the one that an earlier run began. */
-  beginWrite(identity: WriteIdentity): PendingWrite {
-    if (this.write) return this.write;
+  beginWrite(identity: WriteIdentity): void {
+    if (this.write) return;
     // While the job had ended, the deadline was not enforced and may have passed: a follow-up gets a full one.
-    if (this.polls.known.endedAt !== null) this.clock.restart();
-    this.#write = PendingWrite.begin(identity);
-    return this.#write;
+    if (this.polls.known.endedAt !== null) this.#restartDeadline();
+    this.#write = beginWrite(identity);
   }
 
-  /** The write waits for its turn no more. */
-  resumeClock(): void {
-    if (!this.clock.isStopped) return;
-    this.clock.resume();
+  /** Changes the write; the run follows. */
+  apply(event: WriteEvent): void {
+    const before = this.write;
+    if (!before) return;
+    const after = next(before, event, this.situation);
+    this.#write = after;
+    if (after.deadlineStoppedAt !== before.deadlineStoppedAt) this.#deadlineChanged(before);
+    if (after.state.kind !== before.state.kind) this.#follow(before, after);
+  }
+
+  /** It begins to stand still, goes on, or both. */
+  #deadlineChanged({ deadlineStoppedAt }: Write): void {
+    const { base, stoodStillMs } = this.#deadline;
+    const stoodMs = deadlineStoppedAt === null ? 0 : this.#now() - Math.max(deadlineStoppedAt, base);
+    this.#deadline = { base, stoodStillMs: stoodStillMs + stoodMs, hasExpired: false };
     // The batch of polls that runs knows no deadline.
-    if (this.#jobId !== null) this.polls.pollAgain();
+    if (deadlineStoppedAt !== null && this.#jobId !== null) this.polls.pollAgain();
   }
 
-  /** The job id is known: from the create's answer, or from a person. */
-  jobKnown(jobId: string, job: JobRecord | null): void {
+  /** Counts the whole time anew. */
+  #restartDeadline(): void {
+    this.#deadline = { base: this.#now(), stoodStillMs: 0, hasExpired: false };
+  }
+
+  /** The deadline has passed, and the last poll was made; or a create has waited for its first turn long enough. */
+  expire(): void {
+    this.#deadline = { ...this.#deadline, hasExpired: true };
+  }
+
+  /** What the new state of the write means for the run. */
+  #follow(before: Write, { state, kind }: Write): void {
+    if (state.kind === 'settled') return this.#settled(before, state.as);
+    if (state.kind === 'inDoubt') {
+      if (kind === 'followUp') this.followUps.showNextAs('unknown');
+      this.releases += 1;
+    }
+    if (state.kind === 'confirmed') {
+      // What the polls found before must not end the run before the decision is carried out.
+      this.polls.forgetNotFound();
+      if (kind === 'followUp') this.followUps.showNextAs('queued');
+    }
+  }
+
+  #settled(write: Write, as: Settlement): void {
+    const { kind } = write;
+    switch (as.kind) {
+      case 'accepted':
+        return kind === 'create' ? this.#jobKnown(as.jobId, as.job) : this.#followUpDone('sent', as.job);
+      case 'rejected':
+        return this.#rejected(write, as);
+      case 'unknown':
+        return this.#followUpDone('unknown', null, as.reason);
+      case 'abandoned':
+        this.#stop = { kind: 'abandoned' };
+        return;
+      case 'failed':
+        return this.#failed(write, as.reason);
+      case 'left':
+        if (kind === 'followUp' && (inDoubtOf(write) || mayHaveArrived(write))) {
+          this.followUps.settleNext('unknown', inDoubtOf(write)?.reason);
+        }
+    }
+  }
+
+  /** From the create's answer, or from a person. */
+  #jobKnown(jobId: string | null, job: JobRecord | null): void {
     this.#jobId = jobId;
-    this.#write?.settle();
     this.polls.jobKnown(job);
-    this.clock.restart();
+    this.#restartDeadline();
   }
 
   /** The upstream accepted the follow-up, or somebody gave it up. */
-  followUpDone(state: 'sent' | 'unknown', job: JobRecord | null, error?: string): void {
+  #followUpDone(state: 'sent' | 'unknown', job: JobRecord | null, error?: string): void {
     this.followUps.settleNext(state, error);
-    this.#write?.settle();
     this.polls.followUpAccepted(job, this.spec.settleMs);
-    this.clock.restart();
+    this.#restartDeadline();
   }
 
-  followUpRejected(error: string): void {
-    this.followUps.settleNext('rejected', error);
-    this.#write?.settle();
+  #rejected({ kind }: Write, { status, error }: Settlement & { kind: 'rejected' }): void {
+    const text = rejectionText(status, error);
+    if (kind === 'create') {
+      const message = `the upstream refused to create the job: ${text}`;
+      this.#stop = { kind: 'failed', type: FAILURE.createRejected, message, details: { status, error } };
+      return;
+    }
+    this.followUps.settleNext('rejected', text);
     // The batch of polls that ran beside the write does not end at a terminal status it knows.
     if (this.polls.known.endedAt === null) this.polls.pollAgain();
   }
 
-  /** The write ends without an outcome that is known, and the run fails. */
-  failWrite(ending: RunEnding & { kind: 'failed' }, followUpError?: string): void {
-    if (this.write?.identity.kind === 'followUp') this.followUps.settleNext('unknown', followUpError);
-    if (this.write) this.leftQueue.leave(this.write, this.spec.projectId);
-    this.#write?.leave();
-    this.#stop = ending;
+  /** Nobody knows whether the write arrived. */
+  #failed(write: Write, reason: string): void {
+    const { kind, followUpId = null } = write;
+    const details: UnknownOutcomeDetails = { kind, jobId: this.#jobId, followUpId, reason };
+    const what = kind === 'create' ? 'create' : `follow-up ${followUpId}`;
+    const message = `nobody knows whether the upstream took the ${what}: ${reason}`;
+    if (kind === 'followUp') this.followUps.settleNext('unknown', reason);
+    this.leftQueue.leave(write, this.spec.projectId);
+    this.#stop = { kind: 'failed', type: FAILURE.unknownOutcome, message, details };
   }
 
   /** The run ends: what waits was surely never sent, but for a write that may have arrived. */
   abandonRest(): void {
-    const { write } = this;
-    if (write?.identity.kind === 'create' && write.mayHaveArrived && !write.inDoubt && this.isCancelRequested) {
-      this.becomeInDoubt(write.interruption?.reason ?? 'an earlier send may have arrived');
-    }
-    if (write?.identity.kind === 'followUp' && (write.inDoubt || write.mayHaveArrived)) {
-      this.followUps.settleNext('unknown', write.inDoubt?.reason);
-    }
-    write?.leave();
+    this.apply({ kind: 'runEnds' });
     this.followUps.abandonQueued();
   }
 
@@ -188,61 +272,30 @@ export class JobRun {
     this.isClosing = true;
   }
 
-  /** A write may or may not have arrived: the clock stands still until it is settled, and whoever waits is told. */
-  becomeInDoubt(reason: string, lookAfter?: number, confirmationRequestedIn: string | null = null): void {
-    const { write } = this;
-    if (!write) return;
-    const now = this.#now();
-    const { decideWithinMs } = this.spec;
-    const inDoubt = inDoubtWrite(write.identity, reason, { now, lookAfter });
-    write.becomeInDoubt(inDoubt, decideWithinMs === null ? null : now + decideWithinMs, confirmationRequestedIn);
-    this.clock.stop();
-    if (inDoubt.kind === 'followUp') this.followUps.showNextAs('unknown');
-    this.releases += 1;
-  }
-
-  /** Settles the write in doubt as a person (or the end of their time) says; the caller has checked that it fits. */
-  resolveUnknown(resolution: ResolveUnknownInput, decidedBy: 'person' | 'time' = 'person'): void {
-    const { write } = this;
-    if (!write?.inDoubt) return;
-    const { kind, reason } = write.inDoubt;
-    if (decidedBy === 'person') this.decisions.add(resolution, write.inDoubt, this.#now());
-    this.clock.resume();
-    // What the polls found before must not end the run before the decision is carried out.
-    this.polls.forgetNotFound();
-    if (resolution.action === 'retry') this.#confirm(write);
-    else if (resolution.action === 'adopt') this.jobKnown(resolution.jobId, null);
-    else if (resolution.action === 'delivered') this.followUpDone('sent', null);
-    else if (kind === 'followUp') this.followUpDone('unknown', null, reason);
-    else {
-      write.settle();
-      this.#stop = { kind: 'abandoned' };
-    }
-  }
-
-  #confirm(write: PendingWrite): void {
-    write.confirm();
-    if (write.identity.kind === 'followUp') this.followUps.showNextAs('queued');
-    // The batch of polls that ran meanwhile knows no deadline.
-    if (this.#jobId !== null) this.polls.pollAgain();
+  /** Settles the write in doubt as a person says; the caller has checked that it fits. */
+  resolveUnknown(decision: ResolveUnknownInput): void {
+    if (!this.write || !this.inDoubt) return;
+    this.decisions.add(decision, this.inDoubt, this.#now());
+    this.apply({ kind: 'decided', decision });
   }
 
   /** Takes in what a batch of polls brought. */
   observe(result: PollJobResult, asked: PollJobInput): void {
     const hadEnded = this.polls.known.endedAt !== null;
     this.polls.observe(result, asked);
-    if (hadEnded && this.polls.known.endedAt === null) this.clock.restart();
+    if (hadEnded && this.polls.known.endedAt === null) this.#restartDeadline();
   }
 
   pollNow(): void {
     if (this.#jobId !== null) this.polls.pollNow();
-    this.write?.askAgain(this.#now());
+    this.apply({ kind: 'pollNow' });
   }
 
   /** `isReset`: what has not been sent must be confirmed by a person in the next run. */
   carry(isReset: boolean): RunData {
-    const { title, startedAt, isRepeated, jobId, clock, polls, write } = this;
-    const carried = { clock: clock.carry(), polls: polls.carry(), write: write?.carry(isReset) ?? null };
+    const { title, startedAt, isRepeated, jobId, polls, write } = this;
+    const carriedWrite = write && { ...write, requiresConfirmation: write.requiresConfirmation || isReset };
+    const carried = { deadline: this.#deadline, polls: polls.carry(), write: carriedWrite };
     return { title, startedAt, isRepeated, jobId, ...carried, decisions: this.decisions.list() };
   }
 }

@@ -38,7 +38,7 @@ export function outcomeOf(run: JobRun): JobOutcome | null {
 
 /** Why nothing happens right now; null while a write is under way, or where the run is over. */
 export function waitingNow(run: JobRun): Waiting | null {
-  return run.write?.isSending || run.ending() ? null : waitingOf(run, Date.now());
+  return run.isSending || run.ending() ? null : waitingOf(run, Date.now());
 }
 
 /** The state of a job that never was: its input was refused. */

@@ -12,8 +12,7 @@ import {
   type RequestTurn,
 } from '../../contract.js';
 import type { QueueTurn } from './activity-results.js';
-import type { PendingWrite } from './pending-write.js';
-import { operationOf, type WriteIdentity } from './write-data.js';
+import { operationOf, queuedOf, turnOf, type Write } from './write.js';
 
 export class LeftQueue {
   #name: QueueName | null = null;
@@ -26,9 +25,10 @@ export class LeftQueue {
   }
 
   /** The run ends with this write: does it have a place in a queue, or a turn? */
-  leave({ identity, queued, turn }: PendingWrite, projectId: string): void {
-    if (!queued && !turn) return;
-    this.#name = { operation: operationOf(identity), projectId };
+  leave(write: Write, projectId: string): void {
+    const turn = turnOf(write);
+    if (!queuedOf(write) && !turn) return;
+    this.#name = { operation: operationOf(write), projectId };
     this.#turn = turn?.turn;
     this.#mustBeTold = true;
   }
@@ -57,7 +57,7 @@ export class LeftQueue {
 }
 
 /** Whether the queue of another kind of write gave it. */
-export function isOfOtherQueue({ operation }: QueueTurn, write: Readonly<WriteIdentity>): boolean {
+export function isOfOtherQueue({ operation }: QueueTurn, write: Write): boolean {
   return operation !== operationOf(write);
 }
 

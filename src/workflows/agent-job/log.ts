@@ -3,35 +3,35 @@
  * nothing of it. Temporal adds the ids of workflow and run.
  */
 import { log, metricMeter } from '@temporalio/workflow';
-import type { WriteResult } from '../../activities/index.js';
 import { FAILURE, JOBS_ENDED_METRIC, type JobMetadata } from '../../contract.js';
 import { labelsOf, LOG_LINE, loggedMetadata } from '../../agent-job/labels.js';
+import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { JobRun } from './job-run.js';
 import { outcomeOf } from './job-state.js';
-import type { PendingWrite } from './pending-write.js';
-import type { Interruption } from './waiting.js';
+import { interruptionOf, notBeforeOf, type Write } from './write.js';
 
-/** Logs the result of a send, once it is applied. A write that waits is logged when its reason changes. */
-export function logWrite(run: JobRun, write: PendingWrite, result: WriteResult, before: Interruption | null): void {
-  const { kind, followUpId } = write.identity;
+/** Logs how a send ended, once the run has followed. A write that waits is logged when its reason changes. */
+export function logWrite(run: JobRun, before: Write, outcome: WriteOutcome): void {
+  const { kind, followUpId } = before;
+  const notBefore = run.write ? notBeforeOf(run.write) : 0;
   const ids = {
     ...idsOf(run),
     write: kind,
     ...(followUpId !== undefined && { followUpId }),
   };
-  switch (result.kind) {
+  switch (outcome.kind) {
     case 'accepted':
       return log.info(LOG_LINE.taken, ids);
     case 'inDoubt':
-      return log.warn(LOG_LINE.inDoubt, { ...ids, reason: result.reason });
+      return log.warn(LOG_LINE.inDoubt, { ...ids, reason: outcome.reason });
     case 'rejected':
-      return log.warn('The upstream refused a write', { ...ids, status: result.status, error: result.error });
+      return log.warn('The upstream refused a write', { ...ids, status: outcome.status, error: outcome.error });
     default:
-      if (result.reason === before?.reason) return;
+      if (outcome.reason === interruptionOf(before)?.reason) return;
       return log.info('A write waits and is sent again', {
         ...ids,
-        reason: result.reason,
-        ...(write.notBefore > 0 && { notBefore: new Date(write.notBefore).toISOString() }),
+        reason: outcome.reason,
+        ...(notBefore > 0 && { notBefore: new Date(notBefore).toISOString() }),
       });
   }
 }

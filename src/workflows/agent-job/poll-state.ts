@@ -1,8 +1,8 @@
 /** What the polls of a job have shown, and when the next one is wanted. Pure: no Temporal. Times in milliseconds. */
 import { MAX_RETRY_AFTER_MS, isTerminalStatus, type JobRecord } from '../../contract.js';
-import type { PollJobInput, PollJobResult } from '../../activities/index.js';
+import type { PollJobInput, PollJobResult, Reading } from '../../activities/index.js';
 import { isSameRecord, LOST_AFTER, plannedPolls, type PollPlan } from '../../agent-job/poll-plan.js';
-import { interruptionOf, type Interruption } from './waiting.js';
+import type { Interruption } from './write.js';
 
 /** `pollNow` polls at most this often. */
 const MIN_PAUSE_MS = 1_000;
@@ -133,7 +133,7 @@ export class PollState {
     data.pollRequested = this.#isPollNow;
     data.lastError =
       reading.kind === 'failed' ? reading.reason : reading.kind === 'notFound' ? 'upstream answered 404' : null;
-    data.interruption = interruptionOf(reading, data.interruption, now);
+    data.interruption = pollInterruption(reading, data.interruption, now);
     if (reading.kind === 'record') this.#read(reading.job, asked.endsAtTerminal && !isStale);
     if (reading.kind === 'settling') this.#read(reading.job, false);
     if (reading.kind === 'failed') data.notBefore = now + Math.min(reading.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
@@ -185,4 +185,11 @@ export class PollState {
   carry(): PollData {
     return { ...this.#data };
   }
+}
+
+/** What keeps polls from being of use, as the last one showed; null where it brought something. */
+export function pollInterruption(reading: Reading, before: Interruption | null, now: number): Interruption | null {
+  if (reading.kind !== 'failed') return null;
+  const { reason, waitsFor = 'upstream' } = reading;
+  return { for: waitsFor, since: before?.for === waitsFor ? before.since : now, reason };
 }

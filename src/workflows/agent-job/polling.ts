@@ -72,7 +72,7 @@ async function untilPollDue(run: JobRun, waitPoint: WaitPoint, dueAt: number): P
     const waitMs = Math.min(pollAt, pollDeadline ?? Infinity) - Date.now();
     if (waitMs <= 0 && notBefore <= Date.now()) return;
     // At the deadline there is no last poll against a Retry-After.
-    if (waitMs <= 0) run.clock.expire();
+    if (waitMs <= 0) run.expire();
     const isDifferent = () =>
       polls.requestedAt !== requestedAt || run.isLingering !== isLingering || run.pollDeadline !== pollDeadline;
     await waitPoint.waitUntil(() => waitPoint.mustYield() || isDifferent(), waitMs, 'Next poll');
@@ -92,7 +92,7 @@ async function pollBatch(run: JobRun, waitPoint: WaitPoint, input: PollJobInput)
   if (!result) return run.polls.cancelBatch();
   run.observe(result, input);
   const { pollDeadline } = run;
-  if (pollDeadline !== null && Date.now() >= pollDeadline && wasLast(run, pollDeadline, result)) run.clock.expire();
+  if (pollDeadline !== null && Date.now() >= pollDeadline && wasLast(run, pollDeadline, result)) run.expire();
 }
 
 /** Whether the poll that brought a result, which came at the deadline or later, began no earlier. */

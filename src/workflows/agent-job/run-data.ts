@@ -2,9 +2,8 @@
 import type { Decision } from '../../contract.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import { jobTitle } from '../../agent-job/title.js';
-import type { ClockData } from './job-clock.js';
-import type { WriteData } from './write-data.js';
 import type { PollData } from './poll-state.js';
+import type { Write } from './write.js';
 
 /** The plain data of a run: continue-as-new hands it on. Times in milliseconds. */
 export interface RunData {
@@ -13,10 +12,22 @@ export interface RunData {
   /** Temporal itself started this run again, or one before it in its chain: every write asks first. */
   isRepeated: boolean;
   jobId: string | null;
-  clock: ClockData;
+  deadline: DeadlineData;
   polls: PollData;
-  write: WriteData | null;
+  write: Write | null;
   decisions: Decision[];
+}
+
+/**
+ * The deadline of a job: its duration after `base`, and the time that it stood still since. It restarts with each
+ * accepted write, and stands still while a person must decide and while a write waits for its turn.
+ */
+export interface DeadlineData {
+  base: number;
+  /** Without the present standstill, which the write knows. */
+  stoodStillMs: number;
+  /** It has passed, and the last poll was made. */
+  hasExpired: boolean;
 }
 
 /** Why a run is over. */
@@ -35,7 +46,7 @@ export function firstRunData(spec: JobSpec, startTime: Date): Omit<RunData, 'isR
     title: jobTitle(spec),
     startedAt,
     jobId: spec.jobId,
-    clock: { deadlineAt: startedAt + spec.deadlineMs, stoppedAt: null, hasExpired: false },
+    deadline: { base: startedAt, stoodStillMs: 0, hasExpired: false },
     polls: {
       job: null,
       lastChangeAt: startedAt,

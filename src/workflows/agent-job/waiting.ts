@@ -1,27 +1,14 @@
 /** Why nothing happens right now: derived from what the run knows, at no cost. */
-import type { Queued, Reading } from '../../activities/index.js';
-import { isTerminalStatus, type JobRecord, type InDoubtWrite, type Waiting } from '../../contract.js';
+import { isTerminalStatus, type JobRecord, type Waiting } from '../../contract.js';
 import type { JobSpec } from '../../agent-job/input.js';
-
-/** What keeps a request from being made, or from being of use. */
-export interface Interruption {
-  for: 'turn' | 'rateLimit' | 'upstream' | 'key';
-  since: number;
-  reason: string;
-}
+import { interruptionOf, notBeforeOf, queuedOf, type Interruption, type Write } from './write.js';
 
 /** What of a run tells why it waits. */
 export interface WaitingRun {
   spec: Pick<JobSpec, 'lingerMs' | 'settleMs'>;
   jobId: string | null;
   isLingering: boolean;
-  write: {
-    inDoubt: InDoubtWrite | null;
-    decideBy: number | null;
-    interruption: Interruption | null;
-    notBefore: number;
-    queued: Queued | null | undefined;
-  } | null;
+  write: Write | null;
   polls: {
     known: {
       job: Pick<JobRecord, 'status'> | null;
@@ -42,21 +29,20 @@ export interface WaitingRun {
 export function waitingOf(run: WaitingRun, now: number): Waiting | null {
   const { write } = run;
   if (!write) return run.jobId === null ? null : waitingToPoll(run, now);
-  const { inDoubt, decideBy, interruption, notBefore, queued } = write;
-  if (inDoubt) return waiting('person', Date.parse(inDoubt.since), decideBy, inDoubt.reason);
+  const { state } = write;
+  if (state.kind === 'inDoubt') {
+    const { since, reason } = state.inDoubt;
+    return waiting('person', Date.parse(since), state.decideBy, reason);
+  }
+  const interruption = interruptionOf(write);
   if (!interruption) return null;
+  const queued = queuedOf(write);
   // Its turn is expected then; where nobody knows, it is sent by itself at `notBefore`.
   const expectedAt = queued?.expectedAt === undefined ? 0 : Date.parse(queued.expectedAt);
-  const until = expectedAt > now ? expectedAt : notBefore;
+  const until = expectedAt > now ? expectedAt : notBeforeOf(write);
   const { position } = queued ?? {};
   const shown = waiting(interruption.for, interruption.since, until > now ? until : null, interruption.reason);
   return { ...shown, ...(position !== undefined && { position }) };
-}
-
-/** The budget of a project keeps a write in both cases. */
-export function isSameWait(one: Interruption['for'], other: Interruption['for']): boolean {
-  const isOfBudget = (what: Interruption['for']) => what === 'turn' || what === 'rateLimit';
-  return one === other || (isOfBudget(one) && isOfBudget(other));
 }
 
 function waitingToPoll({ spec, isLingering, polls }: WaitingRun, now: number): Waiting {
@@ -80,11 +66,4 @@ function waiting(what: Waiting['for'], since: number, until: number | null, reas
     ...(until === null ? {} : { until: new Date(until).toISOString() }),
     ...(reason === undefined ? {} : { reason }),
   };
-}
-
-/** What keeps polls from being of use, as the last one showed; null where it brought something. */
-export function interruptionOf(reading: Reading, before: Interruption | null, now: number): Interruption | null {
-  if (reading.kind !== 'failed') return null;
-  const { reason, waitsFor = 'upstream' } = reading;
-  return { for: waitsFor, since: before?.for === waitsFor ? before.since : now, reason };
 }

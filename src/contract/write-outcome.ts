@@ -1,0 +1,54 @@
+/**
+ * What became of a write to the upstream: one type, from the wire to the state of the workflow. The upstream client
+ * says what it saw, the gate what became of its turn, the activity what a person must know. Its texts never hold a key,
+ * a prompt or a header.
+ */
+import type { JobRecord } from './job-state.js';
+import type { QueuePlace } from './request-queue.js';
+
+/** The place of a write that waits in a queue; without a position where the queue has not told it. */
+export type Queued = Omit<QueuePlace, 'position'> & { position?: number };
+
+/** How a write ended, by what must be decided. */
+export type WriteOutcome =
+  /** The upstream accepted it; `job` is the record in its response, null where there was no whole one. */
+  | { kind: 'accepted'; jobId: string; job: JobRecord | null }
+  /** The upstream rejected it for good: 3xx other than 303 (never followed), or 4xx other than 401, 408 and 429. */
+  | { kind: 'rejected'; status: number; error: string }
+  /** Surely not accepted for now (429, or a status the operator vouches for): send it again after `retryAfterMs`. */
+  | {
+      kind: 'throttled';
+      reason: string;
+      retryAfterMs?: number;
+      /** It was not even sent: it waits for its turn. */
+      isHeld?: true;
+      /** Its place in the queue; null where no queue could be asked to give it a turn. */
+      queued?: Queued | null;
+    }
+  /**
+   * Surely not accepted for want of a key: 401 with the newest one, or there is none. Pointless before the key changes.
+   */
+  | {
+      kind: 'unauthorized';
+      reason: string;
+      /** It was not even sent: the key is known to be refused. */
+      isHeld?: true;
+    }
+  /** The request surely never reached the upstream whole: safe to send again. */
+  | { kind: 'notDelivered'; reason: string }
+  /**
+   * May or may not have been taken, usually after the whole request left: time-out, reset, 303, 408, 5xx that the
+   * settings do not name as not taken, a response that can't be read. Never sent again without a decision.
+   */
+  | {
+      kind: 'inDoubt';
+      reason: string;
+      /** From this time of the server's clock on, in milliseconds, a read of the upstream tells whether it arrived. */
+      lookAfter?: number;
+      /** A reset or a restore may have forgotten that it was sent: a person is asked, whatever the policy. */
+      afterReset?: boolean;
+      /** The run, and the restore, about which that person is asked. */
+      confirmationRequestedIn?: string;
+      /** The workflow can't read what its activity returned: not even policy `retry` sends it again. */
+      isUnreadable?: true;
+    };

@@ -1,0 +1,317 @@
+/**
+ * What an event makes of a write: `next`, the one function that changes it, from its beginning until its outcome is
+ * settled. What the change means for the run follows from the new state alone, in job-run.ts. States are in brackets:
+ *
+ *     [ready]     ── it is sent ──────────────────────────────▶ [sending]
+ *     [sending]   ── accepted, rejected or given up ──────────▶ [settled]
+ *     [sending]   ── not sent, or in doubt, policy `retry` ───▶ [waiting]
+ *     [sending]   ── in doubt, a person is asked ─────────────▶ [inDoubt]
+ *     [waiting]   ── its turn or its time has come ───────────▶ [sending]
+ *     [waiting]   ── its time is over, or the run ends ───────▶ [settled]
+ *     [waiting]   ── cancelled, and it may have arrived ──────▶ [inDoubt]
+ *     [inDoubt]   ── a person says `retry` ───────────────────▶ [confirmed]
+ *     [inDoubt]   ── a person decides, or their time is over ─▶ [settled]
+ *     [confirmed] ── it is sent ──────────────────────────────▶ [sending]
+ *
+ * Pure: no Temporal. Times in milliseconds.
+ */
+import type { InDoubtWrite, RequestTurn, ResolveUnknownInput } from '../../contract.js';
+import type { JobSpec } from '../../agent-job/input.js';
+import { askAgainMs, keyWaitMs, resendWaitMs, spreadWaitMs, throttledWaitMs } from '../../agent-job/retry-waits.js';
+import type { WriteOutcome } from '../../contract/write-outcome.js';
+import {
+  canUseTurn,
+  countsAsInFlight,
+  inDoubtOf,
+  interruptionOf,
+  isHeldUp,
+  mayHaveArrived,
+  NO_SENDS,
+  turnOf,
+  type Interruption,
+  type Sending,
+  type Settlement,
+  type Waiting,
+  type Write,
+  type WriteState,
+} from './write.js';
+
+/** Sends of one write under policy `retry`. */
+const MAX_SENDS = 5;
+/** `pollNow` has a queue asked again at most this often. */
+const MIN_PAUSE_MS = 1_000;
+/** Where nobody said how long a write in doubt may still be on its way. */
+const MAY_BE_UNDER_WAY_MS = 120_000;
+/**
+ * A worker counts from when its attempt was scheduled. This covers the time that the attempt then waited in the queue.
+ */
+const MIN_LOOK_AFTER_MS = 30_000;
+
+type InDoubtOutcome = WriteOutcome & { kind: 'inDoubt' };
+
+export type WriteEvent =
+  | { kind: 'send' }
+  /** A send ended. `beganAt` is when it began. */
+  | { kind: 'sendEnded'; outcome: WriteOutcome; beganAt: number }
+  /** Its queue gives it a turn. */
+  | { kind: 'turn'; turn: RequestTurn }
+  /** A worker has found a key that is accepted. */
+  | { kind: 'keyFound' }
+  /** It waits at least until then. */
+  | { kind: 'postponed'; notBefore: number }
+  /** Somebody wants to know at once: its queue may be gone. */
+  | { kind: 'pollNow' }
+  /** A person decides what became of it. */
+  | { kind: 'decided'; decision: ResolveUnknownInput }
+  /** The time to wait, or to decide, is over. */
+  | { kind: 'timeOver' }
+  | { kind: 'runEnds' };
+
+/** What the next state depends on besides the write and the event. */
+export interface Situation {
+  spec: Pick<JobSpec, 'onUnknownOutcome' | 'decideWithinMs' | 'startWithinMs'>;
+  now: number;
+  /** When the job began. */
+  startedAt: number;
+  deadlineAt: number;
+  isCancelRequested: boolean;
+}
+
+/** The write after an event; the same object where the event changes nothing. */
+export function next(write: Write, event: WriteEvent, situation: Situation): Write {
+  const { state } = write;
+  switch (event.kind) {
+    case 'send':
+      return startSending(write);
+    case 'sendEnded':
+      return sendEnded(write, event, situation);
+    case 'turn':
+      return canUseTurn(write) ? { ...write, state: { ...state, turn: event.turn } as WriteState } : write;
+    case 'keyFound':
+      return state.kind === 'waiting' ? { ...write, state: { ...state, hasKey: true } } : write;
+    case 'postponed':
+      return state.kind === 'waiting' ? { ...write, state: { ...state, notBefore: event.notBefore } } : write;
+    case 'pollNow':
+      return askAgain(write, situation);
+    case 'decided':
+      return state.kind === 'inDoubt' ? decided(write, event.decision, state.inDoubt) : write;
+    case 'timeOver':
+      return timeOver(write, situation);
+    case 'runEnds':
+      return leave(write, situation);
+  }
+}
+
+function startSending(write: Write): Write {
+  const counts = turnOf(write) ? { ...write.counts, queued: 0 } : write.counts;
+  return { ...write, counts, state: { kind: 'sending', interruption: interruptionOf(write) } };
+}
+
+function sendEnded(
+  write: Write,
+  { outcome, beganAt }: WriteEvent & { kind: 'sendEnded' },
+  situation: Situation,
+): Write {
+  const { now } = situation;
+  switch (outcome.kind) {
+    case 'accepted':
+      return settle(write, { kind: 'accepted', jobId: outcome.jobId, job: outcome.job });
+    case 'rejected':
+      return rejected(write, outcome, situation);
+    case 'throttled':
+      return throttled(write, outcome, beganAt, situation);
+    case 'unauthorized':
+      return keyRefused(runDeadline(write), outcome.reason, situation);
+    case 'notDelivered': {
+      const tried = count(runDeadline(write), 'notDelivered');
+      return wait(tried, 'upstream', outcome.reason, situation, now + resendWaitMs(tried.counts.notDelivered));
+    }
+    case 'inDoubt':
+      return sendInDoubt(runDeadline(write), outcome, beganAt, situation);
+  }
+}
+
+function rejected(write: Write, { status, error }: WriteOutcome & { kind: 'rejected' }, situation: Situation): Write {
+  if (!mayHaveArrived(write)) return settle(write, { kind: 'rejected', status, error });
+  const reason = `refused with ${rejectionText(status, error)}, but an earlier send may have arrived`;
+  return write.kind === 'create' ? fail(write, reason, situation) : settle(write, { kind: 'unknown', reason });
+}
+
+export function rejectionText(status: number, error: string): string {
+  return `${status}${error && `: ${error}`}`;
+}
+
+/** A queue gives it a turn; one that hears nothing tries by itself. It stands still if it began within the deadline. */
+function throttled(
+  write: Write,
+  { reason, retryAfterMs, queued = null }: WriteOutcome & { kind: 'throttled' },
+  beganAt: number,
+  situation: Situation,
+): Write {
+  const { now, deadlineAt } = situation;
+  const { turn = null } = write.state as Partial<Sending>;
+  const tried = count(write, queued ? 'queued' : 'throttled');
+  const waitMs = queued
+    ? askAgainMs(tried.counts.queued, queued, now)
+    : spreadWaitMs(throttledWaitMs(tried.counts.throttled, retryAfterMs), Math.random());
+  // A turn that came during the send is of use while it lasts.
+  const kept = turn && turn.until > now ? turn : null;
+  const deadlineStoppedAt = write.deadlineStoppedAt ?? (deadlineAt > beganAt ? beganAt : null);
+  const waiting = wait(tried, queued?.for ?? 'rateLimit', reason, situation, now + waitMs, { queued, turn: kept });
+  return { ...waiting, deadlineStoppedAt };
+}
+
+/** Where a refusal comes again though a key was found, workers may have different keys. */
+function keyRefused(write: Write, reason: string, situation: Situation): Write {
+  const tried = count(write, 'unauthorized');
+  const { unauthorized } = tried.counts;
+  return wait(tried, 'key', reason, situation, unauthorized === 1 ? 0 : situation.now + keyWaitMs(unauthorized));
+}
+
+function sendInDoubt(write: Write, outcome: InDoubtOutcome, beganAt: number, situation: Situation): Write {
+  const { reason, afterReset = false } = outcome;
+  // Of a run before a reset or a restore, nobody knows when it sent. The first send counts.
+  const mayHaveArrivedSince = write.mayHaveArrivedSince ?? (afterReset ? situation.startedAt : beganAt);
+  const noted = { ...write, mayHaveArrivedSince };
+  const policy = policyFor(outcome, situation);
+  // A cancelled run fails no more and sends no more: its closed state tells what nobody knows.
+  if (policy === 'ask' || situation.isCancelRequested) return askPerson(noted, outcome, situation);
+  return policy === 'fail' ? fail(noted, reason, situation) : resend(noted, reason, situation);
+}
+
+function policyFor({ afterReset, isUnreadable }: InDoubtOutcome, { spec }: Situation) {
+  if (afterReset || (isUnreadable && spec.onUnknownOutcome === 'retry')) return 'ask';
+  return spec.onUnknownOutcome;
+}
+
+/** Policy `retry`: a send in doubt is followed by another, unless there were enough. */
+function resend(write: Write, reason: string, situation: Situation): Write {
+  const { now } = situation;
+  const inDoubtSince = write.inDoubtSince ?? now;
+  const tried = count({ ...write, inDoubtSince, confirmationRequestedIn: null }, 'inDoubt');
+  const sends = tried.counts.inDoubt;
+  if (sends >= MAX_SENDS) return fail(tried, `${MAX_SENDS} sends, the last: ${reason}`, situation);
+  const interruption: Interruption = { for: 'upstream', since: now, reason };
+  const notBefore = now + resendWaitMs(sends);
+  return { ...tried, state: { kind: 'waiting', interruption, heldAt: now, notBefore, isResend: true } };
+}
+
+/** It may or may not have arrived: a person is asked, and the deadline stands still. */
+function askPerson(
+  write: Write,
+  { reason, lookAfter, confirmationRequestedIn }: Omit<InDoubtOutcome, 'kind'>,
+  { now, spec: { decideWithinMs } }: Situation,
+): Write {
+  const { kind, followUpId } = write;
+  const lookAt = Math.max(lookAfter ?? now + MAY_BE_UNDER_WAY_MS, now + MIN_LOOK_AFTER_MS);
+  const times = { since: isoTime(now), lookAfter: isoTime(lookAt) };
+  const inDoubt = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, ...times };
+  const decideBy = decideWithinMs === null ? null : now + decideWithinMs;
+  const deadlineStoppedAt = write.deadlineStoppedAt ?? now;
+  const asked = { confirmationRequestedIn: confirmationRequestedIn ?? null, deadlineStoppedAt };
+  return { ...write, ...asked, state: { kind: 'inDoubt', inDoubt, decideBy } };
+}
+
+/** The run fails, for nobody knows what became of it. A cancelled run shows its create in doubt instead. */
+function fail(write: Write, reason: string, situation: Situation): Write {
+  const mustShow = situation.isCancelRequested && write.kind === 'create' && !inDoubtOf(write);
+  return mustShow ? askPerson(write, { reason }, situation) : settle(write, { kind: 'failed', reason });
+}
+
+function decided(write: Write, decision: ResolveUnknownInput, { reason }: InDoubtWrite): Write {
+  switch (decision.action) {
+    case 'retry':
+      // What happened before counts no more.
+      return {
+        ...runDeadline(write),
+        ...{ counts: NO_SENDS, inDoubtSince: null, isConfirmed: true },
+        state: { kind: 'confirmed' },
+      };
+    case 'adopt':
+      return settle(write, { kind: 'accepted', jobId: decision.jobId, job: null });
+    case 'delivered':
+      return settle(write, { kind: 'accepted', jobId: null, job: null });
+    case 'abandon':
+      return settle(write, write.kind === 'create' ? { kind: 'abandoned' } : { kind: 'unknown', reason });
+  }
+}
+
+function timeOver(write: Write, situation: Situation): Write {
+  const inDoubt = inDoubtOf(write);
+  const why = interruptionOf(write)?.reason ?? 'not taken';
+  const [reason, ending] = inDoubt
+    ? [inDoubt.reason, 'nobody decided in time']
+    : [why, 'an earlier send may have arrived, and the time for this one is over'];
+  if (write.kind === 'create') return fail(write, `${reason}; ${ending}`, situation);
+  return settle(write, { kind: 'unknown', reason: inDoubt ? reason : `${reason}; ${ending}` });
+}
+
+/** What waits was surely never sent, but for a write that may have arrived. */
+function leave(write: Write, situation: Situation): Write {
+  const mustShow = situation.isCancelRequested && write.kind === 'create' && mayHaveArrived(write) && !inDoubtOf(write);
+  const reason = interruptionOf(write)?.reason ?? 'an earlier send may have arrived';
+  return settle(mustShow ? askPerson(write, { reason }, situation) : write, { kind: 'left' });
+}
+
+/** Who has just asked its queue waits a moment. */
+function askAgain(write: Write, { now }: Situation): Write {
+  const { state } = write;
+  if (state.kind !== 'waiting' || !state.queued || state.turn) return write;
+  const notBefore = Math.max(now, state.heldAt + MIN_PAUSE_MS);
+  return notBefore < state.notBefore ? { ...write, state: { ...state, notBefore } } : write;
+}
+
+function settle(write: Write, as: Settlement): Write {
+  const inDoubt = as.kind === 'failed' || as.kind === 'left' ? inDoubtOf(write) : null;
+  return { ...runDeadline(write), state: { kind: 'settled', as, inDoubt } };
+}
+
+/** The deadline stands still no more, or from now on anew. */
+function runDeadline(write: Write): Write {
+  return { ...write, deadlineStoppedAt: null };
+}
+
+function count(write: Write, end: keyof Write['counts']): Write {
+  return { ...write, counts: { ...write.counts, [end]: write.counts[end] + 1 } };
+}
+
+/** The time of an interruption counts from its first send. */
+function wait(
+  write: Write,
+  what: Interruption['for'],
+  reason: string,
+  { now }: Situation,
+  notBefore: number,
+  queue: Pick<Waiting, 'queued' | 'turn'> = {},
+): Write {
+  const before = interruptionOf(write);
+  const since = before && isSameWait(before.for, what) ? before.since : now;
+  const interruption: Interruption = { for: what, since, reason };
+  return { ...write, state: { kind: 'waiting', interruption, heldAt: now, notBefore, ...queue } };
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+/** The budget of a project keeps a write in both cases. */
+function isSameWait(one: Interruption['for'], other: Interruption['for']): boolean {
+  const isOfBudget = (what: Interruption['for']) => what === 'turn' || what === 'rateLimit';
+  return one === other || (isOfBudget(one) && isOfBudget(other));
+}
+
+/**
+ * When a write that waits is given up. The deadline and `startWithin` end the wait of a create; for a follow-up, the
+ * poll loop checks the deadline. `decideWithin` ends the wait of a write in doubt. A create that may have arrived has
+ * had its first turn.
+ */
+export function waitEndsAt(write: Write, { spec, startedAt, deadlineAt: deadline }: Omit<Situation, 'now'>): number {
+  // The next of a few sends of policy `retry` is near.
+  if (!isHeldUp(write)) return Infinity;
+  const isCreate = write.kind === 'create';
+  const isDeadlineRunning = write.deadlineStoppedAt === null && !countsAsInFlight(write);
+  const deadlineAt = isCreate && isDeadlineRunning ? deadline : Infinity;
+  const startBy = isCreate && !mayHaveArrived(write) ? startedAt + (spec.startWithinMs ?? Infinity) : Infinity;
+  const decideBy = write.inDoubtSince === null ? Infinity : write.inDoubtSince + (spec.decideWithinMs ?? Infinity);
+  return Math.min(deadlineAt, startBy, decideBy);
+}

@@ -1,0 +1,193 @@
+/** Sends the create and the follow-ups, step by step, until each is settled. What becomes of them: next-write.ts. */
+import {
+  ActivityCancellationType,
+  ActivityFailure,
+  CancellationScope,
+  proxyActivities,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { JobActivities } from '../../activities/index.js';
+import { plainMarkdown } from '../../agent-job/markdown.js';
+import type { WriteOutcome } from '../../contract/write-outcome.js';
+import { isResetRun } from './continue-as-new.js';
+import { readWriteOutcome } from './activity-results.js';
+import { logWrite } from './log.js';
+import type { JobRun } from './job-run.js';
+import { waitEndsAt } from './next-write.js';
+import type { WaitPoint } from './wait-point.js';
+import {
+  inDoubtOf,
+  interruptionOf,
+  isOverdue,
+  mayHaveArrived,
+  needsKey,
+  notBeforeOf,
+  queuedOf,
+  turnOf,
+  type Write,
+} from './write.js';
+
+/**
+ * The server accepts the fence only within 30 s of the attempt's start, and the last byte leaves at most 10 s later. So
+ * it leaves before the attempt ends, even if the worker stood still. After the fence, 30 s hold one exchange (at most
+ * 20 s).
+ */
+const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45 seconds' } as const;
+/**
+ * Where the upstream's rate is limited, a write goes before the polls (priority 2 to 5) that wait in the same task
+ * queue.
+ */
+const BEFORE_READS = { priorityKey: 1 } as const;
+/** A new attempt only ever follows a worker that died, or a fence that could not be raised. */
+const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
+/** The wait for a key that somebody ended from outside begins again so soon. */
+const ASK_AGAIN_MS = 1_000;
+/** Temporal shows at most so much of a summary. */
+const SUMMARY_BYTES = 200;
+
+const { awaitKey } = proxyActivities<JobActivities>({
+  // An attempt asks its worker, and at most reads once from the upstream.
+  startToCloseTimeout: '40 seconds',
+  // The waits come with each attempt; these are for attempts that end without one.
+  retry: { initialInterval: '2 seconds', backoffCoefficient: 1 },
+  // It sends nothing: the server drops it at once, whether a worker runs or not.
+  cancellationType: ActivityCancellationType.TRY_CANCEL,
+  summary: 'Wait for the project’s key',
+});
+
+const WRITE = { ...WRITE_ATTEMPT, retry: RETRY, priority: BEFORE_READS };
+const { createJob } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Create the job' });
+const { sendMessage } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Send a follow-up' });
+
+/** Starts the activity of a write; what is written is the caller's. */
+type Send = (input: Omit<Parameters<JobActivities['createJob']>[0], 'prompt'>) => Promise<unknown>;
+
+/** Creates the job; returns its id. */
+export async function createRemoteJob(run: JobRun, waitPoint: WaitPoint, prompt: string): Promise<string> {
+  run.beginWrite({ kind: 'create', askedAt: run.startedAt, requiresConfirmation: false });
+  const send: Send = (input) => createJob({ ...input, prompt });
+  const jobId = await settle(run, waitPoint, send, () => run.jobId);
+  return jobId;
+}
+
+/** Sends follow-ups in the order queued, one at a time, for as long as the run lasts. */
+export async function sendFollowUps(run: JobRun, waitPoint: WaitPoint, jobId: string): Promise<never> {
+  for (;;) {
+    await waitPoint.waitUntil(() => run.followUps.next !== undefined && !waitPoint.mustYield());
+    const next = run.followUps.next;
+    if (!next) continue;
+    const { id: followUpId, prompt, askedAt, requiresConfirmation = false } = next;
+    const priority = next.priority && { priority: next.priority };
+    run.beginWrite({ kind: 'followUp', followUpId, askedAt, requiresConfirmation, ...priority });
+    const send: Send = (input) => sendMessage({ ...input, jobId, prompt });
+    await settle(run, waitPoint, send, () => run.write === null || null);
+  }
+}
+
+/** Takes the write from step to step until what it is to bring is there: never, where the run ends before. */
+async function settle<T>(run: JobRun, waitPoint: WaitPoint, send: Send, outcome: () => T | null): Promise<T> {
+  for (;;) {
+    const settled = outcome();
+    if (settled !== null) return settled;
+    const { write } = run;
+    if (!write || waitPoint.mustYield()) await waitPoint.waitUntil(() => run.write !== null && !waitPoint.mustYield());
+    else if (inDoubtOf(write)) await decision(run, waitPoint, write);
+    else if (notBeforeOf(write) > Date.now()) await waitToSend(run, waitPoint, write);
+    else if (needsKey(write)) await waitForKey(run, waitPoint, write);
+    else {
+      const input = sendInput(run, write);
+      const beganAt = Date.now();
+      run.apply({ kind: 'send' });
+      const outcome = await trySend(() => waitPoint.perform(() => send(input)));
+      // In one step: nobody sees a write that is over and its outcome not known.
+      run.apply({ kind: 'sendEnded', outcome, beganAt });
+      logWrite(run, write, outcome);
+    }
+  }
+}
+
+function sendInput({ spec, isRepeated: repeatedRun }: JobRun, write: Write): Parameters<Send>[0] {
+  const { askedAt, requiresConfirmation, priority = spec.priority } = write;
+  const turn = turnOf(write);
+  const afterReset = requiresConfirmation || isResetRun() || repeatedRun;
+  // What a person said to send; null where nobody was asked.
+  const confirmedInRun = write.isConfirmed ? write.confirmationRequestedIn : null;
+  const { runId } = workflowInfo();
+  const asked = { projectId: spec.projectId, priority, askedAt, confirmedInRun, afterReset, repeatedRun, runId };
+  return { ...asked, turn: turn?.turn, turnUntil: turn?.until, isOverdue: isOverdue(write) };
+}
+
+async function trySend(send: () => Promise<unknown>): Promise<WriteOutcome> {
+  try {
+    return readWriteOutcome(await send());
+  } catch (error) {
+    if (!(error instanceof ActivityFailure)) throw error;
+    return { kind: 'inDoubt', reason: `the activity failed: ${error.cause?.message ?? error.message}` };
+  }
+}
+
+/** A durable timer, which ends early where the write's time is over. */
+async function waitToSend(run: JobRun, waitPoint: WaitPoint, write: Write): Promise<void> {
+  const notBefore = notBeforeOf(write);
+  const endsAt = waitEndsAt(write, run.situation);
+  const isOver = () => waitPoint.mustYield() || run.write !== write;
+  await waitPoint.waitUntil(isOver, Math.min(notBefore, endsAt) - Date.now(), summaryOf(write));
+  if (run.write !== write) return;
+  // A worker may wake long after either time.
+  if (Date.now() > endsAt || (Date.now() === endsAt && notBefore > endsAt)) expire(run, write);
+}
+
+function summaryOf(write: Write): string {
+  const why = interruptionOf(write)?.reason ?? 'not taken';
+  const queued = queuedOf(write);
+  const place = queued?.position === undefined ? '' : ` (place ${queued.position})`;
+  return plainMarkdown(
+    queued ? `Wait for a turn${place}, then ask again: ${why}` : `Send again: ${why}`,
+    SUMMARY_BYTES,
+  );
+}
+
+/** What was surely never sent expires with the run. */
+function expire(run: JobRun, write: Write): void {
+  if (mayHaveArrived(write)) run.apply({ kind: 'timeOver' });
+  else run.expire();
+}
+
+/** The write's prompt stays out of this wait, and so does its fence: whatever ends it, nothing was sent. */
+async function waitForKey(run: JobRun, waitPoint: WaitPoint, write: Write): Promise<void> {
+  const endsAt = waitEndsAt(write, run.situation);
+  const leftMs = endsAt - Date.now();
+  const isFound = leftMs > 0 && (await isKeyFound(run, waitPoint, leftMs));
+  // One that is found too late, as by a worker that was away, is of no use.
+  if (Date.now() > endsAt || (Date.now() === endsAt && !isFound)) expire(run, write);
+  else if (isFound) run.apply({ kind: 'keyFound' });
+}
+
+async function isKeyFound(run: JobRun, waitPoint: WaitPoint, forMs: number): Promise<boolean> {
+  const { spec, jobId } = run;
+  const scope = new CancellationScope();
+  try {
+    return await scope.run(() => {
+      const found = awaitKey({ projectId: spec.projectId, jobId }).then(() => true);
+      return Promise.race([found, waitPoint.waitUntil(waitPoint.mustYield, forMs, 'Deadline').then(() => false)]);
+    });
+  } catch (error) {
+    if (!(error instanceof ActivityFailure)) throw error;
+    // Somebody ended it from outside.
+    run.apply({ kind: 'postponed', notBefore: Date.now() + ASK_AGAIN_MS });
+    return false;
+  } finally {
+    scope.cancel();
+  }
+}
+
+async function decision(run: JobRun, waitPoint: WaitPoint, write: Write): Promise<void> {
+  const decideBy = write.state.kind === 'inDoubt' ? write.state.decideBy : null;
+  // The timer is the judge: a second look at the clock could differ when the run is replayed.
+  const isInTime = await waitPoint.waitUntil(
+    () => run.write !== write || waitPoint.mustYield(),
+    (decideBy ?? Infinity) - Date.now(),
+    'A person decides',
+  );
+  if (isInTime === false && run.write === write) run.apply({ kind: 'timeOver' });
+}

@@ -1,0 +1,172 @@
+/**
+ * One write to the upstream, as plain data that continue-as-new hands on, and what it tells. What changes it, and how:
+ * next-write.ts. Pure: no Temporal. Times in milliseconds.
+ */
+import type { InDoubtWrite, JobRecord, Priority, RequestTurn } from '../../contract.js';
+import type { Queued } from '../../contract/write-outcome.js';
+
+/** What keeps a request from being made, or from being of use. */
+export interface Interruption {
+  for: 'turn' | 'rateLimit' | 'upstream' | 'key';
+  since: number;
+  reason: string;
+}
+
+/** Which write it is. */
+export interface WriteIdentity {
+  kind: 'create' | 'followUp';
+  followUpId?: string;
+  askedAt: number;
+  /** Its own; absent where the job's holds. */
+  priority?: Priority;
+  /** It comes from a run that an operator reset: a person must confirm it before it is sent. */
+  requiresConfirmation: boolean;
+}
+
+/** The prompt is not in it. */
+export interface Write extends WriteIdentity {
+  state: WriteState;
+  /** Ends of sends, since the write began or a person confirmed it; `queued`: waits in a queue since its last turn. */
+  counts: typeof NO_SENDS;
+  /** When the first send in doubt ended; null where none did since a person confirmed the write. */
+  inDoubtSince: number | null;
+  /** No send that may have arrived began earlier; absent where none may have. */
+  mayHaveArrivedSince?: number;
+  isConfirmed: boolean;
+  /** The run, and the restore, about which a person was asked; null where nobody was. */
+  confirmationRequestedIn: string | null;
+  /** The deadline stands still since then: a person must decide, or it waits for its turn. Null while it runs. */
+  deadlineStoppedAt: number | null;
+}
+
+export type WriteState =
+  /** Nothing keeps it from being sent. */
+  | { kind: 'ready' }
+  | Sending
+  | Waiting
+  /** It may or may not have arrived: a person decides, by `decideBy` where that is given. */
+  | { kind: 'inDoubt'; inDoubt: InDoubtWrite; decideBy: number | null }
+  /** A person said to send it, whatever happened before. */
+  | { kind: 'confirmed' }
+  | Settled;
+
+/** Its activity runs. */
+export interface Sending {
+  kind: 'sending';
+  /** What the send before met. */
+  interruption: Interruption | null;
+  /** A turn that came meanwhile, for the next send. */
+  turn?: RequestTurn;
+}
+
+export interface Waiting {
+  kind: 'waiting';
+  interruption: Interruption;
+  /** It waits since then; `interruption` tells since when for the same reason. */
+  heldAt: number;
+  notBefore: number;
+  /** Policy `retry` sends again what may have arrived. */
+  isResend?: true;
+  /** It waited for a key, and a worker has found that it is accepted. */
+  hasKey?: true;
+  /** Its place in a queue; null where none could be asked, absent where it waits for something else. */
+  queued?: Queued | null;
+  turn?: RequestTurn | null;
+}
+
+interface Settled {
+  kind: 'settled';
+  as: Settlement;
+  /** The run ended before anybody decided. */
+  inDoubt: InDoubtWrite | null;
+}
+
+/** What the run must carry out. */
+export type Settlement =
+  /** The upstream accepted it, or a person said so. `jobId` is null for a follow-up that a person saw there. */
+  | { kind: 'accepted'; jobId: string | null; job: JobRecord | null }
+  | { kind: 'rejected'; status: number; error: string }
+  /** A follow-up that may have arrived is given up. */
+  | { kind: 'unknown'; reason: string }
+  /** A person gave the create up. */
+  | { kind: 'abandoned' }
+  /** Nobody knows whether it arrived, and the run fails. */
+  | { kind: 'failed'; reason: string }
+  /** The run ended before. */
+  | { kind: 'left' };
+
+export const NO_SENDS = { throttled: 0, unauthorized: 0, notDelivered: 0, inDoubt: 0, queued: 0 };
+
+export function beginWrite(identity: WriteIdentity): Write {
+  const nothingSent = { counts: NO_SENDS, inDoubtSince: null, isConfirmed: false, confirmationRequestedIn: null };
+  return { ...identity, ...nothingSent, deadlineStoppedAt: null, state: { kind: 'ready' } };
+}
+
+/** What a person must decide, or nobody decided before the run ended. */
+export function inDoubtOf({ state }: Write): InDoubtWrite | null {
+  return state.kind === 'inDoubt' || state.kind === 'settled' ? state.inDoubt : null;
+}
+
+/** What kept the last send from being accepted; null where nothing did. */
+export function interruptionOf({ state }: Write): Interruption | null {
+  return state.kind === 'waiting' || state.kind === 'sending' ? state.interruption : null;
+}
+
+function asWaiting({ state }: Write): Waiting | null {
+  return state.kind === 'waiting' ? state : null;
+}
+
+export function turnOf(write: Write): RequestTurn | null {
+  return asWaiting(write)?.turn ?? null;
+}
+
+/** Its place in a queue; null where none could be asked, undefined where it waits for no turn. */
+export function queuedOf(write: Write): Queued | null | undefined {
+  return asWaiting(write)?.queued;
+}
+
+/** A turn ends the wait, even one that came too late: the worker that sends then asks for another. */
+export function notBeforeOf(write: Write): number {
+  return turnOf(write) ? 0 : (asWaiting(write)?.notBefore ?? 0);
+}
+
+/** It is being sent, or waits for a turn. */
+export function canUseTurn({ state }: Write): boolean {
+  return state.kind === 'sending' || (state.kind === 'waiting' && state.queued !== undefined);
+}
+
+/** It has heard nothing from its queue, and asks again. */
+export function isOverdue(write: Write): boolean {
+  return Boolean(queuedOf(write)) && !turnOf(write);
+}
+
+/** It waits for a key: a worker tells when there is one. */
+export function needsKey(write: Write): boolean {
+  return interruptionOf(write)?.for === 'key' && asWaiting(write)?.hasKey !== true;
+}
+
+/** An earlier send of it may have arrived. */
+export function mayHaveArrived({ counts, isConfirmed }: Write): boolean {
+  return counts.inDoubt > 0 || isConfirmed;
+}
+
+/** It may have arrived, and is surely sent again, soon or in its turn. Whether a key ever comes is not known. */
+export function countsAsInFlight(write: Write): boolean {
+  return mayHaveArrived(write) && (!isHeldUp(write) || queuedOf(write) !== undefined);
+}
+
+/** It waits, nothing is on its way, and its waiting must end with the run. */
+export function isHeldUp({ state }: Write): boolean {
+  return state.kind === 'waiting' && state.isResend !== true;
+}
+
+/** It is sent right now for the first time, or within this very workflow task. */
+export function isLeaving({ state }: Write): boolean {
+  const { kind } = state;
+  return kind === 'ready' || kind === 'confirmed' || (kind === 'sending' && state.interruption === null);
+}
+
+/** Whose queue it waits in. */
+export function operationOf({ kind }: Pick<WriteIdentity, 'kind'>): 'create' | 'message' {
+  return kind === 'create' ? 'create' : 'message';
+}
