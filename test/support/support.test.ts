@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { connectDevServer, connectTo, startPrivateDevServer } from './dev-server.js';
+import { gate } from './observed-upstream.js';
 import { startTimeSkipping } from './time-skipping.js';
 import { createTestWorker } from './worker.js';
 
@@ -49,4 +51,32 @@ test('a private dev server is another one than the shared one, and gone when sto
   await sharedServer.close();
   await own.stop();
   expect(() => process.kill(own.pid, 0)).toThrow();
+});
+
+test('the time-skipping server loses no task that cancels an activity whose result comes meanwhile', async () => {
+  const environment = await startTimeSkipping();
+  try {
+    const taskQueue = randomUUID();
+    const { nativeConnection: connection, client } = environment;
+    const begun = gate();
+    const ended = gate();
+    const hold = () => {
+      begun.open();
+      return ended.opened;
+    };
+    // A thread of its own: the activity's result comes while the workflow is busy.
+    const options = { connection, taskQueue, activities: { hold }, workflowsPath, debugMode: false };
+    const worker = await createTestWorker(options);
+    const result = worker.runUntil(async () => {
+      const handle = await client.workflow.start('cutShort', { taskQueue, workflowId: randomUUID() });
+      await begun.opened;
+      await handle.signal('cut');
+      await delay(200);
+      ended.open();
+      return handle.result();
+    });
+    expect(await result).toBe('cut short');
+  } finally {
+    await environment.teardown();
+  }
 });

@@ -1,6 +1,8 @@
 import './quiet-runtime.js';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
+import { NativeConnection } from '@temporalio/worker';
 import { attributeType, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { startTaskOrder } from './task-order.js';
 
 const TYPES = { Keyword: 2, KeywordList: 7 }; // temporal.api.enums.v1.IndexedValueType
 
@@ -16,5 +18,20 @@ export async function startTimeSkippingServer(program: string): Promise<TestWork
       Object.values(SEARCH_ATTRIBUTE).map((name) => [name, TYPES[attributeType(name)]]),
     ),
   });
+  return withTaskOrder(environment);
+}
+
+/** Workers connect by a proxy without which that server loses a task now and then. */
+async function withTaskOrder(environment: TestWorkflowEnvironment): Promise<TestWorkflowEnvironment> {
+  const order = await startTaskOrder(environment.address);
+  const nativeConnection = await NativeConnection.connect({ address: order.address });
+  const direct = environment.nativeConnection;
+  const teardown = environment.teardown.bind(environment);
+  Object.defineProperty(environment, 'nativeConnection', { value: nativeConnection });
+  environment.teardown = async () => {
+    await direct.close();
+    await teardown();
+    order.close();
+  };
   return environment;
 }
