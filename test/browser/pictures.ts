@@ -40,8 +40,12 @@ try {
     await take(page, 'web-ui', job);
     await take(page, 'web-ui-attention', inDoubt);
     await page.evaluate(`localStorage.setItem('namespace-workflow-table-columns', '${JSON.stringify(COLUMNS)}')`);
-    await page.resize({ ...SIZE, height: 420 });
-    await take(page, 'web-ui-columns', new URL("../workflows?query=WorkflowType='agentJob'", job).href);
+    await page.resize({ ...SIZE, height: 480 });
+    await take(
+      page,
+      'web-ui-columns',
+      new URL("/namespaces/default/workflows?query=WorkflowType='agentJob'", job).href,
+    );
   } finally {
     await page.close();
   }
