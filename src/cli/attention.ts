@@ -18,7 +18,7 @@ import { firstLine, printable, printableLines, withKeysHint } from './text.js';
 export function addAttention(program: Command): void {
   const command = program
     .command('attention')
-    .description('list the jobs that need a person: in-doubt writes, failing code')
+    .description('list the jobs that need a person: in-doubt writes, failing code, versions without workers')
     .option('--json', 'print one line of JSON for each, to which "resolve --from" takes an action')
     .action(({ json = false }: { json?: boolean }) =>
       withSession(command, async (session) => {
@@ -73,11 +73,21 @@ function toStuckLine({ workflowId, projectId, ...stuck }: StuckJob) {
 }
 
 function formatStuckJob(job: StuckJob, isKeyMissing: boolean): string {
-  const { workflowId, workflowType, projectId, attempts, since, failure } = job;
-  return fields([
+  const { workflowId, workflowType, projectId, attempts, since, failure, pinnedTo } = job;
+  const known: Fields = [
     ['Workflow', workflowId],
     ['Type', workflowType],
     ['Project', projectId],
+  ];
+  if (pinnedTo !== null) {
+    return fields([
+      ...known,
+      ['Stuck', `no worker of version ${pinnedTo} runs, to which it is pinned`],
+      ['To mend it', 'run workers of that version, or move it to the current one: docs/upgrades.md, "Pinned versions"'],
+    ]);
+  }
+  return fields([
+    ...known,
     ['Stuck', `its workflow task was tried ${attempts} times`],
     ['Since', since],
     ['Failure', failure ?? 'none is recorded: the task timed out'],

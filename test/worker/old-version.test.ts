@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { bundleWorkflowCode, type WorkflowBundle } from '@temporalio/worker';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import {
   AGENT_JOB_WORKFLOW,
   followUpSignal,
@@ -12,6 +12,8 @@ import {
   pollNowSignal,
   type AgentJobInput,
 } from '../../src/contract.js';
+import { whyNoAnswer } from '../../src/client/agent-job/no-answer.js';
+import { listStuck, type StuckJob } from '../../src/client/agent-job/stuck-jobs.js';
 import { findDevServer } from '../../src/local/dev-server-program.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
@@ -269,6 +271,12 @@ test(
     await makeCurrent('2');
     await latest(id).signal(followUpSignal, { prompt: 'And a test', id: 'one' });
     await until(async () => (await openOn('1')) === 1, 'the job to be listed on version 1');
+    forgetPollersOf('1');
+    const pinnedTo = `${deploymentName}:1`;
+    expect(await stuck()).toEqual([{ workflowId: id, workflowType: AGENT_JOB_WORKFLOW, pinnedTo, ...NOT_TRIED }]);
+    const noAnswer = await whyNoAnswer(server.client, id, null, null);
+    vi.restoreAllMocks();
+    expect(noAnswer).toMatchObject({ name: 'NoWorkerError', message: expect.stringContaining(`version ${pinnedTo}`) });
     await temporalCli([
       'workflow',
       'update-options',
@@ -283,6 +291,26 @@ test(
     expect(failedTasks(await eventsOf(id))).toEqual([]);
   },
 );
+
+const NOT_TRIED = { projectId: 'p1', phase: 'watching', attempts: 0, since: null, failure: null };
+
+/** As the server does some minutes after they ended. */
+function forgetPollersOf(buildId: string): void {
+  const { workflowService } = server.client;
+  const describe = workflowService.describeTaskQueue.bind(workflowService);
+  vi.spyOn(workflowService, 'describeTaskQueue').mockImplementation(async (request: object) => {
+    const { pollers, ...described } = await describe(request);
+    return { ...described, pollers: pollers.filter(({ deploymentOptions: of }) => of?.buildId !== buildId) } as never;
+  });
+}
+
+/** What `attention` names of this test's task queue. */
+async function stuck(): Promise<StuckJob[]> {
+  const found: StuckJob[] = [];
+  for await (const job of listStuck(server.client, {}, 0))
+    if (job.pinnedTo?.startsWith(deploymentName)) found.push(job);
+  return found;
+}
 
 /** As docs/upgrades.md says it, on this test's server and deployment. */
 async function temporalCli(args: string[]): Promise<void> {

@@ -1,5 +1,5 @@
 /** Why no worker responded: asked of Temporal after a call has timed out, so that the error names the cause. */
-import type { Client } from '@temporalio/client';
+import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { MEMO } from '../../contract.js';
 import { JobTerminatedError, NoWorkerError, WorkerBusyError, WorkflowTaskFailingError } from '../errors.js';
 import { livePollers } from '../pollers.js';
@@ -13,6 +13,8 @@ const EXAMINE_TIMEOUT_MS = 3_000;
 
 /** A poll so lately was made while the call waited: the worker takes tasks, and the call waits behind them. */
 const POLLED_MEANWHILE_MS = 8_000;
+
+const PINNED = 1; // temporal.api.enums.v1.VersioningBehavior
 
 /** The same to the caller, who may ask again. */
 class TakingTasksError extends WorkerBusyError {}
@@ -54,14 +56,26 @@ async function examine(client: Client, workflowId: string, cause: unknown): Prom
     return new WorkflowTaskFailingError(workflowId, text, { cause });
   }
   const queue = JSON.stringify(run.taskQueue);
-  const [poller] = await livePollers(client, run.taskQueue, 'workflow');
+  const pollers = await livePollers(client, run.taskQueue, 'workflow');
+  const [poller] = pollers;
   if (poller === undefined) {
     const text = `no worker polls the task queue ${queue}: start one there, or look whether workers listen elsewhere`;
     return new NoWorkerError(workflowId, text, { cause });
+  }
+  const version = pinnedVersion(run);
+  if (version !== null && !pollers.some((one) => one.version === version)) {
+    const text = `no worker of version ${version} polls the task queue ${queue}, and it is pinned to that version`;
+    return new NoWorkerError(workflowId, `${text}: start one, or move it (docs/upgrades.md)`, { cause });
   }
   const seconds = Math.max(0, Math.round((Date.now() - poller.polledAt) / 1_000));
   const polled = `${poller.identity} polled the task queue ${queue} ${seconds} s ago`;
   const text = `no answer in time, though ${polled}: it is busy, stands still or has just ended`;
   const isAtWork = Date.now() - poller.polledAt < POLLED_MEANWHILE_MS;
   return new (isAtWork ? TakingTasksError : WorkerBusyError)(workflowId, text, { cause });
+}
+
+/** The version without which its tasks wait; null of one that goes on with any. */
+function pinnedVersion({ raw }: WorkflowExecutionDescription): string | null {
+  const { behavior, deploymentVersion: version } = raw.workflowExecutionInfo?.versioningInfo ?? {};
+  return behavior === PINNED && version ? `${version.deploymentName}:${version.buildId}` : null;
 }

@@ -1,5 +1,6 @@
 /**
- * Workflows whose workflow task fails: Temporal repeats it until a worker can run it. Jobs, and what they wait for.
+ * Workflows that make no progress: their workflow task fails until a worker can run it, or no worker of their version
+ * runs. Jobs, and what they wait for.
  */
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType, WorkflowNotFoundError } from '@temporalio/common';
@@ -16,6 +17,7 @@ import { concurrently } from '../concurrently.js';
 import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isInvalidArgument } from '../temporal-errors.js';
 import { listJobs } from './list.js';
+import { isPinnedTo, lostVersions } from './lost-versions.js';
 import { readTaskFailure } from './task-failure.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
@@ -28,8 +30,9 @@ const OTHERS = [REQUEST_QUEUE_WORKFLOW, RECURRING_JOB_WORKFLOW, VISITOR_EXPORT_W
 const MAX_DESCRIBED = 200;
 
 /**
- * A job whose workflow task fails again and again: a bug, or a release that does not fit its history. Or another
- * workflow: those that wait for it make no progress either. Times are ISO 8601.
+ * A job whose workflow task fails again and again: a bug, or a release that does not fit its history. Or one that is
+ * pinned to a version whose workers are gone. Or another workflow: those that wait for it make no progress either.
+ * Times are ISO 8601.
  */
 export interface StuckJob {
   workflowId: string;
@@ -38,17 +41,19 @@ export interface StuckJob {
   /** Null where it is not listed with the workflow. */
   projectId: string | null;
   phase: Phase | null;
-  /** How often the task was tried. */
+  /** How often the task was tried; 0 of one that is pinned to a version without workers. */
   attempts: number;
   /** When the present attempts began. */
   since: string | null;
   /** What the task failed with; null where its worker did not respond. */
   failure: string | null;
+  /** The version without workers to which it is pinned, as `DEPLOYMENT:BUILD_ID`; null where that is not the reason. */
+  pinnedTo: string | null;
 }
 
 /**
- * Lists running workflows whose workflow task keeps failing. It examines those that the server marks, and the newest
- * `maxDescribed` of all running jobs, and of all others.
+ * Lists running workflows whose workflow task keeps failing, then those of versions without workers. Of the first it
+ * examines those that the server marks, and the newest `maxDescribed` of all running jobs, and of all others.
  */
 export async function* listStuck(
   client: Client,
@@ -66,6 +71,16 @@ export async function* listStuck(
       if (job === null || listed.has(job.workflowId)) continue;
       listed.add(job.workflowId);
       yield job;
+    }
+  }
+  for await (const job of listPinnedToLost(client, options)) if (!listed.has(job.workflowId)) yield job;
+}
+
+async function* listPinnedToLost(client: Client, options: CallOptions): AsyncGenerator<StuckJob, void, undefined> {
+  for await (const version of lostVersions(client, [AGENT_JOB_WORKFLOW, ...OTHERS], options)) {
+    const why = { attempts: 0, since: null, failure: null, pinnedTo: version.name };
+    for (const list of [listRunningJobs, listOthers]) {
+      for await (const run of list(client, options, isPinnedTo(version))) yield { ...run, ...why };
     }
   }
 }
@@ -127,7 +142,7 @@ async function stuckOrNull(client: Client, listed: ListedRun): Promise<StuckJob 
   if (!run || !task || attempts < STUCK_ATTEMPTS) return null;
   const seconds = Number(task.originalScheduledTime?.seconds ?? 0);
   const since = seconds === 0 ? null : new Date(seconds * 1_000).toISOString();
-  return { ...listed, attempts, since, failure: await readTaskFailure(client, run) };
+  return { ...listed, attempts, since, failure: await readTaskFailure(client, run), pinnedTo: null };
 }
 
 async function describeOrNull(client: Client, workflowId: string): Promise<WorkflowExecutionDescription | null> {
