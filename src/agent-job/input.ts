@@ -1,13 +1,13 @@
 /**
- * Checks what callers of `agentJob` send: the input and follow-ups; decisions are checked in resolution.ts. The
- * workflow, which trusts no caller, and our own client use it. Pure and safe in workflow code.
+ * Checks what callers of `agentJob` send: the input, follow-ups, and decisions about writes in doubt. The workflow,
+ * which trusts no caller, and our own client use it. Pure and safe in workflow code.
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import type { AgentJobOptions } from '../contract.js';
+import type { AgentJobOptions, ResolveUnknownInput } from '../contract.js';
 import { checkId, checkObject, InvalidInputError, isGiven } from '../contract/input-checks.js';
 import { parseFields, type Parsed } from '../contract/kinds.js';
-import { ATTACH_JOB, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS } from './fields.js';
+import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS, SETTLE } from './fields.js';
 
 /** A valid input of `agentJob`, defaults filled in: for a job to be created, or for one that exists. */
 export type JobSpec = { projectId: string; usedFollowUpIds: string[] } & JobOptions &
@@ -96,4 +96,29 @@ interface HashedInput {
 export function inputHash(input: HashedInput): string {
   const [field, value] = typeof input.prompt === 'string' ? ['prompt', input.prompt] : ['jobId', input.jobId ?? ''];
   return bytesToHex(sha256(new TextEncoder().encode(`${input.projectId}\0${field}\0${value}`)));
+}
+
+/** Checks the argument of `resolveUnknown`, not yet whether it fits the write in doubt. */
+export function parseResolution(input: unknown): ResolveUnknownInput {
+  return { ...parseDecision(input), ...parseAttribution(input) };
+}
+
+/** Checks who decides, and why; what is not given is left out. */
+export function parseAttribution(input: unknown): { by?: string; note?: string } {
+  const { by, note } = parseFields(ATTRIBUTION, checkObject(input, 'argument'));
+  return { ...(by !== null && { by }), ...(note !== null && { note }) };
+}
+
+function parseDecision(input: unknown): ResolveUnknownInput {
+  const fields = checkObject(input, 'resolution');
+  switch (fields.action) {
+    case 'adopt':
+      return parseFields(ADOPT, fields);
+    case 'delivered':
+    case 'retry':
+    case 'abandon':
+      return parseFields(SETTLE, fields);
+    default:
+      throw new InvalidInputError('action', 'must be one of adopt, delivered, retry, abandon');
+  }
 }

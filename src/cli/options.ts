@@ -222,7 +222,7 @@ export function addAttributionOptions(command: Command): void {
 
 /** Checks `--by` and `--note`; throws InvalidInputError. */
 export async function readAttribution({ by, note }: AttributionFlags): Promise<{ by?: string; note?: string }> {
-  const { parseAttribution } = await import('../agent-job/resolution.js');
+  const { parseAttribution } = await import('../agent-job/input.js');
   return parseAttribution({ by: by ?? (await userAtHost()), note } satisfies { [name in keyof Attribution]: unknown });
 }
 

@@ -33,7 +33,7 @@ interface ResolutionFields {
 
 /** Checks a decision; throws InvalidInputError. */
 export async function readResolution({ workflowId, ...decision }: ResolutionFields): Promise<Resolution> {
-  const { parseResolution } = await import('../agent-job/resolution.js');
+  const { parseResolution } = await import('../agent-job/input.js');
   return { ...parseResolution(decision), workflowId: await checkWorkflowId(workflowId) };
 }
 

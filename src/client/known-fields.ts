@@ -1,6 +1,6 @@
 /** What people write: a field that nobody would read is refused here, before anything is sent. Workflows ignore it. */
 import { ADOPT, ATTRIBUTION, CREATE_JOB, SETTLE } from '../agent-job/fields.js';
-import { parseResolution } from '../agent-job/resolution.js';
+import { parseResolution } from '../agent-job/input.js';
 import type { Attribution, ResolveUnknownInput } from '../contract.js';
 import { checkObject, cutToBytes, InvalidInputError, isGiven } from '../contract/input-checks.js';
 import { schemaOf, TEXT, type JsonSchema } from '../contract/kinds.js';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseFollowUp, parseJobInput } from '../../src/agent-job/input.js';
 import { parseRecurringJob } from '../../src/agent-job/recurring-input.js';
-import { parseAttribution, parseResolution } from '../../src/agent-job/resolution.js';
+import { parseAttribution, parseResolution } from '../../src/agent-job/input.js';
 import { InvalidInputError } from '../../src/contract/input-checks.js';
 import { parseManifest } from '../../src/snapshots/manifest.js';
 import { parseExportInput } from '../../src/visitor-export/input.js';

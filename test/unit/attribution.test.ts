@@ -1,6 +1,6 @@
 import { hostname, userInfo } from 'node:os';
 import { expect, test } from 'vitest';
-import { parseAttribution } from '../../src/agent-job/resolution.js';
+import { parseAttribution } from '../../src/agent-job/input.js';
 import { readAttribution, userAtHost } from '../../src/cli/options.js';
 import { decisionText } from '../../src/cli/resolution.js';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseAttribution, parseResolution } from '../../src/agent-job/resolution.js';
+import { parseAttribution, parseResolution } from '../../src/agent-job/input.js';
 import type { InDoubtWrite } from '../../src/contract.js';
 import { InvalidInputError, jsonBytes } from '../../src/contract/input-checks.js';
 import { Decisions } from '../../src/workflows/agent-job/decisions.js';

@@ -5,7 +5,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import type { Client } from '@temporalio/client';
 import { expect, test, vi } from 'vitest';
 import { createPollJob, type PollJobOptions } from '../../src/activities/agent-job/poll-job.js';
-import { PollProgress } from '../../src/activities/agent-job/poll-progress.js';
+import { PollProgress } from '../../src/activities/agent-job/poll-run.js';
 import { Poller, type PollJobInput } from '../../src/activities/index.js';
 import { pollInput, runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
 import { record, ScriptedUpstream } from '../support/scripted-upstream.js';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { PollLease, type PollLeaseOptions } from '../../src/activities/agent-job/poll-lease.js';
-import { ReadBurstLimit } from '../../src/activities/agent-job/read-burst-limit.js';
+import { ReadBurstLimit } from '../../src/activities/agent-job/read-starts.js';
 import { ReadStarts } from '../../src/activities/agent-job/read-starts.js';
 import { Poller } from '../../src/activities/index.js';
 

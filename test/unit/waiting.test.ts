@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { pollInterruption } from '../../src/workflows/agent-job/poll-state.js';
-import { waitingOf, type WaitingRun } from '../../src/workflows/agent-job/waiting.js';
+import { waitingOf, type WaitingRun } from '../../src/workflows/agent-job/job-state.js';
 import { beginWrite, type Interruption, type Write } from '../../src/workflows/agent-job/write.js';
 
 const NOW = Date.parse('2026-01-01T12:00:00.000Z');

@@ -5,7 +5,7 @@
  */
 import { activityInfo, CompleteAsyncError, Context } from '@temporalio/activity';
 import { AsyncAttempt } from '../../temporal/async-attempt.js';
-import type { PollJobInput, PollJobResult } from './poll-batch.js';
+import type { PollJobInput, PollJobResult } from './poll-run.js';
 import { PollLease } from './poll-lease.js';
 import { nextAttemptIn, PollRun, type PollRunOptions } from './poll-run.js';
 import type { Poller } from './poller.js';

@@ -5,7 +5,7 @@
  */
 import { CALL_LIMIT_MS, type AsyncAttempt, type ServerAnswer } from '../../temporal/async-attempt.js';
 import { RENEW_EARLY_MS } from '../../agent-job/poll-plan.js';
-import type { PollJobResult } from './poll-batch.js';
+import type { PollJobResult } from './poll-run.js';
 import { nextAttemptIn, type PollRun } from './poll-run.js';
 
 /** A call that got no answer is made again after this time. */

@@ -1,15 +1,68 @@
-/** One attempt of a poll batch: what a read comes to, and when the next one is due. Waits in milliseconds. */
+/**
+ * One attempt of a poll batch: what it is asked, what it knows of those before it, what a read comes to, and when the
+ * next one is due. Times and waits in milliseconds.
+ */
 import { createHash } from 'node:crypto';
 import type { ApplicationFailure, Info } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
 import { noMetrics, type Metrics } from '../metrics.js';
-import { LOST_AFTER, MIN_READS_PER_LEASE, pollLeaseMs, pollWaitMs, untilLostMs } from '../../agent-job/poll-plan.js';
+import {
+  LOST_AFTER,
+  MIN_READS_PER_LEASE,
+  pollLeaseMs,
+  pollWaitMs,
+  untilLostMs,
+  type PollPlan,
+} from '../../agent-job/poll-plan.js';
 import { MIN_AFTER_429_MS } from '../../agent-job/retry-waits.js';
 import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
-import type { PollJobInput, PollJobResult, Reading } from './poll-batch.js';
-import { PollProgress } from './poll-progress.js';
+
+/** What a workflow asks a poll batch. */
+export interface PollJobInput {
+  projectId: string;
+  jobId: string;
+  plan: PollPlan;
+  /** The record that the workflow knows; the poll loop ends when the upstream shows another. */
+  known: JobRecord | null;
+  lastChangeAt: number;
+  /** The poll loop ends at this time; null where no clock runs. */
+  deadlineAt: number | null;
+  /** A terminal status read before this time is read again after it. */
+  settledAt: number;
+  /** Whether a terminal status that the workflow knows already ends the poll loop. */
+  endsAtTerminal: boolean;
+  /** Failed reads in a row before this batch. */
+  failures: number;
+  /** How many 404 came in a row before this batch, and since when; null where the last response was another. */
+  notFound: { count: number; since: number } | null;
+  /** How many polls the batch may make. */
+  maxReads: number;
+  afterReset: boolean;
+}
+
+/** What a read has shown. */
+export type Reading =
+  | { kind: 'record'; job: JobRecord }
+  | { kind: 'unchanged' }
+  /** A terminal status, read too soon after a follow-up to count. */
+  | { kind: 'settling'; job: JobRecord }
+  /** The upstream answered 404, `count` times in a row. */
+  | { kind: 'notFound'; count: number }
+  | { kind: 'failed'; reason: string; retryAfterMs?: number; waitsFor?: 'rateLimit' | 'key' | 'upstream' };
+
+/** What the workflow is told. */
+export interface PollJobResult {
+  reading: Reading;
+  reads: number;
+  failures: number;
+  afterReset: boolean;
+  /** Whether the last read began at the deadline, or later. */
+  isAtDeadline: boolean;
+  /** Heartbeats of the batch, where there were any; each is a billable action. */
+  heartbeats?: number;
+}
 
 /** A read that begins no later than this is punctual. */
 const PUNCTUAL_MS = 1_000;
@@ -243,4 +296,80 @@ function describeResponse(response: JobResponse, failures: number): string {
 /** The retryable failure that ends an attempt: it tells the server when the next one starts. */
 export function nextAttemptIn(why: string, waitMs: number): ApplicationFailure {
   return tryLater('StillPolling', why, 'next poll', waitMs);
+}
+
+interface Saved {
+  failures: number;
+  notFound: number;
+  further: number;
+  unread: number;
+  heartbeats: number;
+}
+
+/** What the attempts of one batch tell each other, by the details that a heartbeat or a failure leaves. */
+export class PollProgress {
+  /** Failed reads in a row. */
+  failures: number;
+  /** 404 in a row. */
+  notFound: number;
+  /** Heartbeats of the whole batch so far: each is a billable action. */
+  heartbeats: number;
+  readonly #attempt: number;
+  /** Reads beyond the first of each attempt. */
+  #further: number;
+  /** Attempts that ended before they had read anything. */
+  #unread: number;
+  readonly #before: Saved;
+  #readsHere = 0;
+
+  constructor(
+    input: { failures: number; notFound: { count: number } | null },
+    { attempt, heartbeatDetails }: { attempt: number; heartbeatDetails: unknown },
+  ) {
+    const first = { failures: input.failures, notFound: input.notFound?.count ?? 0 };
+    this.#before = numbersIn(heartbeatDetails, { ...first, further: 0, unread: 0, heartbeats: 0 });
+    this.#attempt = attempt;
+    this.failures = this.#before.failures;
+    this.notFound = this.#before.notFound;
+    this.heartbeats = this.#before.heartbeats;
+    this.#further = this.#before.further;
+    // An operator's reset counts the attempts anew, and leaves the details.
+    this.#unread = Math.min(this.#before.unread, attempt - 1);
+  }
+
+  /** Polls of the whole batch so far. */
+  get reads(): number {
+    return this.#attempt - this.#unread + this.#further;
+  }
+
+  add(response: 'record' | 'notFound' | 'failed'): void {
+    this.#readsHere += 1;
+    if (this.#readsHere > 1) this.#further += 1;
+    this.failures = response === 'record' ? 0 : this.failures + 1;
+    this.notFound = response === 'notFound' ? this.notFound + 1 : 0;
+  }
+
+  /** This attempt ends before its next read. */
+  skip(): void {
+    if (this.#readsHere === 0) this.#unread += 1;
+  }
+
+  /** What the next attempt needs to know; null where it is what this one was told. */
+  get news(): Saved | null {
+    const saved = this.saved;
+    return JSON.stringify(saved) === JSON.stringify(this.#before) ? null : saved;
+  }
+
+  get saved(): Saved {
+    const { failures, notFound, heartbeats } = this;
+    return { failures, notFound, further: this.#further, unread: this.#unread, heartbeats };
+  }
+}
+
+/** What the details tell of these figures. A lease tells people more, and another release may have saved others. */
+function numbersIn(details: unknown, figures: Saved): Saved {
+  const told: Partial<Saved> = typeof details === 'object' && details !== null ? details : {};
+  const isTold = (name: keyof Saved) => Number.isFinite(told[name]) && told[name]! >= 0;
+  const names = Object.keys(figures) as (keyof Saved)[];
+  return { ...figures, ...Object.fromEntries(names.filter(isTold).map((name) => [name, told[name]])) };
 }

@@ -8,12 +8,14 @@ import { noMetrics, type Metrics } from '../metrics.js';
 import type { PollLease } from './poll-lease.js';
 import type { NextStep } from './poll-run.js';
 import { ReadStarts } from './read-starts.js';
-import { TickQueue } from './tick-queue.js';
 
 /** Each takes a few KiB. */
 const MAX_LEASES = 50_000;
 /** How many calls of the Temporal server may be under way at once, where all leases end. */
 const CALLS_AT_ONCE = 100;
+
+/** So late a thing may be handled. */
+const TICK_MS = 200;
 
 const LEAVING = 'the worker is shutting down';
 
@@ -178,5 +180,63 @@ export class Poller {
   #keep(work: Promise<void>): void {
     this.#open.add(work);
     void work.finally(() => this.#open.delete(work));
+  }
+}
+
+interface TickQueueOptions<T> {
+  /** In which what is due is handled. */
+  scope: AsyncResource;
+  onDue: (item: T) => void;
+}
+
+/** Thousands of things by the time at which each is due: one timer for all, which fires a few times a second. */
+class TickQueue<T> {
+  readonly #options: TickQueueOptions<T>;
+  /** By the number of the tick at which they are due. */
+  readonly #byTick = new Map<number, T[]>();
+  #timer: NodeJS.Timeout | null = null;
+  /** The last tick that was handled. */
+  #tick = 0;
+
+  constructor(options: TickQueueOptions<T>) {
+    this.#options = options;
+  }
+
+  /** Never handles it before `at`: a last read must not come before its deadline. */
+  add(item: T, at: number): void {
+    if (this.#timer === null) this.#start();
+    const tick = Math.max(Math.ceil(at / TICK_MS), this.#tick + 1);
+    const items = this.#byTick.get(tick);
+    if (items) items.push(item);
+    else this.#byTick.set(tick, [item]);
+  }
+
+  clear(): void {
+    this.#byTick.clear();
+    this.#stop();
+  }
+
+  #start(): void {
+    this.#tick = Math.floor(performance.now() / TICK_MS);
+    const { scope } = this.#options;
+    this.#timer = scope.runInAsyncScope(() => setInterval(() => this.#handleDue(), TICK_MS).unref());
+  }
+
+  #stop(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+  }
+
+  /** In the order in which they are due, also where this process stood still. */
+  #handleDue(): void {
+    const now = Math.floor(performance.now() / TICK_MS);
+    const ticks = [...this.#byTick.keys()].filter((tick) => tick <= now).sort((one, other) => one - other);
+    this.#tick = now;
+    for (const tick of ticks) {
+      const items = this.#byTick.get(tick)!;
+      this.#byTick.delete(tick);
+      items.forEach(this.#options.onDue);
+    }
+    if (this.#byTick.size === 0) this.#stop();
   }
 }

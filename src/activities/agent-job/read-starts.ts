@@ -1,7 +1,13 @@
 /** Lets the reads of one worker begin: not too many at once, nor too many in a second, and none once it shuts down. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { nextAttemptIn } from './poll-run.js';
-import { ReadBurstLimit } from './read-burst-limit.js';
+
+/** 1,000 a second. */
+const SPACING_MS = 1;
+/** So much may come together unspaced. */
+const BURST_MS = 100;
+/** A longer wait is kept by the server: an attempt has time for its read, too. */
+const MAX_WAIT_HERE_MS = 2_000;
 
 /**
  * How many reads may be under way in one worker: beyond it they wait, so that a hanging upstream leaves room for
@@ -58,5 +64,35 @@ export class ReadStarts {
 
   #refuseInShutdown(): void {
     if (this.#shutdownSignal.aborted) throw nextAttemptIn('the worker is shutting down', 1);
+  }
+}
+
+type ReadStart = { kind: 'wait'; ms: number } | { kind: 'later'; ms: number };
+
+/**
+ * When reads may begin. After an outage the polls of all jobs are due in the same second; begun together, they would
+ * open as many connections to the upstream at once. A worker begins them one after the other (a leaky bucket), and
+ * hands the rest back to the server, each with a time of its own.
+ */
+export class ReadBurstLimit {
+  readonly #now: () => number;
+  /** When the next one here, and the next one that is handed back, has its turn. */
+  #nextAt = -Infinity;
+  #laterAt = -Infinity;
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /** Says when one more read may begin: after a wait here (0: at once), or in a later attempt. */
+  reserve(): ReadStart {
+    const now = this.#now();
+    const nextAt = Math.max(this.#nextAt, now - BURST_MS) + SPACING_MS;
+    if (nextAt - now <= MAX_WAIT_HERE_MS) {
+      this.#nextAt = nextAt;
+      return { kind: 'wait', ms: Math.max(0, nextAt - now) };
+    }
+    this.#laterAt = Math.max(this.#laterAt, nextAt) + SPACING_MS;
+    return { kind: 'later', ms: this.#laterAt - now };
   }
 }

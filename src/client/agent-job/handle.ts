@@ -16,7 +16,7 @@ import {
 import { asNotRetryable } from '../../contract/errors.js';
 import { checkId, checkString, InvalidInputError, utf8Bytes } from '../../contract/input-checks.js';
 import { checkKey, type AgentJobStartOptions } from '../../agent-job/start-options.js';
-import { parseAttribution } from '../../agent-job/resolution.js';
+import { parseAttribution } from '../../agent-job/input.js';
 import { attributedWorkflowClient } from '../../temporal/attributed-cancel.js';
 import { ATTRIBUTION_OPTIONS, checkResolution, INPUT_OPTIONS } from '../known-fields.js';
 import {

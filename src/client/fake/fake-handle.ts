@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { agentJobOf, type JobState } from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
-import { parseAttribution } from '../../agent-job/resolution.js';
+import { parseAttribution } from '../../agent-job/input.js';
 import { FOLLOW_UP_OPTIONS, type FollowUpOptions } from '../agent-job/follow-up.js';
 import type { JobHandle } from '../agent-job/job-handle.js';
 import { ATTRIBUTION_OPTIONS, checkResolution } from '../known-fields.js';

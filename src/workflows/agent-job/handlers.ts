@@ -26,7 +26,7 @@ import {
 } from '../../contract.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
 import { followUpConflictText, parseFollowUp, type GivenFollowUp } from '../../agent-job/input.js';
-import { parseResolution } from '../../agent-job/resolution.js';
+import { parseResolution } from '../../agent-job/input.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
 import { readTurn, type QueueTurn } from './activity-results.js';
 import { Adoptions, type Adoption } from './adopt.js';

@@ -1,8 +1,16 @@
-/** What the query `jobState` answers. */
-import { FAILURE, type JobOutcome, type JobState, type Waiting } from '../../contract.js';
+/** What the query `jobState` answers, and why nothing happens right now: derived from what the run knows, at no cost. */
+import {
+  FAILURE,
+  isTerminalStatus,
+  type JobOutcome,
+  type JobRecord,
+  type JobState,
+  type Waiting,
+} from '../../contract.js';
+import type { JobSpec } from '../../agent-job/input.js';
 import { labelsOf } from '../../agent-job/labels.js';
 import type { JobRun } from './job-run.js';
-import { waitingOf } from './waiting.js';
+import { interruptionOf, notBeforeOf, queuedOf, type Interruption, type Write } from './write.js';
 
 /** The state of a job. */
 export function jobState(run: JobRun): JobState {
@@ -66,4 +74,69 @@ export function refusedState(input: unknown, startTime: Date): JobState {
 
 function isoTime(ms: number): string {
   return new Date(ms).toISOString();
+}
+
+/** What of a run tells why it waits. */
+export interface WaitingRun {
+  spec: Pick<JobSpec, 'lingerMs' | 'settleMs'>;
+  jobId: string | null;
+  isLingering: boolean;
+  write: Write | null;
+  polls: {
+    known: {
+      job: Pick<JobRecord, 'status'> | null;
+      lastChangeAt: number;
+      settledAt: number;
+      endedAt: number | null;
+      notBefore: number;
+      interruption: Interruption | null;
+    };
+    /** The last time that a batch of polls began. */
+    batchStartedAt: number;
+    /** Null while a batch runs: it plans its polls itself. */
+    nextPollAt: number | null;
+  };
+}
+
+/** For a run that is not over and has no write under way. Null where it acts within this very workflow task. */
+export function waitingOf(run: WaitingRun, now: number): Waiting | null {
+  const { write } = run;
+  if (!write) return run.jobId === null ? null : waitingToPoll(run, now);
+  const { state } = write;
+  if (state.kind === 'inDoubt') {
+    const { since, reason } = state.inDoubt;
+    return waiting('person', Date.parse(since), state.decideBy, reason);
+  }
+  const interruption = interruptionOf(write);
+  if (!interruption) return null;
+  const queued = queuedOf(write);
+  // Its turn is expected then; where nobody knows, it is sent by itself at `notBefore`.
+  const expectedAt = queued?.expectedAt === undefined ? 0 : Date.parse(queued.expectedAt);
+  const until = expectedAt > now ? expectedAt : notBeforeOf(write);
+  const { position } = queued ?? {};
+  const shown = waiting(interruption.for, interruption.since, until > now ? until : null, interruption.reason);
+  return { ...shown, ...(position !== undefined && { position }) };
+}
+
+function waitingToPoll({ spec, isLingering, polls }: WaitingRun, now: number): Waiting {
+  const { nextPollAt, batchStartedAt } = polls;
+  const { job, interruption, endedAt, settledAt, notBefore, lastChangeAt } = polls.known;
+  if (isLingering && endedAt !== null) return waiting('linger', endedAt, endedAt + spec.lingerMs);
+  if (interruption) {
+    const until = Math.max(nextPollAt ?? 0, notBefore);
+    return waiting(interruption.for, interruption.since, until > now ? until : null, interruption.reason);
+  }
+  if (settledAt > now && isTerminalStatus(job?.status)) {
+    return waiting('settle', settledAt - spec.settleMs, settledAt);
+  }
+  return waiting('poll', Math.max(batchStartedAt, lastChangeAt), nextPollAt);
+}
+
+function waiting(what: Waiting['for'], since: number, until: number | null, reason?: string): Waiting {
+  return {
+    for: what,
+    since: new Date(since).toISOString(),
+    ...(until === null ? {} : { until: new Date(until).toISOString() }),
+    ...(reason === undefined ? {} : { reason }),
+  };
 }
