@@ -1,4 +1,4 @@
-/** What the query `jobState` answers, and why nothing happens right now: derived from what the run knows, at no cost. */
+/** What the query `jobState` answers, and why nothing happens right now: derived from what the run knows. */
 import {
   FAILURE,
   isTerminalStatus,
