@@ -17,7 +17,7 @@ import {
 } from '../contract.js';
 import { queueSummary } from '../agent-job/title.js';
 import type { Queued } from '../contract/write-outcome.js';
-import { queryAgain } from '../temporal/query-again.js';
+import { queryAgain } from '../temporal/workflow-clients.js';
 
 /** The server has taken the request; whether the queue works, only its answer shows. */
 export interface Joined {

@@ -9,7 +9,7 @@ import { readRun as readNewestRun } from '../client/agent-job/run-record.js';
 import type { ProjectRun } from '../client/project-runs.js';
 import { temporalCall } from '../client/temporal-call.js';
 import { AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW } from '../contract.js';
-import { lenientWorkflowClient } from '../temporal/lenient-workflow-client.js';
+import { lenientWorkflowClient } from '../temporal/workflow-clients.js';
 import { isEncrypted } from '../temporal/payload-codec.js';
 import type { Session } from './session.js';
 

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import type { SnapshotManifest, VisitorExportRange } from '../contract.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
-import type { Day } from '../snapshots/days.js';
+import type { Day } from '../snapshots/catalog.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { EXIT, UsageError } from './exit.js';
 import {
@@ -105,7 +105,7 @@ async function verifySnapshots(flags: InspectFlags): Promise<void> {
 }
 
 async function showGaps(flags: InspectFlags & { project: string; quick?: boolean }): Promise<void> {
-  const { daysOf, isOneDay, isStillDue, withDamage } = await import('../snapshots/days.js');
+  const { daysOf, isOneDay, isStillDue, withDamage } = await import('../snapshots/catalog.js');
   const { listManifests } = await import('../snapshots/catalog.js');
   const manifests: SnapshotManifest[] = [];
   const store = await openSnapshots(flags);

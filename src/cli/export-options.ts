@@ -39,7 +39,7 @@ export function toRange({ day, from, to }: RangeFlags, preset: DateRange): DateR
  * have begun: its snapshot would be empty, and look like a day without visitors.
  */
 export async function toExportRange(flags: RangeFlags): Promise<DateRange> {
-  const { mayHaveBegun } = await import('../snapshots/days.js');
+  const { mayHaveBegun } = await import('../snapshots/catalog.js');
   const range = toRange(flags, yesterday());
   const today = todayByUtc();
   if (mayHaveBegun({ dateFrom: plusDays(range.dateTo, -1) }, today)) return range;

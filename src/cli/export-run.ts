@@ -9,10 +9,10 @@ import type {
   VisitorExportResult,
   VisitorTotals,
 } from '../contract.js';
+import { MAX_SECOND_SCANS, NEW_ROWS_PER_PAGE } from '../visitor-export/scan-checkpoint.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import type { VisitorExportHandle } from '../starter.js';
-import type { Day } from '../snapshots/days.js';
-import { MAX_SECOND_SCANS, NEW_ROWS_PER_PAGE } from '../visitor-export/scan-checkpoint.js';
+import type { Day } from '../snapshots/catalog.js';
 import {
   addRangeOptions,
   addSnapshotsOption,
@@ -186,7 +186,7 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
 }
 
 async function daysToDo(flags: BackfillFlags): Promise<Day[]> {
-  const { daysOf, withDamage } = await import('../snapshots/days.js');
+  const { daysOf, withDamage } = await import('../snapshots/catalog.js');
   const { listManifests } = await import('../snapshots/catalog.js');
   const { dateFrom, dateTo } = await toExportRange(flags);
   const manifests: SnapshotManifest[] = [];

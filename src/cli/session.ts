@@ -113,7 +113,7 @@ async function openTracing(version: string, warn: (line: string) => void): Promi
   const { readTracing, readParentTrace } = await import('../config/tracing.js');
   if (!orFalse(readTracing, warn)) return null;
   const { Tracer } = await import('../temporal/tracer.js');
-  const { traceCalls } = await import('../temporal/trace-interceptor.js');
+  const { traceCalls } = await import('../temporal/tracer.js');
   const tracer = new Tracer({
     serviceName: 'agent-jobs',
     version,

@@ -9,7 +9,7 @@ import {
   type ScheduleOptions,
   type ScheduleOverlapPolicy,
 } from '@temporalio/client';
-import { lenientOptions } from '../temporal/lenient-workflow-client.js';
+import { lenientOptions } from '../temporal/workflow-clients.js';
 import { ScheduleMissingError } from './errors.js';
 import { rememberedPollers, type PolledFor } from './pollers.js';
 import { changeSchedule } from './schedule-change.js';

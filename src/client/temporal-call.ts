@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, Connection, WorkflowExecutionInfo } from '@temporalio/client';
 import { InvalidInputError } from '../contract/input-checks.js';
-import { lenientWorkflowClient } from '../temporal/lenient-workflow-client.js';
+import { lenientWorkflowClient } from '../temporal/workflow-clients.js';
 import { firstOf, onAbort } from './abort-signal.js';
 import { TemporalCallError } from './errors.js';
 import { checkNames, type Names } from './known-fields.js';

@@ -8,8 +8,7 @@ import {
   type Client,
 } from '@temporalio/client';
 import { NamespaceNotFoundError } from '@temporalio/common';
-import { GRPC_STATUS as GRPC } from '../temporal/grpc-status.js';
-import { isConnectionRefused } from '../temporal/request-retries.js';
+import { GRPC_STATUS as GRPC, isConnectionRefused } from '../temporal/grpc.js';
 import { TemporalCallError, TemporalUnavailableError } from './errors.js';
 
 const UNREACHABLE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];

@@ -1,6 +1,6 @@
 /** Charts as SVG. Colours are CSS variables of the page, so that one drawing serves light, dark and paper. */
 import { init, type EChartsCoreOption } from 'echarts/dist/echarts.esm.min.mjs';
-import type { Day } from '../snapshots/days.js';
+import type { Day } from '../snapshots/catalog.js';
 import { aiShare } from './figures.js';
 import { Html } from './html.js';
 

@@ -4,14 +4,14 @@
  */
 import type { SnapshotManifest, VisitorTotals } from '../contract.js';
 import { plusDays } from '../visitor-export/date-range.js';
-import { daysOf, isOneDay, mayHaveBegun, type Day } from '../snapshots/days.js';
+import { type Day, daysOf, isOneDay, mayHaveBegun } from '../snapshots/catalog.js';
 
 /** Shown in charts and sparklines. */
 const MAX_DAYS = 90;
 /** Compared with as many before them: whole weeks, so that weekends weigh the same. */
 export const PERIOD_DAYS = 28;
 
-export interface Period {
+interface Period {
   /** Days that count: with a snapshot, and over (unless no day is). */
   days: Day[];
   /** Means of the days' totals; null where there is no day. */

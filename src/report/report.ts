@@ -1,18 +1,31 @@
+/** The report as one HTML page that needs nothing else. */
 import type { SnapshotManifest } from '../contract.js';
-import { listManifests } from '../snapshots/catalog.js';
+import { type Day, type DayState, listManifests } from '../snapshots/catalog.js';
 import { reportFolder, reportKey } from '../snapshots/layout.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
-import { figuresOf } from './figures.js';
-import { topPages } from './top-pages.js';
+import { plusDays } from '../visitor-export/date-range.js';
+import { inconsistencyText } from '../visitor-export/inconsistency.js';
+import { shareChart, visitorsChart } from './charts.js';
+import { aiShare, type Figures, figuresOf, PERIOD_DAYS } from './figures.js';
+import { change, countOf, html, Html, moment, number, percent, visible } from './html.js';
+import { pagesTable, topPages } from './top-pages.js';
+
+const MAX_LISTED = 60;
+const STATES: [state: DayState, meaning: string][] = [
+  ['final', 'consistent and over'],
+  ['inconsistent', 'the answers did not fit together'],
+  ['provisional', 'may not have been over when it was read'],
+  ['missing', 'no snapshot'],
+  ['damaged', 'not what was exported'],
+];
 
 /** A project's report as one HTML file, from its snapshots alone. `generatedAt` is ISO 8601. */
 export async function buildReport(store: SnapshotStore, projectId: string, generatedAt: string): Promise<string> {
   const manifests: SnapshotManifest[] = [];
   for await (const manifest of listManifests(store, projectId)) manifests.push(manifest);
   const figures = figuresOf(projectId, manifests, generatedAt);
-  // The charts' library is loaded only where a report is made.
-  const { reportPage } = await import('./page.js');
-  return reportPage(figures, await topPages(store, figures));
+  const { pages, unreadable } = await topPages(store, figures);
+  return pageOf(figures, pagesTable(pages, figures), unreadable);
 }
 
 /** Puts a project's report into the store, whole; gives its URL. */
@@ -22,3 +35,222 @@ export async function writeReport(store: SnapshotStore, projectId: string, gener
   await store.removeUnfinished(reportFolder(projectId)).catch(() => {}); // never visible, and small
   return store.urlOf(reportKey(projectId));
 }
+
+function pageOf(figures: Figures, top: Html, unreadable: readonly string[]): string {
+  const { projectId, days } = figures;
+  const hasData = days.some(({ manifest }) => manifest !== null);
+  const title = `Visitors of ${visible(projectId)}`;
+  const content = hasData ? [tiles(figures), charts(days), top, quality(days, unreadable)] : nothingYet();
+  const page = html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'" />
+        <meta name="robots" content="noindex" />
+        <title>${title}</title>
+        <style>
+          ${new Html(STYLE)}
+        </style>
+      </head>
+      <body>
+        <header>
+          <h1>Visitors of <bdi>${visible(projectId)}</bdi></h1>
+          ${spanOf(figures)}
+        </header>
+        <main>${content}</main>
+        ${footer(figures)}
+      </body>
+    </html> `;
+  return page.text;
+}
+
+function nothingYet(): Html {
+  return html`<p>There are no snapshots of single days yet. The nightly export makes one for each day.</p>`;
+}
+
+function spanOf({ days, generatedAt }: Figures): Html | null {
+  const [first, last] = [days.at(0), days.at(-1)];
+  if (!first || !last) return null;
+  const span = first.date === last.date ? first.date : `${first.date} to ${last.date}`;
+  const isOld = plusDays(last.date, 2) < generatedAt.slice(0, 10);
+  return html`<p class="muted">${span}, ${countOf(days.length)}${isOld ? '; there is no later snapshot' : ''}</p>`;
+}
+
+function tiles({ days, recent, before }: Figures): Html {
+  const { mean } = recent;
+  const then = before.mean;
+  const counts = (state: DayState) => days.filter((day) => day.state === state).length;
+  const doubts = STATES.slice(1).flatMap(([state]) => (counts(state) > 0 ? [`${counts(state)} ${state}`] : []));
+  const shareThen = then && aiShare(then);
+  const was = shareThen === null ? null : html`<span class="flat">was ${percent(shareThen)}</span>`;
+  const inDoubt = doubts.length === 0 ? null : html`<span class="down">${doubts.join(', ')}</span>`;
+  const against = then
+    ? `, against ${countOf(before.days.length)} in the ${PERIOD_DAYS} before`
+    : '; no days before to compare with';
+  return html`<dl class="tiles">
+      ${tile('Human visitors a day', mean && number(mean.human), change(mean?.human, then?.human))}
+      ${tile('AI visitors a day', mean && number(mean.ai), change(mean?.ai, then?.ai))}
+      ${tile('AI share', mean && percent(aiShare(mean)), was)}
+      ${tile('Days to believe', `${counts('final')} of ${days.length}`, inDoubt)}
+    </dl>
+    <p class="muted">
+      Means of ${countOf(recent.days.length)} in the last ${PERIOD_DAYS}${against}. Unique visitors of different days or
+      pages can’t be added up.
+    </p>`;
+}
+
+function tile(name: string, value: string | null, note: Html | null): Html {
+  return html`<div class="tile">
+    <dt>${name}</dt>
+    <dd><span class="number">${value ?? '–'}</span><br />${note}</dd>
+  </div>`;
+}
+
+function charts(days: readonly Day[]): Html {
+  return html`<section>
+      <h2>Visitors over time</h2>
+      ${visitorsChart(days)}
+      <p class="muted">
+        A shaded band has no snapshot, or a damaged one, a red dot is an inconsistent day, a hollow one a provisional
+        day.
+      </p>
+      ${dailyTable(days)}
+    </section>
+    <section>
+      <h2>AI share</h2>
+      ${shareChart(days)}
+    </section>`;
+}
+
+function dailyTable(days: readonly Day[]): Html {
+  const rows = days.toReversed().map(({ date, state, manifest }) => {
+    const counts = manifest ? [manifest.totals.human, manifest.totals.ai, manifest.totals.total] : ['–', '–', '–'];
+    const cells = counts.map(
+      (count) => html`<td class="number">${typeof count === 'number' ? number(count) : count}</td>`,
+    );
+    return html`<tr>
+      <td class="day">${date}</td>
+      ${cells}
+      <td>${state === 'final' ? '' : state}</td>
+    </tr>`;
+  });
+  return html`<details>
+    <summary>Every day in figures</summary>
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">Day</th>
+          <th scope="col" class="number">Human</th>
+          <th scope="col" class="number">AI</th>
+          <th scope="col" class="number">All</th>
+          <th scope="col">State</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${rows}
+      </tbody>
+    </table>
+  </details>`;
+}
+
+function quality(days: readonly Day[], unreadable: readonly string[]): Html {
+  const doubtful = days.filter(({ state }) => state !== 'final').toReversed();
+  const more = doubtful.length - MAX_LISTED;
+  return html`<section>
+    <h2>How far the days can be believed</h2>
+    <ul class="strip" aria-label="State of each day">
+      ${days.map(({ date, state }) => html`<li class="${state}" title="${date}: ${state}"></li>`)}
+    </ul>
+    <p class="key">
+      ${STATES.map(([state, meaning]) => html`<span><i class="${state}"></i>${state}: ${meaning}</span>`)}
+    </p>
+    ${doubtful.length === 0 ? html`<p>No day is missing or in doubt.</p>` : doubtTable(doubtful.slice(0, MAX_LISTED))}
+    ${more > 0 ? html`<p class="muted">and ${more} earlier days</p>` : null}
+    ${unreadable.length > 0 ? unreadableNote(unreadable) : null}
+  </section>`;
+}
+
+function unreadableNote(unreadable: readonly string[]): Html {
+  return html`<p class="down">
+    The rows of ${unreadable.join(', ')} could not be read; “agent-jobs export verify” tells more.
+  </p>`;
+}
+
+function doubtTable(days: readonly Day[]): Html {
+  const rows = days.map(({ date, state, manifest }) => {
+    const inconsistency = manifest?.drift ? inconsistencyText(manifest.drift) : '';
+    const also = manifest?.provisional && state !== 'provisional' ? 'provisional' : '';
+    const read = manifest ? `read ${moment(manifest.exportedAt)}` : '';
+    return html`<tr>
+      <td class="day">${date}</td>
+      <td>${state}</td>
+      <td>${[inconsistency, also, read].filter((text) => text !== '').join('; ')}</td>
+    </tr>`;
+  });
+  return html`<table>
+    <thead>
+      <tr>
+        <th scope="col">Day</th>
+        <th scope="col">State</th>
+        <th scope="col">What was seen</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${rows}
+    </tbody>
+  </table>`;
+}
+
+function footer({ generatedAt }: Figures): Html {
+  return html`<footer>Made ${moment(generatedAt)} from snapshots of single days alone.</footer>`;
+}
+
+/** The page's CSS, inline: the page loads nothing from elsewhere. */
+const STYLE = `
+:root { color-scheme: light dark; --paper: #fff; --card: #f6f7f9; --ink: #17202c; --muted: #5a6675; --line: #dfe3e8;
+  --human: #1f6feb; --ai: #c2570c; --good: #1a7f37; --bad: #c4262e; --soft: #9a6b00; --gap: #8b95a133; }
+@media (prefers-color-scheme: dark) { :root { --paper: #10151c; --card: #19202a; --ink: #e8edf3; --muted: #9aa7b6;
+  --line: #2b3542; --human: #6ea8fe; --ai: #f2a65a; --good: #56d364; --bad: #ff7b72; --soft: #e3b341;
+    --gap: #8b95a133; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 24px 20px 48px; max-width: 1000px; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+h1 { font-size: 26px; line-height: 1.25; margin: 0; overflow-wrap: anywhere; }
+h2 { font-size: 18px; margin: 36px 0 8px; }
+p { margin: 6px 0; } .muted, caption, footer { color: var(--muted); font-size: 14px; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin: 20px 0;
+  padding: 0; }
+.tile { background: var(--card); border-radius: 10px; padding: 12px 14px; }
+.tile dt { color: var(--muted); font-size: 14px; } .tile dd { margin: 0; }
+.tile .number { font-size: 26px; font-weight: 600; font-variant-numeric: tabular-nums; }
+.chart svg { display: block; width: 100%; height: auto; } .narrow { display: none; }
+table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 15px; }
+th { text-align: left; font-weight: 600; color: var(--muted); font-size: 13px; vertical-align: bottom; }
+th, td { padding: 6px 8px; border-bottom: 1px solid var(--line); } td.day { white-space: nowrap; }
+td.number, th.number { text-align: right; white-space: nowrap; }
+td.path { overflow-wrap: anywhere; min-width: 110px; } caption { text-align: left; padding-bottom: 6px; }
+.spark { width: 130px; height: 24px; display: block; overflow: visible; }
+.spark path { fill: none; stroke: var(--human); stroke-width: 1.6; stroke-linecap: round; stroke-linejoin: round;
+  vector-effect: non-scaling-stroke; }
+.up { color: var(--good); } .down { color: var(--bad); } .flat { color: var(--muted); }
+.strip { display: flex; flex-wrap: wrap; gap: 3px; margin: 10px 0; padding: 0; list-style: none; }
+.strip li, .key i { width: 13px; height: 13px; border-radius: 3px; display: inline-block; }
+.final { background: var(--good); }
+.missing, .damaged { background: repeating-linear-gradient(45deg, var(--gap) 0 3px, transparent 3px 6px);
+  border: 1px solid var(--muted); }
+.inconsistent { background: var(--bad); } .provisional { border: 3px solid var(--soft); }
+.key { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 14px; color: var(--muted); }
+.key i { margin-right: 6px; vertical-align: -1px; }
+details { margin-top: 14px; } summary { cursor: pointer; }
+footer { margin-top: 40px; border-top: 1px solid var(--line); padding-top: 12px; }
+@media (max-width: 560px) { body { padding: 16px 14px 32px; } .wide { display: none; } .narrow { display: block; }
+  .tiles { grid-template-columns: 1fr 1fr; } .tile .number { font-size: 22px; }
+  th, td { padding: 6px 4px; font-size: 14px; } .spark { width: 64px; } }
+@media print { :root { color-scheme: light; --paper: #fff; --card: #f3f4f6; --ink: #000; --muted: #444; --line: #ccc;
+  --human: #1f6feb; --ai: #c2570c; --good: #1a7f37; --bad: #c4262e; --soft: #9a6b00; }
+  body { padding: 0; max-width: none; font-size: 12px; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  .chart, tr, .tile { break-inside: avoid; } h2 { break-after: avoid; } .wide { display: block; }
+  .narrow { display: none; } details { display: none; } }
+`;

@@ -1,13 +1,15 @@
 /** The pages with the most visitors, found in two readings of the snapshots' files at constant memory. */
 import type { SnapshotManifest } from '../contract.js';
 import { sha256Hex } from '../snapshots/content-digest.js';
-import type { Day } from '../snapshots/days.js';
+import type { Day } from '../snapshots/catalog.js';
 import { snapshotFolder } from '../snapshots/layout.js';
-import { readRows } from '../snapshots/read-rows.js';
+import { readRows } from '../snapshots/parquet.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
-import type { Figures } from './figures.js';
+import { sparkline } from './charts.js';
+import { aiShare, PERIOD_DAYS, type Figures } from './figures.js';
+import { change, html, type Html, number, percent, visible } from './html.js';
 
-export interface PageTrend {
+interface PageTrend {
   path: string;
   /** Visitors on each of the report's days; null on days without a snapshot. */
   totals: (number | null)[];
@@ -17,7 +19,7 @@ export interface PageTrend {
   meanBefore: number | null;
 }
 
-export interface TopPages {
+interface TopPages {
   pages: PageTrend[];
   /** Dates whose rows could not be read. */
   unreadable: string[];
@@ -128,4 +130,48 @@ async function eachRowOf(
 function meanOf(values: readonly (number | null)[], positions: readonly number[]): number | null {
   const known = positions.flatMap((position) => values[position] ?? []);
   return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
+}
+
+/** The section of the page. */
+export function pagesTable(pages: readonly PageTrend[], { recent }: Figures): Html {
+  if (pages.length === 0)
+    return html`<section>
+      <h2>Top pages</h2>
+      <p>${recent.days.length === 0 ? noRecentDay() : 'No page had a visitor.'}</p>
+    </section>`;
+  return html`<section>
+    <h2>Top pages</h2>
+    <table>
+      <caption>
+        Unique visitors of a page on a day, mean of the last ${PERIOD_DAYS} days, and their change against the
+        ${PERIOD_DAYS} before
+      </caption>
+      <thead>
+        <tr>
+          <th scope="col">Page</th>
+          <th scope="col">Trend</th>
+          <th scope="col" class="number">A day</th>
+          <th scope="col" class="number">Change</th>
+          <th scope="col" class="number">AI share</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${pages.map(pageRow)}
+      </tbody>
+    </table>
+  </section>`;
+}
+
+function noRecentDay(): string {
+  return `None of the last ${PERIOD_DAYS} days has a snapshot that is more than provisional.`;
+}
+
+function pageRow({ path, totals, mean, meanBefore }: PageTrend): Html {
+  return html`<tr>
+    <td class="path"><bdi>${visible(path)}</bdi></td>
+    <td>${sparkline(totals)}</td>
+    <td class="number">${number(mean.total)}</td>
+    <td class="number">${change(mean.total, meanBefore ?? undefined) ?? '–'}</td>
+    <td class="number">${percent(aiShare(mean))}</td>
+  </tr>`;
 }

@@ -1,4 +1,5 @@
 /** `manifest.json` of a snapshot: parsing and checks, its checksum, `snapshotId`, and the receipt made from it. */
+import { createHash } from 'node:crypto';
 import type {
   Inconsistency,
   SnapshotManifest,
@@ -9,18 +10,18 @@ import type {
 import { checkObject, InvalidInputError } from '../contract/input-checks.js';
 import {
   FLAG,
+  type JsonSchema,
+  type Kind,
+  type Kinds,
   object,
   parseFields,
   schemaOf,
   TEXT,
-  type JsonSchema,
-  type Kind,
-  type Kinds,
 } from '../contract/kinds.js';
 import { DATE } from '../visitor-export/input.js';
 import { sha256Hex } from './content-digest.js';
-import { manifestKey, snapshotFolder } from './layout.js';
-import { SnapshotStoreError, type SnapshotStore } from './snapshot-store.js';
+import { manifestKey, PARQUET_NAME, parquetKey, snapshotFolder } from './layout.js';
+import { type SnapshotStore, SnapshotStoreError } from './snapshot-store.js';
 
 /** The manifest in the bytes; null where they hold none: a file that is no manifest must not stop a reader of many. */
 export function parseManifest(bytes: Uint8Array): SnapshotManifest | null {
@@ -182,4 +183,33 @@ export function receiptOf(store: SnapshotStore, manifest: SnapshotManifest, unch
     unchanged,
     ...(drift && { drift }),
   };
+}
+
+// Whether a snapshot is what was written: a quick yes or no, for the export itself. In words: verify.ts.
+
+/**
+ * Compares sizes, and then, unless told that sizes will do, what the files hold; one without a file must not have one.
+ */
+export async function isWhole(
+  store: SnapshotStore,
+  manifest: SnapshotManifest,
+  { sizesOnly = false } = {},
+): Promise<boolean> {
+  if (!isAsWritten(manifest)) return false;
+  const { files } = manifest;
+  if (!files.some(({ name }) => name === PARQUET_NAME) && (await store.size(parquetKey(manifest))) !== null)
+    return false;
+  for (const { name, bytes, sha256 } of files) {
+    const key = `${snapshotFolder(manifest)}/${name}`;
+    if ((await store.size(key)) !== bytes) return false;
+    if (!sizesOnly && (await sha256Of(store, key)) !== sha256) return false;
+  }
+  return true;
+}
+
+/** SHA-256 of an object, as 64 hexadecimal digits, read piece by piece. */
+export async function sha256Of(store: SnapshotStore, key: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const piece of store.stream(key)) hash.update(piece);
+  return hash.digest('hex');
 }

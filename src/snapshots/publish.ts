@@ -6,15 +6,21 @@ import { createHash } from 'node:crypto';
 import type { Inconsistency, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
 import { isProvisional } from '../visitor-export/date-range.js';
 import type { ScanCheckpoint, SuspectScan } from '../visitor-export/scan-checkpoint.js';
-import { PARQUET_NAME, chunkKey, intentKey, manifestKey, parquetKey } from './layout.js';
 import { neighboursOf } from './catalog.js';
-import { encodeManifest, isAsWritten, parseManifest, readManifest, receiptOf, snapshotId } from './manifest.js';
-import { implausibilityOf } from './plausibility.js';
-import { choosePublication, isNewer } from './replacement.js';
+import {
+  encodeManifest,
+  isAsWritten,
+  isWhole,
+  parseManifest,
+  readManifest,
+  receiptOf,
+  snapshotId,
+} from './manifest.js';
+import { chunkKey, intentKey, manifestKey, PARQUET_NAME, parquetKey } from './layout.js';
+import { hasLostMost, implausibilityOf } from './plausibility.js';
 import type { SnapshotStore } from './snapshot-store.js';
-import { cleanUpStaging, StaleStagingError, stagedParquet, type StagedScan } from './staging.js';
+import { cleanUpStaging, stagedParquet, type StagedScan, StaleStagingError } from './staging.js';
 import { keepSuperseded } from './superseded.js';
-import { isWhole } from './file-integrity.js';
 
 /** A finished scan, ready to be published. */
 export interface FinishedScan extends StagedScan {
@@ -231,4 +237,26 @@ async function readIntent(store: SnapshotStore, range: VisitorExportRange): Prom
   } catch {
     return null;
   }
+}
+
+// Which snapshot of a date range replaces which.
+
+/** The fate of a finished scan: the current snapshot stays, gets a new manifest alone, or is replaced. */
+type Publication = 'keep' | 'manifest' | 'replace';
+
+/** Decides what replaces what; `current` is null where there is no snapshot, or none that is whole. */
+function choosePublication(current: SnapshotManifest | null, candidate: SnapshotManifest): Publication {
+  if (!current) return 'replace';
+  // A provisional snapshot, even a consistent one, gives way to what was read when the day was over.
+  const isOnlyProvisional = current.provisional && !candidate.provisional;
+  if (current.consistent && !candidate.consistent && !isOnlyProvisional) return 'keep';
+  if (!candidate.consistent && hasLostMost(candidate.rows, current.rows)) return 'keep';
+  if (current.snapshotId !== candidate.snapshotId) return 'replace';
+  const isConfirmed = candidate.consistent && !current.consistent;
+  return isConfirmed || isOnlyProvisional ? 'manifest' : 'keep';
+}
+
+/** Whether the published scan began later: a stalled writer may wake after others have published. */
+function isNewer(published: SnapshotManifest, candidate: Pick<SnapshotManifest, 'exportedAt'>): boolean {
+  return Date.parse(published.exportedAt) > Date.parse(candidate.exportedAt);
 }

@@ -5,7 +5,7 @@ import { isSameTotals } from '../visitor-export/scan-checkpoint.js';
 import type { FoundSnapshot } from './catalog.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex } from './content-digest.js';
 import { isAsWritten, parseManifest, snapshotId } from './manifest.js';
-import { PathSet } from './path-set.js';
+import { PathSet } from './scan.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 const DAY_MS = 86_400_000;
@@ -123,7 +123,7 @@ class Content {
 
   async add(bytes: Buffer): Promise<number> {
     const before = this.rows;
-    const { readRows } = await import('./read-rows.js');
+    const { readRows } = await import('./parquet.js');
     for await (const { path, human, ai, total, length } of readRows(bytes)) {
       for (let i = 0; i < length; i++) {
         const name = path[i] as string;

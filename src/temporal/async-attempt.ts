@@ -6,7 +6,7 @@
 import { Context } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
 import type { ApplicationFailure, Payload } from '@temporalio/common';
-import { hasGrpcStatus } from './grpc-status.js';
+import { hasGrpcStatus } from './grpc.js';
 
 /** How long one call may take. */
 export const CALL_LIMIT_MS = 10_000;

@@ -5,7 +5,7 @@
  */
 import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
 import { AgentJobsError } from '../contract/errors.js';
-import { hasGrpcStatus } from './grpc-status.js';
+import { hasGrpcStatus } from './grpc.js';
 
 /** `IndexedValueType` of Temporal's API. */
 const TYPES = ['Unspecified', 'Text', 'Keyword', 'Int', 'Double', 'Bool', 'Datetime', 'KeywordList'] as const;

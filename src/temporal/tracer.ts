@@ -4,22 +4,24 @@
  * spans wait in a bounded queue.
  */
 import {
+  type Context,
   defaultTextMapGetter,
   defaultTextMapSetter,
-  ROOT_CONTEXT,
-  SpanStatusCode,
-  trace,
-  type Context,
   type Link,
+  ROOT_CONTEXT,
   type Span,
   type SpanContext,
   type SpanOptions,
+  SpanStatusCode,
+  trace,
 } from '@opentelemetry/api';
 import { setGlobalErrorHandler, W3CTraceContextPropagator } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BasicTracerProvider, BatchSpanProcessor, RandomIdGenerator } from '@opentelemetry/sdk-trace-base';
-import type { TraceContext } from '../contract/trace-context.js';
+import { type WorkflowClientInterceptor, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import { defaultPayloadConverter, type Headers } from '@temporalio/common';
+import { TRACE_HEADER, type TraceContext } from '../contract/trace-context.js';
 
 /** Who traces, and how it sends. */
 export interface TracerSettings {
@@ -91,7 +93,7 @@ export function fail(span: Span, reason: string): void {
 }
 
 /** What a span hands on to those that it causes. */
-export function traceContextOf(span: Span): TraceContext {
+function traceContextOf(span: Span): TraceContext {
   const carrier = { traceparent: '' };
   W3C.inject(trace.setSpan(ROOT_CONTEXT, span), carrier, defaultTextMapSetter);
   return carrier;
@@ -107,3 +109,46 @@ function linkTo(traceparent: string): Link[] {
   const context = trace.getSpanContext(contextOf({ traceparent }));
   return context ? [{ context }] : [];
 }
+
+// Spans of a caller's calls, and the header that hands each on, as Temporal's OpenTelemetry interceptors make them.
+
+/** Traces what changes a workflow, each as a child of `parent`, or as a trace of its own. */
+export function traceCalls(tracer: Tracer, parent: TraceContext | null): WorkflowClientInterceptor {
+  const traced = async <T>(name: string, workflowId: string, call: (handOn: HandOn) => Promise<T>): Promise<T> => {
+    const span = tracer.begin({ name, parent, attributes: { temporalWorkflowID: workflowId } });
+    const payload = defaultPayloadConverter.toPayload(traceContextOf(span));
+    try {
+      return await call((headers) => ({ ...headers, [TRACE_HEADER]: payload }));
+    } catch (error) {
+      // Joining a job is no failure.
+      if (!(error instanceof WorkflowExecutionAlreadyStartedError)) fail(span, (error as Error).name);
+      throw error;
+    } finally {
+      span.end();
+    }
+  };
+  return {
+    startWithDetails: (input, next) =>
+      traced(`StartWorkflow:${input.workflowType}`, input.options.workflowId, (handOn) =>
+        next({ ...input, headers: handOn(input.headers) }),
+      ),
+    signal: (input, next) =>
+      traced(`SignalWorkflow:${input.signalName}`, input.workflowExecution.workflowId, (handOn) =>
+        next({ ...input, headers: handOn(input.headers) }),
+      ),
+    startUpdate: (input, next) =>
+      traced(`StartWorkflowUpdate:${input.updateName}`, input.workflowExecution.workflowId, (handOn) =>
+        next({ ...input, headers: handOn(input.headers) }),
+      ),
+    startUpdateWithStart: (input, next) =>
+      traced(`UpdateWithStartWorkflow:${input.updateName}`, input.workflowStartOptions.workflowId, (handOn) =>
+        next({
+          ...input,
+          workflowStartHeaders: handOn(input.workflowStartHeaders),
+          updateHeaders: handOn(input.updateHeaders),
+        }),
+      ),
+  };
+}
+
+type HandOn = (headers: Headers) => Headers;

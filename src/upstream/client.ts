@@ -1,22 +1,19 @@
 import { encodeId } from '../contract.js';
 import { proxyFor, type ProxySettings } from './connection.js';
-import { notStarted, type ExchangeResult } from './exchange.js';
-import { KyReads, HEADERS, type KyRead } from './ky-reads.js';
+import { type CallContext, type ExchangeResult, notStarted, TimeLimit } from './exchange.js';
+import { KyReads, HEADERS } from './ky-reads.js';
 import { keyVersion, KeyUnavailableError, type KeySource } from './keys.js';
 import {
+  type RESPONSE_CLASSES,
   responseClass,
   createOutcome,
   isRejection,
   messageOutcome,
   readOutcome,
-  type CallContext,
-  type Meaning,
-  type ResponseClass,
 } from './outcome.js';
 import { readJobRecord, readVisitorPage } from './schema.js';
-import { TimeLimit } from './time-limit.js';
 import { Transport } from './transport.js';
-import type { ReadOptions, Upstream, WriteOptions } from './upstream.js';
+import type { Upstream, WriteOptions } from './upstream.js';
 
 type UpstreamOperation = 'create' | 'message' | 'get' | 'visitors';
 
@@ -31,12 +28,15 @@ export interface UpstreamSettings {
   /** As the variables of these names say: a proxy for https, one for http, hosts without one. */
   proxy?: ProxySettings;
   /** Told of each request once, when it has ended; see RESPONSE_CLASSES. */
-  onResponse?: (operation: UpstreamOperation, responseClass: ResponseClass) => void;
+  onResponse?: (operation: UpstreamOperation, responseClass: (typeof RESPONSE_CLASSES)[number]) => void;
 }
 
 /** Caps on the bytes of a response: a record is at most 64 KiB as JSON, a page has at most 250 rows. */
 const MAX_RESPONSE_BYTES = { job: 256 * 1024, page: 8 * 1024 * 1024 };
 const MAX_TIMEOUT_MS = 20_000;
+
+/** Only reads have a signal. */
+type CallOptions = WriteOptions & { signal?: AbortSignal };
 
 interface Call {
   operation: UpstreamOperation;
@@ -47,6 +47,13 @@ interface Call {
   /** Makes the call a write. */
   prompt?: string;
   maxBytes: number;
+}
+
+/** What the exchange of a call means to its caller. */
+interface Meaning<T> {
+  judge: (exchange: ExchangeResult, context: CallContext) => T;
+  /** Whether a 2xx so judged was of use; default: yes. */
+  isReadable?: (result: T) => boolean;
 }
 
 /** The upstream over HTTP; `close` waits for writes in flight, ends reads and closes all connections. */
@@ -121,7 +128,7 @@ class Caller {
   }
 
   /** Makes the call within its one time limit and lets `judge` decide what the exchange means. */
-  async call<T>(call: Call, options: WriteOptions & ReadOptions = {}, meaning: Meaning<T>): Promise<T> {
+  async call<T>(call: Call, options: CallOptions = {}, meaning: Meaning<T>): Promise<T> {
     options.signal?.throwIfAborted();
     const limit = new TimeLimit(this.#timeoutMs, options.signal);
     try {
@@ -135,12 +142,7 @@ class Caller {
     return this.#transport.close();
   }
 
-  async #callWithin<T>(
-    limit: TimeLimit,
-    call: Call,
-    options: WriteOptions & ReadOptions,
-    meaning: Meaning<T>,
-  ): Promise<T> {
+  async #callWithin<T>(limit: TimeLimit, call: Call, options: CallOptions, meaning: Meaning<T>): Promise<T> {
     const context: CallContext = { description: describeCall(call), key: undefined, prompt: call.prompt };
     let exchange: ExchangeResult;
     try {
@@ -159,19 +161,15 @@ class Caller {
   async #read(limit: TimeLimit, call: Call, context: CallContext): Promise<ExchangeResult> {
     const { path, projectId, maxBytes } = call;
     const { signal, errorOfAbort } = limit;
-    const read: KyRead = {
+    const { exchange, key } = await this.#reads.read({
       path,
       projectId,
       limit,
       send: (url, headers) => this.#transport.send({ url, headers, body: null }, { signal, errorOfAbort, maxBytes }),
       onRepeat: (exchange) => this.#report(call, exchange, false),
-      key: undefined,
-    };
-    try {
-      return await this.#reads.read(read);
-    } finally {
-      context.key = read.key;
-    }
+    });
+    context.key = key;
+    return exchange;
   }
 
   /** One request, repeated once with a key that was rotated meanwhile. */
@@ -189,7 +187,7 @@ class Caller {
     call: Call,
     exchange: ExchangeResult,
     context: CallContext,
-    { signal }: ReadOptions,
+    { signal }: CallOptions,
     meaning: Meaning<T>,
   ): T {
     let isReadable = false;

@@ -5,8 +5,7 @@
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { setImmediate as otherEvents, setTimeout as pause } from 'node:timers/promises';
-import type { ResponseReader } from './response-reader.js';
-import type { ExchangeError } from './exchange.js';
+import type { ExchangeError, ResponseReader } from './exchange.js';
 
 /**
  * At least how long the last byte is held back. An upstream that resets the connection or answers with an error within

@@ -1,3 +1,5 @@
+import type { Dispatcher } from 'undici';
+
 /** One request on the wire and what became of it: facts only, judged in `outcome.ts`. */
 
 /** How an exchange broke off; `reason` is for people and names no host, key or body. */
@@ -26,6 +28,16 @@ export interface ExchangeResult {
   requestIsWhole: boolean;
 }
 
+/** What messages about a call may need; they show no prompt. */
+export interface CallContext {
+  /** The operation and its ids. */
+  description: string;
+  /** The key used, so that an echo of it can be masked. */
+  key: string | undefined;
+  /** The prompt of a write, for the same reason. */
+  prompt?: string | undefined;
+}
+
 /** The result of a request that never began. */
 export function notStarted(error: ExchangeError): ExchangeResult {
   return { status: undefined, retryAfter: null, date: null, body: new Uint8Array(), error, requestIsWhole: false };
@@ -37,7 +49,7 @@ export function isOk(status: number | undefined): boolean {
 }
 
 /** The cause of a failed connection or socket, in a few words; error texts of the network stack may hold addresses. */
-export function exchangeErrorOf(error: unknown, isConnected: boolean): ExchangeError {
+function exchangeErrorOf(error: unknown, isConnected: boolean): ExchangeError {
   const code = codeOf(error);
   if (isConnected) {
     return code.startsWith('HPE_') || MALFORMED_CODES.has(code)
@@ -71,4 +83,155 @@ function codeOf(error: unknown): string {
   if (typeof code === 'string') return code;
   if (errors?.length) return codeOf(errors[0]);
   return typeof name === 'string' ? name : 'unknown';
+}
+
+interface ReaderOptions {
+  /** The response's body is cut off, and the exchange with it, beyond this many bytes. */
+  maxBytes: number;
+  /** Called once, before the caller learns of the result: whoever holds the connection keeps or closes it. */
+  onEnd: (error: ExchangeError | null) => void;
+  /** Called once a connection stands, right before the first byte. */
+  onConnected: () => void;
+}
+
+/** Collects what becomes of one request; ends exactly once, and from then on lets nothing more happen on the wire. */
+export class ResponseReader implements Dispatcher.DispatchHandler {
+  readonly result: Promise<ExchangeResult>;
+  /** Set by whoever writes the request, before its last byte is handed over. */
+  requestIsWhole = false;
+  #status: number | undefined;
+  #times: Pick<ExchangeResult, 'retryAfter' | 'date'> = { retryAfter: null, date: null };
+  #chunks: Uint8Array[] = [];
+  #bytes = 0;
+  #isConnected = false;
+  #isOver = false;
+  #controller: Dispatcher.DispatchController | undefined;
+  #resolve!: (ending: ExchangeResult) => void;
+  readonly #options: ReaderOptions;
+
+  constructor(options: ReaderOptions) {
+    this.#options = options;
+    this.result = new Promise((resolve) => (this.#resolve = resolve));
+  }
+
+  /** How far the exchange has come. */
+  get phase(): ExchangePhase {
+    if (!this.#isConnected) return 'connecting';
+    if (this.#status !== undefined) return 'receiving';
+    return this.requestIsWhole ? 'waiting' : 'sending';
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Whether the upstream answered, but not with 2xx: there is no point in sending the rest of the request. */
+  get isRejected(): boolean {
+    return this.#status !== undefined && (this.#status < 200 || this.#status > 299);
+  }
+
+  /** Ends the exchange, and its connection, as it stands; does nothing once it is over. */
+  end(error: ExchangeError | null): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#options.onEnd(error); // First: undici would only close the connection.
+    if (error) this.#controller?.abort(new Error(error.kind));
+    const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
+    const { requestIsWhole } = this;
+    this.#resolve({ status: this.#status, ...this.#times, body, error, requestIsWhole });
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    // The queue may begin again what it believes unsent; a request is begun once.
+    if (this.#isOver || this.#isConnected) return controller.abort(new Error('over'));
+    this.#isConnected = true;
+    this.#controller = controller;
+    this.#options.onConnected();
+  }
+
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Record<string, unknown>): void {
+    if (status < 200) return;
+    this.#status = status;
+    this.#times = { retryAfter: textOf(headers['retry-after']), date: textOf(headers['date']) };
+    if (Number(headers['content-length']) > this.#options.maxBytes) this.#endOversized();
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, chunk: Uint8Array): void {
+    if (this.#isOver) return;
+    this.#bytes += chunk.length;
+    if (this.#bytes > this.#options.maxBytes) return this.#endOversized();
+    this.#chunks.push(chunk);
+  }
+
+  onResponseEnd(): void {
+    this.end(null);
+  }
+
+  onResponseError(_: Dispatcher.DispatchController | undefined, error: Error): void {
+    this.end(exchangeErrorOf(error, this.#isConnected));
+  }
+
+  #endOversized(): void {
+    this.end({ kind: 'malformed', reason: `answer is over ${this.#options.maxBytes / 1024} KiB` });
+  }
+}
+
+function textOf(header: unknown): string | null {
+  return typeof header === 'string' ? header : null;
+}
+
+/** The one time limit over a whole call, with its one repeat by a rotated key. The caller's own signal ends it too. */
+export class TimeLimit {
+  readonly signal: AbortSignal;
+  readonly #controller = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  readonly #caller: AbortSignal | undefined;
+  readonly #limitMs: number;
+
+  constructor(limitMs: number, caller: AbortSignal | undefined) {
+    this.#limitMs = limitMs;
+    this.#caller = caller;
+    this.signal = this.#controller.signal;
+    this.#timer = setTimeout(this.#abort, limitMs);
+    caller?.addEventListener('abort', this.#abort, { once: true });
+    if (caller?.aborted) this.#abort();
+  }
+
+  readonly #abort = () => this.#controller.abort();
+
+  /** What the abort means for an exchange that had come this far. */
+  readonly errorOfAbort = (phase: ExchangePhase): ExchangeError =>
+    this.#caller?.aborted
+      ? { kind: 'aborted', reason: 'the caller gave up' }
+      : { kind: 'timeout', reason: `${MISSING[phase]} within ${this.#limitMs / 1_000} s` };
+
+  /** The promise's outcome, or undefined where the limit is over first. */
+  async race<T>(promise: Promise<T>): Promise<T | undefined> {
+    if (this.signal.aborted) return undefined;
+    const { promise: over, resolve } = withResolve<undefined>();
+    const onAbort = () => resolve(undefined);
+    this.signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      return await Promise.race([promise, over]);
+    } finally {
+      this.signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#caller?.removeEventListener('abort', this.#abort);
+  }
+}
+
+const MISSING: Record<ExchangePhase, string> = {
+  connecting: 'no connection',
+  sending: 'request not taken off the line',
+  waiting: 'no answer',
+  receiving: 'no complete answer',
+};
+
+function withResolve<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve!: (value: T) => void;
+  return { promise: new Promise<T>((done) => (resolve = done)), resolve };
 }

@@ -5,9 +5,8 @@
  * ends with the headers. `Retry-After` is judged in `outcome.ts`, because the caller waits, not the client.
  */
 import ky, { HTTPError, type KyInstance } from 'ky';
-import { isOk, notStarted, type ExchangeResult } from './exchange.js';
+import { type ExchangeResult, isOk, notStarted, type TimeLimit } from './exchange.js';
 import type { KeySource } from './keys.js';
-import type { TimeLimit } from './time-limit.js';
 
 export const HEADERS = {
   accept: 'application/json',
@@ -21,7 +20,7 @@ export interface KyReadsOptions {
 }
 
 /** One read: what it asks for, and what ky's hooks need to know of it. */
-export interface KyRead {
+interface KyRead {
   path: string;
   projectId: string;
   limit: TimeLimit;
@@ -61,8 +60,16 @@ export class KyReads {
     });
   }
 
-  /** The exchange of a read, its repeat with a newer key included; rejects with KeyUnavailableError alone. */
-  async read(read: KyRead): Promise<ExchangeResult> {
+  /**
+   * The exchange of a read, its repeat with a newer key included, and the key that it used last; rejects with
+   * KeyUnavailableError alone.
+   */
+  async read(asked: Omit<KyRead, 'key'>): Promise<{ exchange: ExchangeResult; key: string | undefined }> {
+    const read: KyRead = { ...asked, key: undefined };
+    return { exchange: await this.#exchange(read), key: read.key };
+  }
+
+  async #exchange(read: KyRead): Promise<ExchangeResult> {
     try {
       const response = await this.#http(read.path, {
         context: { read },

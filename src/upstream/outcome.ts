@@ -1,28 +1,10 @@
 /** The one place where what happened on the wire becomes what the caller must decide. */
+import { type JobRecord, MAX_RETRY_AFTER_MS } from '../contract.js';
 import type { WriteOutcome } from '../contract/write-outcome.js';
-import type { JobRecord } from '../contract.js';
-import { rejectionText } from './response-text.js';
+import { rejectionText } from './echo.js';
 import { ReadFailedError, RejectedError } from './errors.js';
-import { isOk, type ExchangeResult } from './exchange.js';
-import { parseRetryAfter } from './retry-after-header.js';
+import { type CallContext, type ExchangeResult, isOk } from './exchange.js';
 import { InvalidResponseError, readCreatedJob, readJobRecord } from './schema.js';
-
-/** What messages about a call may need; they show no prompt. */
-export interface CallContext {
-  /** The operation and its ids. */
-  description: string;
-  /** The key used, so that an echo of it can be masked. */
-  key: string | undefined;
-  /** The prompt of a write, for the same reason. */
-  prompt?: string | undefined;
-}
-
-/** What the exchange of a call means to its caller. */
-export interface Meaning<T> {
-  judge: (exchange: ExchangeResult, context: CallContext) => T;
-  /** Whether a 2xx so judged was of use; default: yes. */
-  isReadable?: (result: T) => boolean;
-}
 
 /** What became of a create. A 2xx without a usable job is in doubt: one may exist. */
 export function createOutcome(
@@ -108,7 +90,7 @@ export const RESPONSE_CLASSES = [
   'malformed', // A 2xx whose body can't be believed, or no HTTP at all.
   'aborted', // By the caller's signal.
 ] as const;
-export type ResponseClass = (typeof RESPONSE_CLASSES)[number];
+type ResponseClass = (typeof RESPONSE_CLASSES)[number];
 
 /** The class of an exchange; `isReadable` says whether the body of a 2xx was of use. */
 export function responseClass({ status, error, requestIsWhole }: ExchangeResult, isReadable: boolean): ResponseClass {
@@ -155,4 +137,35 @@ function message(reason: string, context: CallContext): string {
 function reasonOf(error: unknown): string {
   if (error instanceof InvalidResponseError) return error.message;
   throw error;
+}
+
+const DELTA_SECONDS = /^\d+$/;
+/** The three forms of RFC 9110 5.6.7, all of which begin with a day's name; `Date.parse` alone would take far more. */
+const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
+
+/**
+ * What a `Retry-After` header asks for, in milliseconds, 0 to one hour; undefined where it says nothing usable. The
+ * wait that follows is chosen in agent-job/retry-waits.ts. A date is counted from the response's own `Date`, by the
+ * clock that made both; from `now` where there is no valid one.
+ */
+export function parseRetryAfter(
+  header: string | null,
+  date: string | null,
+  now: number = Date.now(),
+): number | undefined {
+  const text = header?.trim() ?? '';
+  const respondedAt = parseDate(date?.trim() ?? '');
+  const waitMs = DELTA_SECONDS.test(text)
+    ? Number(text) * 1_000
+    : parseDate(text) - (Number.isNaN(respondedAt) ? now : respondedAt);
+  return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), MAX_RETRY_AFTER_MS);
+}
+
+function parseDate(text: string): number {
+  return HTTP_DATE.test(text) ? Date.parse(withZone(text)) : NaN;
+}
+
+/** The asctime form names no zone; HTTP dates are always UTC. */
+function withZone(date: string): string {
+  return /(?:gmt|utc|[+-]\d{4})$/i.test(date) ? date : `${date} GMT`;
 }

@@ -5,9 +5,8 @@
  */
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { ResponseReader } from './response-reader.js';
+import { type ExchangeError, type ExchangePhase, type ExchangeResult, notStarted, ResponseReader } from './exchange.js';
 import { Connection, type ProxySettings } from './connection.js';
-import { notStarted, type ExchangeResult, type ExchangePhase, type ExchangeError } from './exchange.js';
 import { deferredLastByteBody } from './deferred-last-byte.js';
 
 /** A GET, or with a body a POST of JSON. */

@@ -23,7 +23,7 @@ export interface WriteOptions {
   beforeLastByte?: () => Promise<() => boolean>;
 }
 
-export interface ReadOptions {
+interface ReadOptions {
   signal?: AbortSignal;
 }
 

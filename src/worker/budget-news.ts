@@ -14,7 +14,7 @@ import {
   type RequestQueueState,
 } from '../contract.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
-import { askWorkflow } from '../temporal/query-again.js';
+import { askWorkflow } from '../temporal/workflow-clients.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
 

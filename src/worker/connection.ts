@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NativeConnection, type NativeConnectionOptions } from '@temporalio/worker';
 import type { TemporalSettings } from '../config.js';
-import { GRPC_STATUS, grpcStatusOf } from '../temporal/grpc-status.js';
+import { GRPC_STATUS, grpcStatusOf } from '../temporal/grpc.js';
 import type { Logger } from './logging.js';
 
 const MIN_WAIT_MS = 500;

@@ -2,10 +2,17 @@
 import type { NativeConnection } from '@temporalio/worker';
 import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../contract.js';
 import type { Metrics } from '../activities/metrics.js';
-import { hasGrpcStatus } from '../temporal/grpc-status.js';
-import { findSnapshots, readFoundManifest, type FoundSnapshot } from '../snapshots/catalog.js';
+import { hasGrpcStatus } from '../temporal/grpc.js';
+import {
+  daysOf,
+  findSnapshots,
+  type FoundSnapshot,
+  isOneDay,
+  isStillDue,
+  mayHaveBegun,
+  readFoundManifest,
+} from '../snapshots/catalog.js';
 import { isAsWritten } from '../snapshots/manifest.js';
-import { daysOf, isOneDay, isStillDue, mayHaveBegun } from '../snapshots/days.js';
 import { plusDays } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { every } from './every.js';

@@ -10,7 +10,7 @@ import { Client, type WorkflowExecutionInfo } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { NativeConnection } from '@temporalio/worker';
 import type { Poller } from '../activities/index.js';
-import { hasGrpcStatus } from '../temporal/grpc-status.js';
+import { hasGrpcStatus } from '../temporal/grpc.js';
 import type { WorkerConfig } from '../config.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';

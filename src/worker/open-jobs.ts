@@ -15,7 +15,7 @@ import type { Logger } from './logging.js';
 import { countWorkflows } from './visibility.js';
 import { openPayloadKeys } from '../config.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
-import { queryAgain } from '../temporal/query-again.js';
+import { queryAgain } from '../temporal/workflow-clients.js';
 
 const PHASES: Phase[] = ['creating', 'watching', 'sending', 'needsAttention', 'lingering'];
 const COUNT_INTERVAL_MS = 60_000;

@@ -1,7 +1,7 @@
 /** What a worker sees of the search attributes that jobs set, and how many workflows a query finds. */
 import type { NativeConnection } from '@temporalio/worker';
 import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
-import { hasGrpcStatus } from '../temporal/grpc-status.js';
+import { hasGrpcStatus } from '../temporal/grpc.js';
 import type { Logger } from './logging.js';
 
 const CALL_LIMIT_MS = 10_000;

@@ -548,7 +548,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'an inconsistent snapshot that replaces a consistent one',
-    file: 'src/snapshots/replacement.ts',
+    file: 'src/snapshots/publish.ts',
     find: "  if (current.consistent && !candidate.consistent && !isOnlyProvisional) return 'keep';\n",
     replace: '',
     test: 'test/snapshots/publish.test.ts',
@@ -630,7 +630,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a damaged file reported as unchanged',
-    file: 'src/snapshots/file-integrity.ts',
+    file: 'src/snapshots/manifest.ts',
     find: '(await sha256Of(store, key)) !== sha256',
     replace: '(await sha256Of(store, key)).length !== sha256.length',
     test: 'test/snapshots/belief.test.ts',
@@ -654,7 +654,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'an unmasked prompt in the upstream’s text',
-    file: 'src/upstream/response-text.ts',
+    file: 'src/upstream/echo.ts',
     find: 'withoutEcho(plain, prompt)',
     replace: "withoutEcho(plain, '')",
     test: 'test/upstream/echoed-prompt.test.ts',

@@ -2,7 +2,7 @@
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, expect, test } from 'vitest';
 import { AgentJobs, AgentJobsError } from '../../src/starter.js';
-import { RequestRetries } from '../../src/temporal/request-retries.js';
+import { RequestRetries } from '../../src/temporal/grpc.js';
 
 const retries = new RequestRetries();
 // Nobody listens there.

@@ -15,7 +15,7 @@ import {
   WorkerBusyError,
   WorkflowTaskFailingError,
 } from '../../src/starter.js';
-import { RequestRetries } from '../../src/temporal/request-retries.js';
+import { RequestRetries } from '../../src/temporal/grpc.js';
 import { startWorkerProcess } from '../support/worker-process.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { Client, ServiceError } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
-import { GRPC_STATUS } from '../../src/temporal/grpc-status.js';
+import { GRPC_STATUS } from '../../src/temporal/grpc.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
 const MINUTE = 60_000;

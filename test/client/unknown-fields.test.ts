@@ -10,7 +10,7 @@ import {
   type JobScheduleSettings,
   type StartRequest,
 } from '../../src/starter.js';
-import { RequestRetries } from '../../src/temporal/request-retries.js';
+import { RequestRetries } from '../../src/temporal/grpc.js';
 import { gathered } from './job-server.js';
 
 const retries = new RequestRetries();

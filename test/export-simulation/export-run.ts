@@ -1,21 +1,18 @@
 import { readPages } from '../../src/activities/visitor-export/read-pages.js';
 import type { SnapshotReceipt, VisitorExportRange } from '../../src/contract.js';
 import { isProvisional } from '../../src/visitor-export/date-range.js';
-import { inconsistencyOf } from '../../src/visitor-export/inconsistency.js';
 import {
   NEW_SCAN,
+  type ScanCheckpoint,
   SECOND_SCAN_DELAY_MS,
   type SuspectScan,
-  type ScanCheckpoint,
 } from '../../src/visitor-export/scan-checkpoint.js';
+import { inconsistencyOf } from '../../src/visitor-export/inconsistency.js';
 import { throttledWaitMs } from '../../src/agent-job/retry-waits.js';
-import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
-import { PathSet } from '../../src/snapshots/path-set.js';
-import { Scan } from '../../src/snapshots/scan.js';
+import { ChunkEncoder, cleanUpStaging, stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
+import { PathSet, Scan } from '../../src/snapshots/scan.js';
 import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
-import { cleanUpStaging } from '../../src/snapshots/staging.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
-import { stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import type { SimulatedTime } from './upstream.js';
 

@@ -3,7 +3,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parquetKey } from '../../src/snapshots/layout.js';
-import { sha256Of } from '../../src/snapshots/file-integrity.js';
+import { sha256Of } from '../../src/snapshots/manifest.js';
 import { SnapshotStoreError } from '../../src/snapshots/snapshot-store.js';
 import type { FaultRule } from '../../src/testing.js';
 import { connectPrivateDevServer } from '../support/dev-server.js';

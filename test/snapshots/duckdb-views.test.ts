@@ -6,13 +6,11 @@ import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { VisitorExportRange } from '../../src/contract.js';
 import { openStore } from '../../src/snapshots/open-store.js';
-import { PathSet } from '../../src/snapshots/path-set.js';
+import { PathSet, Scan } from '../../src/snapshots/scan.js';
 import { publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { NEW_SCAN } from '../../src/visitor-export/scan-checkpoint.js';
-import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
-import { Scan } from '../../src/snapshots/scan.js';
-import { stageChunk } from '../../src/snapshots/staging.js';
+import { ChunkEncoder, stageChunk } from '../../src/snapshots/staging.js';
 import { putDay } from '../report/snapshots.js';
 import { pageAt, rows } from './pages.js';
 

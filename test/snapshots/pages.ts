@@ -1,11 +1,9 @@
 import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
 import { NEW_SCAN, type SuspectScan, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
-import { Scan, type RowSink } from '../../src/snapshots/scan.js';
-import { PathSet } from '../../src/snapshots/path-set.js';
-import { ChunkEncoder } from '../../src/snapshots/chunk-encoder.js';
+import { PathSet, type RowSink, Scan } from '../../src/snapshots/scan.js';
+import { ChunkEncoder, stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
 import { publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
-import { stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
 
 export interface Row {

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { NEW_SCAN } from '../../src/visitor-export/scan-checkpoint.js';
-import { Scan } from '../../src/snapshots/scan.js';
-import { PathSet } from '../../src/snapshots/path-set.js';
+import { PathSet, Scan } from '../../src/snapshots/scan.js';
 import { pathHash } from '../../src/snapshots/content-digest.js';
 
 test('each of 300,000 paths is new once, however often the set grew in between', () => {

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
-import { inconsistencyOf } from '../../src/visitor-export/inconsistency.js';
 import { NEW_SCAN, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
-import { Scan } from '../../src/snapshots/scan.js';
-import { PathSet } from '../../src/snapshots/path-set.js';
+import { inconsistencyOf } from '../../src/visitor-export/inconsistency.js';
+import { PathSet, Scan } from '../../src/snapshots/scan.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
 import { pageAt, row, RowList, rows, type Row } from './pages.js';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { STALE_COPY } from '../../src/contract/shared.js';
-import { queryAgain } from '../../src/temporal/query-again.js';
+import { queryAgain } from '../../src/temporal/workflow-clients.js';
 
 /** A query that fails so often, then tells how often it was asked. */
 function failing(times: number, error: Error): () => Promise<number> {

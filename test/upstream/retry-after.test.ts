@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { MAX_RETRY_AFTER_MS } from '../../src/contract.js';
-import { parseRetryAfter } from '../../src/upstream/retry-after-header.js';
+import { parseRetryAfter } from '../../src/upstream/outcome.js';
 
 const NOW = Date.UTC(2026, 0, 1, 12);
 

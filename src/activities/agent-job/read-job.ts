@@ -5,7 +5,7 @@ import type { JobRecord } from '../../contract.js';
 import { jobQuery } from '../../client/agent-job/job-query.js';
 import { toSummary } from '../../client/agent-job/job-summary.js';
 import { isUnimplemented } from '../../client/temporal-errors.js';
-import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
+import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { RejectedError, UpstreamError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 

@@ -1,6 +1,6 @@
 import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
 import { chunkKey } from '../../snapshots/layout.js';
-import { PathSet } from '../../snapshots/path-set.js';
+import { PathSet } from '../../snapshots/scan.js';
 import type { SnapshotStore } from '../../snapshots/snapshot-store.js';
 import { stagedPaths, type StagedScan } from '../../snapshots/staging.js';
 

@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { VisitorExportRange } from '../../contract.js';
-import type { ChunkEncoder } from '../../snapshots/chunk-encoder.js';
+import type { ChunkEncoder } from '../../snapshots/staging.js';
 import type { Scan } from '../../snapshots/scan.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream, VisitorPage } from '../../upstream/upstream.js';

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import { AGENT_JOB_WORKFLOW } from '../../contract.js';
-import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
+import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
 import { isUnimplemented } from '../temporal-errors.js';
 import { readRun, type RunRecord } from './run-record.js';

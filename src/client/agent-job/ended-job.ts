@@ -16,7 +16,7 @@ import { concurrently } from '../concurrently.js';
 import type { EarlierRuns } from './earlier-runs.js';
 import { createdNoJob, readDescription, readRunEnd, type RunRecord } from './run-record.js';
 import { readInputHash, readStartInput, readUnbegunInput } from './start-input.js';
-import { askWorkflow } from '../../temporal/query-again.js';
+import { askWorkflow } from '../../temporal/workflow-clients.js';
 
 /** A query of a closed run is answered by replay; longer means that no worker is there. */
 const QUERY_TIMEOUT_MS = 10_000;

@@ -33,7 +33,7 @@ import {
   type IdentifiedFollowUp,
   type ReAttachment,
 } from './follow-up-after-end.js';
-import { askWorkflow } from '../../temporal/query-again.js';
+import { askWorkflow } from '../../temporal/workflow-clients.js';
 
 /**
  * Each further round means that the workflow ended, went on or was attached anew in between, or that a start came too

@@ -17,7 +17,7 @@ import { asNotRetryable } from '../../contract/errors.js';
 import { checkId, checkString, InvalidInputError, utf8Bytes } from '../../contract/input-checks.js';
 import { checkKey, type AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { parseAttribution } from '../../agent-job/input.js';
-import { attributedWorkflowClient } from '../../temporal/attributed-cancel.js';
+import { attributedWorkflowClient } from '../../temporal/workflow-clients.js';
 import { ATTRIBUTION_OPTIONS, checkResolution, INPUT_OPTIONS } from '../known-fields.js';
 import {
   CALL_TIMEOUT_MS,

@@ -3,7 +3,7 @@
  * that ends or goes on between two pages stands elsewhere by then: it may come twice, or not at all.
  */
 import type { Client } from '@temporalio/client';
-import { readListPage } from '../../temporal/list-page.js';
+import { readListPage } from '../../temporal/workflow-clients.js';
 import { concurrently } from '../concurrently.js';
 import { temporalCall, type CallOptions } from '../temporal-call.js';
 import { isAsked, isByLabel, jobQuery, type JobFilter } from './job-query.js';

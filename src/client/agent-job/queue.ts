@@ -14,7 +14,7 @@ import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.
 import { isNoAnswer } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { readDescription } from './run-record.js';
-import { askWorkflow } from '../../temporal/query-again.js';
+import { askWorkflow } from '../../temporal/workflow-clients.js';
 
 /** Which queues to read; what is left out does not restrict. */
 export interface QueueFilter {

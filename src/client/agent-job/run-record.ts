@@ -7,7 +7,7 @@ import {
 } from '@temporalio/client';
 import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, FAILURE, MEMO, type AgentJobResult, type JobOutcome } from '../../contract.js';
-import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
+import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 
 /** One run as its description shows it. */

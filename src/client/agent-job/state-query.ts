@@ -4,8 +4,7 @@
  */
 import { QueryRejectedError, WorkflowClient, type Client } from '@temporalio/client';
 import { jobStateQuery, type AgentJobResult, type JobOutcome, type JobState } from '../../contract.js';
-import { workflowOptionsOf } from '../../temporal/workflow-clients.js';
-import { askWorkflow, queryAgain } from '../../temporal/query-again.js';
+import { askWorkflow, queryAgain, workflowOptionsOf } from '../../temporal/workflow-clients.js';
 import { ENDED_BY, readDescription, readRunEnd, type RunRecord } from './run-record.js';
 
 /** Asks the newest run; a running one costs one request. */

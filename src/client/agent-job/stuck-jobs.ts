@@ -12,7 +12,7 @@ import {
   VISITOR_EXPORT_WORKFLOW,
   type Phase,
 } from '../../contract.js';
-import { lenientWorkflowClient } from '../../temporal/lenient-workflow-client.js';
+import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { concurrently } from '../concurrently.js';
 import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isInvalidArgument } from '../temporal-errors.js';

@@ -15,7 +15,7 @@ import { limitsOf, type ClientContext } from '../settings.js';
 import { checkNames, type Names } from '../known-fields.js';
 import { checkWaitOptions, longWait, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
 import { jobUrl } from '../web-ui.js';
-import { askWorkflow } from '../../temporal/query-again.js';
+import { askWorkflow } from '../../temporal/workflow-clients.js';
 
 type Handle = WorkflowHandleWithStartDetails<(input: VisitorExportRangeInput) => Promise<VisitorExportResult>>;
 

@@ -20,8 +20,8 @@ import {
   type VisitorExportRange,
 } from '../../contract.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
-import { inconsistencyOf } from '../../visitor-export/inconsistency.js';
 import { NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
+import { inconsistencyOf } from '../../visitor-export/inconsistency.js';
 import { isNewRunWanted } from '../worker-version.js';
 import { cleanUpActivities, exportActivities } from './activities.js';
 import { markDoubt, rangeDetails, rangeProgress } from './details.js';
