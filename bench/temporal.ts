@@ -1,7 +1,7 @@
 /** The Temporal server of a run: the dev server by default, or one that runs already. */
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
-import { findDevServer } from '../src/local/dev-server-program.js';
+import { findDevServer } from '../src/local/fetched-program.js';
 import { startDevServer } from '../src/local/dev-server.js';
 import { freePort } from '../src/local/free-ports.js';
 import { ensureSearchAttributes } from '../src/temporal/search-attributes.js';

@@ -1,19 +1,27 @@
 /** The only reader of the environment: validates every setting at once. */
+import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { DEFAULT_TASK_QUEUE } from './contract.js';
-import { budgetsSchema, toBudgets, type BudgetsConfig } from './config/budgets.js';
+import {
+  type ClientConfig,
+  deepFreeze,
+  type Environment,
+  payloadKeysProblems,
+  present,
+  readTemporal,
+  type TemporalSettings,
+} from './config/client.js';
 import { ConfigError, type ConfigProblem } from './config/config-error.js';
 import * as field from './config/fields.js';
-import { deepFreeze, present, type ClientConfig, type Environment } from './config/client.js';
-import { payloadKeysProblems } from './config/payload-keys-setting.js';
-import { readTemporal, type TemporalSettings } from './config/temporal.js';
+import { wholeNumberOr } from './config/fields.js';
 import { isTracingOn, TRACING_VARIABLES, tracingProblems } from './config/tracing.js';
+import { DEFAULT_TASK_QUEUE } from './contract.js';
+import { parseProjectBudgets, UNLIMITED, type WritesPerHour } from './contract/project-budgets.js';
 
 export { hasTemporalProfile, readClientConfig, type Environment } from './config/client.js';
-export { openPayloadKeys, payloadKeysWarnings } from './config/payload-keys-setting.js';
+export { openPayloadKeys, payloadKeysWarnings } from './config/client.js';
 export { ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
-export type { TemporalSettings } from './config/temporal.js';
+export type { TemporalSettings } from './config/client.js';
 
 /** The environment of this process, for `npm start`, which passes a part of it to its child processes. */
 export const processEnvironment: Environment = process.env;
@@ -33,6 +41,28 @@ const upstreamSchema = z.object({
 const snapshotsSchema = z.object({
   SNAPSHOTS_URL: field.snapshotsUrlField.optional(),
   S3_FORCE_PATH_STYLE: field.flagField.default(false),
+});
+
+const projectBudgetsFileField = z.string().transform((path, context): string => {
+  try {
+    parseProjectBudgets(readFileSync(path, 'utf8'));
+    return path;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    context.addIssue({
+      code: 'custom',
+      message: `${path}: ${code === undefined ? message : `it cannot be read (${code})`}`,
+    });
+    return z.NEVER;
+  }
+});
+
+const writesPerHourField = wholeNumberOr(UNLIMITED);
+
+const budgetsSchema = z.object({
+  CREATES_PER_HOUR: writesPerHourField.optional(),
+  MESSAGES_PER_HOUR: writesPerHourField.optional(),
+  PROJECT_BUDGETS_FILE: projectBudgetsFileField.optional(),
 });
 
 const workerSchema = z.object({
@@ -223,4 +253,23 @@ function toUpstream(values: z.output<typeof upstreamSchema>): UpstreamConfig {
 
 function toSnapshots(values: z.output<typeof snapshotsSchema>): SnapshotsConfig | undefined {
   return values.SNAPSHOTS_URL ? { url: values.SNAPSHOTS_URL, forcePathStyle: values.S3_FORCE_PATH_STYLE } : undefined;
+}
+
+/** What the upstream takes from one project in any hour, over all workers; what is absent is not known. */
+export interface BudgetsConfig {
+  createsPerHour?: WritesPerHour;
+  messagesPerHour?: WritesPerHour;
+  /** A file with budgets of single projects, which win. */
+  projectBudgetsFile?: string;
+}
+
+/** The settings as the worker knows them. */
+export function toBudgets(values: z.output<typeof budgetsSchema>): BudgetsConfig {
+  const { CREATES_PER_HOUR: createsPerHour, MESSAGES_PER_HOUR: messagesPerHour } = values;
+  const { PROJECT_BUDGETS_FILE: projectBudgetsFile } = values;
+  return {
+    ...(createsPerHour !== undefined && { createsPerHour }),
+    ...(messagesPerHour !== undefined && { messagesPerHour }),
+    ...(projectBudgetsFile !== undefined && { projectBudgetsFile }),
+  };
 }

@@ -2,8 +2,8 @@
 import type { NativeConnection, Runtime } from '@temporalio/worker';
 import { Budgets, createActivities, KeyHealth, Poller } from './activities/index.js';
 import type { Metrics } from './activities/metrics.js';
-import { countExports } from './activities/visitor-export/count-exports.js';
 import {
+  countExports,
   createExportActivities,
   type ExportActivitiesDependencies,
 } from './activities/visitor-export/export-activities.js';
@@ -27,14 +27,12 @@ import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { every } from './worker/every.js';
 import { bridgeToTemporal, createLogger, WorkflowIds, type Logger } from './worker/logging.js';
 import { createMetrics, startJobEndsAtZero, timedUpstream } from './worker/metrics.js';
-import { watchOpenJobs } from './worker/open-jobs.js';
+import { checkSearchAttributes, watchOpenJobs } from './worker/open-jobs.js';
 import { installRuntime, watchProcess } from './worker/runtime.js';
 import { Readiness, startHealthServer } from './worker/readiness.js';
-import { Shutdown } from './worker/shutdown.js';
-import { checkSearchAttributes } from './worker/visibility.js';
+import { createWorkers, Shutdown } from './worker/workers.js';
 import { watchVersion } from './worker/old-version.js';
 import { openTraces, type Traces } from './worker/traces.js';
-import { createWorkers } from './worker/workers.js';
 
 const POLLS_HELD_INTERVAL_MS = 5_000;
 

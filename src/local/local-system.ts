@@ -10,7 +10,7 @@ import { openPayloadCodec } from '../starter/codec.js';
 import { channelArgsFor } from '../client/connection.js';
 import { DataFolder } from './data-folder.js';
 import { DEMO_SCRIPT } from './demo-job.js';
-import { findDevServer } from './dev-server-program.js';
+import { findDevServer } from './fetched-program.js';
 import { startDevServer, type DevServer } from './dev-server.js';
 import { localTemporalEnvironment, realUpstreamEnvironment } from './environment.js';
 import { startOnFreePort } from './free-ports.js';

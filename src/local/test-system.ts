@@ -9,7 +9,7 @@ import { channelArgsFor } from '../client/connection.js';
 import { processEnvironment as processEnv, type Environment } from '../config.js';
 import { DEFAULT_TASK_QUEUE } from '../contract.js';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../sandbox/sandbox.js';
-import { findDevServer } from './dev-server-program.js';
+import { findDevServer } from './fetched-program.js';
 import { startDevServer, type DevServer } from './dev-server.js';
 import { localTemporalEnvironment } from './environment.js';
 import { SKIPPING_SERVER, SKIPPING_WORKER, SkippedTime } from './skipped-time.js';

@@ -1,5 +1,5 @@
-import { defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 import { setTimeout as pause } from 'node:timers/promises';
+import { defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 
 /** gRPC's status codes, which are all that tells the errors of Temporal's client and of its native connection apart. */
 export const GRPC_STATUS = {

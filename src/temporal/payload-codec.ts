@@ -3,8 +3,8 @@
  * whole payload as protobuf, encrypted, after a nonce of 12 bytes and before the tag of 16. The metadata names the
  * encoding and the key. What is not encrypted is read as it is: histories from before the keys stay readable.
  */
-import type { Payload, PayloadCodec } from '@temporalio/common';
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import type { Payload, PayloadCodec } from '@temporalio/common';
 
 const ENCODING = 'binary/encrypted';
 const KEY_ID = 'encryption-key-id';

@@ -1,4 +1,5 @@
 /** Clients of workflows that work as the caller's own does, each but for one thing. */
+import { randomUUID } from 'node:crypto';
 import {
   type Client,
   isGrpcServiceError,
@@ -8,7 +9,6 @@ import {
   type WorkflowExecutionInfo,
 } from '@temporalio/client';
 import type { PayloadCodec, PayloadConverter, QueryDefinition } from '@temporalio/common';
-import { randomUUID } from 'node:crypto';
 import { STALE_COPY } from '../contract/shared.js';
 
 /** The options of a client like the caller's own, but for whether queries of closed workflows are refused. */

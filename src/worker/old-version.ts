@@ -3,9 +3,9 @@
  * learns in none that another version is current. So the workers of a version that is current no more wake its runs,
  * whoever has made the other one current. A run that may not leave yet does so in a later task of its own.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { openPayloadKeys } from '../config.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type WorkflowExecutionInfo } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { NativeConnection } from '@temporalio/worker';

@@ -1,20 +1,19 @@
 /** How many things of each kind a worker does at once, for each of its roles. */
+import { setMaxListeners } from 'node:events';
 import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
-import { Worker } from '@temporalio/worker';
-import type { NativeConnection, WorkerOptions } from '@temporalio/worker';
+import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import type { Metrics } from '../activities/metrics.js';
-import type { WorkerConfig, WorkerRole } from '../config.js';
-import type { Logger } from './logging.js';
+import { openPayloadKeys, type WorkerConfig, type WorkerRole } from '../config.js';
 import { exportTaskQueue } from '../contract.js';
-import { openPayloadKeys } from '../config.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
 import { isolateTimeout, loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
+import type { Logger } from './logging.js';
 import { tellTraceIds, type Traces } from './traces.js';
 
 /** Makes the activities of each role; called for the roles that this process serves. */
-export type Activities = Record<WorkerRole, () => object>;
+type Activities = Record<WorkerRole, () => object>;
 
 /** Bounds open polls, which are activities that wait for the upstream: thousands that hang leave room for a write. */
 const MAX_JOB_ACTIVITIES = 10_000;
@@ -117,4 +116,56 @@ function cachedWorkflows(): number {
   const heapMib = getHeapStatistics().heap_size_limit / 1024 ** 2;
   const affordable = Math.min(bytes / 1024 ** 2 / MIB_PER_CACHED_WORKFLOW, heapMib * CACHED_WORKFLOWS_PER_HEAP_MIB);
   return Math.min(MAX_CACHED_WORKFLOWS, Math.max(MIN_CACHED_WORKFLOWS, Math.floor(affordable)));
+}
+
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const;
+/** The process ends within 25 seconds of the signal, whatever still hangs. */
+const EXIT_LIMIT_MS = 24_500;
+
+/** Shuts down in order at the first SIGTERM, SIGINT or SIGQUIT; later ones change nothing. */
+export class Shutdown {
+  readonly #stopPolls = new AbortController();
+  readonly #log: Logger;
+  readonly #onBegin: (() => void)[] = [];
+  #workers: readonly Worker[] | undefined;
+
+  constructor(log: Logger) {
+    this.#log = log;
+    // Every read under way listens, and there may be thousands.
+    setMaxListeners(0, this.signal);
+    for (const signal of SIGNALS) process.on(signal, () => this.begin(signal));
+  }
+
+  /** Aborts at once: activities that only read stop, those that write finish. */
+  get signal(): AbortSignal {
+    return this.#stopPolls.signal;
+  }
+
+  onBegin(...listeners: (() => void)[]): void {
+    this.#onBegin.push(...listeners);
+  }
+
+  /** Runs the workers until shutdown; rejects with the first fatal error, after the other workers have drained. */
+  async runUntilEnd(workers: readonly Worker[]): Promise<void> {
+    this.#workers = workers;
+    const runs = workers.map((worker) => worker.run());
+    try {
+      await Promise.all(runs);
+    } catch (error) {
+      this.begin('a worker failed');
+      await Promise.allSettled(runs);
+      throw error;
+    }
+  }
+
+  begin(reason: string): void {
+    if (this.signal.aborted) return;
+    this.#log.info({ reason }, 'Shutting down: takes no new work, finishes the writes in flight');
+    this.#stopPolls.abort();
+    for (const listener of this.#onBegin) listener();
+    // Before the workers run there is nothing to finish.
+    if (!this.#workers) process.exit(0);
+    setTimeout(() => process.exit(1), EXIT_LIMIT_MS).unref();
+    for (const worker of this.#workers) if (worker.getState() === 'RUNNING') worker.shutdown();
+  }
 }

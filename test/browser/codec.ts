@@ -14,7 +14,7 @@ import { NativeConnection, Worker } from '@temporalio/worker';
 import { createActivities } from '../../src/activities/index.js';
 import { noMetrics } from '../../src/activities/metrics.js';
 import { createCodecServer } from '../../src/cli/codec-http.js';
-import { findDevServer } from '../../src/local/dev-server-program.js';
+import { findDevServer } from '../../src/local/fetched-program.js';
 import { startDevServer } from '../../src/local/dev-server.js';
 import { AgentJobs } from '../../src/starter.js';
 import { openPayloadCodec } from '../../src/starter/codec.js';

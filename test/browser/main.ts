@@ -9,7 +9,7 @@ import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { createActivities } from '../../src/activities/index.js';
 import { followUpSignal } from '../../src/contract.js';
-import { findDevServer } from '../../src/local/dev-server-program.js';
+import { findDevServer } from '../../src/local/fetched-program.js';
 import { startDevServer } from '../../src/local/dev-server.js';
 import { noMetrics } from '../../src/activities/metrics.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';

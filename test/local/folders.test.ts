@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { cacheFolder } from '../../src/local/user-folders.js';
-import { findDevServer } from '../../src/local/dev-server-program.js';
+import { findDevServer } from '../../src/local/fetched-program.js';
 import { makePrivateFolder } from '../../src/local/user-folders.js';
 import { stateFolder } from '../../src/local/user-folders.js';
 

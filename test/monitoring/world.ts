@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
-import { findDevServer } from '../../src/local/dev-server-program.js';
+import { findDevServer } from '../../src/local/fetched-program.js';
 import { freePort } from '../../src/local/free-ports.js';
 import { AgentJobs } from '../../src/starter.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TestProject } from 'vitest/node';
-import { findDevServer } from '../../src/local/dev-server-program.js';
+import { findDevServer } from '../../src/local/fetched-program.js';
 import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
 import { workflowBundleOptions, workflowBundlePath } from '../../src/temporal/workflow-bundle.js';
 import { findTimeSkippingProgram } from './time-skipping-program.js';

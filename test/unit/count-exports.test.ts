@@ -1,8 +1,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { noMetrics } from '../../src/activities/metrics.js';
-import type { ExportActivities } from '../../src/activities/visitor-export/export-activities.js';
-import { countExports } from '../../src/activities/visitor-export/count-exports.js';
+import { countExports, type ExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 
 function counted(publishSnapshot: () => Promise<object>) {
   const seen: string[] = [];

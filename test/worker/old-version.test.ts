@@ -14,7 +14,7 @@ import {
 } from '../../src/contract.js';
 import { whyNoAnswer } from '../../src/client/agent-job/no-answer.js';
 import { listStuck, type StuckJob } from '../../src/client/agent-job/stuck-jobs.js';
-import { findDevServer } from '../../src/local/dev-server-program.js';
+import { findDevServer } from '../../src/local/fetched-program.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
 import { createLogger } from '../../src/worker/logging.js';

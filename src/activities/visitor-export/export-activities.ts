@@ -3,23 +3,35 @@
  * sees counts and digests only.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Context, heartbeat } from '@temporalio/activity';
-import type { SnapshotReceipt, VisitorExportRange } from '../../contract.js';
+import { ApplicationFailure, Context, heartbeat } from '@temporalio/activity';
+import {
+  type ExportRejectedDetails,
+  FAILURE,
+  type SnapshotReceipt,
+  type SnapshotStoreFailedDetails,
+  type VisitorExportRange,
+} from '../../contract.js';
 import type { RequestTurn } from '../../contract/request-queue.js';
-import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
-import { ChunkEncoder, cleanUpStaging, stageChunk, type StagedScan } from '../../snapshots/staging.js';
-import { runFolder } from '../../snapshots/layout.js';
-import { Scan } from '../../snapshots/scan.js';
-import { expectedRows, finishPublication, publishScan, type FinishedScan } from '../../snapshots/publish.js';
-import { SnapshotStoreError, type SnapshotStore } from '../../snapshots/snapshot-store.js';
+import { chunkKey, runFolder } from '../../snapshots/layout.js';
+import { expectedRows, type FinishedScan, finishPublication, publishScan } from '../../snapshots/publish.js';
+import { PathSet, Scan } from '../../snapshots/scan.js';
+import { type SnapshotStore, SnapshotStoreError } from '../../snapshots/snapshot-store.js';
+import {
+  ChunkEncoder,
+  cleanUpStaging,
+  stageChunk,
+  stagedPaths,
+  type StagedScan,
+  StaleStagingError,
+} from '../../snapshots/staging.js';
 import { removeExpired } from '../../snapshots/superseded.js';
-import type { Upstream } from '../../upstream/upstream.js';
 import { startServerClock } from '../../temporal/activity-attempt.js';
-import { TurnClient, type AskedTurn, type TurnRequest } from './export-turns.js';
-import { rejectedFailure, reported, stoppedFailure } from './failures.js';
-import { PacedUpstream } from './paced-upstream.js';
-import { PathSets } from './path-sets.js';
-import { readPages, type ChunkLimits, type Interruption } from './read-pages.js';
+import type { RejectedError } from '../../upstream/errors.js';
+import type { Upstream } from '../../upstream/upstream.js';
+import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
+import type { Metrics, SnapshotVerdict } from '../metrics.js';
+import { type AskedTurn, PacedUpstream, TurnClient, type TurnRequest } from './export-turns.js';
+import { type Interruption, readPages } from './read-pages.js';
 
 /** What the export activities work with. */
 export interface ExportActivitiesDependencies {
@@ -45,13 +57,13 @@ export interface ReadChunkInput extends StagedScan {
   turn?: RequestTurn | null;
 }
 
-export interface PrepareExportInput {
+interface PrepareExportInput {
   range: VisitorExportRange;
   /** How the export asks for its first turn. */
   turns: TurnRequest;
 }
 
-export interface PrepareExportResult extends TurnResult {
+interface PrepareExportResult extends TurnResult {
   expectedRows: number | null;
 }
 
@@ -187,7 +199,7 @@ async function readPacedChunk(
   const paths = await pathSets.take(store, staged, checkpoint);
   const scan = new Scan(checkpoint, paths);
   const rows = new ChunkEncoder();
-  const limits: ChunkLimits = {
+  const limits = {
     requests: paced.maxRequests,
     willRepeat,
     retriesPages: !isUpstreamFailing,
@@ -237,4 +249,127 @@ async function probe(store: SnapshotStore, { range, runId }: StagedScan): Promis
   const key = `${runFolder(range, runId)}/probe`;
   await store.put(key, Buffer.alloc(PROBE_BYTES));
   await store.remove(key);
+}
+
+// The failures by which the workflow decides. None is retried by Temporal: the workflow owns the retries, and the
+// pace.
+
+/** When the pace allows the next request, ISO 8601; undefined where no pace applies. */
+type NextRequestAt = string | undefined;
+
+/** The failure of an export that the upstream refuses; its requests count towards the pace of the next export. */
+function rejectedFailure({ status, error, message }: RejectedError, next: NextRequestAt): ApplicationFailure {
+  return failure(FAILURE.exportRejected, message, { status, error } satisfies ExportRejectedDetails, next);
+}
+
+/** The failure of a chunk whose worker shut down before it read a page. */
+function stoppedFailure(next: NextRequestAt): ApplicationFailure {
+  return failure('WorkerStopped', 'The worker stopped before a page came', {}, next);
+}
+
+/** Runs the work of an activity; converts what it throws. */
+async function reported<T>(work: () => Promise<T>, nextRequestAt?: () => NextRequestAt): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toFailure(error, nextRequestAt?.());
+  }
+}
+
+function toFailure(error: unknown, next: NextRequestAt): unknown {
+  if (error instanceof SnapshotStoreError) {
+    const { operation, error: text, message } = error;
+    return failure(
+      FAILURE.snapshotStoreFailed,
+      message,
+      { operation, error: text } satisfies SnapshotStoreFailedDetails,
+      next,
+    );
+  }
+  if (error instanceof StaleStagingError) return ApplicationFailure.nonRetryable(error.message, 'StaleStaging');
+  if (error instanceof ApplicationFailure || Context.current().cancellationSignal.aborted) return error;
+  const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return failure(FAILURE.exportFailed, message, {}, next, error instanceof Error ? error : undefined);
+}
+
+function failure(
+  type: string,
+  message: string,
+  fields: object,
+  nextRequestAt: NextRequestAt,
+  cause?: Error,
+): ApplicationFailure {
+  const details = { ...fields, ...(nextRequestAt !== undefined && { nextRequestAt }) };
+  return ApplicationFailure.create({
+    type,
+    message,
+    nonRetryable: true,
+    details: Object.keys(details).length === 0 ? [] : [details],
+    ...(cause && { cause }),
+  });
+}
+
+/** Bounds the memory of a worker: a set takes 16 to 32 bytes a path. Evicted sets are rebuilt from staging. */
+const MAX_CACHED = 4;
+
+/** A cache of the path sets of the scans that this worker reads; a scan that another worker began is rebuilt. */
+class PathSets {
+  readonly #cached = new Map<string, PathSet>();
+
+  /** The paths of a scan at a checkpoint. The caller owns the set: a chunk that fails leaves no changed set behind. */
+  async take(store: SnapshotStore, staged: StagedScan, checkpoint: ScanCheckpoint): Promise<PathSet> {
+    if (checkpoint.chunks === 0) return new PathSet();
+    const name = nameOf(store, staged, checkpoint);
+    const cached = this.#cached.get(name);
+    this.#cached.delete(name);
+    return cached ?? (await stagedPaths(store, staged, checkpoint));
+  }
+
+  /** Caches a set for the next chunk of its scan. */
+  keep(store: SnapshotStore, staged: StagedScan, checkpoint: ScanCheckpoint, paths: PathSet): void {
+    if (checkpoint.stage === 'ended') return;
+    this.#cached.set(nameOf(store, staged, checkpoint), paths);
+    const [oldest] = this.#cached.keys();
+    if (this.#cached.size > MAX_CACHED && oldest !== undefined) this.#cached.delete(oldest);
+  }
+}
+
+// The chain of hashes identifies the rows themselves.
+function nameOf(store: SnapshotStore, { range, runId, scan }: StagedScan, { chunks, staged }: ScanCheckpoint): string {
+  return `${store.url}|${chunkKey(range, runId, scan, chunks)}|${staged}`;
+}
+
+// Counts what the steps of exports come to: verdicts of published snapshots, and failures.
+
+type Counting = Pick<Metrics, 'snapshotPublished' | 'exportFailed'>;
+
+/** The same activities; each result and failure is counted once it is known. */
+export function countExports(activities: ExportActivities, metrics: Counting): ExportActivities {
+  const { publishSnapshot } = activities;
+  const counted = {
+    ...activities,
+    publishSnapshot: async (...args: Parameters<typeof publishSnapshot>) => {
+      const receipt = await publishSnapshot(...args);
+      metrics.snapshotPublished(verdictOf(receipt));
+      return receipt;
+    },
+  };
+  const entries = Object.entries(counted) as [string, (input: never) => Promise<unknown>][];
+  return Object.fromEntries(
+    entries.map(([name, activity]) => [name, countFailures(activity, metrics)]),
+  ) as unknown as ExportActivities;
+}
+
+function countFailures<I, R>(activity: (input: I) => Promise<R>, metrics: Counting): (input: I) => Promise<R> {
+  return (input) =>
+    activity(input).catch((error: unknown) => {
+      if (error instanceof ApplicationFailure) metrics.exportFailed(error.type ?? '');
+      throw error;
+    });
+}
+
+/** A consistent receipt with drift is of the earlier snapshot, which the scan that drifted did not replace. */
+function verdictOf({ consistent, drift }: Pick<SnapshotReceipt, 'consistent' | 'drift'>): SnapshotVerdict {
+  if (!consistent) return 'inconsistent';
+  return drift ? 'kept' : 'consistent';
 }

@@ -28,7 +28,7 @@ export interface Interruption {
 }
 
 /** When a chunk ends, though its scan goes on. */
-export interface ChunkLimits {
+interface ChunkLimits {
   requests: number;
   /** Whether an inconsistent scan will be repeated, so that the rest of a long one need not be read. */
   willRepeat: boolean;

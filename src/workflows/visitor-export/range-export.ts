@@ -23,20 +23,17 @@ import { isProvisional } from '../../visitor-export/date-range.js';
 import { NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
 import { inconsistencyOf } from '../../visitor-export/inconsistency.js';
 import { isNewRunWanted } from '../worker-version.js';
-import { cleanUpActivities, exportActivities } from './activities.js';
+import {
+  cleanUpActivities,
+  exportActivities,
+  failureOf,
+  interruptionWaitMs,
+  outageFailure,
+  storeFailure,
+  withRetries,
+} from './activities.js';
 import { markDoubt, rangeDetails, rangeProgress } from './details.js';
-import { newRangeState, type RangeState } from './range-state.js';
-import { failureOf, interruptionWaitMs, outageFailure, storeFailure, withRetries } from './retries.js';
-import { ExportTurns } from './turns.js';
-
-/** How the export of a date range ended. */
-export interface RangeResult {
-  receipt: SnapshotReceipt;
-  /** When the pace allows the next request of the export that follows. */
-  notBefore: number;
-  /** Whether the day was scanned a second time, an hour later. */
-  isSecondScan: boolean;
-}
+import { ExportTurns, newRangeState, type RangeResult, type RangeState } from './range-state.js';
 
 /** How a date range is exported. */
 export interface RangeOptions {

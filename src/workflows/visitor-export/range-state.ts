@@ -1,5 +1,9 @@
-import type { AskedTurn } from '../../activities/visitor-export/export-turns.js';
-import type { RequestTurn } from '../../contract/request-queue.js';
+/** What the export of a date range knows and hands on, its turns in the queue of all exports, and how it ended. */
+import { ActivityFailure, condition, setHandler, TimeoutFailure, workflowInfo } from '@temporalio/workflow';
+import type { ExportActivities } from '../../activities/visitor-export/export-activities.js';
+import type { AskedTurn, TurnRequest } from '../../activities/visitor-export/export-turns.js';
+import type { Priority, SnapshotReceipt } from '../../contract.js';
+import { type QueuePlace, type RequestTurn, requestTurnSignal } from '../../contract/request-queue.js';
 import { NEW_SCAN, type ScanCheckpoint, type SuspectScan } from '../../visitor-export/scan-checkpoint.js';
 
 /** The plain data of a date range's export, passed on by continue-as-new. Times in milliseconds. */
@@ -33,7 +37,7 @@ export interface RangeState {
 }
 
 /** What an export knows of its turns. */
-export interface TurnState {
+interface TurnState {
   /** Whether this export was answered 429. */
   isThrottled: boolean;
   /** Whether a chunk needs a turn: a budget is set, or the upstream answered 429. */
@@ -71,4 +75,147 @@ export function newRangeState(runId: string): RangeState {
 export function nextRequestTime({ notBefore, turns }: RangeState): number {
   const expectedAt = turns.asked?.place?.expectedAt;
   return expectedAt === undefined ? notBefore : Math.max(notBefore, Date.parse(expectedAt));
+}
+
+/** How the export of a date range ended. */
+export interface RangeResult {
+  receipt: SnapshotReceipt;
+  /** When the pace allows the next request of the export that follows. */
+  notBefore: number;
+  /** Whether the day was scanned a second time, an hour later. */
+  isSecondScan: boolean;
+}
+
+// The turns of one export in the queue of all of them: whether a chunk needs one, and the wait for it. An activity
+// asks and the queue answers by a signal. Who hears nothing asks again, rarely; where no queue answers, the export
+// goes on at its own pace.
+
+/** What an activity of an export tells of its turns. */
+interface TurnResult {
+  requestsPerHour: number | null;
+  asked: AskedTurn | null;
+  interruption?: { kind: 'busy' | 'failed' } | null;
+}
+
+/** How long after its expected time a turn is asked for again: a queue that was ended gives none. */
+const LATE_MS = 10 * 60_000;
+/** Bounds the expected time: a long wait learns its position anew, and a queue that was ended is started again. */
+const MAX_WAIT_MS = 60 * 60_000;
+
+/** One half of a turn is for the way to a worker, the other for the requests. */
+const MIN_TURN_MS = 2_000;
+/** A paced chunk is five minutes' worth of requests; an attempt that died with its worker may have made them all. */
+const UNREPORTED_PACE_MS = 5 * 60_000;
+
+/** The turns of one export. Made before its first await: it registers the signal. */
+export class ExportTurns {
+  readonly #state: RangeState;
+  readonly #priority: Priority;
+  readonly #onChange: () => void;
+
+  constructor(state: RangeState, priority: Priority, onChange: () => void) {
+    this.#state = state;
+    this.#priority = priority;
+    this.#onChange = onChange;
+    setHandler(requestTurnSignal, (turn) => {
+      this.#turns.turn = turn;
+    });
+  }
+
+  /** Whether the next chunk needs a turn. */
+  get isNeeded(): boolean {
+    return this.#turns.isNeeded;
+  }
+
+  /** The wait after an attempt that died with its worker: a turn that nobody reports counts as spent. */
+  get unreportedPaceMs(): number {
+    return this.#state.requestsPerHour === null || this.isNeeded ? 0 : UNREPORTED_PACE_MS;
+  }
+
+  /** How activities ask for a turn of this export. */
+  get request(): TurnRequest {
+    return { taskQueue: workflowInfo().taskQueue, priority: this.#priority };
+  }
+
+  /** Learns from the result of an activity. */
+  learn({ requestsPerHour, asked, interruption }: TurnResult): void {
+    const turns = this.#turns;
+    turns.isThrottled ||= interruption?.kind === 'busy';
+    turns.isNeeded = turns.isThrottled || requestsPerHour !== null;
+    turns.asked = asked;
+  }
+
+  /** Reads a chunk with a turn; with another one where no worker was free in time. */
+  async withTurn<T>(askTurn: ExportActivities['askTurn'], work: (turn: RequestTurn | null) => Promise<T>): Promise<T> {
+    for (let unused: RequestTurn | null = null; ;) {
+      const turn = await this.#take(askTurn, unused);
+      try {
+        return await work(turn);
+      } catch (error) {
+        if (turn === null || !wasNotStarted(error)) throw error;
+        unused = turn;
+      }
+    }
+  }
+
+  /** Waits for the turn of the next chunk; null where no queue has it wait, and none gives it a turn. */
+  async #take(askTurn: ExportActivities['askTurn'], unused: RequestTurn | null): Promise<RequestTurn | null> {
+    const turns = this.#turns;
+    let request: TurnRequest = { ...this.request, ...(unused && { unused: unused.turn }) };
+    for (;;) {
+      const turn = this.#receive();
+      if (turn) return turn;
+      this.#show(turns.asked?.place ?? null);
+      const asked = (turns.asked ??= await askTurn(request));
+      this.#show(asked.place);
+      if (await condition(() => turns.turn !== null, waitMs(asked))) continue;
+      turns.asked = null;
+      // No queue answered, or it did not take the request, or its turn was lost.
+      if (asked.place === null) return this.#end();
+      request = { ...this.request, askedAt: asked.askedAt };
+    }
+  }
+
+  /** The turn that came; one whose time is as good as over counts as spent. */
+  #receive(): RequestTurn | null {
+    const turns = this.#turns;
+    const { turn } = turns;
+    if (turn === null) return null;
+    this.#end();
+    return turn.until - Date.now() >= MIN_TURN_MS ? turn : null;
+  }
+
+  #end(): null {
+    const turns = this.#turns;
+    turns.turn = null;
+    turns.asked = null;
+    this.#state.waitReason = null;
+    this.#onChange();
+    return null;
+  }
+
+  #show(place: QueuePlace | null): void {
+    this.#state.waitReason = reasonOf(place);
+    this.#onChange();
+  }
+
+  get #turns(): TurnState {
+    return this.#state.turns;
+  }
+}
+
+function wasNotStarted(error: unknown): boolean {
+  const cause = error instanceof ActivityFailure ? error.cause : undefined;
+  return cause instanceof TimeoutFailure && cause.timeoutType === 'SCHEDULE_TO_START';
+}
+
+function waitMs({ place }: AskedTurn): number {
+  const expectedMs = place?.expectedAt === undefined ? 0 : Date.parse(place.expectedAt) - Date.now();
+  return Math.min(MAX_WAIT_MS, Math.max(0, expectedMs)) + LATE_MS;
+}
+
+function reasonOf(place: QueuePlace | null): string {
+  if (place === null) return 'its turn in the queue of all exports';
+  const what = place.for === 'turn' ? 'the budget that all exports share' : 'the upstream, which answered 429';
+  return `${what} (position ${place.position} in the queue of all exports)`;
 }

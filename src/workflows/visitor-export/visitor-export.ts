@@ -34,11 +34,10 @@ import { daysBefore } from '../../visitor-export/date-range.js';
 import { MAX_SECOND_SCANS } from '../../visitor-export/scan-checkpoint.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
-import { writeProjectReport } from './activities.js';
+import { failureOf, nextRequestAfter, writeProjectReport } from './activities.js';
 import { rangeTitle } from './details.js';
-import { exportRange, MAX_EVENTS, type RangeResult } from './range-export.js';
-import type { RangeState } from './range-state.js';
-import { failureOf, nextRequestAfter } from './retries.js';
+import { exportRange, MAX_EVENTS } from './range-export.js';
+import type { RangeResult, RangeState } from './range-state.js';
 
 /** What continue-as-new passes on, inside the input; ignored in a run that does not continue another. */
 interface Continued {
