@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { findDevServer } from '../src/local/fetched-program.js';
 import { startDevServer } from '../src/local/dev-server.js';
-import { freePort } from '../src/local/free-ports.js';
+import { freePort } from '../src/local/child-process.js';
 import { ensureSearchAttributes } from '../src/temporal/search-attributes.js';
 
 export interface BenchTemporal {

@@ -2,8 +2,7 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { startProcess } from '../src/local/child-process.js';
-import { freePort } from '../src/local/free-ports.js';
+import { freePort, startProcess } from '../src/local/child-process.js';
 import { SANDBOX_API_KEY, SandboxControl, type SandboxCounts } from '../src/testing.js';
 
 const PROGRAM = fileURLToPath(new URL('../dist/sandbox/main.js', import.meta.url));

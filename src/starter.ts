@@ -2,58 +2,67 @@
 import type { Client, ConnectionOptions } from '@temporalio/client';
 import { DEFAULT_TASK_QUEUE, type VisitorExportRangeInput } from './contract.js';
 import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
-import { listAttention, type AttentionItem } from './client/agent-job/attention.js';
-import { startHandle, TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
-import type { JobHandle } from './client/agent-job/job-handle.js';
+import { type AttentionItem, listAttention } from './client/agent-job/attention.js';
+import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
+import { type JobHandle, startHandle, TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
 import { countJobs, listJobs, PAGE_OPTIONS, readJobPage } from './client/agent-job/list.js';
 import type { JobCount, JobFilter, JobPage, JobSummary, PageOptions } from './client/agent-job/list.js';
 import { inPlaces, startMany, type StartFate, type StartManyOptions } from './client/agent-job/start-many.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
-import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { connectClient } from './client/connection.js';
 import { checkRequest, INPUT_OPTIONS, type InputOptions } from './client/known-fields.js';
-import { loggerOf } from './client/logger.js';
 import {
-  converterOf,
-  limitsOf,
-  startLimitsOf,
   type AgentJobsSettings,
   type AttachRequest,
   type ClientContext,
   type ConnectSettings,
+  converterOf,
   type JobName,
+  limitsOf,
+  loggerOf,
+  startLimitsOf,
   type StartRequest,
 } from './client/settings.js';
 import { checkTimeout, temporalCall, type CallOptions } from './client/temporal-call.js';
-import { ensureJobSchedule, listJobSchedules, type JobSchedule } from './client/recurring-job/schedule.js';
+import {
+  checkJobSchedule,
+  ensureJobSchedule,
+  type JobSchedule,
+  type JobScheduleSettings,
+  listJobSchedules,
+} from './client/recurring-job/schedule.js';
 import { TemporalJobScheduleHandle, type JobScheduleHandle } from './client/recurring-job/schedule-handle.js';
-import { checkJobSchedule, type JobScheduleSettings } from './client/recurring-job/schedule-spec.js';
 import { startVisitorExport, type VisitorExportHandle } from './client/visitor-export/handle.js';
-import type { ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
-import { ensureExportSchedule, exportScheduleHandle, listExportSchedules } from './client/visitor-export/schedule.js';
-import type { ExportSchedule, ExportScheduleHandle } from './client/visitor-export/schedule.js';
+import {
+  ensureExportSchedule,
+  type ExportSchedule,
+  exportScheduleHandle,
+  type ExportScheduleHandle,
+  type ExportScheduleSettings,
+  listExportSchedules,
+} from './client/visitor-export/schedule.js';
 import { webUiOf, type WebUi } from './client/web-ui.js';
 
 export type { AgentJobResult, JobState } from './contract.js';
 export type { AttentionItem } from './client/agent-job/attention.js';
 export type { FollowUpOptions } from './client/agent-job/follow-up.js';
-export type { JobHandle } from './client/agent-job/job-handle.js';
+export type { JobHandle } from './client/agent-job/handle.js';
 export type { JobFilter, JobSummary } from './client/agent-job/list.js';
 export type { QueueReport } from './client/agent-job/queue.js';
 export type { StartFate } from './client/agent-job/start-many.js';
 export type { StuckJob } from './client/agent-job/stuck-jobs.js';
 export * from './client/errors.js';
-export type { RecurringRunSummary } from './client/recurring-job/runs.js';
+export type { RecurringRunSummary } from './client/recurring-job/schedule-handle.js';
 export type { JobSchedule } from './client/recurring-job/schedule.js';
 export type { JobScheduleHandle } from './client/recurring-job/schedule-handle.js';
-export type { JobScheduleSettings } from './client/recurring-job/schedule-spec.js';
+export type { JobScheduleSettings } from './client/recurring-job/schedule.js';
 export type { InputOptions } from './client/known-fields.js';
-export type { Logger } from './client/logger.js';
+export type { Logger } from './client/settings.js';
 export type { AttachRequest, ConnectSettings, StartRequest } from './client/settings.js';
 export type { CallOptions } from './client/temporal-call.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 export type { ExportSchedule, ExportScheduleHandle } from './client/visitor-export/schedule.js';
-export type { ExportScheduleSettings } from './client/visitor-export/schedule-spec.js';
+export type { ExportScheduleSettings } from './client/visitor-export/schedule.js';
 export { webUiViews } from './client/web-ui.js';
 export { ConfigError } from './config/config-error.js';
 export { InvalidInputError } from './contract/input-checks.js';

@@ -7,9 +7,9 @@ export { SANDBOX_API_KEY, type ApiKey, type RateLimits } from './sandbox/access.
 export type { ConnectionCount, OperationCount, RequestRecord } from './sandbox/request-log.js';
 export { CHAOS_KINDS, type Chaos, type FaultStatus } from './sandbox/armed-faults.js';
 export type { ClockSource } from './sandbox/clock.js';
-export type { Paging, SandboxCounts } from './sandbox/control-commands.js';
+export type { Paging, SandboxCounts } from './sandbox/control.js';
 export { SandboxControl } from './sandbox/control.js';
-export type { FaultEffect, FaultKind, FaultRule } from './sandbox/fault-rule.js';
+export type { FaultEffect, FaultKind, FaultRule } from './sandbox/armed-faults.js';
 export type { JobScript, JobStep } from './sandbox/job-life.js';
 export type { CreateRecord, MessageRecord, ScriptRule } from './sandbox/jobs.js';
 export { startSandbox, type Sandbox, type SandboxOptions } from './sandbox/sandbox.js';

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
 import { EXIT } from './exit.js';
-import { inDoubtFields, lastDecisionField, resolveCommands } from './resolution.js';
+import { inDoubtFields, lastDecisionField, resolveCommands } from './resolve.js';
 import {
   print,
   printAnswer,
@@ -11,8 +11,7 @@ import {
   type GlobalOptions,
   type Session,
 } from './session.js';
-import { fields } from './table.js';
-import { firstLine, printable, printableLines, withKeysHint } from './text.js';
+import { fields, firstLine, printable, printableLines, withKeysHint } from './table.js';
 
 /** Adds `attention`, which lists the jobs that need a person, and how each can be settled. */
 export function addAttention(program: Command): void {
@@ -50,7 +49,7 @@ async function tellInDoubtWrites(session: Session, isJson: boolean): Promise<num
 }
 
 async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): Promise<number> {
-  const { lacksKey } = await import('../client/agent-job/task-failure.js');
+  const { lacksKey } = await import('../client/agent-job/no-answer.js');
   let count = 0;
   for await (const job of jobs.stuck({ signal })) {
     count += 1;
@@ -144,7 +143,7 @@ async function readPromptOf({ jobs, signal }: Session, workflowId: string): Prom
   if (jobs.hidePrompts) return null;
   const { temporalCall } = await import('../client/temporal-call.js');
   const { readRun } = await import('../client/agent-job/run-record.js');
-  const { readStartInput } = await import('../client/agent-job/start-input.js');
+  const { readStartInput } = await import('../client/agent-job/run-record.js');
   const read = async () => {
     const { firstRunId } = await readRun(jobs.client, workflowId);
     return readStartInput(jobs.client, workflowId, firstRunId);

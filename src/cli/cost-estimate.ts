@@ -4,8 +4,7 @@
  */
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { RENEW_EARLY_MS } from '../agent-job/poll-plan.js';
-import { listEarlierRuns } from '../client/agent-job/earlier-runs.js';
-import { readRun as readNewestRun } from '../client/agent-job/run-record.js';
+import { listEarlierRuns, readRun as readNewestRun } from '../client/agent-job/run-record.js';
 import type { ProjectRun } from '../client/project-runs.js';
 import { temporalCall } from '../client/temporal-call.js';
 import { AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW } from '../contract.js';

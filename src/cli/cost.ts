@@ -1,16 +1,14 @@
 /** `cost`: what jobs have cost on Temporal so far; of one, of a batch, or of a project. */
 import type { Command } from 'commander';
 import type { ProjectRun } from '../client/project-runs.js';
-import { CONCURRENT_JOBS, readBatch, readTarget } from './batch.js';
+import { addJobNameOptions, CONCURRENT_JOBS, findJob, type JobNameFlags, readBatch, readTarget } from './targets.js';
 import type * as prices from './cost-estimate.js';
 import type { Cost, CostRead, CostTarget } from './cost-estimate.js';
 import { UsageError } from './exit.js';
-import { addJobNameOptions, findJob, type JobNameFlags } from './job-name.js';
 import { toWholeNumber } from './options.js';
 import { print, printJson, withSession, type Session } from './session.js';
 import { ProgressLine } from './terminal.js';
-import { fields, table } from './table.js';
-import { countOf } from './text.js';
+import { countOf, fields, table } from './table.js';
 
 const DEFAULT_DAYS = 7;
 const MAX_DAYS = 3_650;

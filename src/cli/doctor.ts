@@ -1,23 +1,16 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
+import type { PolledFor } from '../client/agent-job/no-answer.js';
+import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import type { AgentJobs } from '../starter.js';
-import {
-  checkExportWorker,
-  checkJobWorker,
-  checkPayloadKeys,
-  checkRetention,
-  checkSearchAttributes,
-  checkStore,
-  checkTemporal,
-  checkUpstreamAndKey,
-  limited,
-  skipped,
-  tellFinding,
-  type Check,
-  type Finding,
-} from './doctor-checks.js';
+import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
 import { EXIT } from './exit.js';
-import { connect, withInterrupt, type GlobalOptions } from './session.js';
-import { addSnapshotsOption, type SnapshotsFlags } from './export-options.js';
+import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './export-options.js';
+import { connect, type GlobalOptions, printColoured, printJson, withInterrupt } from './session.js';
+import { type Colour, paint, printable } from './table.js';
 
 interface DoctorFlags extends SnapshotsFlags {
   project?: string;
@@ -114,4 +107,244 @@ function settingsChecks(flags: DoctorFlags, signal: AbortSignal): Check[] {
     { name: 'Payload keys', finding: limited(signal, checkPayloadKeys) },
     { name: 'Snapshots', finding: limited(signal, () => checkStore(flags)) },
   ];
+}
+
+// The checks of `doctor` and `setup`: what each asks of Temporal, the upstream or the store, and what to do then.
+
+/** One check of `doctor`: what it found, what to do about it, and a limit of time. */
+
+/** `skip`: not asked for, or another check failed first. */
+type CheckStatus = 'ok' | 'warn' | 'fail' | 'skip';
+
+/** What a check found. */
+export interface Finding {
+  status: CheckStatus;
+  text: string;
+  /** What to do, in lines of which each is a sentence or a command. */
+  remedy?: readonly string[];
+  /** Temporal does not answer. */
+  isOutage?: boolean;
+}
+
+/** A check under its name. */
+interface Check {
+  name: string;
+  finding: Promise<Finding>;
+}
+
+/** What is asked of Temporal and of the upstream has limits of its own, of seconds; a store has only this one. */
+const CHECK_LIMIT_MS = 15_000;
+
+/** Runs a check that ends within its limit; an error of it is a finding. */
+async function limited<T extends Finding>(
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T | Finding> {
+  const limit = new AbortController();
+  const onInterrupt = () => limit.abort(signal.reason);
+  signal.addEventListener('abort', onInterrupt, { once: true });
+  const timer = setTimeout(
+    () => limit.abort(new Error(`no answer within ${CHECK_LIMIT_MS / 1_000} seconds`)),
+    CHECK_LIMIT_MS,
+  );
+  const aborted = new Promise<never>((_, reject) => {
+    limit.signal.addEventListener('abort', () => reject(limit.signal.reason as Error), { once: true });
+  });
+  try {
+    return await Promise.race([work(limit.signal), aborted]);
+  } catch (error) {
+    signal.throwIfAborted();
+    const { name, message } = (limit.signal.reason ?? error) as Error;
+    return { status: 'fail', text: message, isOutage: name === 'TemporalUnavailableError' };
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onInterrupt);
+  }
+}
+
+/** What a check is told as that needs another one to be well. */
+function skipped(text: string): Finding {
+  return { status: 'skip', text };
+}
+
+/** A key should outlive any retry of its caller. */
+const SHORTEST_RETENTION_DAYS = 30;
+const DAY_SECONDS = 86_400;
+
+/** Whether the server answers, and has the namespace. */
+async function checkTemporal(client: Client): Promise<Finding> {
+  const { namespace } = client.options;
+  await client.workflowService.describeNamespace({ namespace });
+  const { serverVersion } = await client.workflowService.getSystemInfo({});
+  const version = serverVersion ? `, version ${serverVersion}` : '';
+  return { status: 'ok', text: `answers${version}, namespace "${namespace}"` };
+}
+
+/** Without them no job makes progress, or can't be found. */
+async function checkSearchAttributes(client: Client): Promise<Finding> {
+  const { missingSearchAttributes } = await import('../temporal/search-attributes.js');
+  const { namespace } = client.options;
+  const missing = await missingSearchAttributes(operatorOf(client), namespace);
+  if (missing.length === 0) return (await checkTypes(client)) ?? { status: 'ok', text: 'all are registered' };
+  const text = `namespace "${namespace}" lacks ${missing.join(', ')}`;
+  return { status: 'fail', text, remedy: ['npx agent-jobs setup'] };
+}
+
+/** Jobs can't set a search attribute of another type, or can't be found by it; null where all are right. */
+export async function checkTypes(client: Client): Promise<Finding | null> {
+  const { removalCommands, wrongSearchAttributes: wrongOf } = await import('../temporal/search-attributes.js');
+  const { namespace } = client.options;
+  const wrong = await wrongOf(operatorOf(client), namespace);
+  if (wrong.length === 0) return null;
+  const told = wrong.map(({ name, type }) => `${name} is ${type}`).join(', ');
+  const names = wrong.map(({ name }) => name);
+  const { selfHosted, cloud } = removalCommands(namespace, names);
+  return {
+    status: 'fail',
+    text: `search attributes of namespace "${namespace}" are of another type than jobs set: ${told}`,
+    remedy: [
+      'Jobs are not found by them. Put them away, then run "agent-jobs setup" again. On a server of your own:',
+      ...selfHosted.map(indented),
+      'on Temporal Cloud:',
+      ...cloud.map(indented),
+    ],
+  };
+}
+
+/** A command below the line that says what it is for. */
+export function indented(line: string): string {
+  return `  ${line}`;
+}
+
+/** The client's connection type leaves the operator service out; every real Connection has it. */
+export function operatorOf({ connection }: Client): Parameters<typeof wrongSearchAttributes>[0] {
+  return connection as unknown as Parameters<typeof wrongSearchAttributes>[0];
+}
+
+/** How long a namespace keeps closed jobs, and with them their keys. */
+export async function checkRetention(client: Client): Promise<Finding> {
+  const { temporalCall } = await import('../client/temporal-call.js');
+  const { namespace } = client.options;
+  const { config } = await temporalCall(client, {}, () => client.workflowService.describeNamespace({ namespace }));
+  const seconds = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0);
+  const days = Math.round((seconds / DAY_SECONDS) * 10) / 10;
+  const text = `a key is remembered for ${days} ${days === 1 ? 'day' : 'days'} after its job ended`;
+  if (days >= SHORTEST_RETENTION_DAYS) return { status: 'ok', text };
+  const why = `below ${SHORTEST_RETENTION_DAYS} days; a key that comes later makes a second job. Raise it with:`;
+  const raise = `temporal operator namespace update --namespace "${namespace}" --retention ${SHORTEST_RETENTION_DAYS}d`;
+  return { status: 'warn', text, remedy: [why, indented(raise)] };
+}
+
+/** Whether somebody serves the jobs. */
+async function checkJobWorker(client: Client, taskQueue: string): Promise<Finding> {
+  const found = await checkPollers(client, taskQueue, ['workflow', 'activity']);
+  if (found.status === 'ok') return found;
+  return { ...found, remedy: [`start one: AGENT_JOBS_TASK_QUEUE=${taskQueue} npm run worker`] };
+}
+
+/** Whether somebody serves the exports, where they are asked for. */
+async function checkExportWorker(client: Client, taskQueue: string, isAsked: boolean): Promise<Finding> {
+  const { exportTaskQueue } = await import('../contract.js');
+  if (!isAsked) return { status: 'skip', text: 'not checked: --exports asks for it' };
+  const found = await checkPollers(client, exportTaskQueue(taskQueue), ['activity']);
+  return found.status === 'ok' ? found : { ...found, remedy: ['run a worker with SNAPSHOTS_URL set'] };
+}
+
+async function checkPollers(client: Client, taskQueue: string, work: readonly PolledFor[]): Promise<Finding> {
+  const { livePollers } = await import('../client/agent-job/no-answer.js');
+  const pollers = await Promise.all(work.map((polledFor) => livePollers(client, taskQueue, polledFor)));
+  const queue = JSON.stringify(taskQueue);
+  const missing = work.filter((_, index) => pollers[index]?.length === 0);
+  if (missing.length === work.length) return { status: 'fail', text: `no worker polls the task queue ${queue}` };
+  if (missing.length > 0) {
+    return { status: 'fail', text: `workers poll the task queue ${queue}, none of them for its ${missing[0]} tasks` };
+  }
+  const names = [...new Set(pollers.flat().map(({ identity }) => identity))];
+  const shown = names.length > 3 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more` : names.join(', ');
+  const count = names.length === 1 ? '1 worker polls' : `${names.length} workers poll`;
+  return { status: 'ok', text: `${count} the task queue ${queue}: ${shown}` };
+}
+
+const UPSTREAM_LIMIT_MS = 6_000;
+
+/** Whether the upstream answers, and whether it takes the key: one read of a job that is nobody's tells both. */
+async function checkUpstreamAndKey(project: string | undefined): Promise<Finding & { key?: Finding }> {
+  const { checkUpstream } = await import('../worker/upstream-check.js');
+  const { finding, text } = await checkUpstream(project, UPSTREAM_LIMIT_MS);
+  switch (finding) {
+    case 'answers':
+      return { status: 'ok', text, key: await keyFinding(project) };
+    case 'keyRefused':
+      return { status: 'ok', text: 'answers', key: { status: 'fail', text } };
+    case 'notAsked':
+      return { status: 'skip', text };
+    case 'wrongSettings':
+    case 'fails':
+      return { status: 'fail', text };
+  }
+}
+
+/** A key that works may still lie open. */
+async function keyFinding(project: string | undefined): Promise<Finding> {
+  const { readUpstreamConfig, upstreamWarnings } = await import('../config.js');
+  const warnings = upstreamWarnings(readUpstreamConfig());
+  const text = `the upstream takes the key${project === undefined ? '' : ` of project ${JSON.stringify(project)}`}`;
+  if (warnings.length === 0) return { status: 'ok', text };
+  return { status: 'warn', text: `${text}, which others can read`, remedy: warnings };
+}
+
+/** Whether the keys that encrypt payloads can be read, by whom they should be alone. */
+async function checkPayloadKeys(): Promise<Finding> {
+  const { processEnvironment, payloadKeysWarnings } = await import('../config.js');
+  const { readPayloadKeys } = await import('../config/client.js');
+  const path = processEnvironment['PAYLOAD_KEYS_FILE']?.trim();
+  if (!path) return { status: 'skip', text: 'off: PAYLOAD_KEYS_FILE is not set here' };
+  readPayloadKeys();
+  const warnings = payloadKeysWarnings(path);
+  if (warnings.length > 0) return { status: 'warn', text: 'others can read the keys', remedy: warnings };
+  return { status: 'ok', text: 'PAYLOAD_KEYS_FILE has usable keys' };
+}
+
+/** Whether snapshots can be written, read and removed. */
+async function checkStore(flags: SnapshotsFlags): Promise<Finding> {
+  const { processEnvironment } = await import('../config.js');
+  if (!(flags.snapshots ?? processEnvironment['SNAPSHOTS_URL'])) {
+    return { status: 'skip', text: 'not checked: SNAPSHOTS_URL is not set here' };
+  }
+  const store = await openSnapshots(flags);
+  if (store.url.startsWith('file:') && !existsSync(fileURLToPath(store.url))) {
+    return { status: 'warn', text: `${store.url} is not there yet: the first export makes it` };
+  }
+  await tryStore(store);
+  return { status: 'ok', text: `${store.url} can be written and read` };
+}
+
+/** Outside of what is published. */
+async function tryStore(store: SnapshotStore): Promise<void> {
+  const { STAGING } = await import('../snapshots/layout.js');
+  const folder = `${STAGING}/doctor-${randomUUID()}`;
+  const key = `${folder}/probe`;
+  const probe = Buffer.from(key);
+  await store.put(key, probe);
+  const read = await store.read(key);
+  await store.removeFolder(folder);
+  if (!read?.equals(probe)) throw new Error(`${store.urlOf(key)} is not read as it was written`);
+}
+
+const NAME_WIDTH = 18;
+const STATUS_COLOUR: Record<CheckStatus, Colour> = { ok: 'green', warn: 'yellow', fail: 'red', skip: 'dim' };
+
+/** Tells what a check found, and below it what to do. */
+export function tellFinding(name: string, { status, text, remedy = [] }: Finding, isJson: boolean): void {
+  if (isJson) return printJson({ check: name, status, text, remedy });
+  const [first = '', ...more] = text.split('\n');
+  const lines = [...more, ...remedy.map((line) => `→ ${line}`)].map(
+    (line) => ' '.repeat(NAME_WIDTH + 7) + printable(line),
+  );
+  printColoured(
+    [
+      `${paint(STATUS_COLOUR[status], status.padEnd(4))}  ${name.padEnd(NAME_WIDTH)} ${printable(first)}`,
+      ...lines,
+    ].join('\n'),
+  );
 }

@@ -1,6 +1,6 @@
 import { CommanderError, type Command } from 'commander';
 import { jsonLine } from '../agent-job/terminal-text.js';
-import { printableLines, withKeysHint } from './text.js';
+import { printableLines, withKeysHint } from './table.js';
 
 /** What a command answers to a shell, and what that means; docs/commands.md has the same table. */
 const CODES = {

@@ -17,8 +17,7 @@ import {
   type SnapshotsFlags,
 } from './export-options.js';
 import { print, printAnswer, printJson, printToStderr, withSession, type Session } from './session.js';
-import { table } from './table.js';
-import { countOf, forStdout, printable, readableTime } from './text.js';
+import { countOf, forStdout, printable, readableTime, table } from './table.js';
 import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
 
 interface InspectFlags extends RangeFlags, SnapshotsFlags {

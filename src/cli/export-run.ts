@@ -23,8 +23,7 @@ import {
 } from './export-options.js';
 import { addPriorityOption, toPriority } from './options.js';
 import { print, printAnswer, printJson, printToStderr, withSession, type Session } from './session.js';
-import { fields } from './table.js';
-import { printable } from './text.js';
+import { fields, printable } from './table.js';
 import { barOf, ProgressLine } from './terminal.js';
 import { EXIT, UsageError } from './exit.js';
 

@@ -7,11 +7,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { lastingWait, waitRemedy, waitTimes } from '../agent-job/waiting-text.js';
 import type { JobState, Waiting } from '../contract.js';
 import type { JobHandle, JobSummary } from '../starter.js';
-import { resolveCommands } from './resolution.js';
+import { resolveCommands } from './resolve.js';
 import { printToStderr, type Session } from './session.js';
 import { ProgressLine } from './terminal.js';
-import { fields } from './table.js';
-import { durationText, printable, readableTime } from './text.js';
+import { durationText, fields, printable, readableTime } from './table.js';
 
 /** A look asks no worker and costs nothing, but a server serves others too. */
 const LOOK_MS = 1_000;

@@ -2,10 +2,9 @@
 import type { Command } from 'commander';
 import type { JobFilter, JobSummary } from '../starter.js';
 import type { JobCount } from '../client/agent-job/list.js';
-import { formatJobs, outputTerminal, readableStatus, fields } from './table.js';
+import { countOf, fields, formatJobs, outputTerminal, printable, readableStatus } from './table.js';
 import { print, printColoured, printJson, printToStderr, withSession, type Session } from './session.js';
-import { countOf, printable } from './text.js';
-import { requireBatch } from './batch.js';
+import { requireBatch } from './targets.js';
 import { addFilterOptions, toFilter, toLimit, type FilterFlags } from './options.js';
 import { InterruptedError } from './exit.js';
 import { followList } from './follow.js';

@@ -14,7 +14,7 @@ import type {
 } from '../contract.js';
 import type { JobFilter } from '../starter.js';
 import { UsageError } from './exit.js';
-import { checkBatch } from './batch.js';
+import { checkBatch } from './targets.js';
 
 /** How an option of a job is typed: its flags, and what their texts mean; undefined where a flag is not given. */
 interface JobFlags<Value> {

@@ -3,8 +3,7 @@ import type { QueuedRequest, RequestQueueState } from '../contract.js';
 import type { QueueReport } from '../starter.js';
 import { EXIT } from './exit.js';
 import { print, printJson, printToStderr, withSession, type GlobalOptions } from './session.js';
-import { fields, table } from './table.js';
-import { hint, printable, readableTime, relativeTime } from './text.js';
+import { fields, hint, printable, readableTime, relativeTime, table } from './table.js';
 
 interface QueueFlags {
   project?: string;

@@ -1,12 +1,12 @@
 import { createReadStream } from 'node:fs';
 import type { Command } from 'commander';
 import type { JobState } from '../contract.js';
-import { CONCURRENT_JOBS } from './batch.js';
+import { CONCURRENT_JOBS } from './targets.js';
 import { EXIT, UsageError } from './exit.js';
 import { toTime } from './options.js';
 import { readLines, type Line } from './input.js';
 import { printJson, printToStderr, withSession, type Session } from './session.js';
-import { countOf, printable } from './text.js';
+import { countOf, printable } from './table.js';
 
 interface ReconcileFlags {
   since?: string;

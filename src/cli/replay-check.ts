@@ -3,8 +3,7 @@ import { EXIT } from './exit.js';
 import { toLimit } from './options.js';
 import type { ReplayReport, ReplayTally } from './replay-histories.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
-import { table } from './table.js';
-import { countOf, printable } from './text.js';
+import { countOf, printable, table } from './table.js';
 
 const DEFAULT_SINCE = '7d';
 const DEFAULT_LIMIT = 1_000;

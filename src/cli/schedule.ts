@@ -3,15 +3,18 @@ import type { Command } from 'commander';
 import type { ExportSchedule, ExportScheduleSettings } from '../starter.js';
 import {
   addChanges,
+  addJobSchedule,
+  jobSchedulesText,
+  type JobScheduleWithRun,
+  listWithLastRuns,
   nextText,
+  type ScheduleCommands,
   SET_ELSEWHERE,
   setSchedule,
   span,
   stateRows,
   toDuration,
-  type ScheduleCommands,
-} from './schedule-commands.js';
-import { addJobSchedule, jobSchedulesText, listWithLastRuns, type JobScheduleWithRun } from './schedule-job.js';
+} from './schedule-job.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { toWholeNumber } from './options.js';
 import { fields, table } from './table.js';
@@ -103,7 +106,7 @@ function addExportSet(group: Command): void {
     .option('--json', 'print the Schedule as JSON')
     .action(async (flags: SetFlags) => {
       const settings = toSettings(flags);
-      const { checkExportSchedule } = await import('../client/visitor-export/schedule-spec.js');
+      const { checkExportSchedule } = await import('../client/visitor-export/schedule.js');
       checkExportSchedule(settings);
       await setSchedule(command, EXPORTS, flags, async (jobs, signal) => {
         return (await jobs.ensureExportSchedule(settings, { signal })) === 'created';

@@ -5,7 +5,7 @@ import type { WorkflowClientInterceptor } from '@temporalio/client';
 import type { AgentJobs } from '../starter.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { InterruptedError } from './exit.js';
-import { printableLines } from './text.js';
+import { printableLines } from './table.js';
 
 /** Options that every command takes, before or after its name; the connection's override the environment. */
 export interface GlobalOptions {

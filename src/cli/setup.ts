@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import type { Client } from '@temporalio/client';
 import type { WebUi } from '../client/web-ui.js';
-import { checkRetention, checkTypes, indented, operatorOf, tellFinding, type Finding } from './doctor-checks.js';
+import { checkRetention, checkTypes, type Finding, indented, operatorOf, tellFinding } from './doctor.js';
 import { EXIT } from './exit.js';
 import { withSession } from './session.js';
 

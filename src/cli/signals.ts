@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import type { Attribution, FollowUpState, Priority } from '../contract.js';
 import type { FollowUpOptions, JobHandle } from '../starter.js';
-import { forEachRunning, readTarget } from './batch.js';
+import { addJobNameOptions, findJob, forEachRunning, type JobNameFlags, readJobName, readTarget } from './targets.js';
 import { readPrompt } from './input.js';
 import {
   addAttributionOptions,
@@ -13,10 +13,8 @@ import {
 } from './options.js';
 import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
 import { BadEndError, EXIT, throwNotRetryable } from './exit.js';
-import { addJobNameOptions, findJob, readJobName, type JobNameFlags } from './job-name.js';
 import { print, printAnswer, printJson, printToStderr, withSession, type Session } from './session.js';
-import { fields } from './table.js';
-import { printable, shellWord } from './text.js';
+import { fields, printable, shellWord } from './table.js';
 import { printWait, withProgress } from './follow.js';
 
 interface FollowUpFlags extends JobNameFlags {

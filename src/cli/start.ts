@@ -1,13 +1,20 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
 import type { Command } from 'commander';
-import type { AgentJobs, JobHandle } from '../starter.js';
-import { waitAndPrint } from './wait.js';
-import { readPrompt } from './input.js';
+import { jsonLine } from '../agent-job/terminal-text.js';
+import type { StartItem } from '../client/agent-job/start-many.js';
+import type { AgentJobOptions } from '../contract.js';
+import type { AgentJobs, JobHandle, StartFate } from '../starter.js';
+import { EXIT, InterruptedError, throwNotRetryable, UsageError } from './exit.js';
+import { type Line, readLines, readPrompt } from './input.js';
 import { addJobOptions, toJobOptions } from './options.js';
 import { print, printJson, printToStderr, serverOf, withSession } from './session.js';
-import { fields } from './table.js';
-import { hint } from './text.js';
-import { throwNotRetryable, UsageError } from './exit.js';
+import { countOf, fields, hint, printable } from './table.js';
+import { barOf, ProgressLine } from './terminal.js';
+import { waitAndPrint } from './wait.js';
 
 interface StartFlags {
   project?: string;
@@ -104,7 +111,6 @@ async function startLines(
   const { parseJobInput } = await import('../agent-job/input.js');
   // Wrong values are told before any line is read.
   parseJobInput({ projectId: 'p', prompt: 'x', ...defaults });
-  const { startFrom } = await import('./start-from.js');
   const { concurrency, allowUnknown } = flags;
   await startFrom(command, file, defaults, { isJson, concurrency, allowUnknown });
 }
@@ -124,4 +130,155 @@ function startOrAttach(
 ): Promise<JobHandle> {
   if ('prompt' in input) return jobs.start({ ...input, key: key ?? randomUUID() }, { signal });
   return jobs.attach({ ...input, key }, { signal });
+}
+
+// `start --from`: starts the jobs of a file, one JSON object a line, and tells what became of each.
+
+/** A valid line is shorter: its prompt has at most 512 KiB, of which each byte may be escaped as six. */
+const MAX_LINE_BYTES = 8 * 1024 * 1024;
+const TELL_EVERY_MS = 5_000;
+const FATES = ['started', 'joined', 'conflict', 'refused'] as const;
+
+/** What holds for the lines that do not say otherwise. */
+type LineDefaults = AgentJobOptions & { projectId?: string | undefined };
+
+interface Source {
+  stream: Readable;
+  /** Null where nobody knows. */
+  bytes: number | null;
+}
+
+/** Starts the jobs of a file, or of stdin for `-`. */
+async function startFrom(
+  command: Command,
+  file: string,
+  defaults: LineDefaults,
+  flags: { isJson: boolean; concurrency: string | undefined; allowUnknown: boolean | undefined },
+): Promise<void> {
+  const { checkConcurrency, startMany } = await import('../client/agent-job/start-many.js');
+  const concurrency = checkConcurrency(flags.concurrency === undefined ? undefined : Number(flags.concurrency));
+  const { isJson, allowUnknown } = flags;
+  const source = await openSource(file);
+  // A reader that has seen enough ends the program here: not every line has its fate then.
+  process.exitCode = EXIT.error;
+  try {
+    await withSession(command, async ({ jobs, globals, signal }) => {
+      if (!isJson) printToStderr(`agent-jobs: Temporal at ${serverOf({ jobs })}`);
+      const read = { bytes: 0 };
+      const items = toItems(readLines(counted(source.stream, read), MAX_LINE_BYTES), defaults);
+      const tally = new Tally(source.bytes, read, isJson);
+      try {
+        for await (const fate of startMany(jobs, items, { concurrency, signal, allowUnknown })) await tally.tell(fate);
+      } catch (error) {
+        tally.end('have a fate; the same command goes on with the others');
+        throw signal.aborted ? new InterruptedError('same command') : error;
+      }
+      tally.end();
+      if (!isJson && defaults.batch != null)
+        printToStderr(`Next  ${hint(globals, ['wait', '--batch', defaults.batch])}`);
+      process.exitCode = tally.isAllWell ? EXIT.ok : EXIT.notAll;
+    });
+  } finally {
+    // What is not read any more would keep the process alive.
+    source.stream.destroy();
+  }
+}
+
+async function openSource(file: string): Promise<Source> {
+  if (file === '-') return { stream: process.stdin, bytes: null };
+  try {
+    const stats = await stat(file);
+    if (stats.isDirectory()) throw new Error(`${file} is a folder`);
+    const stream = createReadStream(file);
+    await once(stream, 'open');
+    return { stream, bytes: stats.isFile() ? stats.size : null };
+  } catch (error) {
+    throw new UsageError(`--from: ${(error as Error).message}`);
+  }
+}
+
+async function* counted(stream: Readable, read: { bytes: number }): AsyncGenerator<Uint8Array> {
+  for await (const chunk of stream as AsyncIterable<Uint8Array>) {
+    read.bytes += chunk.length;
+    yield chunk;
+  }
+}
+
+async function* toItems(lines: AsyncIterable<Line>, defaults: LineDefaults): AsyncGenerator<StartItem> {
+  for await (const line of lines) yield { index: line.number, ...readRequest(line, defaults) };
+}
+
+function readRequest(line: Line, defaults: LineDefaults): { request: unknown } | { problem: Error } {
+  if ('problem' in line) return { problem: new Error(`the line ${line.problem}`) };
+  let value: unknown;
+  try {
+    value = JSON.parse(line.text);
+  } catch (error) {
+    // The parser's own text shows a piece of the line, which may be a prompt.
+    const [where = ''] = / at position \d+/.exec((error as Error).message) ?? [];
+    return { problem: new Error(`the line must be one JSON object; it is not JSON${where}`) };
+  }
+  return { request: isObject(value) ? withDefaults(value, defaults) : value };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Null means absent, as everywhere in the contract. */
+function withDefaults(request: Record<string, unknown>, defaults: LineDefaults): Record<string, unknown> {
+  const given = Object.entries(request).filter(([, value]) => value !== null);
+  return { ...defaults, ...Object.fromEntries(given) };
+}
+
+/** Tells each fate, and sums up. */
+class Tally {
+  readonly #bytes: number | null;
+  readonly #read: { bytes: number };
+  readonly #isJson: boolean;
+  readonly #progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
+  readonly #counts: Record<StartFate['fate'], number> = { started: 0, joined: 0, conflict: 0, refused: 0 };
+
+  constructor(bytes: number | null, read: { bytes: number }, isJson: boolean) {
+    this.#bytes = bytes;
+    this.#read = read;
+    this.#isJson = isJson;
+  }
+
+  get isAllWell(): boolean {
+    return this.#counts.conflict + this.#counts.refused === 0;
+  }
+
+  /** Waits for a slow reader: what it has not read must not fill the memory. */
+  async tell({ index: line, key, workflowId, fate, error }: StartFate): Promise<void> {
+    this.#counts[fate] += 1;
+    const reason = error?.message;
+    if (this.#isJson || reason !== undefined) this.#progress.clear();
+    if (this.#isJson) await write(jsonLine({ line, key, workflowId, fate, error: reason }));
+    else if (reason !== undefined) {
+      await write(`line ${line}  ${fate}  ${printable(key ?? '-')}  ${printable(reason)}`);
+    }
+    this.#progress.show(`${this.#bar()}${this.#summary()}`);
+  }
+
+  end(more = ''): void {
+    this.#progress.clear();
+    const line = `${this.#summary()}${more && `; these ${more}`}`;
+    if (this.#isJson || more) printToStderr(`agent-jobs: ${line}`);
+    else process.stdout.write(`${line}\n`);
+  }
+
+  #bar(): string {
+    if (!this.#progress.isTerminal || this.#bytes === null || this.#bytes === 0) return '';
+    return `${barOf(Math.min(1, this.#read.bytes / this.#bytes))}  `;
+  }
+
+  #summary(): string {
+    const total = FATES.reduce((sum, fate) => sum + this.#counts[fate], 0);
+    return `${countOf(total, 'line')}: ${FATES.map((fate) => `${this.#counts[fate]} ${fate}`).join(', ')}`;
+  }
+}
+
+async function write(line: string): Promise<void> {
+  if (!process.stdout.write(`${line}\n`)) await once(process.stdout, 'drain');
 }

@@ -2,8 +2,10 @@
  * Tables: whole for a program; fitted to a terminal, where long cells are cut, and the least of the columns left out,
  * before a line is broken.
  */
+import { styleText } from 'node:util';
+import { printable, printableLines } from '../agent-job/terminal-text.js';
+import { shellWord } from '../agent-job/waiting-text.js';
 import type { JobSummary } from '../starter.js';
-import { paint, printable, readableTime, relativeTime, type Colour } from './text.js';
 
 /** Two columns of labels and values; rows without a value are left out. */
 export function fields(rows: readonly (readonly [label: string, value: string | null | undefined])[]): string {
@@ -34,7 +36,7 @@ function widest(rows: readonly (readonly string[])[], column: number): number {
 }
 
 /** One column, from left to right. */
-export interface Column {
+interface Column {
   heading: string;
   /** Cut down to so many places where the line is too long; default: never. */
   least?: number;
@@ -45,7 +47,7 @@ export interface Column {
 }
 
 /** A cell; a colour changes no width. */
-export type Cell = string | { text: string; colour: Colour };
+type Cell = string | { text: string; colour: Colour };
 
 const GAP = '  ';
 /** Of East Asia, and emoji. */
@@ -211,4 +213,73 @@ function shortTitle({ title, projectId }: JobSummary): string {
 function coloured(text: string, column: number): Cell {
   const colour = UNCOLOURED.includes(COLUMNS[column]!.heading) ? undefined : COLOURS[text];
   return colour === undefined ? text : { text, colour };
+}
+
+export { printable, printableLines, shellWord };
+
+/** What is coloured, and nothing else. */
+export type Colour = 'green' | 'yellow' | 'red' | 'cyan' | 'dim' | 'bold';
+
+/** A text in a colour where the stream shows colours; Node reads NO_COLOR, FORCE_COLOR and TERM. */
+export function paint(colour: Colour, text: string, stream: NodeJS.WriteStream = process.stdout): string {
+  return styleText(colour, text, { stream });
+}
+
+/** A file that is written to standard output: whole, but at a terminal text that it only shows. */
+export function forStdout(file: string): string {
+  return process.stdout.isTTY ? printableLines(file) : file;
+}
+
+/**
+ * An error's message, or another text that quotes it, with what to do where the SDK's converter, which knows of no
+ * keys, met an encrypted payload.
+ */
+export function withKeysHint(message: string): string {
+  if (!message.includes('Unknown encoding: binary/encrypted')) return message;
+  return `${message}; set PAYLOAD_KEYS_FILE here and for the workers`;
+}
+
+/** The first line of a prompt, at most 100 characters. */
+export function firstLine(text: string): string {
+  const line = text.trimStart().split(/[\r\n]/, 1)[0] ?? '';
+  return line.length <= 100 ? line : `${line.slice(0, 99).toWellFormed()}…`;
+}
+
+/** `1 job`, `2,000 jobs`. */
+export function countOf(count: number, noun: string): string {
+  return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** `2026-01-31 09:15:00 UTC`. */
+export function readableTime(iso: string): string {
+  return `${iso.slice(0, 19).replace('T', ' ')} UTC`;
+}
+
+/** A command to copy, with the connection options that this one was called with. */
+export function hint(
+  connection: { address?: string; namespace?: string; taskQueue?: string },
+  words: string[],
+): string {
+  const { address, namespace, taskQueue } = connection;
+  const options = [
+    ...(address === undefined ? [] : ['--address', address]),
+    ...(namespace === undefined ? [] : ['--namespace', namespace]),
+    ...(taskQueue === undefined ? [] : ['--task-queue', taskQueue]),
+  ];
+  return ['npx', 'agent-jobs', ...options, ...words].map(shellWord).join(' ');
+}
+
+/** `45 s`, `12 min`, `3.5 h`, `4 days`. */
+export function durationText(ms: number): string {
+  const minutes = ms / 60_000;
+  if (minutes < 1) return `${Math.round(ms / 1_000)} s`;
+  if (minutes < 120) return `${Math.round(minutes)} min`;
+  return minutes < 2 * 24 * 60 ? `${(minutes / 60).toFixed(1)} h` : `${Math.round(minutes / (24 * 60))} days`;
+}
+
+/** `5 min ago`, `in 5 min`. */
+export function relativeTime(iso: string, now: number): string {
+  const ms = Date.parse(iso) - now;
+  const length = durationText(Math.abs(ms));
+  return ms >= 0 ? `in ${length}` : `${length} ago`;
 }

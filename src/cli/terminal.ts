@@ -4,8 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { printToStderr } from './session.js';
-import { printable, printableLines } from './text.js';
-import { cutTo, textWidth } from './table.js';
+import { cutTo, printable, printableLines, textWidth } from './table.js';
 
 const BAR_CHARS = 24;
 const NARROWEST_TERMINAL = 80;

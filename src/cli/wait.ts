@@ -2,14 +2,21 @@
 import type { Command } from 'commander';
 import type { AgentJobResult, Outcome } from '../contract.js';
 import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
-import { CONCURRENT_JOBS, isRunning, NoJobsError, readBatch, readTarget } from './batch.js';
+import {
+  addJobNameOptions,
+  CONCURRENT_JOBS,
+  findJob,
+  isRunning,
+  type JobNameFlags,
+  NoJobsError,
+  readBatch,
+  readTarget,
+} from './targets.js';
 import { BadEndError, codeOf, EXIT, exitCodesText } from './exit.js';
 import { followList, withProgress } from './follow.js';
-import { addJobNameOptions, findJob, type JobNameFlags } from './job-name.js';
 import { printAnswer, printToStderr, withSession, type Session } from './session.js';
 import { ProgressLine } from './terminal.js';
-import { fields } from './table.js';
-import { countOf, hint, printable, readableTime } from './text.js';
+import { countOf, fields, hint, printable, readableTime } from './table.js';
 
 const EXITS = `
 Exit code:

@@ -2,7 +2,7 @@ import { Client, Connection } from '@temporalio/client';
 import type { ClientInterceptors, ClientOptions, ConnectionOptions } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import { RequestRetries } from '../temporal/grpc.js';
-import { onAbort } from './abort-signal.js';
+import { onAbort } from './concurrently.js';
 import { checkTimeout, endWaits, MAX_TIMER_MS } from './temporal-call.js';
 import { isUnimplemented, toConnectError } from './temporal-errors.js';
 

@@ -1,6 +1,5 @@
 /** The handle of a Schedule, of either kind: describe, pause, resume, remove. */
-import { setPaused } from './schedule-change.js';
-import { orNull, readSchedule, type ScheduleKind, type ScheduleState } from './schedules.js';
+import { orNull, readSchedule, type ScheduleKind, type ScheduleState, setPaused } from './schedules.js';
 import { ScheduleMissingError } from './errors.js';
 import { limitsOf, type ClientContext } from './settings.js';
 import { temporalCall, type CallOptions } from './temporal-call.js';

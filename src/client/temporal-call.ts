@@ -4,10 +4,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, Connection, WorkflowExecutionInfo } from '@temporalio/client';
 import { InvalidInputError } from '../contract/input-checks.js';
 import { lenientWorkflowClient } from '../temporal/workflow-clients.js';
-import { firstOf, onAbort } from './abort-signal.js';
+import { firstOf, onAbort } from './concurrently.js';
 import { TemporalCallError } from './errors.js';
 import { checkNames, type Names } from './known-fields.js';
-import type { Logger } from './logger.js';
+import type { Logger } from './settings.js';
 import { isOutage, tooSlowError, toUserError } from './temporal-errors.js';
 
 /** How long a call to Temporal may take, and what else ends it; neither ends the job. */

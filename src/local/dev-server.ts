@@ -4,8 +4,7 @@ import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
 import { channelArgsFor } from '../client/connection.js';
 import { ensureSearchAttributes } from '../starter.js';
 import { DEV_SERVER_PORTS } from '../client/web-ui.js';
-import { startProcess, type ManagedProcess } from './child-process.js';
-import { freePort } from './free-ports.js';
+import { freePort, type ManagedProcess, startProcess } from './child-process.js';
 
 /** How to start the dev server. */
 export interface DevServerOptions {

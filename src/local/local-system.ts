@@ -3,24 +3,24 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
-import { readClientConfig, type Environment } from '../config.js';
+import { printableLines } from '../agent-job/terminal-text.js';
+import { shellWord } from '../agent-job/waiting-text.js';
+import { channelArgsFor } from '../client/connection.js';
+import { type Environment, readClientConfig } from '../config.js';
+import { DEFAULT_TASK_QUEUE } from '../contract.js';
 import { startSandbox } from '../sandbox/sandbox.js';
 import { AgentJobs } from '../starter.js';
 import { openPayloadCodec } from '../starter/codec.js';
-import { channelArgsFor } from '../client/connection.js';
-import { DataFolder } from './data-folder.js';
+import { startOnFreePort } from './child-process.js';
+import { DataFolder, type ProcessIdentity } from './data-folder.js';
 import { DEMO_SCRIPT } from './demo-job.js';
+import { type DevServer, startDevServer } from './dev-server.js';
 import { findDevServer } from './fetched-program.js';
-import { startDevServer, type DevServer } from './dev-server.js';
-import { localTemporalEnvironment, realUpstreamEnvironment } from './environment.js';
-import { startOnFreePort } from './free-ports.js';
-import type { Output } from './output.js';
-import type { ProcessIdentity } from './process-identity.js';
 import { stateFolder } from './user-folders.js';
-import { WorkerProcess } from './worker-process.js';
+import { localTemporalEnvironment, realUpstreamEnvironment, WorkerProcess } from './worker-process.js';
 
 /** What the local system is composed of. */
-export interface LocalSystemOptions {
+interface LocalSystemOptions {
   env: Environment;
   output: Output;
   /** Against the real upstream of the environment, without a sandbox. */
@@ -165,4 +165,75 @@ export class LocalSystem {
     await worker.start();
     output.entry('Worker', `ready; it logs to ${this.#folder.file('worker.log')}`);
   }
+}
+
+const LABEL_WIDTH = 12;
+
+/** Prints whole lines: the same on a terminal as in a file, but for bold labels. */
+export class Output {
+  readonly #isBold: boolean;
+
+  constructor(env: Environment) {
+    this.#isBold = process.stdout.isTTY === true && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+    // A closed pipe must not end this process before its children.
+    process.stdout.on('error', () => {});
+    process.stderr.on('error', () => {});
+  }
+
+  /** A line that begins with a label. */
+  entry(label: string, text: string): void {
+    const padded = label.padEnd(LABEL_WIDTH);
+    this.#write(`${this.#isBold ? `\u001B[1m${padded}\u001B[22m` : padded}${printableLines(text)}`);
+  }
+
+  line(text = ''): void {
+    this.#write(printableLines(text));
+  }
+
+  error(text: string): void {
+    process.stderr.write(`${printableLines(text)}\n`);
+  }
+
+  #write(text: string): void {
+    process.stdout.write(`${text}\n`);
+  }
+}
+
+/** What the commands to try next depend on. */
+interface NextStepsOptions {
+  address: string;
+  taskQueue: string;
+  /** The demo job; undefined where jobs are real. */
+  workflowId?: string | undefined;
+  /** Where exports put their snapshots. */
+  snapshotsUrl: string;
+  /** Settings of the user's shell that would lead the commands to another server. */
+  unset: readonly string[];
+  /** An empty Temporal profile, for a user who has one that leads elsewhere. */
+  profileFile?: string | undefined;
+}
+
+/** Commands to try next, each one line that runs as it is from the project's folder. */
+export function nextSteps(options: NextStepsOptions): string[] {
+  const { address, taskQueue, workflowId, snapshotsUrl, unset, profileFile } = options;
+  const profile = profileFile === undefined ? [] : [`TEMPORAL_CONFIG_FILE=${shellWord(profileFile)}`];
+  const changes = [...unset.map((name) => `-u ${name}`), ...profile];
+  const prefix = changes.length > 0 ? `env ${changes.join(' ')} ` : '';
+  const queue = taskQueue === DEFAULT_TASK_QUEUE ? '' : ` --task-queue ${shellWord(taskQueue)}`;
+  const place = `--address ${address}${queue}`;
+  const cli = (command: string) => `${prefix}npx agent-jobs ${command} ${place}`;
+  const project = workflowId === undefined ? 'YOUR_PROJECT_ID' : 'demo';
+  return [
+    cli(`start 'Add a page about pricing' --project ${project} --wait`),
+    ...(workflowId === undefined
+      ? [cli('list')]
+      : [
+          cli(`follow-up ${shellWord(workflowId)} 'Now in French, too' --wait`),
+          cli(`state ${shellWord(workflowId)}`),
+          cli('list'),
+        ]),
+    cli(`export run --project ${project}`),
+    `npx agent-jobs report --project ${project} --snapshots ${shellWord(snapshotsUrl)}`,
+    `python3 -m pip install temporalio && ${prefix}python3 examples/python/start_job.py --project ${project} ${place}`,
+  ];
 }

@@ -12,10 +12,9 @@ import {
 import { jobUrl, listUrl, webUiViews, type WebUi } from '../client/web-ui.js';
 import type { DevServer } from './dev-server.js';
 import { followDemoJob, startDemoJob } from './demo-job.js';
-import { foreignTemporalSettings, ignoredSettings } from './environment.js';
-import { LocalSystem } from './local-system.js';
-import { nextSteps, Output } from './output.js';
-import { findParent, whenParentEnds } from './process-identity.js';
+import { foreignTemporalSettings, ignoredSettings } from './worker-process.js';
+import { LocalSystem, nextSteps, Output } from './local-system.js';
+import { findParent, whenParentEnds } from './data-folder.js';
 
 const USAGE = `Usage: npm start [-- --real]
 

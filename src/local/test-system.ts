@@ -11,9 +11,8 @@ import { DEFAULT_TASK_QUEUE } from '../contract.js';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../sandbox/sandbox.js';
 import { findDevServer } from './fetched-program.js';
 import { startDevServer, type DevServer } from './dev-server.js';
-import { localTemporalEnvironment } from './environment.js';
+import { localTemporalEnvironment, WorkerProcess } from './worker-process.js';
 import { SKIPPING_SERVER, SKIPPING_WORKER, SkippedTime } from './skipped-time.js';
-import { WorkerProcess } from './worker-process.js';
 
 export interface TestSystemOptions {
   /** How the upstream behaves; by default a job is active for four seconds, then completed. */

@@ -4,7 +4,7 @@ import type { ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import { rangeFolderOf } from './catalog.js';
 import { sha256Hex, type VisitorRow } from './content-digest.js';
 import { chunkKey, snapshotFolder, SNAPSHOTS_FOLDER, STAGING, stagingFolder, SUPERSEDED_FOLDER } from './layout.js';
-import { PathSet, type RowSink } from './scan.js';
+import { PathSet } from './scan.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { cleanUpSuperseded } from './superseded.js';
 
@@ -116,7 +116,7 @@ const HASH_BYTES = 8;
 /**
  * The rows of one chunk on their way into staging: a Parquet file, path hashes, then the row count, in one object.
  */
-export class ChunkEncoder implements RowSink {
+export class ChunkEncoder {
   readonly #rows: VisitorRow[] = [];
   readonly #hashes: bigint[] = [];
   #bytes = 0;

@@ -10,7 +10,7 @@ export interface ExchangeError {
   cause?: unknown;
 }
 
-export type ExchangePhase = 'connecting' | 'sending' | 'waiting' | 'receiving';
+type ExchangePhase = 'connecting' | 'sending' | 'waiting' | 'receiving';
 
 export interface ExchangeResult {
   /** The status of the response, where one began. */

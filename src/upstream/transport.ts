@@ -5,7 +5,7 @@
  */
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { type ExchangeError, type ExchangePhase, type ExchangeResult, notStarted, ResponseReader } from './exchange.js';
+import { type ExchangeError, type ExchangeResult, notStarted, ResponseReader, type TimeLimit } from './exchange.js';
 import { Connection, type ProxySettings } from './connection.js';
 import { deferredLastByteBody } from './deferred-last-byte.js';
 
@@ -20,7 +20,7 @@ export interface ExchangeOptions {
   /** Ends the exchange at once. */
   signal: AbortSignal;
   /** The error that an aborted signal stands for. */
-  errorOfAbort: (phase: ExchangePhase) => ExchangeError;
+  errorOfAbort: TimeLimit['errorOfAbort'];
   /** Cap on the response's body. */
   maxBytes: number;
   beforeLastByte?: (() => Promise<() => boolean>) | undefined;

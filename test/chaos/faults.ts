@@ -1,6 +1,5 @@
 import { CHAOS_KINDS, type FaultRule } from '../../src/testing.js';
-import { chaosRules } from '../../src/sandbox/armed-faults.js';
-import { effectOf } from '../../src/sandbox/fault-rule.js';
+import { chaosRules, effectOf } from '../../src/sandbox/armed-faults.js';
 
 /** A job that a redirect refuses for good has nothing more to show; a few are enough. */
 const REDIRECT_SHARE = 0.2;

@@ -330,7 +330,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a caller that stood still and uses old information',
-    file: 'src/client/agent-job/restart.ts',
+    file: 'src/client/agent-job/start-or-join.ts',
     find: 'const leftMs = START_WITHIN_MS - basis.elapsedMs();',
     replace: 'const leftMs = START_WITHIN_MS;',
     test: 'test/client/late-starts.test.ts',
@@ -670,7 +670,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a recurring job that runs beside its earlier one',
-    file: 'src/client/recurring-job/schedule-spec.ts',
+    file: 'src/client/recurring-job/schedule.ts',
     find: 'skip: ScheduleOverlapPolicy.SKIP',
     replace: 'skip: ScheduleOverlapPolicy.ALLOW_ALL',
     test: 'test/client/recurring.test.ts',
@@ -694,7 +694,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a change of a Schedule that was lost and passes for made',
-    file: 'src/client/schedule-change.ts',
+    file: 'src/client/schedules.ts',
     find: 'markOf(after) === mark',
     replace: '(markOf(after) === mark || true)',
     test: 'test/client/schedule-changes.test.ts',
@@ -702,7 +702,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a pause that was undone and passes for made',
-    file: 'src/client/schedule-change.ts',
+    file: 'src/client/schedules.ts',
     find: 'isKept(after)) return',
     replace: '(isKept(after) || true)) return',
     test: 'test/client/schedule-changes.test.ts',

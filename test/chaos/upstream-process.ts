@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { startProcess, type ManagedProcess } from '../../src/local/child-process.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort, type ManagedProcess, startProcess } from '../../src/local/child-process.js';
 import { SandboxControl, type FaultRule, type RateLimits } from '../../src/testing.js';
 import { sandboxProgram } from './worker-fault.js';
 

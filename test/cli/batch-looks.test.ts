@@ -1,7 +1,7 @@
 /** Commands that act on a batch, while jobs of it are started. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
-import { forEachRunning } from '../../src/cli/batch.js';
+import { forEachRunning } from '../../src/cli/targets.js';
 import type { Session } from '../../src/cli/session.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { AgentJobs } from '../../src/starter.js';

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { readActionsByKind } from '../../bench/temporal.js';
 import { createActivities, Poller } from '../../src/activities/index.js';
 import { noMetrics } from '../../src/activities/metrics.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { AgentJobs } from '../../src/starter.js';
 import { createUpstream } from '../../src/upstream/client.js';

@@ -5,7 +5,7 @@ import { Client, Connection } from '@temporalio/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AgentJobs, CreateRejectedError, type JobHandle } from '../../src/starter.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../src/contract.js';
-import { readStartInput } from '../../src/client/agent-job/start-input.js';
+import { readStartInput } from '../../src/client/agent-job/run-record.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
 import { createTestWorker } from '../support/worker.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';

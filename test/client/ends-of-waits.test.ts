@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Client, Connection, type WorkflowService } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { watchJob } from '../../src/client/agent-job/watch.js';
-import { loggerOf } from '../../src/client/logger.js';
+import { loggerOf } from '../../src/client/settings.js';
 import { AgentJobs, TemporalCallError, type JobHandle } from '../../src/starter.js';
 import { gathered } from './job-server.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';

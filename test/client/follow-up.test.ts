@@ -12,7 +12,7 @@ import {
   type JobHandle,
 } from '../../src/starter.js';
 import { inputHash } from '../../src/agent-job/input.js';
-import { readStartInput } from '../../src/client/agent-job/start-input.js';
+import { readStartInput } from '../../src/client/agent-job/run-record.js';
 import { createTestWorker } from '../support/worker.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 

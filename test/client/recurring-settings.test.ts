@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { changeSchedule } from '../../src/client/schedule-change.js';
+import { changeSchedule } from '../../src/client/schedules.js';
 import { AgentJobs, InvalidInputError, type JobScheduleSettings } from '../../src/starter.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';

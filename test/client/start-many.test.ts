@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { concurrently } from '../../src/client/concurrently.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { AgentJobs, TemporalCallError, TemporalUnavailableError, type StartFate } from '../../src/starter.js';
 import { connectDevServer, connectTo, type TestServer } from '../support/dev-server.js';
 

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { InterceptingCall } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { loggerOf } from '../../src/client/logger.js';
+import { loggerOf } from '../../src/client/settings.js';
 import { watchJob } from '../../src/client/agent-job/watch.js';
 import { AgentJobs, JobNotFoundError, type JobState } from '../../src/starter.js';
 import { createTestWorker } from '../support/worker.js';

@@ -3,7 +3,7 @@ import { chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { AgentJobs } from '../../src/starter.js';
 import { usePrivateSystem } from '../e2e/system.js';
 import { until } from '../support/worker-process.js';

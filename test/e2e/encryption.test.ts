@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { PayloadKeys } from '../../src/config/payload-keys.js';
 import { payloadCodecs } from '../../src/temporal/payload-codec.js';
 import { AgentJobs } from '../../src/starter.js';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, jobStateQuery, type AgentJobInput, type AgentJobResult } from '../../src/contract.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { until } from '../support/worker-process.js';
 import { useSystem } from './system.js';
 

@@ -13,7 +13,7 @@ import {
   VISITOR_EXPORT_WORKFLOW,
   type AgentJobInput,
 } from '../../src/contract.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import type { FaultRule } from '../../src/testing.js';
 import { runCli } from '../cli/run-cli.js';
 import { textIn } from '../support/text-in.js';

@@ -6,9 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DataFolder } from '../../src/local/data-folder.js';
-import { freePort } from '../../src/local/free-ports.js';
-import { identify, isAlive, type ProcessIdentity } from '../../src/local/process-identity.js';
+import { DataFolder, identify, isAlive, type ProcessIdentity } from '../../src/local/data-folder.js';
+import { freePort } from '../../src/local/child-process.js';
 
 let parent: string;
 beforeEach(async () => {

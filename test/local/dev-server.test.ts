@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startDevServer, type DevServer, type DevServerOptions } from '../../src/local/dev-server.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { shared } from '../support/shared.js';
 
 // A busy machine takes its time to start three servers.

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ignoredSettings } from '../../src/local/environment.js';
+import { ignoredSettings } from '../../src/local/worker-process.js';
 
 const RESTORE = { CONFIRM_WRITES_BEFORE: '2026-01-01T00:00:00Z' };
 

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { isAlive, type ProcessIdentity } from '../../src/local/process-identity.js';
+import { isAlive, type ProcessIdentity } from '../../src/local/data-folder.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
 import { connectTo } from '../support/dev-server.js';
 import { shared } from '../support/shared.js';

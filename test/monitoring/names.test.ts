@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { AgentJobs } from '../../src/starter.js';
 import { usePrivateSystem } from '../e2e/system.js';
 import { readDashboard, readExpressions, readPanels, readRules } from './files.js';

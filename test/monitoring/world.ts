@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
 import { findDevServer } from '../../src/local/fetched-program.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { AgentJobs } from '../../src/starter.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';

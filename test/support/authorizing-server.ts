@@ -7,8 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { parseEnv } from 'node:util';
 import { Connection } from '@temporalio/client';
 import { stringify } from 'yaml';
-import { startProcess } from '../../src/local/child-process.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort, startProcess } from '../../src/local/child-process.js';
 import { until } from './worker-process.js';
 
 const SERVER_ENV = new URL('../../deploy/teams/temporal.env', import.meta.url);

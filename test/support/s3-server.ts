@@ -2,8 +2,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CreateBucketCommand, DeleteBucketPolicyCommand, PutBucketPolicyCommand, S3Client } from '@aws-sdk/client-s3';
-import { startProcess } from '../../src/local/child-process.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort, startProcess } from '../../src/local/child-process.js';
 import { fetchPythonPackage } from './python-packages.js';
 
 const PACKAGE = 'moto[s3,server]==5.2.5';

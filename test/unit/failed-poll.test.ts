@@ -1,7 +1,7 @@
 import { defaultPayloadConverter } from '@temporalio/common';
 import type { Client } from '@temporalio/client';
 import { expect, test } from 'vitest';
-import { failedPoll } from '../../src/client/agent-job/present-wait.js';
+import { failedPoll } from '../../src/client/agent-job/call-job.js';
 
 const client = {
   options: { loadedDataConverter: { payloadCodecs: [], payloadConverter: defaultPayloadConverter } },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { earlyRetryWarning } from '../../src/cli/resolution.js';
+import { earlyRetryWarning } from '../../src/cli/resolve.js';
 import type { InDoubtWrite } from '../../src/contract.js';
 
 const LOOK_AFTER = '2026-01-01T00:02:00.000Z';

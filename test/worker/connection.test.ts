@@ -1,7 +1,7 @@
 /** How a worker gets its connection to Temporal. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { TemporalSettings } from '../../src/config.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { connectTemporal } from '../../src/worker/connection.js';
 import type { Logger } from '../../src/worker/logging.js';
 import { Authority } from '../support/certificates.js';

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, jobStateQuery } from '../../src/contract.js';
 import type { AgentJobInput } from '../../src/contract.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
 import type { Sandbox } from '../../src/sandbox/sandbox.js';
 import { AgentJobs } from '../../src/starter.js';

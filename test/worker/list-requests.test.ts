@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
 import { AgentJobs } from '../../src/starter.js';
 import { connectTo, startPrivateDevServer } from '../support/dev-server.js';

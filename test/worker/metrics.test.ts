@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, jobStateQuery, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';

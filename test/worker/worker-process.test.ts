@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { freePort } from '../../src/local/free-ports.js';
+import { freePort } from '../../src/local/child-process.js';
 import { LOCALHOST, startRefusingServer } from '../support/refusing-temporal.js';
 import { connectDevServer, startPrivateDevServer } from '../support/dev-server.js';
 import type { TestServer } from '../support/dev-server.js';

@@ -2,9 +2,8 @@
 import type { Decision, InDoubtWrite } from '../../contract.js';
 import { concurrently } from '../concurrently.js';
 import type { CallOptions } from '../temporal-call.js';
-import type { JobHandle } from './job-handle.js';
-import type { JobFilter } from './job-query.js';
-import type { JobSummary } from './job-summary.js';
+import type { JobHandle } from './handle.js';
+import type { JobFilter, JobSummary } from './job-summary.js';
 
 /** A job that waits for a person; `unknown` is null, and `problem` says why, where its state could not be read. */
 export interface AttentionItem {

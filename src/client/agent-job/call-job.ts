@@ -1,14 +1,20 @@
 /** Requests to the newest run of a job: what each failure of them means to the caller. */
-import { WorkflowUpdateFailedError, type Client, type WorkflowHandle } from '@temporalio/client';
+import {
+  type Client,
+  QueryRejectedError,
+  WorkflowClient,
+  type WorkflowExecutionDescription,
+  type WorkflowHandle,
+  WorkflowUpdateFailedError,
+} from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
-import type { JobState } from '../../contract.js';
+import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery, type Waiting } from '../../contract.js';
+import { askWorkflow, queryAgain, workflowOptionsOf } from '../../temporal/workflow-clients.js';
 import { JobEndedError, MessageRefusedError } from '../errors.js';
-import { CALL_TIMEOUT_MS, temporalCall, type CallOptions } from '../temporal-call.js';
+import { CALL_TIMEOUT_MS, type CallOptions, temporalCall } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
 import { isTakingTasks, whyNoAnswer } from './no-answer.js';
-import { withPresentWait } from './present-wait.js';
-import { readDescription } from './run-record.js';
-import { queryState } from './state-query.js';
+import { decodeFirst, ENDED_BY, readDescription, readRunEnd, type RunRecord } from './run-record.js';
 
 /** A worker that takes tasks answers in the end: behind a burst of starts that may last longer than one call. */
 const PATIENCE_MS = 60_000;
@@ -83,4 +89,178 @@ async function whyNotFound(
   } catch (error) {
     return error as Error;
   }
+}
+
+// Reads a job's state from a worker. No workflow knows that it was terminated or met a time-out: how a closed run
+// ended is read from Temporal then.
+
+/** Asks the newest run; a running one costs one request. */
+async function queryState(client: Client, workflowId: string): Promise<JobState> {
+  try {
+    const running = runningWorkflows(client).getHandle(workflowId);
+    return await queryAgain(() => running.query(jobStateQuery));
+  } catch (error) {
+    if (!(error instanceof QueryRejectedError)) throw error;
+  }
+  const { runId, status } = await readDescription(client, workflowId);
+  const state = await askWorkflow(client, { workflowId, runId }, jobStateQuery);
+  if (state.outcome !== null || status.name === 'RUNNING') return state;
+  const outcome = await readOutcome(client, { workflowId, runId, status: status.name });
+  return { ...state, phase: 'done', outcome, waiting: null };
+}
+
+/** Temporal refuses to ask a closed workflow for these: how it ended is wanted, too. */
+function runningWorkflows(client: Client): WorkflowClient {
+  return new WorkflowClient({ ...workflowOptionsOf(client), queryRejectCondition: 'NOT_OPEN' });
+}
+
+/** A closed run, and Temporal's status of it, such as `COMPLETED`. */
+interface ClosedRun {
+  workflowId: string;
+  runId: string;
+  status: string;
+}
+
+/** How a closed run ended, without a worker; null where its failure says nothing. */
+export async function readOutcome(
+  client: Client,
+  { workflowId, runId, status }: ClosedRun,
+): Promise<JobOutcome | null> {
+  const known = ENDED_BY[status];
+  if (known !== undefined) return known;
+  const end = await readRunEnd(client, workflowId, runId);
+  return 'result' in end ? end.result.outcome : (end.failureType as JobOutcome | null);
+}
+
+/**
+ * The last state of a job that ended while no worker runs: by the result, or the last one that was read, ended. Null
+ * where neither is known: a failure tells nothing of follow-ups, and an empty list would be untrue.
+ */
+export async function stateAtEnd(client: Client, run: RunRecord, last: JobState | null): Promise<JobState | null> {
+  const outcome = ENDED_BY[run.status];
+  if (outcome !== undefined) return last && ended(last, outcome);
+  const end = await readRunEnd(client, run.workflowId, run.runId);
+  if ('result' in end) return fromResult(end.result);
+  return last && ended(last, end.failureType as JobOutcome | null);
+}
+
+function ended(last: JobState, outcome: JobOutcome | null): JobState {
+  return { ...last, phase: 'done', waiting: null, outcome };
+}
+
+function fromResult({ finishedAt, ...told }: AgentJobResult): JobState {
+  return { ...told, phase: 'done', unknown: null, waiting: null, lastChangeAt: finishedAt };
+}
+
+// What a job's workflow can't tell of its wait: that no worker has begun the write that it handed out, and that its
+// polls fail.
+
+/** Worth no long wait: without an answer the state stays as the workflow tells it. */
+const MAX_ASK_MS = 1_500;
+const SCHEDULED = 1; // temporal.api.enums.v1.PendingActivityState
+/** The worker's words after each read, healthy ones too. */
+const LAST_READ = /^(.+?)(, \d+ times in a row)?, next poll in \d+ s$/s;
+
+/** The same state with its wait as it is now; `timeoutMs` is what the caller's time has left. */
+async function withPresentWait(
+  client: Client,
+  workflowId: string,
+  state: JobState,
+  { signal, timeoutMs }: CallOptions,
+): Promise<JobState> {
+  const leftMs = timeoutMs ?? MAX_ASK_MS;
+  const ask = presentWait(client, workflowId, state);
+  if (!ask || leftMs <= 0) return state;
+  try {
+    const limits = { signal, timeoutMs: Math.min(leftMs, MAX_ASK_MS) };
+    return { ...state, waiting: await temporalCall(client, limits, ask) };
+  } catch {
+    signal?.throwIfAborted();
+    return state;
+  }
+}
+
+/** How to ask for it; null where the workflow knows all there is. */
+function presentWait(
+  client: Client,
+  workflowId: string,
+  { phase, waiting }: JobState,
+): (() => Promise<Waiting | null>) | null {
+  if (isPolling(waiting))
+    return async () => failedPoll(client, (await readDescription(client, workflowId)).raw, waiting);
+  const isSending = waiting === null && phase !== 'done';
+  return isSending ? () => untilBegun(client, workflowId) : null;
+}
+
+/** With a time the workflow itself waits: no poll is handed out. */
+function isPolling(waiting: Waiting | null): waiting is Waiting {
+  return waiting?.for === 'poll' && !waiting.until;
+}
+
+/** A state, with what its run told of the last poll before: the next one may have been under way when it was read. */
+export async function withLastRead(client: Client, raw: Raw, state: JobState): Promise<JobState> {
+  const { waiting } = state;
+  return isPolling(waiting)
+    ? { ...state, waiting: await failedPoll(client, raw, waiting).catch(() => waiting) }
+    : state;
+}
+
+/** A write that was handed out and that no worker has begun: nothing is under way. */
+async function untilBegun(client: Client, workflowId: string): Promise<Waiting | null> {
+  const { raw } = await readDescription(client, workflowId);
+  const write = scheduled(raw, 'createJob', 'sendMessage');
+  if (!write) return null;
+  const { lastFailure, scheduledTime } = write;
+  const after = lastFailure?.message ? `; the attempt before ended: ${lastFailure.message}` : '';
+  const reason = `no worker has begun it yet: all are busy, or UPSTREAM_REQUESTS_PER_SECOND holds it back${after}`;
+  return { for: 'turn', ...timesOf(scheduledTime, write), reason };
+}
+
+/**
+ * How the last read ended, in the same words as long as the next ones end so. Undefined where the wording is unknown,
+ * and while an attempt is under way: it may hold the job for long, and keeps what the one before it told.
+ */
+export function lastRead(raw: Raw): string | undefined {
+  return LAST_READ.exec(scheduled(raw, 'pollJob')?.lastFailure?.message ?? '')?.[1];
+}
+
+/** What the job waits for where its last read failed; throws where the client lacks the payloads' key. */
+export async function failedPoll(client: Client, raw: Raw, waiting: Waiting): Promise<Waiting> {
+  const poll = scheduled(raw, 'pollJob');
+  const reason = lastRead(raw);
+  // A healthy read ends by a failure too: its figures tell them apart.
+  const figures = await decodeFirst<Figures>(client, poll?.heartbeatDetails?.payloads);
+  // An answer 404 may mean a job that is lost.
+  if (!poll || !reason || !figures?.failures || figures.notFound) return waiting;
+  // As the workflow itself takes them.
+  const what = reason.endsWith(' 401') ? 'key' : reason.endsWith(' 429') ? 'rateLimit' : 'upstream';
+  return { for: what, ...timesOf(poll.lastAttemptCompleteTime, poll), reason };
+}
+
+/** What a poll batch keeps between its attempts. */
+interface Figures {
+  failures?: number;
+  notFound?: number;
+}
+
+type Raw = WorkflowExecutionDescription['raw'];
+type Activity = NonNullable<Raw['pendingActivities']>[number];
+
+/** The activity of these types that waits for a worker, or for its next attempt. */
+function scheduled({ pendingActivities }: Raw, ...types: unknown[]): Activity | undefined {
+  return pendingActivities?.find(
+    ({ activityType, state }) => state === SCHEDULED && types.includes(activityType?.name),
+  );
+}
+
+function timesOf(since: Time, { nextAttemptScheduleTime }: Activity): Pick<Waiting, 'since' | 'until'> {
+  const until = timeOf(nextAttemptScheduleTime);
+  return { since: timeOf(since) ?? new Date().toISOString(), ...(until !== undefined && { until }) };
+}
+
+type Time = { seconds?: unknown; nanos?: number | null } | null | undefined;
+
+function timeOf(time: Time): string | undefined {
+  const ms = Number(time?.seconds ?? 0) * 1_000 + Math.trunc((time?.nanos ?? 0) / 1_000_000);
+  return ms > 0 ? new Date(ms).toISOString() : undefined;
 }

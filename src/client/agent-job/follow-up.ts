@@ -9,6 +9,7 @@ import {
   jobStateQuery,
   sendFollowUpUpdate,
   type FollowUpAnswer,
+  type FollowUpInput,
   type Priority,
 } from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
@@ -26,13 +27,7 @@ import { START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '.
 import { isNoAnswer, isOutage, isTaskFailure } from '../temporal-errors.js';
 import { whyNoAnswer } from './no-answer.js';
 import { readRun } from './run-record.js';
-import {
-  reAttach,
-  updateIdOf,
-  type EndedJobs,
-  type IdentifiedFollowUp,
-  type ReAttachment,
-} from './follow-up-after-end.js';
+import { reAttacher, updateIdOf } from './follow-up-after-end.js';
 import { askWorkflow } from '../../temporal/workflow-clients.js';
 
 /**
@@ -47,6 +42,9 @@ const BETWEEN_ROUNDS_MS = 200;
  */
 const DELIVERY_TIMEOUT_MS = 60_000;
 const STATE_TIMEOUT_MS = 3_000;
+
+type IdentifiedFollowUp = FollowUpInput & { id: string };
+type ReAttachment = Awaited<ReturnType<ReturnType<typeof reAttacher>>>;
 
 /** How a follow-up is sent. */
 export interface FollowUpOptions {
@@ -175,8 +173,7 @@ function goOnAfterEnd(
   followUp: IdentifiedFollowUp,
   { onlyWhileRunning }: FollowUpOptions,
 ): () => Promise<ReAttachment> {
-  const endedJobs: EndedJobs = new Map();
-  if (!onlyWhileRunning) return () => reAttach(client, workflowId, followUp, endedJobs);
+  if (!onlyWhileRunning) return reAttacher(client, workflowId, followUp);
   return async () => {
     const { isRunning, status } = await readRun(client, workflowId);
     if (!isRunning) throw new JobEndedError(workflowId, status);

@@ -1,39 +1,111 @@
-/** The handle of a job over a Temporal client. */
+/** What callers do with one job. An interface, so that a plain object can stand in for it in their tests. */
 import type { WorkflowHandle } from '@temporalio/client';
+import { parseAttribution } from '../../agent-job/input.js';
+import { type AgentJobStartOptions, checkKey } from '../../agent-job/start-options.js';
 import {
   agentJobOf,
+  type AgentJobResult,
   agentJobWorkflowId,
   attachedJobWorkflowId,
-  LIMIT,
-  pollNowSignal,
-  resolveUnknownUpdate,
-  type AgentJobResult,
   type Attribution,
   type FollowUpAnswer,
   type JobState,
+  LIMIT,
+  pollNowSignal,
   type ResolveUnknownInput,
+  resolveUnknownUpdate,
 } from '../../contract.js';
 import { asNotRetryable } from '../../contract/errors.js';
 import { checkId, checkString, InvalidInputError, utf8Bytes } from '../../contract/input-checks.js';
-import { checkKey, type AgentJobStartOptions } from '../../agent-job/start-options.js';
-import { parseAttribution } from '../../agent-job/input.js';
 import { attributedWorkflowClient } from '../../temporal/workflow-clients.js';
 import { ATTRIBUTION_OPTIONS, checkResolution, INPUT_OPTIONS } from '../known-fields.js';
+import { type ClientContext, type JobName, limitsOf } from '../settings.js';
 import {
   CALL_TIMEOUT_MS,
+  type CallOptions,
   checkOptions,
   checkWaitOptions,
-  type CallOptions,
   type WaitOptions,
 } from '../temporal-call.js';
-import { limitsOf, type ClientContext, type JobName } from '../settings.js';
 import { jobUrl } from '../web-ui.js';
 import { askWorker, callJob, readState } from './call-job.js';
-import { deliverFollowUp, FOLLOW_UP_OPTIONS, queueFollowUp, type FollowUpOptions } from './follow-up.js';
-import type { JobHandle } from './job-handle.js';
+import { deliverFollowUp, FOLLOW_UP_OPTIONS, type FollowUpOptions, queueFollowUp } from './follow-up.js';
 import { startJob } from './start-or-join.js';
 import { waitForResult } from './wait.js';
 import { watchJob } from './watch.js';
+
+/** One job, by its workflow id: always its newest run, so that a follow-up to an ended job is seen too. */
+export interface JobHandle {
+  readonly workflowId: string;
+  /** Null where the workflow id is of the caller's own choice. */
+  readonly projectId: string | null;
+  /** Null where the job was attached without one, or the workflow id is of the caller's own choice. */
+  readonly key: string | null;
+  /** The newest run, as it was when the start was answered; null of a handle from elsewhere. */
+  readonly runId: string | null;
+  /**
+   * The job in Temporal's web UI, which leads to the newest run, whenever it is opened; null where nobody knows where
+   * that is.
+   */
+  readonly url: string | null;
+  /** Whether the start that answered with this handle made the workflow; undefined of a handle from elsewhere. */
+  readonly isNew: boolean | undefined;
+
+  /**
+   * Queues a follow-up; of a job whose workflow has ended, a new run attached to the same job takes it. Throws
+   * InvalidInputError, MessageRefusedError, NoJobError, UsedIdsUnknownError, or FollowUpUnconfirmedError where nobody
+   * knows whether it was queued.
+   */
+  followUp(prompt: string, options?: FollowUpOptions): Promise<{ id: string }>;
+
+  /**
+   * As `followUp`, and waits until the upstream accepted it, refused it, or its outcome is unknown. Answers `queued`
+   * where that must wait, or takes longer than a minute.
+   */
+  sendFollowUp(prompt: string, options?: FollowUpOptions): Promise<FollowUpAnswer>;
+
+  /**
+   * Reads the job's present state, of a closed workflow too while a worker runs and its history is kept. Throws
+   * NoWorkerError, or one of its kinds, where no worker responds, and JobTerminatedError of a workflow that ended
+   * before a worker began it.
+   */
+  state(options?: CallOptions): Promise<JobState>;
+
+  /**
+   * Reads the job at once, at most once a second and never against a `Retry-After`; throws JobEndedError. `by` and
+   * `note` stay in Temporal's history, as the argument of the signal.
+   */
+  pollNow(options?: CallOptions & Attribution): Promise<void>;
+
+  /**
+   * Settles a write in doubt as a person decides. Throws MessageRefusedError where the action does not fit the present
+   * write in doubt, and JobEndedError. Throws NoWorkerError, or one of its kinds, where no worker responds: then it may
+   * have been settled. `adopt` reads the job first and has 75 seconds, not 10.
+   */
+  resolve(resolution: ResolveUnknownInput, options?: CallOptions): Promise<JobState>;
+
+  /**
+   * Asks the workflow to end; a write in flight is finished first, and the remote job goes on. `by` and `note` stay in
+   * Temporal's history as the request's identity and reason, which no payload codec encrypts.
+   */
+  cancel(options?: CallOptions & Attribution): Promise<void>;
+
+  /**
+   * Waits for the end, over continue-as-new and outages of Temporal. Throws InvalidInputError, CreateRejectedError,
+   * UnknownOutcomeError, JobCanceledError, JobTerminatedError or JobFailedError where there is no honest result.
+   */
+  result(options?: WaitOptions): Promise<AgentJobResult>;
+
+  /**
+   * Yields the present state, and each one that differs, until that of the end; what `result` tells by an error ends it
+   * too. It goes on over continue-as-new, new runs of the job, outages of Temporal and times without a worker. A change
+   * is seen after a second, of a job that has been quiet for long within half a minute. The number of reads (`polls`)
+   * and a poll that comes or goes are no change. Throws JobNotFoundError, and the signal's reason once it is aborted.
+   */
+  watch(options?: WaitOptions): AsyncIterable<JobState>;
+}
+
+// The handle of a job over a Temporal client.
 
 /** A job that is to be adopted is read first, which may take a minute. */
 const ADOPT_TIMEOUT_MS = 75_000;

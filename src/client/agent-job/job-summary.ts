@@ -1,15 +1,20 @@
 /** One row of a list of jobs, from what Temporal's visibility has of a run. */
 import type { WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import { labelsOf } from '../../agent-job/labels.js';
 import {
-  MEMO,
-  SEARCH_ATTRIBUTE,
+  AGENT_JOB_WORKFLOW,
+  FAILURE,
   type JobMetadata,
   type JobOutcome,
+  MEMO,
   type Phase,
+  SEARCH_ATTRIBUTE,
   type ShownWaitingFor,
 } from '../../contract.js';
-import { labelsOf } from '../../agent-job/labels.js';
+import { InvalidInputError } from '../../contract/input-checks.js';
+import { checkNames, type Names } from '../known-fields.js';
+import { equals, includes, isExact, quoted } from '../visibility-query.js';
 import { ENDED_BY, textOrNull } from './run-record.js';
 
 /** One job as Temporal lists it; may lag a moment behind the workflow. */
@@ -82,4 +87,120 @@ function waitingForOf({
 }: Omit<WorkflowExecutionInfo, 'raw'>): ShownWaitingFor | null {
   if (status.name !== 'RUNNING') return null;
   return (attributes.get(WAITING_FOR) as ShownWaitingFor | undefined) ?? null;
+}
+
+// Which jobs a filter asks for: what a query of Temporal's visibility can say, and what is compared as jobs are read.
+
+/** Which jobs to list; what is left out does not restrict. */
+export interface JobFilter {
+  phase?: Phase | null | undefined;
+  projectId?: string | null | undefined;
+  /** The upstream's id of the job. */
+  jobId?: string | null | undefined;
+  /** The label of jobs that were started together. */
+  batch?: string | null | undefined;
+  /** Only jobs that have all of these. */
+  tags?: readonly string[] | null | undefined;
+  /** Only jobs that ended so. */
+  outcome?: JobOutcome | null | undefined;
+  /** The upstream's own status, as last read. */
+  status?: string | null | undefined;
+  /** Only workflows that have not closed. */
+  isRunning?: boolean | null | undefined;
+  /** Only running jobs that wait for this. */
+  waitingFor?: ShownWaitingFor | null | undefined;
+  /** Only runs that started at this time or later. */
+  startedAfter?: Date | string | null | undefined;
+  /** Only runs that started before this time. */
+  startedBefore?: Date | string | null | undefined;
+  /** Only runs that closed at this time or later. */
+  closedAfter?: Date | string | null | undefined;
+  /** Only runs that closed before this time. */
+  closedBefore?: Date | string | null | undefined;
+}
+
+const NAMES: Names<JobFilter> = {
+  ...{ phase: true, projectId: true, jobId: true, batch: true, tags: true, outcome: true, status: true },
+  ...{ isRunning: true, waitingFor: true },
+  ...{ startedAfter: true, startedBefore: true, closedAfter: true, closedBefore: true },
+};
+
+/** The query for a filter: no job that fits is missing. Throws InvalidInputError where a time or a name is none. */
+export function jobQuery(filter: JobFilter): string {
+  checkNames(filter, 'filter', NAMES);
+  const { phase, projectId, jobId, batch, tags, status, waitingFor, outcome } = filter;
+  return [
+    `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`,
+    newestRuns(filter),
+    ...(phase == null ? [] : [`${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`]),
+    ...(waitingFor == null ? [] : [`${SEARCH_ATTRIBUTE.waitingFor} = ${quoted(waitingFor)}`]),
+    ...(projectId == null ? [] : [equals(SEARCH_ATTRIBUTE.project, projectId)]),
+    ...(jobId == null ? [] : [equals(SEARCH_ATTRIBUTE.jobId, jobId)]),
+    ...(batch == null ? [] : [equals(SEARCH_ATTRIBUTE.batch, batch)]),
+    ...(tags ?? []).map((tag) => includes(SEARCH_ATTRIBUTE.tags, tag)),
+    ...(status == null ? [] : [equals(SEARCH_ATTRIBUTE.status, status)]),
+    ...(outcome == null ? [] : [endedAs(outcome)]),
+    ...times(filter),
+  ].join(' AND ');
+}
+
+function newestRuns({ isRunning, waitingFor }: JobFilter): string {
+  const isOpen = isRunning || waitingFor != null;
+  return isOpen ? `ExecutionStatus = 'Running'` : `ExecutionStatus != 'ContinuedAsNew'`;
+}
+
+/** Whether the query of a filter finds what fits it and, but for the case of tags on a dev server, nothing else. */
+export function isExactQuery({ projectId, jobId, batch, tags, status, outcome }: JobFilter): boolean {
+  const values = [projectId, jobId, batch, status].filter((value) => value != null);
+  return outcome !== FAILURE.invalidInput && values.every(isExact) && (tags ?? []).every(isExact);
+}
+
+/** Whether a filter asks for labels, which a run under the id of attached jobs has of its own. */
+export function isByLabel({ batch, tags }: JobFilter): boolean {
+  return batch != null || (tags ?? []).length > 0;
+}
+
+/** Whether a job is one that the filter asks for. */
+export function isAsked(job: JobSummary, filter: JobFilter): boolean {
+  const { tags, isRunning, waitingFor } = filter;
+  const isSame = (field: (typeof SAME)[number]) => filter[field] == null || job[field] === filter[field];
+  return (
+    SAME.every(isSame) &&
+    (tags ?? []).every((tag) => job.tags.includes(tag)) &&
+    (job.workflowStatus === 'RUNNING' || !(isRunning || waitingFor != null)) &&
+    TIMES.every(([field, , isIn]) => filter[field] == null || isIn(job, new Date(filter[field]).toISOString()))
+  );
+}
+
+const SAME = ['phase', 'projectId', 'jobId', 'batch', 'status', 'outcome', 'waitingFor'] as const;
+
+/** What Temporal itself tells. */
+const BY_STATUS = { Canceled: 'Canceled', Terminated: 'Terminated', TimedOut: 'TimedOut' } as const;
+
+/** A job whose input was refused has no attribute: its end is read. */
+function endedAs(outcome: JobOutcome): string {
+  if (outcome in BY_STATUS) return `ExecutionStatus = ${quoted(outcome)}`;
+  const { outcome: attribute } = SEARCH_ATTRIBUTE;
+  if (outcome === FAILURE.invalidInput) return `ExecutionStatus = 'Failed' AND ${attribute} IS NULL`;
+  return `${attribute} = ${quoted(outcome)}`;
+}
+
+type IsIn = (job: JobSummary, time: string) => boolean;
+
+/** Each bound, as a query says it, and as two times of the same form are compared. */
+const TIMES: readonly ['startedAfter' | 'startedBefore' | 'closedAfter' | 'closedBefore', string, IsIn][] = [
+  ['startedAfter', 'StartTime >=', ({ startedAt }, time) => startedAt >= time],
+  ['startedBefore', 'StartTime <', ({ startedAt }, time) => startedAt < time],
+  ['closedAfter', 'CloseTime >=', ({ closedAt }, time) => closedAt !== null && closedAt >= time],
+  ['closedBefore', 'CloseTime <', ({ closedAt }, time) => closedAt !== null && closedAt < time],
+];
+
+function times(filter: JobFilter): string[] {
+  return TIMES.flatMap(([field, comparison]) => {
+    const time = filter[field];
+    if (time == null) return [];
+    const at = new Date(time);
+    if (!Number.isNaN(at.getTime())) return [`${comparison} ${quoted(at.toISOString())}`];
+    throw new InvalidInputError(field, 'must be a Date, or a time such as 2026-01-31T09:15:00Z');
+  });
 }

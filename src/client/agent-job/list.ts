@@ -1,13 +1,27 @@
 /** Jobs as Temporal's visibility lists them, one row a job, without asking a worker. */
 import { createHash } from 'node:crypto';
 import type { Client } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/common';
+import { AGENT_JOB_WORKFLOW, attachedJobWorkflowId } from '../../contract.js';
 import { checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
+import { readListPage } from '../../temporal/workflow-clients.js';
+import { concurrently } from '../concurrently.js';
+import { JobNotFoundError } from '../errors.js';
 import type { Names } from '../known-fields.js';
-import { temporalCall, type CallOptions } from '../temporal-call.js';
-import { readJobs, type ListRequest } from './job-list.js';
-import { isExactQuery, jobQuery, type JobFilter } from './job-query.js';
-import { toSummary, type JobSummary } from './job-summary.js';
+import { type CallOptions, listWorkflows, temporalCall } from '../temporal-call.js';
+import { isNotFound } from '../temporal-errors.js';
+import { isAskable, quoted, workflowIdIn } from '../visibility-query.js';
+import {
+  isAsked,
+  isByLabel,
+  isExactQuery,
+  type JobFilter,
+  jobQuery,
+  type JobSummary,
+  toSummary,
+} from './job-summary.js';
 import { readDescription } from './run-record.js';
+import { readOutcome } from './call-job.js';
 
 export type { JobFilter, JobSummary };
 
@@ -176,4 +190,128 @@ export function lookAtJob(client: Client, workflowId: string, options: CallOptio
     const isWaitingForWorker = run.raw.pendingWorkflowTask?.state === SCHEDULED;
     return { summary: toSummary(run), runId: run.runId, isWaitingForWorker };
   });
+}
+
+// What Temporal's visibility lists of jobs: open runs first, the newest first, then closed ones by their end. A run
+// that ends or goes on between two pages stands elsewhere by then: it may come twice, or not at all.
+
+/** What to list. */
+interface ListRequest {
+  filter: JobFilter;
+  /** For each request. */
+  options: CallOptions;
+  /** One more condition in the server's query language. */
+  condition?: string | undefined;
+  /** Each run counts, whatever follows it. */
+  isOfRuns?: boolean;
+}
+
+/** Some rows, and where the list goes on. */
+interface JobRows {
+  jobs: JobSummary[];
+  /** The server's; null at the end. */
+  token: Uint8Array | null;
+}
+
+/** Reads what is asked for of the next so many runs. */
+async function readJobs(
+  client: Client,
+  { filter, options, condition, isOfRuns = false }: ListRequest,
+  { pageSize, token }: { pageSize: number; token: Uint8Array | null },
+): Promise<JobRows> {
+  const query = [jobQuery(filter), ...(condition === undefined ? [] : [condition])].join(' AND ');
+  const page = await temporalCall(client, options, () => readListPage(client, { query, pageSize, token }));
+  const runs = page.runs.map(toSummary).filter((run) => isAsked(run, { ...filter, outcome: null }));
+  const newest = isOfRuns ? runs : await withoutFollowed(client, runs, !isByLabel(filter), options);
+  const jobs: JobSummary[] = [];
+  for await (const job of concurrently(newest, {}, (run) => withOutcome(client, run, options))) {
+    if (isAsked(job, filter)) jobs.push(job);
+  }
+  return { jobs, token: page.token };
+}
+
+/** Of a run that has no attribute of it, as where its input was refused, the end is read. */
+async function withOutcome(client: Client, job: JobSummary, options: CallOptions): Promise<JobSummary> {
+  const { outcome, workflowId, runId, workflowStatus: status } = job;
+  if (outcome !== null || !['COMPLETED', 'FAILED'].includes(status)) return job;
+  const read = () => readOutcome(client, { workflowId, runId, status });
+  return { ...job, outcome: await temporalCall(client, options, read).catch(nullIfGone) };
+}
+
+// Which listed runs are not the last word on their job: a follow-up to an ended job makes a new run under the same
+// workflow id, and attaching to its job one under the id of attached jobs.
+
+/** So many ids make a query of some ten thousand characters. */
+const IDS_PER_QUERY = 200;
+
+/**
+ * The runs that no other run of the same job has followed. A running workflow is always among them. A run under the id
+ * of attached jobs has labels of its own: whoever lists by label wants it apart.
+ */
+async function withoutFollowed(
+  client: Client,
+  runs: readonly JobSummary[],
+  hasAttached: boolean,
+  options: CallOptions,
+): Promise<JobSummary[]> {
+  const closed = runs.filter((run) => !isRunning(run));
+  const newest = await readNewest(client, new Set(closed.flatMap((run) => idsOf(run, hasAttached))), options);
+  return runs.filter((run) => !isFollowed(run, newest, hasAttached));
+}
+
+/** Whether another run follows one, of those that are the newest of their workflow ids. */
+export function isFollowed(run: JobSummary, newest: ReadonlyMap<string, JobSummary>, hasAttached: boolean): boolean {
+  if (isRunning(run)) return false;
+  return idsOf(run, hasAttached).some((id) => {
+    const last = newest.get(id);
+    return last !== undefined && isLater(last, run);
+  });
+}
+
+/** Under which ids a later run of the same job may be. */
+function idsOf({ workflowId, projectId, jobId }: JobSummary, hasAttached: boolean): string[] {
+  const isKnown = hasAttached && projectId !== null && jobId !== null;
+  return isKnown ? [workflowId, attachedJobWorkflowId(projectId, jobId)] : [workflowId];
+}
+
+function isRunning({ workflowStatus }: JobSummary): boolean {
+  return workflowStatus === 'RUNNING';
+}
+
+/** Whether a run follows one that is closed. */
+function isLater(newest: JobSummary, run: JobSummary): boolean {
+  if (newest.runId === run.runId) return false;
+  return isRunning(newest) || newest.startedAt >= run.startedAt;
+}
+
+async function readNewest(
+  client: Client,
+  workflowIds: ReadonlySet<string>,
+  options: CallOptions,
+): Promise<Map<string, JobSummary>> {
+  const newest = new Map<string, JobSummary>();
+  const take = (run: JobSummary): void => {
+    const known = newest.get(run.workflowId);
+    if (known === undefined || (!isRunning(known) && isLater(run, known))) {
+      newest.set(run.workflowId, run);
+    }
+  };
+  const ids = [...workflowIds];
+  const askable = ids.filter(isAskable);
+  for (let at = 0; at < askable.length; at += IDS_PER_QUERY) {
+    const some = workflowIdIn(askable.slice(at, at + IDS_PER_QUERY));
+    const query = `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)} AND ExecutionStatus != 'ContinuedAsNew' AND ${some}`;
+    for await (const run of listWorkflows(client, query, options)) take(toSummary(run));
+  }
+  for (const id of ids.filter((one) => !isAskable(one))) {
+    const run = await temporalCall(client, options, () => readDescription(client, id).catch(nullIfGone));
+    if (run !== null) take(toSummary(run));
+  }
+  return newest;
+}
+
+/** Null where Temporal has deleted what was listed. */
+function nullIfGone(error: unknown): null {
+  if (error instanceof JobNotFoundError || error instanceof WorkflowNotFoundError || isNotFound(error)) return null;
+  throw error;
 }

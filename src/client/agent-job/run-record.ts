@@ -1,14 +1,24 @@
 /** What Temporal itself knows of a workflow's runs, without asking a worker. */
 import {
-  WorkflowContinuedAsNewError,
-  WorkflowFailedError,
   type Client,
+  WorkflowContinuedAsNewError,
   type WorkflowExecutionDescription,
+  WorkflowFailedError,
 } from '@temporalio/client';
 import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
-import { AGENT_JOB_WORKFLOW, FAILURE, MEMO, type AgentJobResult, type JobOutcome } from '../../contract.js';
+import { inputHash } from '../../agent-job/input.js';
+import {
+  AGENT_JOB_WORKFLOW,
+  type AgentJobInput,
+  type AgentJobResult,
+  FAILURE,
+  type JobOutcome,
+  MEMO,
+} from '../../contract.js';
+import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
+import { isNotFound, isUnimplemented } from '../temporal-errors.js';
 
 /** One run as its description shows it. */
 export interface RunRecord {
@@ -113,4 +123,124 @@ export function createdNoJob(end: RunEnd): end is { failureType: string } {
 /** What a memo holds, where it is text. */
 export function textOrNull(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null;
+}
+
+/** The closed runs of a workflow id before its newest run. */
+export interface EarlierRuns {
+  /** Newest first, as far as the list shows them. */
+  all: string[];
+  /** Those that whoever started the newest run may not have seen: how they ended must be read. */
+  unknownToLast: string[];
+}
+
+/**
+ * Lists the closed runs before the last one; null where another is the last one by now. A chain that continued as new
+ * counts by its end alone. The list may lag by a moment, so that a run is missing; what `last` tells of itself never
+ * lags.
+ */
+export async function listEarlierRuns(client: Client, last: RunRecord): Promise<EarlierRuns | null> {
+  const found = await listOthers(client, last);
+  // Times tell nothing of the order: the server has more than one clock.
+  if (found.length > 0 && (await readRun(client, last.workflowId)).runId !== last.runId) return null;
+  const listed = found.sort((a, b) => b.startedAt - a.startedAt).map(({ runId }) => runId);
+  const knownToLast = endedRunIdsOf(last.requestIds);
+  return {
+    all: [...new Set([...listed, ...knownToLast])],
+    unknownToLast: listed.filter((runId) => !knownToLast.includes(runId)),
+  };
+}
+
+/** Empty on a test server that skips time, which has no list: there, what the last run tells of itself is all. */
+async function listOthers(client: Client, last: RunRecord): Promise<{ runId: string; startedAt: number }[]> {
+  const found: { runId: string; startedAt: number }[] = [];
+  try {
+    for await (const run of lenientWorkflowClient(client).list({ query: toQuery(last.workflowId) })) {
+      // A workflow of another type has created no job under this id.
+      if (run.workflowId !== last.workflowId || run.type !== AGENT_JOB_WORKFLOW || run.runId === last.runId) continue;
+      found.push({ runId: run.runId, startedAt: run.startTime.getTime() });
+    }
+  } catch (error) {
+    if (!isUnimplemented(error)) throw error;
+  }
+  return found;
+}
+
+/** No way to quote some characters was found that a server takes: such an id is looked for by what precedes them. */
+function toQuery(workflowId: string): string {
+  const [start = ''] = workflowId.split(/["'\\\0]/, 1);
+  const condition = start === workflowId ? `WorkflowId = '${workflowId}'` : `WorkflowId STARTS_WITH '${start}'`;
+  return `${condition} AND WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'`;
+}
+
+// What a job was started with, from its memo and the first event of its history.
+
+/**
+ * Reads the hash that says which job a run is for: from its memo, else computed from its first start event. Null where
+ * neither is left.
+ */
+export async function readInputHash(client: Client, run: RunRecord): Promise<string | null> {
+  if (run.memoInputHash !== null) return run.memoInputHash;
+  const input = await readStartInput(client, run.workflowId, run.firstRunId);
+  return input === null ? null : inputHash(input);
+}
+
+/** Reads the input in a run's start event; null where Temporal no longer keeps it or it is no JSON object. */
+export async function readStartInput(client: Client, workflowId: string, runId: string): Promise<AgentJobInput | null> {
+  const page = await readFirstEvents(client, { workflowId, runId }, 1);
+  return page && (await decodeFirst<AgentJobInput>(client, startOf(page)?.input?.payloads));
+}
+
+/** A longer history without a workflow task has dozens of messages to a workflow that no worker ran. */
+const MAX_UNBEGUN_EVENTS = 100;
+
+/**
+ * Reads the input of a closed run whose first workflow task was never done, so that it did nothing at all; else null.
+ */
+export async function readUnbegunInput(
+  client: Client,
+  workflowId: string,
+  runId: string,
+): Promise<AgentJobInput | null> {
+  const page = await readFirstEvents(client, { workflowId, runId }, MAX_UNBEGUN_EVENTS);
+  if (page === null || page.nextPageToken.length > 0) return null;
+  // A run that continues another has its state in the other's last event.
+  if (startOf(page)?.continuedExecutionRunId) return null;
+  const hasBegun = page.history?.events?.some((event) => event.workflowTaskCompletedEventAttributes) ?? true;
+  return hasBegun ? null : await decodeFirst<AgentJobInput>(client, startOf(page)?.input?.payloads);
+}
+
+type HistoryPage = Awaited<ReturnType<Client['workflowService']['getWorkflowExecutionHistory']>>;
+
+function startOf({ history }: HistoryPage) {
+  return history?.events?.[0]?.workflowExecutionStartedEventAttributes;
+}
+
+async function readFirstEvents(
+  client: Client,
+  execution: { workflowId: string; runId: string },
+  maximumPageSize: number,
+): Promise<HistoryPage | null> {
+  const { namespace } = client.options;
+  try {
+    return await client.workflowService.getWorkflowExecutionHistory({ namespace, execution, maximumPageSize });
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError || isNotFound(error)) return null;
+    throw error;
+  }
+}
+
+type Payloads = Parameters<Client['options']['loadedDataConverter']['payloadCodecs'][number]['decode']>[0];
+
+/** Decodes the first payload; null where there is none, or it is no JSON object. */
+export async function decodeFirst<T extends object>(
+  client: Client,
+  payloads: Payloads | null | undefined,
+): Promise<T | null> {
+  const { payloadCodecs, payloadConverter } = client.options.loadedDataConverter;
+  let decoded = payloads ?? [];
+  for (const codec of payloadCodecs) decoded = await codec.decode(decoded);
+  const [first] = decoded;
+  if (first === undefined) return null;
+  const value = payloadConverter.fromPayload<unknown>(first);
+  return typeof value === 'object' && value !== null ? (value as T) : null;
 }

@@ -16,12 +16,10 @@ import {
   JobTerminatedError,
   UnknownOutcomeError,
 } from '../errors.js';
-import type { Logger } from '../logger.js';
+import type { Logger } from '../settings.js';
 import { longWait } from '../temporal-call.js';
 import { isOutage } from '../temporal-errors.js';
-import { listEarlierRuns } from './earlier-runs.js';
-import { readRun, readRunEnd, type RunRecord } from './run-record.js';
-import { readStartInput } from './start-input.js';
+import { listEarlierRuns, readRun, readRunEnd, readStartInput, type RunRecord } from './run-record.js';
 
 /** Waits for a job's end, over continue-as-new and outages of Temporal; throws the typed error of each failure. */
 export function waitForResult(

@@ -18,10 +18,8 @@ import {
   type WaitOptions,
 } from '../temporal-call.js';
 import { isOutage } from '../temporal-errors.js';
-import { readState } from './call-job.js';
-import { lastRead, withLastRead } from './present-wait.js';
+import { lastRead, readState, stateAtEnd, withLastRead } from './call-job.js';
 import { readRun, type RunRecord } from './run-record.js';
-import { stateAtEnd } from './state-query.js';
 
 /** The waits between two rounds. */
 interface Pace {

@@ -4,15 +4,13 @@
  */
 import { DEFAULT_TASK_QUEUE, MEMO, type VisitorExportRangeInput } from '../../contract.js';
 import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from '../../agent-job/start-options.js';
-import { listAttention, type AttentionItem } from '../agent-job/attention.js';
-import { workflowIdOf } from '../agent-job/handle.js';
-import type { JobHandle } from '../agent-job/job-handle.js';
-import type { JobFilter } from '../agent-job/job-query.js';
-import type { JobSummary } from '../agent-job/job-summary.js';
+import { type AttentionItem, listAttention } from '../agent-job/attention.js';
+import type { StuckJob } from '../agent-job/stuck-jobs.js';
+import { type JobHandle, workflowIdOf } from '../agent-job/handle.js';
+import type { JobFilter, JobSummary } from '../agent-job/job-summary.js';
 import { PAGE_OPTIONS, type JobCount, type JobPage, type PageOptions } from '../agent-job/list.js';
 import type { QueueFilter, QueueReport } from '../agent-job/queue.js';
 import { inPlaces, startEach, type StartFate, type StartManyOptions } from '../agent-job/start-many.js';
-import type { StuckJob } from '../agent-job/stuck-jobs.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import { checkNames, checkRequest, INPUT_OPTIONS, type InputOptions } from '../known-fields.js';
 import type { AttachRequest, ClientContext, ConnectSettings, JobName, StartRequest } from '../settings.js';

@@ -8,7 +8,7 @@ import type {
 } from '../../contract.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
 import type { VisitorExportHandle } from '../visitor-export/handle.js';
-import { FakeChanges } from './fake-changes.js';
+import { FakeChanges } from './fake-job.js';
 
 /** An export of `FakeAgentJobs`. It runs until the test says how it ends. */
 export class FakeExport {

@@ -4,7 +4,7 @@ import { agentJobOf, type JobState } from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
 import { parseAttribution } from '../../agent-job/input.js';
 import { FOLLOW_UP_OPTIONS, type FollowUpOptions } from '../agent-job/follow-up.js';
-import type { JobHandle } from '../agent-job/job-handle.js';
+import type { JobHandle } from '../agent-job/handle.js';
 import { ATTRIBUTION_OPTIONS, checkResolution } from '../known-fields.js';
 import { checkLimits, checkWaitOptions, type WaitOptions } from '../temporal-call.js';
 import type { FakeJob } from './fake-job.js';

@@ -1,7 +1,8 @@
 /** One job without Temporal: what is told of it, what callers do with it, and what a test lets happen to it. */
 import { randomUUID } from 'node:crypto';
+import { promptHash } from '../../agent-job/input.js';
+import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import {
-  MEMO,
   type AgentJobInput,
   type AgentJobResult,
   type Decision,
@@ -10,11 +11,11 @@ import {
   type InDoubtWrite,
   type JobRecord,
   type JobState,
+  MEMO,
   type ResolveUnknownInput,
   type TerminalStatus,
 } from '../../contract.js';
-import { promptHash } from '../../agent-job/input.js';
-import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
+import { onAbort } from '../concurrently.js';
 import type { JobSummary } from '../agent-job/job-summary.js';
 import {
   CreateRejectedError,
@@ -24,8 +25,6 @@ import {
   MessageRefusedError,
   NoJobError,
 } from '../errors.js';
-import { FakeChanges } from './fake-changes.js';
-import { outcomeOf, statusOf, summaryOf, type End } from './fake-run.js';
 
 /** A follow-up with its prompt, for a test to look at. */
 export interface FakeFollowUp {
@@ -254,4 +253,87 @@ export class FakeJob {
 
 function now(): string {
   return new Date().toISOString();
+}
+
+// How a run of a fake job ended, and its row in a list.
+
+/** With a result, or with what `result` throws. */
+type End = { result: AgentJobResult } | { error: CreateRejectedError | JobCanceledError };
+
+/** As `JobState` tells it. */
+function outcomeOf(end: End): JobState['outcome'] {
+  if ('result' in end) return end.result.outcome;
+  return end.error instanceof CreateRejectedError ? 'CreateRejected' : 'Canceled';
+}
+
+/** Temporal's word for how the run ended. */
+function statusOf(end: End): string {
+  if ('result' in end) return 'COMPLETED';
+  return end.error instanceof CreateRejectedError ? 'FAILED' : 'CANCELLED';
+}
+
+interface Run {
+  runId: string;
+  end: End | null;
+  startedAt: string;
+  closedAt: string | null;
+}
+
+interface Listed {
+  workflowId: string;
+  title: string;
+  input: AgentJobInput;
+  state: JobState;
+}
+
+/** The row of a run. */
+function summaryOf(
+  { workflowId, title, input: { batch = null }, state }: Listed,
+  { runId, end, startedAt, closedAt }: Run,
+): JobSummary {
+  const { phase, projectId, jobId, job, waiting, outcome, tags, metadata } = state;
+  return {
+    ...{ workflowId, runId, title, projectId, phase, batch },
+    ...{ tags: [...new Set(tags)], metadata: metadata ?? {}, status: job?.status ?? null, outcome, jobId },
+    ...{ waitingFor: waiting?.for === 'person' ? waiting.for : null, prLink: job?.prLink ?? null },
+    ...{ workflowStatus: end === null ? 'RUNNING' : statusOf(end), startedAt, closedAt },
+  };
+}
+
+// Waits without a server: whoever waits for a change of a fake is told of the next one.
+
+/** What happens to one job or export of a fake client, for those who wait for it. */
+export class FakeChanges {
+  readonly #waiting = new Set<() => void>();
+
+  /** Resolves at the next change; rejects with the signal's reason. */
+  next(signal?: AbortSignal | null): Promise<void> {
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      const wake = () => {
+        stopListening();
+        this.#waiting.delete(wake);
+        resolve();
+      };
+      const stopListening = onAbort(signal, (reason) => {
+        this.#waiting.delete(wake);
+        reject(reason as Error);
+      });
+      this.#waiting.add(wake);
+    });
+  }
+
+  /** Waits for what `read` finds in the end. */
+  async until<T>(read: () => T | null, signal?: AbortSignal | null): Promise<T> {
+    for (;;) {
+      const found = read();
+      if (found !== null) return found;
+      await this.next(signal);
+    }
+  }
+
+  /** Tells all who wait. */
+  tell(): void {
+    for (const wake of this.#waiting) wake();
+  }
 }

@@ -1,15 +1,14 @@
 /** Lists of fake jobs: what the real client's lists show of the same jobs, in the same order. */
-import { isAsked, isByLabel, jobQuery, type JobFilter } from '../agent-job/job-query.js';
-import type { JobSummary } from '../agent-job/job-summary.js';
+import { isAsked, isByLabel, type JobFilter, jobQuery, type JobSummary } from '../agent-job/job-summary.js';
 import {
   checkPageSize,
-  readCursor,
-  toCursor,
+  isFollowed,
   type JobCount,
   type JobPage,
   type PageOptions,
+  readCursor,
+  toCursor,
 } from '../agent-job/list.js';
-import { isFollowed } from '../agent-job/newest-runs.js';
 import type { FakeJob } from './fake-job.js';
 
 /** One row a job that fits: those that run first, the newest first, then the others by their end. */

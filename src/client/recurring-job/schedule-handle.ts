@@ -1,14 +1,22 @@
 /** The handle of a recurring job: what every Schedule's handle can do, and list its runs and trigger one. */
 import { randomUUID } from 'node:crypto';
-import { recurringJobScheduleId } from '../../contract.js';
+import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { checkRecurringName } from '../../agent-job/recurring-input.js';
+import {
+  agentJobWorkflowId,
+  RECURRING_RUN_MEMO,
+  recurringJobKey,
+  type RecurringJobRun,
+  recurringJobScheduleId,
+  type RecurringRunFate,
+} from '../../contract.js';
 import { asNotRetryable } from '../../contract/errors.js';
-import { checkId, checkObject } from '../../contract/input-checks.js';
-import { TemporalScheduleHandle, withSchedule, type ScheduleHandle } from '../schedule-handle.js';
-import { limitsOf, type ClientContext } from '../settings.js';
-import type { CallOptions } from '../temporal-call.js';
+import { checkId, checkObject, checkWholeNumber } from '../../contract/input-checks.js';
+import { type ScheduleHandle, TemporalScheduleHandle, withSchedule } from '../schedule-handle.js';
+import { type ClientContext, limitsOf } from '../settings.js';
+import { type CallOptions, listWorkflows } from '../temporal-call.js';
 import { bareCall } from '../temporal-errors.js';
-import { lastRuns, listRuns, type RecurringRunSummary } from './runs.js';
 import { JOB_SCHEDULE, type JobSchedule } from './schedule.js';
 
 /** One recurring job, by its project and name. An interface, so that a plain object can stand in for it in tests. */
@@ -71,4 +79,82 @@ export class TemporalJobScheduleHandle extends TemporalScheduleHandle<JobSchedul
       throw asNotRetryable(error);
     }
   }
+}
+
+// The runs of a recurring job as Temporal's visibility lists them, without asking a worker.
+
+/**
+ * One run. Beside the fates that the workflow tells: `starting` until a worker takes it; and `failed`, `canceled`,
+ * `terminated` or `timedOut` where it was ended in another way.
+ */
+export interface RecurringRunSummary extends Omit<RecurringJobRun, 'fate'> {
+  fate: RecurringRunFate | 'starting' | 'failed' | 'canceled' | 'terminated' | 'timedOut';
+  /** Of the run, not of its job. */
+  runWorkflowId: string;
+  startedAt: string;
+  closedAt: string | null;
+}
+
+/** The fate of a run that has ended without one of its own. */
+const CLOSED: Record<string, RecurringRunSummary['fate']> = {
+  FAILED: 'failed',
+  CANCELLED: 'canceled',
+  TERMINATED: 'terminated',
+  TIMED_OUT: 'timedOut',
+};
+const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
+/** They are held in memory. */
+const MAX_LIMIT = 100_000;
+
+/** What the runs of a recurring job are found by. */
+interface Of {
+  scheduleId: string;
+  projectId: string;
+  name: string;
+}
+
+/**
+ * Lists the runs of a Schedule, also of one that is removed while Temporal keeps them. Most servers tell those that run
+ * first, then the others by their end.
+ */
+async function* listRuns(
+  client: Client,
+  of: Of,
+  options: CallOptions,
+): AsyncGenerator<RecurringRunSummary, void, undefined> {
+  // Of the characters that a query treats, an encoded id has none.
+  const query = `TemporalScheduledById = '${of.scheduleId}'`;
+  for await (const run of listWorkflows(client, query, options)) yield toSummary(of, run);
+}
+
+/** The first of them. */
+async function lastRuns(client: Client, of: Of, limit: number, options: CallOptions): Promise<RecurringRunSummary[]> {
+  const wanted = checkRunLimit(limit);
+  const runs: RecurringRunSummary[] = [];
+  if (wanted === 0) return runs;
+  for await (const run of listRuns(client, of, options)) if (runs.push(run) === wanted) break;
+  return runs;
+}
+
+/** Checks how many runs are asked for. */
+function checkRunLimit(limit: number): number {
+  return checkWholeNumber(limit, 'limit', [0, MAX_LIMIT]);
+}
+
+function toSummary({ projectId, name }: Of, run: WorkflowExecutionInfo): RecurringRunSummary {
+  const { fate, outcome = null } = (run.memo?.[RECURRING_RUN_MEMO] ?? {}) as Partial<RecurringJobRun>;
+  const scheduledAt = run.typedSearchAttributes.get(SCHEDULED_AT) ?? run.startTime;
+  const key = recurringJobKey(name, scheduledAt);
+  return {
+    projectId,
+    name,
+    scheduledAt: scheduledAt.toISOString(),
+    fate: CLOSED[run.status.name] ?? fate ?? 'starting',
+    key,
+    workflowId: agentJobWorkflowId(projectId, key),
+    outcome,
+    runWorkflowId: run.workflowId,
+    startedAt: run.startTime.toISOString(),
+    closedAt: run.closeTime?.toISOString() ?? null,
+  };
 }

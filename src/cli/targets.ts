@@ -1,0 +1,292 @@
+/**
+ * How a command names one job: by its workflow id, by project and key, by the key alone where that is unique, or by the
+ * upstream's id.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Command } from 'commander';
+import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
+import { codeOf, EXIT, UsageError } from './exit.js';
+import { printAnswer, printToStderr, type Session } from './session.js';
+import { countOf, printable, withKeysHint } from './table.js';
+import { confirm, type ConfirmFlags } from './terminal.js';
+
+/** The flags of `addJobNameOptions`. */
+export interface JobNameFlags {
+  project?: string | undefined;
+  key?: string | undefined;
+  /** The upstream's id. */
+  jobId?: string | undefined;
+}
+
+/** A job as it was typed. */
+export interface JobName extends JobNameFlags {
+  /** A workflow id, or a key. */
+  given?: string | undefined;
+}
+
+/** So many of the newest jobs are looked at for a key alone: some seconds' work. */
+const MAX_JOBS = 20_000;
+const SHOWN_CANDIDATES = 10;
+
+/** A key alone, or an upstream's id, that more than one job has. */
+class AmbiguousNameError extends Error {
+  override readonly name = 'AmbiguousNameError';
+}
+
+/** Adds `--project`, `--key` and `--job-id`. */
+export function addJobNameOptions(command: Command, project?: string): Command {
+  return addKeyOptions(command, project).option('--job-id <id>', 'the workflow that has this job of the upstream');
+}
+
+/** Adds `--project` and `--key`, for a command to which `--job-id` means something else. */
+export function addKeyOptions(command: Command, project = 'and in this project'): Command {
+  return command
+    .option('--key <key>', 'the job that was started under this key; alone where one job has it')
+    .option('--project <id>', project);
+}
+
+/** Checks that a job is named, and once. */
+export function readJobName({ given, project, key, jobId }: JobName): JobName {
+  const count = [given, key, jobId].filter((named) => named !== undefined).length;
+  if (count > 1) throw new UsageError('give a workflow id, --key or --job-id, not two of them');
+  if (count === 0) {
+    throw new UsageError('name a job by its workflow id, or jobs with --batch; or a job by its --key or --job-id');
+  }
+  return { given, project, key, jobId };
+}
+
+/** The handle of the job that is meant; throws where a key alone, or an upstream's id, names none or several. */
+export async function findJob({ jobs, signal }: Session, { given, project, key, jobId }: JobName): Promise<JobHandle> {
+  if (jobId !== undefined) return jobs.handle(await holderOf(jobs, { jobId, projectId: project }, signal));
+  if (given !== undefined && project === undefined) {
+    if (given.includes('/') || (await isWorkflow(jobs, given, signal))) return jobs.handle(given);
+    const [found] = await jobsOfKey(jobs, given, signal);
+    return jobs.handle(found ?? given);
+  }
+  const named = key ?? given ?? '';
+  if (project !== undefined) return jobs.handle(await inProject(named, project, key !== undefined));
+  const [found] = await jobsOfKey(jobs, named, signal);
+  if (found !== undefined) return jobs.handle(found);
+  throw new Error(`no job was started under the key ${JSON.stringify(named)}; Temporal lists a new job after a moment`);
+}
+
+/** A workflow id of ours must be of the project; anything else is a key. */
+async function inProject(named: string, projectId: string, isKey: boolean) {
+  const { agentJobOf } = await import('../contract.js');
+  const ours = isKey || !named.startsWith('agent-job/') ? null : agentJobOf(named);
+  if (ours === null) return { projectId, key: named };
+  if (ours.projectId !== projectId)
+    throw new UsageError(`the workflow id is of the project ${ours.projectId}, not ${projectId}`);
+  return named;
+}
+
+/** Any id may have been chosen by a caller in another language. */
+async function isWorkflow({ client }: AgentJobs, workflowId: string, signal: AbortSignal): Promise<boolean> {
+  const { readRun } = await import('../client/agent-job/run-record.js');
+  const { temporalCall } = await import('../client/temporal-call.js');
+  return temporalCall(client, { signal }, () => readRun(client, workflowId)).then(
+    () => true,
+    (error: Error) => {
+      // There is none, or it is another application's.
+      if (error.name === 'JobNotFoundError' || error.name === 'KeyConflictError') return false;
+      throw error;
+    },
+  );
+}
+
+async function holderOf(
+  jobs: AgentJobs,
+  filter: { jobId: string; projectId: string | undefined },
+  signal: AbortSignal,
+): Promise<string> {
+  const found = new Set<string>();
+  for await (const { workflowId } of jobs.list(filter, { signal })) found.add(workflowId);
+  const [workflowId, ...others] = found;
+  const { jobId } = filter;
+  if (workflowId === undefined) {
+    throw new Error(`no workflow has the job ${JSON.stringify(jobId)}; Temporal lists it a moment after its create`);
+  }
+  if (others.length > 0)
+    throw new AmbiguousNameError(ambiguityText(`have the job ${JSON.stringify(jobId)}`, [...found]));
+  return workflowId;
+}
+
+async function jobsOfKey(jobs: AgentJobs, key: string, signal: AbortSignal): Promise<string[]> {
+  const { AGENT_JOB_WORKFLOW, agentJobWorkflowId } = await import('../contract.js');
+  const { listWorkflows } = await import('../client/temporal-call.js');
+  const end = agentJobWorkflowId('p', key).slice('agent-job/p'.length);
+  const isOfKey = (id: string) => /^agent-job\/[^/]+\/[^/]+$/.test(id) && id.endsWith(end);
+  const found = new Set<string>();
+  let looks = 0;
+  // Every run: a list of jobs leaves out those that others have followed.
+  for await (const { workflowId } of listWorkflows(jobs.client, `WorkflowType = '${AGENT_JOB_WORKFLOW}'`, { signal })) {
+    signal.throwIfAborted();
+    if (isOfKey(workflowId)) found.add(workflowId);
+    if (++looks === MAX_JOBS) {
+      throw new Error(`the newest ${MAX_JOBS} jobs do not tell whether the key is unique: add --project`);
+    }
+  }
+  if (found.size > 1) throw new AmbiguousNameError(ambiguityText(`have the key ${JSON.stringify(key)}`, [...found]));
+  return [...found];
+}
+
+function ambiguityText(what: string, candidates: readonly string[]): string {
+  const shown = candidates.slice(0, SHOWN_CANDIDATES).map((id) => `  ${printable(id)}`);
+  const rest = candidates.length - shown.length;
+  const head = `${candidates.length} jobs ${what}; add --project, or name one by its id:`;
+  return [head, ...shown, ...(rest > 0 ? [`  … and ${rest} more`] : [])].join('\n');
+}
+
+// The option `--batch`: a command acts on every job of a batch in place of one job.
+
+/** Jobs that are asked at the same moment: a lone worker that answers is not flooded. */
+export const CONCURRENT_JOBS = 10;
+
+/** A server lists a job some moments after its start. */
+const LOOK_AGAIN_MS = 1_000;
+/** Where so many looks find jobs, somebody goes on to start them. */
+const MAX_LOOKS = 5;
+
+/** No job has the label. */
+export class NoJobsError extends Error {
+  override readonly name = 'NoJobsError';
+}
+
+/** What a command is for: one job, or all jobs of a batch. */
+type Target = { job: JobName; batch: null } | { job: null; batch: string };
+
+/** Checks that exactly one of the two is given. */
+export async function readTarget(
+  given: string | undefined,
+  { batch, project, key, jobId }: JobNameFlags & { batch?: string | undefined },
+): Promise<Target> {
+  if (batch === undefined) return { job: readJobName({ given, project, key, jobId }), batch: null };
+  if ((given ?? project ?? key ?? jobId) !== undefined) throw new UsageError('give a workflow id or --batch, not both');
+  return { job: null, batch: await checkBatch(batch) };
+}
+
+/** Checks a label as the start of a job does. */
+export async function checkBatch(batch: string): Promise<string> {
+  const { LIMIT } = await import('../contract.js');
+  const { checkLabel } = await import('../contract/input-checks.js');
+  return checkLabel(batch, 'batch', LIMIT.batchBytes);
+}
+
+/**
+ * Lists the jobs of a batch, each by its newest run. A label that no job has is an error, for it may be mistyped.
+ */
+export async function readBatch(jobs: AgentJobs, batch: string, signal: AbortSignal): Promise<JobSummary[]> {
+  const found = new Map<string, JobSummary>();
+  for await (const job of jobs.list({ batch }, { signal })) {
+    signal.throwIfAborted();
+    const known = found.get(job.workflowId);
+    // A follow-up to an ended job makes a second run.
+    if (known === undefined || isRunning(job) || known.startedAt < job.startedAt) found.set(job.workflowId, job);
+  }
+  if (found.size === 0) throw noJobs(batch);
+  return [...found.values()];
+}
+
+/** Throws where a command found nothing because no job at all has the label. */
+export async function requireBatch(jobs: AgentJobs, batch: string | undefined, signal: AbortSignal): Promise<void> {
+  if (batch !== undefined && (await jobs.count({ batch }, { signal })).total === 0) throw noJobs(batch);
+}
+
+function noJobs(batch: string): NoJobsError {
+  return new NoJobsError(`no job has the batch ${JSON.stringify(batch)}; Temporal lists a new job after a moment`);
+}
+
+/** Whether a job's workflow has not closed. */
+export function isRunning({ workflowStatus }: JobSummary): boolean {
+  return workflowStatus === 'RUNNING';
+}
+
+/** Which jobs, and what is asked before, given how many they are. */
+interface BatchFlags extends ConfirmFlags {
+  batch: string;
+  question: (jobs: string) => string;
+}
+
+/** What came of one job: a line for a person, the fields of a line of JSON, and whether it is as it should be. */
+interface JobFate {
+  text: string;
+  json: object;
+  isDone: boolean;
+}
+
+/**
+ * Does the same for each running job of a batch once a person at a terminal agrees, tells what came of it, and sums up.
+ * A job that refuses does not stop the others, but the exit code tells of it. Temporal's outage and Ctrl-C stop the
+ * rest. The batch is read again until a look finds no other job: some may have been started meanwhile, or just before,
+ * and not be listed yet.
+ */
+export async function forEachRunning(
+  session: Session,
+  { batch, question, ...flags }: BatchFlags,
+  act: (job: JobHandle) => Promise<JobFate>,
+): Promise<void> {
+  const { jobs, signal } = session;
+  await confirm(
+    async () => {
+      const running = (await readBatch(jobs, batch, signal)).filter(isRunning);
+      return running.length === 0 ? null : question(countOf(running.length, 'running job'));
+    },
+    flags,
+    signal,
+  );
+  const { concurrently } = await import('../client/concurrently.js');
+  const count = { found: 0, done: 0, failed: 0 };
+  const tell = async (workflowId: string) => {
+    const { text, json, isDone } = await act(jobs.handle(workflowId)).catch(fateOfError);
+    printAnswer(flags.json, { workflowId, ...json }, () => `${printable(workflowId)}  ${printable(text)}`);
+    return isDone;
+  };
+  try {
+    const isWhole = await untilNoneIsNew(session, batch, async (fresh) => {
+      count.found += fresh.length;
+      const fates = concurrently(fresh, { limit: CONCURRENT_JOBS, signal }, tell);
+      for await (const isDone of fates) count[isDone ? 'done' : 'failed'] += 1;
+    });
+    if (!isWhole) printToStderr('agent-jobs: new jobs keep coming into this batch: repeat the command for the rest');
+    if (count.failed > 0 || !isWhole) process.exitCode = EXIT.notAll;
+  } finally {
+    const { found, done, failed } = count;
+    const left = found - done - failed;
+    const summary = `${countOf(found, 'running job')}: ${done} done, ${failed} failed`;
+    printToStderr(`agent-jobs: ${summary}${left > 0 ? `, ${left} not asked` : ''}`);
+  }
+}
+
+/** Acts on the running jobs that each look finds anew; false where the last look that is allowed found some, too. */
+async function untilNoneIsNew(
+  { jobs, signal }: Session,
+  batch: string,
+  act: (workflowIds: string[]) => Promise<void>,
+): Promise<boolean> {
+  const asked = new Set<string>();
+  for (let looks = 1; looks <= MAX_LOOKS; looks++) {
+    const running = (await readBatch(jobs, batch, signal)).filter(isRunning);
+    const fresh = running.map(({ workflowId }) => workflowId).filter((workflowId) => !asked.has(workflowId));
+    if (fresh.length === 0) return true;
+    for (const workflowId of fresh) asked.add(workflowId);
+    await act(fresh);
+    await delay(LOOK_AGAIN_MS, undefined, { signal }).catch(() => {});
+    signal.throwIfAborted();
+  }
+  return false;
+}
+
+function fateOfError(error: Error): JobFate {
+  if (isOutage(error)) throw error;
+  const message = withKeysHint(error.message);
+  const code = codeOf(error);
+  return { text: message, json: { code, message }, isDone: code === 'JOB_ENDED' };
+}
+
+/** By name: the client's classes are loaded only when a command needs them. */
+function isOutage(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause.name === 'TemporalUnavailableError') return true;
+  }
+  return false;
+}
