@@ -7,6 +7,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { PayloadCodec } from '@temporalio/common';
+import { isObject } from '../contract/shared.js';
 
 /** What a codec server serves, and to whom. */
 export interface CodecService {
@@ -228,7 +229,7 @@ function isFilled(value: unknown): boolean {
 }
 
 function asObject(value: unknown, place: string): Record<string, unknown> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  if (isObject(value)) return value;
   throw new PayloadsError(`${place} is no JSON object`);
 }
 

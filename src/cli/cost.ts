@@ -1,6 +1,7 @@
 /** `cost`: what jobs have cost on Temporal so far; of one, of a batch, or of a project. */
 import type { Command } from 'commander';
 import type { ProjectRun } from '../client/project-runs.js';
+import { DAY_MS } from '../contract/shared.js';
 import { addJobNameOptions, CONCURRENT_JOBS, findJob, type JobNameFlags, readBatch, readTarget } from './targets.js';
 import type * as prices from './cost-estimate.js';
 import type { Cost, CostRead, CostTarget } from './cost-estimate.js';
@@ -12,7 +13,6 @@ import { countOf, fields, table } from './table.js';
 
 const DEFAULT_DAYS = 7;
 const MAX_DAYS = 3_650;
-const DAY_MS = 86_400_000;
 const TELL_EVERY_MS = 5_000;
 const UNSEEN =
   'not counted, as they leave no trace: queries, rejected updates, what an attempt of a worker that died had sent';

@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander';
 import type { OverlapPolicy } from '../client/recurring-job/schedule.js';
 import type { ScheduleHandle } from '../client/schedule-handle.js';
 import type { ScheduleState } from '../client/schedules.js';
+import { DAY_MS, HOUR_MS } from '../contract/shared.js';
 import type {
   AgentJobs,
   JobSchedule,
@@ -352,8 +353,8 @@ export function nextText({ paused, nextRunAt }: ScheduleState): string {
 export const SET_ELSEWHERE = 'set with other tools';
 
 const UNITS = [
-  ['day', 86_400_000],
-  ['hour', 3_600_000],
+  ['day', DAY_MS],
+  ['hour', HOUR_MS],
   ['minute', 60_000],
   ['second', 1_000],
 ] as const;

@@ -7,6 +7,7 @@ import type { Command } from 'commander';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import type { StartItem } from '../client/agent-job/start-many.js';
 import type { AgentJobOptions } from '../contract.js';
+import { isObject } from '../contract/shared.js';
 import type { AgentJobs, JobHandle, StartFate } from '../starter.js';
 import { EXIT, InterruptedError, throwNotRetryable, UsageError } from './exit.js';
 import { type Line, readLines, readPrompt } from './input.js';
@@ -219,10 +220,6 @@ function readRequest(line: Line, defaults: LineDefaults): { request: unknown } |
     return { problem: new Error(`the line must be one JSON object; it is not JSON${where}`) };
   }
   return { request: isObject(value) ? withDefaults(value, defaults) : value };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Null means absent, as everywhere in the contract. */

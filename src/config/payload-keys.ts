@@ -3,6 +3,7 @@
  * object, `{"current": "<id>", "keys": {"<id>": "<32 bytes in base64>", …}}`. Old keys stay in it for what they wrote.
  */
 import { readFileSync, statSync } from 'node:fs';
+import { isObject } from '../contract/shared.js';
 
 const KEY_BYTES = 32;
 /** A change is noticed within this time. */
@@ -96,7 +97,7 @@ function parseKeyRing(text: string): KeyRing {
 }
 
 function asObject(value: unknown, shouldBe: string): Record<string, unknown> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  if (isObject(value)) return value;
   throw new PayloadKeysError(shouldBe);
 }
 

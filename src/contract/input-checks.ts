@@ -5,6 +5,7 @@
 import ms from 'ms';
 import { encodeId, LIMIT, type Priority } from '../contract.js';
 import { AgentJobsError } from './errors.js';
+import { isObject } from './shared.js';
 import { isTimeZone } from './time-zones.js';
 
 /** Names the field that is wrong and what it should be. */
@@ -32,10 +33,10 @@ export function checkObject(value: unknown, field: string): Record<string, unkno
       'can not be decoded; it must be plain JSON (encoding json/plain), at most 100 levels deep',
     );
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isObject(value)) {
     throw new InvalidInputError(field, `must be one JSON object; it is ${kindOf(value)}`);
   }
-  return value as Record<string, unknown>;
+  return value;
 }
 
 /** Whether a field is there; null means absent. */

@@ -1,5 +1,6 @@
 /** The JSON of `PROJECT_BUDGETS_FILE`: how many writes an hour the upstream takes from each project. Pure. */
 import { checkId, InvalidInputError } from './input-checks.js';
+import { isObject } from './shared.js';
 
 /** So many writes in any hour, or any number of them. */
 export type WritesPerHour = number | typeof UNLIMITED;
@@ -53,8 +54,4 @@ function parseJson(text: string): unknown {
     // The parser's own message quotes the file.
     throw new Error('it is not valid JSON');
   }
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -9,6 +9,10 @@ export function exportTaskQueue(taskQueue: string): string {
   return `${taskQueue}-export`;
 }
 
+/** In milliseconds. */
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 24 * HOUR_MS;
+
 /** A number of milliseconds or a string such as `30 seconds`; 0 to 10 years. */
 export type DurationInput = number | string;
 
@@ -40,7 +44,7 @@ export const LIMIT = {
   recordBytes: 64 * 1024,
   statusAttributeChars: 64,
   prLinkAttributeChars: 255,
-  durationMs: 10 * 365.25 * 24 * 3_600_000,
+  durationMs: 10 * 365.25 * DAY_MS,
 } as const;
 
 /** Bounds one `Retry-After`, in milliseconds, so that a wrong one does not stop a job for ever. */
@@ -97,4 +101,9 @@ export function defineUpdate<Answer, Args extends unknown[] = []>(name: string):
 /** A query with the type of its answer and those of its arguments. */
 export function defineQuery<Answer, Args extends unknown[] = []>(name: string): QueryDefinition<Answer, Args> {
   return { type: 'query', name } as QueryDefinition<Answer, Args>;
+}
+
+/** Whether a value is one JSON object. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

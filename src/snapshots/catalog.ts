@@ -1,5 +1,6 @@
 /** What snapshots there are. */
 import { encodeId, type SnapshotManifest, type VisitorExportRange } from '../contract.js';
+import { DAY_MS } from '../contract/shared.js';
 import { isDate, plusDays } from '../visitor-export/date-range.js';
 import { projectFolder, SNAPSHOTS_FOLDER } from './layout.js';
 import { isAsWritten, isOf, isWhole, parseManifest } from './manifest.js';
@@ -126,8 +127,6 @@ async function* batches<T>(source: AsyncIterable<T>): AsyncGenerator<T[]> {
  * `inconsistent` can't be believed; `provisional` may not have been over; `final` is neither.
  */
 export type DayState = 'final' | 'missing' | 'damaged' | 'inconsistent' | 'provisional';
-
-const DAY_MS = 86_400_000;
 
 export interface Day {
   date: string;

@@ -1,11 +1,12 @@
 /** Replaced snapshots, retained for thirty days outside `visitors/`. */
 import type { SnapshotManifest, VisitorExportRange } from '../contract.js';
+import { DAY_MS } from '../contract/shared.js';
 import { SUPERSEDED_FOLDER, snapshotFolder, stagingKey, supersededFolder, supersededProjectFolder } from './layout.js';
 import { encodeManifest } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** How long a replaced snapshot is retained. */
-const RETENTION_MS = 30 * 24 * 3_600_000;
+const RETENTION_MS = 30 * DAY_MS;
 /** The manifest of a copy. */
 const COPY = /\/snapshotId=[^/]+\/manifest\.json$/;
 

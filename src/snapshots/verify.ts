@@ -1,5 +1,6 @@
 /** What differs between a snapshot's files and its manifest: all differences in words, for `export verify`. */
 import type { SnapshotManifest } from '../contract.js';
+import { DAY_MS } from '../contract/shared.js';
 import { isProvisional } from '../visitor-export/date-range.js';
 import { isSameTotals } from '../visitor-export/scan-checkpoint.js';
 import type { FoundSnapshot } from './catalog.js';
@@ -7,8 +8,6 @@ import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex } from './content
 import { isAsWritten, parseManifest, snapshotId } from './manifest.js';
 import { PathSet } from './scan.js';
 import type { SnapshotStore } from './snapshot-store.js';
-
-const DAY_MS = 86_400_000;
 
 export interface Verification {
   projectId: string;

@@ -1,5 +1,6 @@
 /** The API keys of the upstream: where they come from, and how a replaced key file is noticed. */
 import { createHash } from 'node:crypto';
+import { isObject } from '../contract/shared.js';
 import { ReloadingFile } from './reloading-file.js';
 
 /** Where the keys come from; the file wins over `adminApiKey`, a project's own key over both. */
@@ -77,7 +78,7 @@ function usable(key: string, where: string): string {
 
 function parseProjectKeys(text: string): Map<string, string> {
   const keys: unknown = JSON.parse(text);
-  if (typeof keys !== 'object' || keys === null || Array.isArray(keys)) throw new Error('not an object');
+  if (!isObject(keys)) throw new Error('not an object');
   const entries = Object.entries(keys).map(([projectId, key]): [string, string] => {
     if (typeof key !== 'string') throw new Error('a key is not a string');
     return [projectId, key.trim()];

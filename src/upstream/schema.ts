@@ -4,6 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { encodeId, LIMIT, type JobRecord, type VisitorTotals } from '../contract.js';
+import { isObject } from '../contract/shared.js';
 import type { VisitorPage } from './upstream.js';
 
 /** An response that is not what the interface promises; the message says what is wrong, without quoting it. */
@@ -113,10 +114,6 @@ function parseJson(body: Uint8Array, what: string): unknown {
   } catch {
     throw malformed(what, 'it is not JSON');
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function malformed(what: string, why: string): InvalidResponseError {

@@ -2,6 +2,7 @@
  * Days of the calendar: which of them a scheduled run exports, and when a day is over everywhere. Pure and safe in
  * workflow code.
  */
+import { DAY_MS } from '../contract/shared.js';
 import { localDate } from '../contract/time-zones.js';
 
 /** `dateTo` is exclusive. */
@@ -9,8 +10,6 @@ export interface DateRange {
   dateFrom: string;
   dateTo: string;
 }
-
-const DAY_MS = 86_400_000;
 
 /** Whether a text is a date of the calendar as `YYYY-MM-DD`. */
 export function isDate(text: string): boolean {

@@ -590,7 +590,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'no metrics while Temporal is away',
-    file: 'src/worker/runtime.ts',
+    file: 'src/worker/metrics.ts',
     find: '.backRefs.add({});',
     replace: '.backRefs.size;',
     test: 'test/worker/worker-process.test.ts',

@@ -3,7 +3,7 @@ import { Client, WorkflowNotFoundError, type Connection } from '@temporalio/clie
 import { expect, test, vi } from 'vitest';
 import type { BudgetedWrites } from '../../src/activities/agent-job/budgets.js';
 import type { BudgetFacts } from '../../src/contract.js';
-import { BudgetNews } from '../../src/worker/budget-news.js';
+import { BudgetNews } from '../../src/worker/queue-news.js';
 
 const RUNS = new AbortController().signal;
 const MINUTE = 60_000;

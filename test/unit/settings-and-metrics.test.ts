@@ -3,8 +3,7 @@ import type { MetricMeter } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { WORKER_VARIABLES } from '../../src/config.js';
 import { JOBS_ENDED_METRIC } from '../../src/contract.js';
-import { createMetrics } from '../../src/worker/metrics.js';
-import { watchProcess } from '../../src/worker/runtime.js';
+import { createMetrics, watchProcess } from '../../src/worker/metrics.js';
 
 /** Every `name` before the colon or bracket of a list item of a section. */
 function namesIn(file: string, heading: string): string[] {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, pollNowSignal } from '../../src/contract.js';
-import { wakeWaiters } from '../../src/worker/lost-queues.js';
+import { wakeWaiters } from '../../src/worker/queue-news.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';

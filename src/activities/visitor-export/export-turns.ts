@@ -6,6 +6,7 @@
 import { activityInfo } from '@temporalio/activity';
 import type { BudgetFacts, Priority, QueueName, QueuePlace, RequestReport } from '../../contract.js';
 import type { RequestTurn } from '../../contract/request-queue.js';
+import { HOUR_MS } from '../../contract/shared.js';
 import type { Queued } from '../../contract/write-outcome.js';
 import { startLateClock, startServerClock } from '../../temporal/activity-attempt.js';
 import { ReadFailedError } from '../../upstream/errors.js';
@@ -82,7 +83,6 @@ const MAX_REQUESTS = 120;
 const CHUNKS_PER_HOUR = 12;
 /** Asked for at a time where no budget is set, and the upstream answered 429: a twelfth of the budget it documents. */
 const REQUESTS_OF_UNKNOWN_BUDGET = 8;
-const HOUR_MS = 3_600_000;
 const TOO_MANY_REQUESTS = 429;
 
 /** How many requests a chunk asks a turn for. */

@@ -2,25 +2,42 @@
  * The client without Temporal, for callers' unit tests: it checks what the real one checks, with the same code, and
  * refuses what it refuses with the same errors.
  */
-import { DEFAULT_TASK_QUEUE, MEMO, type VisitorExportRangeInput } from '../../contract.js';
-import { agentJobStartOptions, checkKey, type AgentJobStartOptions } from '../../agent-job/start-options.js';
+import { randomUUID } from 'node:crypto';
+import { parseAttribution, parseFollowUp } from '../../agent-job/input.js';
+import { agentJobStartOptions, type AgentJobStartOptions, checkKey } from '../../agent-job/start-options.js';
+import { agentJobOf, DEFAULT_TASK_QUEUE, type JobState, MEMO, type VisitorExportRangeInput } from '../../contract.js';
 import { type AttentionItem, listAttention } from '../agent-job/attention.js';
 import type { StuckJob } from '../agent-job/stuck-jobs.js';
+import { FOLLOW_UP_OPTIONS, type FollowUpOptions } from '../agent-job/follow-up.js';
 import { type JobHandle, workflowIdOf } from '../agent-job/handle.js';
-import type { JobFilter, JobSummary } from '../agent-job/job-summary.js';
-import { PAGE_OPTIONS, type JobCount, type JobPage, type PageOptions } from '../agent-job/list.js';
+import { isAsked, isByLabel, type JobFilter, jobQuery, type JobSummary } from '../agent-job/job-summary.js';
+import {
+  checkPageSize,
+  isFollowed,
+  type JobCount,
+  type JobPage,
+  PAGE_OPTIONS,
+  type PageOptions,
+  readCursor,
+  toCursor,
+} from '../agent-job/list.js';
 import type { QueueFilter, QueueReport } from '../agent-job/queue.js';
 import { inPlaces, startEach, type StartFate, type StartManyOptions } from '../agent-job/start-many.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
-import { checkNames, checkRequest, INPUT_OPTIONS, type InputOptions } from '../known-fields.js';
+import {
+  ATTRIBUTION_OPTIONS,
+  checkNames,
+  checkRequest,
+  checkResolution,
+  INPUT_OPTIONS,
+  type InputOptions,
+} from '../known-fields.js';
 import type { AttachRequest, ClientContext, ConnectSettings, JobName, StartRequest } from '../settings.js';
-import { checkLimits, type CallOptions } from '../temporal-call.js';
+import { type CallOptions, checkLimits, checkWaitOptions, type WaitOptions } from '../temporal-call.js';
 import { rangeExportStart, type VisitorExportHandle } from '../visitor-export/handle.js';
 import type { WebUi } from '../web-ui.js';
 import { FakeExport } from './fake-export.js';
-import { fakeHandle } from './fake-handle.js';
 import { FakeJob } from './fake-job.js';
-import { countFake, fakePage, listFake } from './fake-list.js';
 
 export { FakeExport } from './fake-export.js';
 export { FakeJob, type FakeFollowUp } from './fake-job.js';
@@ -187,4 +204,122 @@ export class FakeAgentJobs implements AgentJobsLike {
 async function* nothing(options: CallOptions): AsyncGenerator<never, void, undefined> {
   checkLimits(options);
   yield* [];
+}
+
+// The handle of a fake job: it checks what the real one checks, and asks the job itself.
+
+/** Each call looks for the job anew: `jobOf` throws JobNotFoundError. */
+function fakeHandle(workflowId: string, jobOf: () => FakeJob, isNew?: boolean): JobHandle {
+  const send = (prompt: string, options: FollowUpOptions = {}) => {
+    const { id, prompt: text } = parseFollowUp({
+      prompt,
+      id: options.id ?? randomUUID(),
+      priority: options.priority,
+    });
+    checkLimits(options, FOLLOW_UP_OPTIONS);
+    return jobOf().send(id ?? '', text, options.onlyWhileRunning ?? false);
+  };
+  const resolve: JobHandle['resolve'] = async (resolution, options = {}) => {
+    const checked = checkResolution(resolution);
+    checkLimits(options);
+    const job = jobOf();
+    job.settle(checked);
+    return job.state;
+  };
+  return {
+    workflowId,
+    projectId: agentJobOf(workflowId)?.projectId ?? null,
+    key: agentJobOf(workflowId)?.key ?? null,
+    runId: null,
+    url: null,
+    isNew,
+    followUp: async (prompt, options) => ({ id: send(prompt, options).id }),
+    sendFollowUp: async (prompt, options) => send(prompt, options),
+    state: async (options = {}) => {
+      checkLimits(options);
+      return jobOf().state;
+    },
+    pollNow: async (options = {}) => {
+      parseAttribution(options);
+      checkLimits(options, ATTRIBUTION_OPTIONS);
+      jobOf().checkRuns();
+    },
+    resolve,
+    cancel: async (options = {}) => {
+      parseAttribution(options);
+      checkLimits(options, ATTRIBUTION_OPTIONS);
+      jobOf().cancel();
+    },
+    result: async (options) => {
+      checkWaitOptions(options);
+      return jobOf().ended(options?.signal);
+    },
+    watch: (options) => watchFake(jobOf, options),
+  };
+}
+
+/** Each state, until the run is over. */
+async function* watchFake(jobOf: () => FakeJob, options: WaitOptions = {}): AsyncGenerator<JobState, void> {
+  checkWaitOptions(options);
+  const { signal } = options;
+  const job = jobOf();
+  for (let last = ''; ;) {
+    const changed = job.hasEnded ? undefined : job.changed(signal);
+    changed?.catch(() => {}); // it may be aborted while the caller is not waiting
+    const { state } = job;
+    if (JSON.stringify(state) !== last) yield state;
+    last = JSON.stringify(state);
+    if (changed === undefined) return;
+    await changed;
+  }
+}
+
+// Lists of fake jobs: what the real client's lists show of the same jobs, in the same order.
+
+/** One row a job that fits: those that run first, the newest first, then the others by their end. */
+function listFake(jobs: readonly FakeJob[], filter: JobFilter): JobSummary[] {
+  return rowsOf(jobs, filter).map(({ row }) => row);
+}
+
+/** Some rows. Throws InvalidInputError. */
+function fakePage(
+  jobs: readonly FakeJob[],
+  filter: JobFilter,
+  { pageSize, cursor }: Pick<PageOptions, 'pageSize' | 'cursor'>,
+): JobPage {
+  const size = checkPageSize(pageSize);
+  const after = cursor == null ? Infinity : Number(Buffer.from(readCursor(filter, cursor)));
+  const rows = rowsOf(jobs, filter).filter(({ order }) => order < after);
+  const page = rows.slice(0, size);
+  const token = new Uint8Array(Buffer.from(String(page.at(-1)?.order)));
+  const nextCursor = rows.length > size ? toCursor(filter, token) : null;
+  return { jobs: page.map(({ row }) => row), nextCursor };
+}
+
+/** Counts each run. Throws InvalidInputError. */
+function countFake(jobs: readonly FakeJob[], filter: JobFilter): JobCount {
+  jobQuery(filter);
+  const runs = jobs.flatMap(({ earlierRuns, summary }) => [...earlierRuns, summary]);
+  const found = runs.filter((run) => isAsked(run, filter));
+  const byStatus: Record<string, number> = {};
+  for (const { workflowStatus } of found) byStatus[workflowStatus] = (byStatus[workflowStatus] ?? 0) + 1;
+  return { total: found.length, byStatus };
+}
+
+/** More than all starts and ends. */
+const OPEN = 2 ** 40;
+
+interface Row {
+  row: JobSummary;
+  /** The greatest comes first. */
+  order: number;
+}
+
+function rowsOf(jobs: readonly FakeJob[], filter: JobFilter): Row[] {
+  jobQuery(filter);
+  const newest = new Map(jobs.map(({ workflowId, summary }) => [workflowId, summary]));
+  return jobs
+    .map(({ move, hasEnded, summary: row }) => ({ row, order: Number(!hasEnded) * OPEN + move }))
+    .filter(({ row }) => isAsked(row, filter) && !isFollowed(row, newest, !isByLabel(filter)))
+    .toSorted((a, b) => b.order - a.order);
 }

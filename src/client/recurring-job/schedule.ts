@@ -22,6 +22,7 @@ import {
 import { checkDuration, checkObject, checkString, InvalidInputError } from '../../contract/input-checks.js';
 import { oneOf, schemaOf, TEXT } from '../../contract/kinds.js';
 import { HIDE_PROMPTS_MEMO } from '../../contract/recurring-job.js';
+import { DAY_MS } from '../../contract/shared.js';
 import { ScheduleMissingError } from '../errors.js';
 import { checkKnownFields, checkNames, type InputOptions } from '../known-fields.js';
 import { countPollers, ensureSchedule, listSchedules, type ScheduleKind, type ScheduleState } from '../schedules.js';
@@ -140,7 +141,7 @@ interface JobScheduleSpec extends RecurringJobSpec {
   catchUpMs: number;
 }
 
-const DEFAULT = { timeZone: 'UTC', jitterMs: 0, catchUpMs: 24 * 3_600_000 } as const;
+const DEFAULT = { timeZone: 'UTC', jitterMs: 0, catchUpMs: DAY_MS } as const;
 const OVERLAP = { skip: ScheduleOverlapPolicy.SKIP, queue: ScheduleOverlapPolicy.BUFFER_ONE } as const;
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 /** More often makes no sense where a project has 100 creates an hour. */
@@ -149,7 +150,7 @@ const MIN_EVERY_MS = 60_000;
 const MAX_CRON_CHARACTERS = 200;
 /** Temporal's own least. */
 const MIN_CATCH_UP_MS = 10_000;
-const MAX_CATCH_UP_MS = 365 * 24 * 3_600_000;
+const MAX_CATCH_UP_MS = 365 * DAY_MS;
 
 /** The settings by name; what each may be is checked where it is read. */
 const SETTINGS = schemaOf({

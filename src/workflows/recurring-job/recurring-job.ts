@@ -17,9 +17,9 @@ import {
   WorkflowExecutionAlreadyStartedError,
   TimeoutFailure,
 } from '@temporalio/common';
+import { invalidInputFailure } from '../../agent-job/end-without-result.js';
 import {
   AGENT_JOB_WORKFLOW,
-  FAILURE,
   recurringJobKey,
   RECURRING_RUN_MEMO,
   type AgentJobInput,
@@ -78,7 +78,7 @@ function checked<T>(check: () => T): T {
     return check();
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
-    throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
+    throw invalidInputFailure(error);
   }
 }
 

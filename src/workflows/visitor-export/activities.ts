@@ -20,6 +20,7 @@ import {
   FAILURE,
   type SnapshotStoreFailedDetails,
 } from '../../contract.js';
+import { DAY_MS } from '../../contract/shared.js';
 
 /** The activities of a date range's one writer. */
 export function exportActivities(): Pick<
@@ -111,7 +112,7 @@ interface RetryOptions {
 const FIRST_WAIT_MS = 1_000;
 const STORE: RetryLimit = { type: FAILURE.snapshotStoreFailed, maxMs: 10 * 60_000, maxWaitMs: 60_000 };
 /** Bugs, and workers that die or stop. */
-const UNFORESEEN: RetryLimit = { type: FAILURE.exportFailed, maxMs: 24 * 3_600_000, maxWaitMs: 5 * 60_000 };
+const UNFORESEEN: RetryLimit = { type: FAILURE.exportFailed, maxMs: DAY_MS, maxWaitMs: 5 * 60_000 };
 /** Failures that the callers handle. */
 const NOT_RETRIED: readonly string[] = [FAILURE.exportRejected, 'StaleStaging'];
 

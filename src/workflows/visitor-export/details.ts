@@ -4,10 +4,10 @@ import { SEARCH_ATTRIBUTE } from '../../contract.js';
 import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRange } from '../../contract.js';
 import { EXPORT_IN_DOUBT } from '../../contract/visitor-export.js';
 import { plainMarkdown } from '../../agent-job/markdown.js';
+import { HOUR_MS } from '../../contract/shared.js';
 import { NEW_ROWS_PER_PAGE } from '../../visitor-export/scan-checkpoint.js';
 import { nextRequestTime, type RangeState } from './range-state.js';
 
-const HOUR_MS = 3_600_000;
 /** A summary holds 200 bytes; the dates and the words around the project's id take the rest. */
 const MAX_PROJECT_BYTES = 150;
 

@@ -19,6 +19,7 @@ import {
   type VisitorExportProgress,
   type VisitorExportRange,
 } from '../../contract.js';
+import { DAY_MS } from '../../contract/shared.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
 import { NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
 import { inconsistencyOf } from '../../visitor-export/inconsistency.js';
@@ -52,7 +53,7 @@ const SUSPICIONS: Partial<Record<InconsistencyKind, string>> = {
   impossible: 'rows and totals contradict each other; the day is read once more',
   shrunk: 'most of the rows are gone; the day is read once more',
 };
-const MAX_UPSTREAM_OUTAGE_MS = 24 * 3_600_000;
+const MAX_UPSTREAM_OUTAGE_MS = DAY_MS;
 /** Continue-as-new well below the server's limit of 51,200 events keeps replays short. */
 export const MAX_EVENTS = 5_000;
 

@@ -16,13 +16,12 @@ import {
   SearchAttributeType,
   WorkflowExecutionAlreadyStartedError,
 } from '@temporalio/common';
+import { invalidInputFailure } from '../../agent-job/end-without-result.js';
 import {
   DEFAULT_PRIORITY,
-  FAILURE,
   visitorExportWorkflowId,
   type FailedDay,
   type FailedDaysDetails,
-  type InvalidInputDetails,
   type SnapshotReceipt,
   type VisitorExportInput,
   type VisitorExportRange,
@@ -101,8 +100,7 @@ function checked<T>(check: () => T): T {
     return check();
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
-    const details: InvalidInputDetails = { field: error.field };
-    throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, details);
+    throw invalidInputFailure(error);
   }
 }
 
