@@ -61,8 +61,8 @@ export function modelledUpstream(scenario: Scenario, host: UpstreamHost): Upstre
     createJob: ({ prompt }, options) => write({ kind: 'create', prompt }, creates, options),
     sendMessage: ({ prompt }, options) => write({ kind: 'message', prompt }, messages, options),
     async getJob() {
-      // A worker that waits for a key tries it by a read that does not belong to the poll loop.
-      if (activityInfo().activityType === 'awaitKey') throw new RejectedError('no such job', 404, '');
+      // A write, and who waits for a key, try a refused one by a read that does not belong to the poll loop.
+      if (TRIES_KEYS.includes(activityInfo().activityType)) throw new RejectedError('no such job', 404, '');
       await host.arrive();
       const number = host.readBegan();
       const answer: ReadAnswer = reads.shift() ?? { kind: scenario.finalRead, takesMs: 0, times: 1 };
@@ -85,6 +85,8 @@ export function modelledUpstream(scenario: Scenario, host: UpstreamHost): Upstre
     getVisitors: () => Promise.reject(new RejectedError('no visitors here', 404, '')),
   };
 }
+
+const TRIES_KEYS: readonly string[] = ['awaitKey', 'createJob', 'sendMessage'];
 
 /** The HTTP status of the reads that fail. */
 const READ_FAILURES: Partial<Record<ReadAnswer['kind'], number>> = { broken: 500, unauthorized: 401, wait: 429 };

@@ -80,6 +80,21 @@ const PLAIN: Scenario = {
 };
 
 const FOUND: Record<string, Partial<Scenario>> = {
+  'a write that tries a key by a read tells the poll loop nothing': {
+    deadline: 0,
+    polling: { min: 5_000, max: 20_000, ratio: 1 },
+    decideWithin: 3_600_000,
+    messages: [{ kind: 'inDoubt', takesMs: 1 }],
+    reads: [
+      { kind: 'active', takesMs: 500, times: 2 },
+      { kind: 'unauthorized', takesMs: 0, times: 8 },
+      { kind: 'wait', retryAfterMs: 7_000, takesMs: 0, times: 8 },
+    ],
+    actions: [
+      { kind: 'signal', id: 'a', at: 0 },
+      { kind: 'signal', id: 'c', at: 0 },
+    ],
+  },
   'a follow-up that waits behind an unknown create stays queued': {
     creates: [{ kind: 'inDoubt', takesMs: 0 }],
     actions: [{ kind: 'update', id: 'a', at: 0 }],
