@@ -8,7 +8,9 @@ COPY packages ./packages
 RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json LICENSE ./
 COPY src ./src
-RUN npm run build && npm prune --omit=dev --ignore-scripts
+COPY scripts/release/keep-optional.mjs scripts/release/
+# Whoever tests with the package needs neither S3 nor charts; a worker may, so they stay.
+RUN npm run build && node scripts/release/keep-optional.mjs && npm prune --omit=dev --ignore-scripts
 
 FROM ${NODE_IMAGE}
 # glibc gives freed memory back to the system from 128 KiB on. By itself it raises that limit to up to 64 MiB, and each of

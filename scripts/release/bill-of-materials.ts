@@ -1,6 +1,7 @@
 /**
- * What ships, as a CycloneDX 1.5 document: every package of the lock file that is not for development alone, and
- * whether its licence allows that. `npm sbom` leaves out what a workspace depends on.
+ * What ships, as a CycloneDX 1.5 document: every package of the lock file that is not for development alone, those that
+ * are optional and in the image too, and whether its licence allows that. `npm sbom` leaves out what a workspace
+ * depends on.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,6 +33,8 @@ interface Locked {
   integrity?: string;
   dev?: boolean;
   link?: boolean;
+  dependencies?: Record<string, string>;
+  peerDependencies?: Record<string, string>;
 }
 
 /** Licences that ask for no more than their own text, or less. */
@@ -46,8 +49,9 @@ export function billOfMaterials(folder: string): BillOfMaterials {
   const lock = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, Locked>;
   };
+  const optional = optionalPeers(lock.packages);
   const shipped = Object.entries(lock.packages)
-    .filter(([, { dev, link }]) => !dev && !link)
+    .filter(([path, { dev, link }]) => (!dev || optional.has(path)) && !link)
     .map(([path, locked]) => componentOf(locked.name ?? path.replace(/^.*node_modules\//, ''), locked));
   // The root comes first. A package may be there twice, below two others.
   const [root, ...others] = [...new Map(shipped.map((component) => [component['bom-ref'], component])).values()];
@@ -58,6 +62,26 @@ export function billOfMaterials(folder: string): BillOfMaterials {
     metadata: { component: root! },
     components: others,
   };
+}
+
+/** Where the root's peers lie, and all that they need: the image has them, the lock file calls them development's. */
+function optionalPeers(packages: Record<string, Locked>): Set<string> {
+  const found = new Set<string>();
+  const add = (name: string, from: string): void => {
+    const path = placeOf(packages, name, from);
+    if (path === undefined || found.has(path)) return;
+    found.add(path);
+    for (const needed of Object.keys(packages[path]?.dependencies ?? {})) add(needed, path);
+  };
+  for (const name of Object.keys(packages['']?.peerDependencies ?? {})) add(name, '');
+  return found;
+}
+
+/** Where a package finds another: in the nearest `node_modules` above. */
+function placeOf(packages: Record<string, Locked>, name: string, from: string): string | undefined {
+  const path = `${from === '' ? '' : `${from}/`}node_modules/${name}`;
+  if (path in packages) return path;
+  return from === '' ? undefined : placeOf(packages, name, from.replace(/\/?node_modules\/(@[^/]+\/)?[^/]+$/, ''));
 }
 
 function componentOf(name: string, { version, license, integrity }: Locked): Component {

@@ -253,7 +253,8 @@ export function addReport(program: Command): void {
 
 /** Where it is; null for standard output. */
 async function make(store: SnapshotStore, projectId: string, output: string | undefined): Promise<string | null> {
-  const { buildReport, writeReport } = await import('../report/report.js');
+  const { loadOptional } = await import('../snapshots/open-store.js');
+  const { buildReport, writeReport } = await loadOptional('the report', () => import('../report/report.js'));
   const generatedAt = new Date().toISOString();
   if (output === undefined) return writeReport(store, projectId, generatedAt);
   const page = await buildReport(store, projectId, generatedAt);

@@ -1,4 +1,4 @@
-/** The control of a sandbox, for its callers. What it can do: control-commands.ts. */
+/** The control of a sandbox: for its callers, by HTTP, and each command with what it does. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import * as z from 'zod';

@@ -36,8 +36,8 @@ export interface FinishedScan extends StagedScan {
 export type LeaseCheck = () => void;
 
 /**
- * Publishes a scan unless the current snapshot is better, newer or the same (replacement.ts). Then removes the staging
- * of all runs of the date range.
+ * Publishes a scan unless the current snapshot is better, newer or the same (`choosePublication`). Then removes the
+ * staging of all runs of the date range.
  */
 export async function publishScan(
   store: SnapshotStore,

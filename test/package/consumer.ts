@@ -24,8 +24,11 @@ export async function pack(name: 'agent-jobs' | 'agent-jobs-client'): Promise<st
   return join(folder, (await readdir(folder)).find((file) => file.endsWith('.tgz')) ?? '');
 }
 
-/** A folder with packages unpacked by name, and every other one of this repository at hand. */
-export async function unpackedConsumer(tarballs: Record<string, string>): Promise<string> {
+/** A folder with packages unpacked by name, and every other one of this repository at hand, but for those left out. */
+export async function unpackedConsumer(
+  tarballs: Record<string, string>,
+  leftOut: readonly string[] = [],
+): Promise<string> {
   const folder = await temporaryFolder();
   for (const [name, tarball] of Object.entries(tarballs)) {
     const own = join(folder, 'node_modules', name);
@@ -33,7 +36,7 @@ export async function unpackedConsumer(tarballs: Record<string, string>): Promis
     await execute('tar', ['-xzf', tarball, '-C', own, '--strip-components=1']);
   }
   for (const name of await readdir(join(PROJECT_FOLDER, 'node_modules'))) {
-    if (!(name in tarballs)) await link(folder, name);
+    if (!(name in tarballs) && !leftOut.includes(name)) await link(folder, name);
   }
   return folder;
 }

@@ -10,11 +10,12 @@ const LIMIT_MS = 300_000;
 // Its examples name their key: on a server of its own, no other test's job has it.
 const system = usePrivateSystem({ script: { activeMs: 500 } });
 let consumer: string;
+let tarballs: Record<string, string>;
 
 beforeAll(async () => {
   const names = ['agent-jobs', 'agent-jobs-client'] as const;
-  const tarballs = await Promise.all(names.map(async (name) => [name, await pack(name)] as const));
-  consumer = await unpackedConsumer(Object.fromEntries(tarballs));
+  tarballs = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await pack(name)] as const)));
+  consumer = await unpackedConsumer(tarballs);
   await writeFile(join(consumer, 'package.json'), '{"type": "module", "private": true}');
 });
 
@@ -99,6 +100,27 @@ type Promised = [JobHandle, AgentJobResult['outcome'], JobState['phase'], Sandbo
     );
   },
 );
+
+test('without the optional packages tests have all they need, and a worker says what it lacks', async () => {
+  const { peerDependencies, peerDependenciesMeta } = JSON.parse(
+    await readFile(join(PROJECT_FOLDER, 'package.json'), 'utf8'),
+  ) as { peerDependencies: object; peerDependenciesMeta: Record<string, { optional: boolean }> };
+  const optional = Object.keys(peerDependencies);
+  expect(optional).toEqual(['@aws-sdk/client-s3', '@aws-sdk/lib-storage', 'echarts']);
+  expect(optional.every((name) => peerDependenciesMeta[name]?.optional)).toBe(true);
+  const smaller = await unpackedConsumer(tarballs, ['@aws-sdk', 'echarts']);
+  await writeFile(join(smaller, 'package.json'), '{"type": "module", "private": true}');
+  const program = `import { startTestSystem } from 'agent-jobs/testing';
+console.log(typeof startTestSystem);`;
+  await writeFile(join(smaller, 'testing.js'), program);
+  expect(await runProgram(smaller, 'testing.js')).toBe('function\n');
+  const settings = { UPSTREAM_BASE_URL: system.sandbox.url, ADMIN_API_KEY: 'any', SNAPSHOTS_URL: 's3://bucket' };
+  const worker = runProgram(smaller, 'node_modules/agent-jobs/dist/worker.js', { ...system.clientEnv(), ...settings });
+  await expect(worker).rejects.toMatchObject({
+    code: 1,
+    stdout: expect.stringContaining('npm install @aws-sdk/client-s3 @aws-sdk/lib-storage') as unknown,
+  });
+});
 
 test('its classes are those of the client package', async () => {
   const program = `import { AgentJobs } from 'agent-jobs';

@@ -13,6 +13,7 @@ import {
 } from '../../contract.js';
 import type { RequestTurn } from '../../contract/request-queue.js';
 import { chunkKey, runFolder } from '../../snapshots/layout.js';
+import { loadOptional } from '../../snapshots/open-store.js';
 import { expectedRows, type FinishedScan, finishPublication, publishScan } from '../../snapshots/publish.js';
 import { PathSet, Scan } from '../../snapshots/scan.js';
 import { type SnapshotStore, SnapshotStoreError } from '../../snapshots/snapshot-store.js';
@@ -139,7 +140,8 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
 
     /** Writes the project's report anew from its snapshots. Temporal retries it: no run waits for a report. */
     writeReport: async ({ projectId }: { projectId: string }): Promise<string> => {
-      const { writeReport } = await import('../../report/report.js'); // loads the charts' library, which few runs need
+      // Loads the charts' library, which few runs need.
+      const { writeReport } = await loadOptional('the report', () => import('../../report/report.js'));
       return heartbeating(() => writeReport(store, projectId, new Date(startServerClock()()).toISOString()));
     },
 
