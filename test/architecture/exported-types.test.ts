@@ -11,8 +11,6 @@ const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
 const MAX_FILE_LINES = 400;
 /** The vocabulary on the wire: whoever writes to a workflow in another language reads it type by type. */
 const isContract = (file: string): boolean => file.startsWith('contract/');
-/** The core's rooms, whose files are still halves of each other. */
-const CORE = ['workflows/agent-job', 'workflows/request-queue', 'activities/agent-job', 'agent-job'];
 
 /** Files by their path, each with its text. */
 type Sources = ReadonlyMap<string, string>;
@@ -58,7 +56,7 @@ function cutThoughts(sources: Sources): string[] {
 
 test('no exported type of src is for one file of the same folder alone', () => {
   const files = [...readModuleGraph(SRC).keys()].filter((file) => file.endsWith('.ts'));
-  const held = files.filter((file) => !isContract(file) && !CORE.includes(posix.dirname(file)));
+  const held = files.filter((file) => !isContract(file));
   const sources = new Map(files.map((file) => [file, readFileSync(SRC + file, 'utf8')]));
   const found = cutThoughts(sources);
   expect(found.filter((one) => held.some((file) => one.includes(` of ${file} `)))).toEqual([]);

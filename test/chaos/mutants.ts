@@ -194,7 +194,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a queue that knows no priority',
-    file: 'src/workflows/request-queue/waiters.ts',
+    file: 'src/workflows/request-queue/queue-run.ts',
     find: '  if (a.priority !== b.priority) return a.priority < b.priority;\n',
     replace: '',
     test: 'test/unit/waiters.test.ts',

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Priority } from '../../src/contract.js';
-import { Waiters, type Waiter } from '../../src/workflows/request-queue/waiters.js';
+import { Waiters, type Waiter } from '../../src/workflows/request-queue/queue-run.js';
 
 const waiter = (id: number, priority: number, askedAt: number, requests = 1, refusals = 0): Waiter => ({
   workflowId: `w${id}`,

@@ -21,10 +21,9 @@ import {
   confirmationRequest,
   clearSent,
   checkPriorAttempt,
-  type FenceOptions,
 } from './write-fence.js';
 
-interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'> {
+interface WriteInput extends Omit<Parameters<typeof checkPriorAttempt>[0], 'confirmWritesBefore'> {
   projectId: string;
   prompt: string;
   /** Who goes first where writes wait for their turn. */

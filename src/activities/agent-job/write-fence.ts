@@ -23,7 +23,7 @@ interface Mark {
   sent: boolean;
 }
 
-export interface FenceOptions {
+interface FenceOptions {
   /** The workflow was reset by an operator: the run before may have done this write. */
   afterReset: boolean;
   /**

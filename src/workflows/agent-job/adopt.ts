@@ -28,7 +28,7 @@ const { readJob } = proxyActivities<JobActivities>({
 const MAX_READS = 3;
 
 /** A decision to adopt a job. */
-export type Adoption = Extract<ResolveUnknownInput, { action: 'adopt' }>;
+type Adoption = Extract<ResolveUnknownInput, { action: 'adopt' }>;
 
 export class Adoptions {
   readonly #run: JobRun;

@@ -14,7 +14,7 @@ import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
 import { logEnd } from './log.js';
 import { pollLoop } from './polling.js';
-import type { RunEnding } from './run-data.js';
+import type { RunEnding } from './job-run.js';
 import { traceJob, type JobTrace } from './trace.js';
 import { WaitPoint } from './wait-point.js';
 import { leaveVersion, nextRunVersion } from '../worker-version.js';

@@ -11,7 +11,7 @@ import { JobRun } from './job-run.js';
 import { refusedState } from './job-state.js';
 import { isNewRunWanted, leaveVersion } from '../worker-version.js';
 import { logRefusal } from './log.js';
-import { firstRunData, type RunData } from './run-data.js';
+import { firstRunData, type RunData } from './job-run.js';
 import { traceRefusal } from './trace.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */

@@ -3,7 +3,7 @@ import { LIMIT, type FollowUpState, type FollowUpStatus, type Priority, type Pro
 import { isOtherPrompt, promptHash } from '../../agent-job/input.js';
 import { cutToBytes, jsonBytes } from '../../contract/input-checks.js';
 
-export interface QueuedFollowUp {
+interface QueuedFollowUp {
   id: string;
   prompt: string;
   /** When it was queued, in milliseconds. */

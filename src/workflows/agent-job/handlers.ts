@@ -29,7 +29,7 @@ import { followUpConflictText, parseFollowUp, type GivenFollowUp } from '../../a
 import { parseResolution } from '../../agent-job/input.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
 import { readTurn, type QueueTurn } from './activity-results.js';
-import { Adoptions, type Adoption } from './adopt.js';
+import { Adoptions } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
@@ -168,7 +168,11 @@ function decide(run: JobRun, adoptions: Adoptions, resolution: ResolveUnknownInp
   return jobState(run);
 }
 
-async function adopt(run: JobRun, adoptions: Adoptions, resolution: Adoption): Promise<JobState> {
+async function adopt(
+  run: JobRun,
+  adoptions: Adoptions,
+  resolution: ResolveUnknownInput & { action: 'adopt' },
+): Promise<JobState> {
   try {
     await adoptions.settle(resolution);
   } catch (error) {

@@ -6,7 +6,6 @@ import { proxySinks, workflowInfo } from '@temporalio/workflow';
 import { FAILURE, type FollowUpState } from '../../contract.js';
 import type { JobSpan, TraceSinks } from '../../contract/trace-context.js';
 import { startContext } from '../trace-context.js';
-import type { QueuedFollowUp } from './follow-up-queue.js';
 import type { JobRun } from './job-run.js';
 import { outcomeOf } from './job-state.js';
 
@@ -14,6 +13,8 @@ const { traces } = proxySinks<TraceSinks>();
 
 /** How a job ends well, or by its caller's own wish. */
 const GOOD_ENDS: readonly string[] = ['completed', 'archived', 'Canceled'];
+
+type LeftFollowUp = Parameters<JobRun['followUps']['onLeave']>[0];
 
 /** Tells of the spans of one run. */
 export class JobTrace {
@@ -47,7 +48,7 @@ export class JobTrace {
     tell({ kind: 'create', startedAt: this.#run.startedAt, ...error, attributes: this.#attributes(outcome) });
   }
 
-  #followUpLeft({ id, askedAt, sender }: QueuedFollowUp, state: FollowUpState): void {
+  #followUpLeft({ id, askedAt, sender }: LeftFollowUp, state: FollowUpState): void {
     tell({
       kind: 'followUp',
       startedAt: askedAt,

@@ -7,7 +7,9 @@
  */
 import type { BudgetFacts } from '../../contract.js';
 import { throttledWaitMs } from '../../agent-job/retry-waits.js';
-import { HOUR_MS, RollingHour, type Step } from './rolling-hour.js';
+import { HOUR_MS, RollingHour } from './rolling-hour.js';
+
+type Step = ReturnType<RollingHour['steps']>[number];
 
 /** In flight where no 429 came within the hour: so many may be refused at once. As a worker sends without a queue. */
 const START_IN_FLIGHT = 8;

@@ -8,7 +8,7 @@ export const HOUR_MS = 3_600_000;
 const STEP_MS = 10_000;
 
 /** `[time of the latest, count]` of one step; times in milliseconds. */
-export type Step = [number, number];
+type Step = [number, number];
 
 export class RollingHour {
   /** Oldest first. */
