@@ -226,9 +226,9 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a write that waits for a key and is sent without one',
-    file: 'src/workflows/agent-job/send.ts',
-    find: 'else if (needsKey(write))',
-    replace: 'else if (needsKey(write) && run.isSending)',
+    file: 'src/activities/agent-job/key-health.ts',
+    find: 'return refusal && !refusal.mayWrite ? refusal.reason : null;',
+    replace: 'return refusal && !refusal.mayWrite && !refusal.byWrite ? refusal.reason : null;',
     test: 'test/workflows/keys.test.ts',
     title: 'jobs that were started with a wrong key are created once each when its file is replaced',
   },
@@ -462,7 +462,7 @@ export const MUTANTS: Mutant[] = [
     find: 'return mayHaveArrived(write) && (',
     replace: 'return write.counts.inDoubt > 0 && (',
     test: 'test/model/simulated.test.ts',
-    title: 'a retry that a person said at the deadline is carried out',
+    title: 'a retry that a person said waits for its turn also where the deadline has passed',
   },
   {
     name: 'a write that may have arrived and ends with the run while it waits for its turn',

@@ -203,6 +203,15 @@ const FOUND: Record<string, Partial<Scenario>> = {
       { kind: 'update', id: 'b', at: 0 },
     ],
   },
+  'a retry that a person said waits for its turn also where the deadline has passed': {
+    deadline: 0,
+    messages: [
+      { kind: 'inDoubt', takesMs: 0 },
+      { kind: 'throttled', takesMs: 500 },
+    ],
+    actions: [{ kind: 'signal', id: 'a', at: 0 }],
+    decisions: [{ action: 'retry', afterMs: 1_000 }],
+  },
   'a follow-up that may have arrived waits for its turn also where the deadline passed while it was sent': {
     deadline: 500,
     onUnknownOutcome: 'retry',

@@ -92,9 +92,9 @@ test(
     await untilTheyWaitForAKey(handles);
     const [state] = await Promise.all(handles.map(stateOf));
     expect(state).toMatchObject({ phase: 'creating', jobId: null, waiting: { reason: 'upstream answered 401' } });
-    // While the file is the same nobody knocks.
+    // While the file is the same nobody knocks; whoever did would do so every ten seconds.
     const { requests } = (await sandbox.counts()).operations.create;
-    await new Promise((resolve) => setTimeout(resolve, 8_000));
+    await new Promise((resolve) => setTimeout(resolve, 12_000));
     expect(await creates()).toBe(requests);
 
     await write('admin', sandbox.apiKey);
