@@ -137,13 +137,8 @@ async function writeFolders() {
 const VALUE =
   /(?:^\/\*\*(?:(?!\*\/)[^])*\*\/\n)?^export declare (?:const|function) (\w+)[^]*?;$(?=\n(?:[^\s}]|\s*$))/gm;
 
-/** An exported type of a file, with its comment. */
-const TYPE = /(?:^\/\*\*(?:(?!\*\/)[^])*\*\/\n)?^export (?:interface (\w+)[^{\n]*\{$[^]*?^\}$|type (\w+) = [^{]*?;$)/gm;
-
 /** A type that its file keeps to itself, with its comment. */
 const LOCAL_TYPE = /(?:^\/\*\*(?:(?!\*\/)[^])*\*\/\n)?^(?:interface (\w+) \{$[^]*?^\}|type (\w+) = [^{]*?;$)/gm;
-/** What a file says of itself, or of a part: no editor shows it. */
-const HEADER = /^\/\*\*(?:(?!\*\/)[^])*\*\/\n(?=import |\n)/gm;
 /** Types that a file takes from another module, by name. */
 const NAMED_IMPORT = /^import (?:type )?\{([^}]*)\} from [^;]*;\n/gm;
 const IMPORT = /(?:from|import\()\s*'(\.[^']+)\.js'/g;
@@ -162,27 +157,18 @@ async function copyDeclarations() {
   const isWhole = await reach(entries, /^export \* from '(\.[^']+)\.js'/gm);
   /** The words of each file, and of those that import from it. */
   const words = new Map([...reached].map((file) => [file, []]));
-  /** The words of those alone that import from it. */
-  const takers = new Map([...reached].map((file) => [file, []]));
   for (const file of reached) {
     const text = (await readFile(file, 'utf8')).replace(COMMENT, '');
     const imported = [...text.matchAll(IMPORT)].map(([, path]) => join(dirname(file), `${path}.d.ts`));
     for (const told of new Set([file, ...imported])) words.get(told).push(...text.match(/\w+/g));
-    for (const told of imported) takers.get(told).push(...text.match(/\w+/g));
   }
   for (const file of reached) {
-    // A value or a type that no declaration names again, and that no entry hands on, is nobody's.
+    // A value that no declaration names again, and that no entry hands on, is nobody's.
     const unnamed = (statement, name) =>
       words.get(file).filter((word) => word === name).length === 1 ? '' : statement;
-    const given = (await readFile(file, 'utf8')).replace(/^\/\/# sourceMappingURL=.*$/m, '').replace(HEADER, '');
+    const given = (await readFile(file, 'utf8')).replace(/^\/\/# sourceMappingURL=.*$/m, '');
     const told = handedOn.has(file) ? given : given.replace(COMMENT, '');
-    const named = told.replace(VALUE, unnamed);
-    // What named a type may be gone.
-    const own = named.replace(COMMENT, '').match(/\w+/g) ?? [];
-    const used = new Set(takers.get(file));
-    const unused = (type, of, alias) =>
-      used.has(of ?? alias) || own.filter((word) => word === (of ?? alias)).length > 1 ? type : '';
-    const text = isWhole.has(file) ? told : withoutUnused(named.replace(TYPE, unused)).replace(/\n{3,}/g, '\n\n');
+    const text = isWhole.has(file) ? told : withoutUnused(told.replace(VALUE, unnamed)).replace(/\n{3,}/g, '\n\n');
     const target = join(OUT, 'types', relative(DECLARATIONS, file));
     await mkdir(dirname(target), { recursive: true });
     // Nobody reads what no entry hands on.

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { joinQueueSignal, requestQueueId, type Priority, type QueueName } from '../../src/contract.js';
-import type { QueueReport } from '../../src/starter.js';
+import { AgentJobs, type QueueReport } from '../../src/starter.js';
+import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
+import { connectPrivateDevServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
 import { gate, ObservedUpstream } from '../support/observed-upstream.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
@@ -14,8 +16,13 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 /** Joins a queue as an activity does. */
-function join(name: QueueName, workflowId: string, priority: Priority = 3, taskQueue = server.taskQueue) {
-  return server.client.workflow.signalWithStart('requestQueue', {
+function join(
+  name: QueueName,
+  workflowId: string,
+  priority: Priority = 3,
+  { client, taskQueue }: Pick<ScriptedServer, 'client' | 'taskQueue'> = server,
+) {
+  return client.workflow.signalWithStart('requestQueue', {
     taskQueue,
     workflowId: requestQueueId(name),
     args: [name],
@@ -24,9 +31,9 @@ function join(name: QueueName, workflowId: string, priority: Priority = 3, taskQ
   });
 }
 
-async function queuesOf(projectId?: string): Promise<QueueReport[]> {
+async function queuesOf(projectId?: string, { jobs } = server): Promise<QueueReport[]> {
   const found: QueueReport[] = [];
-  for await (const queue of server.jobs.queues({ projectId })) found.push(queue);
+  for await (const queue of jobs.queues({ projectId })) found.push(queue);
   return found;
 }
 
@@ -53,21 +60,29 @@ test('all queues are found, the one of the exports too', { timeout: MINUTE }, as
     { operation: 'message', projectId: `p/${randomUUID()} ü` },
     { operation: 'visitors', projectId: null },
   ];
-  // No worker serves them: they ask for their waiters, who do not exist, and would end.
-  const queues = await Promise.all(names.map((name) => join(name, 'somebody', 3, `nobody-${randomUUID()}`)));
+  // There is one queue of all exports: on the shared server it is everybody's.
+  const own = await connectPrivateDevServer();
+  await ensureSearchAttributes(own.client.connection, own.namespace);
+  const jobs = new AgentJobs({ client: own.client, taskQueue: own.taskQueue });
+  // No worker serves them: they would ask for their waiters, who do not exist, and end.
+  await Promise.all(names.map((name) => join(name, 'somebody', 3, own)));
   // Visibility lags behind.
   await expect
-    .poll(async () => (await queuesOf()).map(({ operation, projectId }) => ({ operation, projectId })), {
-      timeout: MINUTE,
-    })
+    .poll(
+      async () =>
+        (await queuesOf(undefined, { ...server, jobs })).map(({ operation, projectId }) => ({ operation, projectId })),
+      {
+        timeout: MINUTE,
+      },
+    )
     .toEqual(expect.arrayContaining(names));
-  await Promise.all(queues.map((queue) => queue.terminate()));
+  await own.close();
 });
 
 test('a queue that no worker serves is told with the reason', { timeout: MINUTE }, async () => {
   const projectId = randomUUID();
   const taskQueue = `nobody-${randomUUID()}`;
-  const queue = await join({ operation: 'create', projectId }, 'job-a', 3, taskQueue);
+  const queue = await join({ operation: 'create', projectId }, 'job-a', 3, { ...server, taskQueue });
   const [found] = await queuesOf(projectId);
   expect(found).toMatchObject({ operation: 'create', projectId, state: null });
   expect(found?.problem).toContain(`no worker polls the task queue "${taskQueue}"`);

@@ -179,6 +179,7 @@ async function listsAsStuck(workflowId: string): Promise<void> {
       attempts: expect.any(Number),
       since: expect.any(String),
       failure: 'a bug of ours',
+      pinnedTo: null,
     },
   });
 }
