@@ -85,10 +85,10 @@ export async function sendFollowUps(run: JobRun, waitPoint: WaitPoint, jobId: st
 }
 
 /** Takes the write from step to step until what it is to bring is there: never, where the run ends before. */
-async function settle<T>(run: JobRun, waitPoint: WaitPoint, send: Send, outcome: () => T | null): Promise<T> {
+async function settle<T>(run: JobRun, waitPoint: WaitPoint, send: Send, brought: () => T | null): Promise<T> {
   for (;;) {
-    const settled = outcome();
-    if (settled !== null) return settled;
+    const result = brought();
+    if (result !== null) return result;
     const { write } = run;
     if (!write || waitPoint.mustYield()) await waitPoint.waitUntil(() => run.write !== null && !waitPoint.mustYield());
     else if (inDoubtOf(write)) await decision(run, waitPoint, write);
