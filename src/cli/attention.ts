@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
 import { EXIT } from './exit.js';
-import { inDoubtFields, lastDecisionField, resolveCommands } from './resolve.js';
+import { inDoubtFields, lastDecisionField, resolveCommands } from './in-doubt.js';
 import {
   print,
   printAnswer,
@@ -71,7 +71,8 @@ function toStuckLine({ workflowId, projectId, ...stuck }: StuckJob) {
   return { workflowId, projectId, stuck };
 }
 
-function formatStuckJob(job: StuckJob, isKeyMissing: boolean): string {
+/** A workflow that makes no progress: why, and what mends it. */
+export function formatStuckJob(job: StuckJob, isKeyMissing: boolean): string {
   const { workflowId, workflowType, projectId, attempts, since, failure, pinnedTo } = job;
   const known: Fields = [
     ['Workflow', workflowId],

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import type { PolledFor } from '../client/agent-job/no-answer.js';
+import type { PolledFor } from '../client/pollers.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import type { AgentJobs } from '../starter.js';
 import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
@@ -251,7 +251,7 @@ async function checkExportWorker(client: Client, taskQueue: string, isAsked: boo
 }
 
 async function checkPollers(client: Client, taskQueue: string, work: readonly PolledFor[]): Promise<Finding> {
-  const { livePollers } = await import('../client/agent-job/no-answer.js');
+  const { livePollers } = await import('../client/pollers.js');
   const pollers = await Promise.all(work.map((polledFor) => livePollers(client, taskQueue, polledFor)));
   const queue = JSON.stringify(taskQueue);
   const missing = work.filter((_, index) => pollers[index]?.length === 0);

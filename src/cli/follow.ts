@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { lastingWait, waitRemedy, waitTimes } from '../agent-job/waiting-text.js';
 import type { JobState, Waiting } from '../contract.js';
 import type { JobHandle, JobSummary } from '../starter.js';
-import { resolveCommands } from './resolve.js';
+import { resolveCommands } from './in-doubt.js';
 import { printToStderr, type Session } from './session.js';
 import { ProgressLine } from './terminal.js';
 import { durationText, fields, printable, readableTime } from './table.js';

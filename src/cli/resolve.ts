@@ -3,19 +3,12 @@ import type { AgentJobStartOptions } from '../agent-job/start-options.js';
 import type { AttachJobInput, Attribution, Decision, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
 import { EXIT, throwNotRetryable, UsageError } from './exit.js';
+import { inDoubtFields, lastDecisionField } from './in-doubt.js';
 import { readText } from './input.js';
 import { addKeyOptions, findJob, type JobNameFlags, readJobName } from './targets.js';
 import { addAttributionOptions, type AttributionFlags, readAttribution } from './options.js';
-import {
-  type GlobalOptions,
-  print,
-  printAnswer,
-  printJson,
-  printToStderr,
-  type Session,
-  withSession,
-} from './session.js';
-import { countOf, fields, hint, printable, readableTime, withKeysHint } from './table.js';
+import { print, printAnswer, printJson, printToStderr, type Session, withSession } from './session.js';
+import { countOf, fields, printable, withKeysHint } from './table.js';
 import { addYesOption, canAsk, confirm, type ConfirmFlags } from './terminal.js';
 
 interface ResolveFlags extends AttributionFlags, JobNameFlags {
@@ -248,7 +241,7 @@ function nameOf(projectId: string, jobId: string): string {
   return JSON.stringify([projectId, jobId]);
 }
 
-// Decisions about writes in doubt on the command line: how they are checked, read from `--from`, and shown.
+// Decisions about writes in doubt on the command line: how they are checked, and read from `--from`.
 
 /** A decision about one job's write in doubt. */
 type Resolution = ResolveUnknownInput & { workflowId: string };
@@ -345,43 +338,4 @@ export function earlyRetryWarning(
   if (action !== 'retry' || now >= Date.parse(lookAfter)) return null;
   const advice = 'unless somebody looks again after that time, retry may double it';
   return `${workflowId}: until ${lookAfter} the write may still be on its way; ${advice}`;
-}
-
-/** The lines that show a write in doubt. */
-export function inDoubtFields(inDoubt: InDoubtWrite | null): [label: string, value: string | null | undefined][] {
-  return [
-    ['In doubt', inDoubt?.kind],
-    ['Follow-up id', inDoubt?.followUpId],
-    ['Reason', inDoubt?.reason],
-    ['Since', inDoubt?.since],
-    ['Look after', inDoubt?.lookAfter],
-  ];
-}
-
-/** Who decided about a write of this job before. */
-export function lastDecisionField(decisions: Decision[]): [label: string, value: string | undefined] {
-  const last = decisions.at(-1);
-  return ['Decided last', last && decisionText(last)];
-}
-
-/** A decision in one line. */
-export function decisionText({ action, kind, followUpId, by, note, at }: Decision): string {
-  const write = kind === 'create' ? 'the create' : `follow-up ${followUpId}`;
-  return `${action} for ${write}, ${readableTime(at)}${by ? ` by ${by}` : ''}${note ? `: ${note}` : ''}`;
-}
-
-/** The commands that settle a write in doubt, each with the case that it fits. They name the write that was shown. */
-export function resolveCommands(
-  workflowId: string,
-  inDoubt: InDoubtWrite | null,
-  globals: GlobalOptions,
-): [label: string, command: string][] {
-  if (!inDoubt) return [];
-  const arrived = inDoubt.kind === 'create' ? ['adopt', '--job-id', 'ID_OF_THE_JOB'] : ['delivered'];
-  const command = (...action: string[]) => hint(globals, ['resolve', workflowId, ...action, '--since', inDoubt.since]);
-  return [
-    ['If it is there', command(...arrived)],
-    ['If it is not', command('retry')],
-    ['To give it up', command('abandon')],
-  ];
 }

@@ -5,7 +5,7 @@ import type { JobMetadata, JobState } from '../contract.js';
 import { UsageError } from './exit.js';
 import { formatWaiting, remedyFor } from './follow.js';
 import { addJobNameOptions, findJob, type JobName, type JobNameFlags, readJobName } from './targets.js';
-import { lastDecisionField, resolveCommands } from './resolve.js';
+import { lastDecisionField, resolveCommands } from './in-doubt.js';
 import { type GlobalOptions, printAnswer, type Session, withSession } from './session.js';
 import { fields, readableTime } from './table.js';
 

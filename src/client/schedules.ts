@@ -14,7 +14,7 @@ import {
 } from '@temporalio/client';
 import { startStopwatch } from '../temporal/elapsed-time.js';
 import { lenientOptions } from '../temporal/workflow-clients.js';
-import { type PolledFor, rememberedPollers } from './agent-job/no-answer.js';
+import { type PolledFor, rememberedPollers } from './pollers.js';
 import { ScheduleMissingError, TemporalUnavailableError } from './errors.js';
 import { type CallOptions, temporalCall } from './temporal-call.js';
 import { bareCall, isScheduleMissing, isStale } from './temporal-errors.js';

@@ -2,7 +2,7 @@ import { hostname, userInfo } from 'node:os';
 import { expect, test } from 'vitest';
 import { parseAttribution } from '../../src/agent-job/input.js';
 import { readAttribution, userAtHost } from '../../src/cli/options.js';
-import { decisionText } from '../../src/cli/resolve.js';
+import { decisionText } from '../../src/cli/in-doubt.js';
 
 test('whoever is not named is the user and the host', async () => {
   expect(await readAttribution({})).toEqual({ by: `${userInfo().username}@${hostname()}` });

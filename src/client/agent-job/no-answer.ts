@@ -2,6 +2,7 @@
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { MEMO } from '../../contract.js';
 import { JobTerminatedError, NoWorkerError, WorkerBusyError, WorkflowTaskFailingError } from '../errors.js';
+import { livePollers } from '../pollers.js';
 import { temporalCall } from '../temporal-call.js';
 import { readDescription, readUnbegunInput, textOrNull } from './run-record.js';
 
@@ -105,48 +106,4 @@ export async function readTaskFailure(client: Client, run: WorkflowExecutionDesc
 /** A worker tells of a key that its file lacks, and one without a file, of the encoding. */
 export function lacksKey(failure: string): boolean {
   return /^(the payload keys file |Unknown encoding: binary\/encrypted)/.test(failure);
-}
-
-// Who polls a task queue, as Temporal remembers it.
-
-/** Values of `TaskQueueType`. */
-const QUEUE_TYPE = { workflow: 1, activity: 2 } as const;
-const VERSIONED = 2; // temporal.api.enums.v1.WorkerVersioningMode
-/** A worker that waits for work polls anew at least once a minute; the server lists it for five. */
-const POLLED_WITHIN_MS = 90_000;
-
-/** What a worker polls a task queue for. */
-export type PolledFor = keyof typeof QUEUE_TYPE;
-
-/** A worker that polled. */
-export interface Poller {
-  identity: string;
-  /** In milliseconds, by the server's clock. */
-  polledAt: number;
-  /** Its version as Temporal writes it, deployment and build id; null where it has none. */
-  version: string | null;
-}
-
-/** All that Temporal remembers, the last first: about five minutes, so that a dead worker is among them. */
-export async function rememberedPollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<Poller[]> {
-  const { pollers } = await client.workflowService.describeTaskQueue({
-    namespace: client.options.namespace,
-    taskQueue: { name: taskQueue },
-    taskQueueType: QUEUE_TYPE[polledFor],
-  });
-  const polled = (pollers ?? []).map(({ identity, lastAccessTime, deploymentOptions }) => ({
-    identity: identity ?? 'a worker',
-    version:
-      deploymentOptions?.workerVersioningMode === VERSIONED
-        ? `${deploymentOptions.deploymentName}:${deploymentOptions.buildId}`
-        : null,
-    polledAt: Number(lastAccessTime?.seconds ?? 0) * 1_000 + Number(lastAccessTime?.nanos ?? 0) / 1_000_000,
-  }));
-  return polled.sort((a, b) => b.polledAt - a.polledAt);
-}
-
-/** Those that polled so lately that they may live, the last first. */
-export async function livePollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<Poller[]> {
-  const pollers = await rememberedPollers(client, taskQueue, polledFor);
-  return pollers.filter(({ polledAt }) => Date.now() - polledAt < POLLED_WITHIN_MS);
 }

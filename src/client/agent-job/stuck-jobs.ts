@@ -14,11 +14,12 @@ import {
 } from '../../contract.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { concurrently } from '../concurrently.js';
+import { livePollers } from '../pollers.js';
 import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isInvalidArgument } from '../temporal-errors.js';
 import { quoted } from '../visibility-query.js';
 import { listJobs } from './list.js';
-import { livePollers, readTaskFailure } from './no-answer.js';
+import { readTaskFailure } from './no-answer.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 const VERSION = defineSearchAttributeKey('TemporalWorkerDeploymentVersion', SearchAttributeType.KEYWORD);
@@ -203,8 +204,8 @@ async function firstOther(
       if (name !== undefined) return { name, taskQueue };
     }
   } catch (error) {
-    // An older server knows no versions.
-    if (!isInvalidArgument(error)) throw error;
+    // An older server knows no versions. A name that no query can hold must not end the search in silence.
+    if (!isInvalidArgument(error) || known.length > 0) throw error;
   }
   return null;
 }

@@ -2,8 +2,9 @@
  * Continue-as-new: when a run must go on as a new one, what it hands on, and how a run begins, with a caller's input or
  * with what the run before it handed on.
  */
-import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workflow';
-import { FAILURE, jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
+import { setHandler, workflowInfo } from '@temporalio/workflow';
+import { jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
+import { invalidInputFailure } from '../../agent-job/end-without-result.js';
 import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
 import { completeSpec, inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
@@ -120,6 +121,6 @@ function parse(input: unknown): JobSpec {
     logRefusal(input, error.message);
     traceRefusal();
     leaveVersion();
-    throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
+    throw invalidInputFailure(error);
   }
 }

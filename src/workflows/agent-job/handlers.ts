@@ -24,6 +24,7 @@ import {
   type JobState,
   type ResolveUnknownInput,
 } from '../../contract.js';
+import { invalidInputFailure } from '../../agent-job/end-without-result.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
 import { followUpConflictText, parseFollowUp, type GivenFollowUp } from '../../agent-job/input.js';
 import { parseResolution } from '../../agent-job/input.js';
@@ -192,5 +193,5 @@ function refusing(check: () => void): void {
 /** An InvalidInputError as callers get it. */
 function asRefusal(error: unknown): unknown {
   if (!(error instanceof InvalidInputError)) return error;
-  return ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
+  return invalidInputFailure(error);
 }

@@ -121,13 +121,13 @@ function sendEnded(
     case 'throttled':
       return throttled(write, outcome, beganAt, situation);
     case 'unauthorized':
-      return keyRefused(runDeadline(write), outcome.reason, situation);
+      return keyRefused(resumeDeadline(write), outcome.reason, situation);
     case 'notDelivered': {
-      const tried = count(runDeadline(write), 'notDelivered');
+      const tried = count(resumeDeadline(write), 'notDelivered');
       return wait(tried, 'upstream', outcome.reason, situation, now + resendWaitMs(tried.counts.notDelivered));
     }
     case 'inDoubt':
-      return sendInDoubt(runDeadline(write), outcome, beganAt, situation);
+      return sendInDoubt(resumeDeadline(write), outcome, beganAt, situation);
   }
 }
 
@@ -141,7 +141,10 @@ export function rejectionText(status: number, error: string): string {
   return `${status}${error && `: ${error}`}`;
 }
 
-/** A queue gives it a turn; one that hears nothing tries by itself. It stands still if it began within the deadline. */
+/**
+ * A queue gives it a turn; one that hears nothing tries by itself. The deadline stands still from the begin of the send
+ * on, unless it had passed before.
+ */
 function throttled(
   write: Write,
   { reason, retryAfterMs, queued = null }: WriteOutcome & { kind: 'throttled' },
@@ -223,7 +226,7 @@ function decided(write: Write, decision: ResolveUnknownInput, { reason }: InDoub
     case 'retry':
       // What happened before counts no more.
       return {
-        ...runDeadline(write),
+        ...resumeDeadline(write),
         ...{ counts: NO_SENDS, inDoubtSince: null, isConfirmed: true },
         state: { kind: 'confirmed' },
       };
@@ -263,11 +266,11 @@ function askAgain(write: Write, { now }: Situation): Write {
 
 function settle(write: Write, as: Settlement): Write {
   const inDoubt = as.kind === 'failed' || as.kind === 'left' ? inDoubtOf(write) : null;
-  return { ...runDeadline(write), state: { kind: 'settled', as, inDoubt } };
+  return { ...resumeDeadline(write), state: { kind: 'settled', as, inDoubt } };
 }
 
-/** The deadline stands still no more, or from now on anew. */
-function runDeadline(write: Write): Write {
+/** The deadline goes on; what follows may stop it again. */
+function resumeDeadline(write: Write): Write {
   return { ...write, deadlineStoppedAt: null };
 }
 

@@ -1,5 +1,4 @@
 import {
-  ApplicationFailure,
   CancellationScope,
   condition,
   continueAsNew,
@@ -12,7 +11,6 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import {
-  FAILURE,
   joinQueueSignal,
   leaveQueueSignal,
   queuePlaceQuery,
@@ -22,6 +20,7 @@ import {
   type QueueName,
   type RequestQueueInput,
 } from '../../contract.js';
+import { invalidInputFailure } from '../../agent-job/end-without-result.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
 import { goOnWithAnyVersion } from '../worker-version.js';
@@ -86,7 +85,7 @@ function open(input: unknown): { name: QueueName; run: QueueRun } {
     return { name, run: new QueueRun(name.operation, continued, Date.now) };
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
-    throw ApplicationFailure.nonRetryable(error.message, FAILURE.invalidInput, { field: error.field });
+    throw invalidInputFailure(error);
   }
 }
 
