@@ -243,6 +243,18 @@ test('where no queue can be joined, writes are sent all the same', async () => {
   expect(await bench.create()).toMatchObject({ kind: 'accepted' });
 });
 
+test('a 429 that no queue could be told of is not remembered: the next write asks anew whether one runs', async () => {
+  const bench = new Bench();
+  bench.upstream.createFaults.push(refusal);
+  bench.canJoin = false;
+  expect(await bench.create()).toMatchObject({ kind: 'throttled', queued: null });
+  bench.canJoin = true;
+  bench.isRunning = () => Promise.resolve(true);
+  bench.now += 5_000;
+  expect(await bench.create()).toMatchObject({ kind: 'throttled', isHeld: true, queued: PLACE });
+  expect(bench.upstream.created).toHaveLength(1);
+});
+
 test('a budget that is set is kept, also where the queue does not answer, or cannot be joined', async () => {
   const bench = new Bench({ createsPerHour: 100 });
   bench.place = () => Promise.reject(new Error('no worker polls'));

@@ -80,6 +80,15 @@ const PLAIN: Scenario = {
 };
 
 const FOUND: Record<string, Partial<Scenario>> = {
+  'a 429 that the queue could not be told of lets no write past it': {
+    deadline: 3_000,
+    creates: [{ kind: 'throttled', takesMs: 0 }],
+    queue: [
+      { kind: 'joined', turns: [{ afterMs: 0, validMs: 60_000 }] },
+      { kind: 'unreachable', turns: [] },
+    ],
+    isQueueThere: true,
+  },
   'a write that tries a key by a read tells the poll loop nothing': {
     deadline: 0,
     polling: { min: 5_000, max: 20_000, ratio: 1 },

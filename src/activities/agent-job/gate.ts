@@ -135,8 +135,8 @@ export class Gate {
     }
     const telling = this.#tell(wanted, fenced, outcome.retryAfterMs);
     const isTold = telling.then(
-      (queued) => queued !== null,
-      () => false,
+      (queued) => queued !== null || null,
+      () => null,
     );
     void this.#remember(wanted, isTold);
     return { ...outcome, queued: await telling };
@@ -157,19 +157,22 @@ export class Gate {
   #isRunning(wanted: WantedSend): Promise<boolean> {
     const known = this.#running.get(nameOf(wanted));
     if (known && this.#now() - known.askedAt < ASK_EVERY_MS) return known.answer;
-    return this.#remember(
-      wanted,
-      this.#queues.isRunning(queueOf(wanted)).then((isRunning) => isRunning ?? false),
-    );
+    return this.#remember(wanted, this.#queues.isRunning(queueOf(wanted)));
   }
 
-  #remember(wanted: WantedSend, answer: Promise<boolean>): Promise<boolean> {
+  /** What nobody could tell holds no write, and the next one asks anew. */
+  #remember(wanted: WantedSend, told: Promise<boolean | null>): Promise<boolean> {
     if (this.#running.size >= SWEEP_ABOVE) {
       for (const [name, { askedAt }] of this.#running)
         if (this.#now() - askedAt >= ASK_EVERY_MS) this.#running.delete(name);
     }
-    this.#running.set(nameOf(wanted), { answer, askedAt: this.#now() });
-    return answer;
+    const name = nameOf(wanted);
+    const known = { answer: told.then((isRunning) => isRunning ?? false), askedAt: this.#now() };
+    this.#running.set(name, known);
+    void told.then((isRunning) => {
+      if (isRunning === null && this.#running.get(name) === known) this.#running.delete(name);
+    });
+    return known.answer;
   }
 
   async #join(wanted: WantedSend, outcome: RequestReport['outcome'], retryAfterMs?: number): Promise<Queued | null> {
