@@ -173,7 +173,7 @@ test(
     const completed = { afterMs: 300, status: 'completed', prLink: true as const };
     await server.sandbox.addScript({
       promptIncludes: canceled,
-      script: { steps: [{ status: 'active' }, completed], followUp: [{ status: 'active' }] },
+      script: { messageLagMs: 0, steps: [{ status: 'active' }, completed], followUp: [{ status: 'active' }] },
     });
     await server.sandbox.addScript({
       promptIncludes: failed,

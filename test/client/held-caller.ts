@@ -8,9 +8,9 @@ import type { TestServer } from '../support/dev-server.js';
  */
 export interface HeldCaller {
   jobs: AgentJobs;
-  /** From now on its requests of this name wait for `release`, but for so many of them. */
+  /** From its next request of this name on, but for so many of them, whatever it asks waits for `release`. */
   hold(name: string, butFor?: number): void;
-  /** Resolves once one of them waits. */
+  /** Resolves once one waits. */
   isHeld: Promise<void>;
   release(): void;
   /** The request ids of the starts after a closed run that it sent. */
@@ -24,6 +24,7 @@ export async function connectHeldCaller({ address, namespace, taskQueue }: TestS
   const isHeld = new Promise<void>((resolve) => (held = resolve));
   const released = new Promise<void>((resolve) => (release = resolve));
   const passes = new Map<string, number>();
+  let standsStill = false;
   const startsSent: string[] = [];
   const interceptor: Interceptor = (options, next) => {
     let hasEnded = false;
@@ -44,7 +45,8 @@ export async function connectHeldCaller({ address, namespace, taskQueue }: TestS
         };
         const left = passes.get(name) ?? Infinity;
         passes.set(name, left - 1);
-        if (left > 0) return leave();
+        if (left > 0 && !standsStill) return leave();
+        standsStill = true;
         held();
         void released.then(leave);
       },
@@ -55,7 +57,11 @@ export async function connectHeldCaller({ address, namespace, taskQueue }: TestS
     jobs: new AgentJobs({ client: new Client({ connection, namespace }), taskQueue }),
     hold: (name, butFor = 0) => void passes.set(name, butFor),
     isHeld,
-    release,
+    release: () => {
+      standsStill = false;
+      passes.clear();
+      release();
+    },
     startsSent,
     close: () => connection.close(),
   };

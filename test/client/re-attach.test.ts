@@ -64,7 +64,10 @@ test('a follow-up id that is said again with another prompt is refused, after th
 test('a job that had ended, was followed up on and then cancelled tells how it had ended before', async () => {
   const prompt = `prompt ${randomUUID()}`;
   const steps = [{ status: 'active' }, { afterMs: 300, status: 'completed', prLink: true as const }];
-  await server.sandbox.addScript({ promptIncludes: prompt, script: { steps, followUp: [{ status: 'active' }] } });
+  await server.sandbox.addScript({
+    promptIncludes: prompt,
+    script: { messageLagMs: 0, steps, followUp: [{ status: 'active' }] },
+  });
   const job = await start(prompt);
   const before = await job.result();
   const prLink = before.job!.prLink!;

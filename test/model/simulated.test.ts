@@ -80,6 +80,20 @@ const PLAIN: Scenario = {
 };
 
 const FOUND: Record<string, Partial<Scenario>> = {
+  'a create whose time to start is over as the run would continue as new tells that it timed out': {
+    startWithin: 3_000,
+    queue: [
+      { kind: 'joined', turns: [] },
+      { kind: 'joined', turns: [] },
+    ],
+    isQueueThere: true,
+    actions: [
+      { kind: 'signal', id: 'a', at: 0 },
+      { kind: 'signal', id: 'a', at: 0 },
+      { kind: 'pollNow', at: 1_000 },
+    ],
+    tasksPerRun: 7,
+  },
   'a 429 that the queue could not be told of lets no write past it': {
     deadline: 3_000,
     creates: [{ kind: 'throttled', takesMs: 0 }],

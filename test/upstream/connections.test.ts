@@ -139,7 +139,8 @@ describe('closing', () => {
     let turn = 0;
     const { raw, client } = await setUp((_, socket) => ways[turn++ % ways.length]!(socket), 300);
     const writes = Array.from({ length: 60 }, () => client.createJob({ projectId: 'p', prompt: 'x' }));
-    await Promise.allSettled(writes);
+    const outcomes = await Promise.allSettled(writes);
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(60);
     await until(() => raw.openConnections === 0);
     await client.close();
     await until(() => openSockets() <= openBefore);

@@ -265,8 +265,11 @@ function askAgain(write: Write, { now }: Situation): Write {
 }
 
 function settle(write: Write, as: Settlement): Write {
-  const inDoubt = as.kind === 'failed' || as.kind === 'left' ? inDoubtOf(write) : null;
-  return { ...resumeDeadline(write), state: { kind: 'settled', as, inDoubt } };
+  // With a run that is over, no deadline goes on: one that has expired is why it ended.
+  if (as.kind === 'failed' || as.kind === 'left') {
+    return { ...write, state: { kind: 'settled', as, inDoubt: inDoubtOf(write) } };
+  }
+  return { ...resumeDeadline(write), state: { kind: 'settled', as, inDoubt: null } };
 }
 
 /** The deadline goes on; what follows may stop it again. */
