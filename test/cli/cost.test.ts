@@ -128,22 +128,6 @@ test(
 );
 
 test(
-  'a further poll costs at most 1.1 billable actions, as the server counts them',
-  async () => {
-    const jobs: { polls: number; actions: number }[] = [];
-    for (const activeMs of [1_000, 16_000]) {
-      const before = await settledActions();
-      const { polls } = await (await start(activeMs)).result();
-      jobs.push({ polls, actions: (await settledActions()) - before });
-    }
-    const [short, long] = jobs as [(typeof jobs)[0], (typeof jobs)[0]];
-    expect(long.polls).toBeGreaterThan(short.polls + 5);
-    expect((long.actions - short.actions) / (long.polls - short.polls)).toBeLessThanOrEqual(1.1);
-  },
-  MOST_MS,
-);
-
-test(
   'what a job has cost includes its runs before a follow-up to its end; of a batch and a project it is one job',
   async () => {
     const [projectId, batch] = [randomUUID(), randomUUID()];

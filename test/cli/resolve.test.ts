@@ -1,8 +1,10 @@
+/** Their waits for the list of jobs are together; `expect.poll` knows one test at a time. */
 import { randomUUID } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { AttentionItem, JobHandle } from '../../src/starter.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { JobHandle } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { until } from '../support/worker-process.js';
 import { envOf, jsonLines, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
@@ -22,7 +24,7 @@ function cli(args: string[], options: { stdin?: string } = {}): Promise<CliRun> 
 async function unknownCreate(prompt = `prompt ${randomUUID()}`): Promise<{ job: JobHandle; prompt: string }> {
   await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
   const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt, ...QUICK });
-  await expect.poll(async () => (await job.state()).phase).toBe('needsAttention');
+  await until(async () => (await job.state()).phase === 'needsAttention', 'the doubt');
   return { job, prompt };
 }
 
@@ -32,29 +34,23 @@ async function jobIdOf(prompt: string): Promise<string> {
 }
 
 async function expectJobId(job: JobHandle): Promise<string> {
-  await expect.poll(async () => (await job.state()).jobId, { timeout: 60_000 }).not.toBeNull();
+  await until(async () => (await job.state()).jobId !== null, 'the create');
   return (await job.state()).jobId!;
 }
 
 /** Other jobs on the server are none of this test's business. */
 async function attentionOf({ workflowId }: JobHandle): Promise<Record<string, unknown>> {
   let line: Record<string, unknown> | undefined;
-  await expect
-    .poll(
-      async () => {
-        const { stdout } = await cli(['attention', '--json']);
-        line = jsonLines(stdout).find((item) => item['workflowId'] === workflowId);
-        return line;
-      },
-      { timeout: 90_000 },
-    )
-    .toBeDefined();
+  await until(async () => {
+    const { stdout } = await cli(['attention', '--json']);
+    line = jsonLines(stdout).find((item) => item['workflowId'] === workflowId);
+    return line !== undefined;
+  }, `${workflowId} in the list`);
   return line!;
 }
 
-test(
-  'an unknown create is listed with its reason and adopted by the job that it made',
-  async () => {
+describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
+  test('an unknown create is listed with its reason and adopted by the job that it made', async () => {
     const { job, prompt } = await unknownCreate();
     const line = await attentionOf(job);
     expect(line).toMatchObject({ projectId: server.projectId, jobId: null, kind: 'create' });
@@ -74,13 +70,9 @@ test(
     const again = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId]);
     expect(again.stderr).toContain('no write is in doubt any more');
     expect(again.code).toBe(1);
-  },
-  MOST_MS,
-);
+  });
 
-test(
-  'an action that does not fit, or means another write, settles nothing',
-  async () => {
+  test('an action that does not fit, or means another write, settles nothing', async () => {
     const { job } = await unknownCreate();
     const wrongKind = await cli(['resolve', job.workflowId, 'delivered']);
     expect(wrongKind.stderr).toContain('delivered does not fit');
@@ -90,13 +82,9 @@ test(
     expect((await job.state()).phase).toBe('needsAttention');
     expect((await cli(['resolve', job.workflowId, 'abandon'])).code).toBe(0);
     expect((await cli(['wait', job.workflowId])).code).toBe(6);
-  },
-  MOST_MS,
-);
+  });
 
-test(
-  'an id that no job has is not adopted, with --force neither',
-  async () => {
+  test('an id that no job has is not adopted, with --force neither', async () => {
     const { job, prompt } = await unknownCreate();
     const dry = await cli(['resolve', job.workflowId, 'adopt', '--job-id', 'job_nope', '--dry-run']);
     expect(dry.stdout).toContain('would be settled with adopt, if the upstream knows its job: that was not asked');
@@ -109,19 +97,15 @@ test(
     const right = await cli(['resolve', job.workflowId, 'adopt', '--job-id', await jobIdOf(prompt)]);
     expect(right.code).toBe(0);
     expect((await job.result()).outcome).toBe('completed');
-  },
-  MOST_MS,
-);
+  });
 
-test(
-  'a job that another workflow has is adopted with --force alone',
-  async () => {
+  test('a job that another workflow has is adopted with --force alone', async () => {
     const other = `other ${randomUUID()}`;
     await server.sandbox.addScript({ promptIncludes: other, script: { activeMs: 3_600_000 } });
     const driver = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: other, ...QUICK });
     const listed = async () => jsonLines((await cli(['list', '--project', server.projectId, '--json'])).stdout);
     const [jobId, { job }] = [await expectJobId(driver), await unknownCreate()];
-    await expect.poll(listed, { timeout: 60_000 }).toContainEqual(expect.objectContaining({ jobId }));
+    await until(async () => (await listed()).some((line) => line['jobId'] === jobId), 'the job in the list');
     const told = `the workflow ${driver.workflowId} has the job ${jobId} already`;
     const adopt = ['resolve', job.workflowId, 'adopt', '--job-id', jobId];
     for (const more of [[], ['--dry-run'], ['--json'], ['--yes']]) {
@@ -138,13 +122,9 @@ test(
     expect((await cli([...adopt, '--force'])).code).toBe(0);
     expect(await job.state()).toMatchObject({ unknown: null, jobId });
     for (const one of [driver, job]) await one.cancel();
-  },
-  MOST_MS,
-);
+  });
 
-test(
-  'two lines of a file do not adopt the same job',
-  async () => {
+  test('two lines of a file do not adopt the same job', async () => {
     const [first, second] = [await unknownCreate(), await unknownCreate()];
     const jobId = await jobIdOf(first.prompt);
     const lines = [first, second].map(async ({ job }) => ({ ...(await attentionOf(job)), action: 'adopt', jobId }));
@@ -157,13 +137,9 @@ test(
       ]);
     }
     await second.job.cancel();
-  },
-  MOST_MS,
-);
+  });
 
-test(
-  'from when on a look upstream can be trusted is shown wherever somebody decides',
-  async () => {
+  test('from when on a look upstream can be trusted is shown wherever somebody decides', async () => {
     const { job } = await unknownCreate();
     const { lookAfter } = (await job.state()).unknown!;
     expect((await attentionOf(job))['lookAfter']).toBe(lookAfter);
@@ -171,13 +147,9 @@ test(
     expect(dry.stdout).toContain(lookAfter);
     expect((await cli(['state', job.workflowId])).stdout).toContain(lookAfter);
     expect((await cli(['resolve', job.workflowId, 'abandon'])).code).toBe(0);
-  },
-  MOST_MS,
-);
+  });
 
-test(
-  'a script may not say retry before a look upstream can be trusted, but with --yes',
-  async () => {
+  test('a script may not say retry before a look upstream can be trusted, but with --yes', async () => {
     const { job, prompt } = await unknownCreate();
     const other = await unknownCreate();
     const { lookAfter } = (await job.state()).unknown!;
@@ -203,14 +175,10 @@ test(
     const agreed = await cli(['resolve', job.workflowId, 'retry', '--yes']);
     expect(agreed.stderr).toContain('warning');
     expect(agreed.code).toBe(0);
-    await expect.poll(() => server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(2);
-  },
-  MOST_MS,
-);
+    await until(async () => (await server.sandbox.creates({ promptIncludes: prompt })).length === 2, 'another create');
+  });
 
-test(
-  'a file settles many, each line answered on its own',
-  async () => {
+  test('a file settles many, each line answered on its own', async () => {
     const adopted = await unknownCreate();
     const abandoned = await unknownCreate();
     const lines = [
@@ -234,13 +202,9 @@ test(
     expect(real.code).toBe(1);
     expect((await adopted.job.result()).outcome).toBe('completed');
     expect((await abandoned.job.result()).outcome).toBe('abandoned');
-  },
-  MOST_MS,
-);
+  });
 
-test(
-  'an unknown follow-up is named by its id',
-  async () => {
+  test('an unknown follow-up is named by its id', async () => {
     const job = await server.jobs.start({
       projectId: server.projectId,
       key: randomUUID(),
@@ -260,19 +224,18 @@ test(
     expect((await cli(['resolve', '--from', '-'], { stdin })).code).toBe(0);
     expect((await job.state()).followUps).toMatchObject([{ id: 'f1', state: 'sent' }]);
     await job.cancel();
-  },
-  MOST_MS,
-);
+  });
 
-test(
-  'who decided is told to whoever decides next',
-  async () => {
+  test('who decided is told to whoever decides next', async () => {
     const { job, prompt } = await unknownCreate();
     await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
     const resolve = (...args: string[]) => cli(['resolve', job.workflowId, ...args]);
     const retried = await resolve('retry', '--yes', '--by', 'ann b', '--note', 'not there\nat nine');
     expect(retried.stdout).toContain('settled with retry by ann b');
-    await expect.poll(async () => (await job.state()).unknown && (await job.state()).decisions).toHaveLength(1);
+    await until(async () => {
+      const { unknown, decisions } = await job.state();
+      return unknown !== null && decisions.length === 1;
+    }, 'the second doubt');
     const first = { action: 'retry', kind: 'create', by: 'ann b', note: 'not there\nat nine' };
     const line = await attentionOf(job);
     expect(line['decisions']).toMatchObject([first]);
@@ -302,13 +265,9 @@ test(
       /no write is in doubt any more: .* \(decided last: abandon for the create, .* by bob: all/,
     );
     expect(late.code).toBe(1);
-  },
-  MOST_MS,
-);
+  });
 
-test(
-  'attention names the job by title and link, shows its prompt, and leaves it out where prompts are hidden',
-  async () => {
+  test('attention names the job by title and link, shows its prompt, and leaves it out where prompts are hidden', async () => {
     const first = `Mend the footer ${randomUUID()}`;
     const { job } = await unknownCreate(`${first}\nand \u001B[2J nothing else`);
     const title = `${server.projectId}: ${first}`;
@@ -320,25 +279,17 @@ test(
     expect(hidden.stdout).toContain(job.workflowId);
     expect(hidden.stdout).not.toContain('Mend the footer');
     await job.resolve({ action: 'abandon' });
-  },
-  MOST_MS,
-);
+  });
 
-test(
-  'the starter lists what needs attention',
-  async () => {
+  test('the starter lists what needs attention', async () => {
     const { job } = await unknownCreate();
-    await expect
-      .poll(
-        async () => {
-          const items: AttentionItem[] = [];
-          for await (const item of server.jobs.needsAttention()) items.push(item);
-          return items.find(({ workflowId }) => workflowId === job.workflowId)?.unknown?.kind;
-        },
-        { timeout: 60_000 },
-      )
-      .toBe('create');
+    const isListed = async () => {
+      for await (const { workflowId, unknown } of server.jobs.needsAttention()) {
+        if (workflowId === job.workflowId) return unknown?.kind === 'create';
+      }
+      return false;
+    };
+    await until(isListed, 'the job in the list');
     await job.resolve({ action: 'abandon' });
-  },
-  MOST_MS,
-);
+  });
+});

@@ -17,7 +17,10 @@ export interface RecordedHistory {
 }
 
 interface History {
-  events: [{ workflowExecutionStartedEventAttributes: { workflowId: string } }, ...object[]];
+  events: [
+    { workflowExecutionStartedEventAttributes: { workflowId?: string; originalExecutionRunId: string } },
+    ...Record<string, unknown>[],
+  ];
 }
 
 /** Every history that any version has recorded. */
@@ -27,7 +30,8 @@ export async function recordedHistories(): Promise<RecordedHistory[]> {
     files.map(async (file) => {
       const history = JSON.parse(await readFile(new URL(file, ROOT), 'utf8')) as History;
       const { workflowId } = history.events[0].workflowExecutionStartedEventAttributes;
-      return { name: file.replace(/\.json$/, ''), workflowId, history };
+      const name = file.replace(/\.json$/, '');
+      return { name, workflowId: workflowId ?? name, history }; // One server's started events tell no id.
     }),
   );
 }

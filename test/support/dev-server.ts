@@ -44,8 +44,8 @@ export async function connectTo({ address, namespace }: { address: string; names
 }
 
 /** Connects to a dev server of one test file alone, which ends with `close`: a namespace has one queue of exports. */
-export async function connectPrivateDevServer(): Promise<TestServer> {
-  const program = await startPrivateDevServer();
+export async function connectPrivateDevServer(options?: Partial<DevServerOptions>): Promise<TestServer> {
+  const program = await startPrivateDevServer(options);
   const server = await connectTo(program);
   return {
     ...server,

@@ -54,8 +54,6 @@ const SUSPICIONS: Partial<Record<InconsistencyKind, string>> = {
   shrunk: 'most of the rows are gone; the day is read once more',
 };
 const MAX_UPSTREAM_OUTAGE_MS = DAY_MS;
-/** Continue-as-new well below the server's limit of 51,200 events keeps replays short. */
-export const MAX_EVENTS = 5_000;
 
 /** Exports one date range as its one writer. */
 export async function exportRange(range: VisitorExportRange, options: RangeOptions): Promise<RangeResult> {
@@ -97,7 +95,7 @@ class RangeWriter {
           return { receipt, notBefore: state.notBefore, isSecondScan: state.suspect != null };
         }
       }
-      if (isNewRunWanted() || workflowInfo().historyLength > MAX_EVENTS) await this.#options.next(state);
+      if (isNewRunWanted()) await this.#options.next(state);
     }
   }
 

@@ -35,7 +35,7 @@ import { InvalidInputError } from '../../contract/input-checks.js';
 import { isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
 import { failureOf, nextRequestAfter, writeProjectReport } from './activities.js';
 import { rangeTitle } from './details.js';
-import { exportRange, MAX_EVENTS } from './range-export.js';
+import { exportRange } from './range-export.js';
 import type { RangeResult, RangeState } from './range-state.js';
 
 /** What continue-as-new passes on, inside the input; ignored in a run that does not continue another. */
@@ -157,7 +157,7 @@ async function throughWriter(
     }
     setCurrentDetails(`**${rangeTitle(range)}**\n\n**Waits** for another run that is writing this date range`);
     await sleep(waitMs);
-    if (isNewRunWanted() || workflowInfo().historyLength > MAX_EVENTS) await next();
+    if (isNewRunWanted()) await next();
   }
 }
 
