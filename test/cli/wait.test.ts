@@ -7,6 +7,7 @@ import type { JobScript } from '../../src/sandbox/job-life.js';
 import { AgentJobs, TemporalUnavailableError } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 240_000;
 
@@ -112,7 +113,7 @@ test(
     await server.sandbox.addFault({ kind: 'status', status: 401, projectId, count: 1_000 });
     const job = await server.jobs.start({ key: randomUUID(), projectId, prompt: 'hello', ...QUICK });
     await expect.poll(async () => (await job.state()).waiting?.for, { timeout: 60_000 }).toBe('key');
-    const { stdout } = await runCli(['state', job.workflowId], { env: envOf(server) });
+    const { stdout } = await runInProcess(['state', job.workflowId], { env: envOf(server) });
     expect(stdout).toMatch(/What to do +give the worker a key that the upstream takes \(ADMIN_API_KEY/);
     await job.cancel();
   },
@@ -129,7 +130,8 @@ test(
     const busy = { kind: 'status', status: 429, retryAfter: 30, promptIncludes: message } as const;
     await server.sandbox.addFault(busy);
     const sending = runCli(['follow-up', job.workflowId, message, '--wait'], { env: envOf(server) });
-    const list = () => runCli(['list', '--project', projectId, '--waiting-for', 'rateLimit'], { env: envOf(server) });
+    const list = () =>
+      runInProcess(['list', '--project', projectId, '--waiting-for', 'rateLimit'], { env: envOf(server) });
     await expect
       .poll(async () => (await list()).stdout, { timeout: 60_000 })
       .toMatch(/PHASE +WAITS FOR.*\n.*sending +rateLimit /);
