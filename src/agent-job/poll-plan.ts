@@ -1,5 +1,6 @@
 /**
- * The polling plan: when a job is read next, and how many answers 404 make it `lost`. Pure, for workflow and activities
+ * The polling plan: when a job is read next, and how many answers 404 make it `lost` (workflows/agent-job/poll-state.ts
+ * counts them). Pure, for workflow and activities
  * alike; randomness is an argument. Times in milliseconds.
  */
 import type { JobRecord } from '../contract.js';

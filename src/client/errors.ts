@@ -1,4 +1,7 @@
-/** What our client throws: a class for each cause that callers treat differently. */
+/**
+ * What our client throws: a class for each cause that callers treat differently. What an error of the SDK is for us,
+ * and whether it may be tried again, is decided in temporal-errors.ts.
+ */
 import { followUpConflictText } from '../agent-job/input.js';
 import type { AgentJobResult, CreateRejectedDetails, UnknownOutcomeDetails } from '../contract.js';
 import { AgentJobsError, type AgentJobsErrorOptions } from '../contract/errors.js';

@@ -1,4 +1,7 @@
-/** The API keys of the upstream: where they come from, and how a replaced key file is noticed. */
+/**
+ * The API keys of the upstream, and where they come from. A replaced file is noticed by reloading-file.ts, and after a
+ * 401 or 403 by client.ts; what a refused key means for writes is in activities/agent-job/key-health.ts.
+ */
 import { createHash } from 'node:crypto';
 import { isObject } from '../contract/shared.js';
 import { ReloadingFile } from './reloading-file.js';

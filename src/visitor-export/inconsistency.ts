@@ -9,6 +9,7 @@
  * - the docs: `drift.kind` in docs/snapshots.md;
  * - a test of the file that finds it.
  *
+ * Whether a day is believed is decided in snapshots/publish.ts.
  * Pure and safe in workflow code.
  */
 import type { Inconsistency, InconsistencyKind } from '../contract.js';

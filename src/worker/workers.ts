@@ -1,4 +1,4 @@
-/** How many things of each kind a worker does at once, for each of its roles. */
+/** How many things of each kind a worker does at once, for each of its roles, and how it shuts down. */
 import { setMaxListeners } from 'node:events';
 import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';

@@ -250,9 +250,9 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a lookAfter that ignores the wait in the queue',
-    file: 'src/workflows/agent-job/next-write.ts',
-    find: 'Math.max(lookAfter ?? now + MAY_BE_UNDER_WAY_MS, now + MIN_LOOK_AFTER_MS)',
-    replace: 'lookAfter ?? now + Math.max(MAY_BE_UNDER_WAY_MS, MIN_LOOK_AFTER_MS)',
+    file: 'src/agent-job/look-after.ts',
+    find: 'Math.max(arrivedBy ?? now + ARRIVED_AFTER_MS.lostWorker, now + MIN_FROM_NOW_MS)',
+    replace: 'arrivedBy ?? now + Math.max(ARRIVED_AFTER_MS.lostWorker, MIN_FROM_NOW_MS)',
     test: 'test/workflows/look-after.test.ts',
     title: 'a write that waited before it was sent',
   },

@@ -267,7 +267,7 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     expect(late.code).toBe(1);
   });
 
-  test('attention names the job by title and link, shows its prompt, and leaves it out where prompts are hidden', async () => {
+  test('attention names the job by title and link, and shows its prompt but where prompts are hidden', async () => {
     const first = `Mend the footer ${randomUUID()}`;
     const { job } = await unknownCreate(`${first}\nand \u001B[2J nothing else`);
     const title = `${server.projectId}: ${first}`;
@@ -290,6 +290,7 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
       return false;
     };
     await until(isListed, 'the job in the list');
+    expect((await job.state()).phase).toBe('needsAttention');
     await job.resolve({ action: 'abandon' });
   });
 });

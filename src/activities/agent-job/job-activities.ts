@@ -4,7 +4,8 @@ import type { JOIN_JOB_ACTIVITY, Priority } from '../../contract.js';
 import type { Metrics, WriteOperation } from '../metrics.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { Upstream, WriteOptions } from '../../upstream/upstream.js';
-import { createAwaitKey, KeyHealth, type AwaitKeyInput } from './key-health.js';
+import { arrivedBy } from '../../agent-job/look-after.js';
+import { createAwaitKey, KeyHealth } from './key-health.js';
 import { startLateClock, startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import type { Budgets } from './budgets.js';
 import { Gate, type FencedSend, type WantedSend } from './gate.js';
@@ -70,7 +71,7 @@ export interface JobActivities {
   createJob(input: CreateJobInput): Promise<WriteOutcome>;
   sendMessage(input: SendMessageInput): Promise<WriteOutcome>;
   pollJob(input: PollJobInput): Promise<PollJobResult>;
-  awaitKey(input: AwaitKeyInput): Promise<void>;
+  awaitKey: ReturnType<typeof createAwaitKey>;
   readJob(input: ReadJobInput): Promise<ReadJobResult>;
 }
 
@@ -171,18 +172,7 @@ function isSettled({ kind }: WriteOutcome): boolean {
   return kind === 'accepted' || kind === 'rejected';
 }
 
-/**
- * When a read of the upstream can be trusted, in milliseconds from the outcome; docs/guarantees.md says what each must
- * outlast.
- */
-const LOOK_AFTER_MS = {
-  /** This worker reset the connection, or had a response: what is in the network has arrived by then, or never will. */
-  ownEnd: 30_000,
-  /** The kernel of a worker that died goes on to deliver: Linux for up to 102 s. */
-  lostWorker: 120_000,
-};
-
 /** Adds to an outcome in doubt from when on a read of the upstream can be trusted. */
-function withLookAfter(outcome: WriteOutcome, judgedBy: keyof typeof LOOK_AFTER_MS, now: number): WriteOutcome {
-  return outcome.kind === 'inDoubt' ? { ...outcome, lookAfter: Math.ceil(now + LOOK_AFTER_MS[judgedBy]) } : outcome;
+function withLookAfter(outcome: WriteOutcome, ...how: Parameters<typeof arrivedBy>): WriteOutcome {
+  return outcome.kind === 'inDoubt' ? { ...outcome, lookAfter: arrivedBy(...how) } : outcome;
 }

@@ -188,7 +188,7 @@ function showsAccepted(error: unknown): boolean {
   return status !== undefined && status >= 400 && status < 500 && ![401, 408, 429].includes(status);
 }
 
-export interface AwaitKeyInput {
+interface AwaitKeyInput {
   projectId: string;
   /** Null before the create. */
   jobId: string | null;

@@ -1,4 +1,7 @@
-/** The one queue of follow-ups, for signals and updates alike. Pure: no Temporal, no clock. */
+/**
+ * The one queue of follow-ups, for signals and updates alike. What an id that is said twice is answered is decided in
+ * handlers.ts, and after the run's end in client/agent-job/follow-up-after-end.ts. Pure: no Temporal, no clock.
+ */
 import { LIMIT, type FollowUpState, type FollowUpStatus, type Priority, type PromptHashes } from '../../contract.js';
 import { isOtherPrompt, promptHash } from '../../agent-job/input.js';
 import { cutToBytes, jsonBytes } from '../../contract/input-checks.js';

@@ -1,6 +1,7 @@
 /**
  * What an event makes of a write: `next`, the one function that changes it, from its beginning until its outcome is
- * settled. What the change means for the run follows from the new state alone, in job-run.ts. States are in brackets:
+ * settled, and which says when the deadline stands still. What the change means for the run follows from the new state
+ * alone, in job-run.ts. States are in brackets:
  *
  *     [ready]     ── it is sent ──────────────────────────────▶ [sending]
  *     [sending]   ── accepted, rejected or given up ──────────▶ [settled]
@@ -15,6 +16,7 @@
  *
  * Pure: no Temporal. Times in milliseconds.
  */
+import { lookAfterOf } from '../../agent-job/look-after.js';
 import type { InDoubtWrite, RequestTurn, ResolveUnknownInput } from '../../contract.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import { askAgainMs, keyWaitMs, resendWaitMs, spreadWaitMs, throttledWaitMs } from '../../agent-job/retry-waits.js';
@@ -40,12 +42,6 @@ import {
 const MAX_SENDS = 5;
 /** `pollNow` has a queue asked again at most this often. */
 const MIN_PAUSE_MS = 1_000;
-/** Where nobody said how long a write in doubt may still be on its way. */
-const MAY_BE_UNDER_WAY_MS = 120_000;
-/**
- * A worker counts from when its attempt was scheduled. This covers the time that the attempt then waited in the queue.
- */
-const MIN_LOOK_AFTER_MS = 30_000;
 
 type InDoubtOutcome = WriteOutcome & { kind: 'inDoubt' };
 
@@ -206,8 +202,7 @@ function askPerson(
   { now, spec: { decideWithinMs } }: Situation,
 ): Write {
   const { kind, followUpId } = write;
-  const lookAt = Math.max(lookAfter ?? now + MAY_BE_UNDER_WAY_MS, now + MIN_LOOK_AFTER_MS);
-  const times = { since: isoTime(now), lookAfter: isoTime(lookAt) };
+  const times = { since: isoTime(now), lookAfter: isoTime(lookAfterOf(lookAfter, now)) };
   const inDoubt = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, ...times };
   const decideBy = decideWithinMs === null ? null : now + decideWithinMs;
   const deadlineStoppedAt = write.deadlineStoppedAt ?? now;

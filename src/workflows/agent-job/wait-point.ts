@@ -1,4 +1,7 @@
-/** How the parts of a run wait: first the dashboard is brought up to date. */
+/**
+ * How the parts of a run wait: first the dashboard is brought up to date. Whether the deadline goes on meanwhile is
+ * decided in next-write.ts.
+ */
 import { condition } from '@temporalio/workflow';
 import { mustContinueAsNew } from './continue-as-new.js';
 import type { Dashboard } from './dashboard.js';

@@ -11,7 +11,10 @@ import { HOUR_MS, RollingHour } from './rolling-hour.js';
 
 type Step = ReturnType<RollingHour['steps']>[number];
 
-/** In flight where no 429 came within the hour: so many may be refused at once. As a worker sends without a queue. */
+/**
+ * In flight where no 429 came within the hour: so many may be refused at once. A worker without a queue sends as many
+ * (MAX_SENDING in activities/agent-job/gate.ts).
+ */
 const START_IN_FLIGHT = 8;
 /** After a 429 one more is in flight with so many that are accepted: under a percent of them may be refused at once. */
 const ACCEPTED_PER_FURTHER = 125;
