@@ -5,7 +5,8 @@
  * - its words: DESCRIPTIONS below;
  * - where it is found: snapshots/scan.ts (within one scan), snapshots/plausibility.ts (a whole scan beside its
  *   surroundings) or `inconsistencyOf` below (a scan beside the one before);
- * - whether a second scan may refute it: SUSPICIONS in workflows/visitor-export/range-export.ts;
+ * - whether a second scan may refute it: SUSPICIONS in workflows/visitor-export/range-export.ts; docs/exports.md and
+ *   test/export-simulation name those too;
  * - the docs: `drift.kind` in docs/snapshots.md;
  * - a test of the file that finds it.
  *
