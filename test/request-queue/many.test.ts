@@ -3,7 +3,7 @@ import { queuePlaceQuery } from '../../src/contract.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startQueueBench, type QueueBench } from './queue-bench.js';
 
-const COUNT = 5_000;
+const COUNT = 600;
 const PATIENCE = { timeout: 120_000 };
 let server: TestServer;
 let bench: QueueBench;
@@ -16,12 +16,12 @@ afterEach(() => bench.stop());
 
 const senders = () => bench.sent.map(({ workflowId }) => workflowId);
 
-test('5,000 may wait, are ordered at once, and get their turns by hundreds', async () => {
+test('600 may wait, are ordered at once, and get their turns by hundreds', async () => {
   bench = await startQueueBench(server);
   const spent = { turn: null, outcome: 'accepted', at: Date.now() } as const;
   await bench.join({ workflowId: 'ended', askedAt: 0, perHour: 1, report: spent });
-  for (let i = 1; i < COUNT; i += 100) {
-    const ids = Array.from({ length: Math.min(100, COUNT - i) }, (_, j) => i + j);
+  for (let i = 1; i < COUNT; i += 50) {
+    const ids = Array.from({ length: Math.min(50, COUNT - i) }, (_, j) => i + j);
     await Promise.all(ids.map((id) => bench.join({ workflowId: `ended-${id}`, askedAt: id })));
   }
   await expect.poll(async () => (await bench.state()).waitingCount, PATIENCE).toBe(COUNT);

@@ -58,9 +58,9 @@ const accepted = () => bench.sent.filter(({ isAccepted }) => isAccepted).map(({ 
 test('under traffic the queue continues as new again and again, and loses nobody', async () => {
   const attributes = new TypedSearchAttributes([{ key: PROJECT, value: 'p1' }]);
   bench = await startQueueBench(server, { start: { typedSearchAttributes: attributes } });
-  const waits = await Promise.all(Array.from({ length: 5 }, (_, i) => bench.wait(15, { askedAt: i, perHour: 1_000 })));
+  const waits = await Promise.all(Array.from({ length: 5 }, (_, i) => bench.wait(8, { askedAt: i, perHour: 1_000 })));
   await expect.poll(() => accepted().toSorted(), { timeout: 120_000 }).toEqual(waits.flat().toSorted());
-  await expect.poll(bench.state).toMatchObject({ spentLastHour: 75, inFlight: 0, waitingCount: 0, perHour: 1_000 });
+  await expect.poll(bench.state).toMatchObject({ spentLastHour: 40, inFlight: 0, waitingCount: 0, perHour: 1_000 });
   const runs = await bench.runs();
   expect(runs.length).toBeGreaterThan(2);
   expect(runs.flatMap(({ causes }) => causes)).toEqual([]);
@@ -72,13 +72,13 @@ test('killed workers of the queue cost no turn and double none', async () => {
   bench = await startQueueBench(server, { queueTaskQueue, start: { workflowTaskTimeout: '2 seconds' } });
   await startWorker(queueTaskQueue);
   const waits: string[] = [];
-  for (let round = 0; round < 4; round++) {
+  for (let round = 0; round < 2; round++) {
     waits.push(...(await bench.wait(15, { askedAt: round, perHour: 1_000 })));
     await killWorkers();
     await startWorker(queueTaskQueue);
   }
   await expect.poll(() => accepted().toSorted(), { timeout: 120_000 }).toEqual(waits.toSorted());
-  await expect.poll(bench.state).toMatchObject({ spentLastHour: 60, inFlight: 0, waitingCount: 0 });
+  await expect.poll(bench.state).toMatchObject({ spentLastHour: 30, inFlight: 0, waitingCount: 0 });
 });
 
 test('a turn for a workflow that was terminated goes to the next one', async () => {

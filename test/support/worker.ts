@@ -1,6 +1,14 @@
 import './quiet-runtime.js';
 import { type ClientInterceptors, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
-import { Worker, type InjectedSinks, type NativeConnection, type WorkerOptions } from '@temporalio/worker';
+import {
+  bundleWorkflowCode,
+  DefaultLogger,
+  Worker,
+  type InjectedSinks,
+  type NativeConnection,
+  type WorkerOptions,
+  type WorkflowBundle,
+} from '@temporalio/worker';
 import type { TraceSinks } from '../../src/contract/trace-context.js';
 import { isolateTimeout } from '../../src/temporal/workflow-bundle.js';
 import { shared } from './shared.js';
@@ -17,9 +25,19 @@ interface TestWorkerOptions extends Partial<WorkerOptions> {
  * `workflowsPath` or `workflowBundle` say otherwise. Run it with `worker.runUntil(...)`, or `run` and `shutdown`.
  */
 export async function createTestWorker(options: TestWorkerOptions): Promise<Worker> {
-  const hasOwnWorkflows = options.workflowsPath !== undefined || options.workflowBundle !== undefined;
-  const workflows = hasOwnWorkflows ? {} : { workflowBundle: { codePath: (await shared('workflow-bundle')).path } };
-  return createWorker({ ...workflows, ...options });
+  const { workflowsPath, ...others } = options;
+  if (workflowsPath) return createWorker({ ...others, workflowBundle: await bundleOf(workflowsPath) });
+  if (options.workflowBundle) return createWorker(options);
+  return createWorker({ ...options, workflowBundle: { codePath: (await shared('workflow-bundle')).path } });
+}
+
+const bundles = new Map<string, Promise<WorkflowBundle>>();
+
+/** Made once in each process: it takes a second of CPU and more. */
+export function bundleOf(workflowsPath: string): Promise<WorkflowBundle> {
+  const bundle = bundles.get(workflowsPath) ?? bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') });
+  bundles.set(workflowsPath, bundle);
+  return bundle;
 }
 
 /**

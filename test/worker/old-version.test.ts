@@ -27,7 +27,7 @@ import { ScriptedUpstream } from '../support/scripted-upstream.js';
 import { until } from '../support/worker-process.js';
 
 const MOST_MS = 240_000;
-const JOBS = 40;
+const JOBS = 8;
 /** No task of a job comes soon by itself. */
 const HOURLY = { min: '1 hour', max: '1 hour' };
 let devServer: DevServer;

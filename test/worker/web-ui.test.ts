@@ -108,7 +108,7 @@ const hostile = fc
   })
   .map((parts) => parts.join(''))
   .filter((text) => text.trim() !== '');
-const RUNS = { numRuns: 400, endOnFailure: true };
+const RUNS = { numRuns: 80, endOnFailure: true };
 
 const jobOf = (input: Partial<AgentJobInput>) =>
   agentJobStartOptions({ projectId: 'p', ...input } as AgentJobInput, { key: 'k' });
