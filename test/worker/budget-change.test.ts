@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
-import { followUpSignal, requestTurnSignal } from '../../src/contract.js';
+import { followUpSignal, requestTurnSignal, type AgentJobInput, type FollowUpInput } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
@@ -64,12 +64,11 @@ async function stop(ending: WorkerProcess): Promise<void> {
 
 type Job = WorkflowHandle<typeof agentJob>;
 
-const startJob = (input: { projectId: string; prompt: string; jobId?: string }) =>
-  server.client.workflow.start<typeof agentJob>('agentJob', {
-    taskQueue,
-    workflowId: `agent-job/test/${randomUUID()}`,
-    args: [input],
-  });
+const asJob = (input: AgentJobInput) => ({
+  taskQueue,
+  workflowId: `agent-job/test/${randomUUID()}`,
+  args: [input] as [AgentJobInput],
+});
 
 const queueOf = (projectId: string, operation?: 'message') =>
   new ProjectQueue(server.client, taskQueue, projectId, operation);
@@ -77,7 +76,9 @@ const queueOf = (projectId: string, operation?: 'message') =>
 /** Starts so many jobs, and lets those beyond the budget join the queue. */
 async function startJobs(projectId: string, count: number, budget: number): Promise<Job[]> {
   const prompts = Array.from({ length: count }, (_, index) => `number ${index}`);
-  const jobs = await Promise.all(prompts.map((prompt) => startJob({ projectId, prompt })));
+  const jobs = await Promise.all(
+    prompts.map((prompt) => server.client.workflow.start<typeof agentJob>('agentJob', asJob({ projectId, prompt }))),
+  );
   const state = async () => {
     const { waitingCount, inFlight } = await queueOf(projectId).state();
     return { waitingCount, inFlight };
@@ -144,8 +145,12 @@ test('those that wait go when a worker starts with more, and one that starts as 
   const first = await startWorker(asBefore);
   const jobs = await startJobs(projectId, 3, 1);
   await messages.usedUp(1, HOUR);
-  const attached = await startJob({ projectId, jobId: (await sandbox.creates({ projectId }))[0]!.id, prompt: '' });
-  await attached.signal(followUpSignal, { prompt: 'go on', id: 'one' });
+  const [created] = await sandbox.creates({ projectId });
+  const attached = await server.client.workflow.signalWithStart<typeof agentJob, [FollowUpInput]>('agentJob', {
+    ...asJob({ projectId, jobId: created!.id }),
+    signal: followUpSignal,
+    signalArgs: [{ prompt: 'go on', id: 'one' }],
+  });
   await expect.poll(async () => (await messages.state()).waitingCount, PATIENCE).toBe(1);
   const newsBefore = await news(messages);
   await stop(first);
