@@ -585,7 +585,7 @@ export const MUTANTS: Mutant[] = [
     file: 'src/worker/connection.ts',
     find: 'words: /does not have valid authentication credentials/,',
     replace: 'words: /Unauthenticated/,',
-    test: 'test/worker/worker-process.test.ts',
+    test: 'test/worker/connection.test.ts',
     title: 'where its credentials are answered with status',
   },
   {

@@ -64,7 +64,7 @@ export async function until(
   context: () => string = () => '',
   limitMs = 60_000,
 ): Promise<void> {
-  const deadline = Date.now() + limitMs;
+  const startedAt = Date.now();
   const holdsYet = async () => {
     try {
       return await holds();
@@ -74,7 +74,8 @@ export async function until(
     }
   };
   while (!(await holdsYet())) {
-    if (Date.now() > deadline) throw new Error(`waited in vain for ${what}\n${context()}`);
-    await delay(100);
+    const waitedMs = Date.now() - startedAt;
+    if (waitedMs > limitMs) throw new Error(`waited in vain for ${what}\n${context()}`);
+    await delay(Math.min(100 + waitedMs / 20, 500));
   }
 }

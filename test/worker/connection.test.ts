@@ -1,11 +1,12 @@
 /** How a worker gets its connection to Temporal. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { TemporalSettings } from '../../src/config.js';
+import { readTemporalSettings, type TemporalSettings } from '../../src/config.js';
 import { freePort } from '../../src/local/child-process.js';
 import { connectTemporal } from '../../src/worker/connection.js';
 import type { Logger } from '../../src/worker/logging.js';
 import { Authority } from '../support/certificates.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { LOCALHOST, startRefusingServer } from '../support/refusing-temporal.js';
 import { TlsFront } from '../support/tls-front.js';
 
 let server: TestServer;
@@ -37,3 +38,36 @@ test('a worker that waits for Temporal tries with the certificate that its files
   await connection.close();
   await front!.close();
 });
+
+const UNAUTHENTICATED = 16;
+const PERMISSION_DENIED = 7;
+const LOCALHOST_CA = { TEMPORAL_TLS_SERVER_CA_CERT_DATA: LOCALHOST.ca };
+
+test.each([
+  ['credentials are answered with status 16', UNAUTHENTICATED, 'check TEMPORAL_API_KEY or the client certificate'],
+  ['credentials are answered with status 7', PERMISSION_DENIED, 'check TEMPORAL_NAMESPACE'],
+])('a worker does not wait where its %s', async (_, status, says) => {
+  const refusing = await startRefusingServer(status);
+  const address = `127.0.0.1:${refusing.port}`;
+  const settings = readTemporalSettings({ TEMPORAL_ADDRESS: address, TEMPORAL_API_KEY: 'k', TEMPORAL_TLS: 'false' });
+  await expect(connectTemporal(settings, neverWarns)).rejects.toThrow(says);
+  expect(refusing.calls()).toBe(1);
+  refusing.close();
+});
+
+test.each([
+  ['the server wants another certificate', LOCALHOST_CA, 'TEMPORAL_TLS_CLIENT_CERT_'],
+  ['it does not trust the server', { TEMPORAL_TLS: 'true' }, 'TEMPORAL_TLS_SERVER_CA_CERT_'],
+])('a worker does not wait where %s', async (_, env, says) => {
+  const refusing = await startRefusingServer(0, LOCALHOST);
+  const settings = readTemporalSettings({ TEMPORAL_ADDRESS: `localhost:${refusing.port}`, ...env });
+  await expect(connectTemporal(settings, neverWarns)).rejects.toThrow(says);
+  refusing.close();
+});
+
+/** The next try would be as much in vain. */
+const neverWarns = {
+  warn: () => {
+    throw new Error('it waits for Temporal');
+  },
+} as unknown as Logger;

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { jobStateQuery, resolveUnknownUpdate, type Priority } from '../../src/contract.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
@@ -14,34 +14,36 @@ import { ProjectQueue } from '../support/project-queue.js';
 import { shared } from '../support/shared.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
 
-const PATIENCE = { timeout: 120_000, interval: 250 };
+/** Not `expect.poll`, which does not know its test where several run at once. */
+const PATIENCE = { timeout: 120_000, interval: 500 };
 
 const HOUR = 3_600_000;
 
 let server: TestServer;
 let sandbox: Sandbox;
-let worker: WorkerProcess;
+const workers: WorkerProcess[] = [];
 
 beforeAll(async () => {
   server = await connectDevServer();
   sandbox = await startSandbox({ script: { activeMs: 0 } });
 });
 afterAll(async () => {
-  await worker?.kill();
+  for (const worker of workers) await worker.kill();
   await sandbox.close();
   await server.close();
 });
 
-async function startWorker({ address, taskQueue }: { address: string; taskQueue: string }): Promise<void> {
-  await worker?.kill();
-  worker = startWorkerProcess({
+async function startWorker({ address, taskQueue }: TestServer): Promise<WorkerProcess> {
+  const worker = startWorkerProcess({
     UPSTREAM_BASE_URL: sandbox.url,
     ADMIN_API_KEY: sandbox.apiKey,
     TEMPORAL_ADDRESS: address,
     AGENT_JOBS_TASK_QUEUE: taskQueue,
     CREATES_PER_HOUR: '4',
   });
+  workers.push(worker);
   await worker.wrote('The worker runs');
+  return worker;
 }
 
 function startJobs({ client, taskQueue }: TestServer, projectId: string, prompts: readonly string[]) {
@@ -54,82 +56,79 @@ function startJobs({ client, taskQueue }: TestServer, projectId: string, prompts
   return Promise.all(prompts.map(start));
 }
 
-test(
-  'a worker that is killed while jobs wait, and one that is killed with a turn, cost no job and double none',
-  { timeout: 360_000 },
-  async () => {
+// Both wait for most of their time.
+describe.concurrent('kills', { timeout: 360_000 }, () => {
+  test('a worker that is killed while jobs wait, and one that is killed with a turn, cost no job and double none', async () => {
     const projectId = `p ${randomUUID()}`;
     const { client, taskQueue } = server;
     const queue = new ProjectQueue(client, taskQueue, projectId);
-    // All of the budget but one is used for an hour.
-    await queue.usedUp(3, HOUR);
-    await queue.usedUp(1, 90_000);
-    await queue.report({ outcome: 'unsent', perHour: 4 });
-    await startWorker(server);
+    await queue.usedUp(4, HOUR);
+    const first = await startWorker(server);
     const jobs = await startJobs(server, projectId, ['first', 'second', 'third']);
-    await expect.poll(async () => (await queue.state()).waitingCount, PATIENCE).toBe(3);
-    await worker.kill();
+    await vi.waitFor(async () => expect((await queue.state()).waitingCount).toBe(3), PATIENCE);
+    await first.kill();
     // The upstream takes the first create, and its answer never comes.
     await sandbox.addFault({ kind: 'hang', effect: 'after', operation: 'create', projectId, count: 1 });
+    const second = await startWorker(server);
+    // One more may be sent.
+    await queue.report({ outcome: 'unsent', perHour: 5 });
+    const creates = () => sandbox.creates({ projectId });
+    await vi.waitFor(async () => expect(await creates()).toHaveLength(1), PATIENCE);
+    await second.kill();
     await startWorker(server);
-    await expect.poll(async () => (await sandbox.creates({ projectId })).length, PATIENCE).toBe(1);
-    await worker.kill();
-    await startWorker(server);
-    const [first, ...others] = jobs as [(typeof jobs)[0], ...typeof jobs];
-    const stateOf = (job: typeof first) => job.query(jobStateQuery);
-    await expect.poll(async () => (await stateOf(first)).phase, PATIENCE).toBe('needsAttention');
-    const [created] = await sandbox.creates({ projectId });
-    await first.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: created!.id }] });
-    expect(await first.result()).toMatchObject({ outcome: 'completed', jobId: created!.id });
+    const [asked, ...others] = jobs as [(typeof jobs)[0], ...typeof jobs];
+    const phase = async () => (await asked.query(jobStateQuery)).phase;
+    await vi.waitFor(async () => expect(await phase()).toBe('needsAttention'), PATIENCE);
+    const [created] = await creates();
+    await asked.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: created!.id }] });
+    expect(await asked.result()).toMatchObject({ outcome: 'completed', jobId: created!.id });
     // The turn that the killed worker had counts as used: the others wait in their order.
-    await expect
-      .poll(queue.state.bind(queue), PATIENCE)
-      .toMatchObject({ waitingCount: 2, inFlight: 0, spentLastHour: 4 });
+    const spent = { waitingCount: 2, inFlight: 0, spentLastHour: 5 };
+    await vi.waitFor(async () => expect(await queue.state()).toMatchObject(spent), PATIENCE);
     expect((await queue.state()).waiting.map(({ workflowId }) => workflowId)).toEqual(
       others.map(({ workflowId }) => workflowId),
     );
-    expect(await sandbox.creates({ projectId })).toHaveLength(1);
+    expect(await creates()).toHaveLength(1);
     // The budget that is set is the worker's to tell; one that is told later by hand holds.
     await queue.report({ outcome: 'unsent', perHour: 100 });
     for (const job of others) expect(await job.result()).toMatchObject({ outcome: 'completed' });
-    expect(await sandbox.creates({ projectId })).toHaveLength(3);
+    expect(await creates()).toHaveLength(3);
     await queue.handle.terminate();
-  },
-);
+  });
 
-test(
-  'Temporal that is killed while jobs wait and while turns are given costs no job and doubles none',
-  { timeout: 360_000 },
-  async () => {
+  test('Temporal that is killed while jobs wait and while turns are given costs no job and doubles none', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
     const temporal = await startFileTemporal((await shared('dev-server-program')).path, folder);
     const own = await connectTo(temporal);
     const projectId = `p ${randomUUID()}`;
+    const worker = await startWorker(own);
     try {
       const queue = new ProjectQueue(own.client, own.taskQueue, projectId);
-      await startWorker(own);
       await queue.usedUp(4, 60_000);
       const prompts = ['first', 'second', 'third', 'fourth'];
       const jobs = await startJobs(own, projectId, prompts);
-      await expect.poll(async () => (await queue.state()).waitingCount, PATIENCE).toBe(4);
+      await vi.waitFor(async () => expect((await queue.state()).waitingCount).toBe(4), PATIENCE);
       await temporal.restart(1_000);
-      await expect.poll(async () => (await sandbox.creates({ projectId })).length, PATIENCE).toBeGreaterThan(0);
+      const count = async () => (await sandbox.creates({ projectId })).length;
+      await vi.waitFor(async () => expect(await count()).toBeGreaterThan(0), PATIENCE);
       await temporal.restart(0);
       for (const [i, job] of jobs.entries()) {
-        await expect.poll(() => settled(job, projectId, prompts[i]!), PATIENCE).toBe('done');
+        const isDone = async () => expect(await settled(job, projectId, prompts[i]!)).toBe('done');
+        await vi.waitFor(isDone, PATIENCE);
         expect(await job.result()).toMatchObject({ outcome: 'completed' });
       }
       const creates = await sandbox.creates({ projectId });
       expect(creates.map(({ prompt }) => prompt).toSorted()).toEqual(prompts.toSorted());
-      await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ waitingCount: 0, inFlight: 0 });
+      const isIdle = async () => expect(await queue.state()).toMatchObject({ waitingCount: 0, inFlight: 0 });
+      await vi.waitFor(isIdle, PATIENCE);
     } finally {
       await worker.kill();
       await own.close();
       await temporal.close();
       await rm(folder, { recursive: true, force: true });
     }
-  },
-);
+  });
+});
 
 /** Its phase, after a person has looked upstream where it asks for one. */
 async function settled(job: WorkflowHandle<typeof agentJob>, projectId: string, prompt: string): Promise<string> {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { freePort } from '../../src/local/child-process.js';
-import { LOCALHOST, startRefusingServer } from '../support/refusing-temporal.js';
+import { startRefusingServer } from '../support/refusing-temporal.js';
 import { connectDevServer, startPrivateDevServer } from '../support/dev-server.js';
 import type { TestServer } from '../support/dev-server.js';
 import { startWorkerProcess, until } from '../support/worker-process.js';
@@ -85,50 +85,33 @@ describe('a worker process that cannot go on', () => {
 });
 
 const UNAUTHENTICATED = 16;
-const PERMISSION_DENIED = 7;
+const UNAVAILABLE = 14;
 
 describe('a worker process that Temporal refuses', () => {
-  test.each([
-    { status: UNAUTHENTICATED, says: 'check TEMPORAL_API_KEY or the client certificate' },
-    { status: PERMISSION_DENIED, says: 'check TEMPORAL_NAMESPACE' },
-  ])('ends and says what to check where its credentials are answered with status $status', async ({ status, says }) => {
-    const refusing = await startRefusingServer(status);
+  // The other refusals: connection.test.ts.
+  test('ends and says what to check', async () => {
+    const refusing = await startRefusingServer(UNAUTHENTICATED);
     const worker = start({
       TEMPORAL_ADDRESS: `127.0.0.1:${refusing.port}`,
       TEMPORAL_API_KEY: 'a-wrong-key',
       TEMPORAL_TLS: 'false',
     });
     expect(await worker.ended).toBe(1);
-    expect(worker.output()).toContain(says);
+    expect(worker.output()).toContain('check TEMPORAL_API_KEY or the client certificate');
     expect(worker.output()).not.toContain('a-wrong-key');
-    expect(refusing.calls()).toBe(1);
     refusing.close();
   });
 
-  test('ends and names the client certificate where the server wants another', async () => {
-    const refusing = await startRefusingServer(0, LOCALHOST);
-    const worker = start({
-      TEMPORAL_ADDRESS: `localhost:${refusing.port}`,
-      TEMPORAL_TLS_SERVER_CA_CERT_DATA: LOCALHOST.ca,
-    });
-    expect(await worker.ended).toBe(1);
-    expect(worker.output()).toContain('TEMPORAL_TLS_CLIENT_CERT_');
-    refusing.close();
-  });
-
-  test('ends and names the authority where it does not trust the server', async () => {
-    const refusing = await startRefusingServer(0, LOCALHOST);
-    const worker = start({ TEMPORAL_ADDRESS: `localhost:${refusing.port}`, TEMPORAL_TLS: 'true' });
-    expect(await worker.ended).toBe(1);
-    expect(worker.output()).toContain('TEMPORAL_TLS_SERVER_CA_CERT_');
-    refusing.close();
-  });
-
-  test('waits where the server is only not available', async () => {
-    const UNAVAILABLE = 14;
+  test('waits where the server is only not available, serves its figures from the start, and ends on SIGTERM', async () => {
     const away = await startRefusingServer(UNAVAILABLE);
-    const worker = start({ TEMPORAL_ADDRESS: `127.0.0.1:${away.port}` });
+    const metricsPort = await freePort();
+    const worker = start({
+      TEMPORAL_ADDRESS: `127.0.0.1:${away.port}`,
+      METRICS_ADDRESS: `127.0.0.1:${metricsPort}`,
+    });
     await worker.wrote('Temporal is not there yet');
+    await worker.wrote('"nextTryInMs":1000');
+    expect(await get(metricsPort, '/metrics')).toMatchObject({ status: 200 });
     worker.signal('SIGTERM');
     expect(await worker.ended).toBe(0);
     away.close();
@@ -167,41 +150,8 @@ describe('a worker process and its server', () => {
     },
   );
 
-  test('says from the start that writes of before a restore ask, in its log and under /readyz', async () => {
-    const healthPort = await freePort();
-    const CONFIRM_WRITES_BEFORE = '2026-01-01T13:00:00+01:00';
-    const worker = start({ CONFIRM_WRITES_BEFORE, HEALTH_ADDRESS: `127.0.0.1:${healthPort}` });
-    await worker.wrote('CONFIRM_WRITES_BEFORE has passed');
-    await worker.wrote('The worker runs');
-    expect(
-      worker
-        .output()
-        .split('\n')
-        .find((line) => line.includes('The worker runs')),
-    ).toContain('"confirmWritesBefore":"2026-01-01T12:00:00.000Z"');
-    expect((await get(healthPort, '/readyz')).body).toContain('"confirmWritesBefore":"2026-01-01T12:00:00.000Z"');
-  });
-
-  test('serves its figures from the start, while it waits for the server', async () => {
-    const temporalPort = await freePort();
-    const metricsPort = await freePort(undefined, [temporalPort]);
-    const worker = start({
-      TEMPORAL_ADDRESS: `127.0.0.1:${temporalPort}`,
-      METRICS_ADDRESS: `127.0.0.1:${metricsPort}`,
-    });
-    await worker.wrote('"nextTryInMs":1000');
-    expect(await get(metricsPort, '/metrics')).toMatchObject({ status: 200 });
-  });
-
-  test('ends at once on SIGTERM while it waits for the server', async () => {
-    const worker = start({ TEMPORAL_ADDRESS: `127.0.0.1:${await freePort()}` });
-    await worker.wrote('Temporal is not there yet');
-    worker.signal('SIGTERM');
-    expect(await worker.ended).toBe(0);
-  });
-
   test(
-    'serves the SDK figures and ours at one address, and answers nothing but what it has',
+    'serves the SDK figures and ours, and says in its log and under /readyz that writes of before a restore ask',
     { timeout: 120_000 },
     async () => {
       const healthPort = await freePort();
@@ -209,12 +159,18 @@ describe('a worker process and its server', () => {
       const worker = start({
         HEALTH_ADDRESS: `127.0.0.1:${healthPort}`,
         METRICS_ADDRESS: `localhost:${metricsPort}`,
+        CONFIRM_WRITES_BEFORE: '2026-01-01T13:00:00+01:00',
       });
       const metrics = async () => (await get(metricsPort, '/metrics')).body;
       await until(isReady(healthPort), 'readiness', worker.output);
       await until(async () => /^agent_jobs_needs_attention \d+$/m.test(await metrics()), 'the count');
       expect(await metrics()).toContain('temporal_num_pollers');
       expect((await get(healthPort, '/else')).status).toBe(404);
+      const confirmed = '"confirmWritesBefore":"2026-01-01T12:00:00.000Z"';
+      expect(worker.output()).toContain('CONFIRM_WRITES_BEFORE has passed');
+      const runs = worker.output().split('\n');
+      expect(runs.find((line) => line.includes('The worker runs'))).toContain(confirmed);
+      expect((await get(healthPort, '/readyz')).body).toContain(confirmed);
       expect((await fetch(`http://127.0.0.1:${healthPort}/readyz`, { method: 'POST' })).status).toBe(405);
       worker.signal('SIGTERM');
       worker.signal('SIGINT');
