@@ -201,7 +201,7 @@ export const QUEUE_PROMISES: TestedPromise[] = [
     'no budget is known',
     'after the first hour about three answers 429 an hour, whatever the number of jobs',
     'request-queue/skipped-time',
-    '300 waiters at 100 an hour go in order, with few answers 429 and 13 events each',
+    '60 waiters at 20 an hour go in order, with few answers 429 and 13 events for each time that one asks',
   ),
   tested(
     'a budget is set',
@@ -327,7 +327,7 @@ export const QUEUE_PROMISES: TestedPromise[] = [
     'jobs are cancelled while they wait',
     'their places are free at once',
     'workflows/turns',
-    'two hundred that are cancelled leave the queue, and the one that waits behind them goes at once',
+    'thirty that are cancelled leave the queue, and the one that waits behind them goes at once',
   ),
   tested(
     'a job is terminated while it waits',

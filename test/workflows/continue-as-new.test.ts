@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { defineSearchAttributeKey } from '@temporalio/common';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect as expectNow, test as base, vi } from 'vitest';
 import {
   followUpSignal,
   jobStateQuery,
@@ -22,8 +22,16 @@ import { gaps, ObservedUpstream } from '../support/observed-upstream.js';
 
 let devServer: DevServer;
 let server: TestServer;
-let upstream: ObservedUpstream;
-let bench: JobBench;
+
+/** Each test has a worker of its own, so that all can wait at once. */
+const test = base.extend<{ upstream: ObservedUpstream; bench: JobBench }>({
+  upstream: async ({}, use) => use(new ObservedUpstream()),
+  bench: async ({ upstream }, use) => {
+    const bench = await startJobBench(server, upstream);
+    await use(bench);
+    await bench.stop();
+  },
+});
 
 beforeAll(async () => {
   devServer = await startPrivateDevServer({
@@ -38,17 +46,12 @@ afterAll(async () => {
   await server.close();
   await devServer.stop();
 });
-beforeEach(async () => {
-  upstream = new ObservedUpstream();
-  bench = await startJobBench(server, upstream);
-});
-afterEach(async () => bench.stop());
 
 type Handle = ReturnType<typeof latest>;
 
-/** Follows the workflow id, whatever its run. */
-async function start(input: object) {
-  const { workflowId, firstExecutionRunId } = await bench.start({ projectId: 'p1', settle: 0, ...input });
+/** In a project, and so with a queue, of its own. Follows the workflow id, whatever its run. */
+async function start(bench: JobBench, input: object) {
+  const { workflowId, firstExecutionRunId } = await bench.start({ projectId: randomUUID(), settle: 0, ...input });
   return { handle: latest(workflowId), firstRunId: firstExecutionRunId };
 }
 const latest = (workflowId: string) =>
@@ -66,219 +69,244 @@ async function untilNextRun(handle: Handle, signalEveryMs = 0): Promise<void> {
     }
     return (await handle.describe()).runId !== runId;
   };
-  await expect.poll(isNext, { interval: 300, timeout: 60_000 }).toBe(true);
+  await vi.waitFor(async () => expectNow(await isNext()).toBe(true), { interval: 300, timeout: 60_000 });
 }
 
 async function noTaskFailed(workflowId: string, runId: string): Promise<void> {
   const { events } = await server.client.workflow.getHandle(workflowId, runId).fetchHistory();
-  expect(failedTasks(events)).toEqual([]);
+  expectNow(failedTasks(events)).toEqual([]);
 }
 
-test('follow-ups from all sides are each sent once, in order, over many runs', async () => {
-  const count = 18;
-  upstream.show = () => ({ status: upstream.messages.length >= count ? 'completed' : 'active' });
-  const { handle, firstRunId } = await start({ prompt: 'Fix it' });
-  for (let i = 0; i < count; i++) {
-    const followUp = { prompt: `do ${i}`, id: `${i}` };
-    if (i % 3 === 2) await handle.executeUpdate(sendFollowUpUpdate, { args: [followUp], updateId: `u${i}` });
-    else await handle.signal(followUpSignal, followUp);
-    await handle.signal(followUpSignal, followUp);
-    if (i > 5) await handle.signal(followUpSignal, { prompt: 'long ago', id: '1' });
-  }
-  const result = (await handle.result()) as { followUps: unknown[]; usedFollowUpIds: string[]; polls: number };
-  expect((await handle.describe()).runId).not.toBe(firstRunId);
-  expect(upstream.messages).toEqual(Array.from({ length: count }, (_, i) => `do ${i}`));
-  expect(result).toMatchObject({ outcome: 'completed', jobId: 'job-1' });
-  expect(result.usedFollowUpIds).toEqual(Array.from({ length: count }, (_, i) => `${i}`));
-  expect(result.followUps).toEqual(Array.from({ length: count }, (_, i) => ({ id: `${i}`, state: 'sent' })));
-  expect(upstream.created).toEqual(['Fix it']);
-  await noTaskFailed(handle.workflowId, firstRunId);
-}, 180_000);
-
-test('memo, search attributes, start, ids and the deadline’s clock go on', async () => {
-  const prLink = 'https://github.example/a/b/pull/1';
-  upstream.show = () => ({ status: 'active', prLink });
-  const metadata = { correlationId: '4711' };
-  const labels = { batch: 'monday', tags: ['a', 'b'], metadata };
-  const input = { projectId: 'p1', prompt: 'Fix it', deadline: '40 seconds', settle: 0, priority: 1, ...labels };
-  const options = agentJobStartOptions(input as AgentJobInput, { key: randomUUID(), taskQueue: bench.taskQueue });
-  const { workflowId } = await server.client.workflow.start('agentJob', options);
-  const handle = latest(workflowId);
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-  await expect.poll(async () => (await stateOf(handle)).followUps[0]?.state).toBe('sent');
-  await expect.poll(async () => (await stateOf(handle)).job?.prLink).toBe(prLink);
-  const before = await stateOf(handle);
-  await untilNextRun(handle);
-  const after = await stateOf(handle);
-  expect(after).toMatchObject({ ...before, waiting: { for: 'poll' }, polls: expect.any(Number) });
-  expect(after.polls).toBeGreaterThanOrEqual(before.polls);
-  const { typedSearchAttributes, memo, priority } = await handle.describe();
-  expect(priority).toMatchObject({ priorityKey: 1, fairnessKey: 'p1' });
-  expect(memo).toEqual({
-    jobId: 'job-1',
-    prLink,
-    inputHash: inputHash({ projectId: 'p1', prompt: 'Fix it' }),
-    title: 'p1: Fix it',
-    metadata,
-  });
-  const shown = Object.values(SEARCH_ATTRIBUTE).map((name) =>
-    typedSearchAttributes.get(
-      defineSearchAttributeKey(name, attributeType(name) === 'KeywordList' ? 'KEYWORD_LIST' : 'KEYWORD'),
-    ),
-  );
-  expect(shown).toEqual(['p1', 'watching', 'active', prLink, undefined, 'monday', ['a', 'b'], undefined, 'job-1']);
-  expect(await handle.query('__temporal_workflow_metadata')).toMatchObject({
-    currentDetails: expect.stringContaining('Fix it'),
-  });
-  const result = (await handle.result()) as { outcome: string; startedAt: string; finishedAt: string };
-  expect(result).toMatchObject({ outcome: 'timedOut', startedAt: before.startedAt, tags: ['a', 'b'], metadata });
-  expect(Date.parse(result.finishedAt) - Date.parse(before.startedAt)).toBeGreaterThanOrEqual(40_000);
-}, 180_000);
-
-test('an unknown goes on as the same unknown, and is settled in a later run', async () => {
-  upstream.show = () => ({ status: 'active' });
-  upstream.messageFaults.push(inDoubt('upstream answered 500'));
-  const { handle } = await start({ prompt: 'Fix it' });
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-  await expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
-  const { unknown } = await stateOf(handle);
-  await untilNextRun(handle);
-  expect(await stateOf(handle)).toMatchObject({ phase: 'needsAttention', unknown });
-  expect(upstream.messages).toEqual(['go']);
-  upstream.show = () => ({ status: 'completed' });
-  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry', since: unknown!.since }] });
-  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
-  expect(upstream.messages).toEqual(['go', 'go']);
-}, 180_000);
-
-test('decisions are still told in a later run', async () => {
-  upstream.show = () => ({ status: 'active' });
-  upstream.createFaults.push(inDoubt('upstream answered 500'));
-  const { handle } = await start({ prompt: 'Fix it' });
-  await expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
-  const decision = { action: 'retry', by: 'ann@host', note: 'not\nthere' } as const;
-  const { decisions } = await handle.executeUpdate(resolveUnknownUpdate, { args: [decision] });
-  expect(decisions).toMatchObject([decision]);
-  await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
-  await untilNextRun(handle);
-  expect((await stateOf(handle)).decisions).toEqual(decisions);
-  upstream.show = () => ({ status: 'completed' });
-  expect(await handle.result()).toMatchObject({ outcome: 'completed', decisions });
-}, 180_000);
-
-test('a write that waits goes on waiting, and updates that wait for it are answered queued', async () => {
-  upstream.show = () => ({ status: upstream.messages.length >= 2 ? 'completed' : 'active' });
-  upstream.messageFaults.push(throttled('429', 40_000));
-  const { handle } = await start({ prompt: 'Fix it' });
-  await expect.poll(() => upstream.reads).toBeGreaterThan(0);
-  const answer = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
-  await expect.poll(() => upstream.messages.length).toBe(1);
-  await untilNextRun(handle);
-  expect(await answer).toMatchObject({ id: 'a', state: 'queued' });
-  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
-  expect(gaps(upstream.messageTimes)[0]).toBeGreaterThanOrEqual(39_900);
-}, 180_000);
-
-test('a lingering job lingers on in the next run and still takes follow-ups', async () => {
-  const { handle } = await start({ prompt: 'Fix it', linger: '1 hour' });
-  await expect.poll(async () => (await stateOf(handle)).phase).toBe('lingering');
-  await untilNextRun(handle);
-  expect(await stateOf(handle)).toMatchObject({ phase: 'lingering', job: { status: 'completed' } });
-  const answer = await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
-  expect(answer.state).toBe('sent');
-  await expect.poll(async () => (await stateOf(handle)).phase).toBe('lingering');
-  await handle.cancel();
-  await expect(handle.result()).rejects.toThrow();
-}, 180_000);
-
-test('a queue as large as it may be is carried, or waited for, and never fails a task', async () => {
-  upstream.show = () => ({ status: upstream.messages.length >= 6 ? 'completed' : 'active' });
-  upstream.messageFaults.push(throttled('429', 15_000));
-  const { handle, firstRunId } = await start({ prompt: 'x'.repeat(500_000) });
-  await expect.poll(() => upstream.reads).toBeGreaterThan(0);
-  for (let i = 0; i < 5; i++) await handle.signal(followUpSignal, { prompt: `${i}${'y'.repeat(200_000)}`, id: `${i}` });
-  await handle.signal(followUpSignal, { prompt: 'z'.repeat(200_000), id: 'too much' });
-  for (let i = 0; i < 6; i++) {
-    await handle.signal(pollNowSignal);
-    await new Promise((resolve) => setTimeout(resolve, 800));
-  }
-  expect((await stateOf(handle)).followUps.at(-1)).toEqual({ id: 'too much', state: 'abandoned', error: 'queue full' });
-  const result = (await handle.result()) as { usedFollowUpIds: string[] };
-  expect(result.usedFollowUpIds).toEqual(['0', '1', '2', '3', '4']);
-  expect((await handle.describe()).runId).not.toBe(firstRunId);
-  expect(new Set(upstream.messages).size).toBe(5);
-  await noTaskFailed(handle.workflowId, firstRunId);
-}, 180_000);
-
-test('a create that waits goes on waiting in the next run, and the prompt is sent once', async () => {
-  upstream.createFaults.push(...Array.from({ length: 4 }, () => throttled('429', 0)));
-  const { handle, firstRunId } = await start({ prompt: 'Fix it' });
-  expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-5' });
-  expect((await handle.describe()).runId).not.toBe(firstRunId);
-}, 180_000);
-
-test(
-  'a pollNow that meets continue-as-new while the job lingers is answered by a read',
-  { timeout: 120_000 },
-  async () => {
-    const { handle } = await start({ prompt: 'Fix it', linger: '1 hour' });
-    await expect.poll(async () => (await stateOf(handle)).phase).toBe('lingering');
-    const { runId } = await handle.describe();
-    let askedAt = 0;
-    for (let i = 0; i < 100 && (await handle.describe()).runId === runId; i++) {
-      askedAt = Date.now();
-      await handle.signal(pollNowSignal);
-      await new Promise((resolve) => setTimeout(resolve, 300));
+describe.concurrent('a new run', () => {
+  test('follow-ups from all sides are each sent once, in order, over many runs', async ({
+    bench,
+    upstream,
+    expect,
+  }) => {
+    const count = 9;
+    upstream.show = () => ({ status: upstream.messages.length >= count ? 'completed' : 'active' });
+    const { handle, firstRunId } = await start(bench, { prompt: 'Fix it' });
+    for (let i = 0; i < count; i++) {
+      const followUp = { prompt: `do ${i}`, id: `${i}` };
+      if (i % 3 === 2) await handle.executeUpdate(sendFollowUpUpdate, { args: [followUp], updateId: `u${i}` });
+      else await handle.signal(followUpSignal, followUp);
+      await handle.signal(followUpSignal, followUp);
+      if (i > 3) await handle.signal(followUpSignal, { prompt: 'long ago', id: '1' });
     }
-    expect((await handle.describe()).runId).not.toBe(runId);
-    await expect.poll(() => upstream.readTimes.at(-1)).toBeGreaterThanOrEqual(askedAt);
-    expect((await stateOf(handle)).phase).toBe('lingering');
-    await handle.terminate();
-  },
-);
+    const result = (await handle.result()) as { followUps: unknown[]; usedFollowUpIds: string[]; polls: number };
+    expect((await handle.describe()).runId).not.toBe(firstRunId);
+    expect(upstream.messages).toEqual(Array.from({ length: count }, (_, i) => `do ${i}`));
+    expect(result).toMatchObject({ outcome: 'completed', jobId: 'job-1' });
+    expect(result.usedFollowUpIds).toEqual(Array.from({ length: count }, (_, i) => `${i}`));
+    expect(result.followUps).toEqual(Array.from({ length: count }, (_, i) => ({ id: `${i}`, state: 'sent' })));
+    expect(upstream.created).toEqual(['Fix it']);
+    await noTaskFailed(handle.workflowId, firstRunId);
+  }, 180_000);
 
-test(
-  'a continued run that Temporal’s retry policy started again asks before each write',
-  { timeout: 180_000 },
-  async () => {
-    upstream.show = () => ({ status: 'active' });
-    const { workflowId } = await bench.start(
-      { projectId: 'p1', prompt: 'Fix it', settle: 0 },
-      { workflowRunTimeout: '50 seconds', retry: { maximumAttempts: 3, initialInterval: '1 second' } },
-    );
+  test('memo, search attributes, start, ids and the deadline’s clock go on', async ({ bench, upstream, expect }) => {
+    const prLink = 'https://github.example/a/b/pull/1';
+    upstream.show = () => ({ status: 'active', prLink });
+    const metadata = { correlationId: '4711' };
+    const labels = { batch: 'monday', tags: ['a', 'b'], metadata };
+    const input = { projectId: 'p1', prompt: 'Fix it', deadline: '40 seconds', settle: 0, priority: 1, ...labels };
+    const options = agentJobStartOptions(input as AgentJobInput, { key: randomUUID(), taskQueue: bench.taskQueue });
+    const { workflowId } = await server.client.workflow.start('agentJob', options);
     const handle = latest(workflowId);
-    await expect.poll(() => upstream.reads).toBeGreaterThan(0);
-    // The next run begins with no more than one of the signals: with many it would soon continue as new itself.
-    await untilNextRun(handle, 2_000);
-    await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
-    expect(upstream.messages).toEqual(['go']);
-    const { runId } = await handle.describe();
-    await expect.poll(async () => (await handle.describe()).runId, { timeout: 90_000 }).not.toBe(runId);
-    expect((await stateOf(handle)).jobId).toBe('job-1');
-    // Its caller was told `sent`, and repeats it all the same.
     await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-    await expect.poll(async () => (await stateOf(handle)).unknown?.reason).toContain('Temporal started this run again');
-    // The next runs of the chain do not know it either.
-    await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'delivered' }] });
+    await expect.poll(async () => (await stateOf(handle)).followUps[0]?.state).toBe('sent');
+    await expect.poll(async () => (await stateOf(handle)).job?.prLink).toBe(prLink);
+    const before = await stateOf(handle);
     await untilNextRun(handle);
-    await handle.signal(followUpSignal, { prompt: 'more', id: 'b' });
-    await expect.poll(async () => (await stateOf(handle)).unknown?.followUpId).toBe('b');
-    expect(upstream.messages).toEqual(['go']);
-    await handle.terminate();
-  },
-);
+    const after = await stateOf(handle);
+    expect(after).toMatchObject({ ...before, waiting: { for: 'poll' }, polls: expect.any(Number) });
+    expect(after.polls).toBeGreaterThanOrEqual(before.polls);
+    const { typedSearchAttributes, memo, priority } = await handle.describe();
+    expect(priority).toMatchObject({ priorityKey: 1, fairnessKey: 'p1' });
+    expect(memo).toEqual({
+      jobId: 'job-1',
+      prLink,
+      inputHash: inputHash({ projectId: 'p1', prompt: 'Fix it' }),
+      title: 'p1: Fix it',
+      metadata,
+    });
+    const shown = Object.values(SEARCH_ATTRIBUTE).map((name) =>
+      typedSearchAttributes.get(
+        defineSearchAttributeKey(name, attributeType(name) === 'KeywordList' ? 'KEYWORD_LIST' : 'KEYWORD'),
+      ),
+    );
+    expect(shown).toEqual(['p1', 'watching', 'active', prLink, undefined, 'monday', ['a', 'b'], undefined, 'job-1']);
+    expect(await handle.query('__temporal_workflow_metadata')).toMatchObject({
+      currentDetails: expect.stringContaining('Fix it'),
+    });
+    const result = (await handle.result()) as { outcome: string; startedAt: string; finishedAt: string };
+    expect(result).toMatchObject({ outcome: 'timedOut', startedAt: before.startedAt, tags: ['a', 'b'], metadata });
+    expect(Date.parse(result.finishedAt) - Date.parse(before.startedAt)).toBeGreaterThanOrEqual(40_000);
+  }, 180_000);
 
-test('used ids are carried once', { timeout: 120_000 }, async () => {
-  upstream.show = () => ({ status: 'active' });
-  const usedFollowUpIds = ['used-long-ago', 'used-before'];
-  const { handle } = await start({ jobId: 'job-1', usedFollowUpIds });
-  await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'used-here' }] });
-  await untilNextRun(handle);
-  const { events } = await handle.fetchHistory();
-  const [input] = events![0]!.workflowExecutionStartedEventAttributes!.input!.payloads!;
-  const carried = new TextDecoder().decode(input!.data!);
-  const ids = [...usedFollowUpIds, 'used-here'];
-  expect(ids.map((id) => carried.split(`"${id}"`).length - 1)).toEqual([1, 1, 1]);
-  expect((await stateOf(handle)).usedFollowUpIds).toEqual(ids);
-  await handle.terminate();
+  test('an unknown goes on as the same unknown, and is settled in a later run', async ({ bench, upstream, expect }) => {
+    upstream.show = () => ({ status: 'active' });
+    upstream.messageFaults.push(inDoubt('upstream answered 500'));
+    const { handle } = await start(bench, { prompt: 'Fix it' });
+    await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+    await expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
+    const { unknown } = await stateOf(handle);
+    await untilNextRun(handle);
+    expect(await stateOf(handle)).toMatchObject({ phase: 'needsAttention', unknown });
+    expect(upstream.messages).toEqual(['go']);
+    upstream.show = () => ({ status: 'completed' });
+    await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry', since: unknown!.since }] });
+    expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
+    expect(upstream.messages).toEqual(['go', 'go']);
+  }, 180_000);
+
+  test('decisions are still told in a later run', async ({ bench, upstream, expect }) => {
+    upstream.show = () => ({ status: 'active' });
+    upstream.createFaults.push(inDoubt('upstream answered 500'));
+    const { handle } = await start(bench, { prompt: 'Fix it' });
+    await expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
+    const decision = { action: 'retry', by: 'ann@host', note: 'not\nthere' } as const;
+    const { decisions } = await handle.executeUpdate(resolveUnknownUpdate, { args: [decision] });
+    expect(decisions).toMatchObject([decision]);
+    await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
+    await untilNextRun(handle);
+    expect((await stateOf(handle)).decisions).toEqual(decisions);
+    upstream.show = () => ({ status: 'completed' });
+    expect(await handle.result()).toMatchObject({ outcome: 'completed', decisions });
+  }, 180_000);
+
+  test('a write that waits goes on waiting, and updates that wait for it are answered queued', async ({
+    bench,
+    upstream,
+    expect,
+  }) => {
+    upstream.show = () => ({ status: upstream.messages.length >= 2 ? 'completed' : 'active' });
+    upstream.messageFaults.push(throttled('429', 40_000));
+    const { handle } = await start(bench, { prompt: 'Fix it' });
+    await expect.poll(() => upstream.reads).toBeGreaterThan(0);
+    const answer = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
+    await expect.poll(() => upstream.messages.length).toBe(1);
+    await untilNextRun(handle);
+    expect(await answer).toMatchObject({ id: 'a', state: 'queued' });
+    expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
+    expect(gaps(upstream.messageTimes)[0]).toBeGreaterThanOrEqual(39_900);
+  }, 180_000);
+
+  test('a lingering job lingers on in the next run and still takes follow-ups', async ({ bench, expect }) => {
+    const { handle } = await start(bench, { prompt: 'Fix it', linger: '1 hour' });
+    await expect.poll(async () => (await stateOf(handle)).phase).toBe('lingering');
+    await untilNextRun(handle);
+    expect(await stateOf(handle)).toMatchObject({ phase: 'lingering', job: { status: 'completed' } });
+    const answer = await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
+    expect(answer.state).toBe('sent');
+    await expect.poll(async () => (await stateOf(handle)).phase).toBe('lingering');
+    await handle.cancel();
+    await expect(handle.result()).rejects.toThrow();
+  }, 180_000);
+
+  test('a queue as large as it may be is carried, or waited for, and never fails a task', async ({
+    bench,
+    upstream,
+    expect,
+  }) => {
+    upstream.show = () => ({ status: upstream.messages.length >= 6 ? 'completed' : 'active' });
+    upstream.messageFaults.push(throttled('429', 15_000));
+    const { handle, firstRunId } = await start(bench, { prompt: 'x'.repeat(500_000) });
+    await expect.poll(() => upstream.reads).toBeGreaterThan(0);
+    for (let i = 0; i < 5; i++)
+      await handle.signal(followUpSignal, { prompt: `${i}${'y'.repeat(200_000)}`, id: `${i}` });
+    await handle.signal(followUpSignal, { prompt: 'z'.repeat(200_000), id: 'too much' });
+    for (let i = 0; i < 6; i++) {
+      await handle.signal(pollNowSignal);
+      await new Promise((resolve) => setTimeout(resolve, 800));
+    }
+    expect((await stateOf(handle)).followUps.at(-1)).toEqual({
+      id: 'too much',
+      state: 'abandoned',
+      error: 'queue full',
+    });
+    const result = (await handle.result()) as { usedFollowUpIds: string[] };
+    expect(result.usedFollowUpIds).toEqual(['0', '1', '2', '3', '4']);
+    expect((await handle.describe()).runId).not.toBe(firstRunId);
+    expect(new Set(upstream.messages).size).toBe(5);
+    await noTaskFailed(handle.workflowId, firstRunId);
+  }, 180_000);
+
+  test('a create that waits goes on waiting in the next run, and the prompt is sent once', async ({
+    bench,
+    upstream,
+    expect,
+  }) => {
+    upstream.createFaults.push(...Array.from({ length: 4 }, () => throttled('429', 0)));
+    const { handle, firstRunId } = await start(bench, { prompt: 'Fix it' });
+    expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-5' });
+    expect((await handle.describe()).runId).not.toBe(firstRunId);
+  }, 180_000);
+
+  test(
+    'a pollNow that meets continue-as-new while the job lingers is answered by a read',
+    { timeout: 120_000 },
+    async ({ bench, upstream, expect }) => {
+      const { handle } = await start(bench, { prompt: 'Fix it', linger: '1 hour' });
+      await expect.poll(async () => (await stateOf(handle)).phase).toBe('lingering');
+      const { runId } = await handle.describe();
+      let askedAt = 0;
+      for (let i = 0; i < 100 && (await handle.describe()).runId === runId; i++) {
+        askedAt = Date.now();
+        await handle.signal(pollNowSignal);
+        await new Promise((resolve) => setTimeout(resolve, 300));
+      }
+      expect((await handle.describe()).runId).not.toBe(runId);
+      await expect.poll(() => upstream.readTimes.at(-1)).toBeGreaterThanOrEqual(askedAt);
+      expect((await stateOf(handle)).phase).toBe('lingering');
+      await handle.terminate();
+    },
+  );
+
+  test(
+    'a continued run that Temporal’s retry policy started again asks before each write',
+    { timeout: 180_000 },
+    async ({ bench, upstream, expect }) => {
+      upstream.show = () => ({ status: 'active' });
+      const { workflowId } = await bench.start(
+        { projectId: 'retried', prompt: 'Fix it', settle: 0 },
+        { workflowRunTimeout: '50 seconds', retry: { maximumAttempts: 3, initialInterval: '1 second' } },
+      );
+      const handle = latest(workflowId);
+      await expect.poll(() => upstream.reads).toBeGreaterThan(0);
+      // The next run begins with no more than one of the signals: with many it would soon continue as new itself.
+      await untilNextRun(handle, 2_000);
+      await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
+      expect(upstream.messages).toEqual(['go']);
+      const { runId } = await handle.describe();
+      await expect.poll(async () => (await handle.describe()).runId, { timeout: 90_000 }).not.toBe(runId);
+      expect((await stateOf(handle)).jobId).toBe('job-1');
+      // Its caller was told `sent`, and repeats it all the same.
+      await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+      await expect
+        .poll(async () => (await stateOf(handle)).unknown?.reason)
+        .toContain('Temporal started this run again');
+      // The next runs of the chain do not know it either.
+      await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'delivered' }] });
+      await untilNextRun(handle);
+      await handle.signal(followUpSignal, { prompt: 'more', id: 'b' });
+      await expect.poll(async () => (await stateOf(handle)).unknown?.followUpId).toBe('b');
+      expect(upstream.messages).toEqual(['go']);
+      await handle.terminate();
+    },
+  );
+
+  test('used ids are carried once', { timeout: 120_000 }, async ({ bench, upstream, expect }) => {
+    upstream.show = () => ({ status: 'active' });
+    const usedFollowUpIds = ['used-long-ago', 'used-before'];
+    const { handle } = await start(bench, { jobId: 'job-1', usedFollowUpIds });
+    await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'used-here' }] });
+    await untilNextRun(handle);
+    const { events } = await handle.fetchHistory();
+    const [input] = events![0]!.workflowExecutionStartedEventAttributes!.input!.payloads!;
+    const carried = new TextDecoder().decode(input!.data!);
+    const ids = [...usedFollowUpIds, 'used-here'];
+    expect(ids.map((id) => carried.split(`"${id}"`).length - 1)).toEqual([1, 1, 1]);
+    expect((await stateOf(handle)).usedFollowUpIds).toEqual(ids);
+    await handle.terminate();
+  });
 });
