@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, jobStateQuery, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
 import { freePort } from '../../src/local/child-process.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
@@ -8,7 +8,7 @@ import { startWorkerProcess, until, type WorkerProcess } from '../support/worker
 let own: Awaited<ReturnType<typeof startPrivateDevServer>>;
 let server: TestServer;
 let sandbox: Sandbox;
-let worker: WorkerProcess;
+let worker: WorkerProcess | undefined;
 let port: number;
 
 beforeAll(async () => {
@@ -16,13 +16,15 @@ beforeAll(async () => {
   server = await connectTo(own);
 }, 120_000);
 afterAll(async () => {
+  await endWorker();
   await server.close();
   await own.stop();
 });
-afterEach(async () => {
-  await worker.kill();
-  await sandbox.close();
-});
+/** The worker of one test goes on in the next. */
+async function endWorker(): Promise<void> {
+  await worker?.kill();
+  await sandbox?.close();
+}
 
 async function startWorker(): Promise<void> {
   sandbox = await startSandbox({ script: { activeMs: 500 } });
@@ -65,7 +67,7 @@ async function figures(): Promise<Series> {
 
 async function figure(name: string, isRight: (value: number) => boolean): Promise<void> {
   const holds = async () => isRight((await figures()).get(name) ?? NaN);
-  await until(holds, `${name} to be right`, () => worker.output(), 90_000);
+  await until(holds, `${name} to be right`, () => worker?.output() ?? '', 90_000);
 }
 
 describe('the figures of a worker', { timeout: 240_000 }, () => {
@@ -106,7 +108,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
   });
 
   test('tell what the upstream answered and took, how jobs ended, and how late an end was seen at most', async () => {
-    await startWorker();
+    if (!worker) await startWorker();
     for (const [projectId, status] of [
       ['refused', 401],
       ['forbidden', 403],
@@ -139,6 +141,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
   });
 
   test('count jobs by phase and wait, and tell the age of the oldest in-doubt write and create', async () => {
+    await endWorker();
     sandbox = await startSandbox({ script: { activeMs: 3_600_000 } });
     const { url, apiKey } = sandbox;
     port = await freePort();

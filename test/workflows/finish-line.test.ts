@@ -5,7 +5,7 @@ import { followUpSignal } from '../../src/contract.js';
 import { useDevServer } from '../support/job-tests.js';
 
 const tests = useDevServer();
-const JOBS = 24;
+const JOBS = 12;
 
 test('a follow-up that comes while its job ends is sent, or its caller is told that the job has ended', async () => {
   const { bench, upstream } = tests;

@@ -1,5 +1,6 @@
 /** A job's whole life with faults: at every moment its state tells why nothing happens. */
 import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { followUpSignal, type JobState, type Waiting } from '../../src/contract.js';
 import { AgentJobs, type JobHandle } from '../../src/starter.js';
@@ -51,6 +52,8 @@ test('from its start to its end a job tells what it waits for, whatever fails', 
   let isDecided = false;
   let isSteered = false;
   for (let phase = ''; phase !== 'done';) {
+    // What it waits for takes a second at least.
+    await pause(100);
     const seen = await sample(job);
     if (!seen) continue;
     const { state, isWriting } = seen;
