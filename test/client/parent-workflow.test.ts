@@ -9,7 +9,7 @@ import { joinAgentJob } from '../../src/activities/agent-job/join-job.js';
 import { type AgentJobResult } from '../../src/starter.js';
 import { AGENT_JOB_WORKFLOW, pollNowSignal, type AgentJobInput } from '../../src/contract.js';
 import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
-import { createTestWorker } from '../support/worker.js';
+import { bundleOf, createTestWorker } from '../support/worker.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 import type { Ticket, TicketEnd } from './parent-workflows/run-job.js';
 
@@ -233,7 +233,11 @@ test('a parent replays, whichever way it got the result', async () => {
   for (const way of ['child', 'joined']) {
     const parent = await startParent('handleTicket', same);
     await parent.result();
-    const replay = Worker.runReplayHistory({ workflowsPath }, await parent.fetchHistory(), parent.workflowId);
+    const replay = Worker.runReplayHistory(
+      { workflowBundle: await bundleOf(workflowsPath) },
+      await parent.fetchHistory(),
+      parent.workflowId,
+    );
     await expect(replay, way).resolves.toBeUndefined();
   }
 });

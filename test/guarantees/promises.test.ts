@@ -26,7 +26,7 @@ import {
 } from './promises.js';
 
 /** Not `expect.poll`, which does not know its test where several run at once. */
-const PATIENCE = { timeout: 40_000, interval: 50 };
+const PATIENCE = { timeout: 40_000, interval: 400 };
 
 let server: TestServer;
 let sandbox: Sandbox;

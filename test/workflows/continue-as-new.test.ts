@@ -25,6 +25,7 @@ let server: TestServer;
 
 /** Each test has a worker of its own, so that all can wait at once. */
 const test = base.extend<{ upstream: ObservedUpstream; bench: JobBench }>({
+  // oxlint-disable-next-line no-empty-pattern -- vitest reads the fixtures' names there
   upstream: async ({}, use) => use(new ObservedUpstream()),
   bench: async ({ upstream }, use) => {
     const bench = await startJobBench(server, upstream);
