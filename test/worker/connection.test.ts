@@ -44,9 +44,9 @@ const PERMISSION_DENIED = 7;
 const LOCALHOST_CA = { TEMPORAL_TLS_SERVER_CA_CERT_DATA: LOCALHOST.ca };
 
 test.each([
-  ['credentials are answered with status 16', UNAUTHENTICATED, 'check TEMPORAL_API_KEY or the client certificate'],
-  ['credentials are answered with status 7', PERMISSION_DENIED, 'check TEMPORAL_NAMESPACE'],
-])('a worker does not wait where its %s', async (_, status, says) => {
+  [UNAUTHENTICATED, 'check TEMPORAL_API_KEY or the client certificate'],
+  [PERMISSION_DENIED, 'check TEMPORAL_NAMESPACE'],
+])('a worker does not wait where its credentials are answered with status %d', async (status, says) => {
   const refusing = await startRefusingServer(status);
   const address = `127.0.0.1:${refusing.port}`;
   const settings = readTemporalSettings({ TEMPORAL_ADDRESS: address, TEMPORAL_API_KEY: 'k', TEMPORAL_TLS: 'false' });
