@@ -17,7 +17,7 @@ import {
   readTraces,
   storyFailed,
 } from './language-story.js';
-import { TRIALS } from './language-trials.js';
+import { Caller, testTrials } from './language-trials.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
@@ -28,63 +28,59 @@ const BUILD_LIMIT_MS = 480_000;
 
 const system = usePrivateSystem({ script: { activeMs: 5_000 } });
 
-test(
-  'a Go program tells the whole story of the contract',
-  { timeout: STORY_LIMIT_MS + BUILD_LIMIT_MS },
-  async (context) => {
-    await needToolchain(context, 'go');
-    await run('go', ['vet', './...'], { cwd: EXAMPLE, timeout: BUILD_LIMIT_MS });
-    expect((await run('gofmt', ['-l', '.'], { cwd: EXAMPLE })).stdout).toBe('');
-    system.startWorker();
-    const projectId = 'story-go';
-    await prepareStory(system, projectId);
-    const env = { ...process.env, ...system.clientEnv() };
-    const options = { cwd: EXAMPLE, env, timeout: STORY_LIMIT_MS };
-    const { stdout } = await run('go', ['run', './story', projectId], options).catch(storyFailed);
-    expect(readSteps(stdout)).toEqual(await expectedSteps(system, projectId));
-    expect(await readTraces(system, projectId)).toEqual(expectedTraces(projectId));
-  },
-);
+const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-go-'));
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** Builds the story, README's program and the one that makes the trials' calls, in a copy of the example. */
+async function build(): Promise<void> {
+  await cp(EXAMPLE, folder, { recursive: true });
+  for (const name of ['readme', 'call']) await mkdir(join(folder, name));
+  await writeFile(join(folder, 'readme/main.go'), await readmeProgram(system, 'go', 'jobs.Start'));
+  await cp(fileURLToPath(new URL('callers/call.go', import.meta.url)), join(folder, 'call/main.go'));
+  const options = { cwd: folder, timeout: BUILD_LIMIT_MS };
+  expect((await run('gofmt', ['-l', '.'], options)).stdout).toBe('');
+  await run('go', ['vet', './...'], options);
+  // Without symbols a program is linked at half of the cost.
+  await run('go', ['build', '-ldflags=-s -w', '-o', 'programs/', './story', './readme', './call'], options);
+}
+
+let built: Promise<void> | undefined;
+
+async function programOf(name: string): Promise<string> {
+  await (built ??= build());
+  return join(folder, 'programs', name);
+}
+
+/** Runs a program; returns what it printed. */
+async function runGo(name: string, ...args: string[]): Promise<string> {
+  await system.haveWorker();
+  const options = { env: { ...process.env, ...system.clientEnv() }, timeout: STORY_LIMIT_MS };
+  return (await run(await programOf(name), args, options).catch(storyFailed)).stdout;
+}
+
+const LIMIT_MS = STORY_LIMIT_MS + BUILD_LIMIT_MS;
+
+test('a Go program tells the whole story of the contract', { timeout: LIMIT_MS }, async (context) => {
+  await needToolchain(context, 'go');
+  const projectId = 'story-go';
+  await prepareStory(system, projectId);
+  expect(readSteps(await runGo('story', projectId))).toEqual(await expectedSteps(system, projectId));
+  expect(await readTraces(system, projectId)).toEqual(expectedTraces(projectId));
+});
 
 test(
   "README's Go program runs as it is written, beside a copy of the example",
-  { timeout: STORY_LIMIT_MS + BUILD_LIMIT_MS },
+  { timeout: LIMIT_MS },
   async (context) => {
     await needToolchain(context, 'go');
-    system.startWorker();
-    const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-go-'));
-    try {
-      await cp(EXAMPLE, folder, { recursive: true });
-      await mkdir(join(folder, 'readme'));
-      await writeFile(join(folder, 'readme/main.go'), await readmeProgram(system, 'go', 'jobs.Start'));
-      const options = { cwd: folder, timeout: BUILD_LIMIT_MS };
-      expect((await run('gofmt', ['-l', 'readme'], options)).stdout).toBe('');
-      const { stdout } = await run('go', ['run', './readme'], options).catch(storyFailed);
-      expect(stdout).toBe('completed\n');
-      expect(await readmeTraces(system)).toEqual(README_TRACES);
-    } finally {
-      await rm(folder, { recursive: true, force: true });
-    }
+    expect(await runGo('readme')).toBe('completed\n');
+    expect(await readmeTraces(system)).toEqual(README_TRACES);
   },
 );
 
-const callers = await mkdtemp(join(tmpdir(), 'agent-jobs-go-caller-'));
-afterAll(() => rm(callers, { recursive: true, force: true }));
-let built: Promise<string> | undefined;
+let caller: Caller | undefined;
 
-/** The program that makes one call, built beside a copy of the example. */
-async function buildCaller(): Promise<string> {
-  await cp(EXAMPLE, callers, { recursive: true });
-  await mkdir(join(callers, 'call'));
-  await cp(fileURLToPath(new URL('callers/call.go', import.meta.url)), join(callers, 'call/main.go'));
-  const options = { cwd: callers, timeout: BUILD_LIMIT_MS };
-  expect((await run('gofmt', ['-l', 'call'], options)).stdout).toBe('');
-  await run('go', ['build', '-o', 'caller', './call'], options);
-  return join(callers, 'caller');
-}
-
-test.for(TRIALS)('from Go, %s', { timeout: STORY_LIMIT_MS + BUILD_LIMIT_MS }, async ([, trial], context) => {
+testTrials('Go', system, LIMIT_MS, async (context) => {
   await needToolchain(context, 'go');
-  const caller = { program: await (built ??= buildCaller()), args: [], env: process.env };
-  await expect(trial(system, caller)).resolves.toBeUndefined();
+  return (caller ??= new Caller(system, await programOf('call'), [], process.env));
 });

@@ -17,7 +17,7 @@ import {
   readTraces,
   storyFailed,
 } from './language-story.js';
-import { TRIALS } from './language-trials.js';
+import { Caller, testTrials } from './language-trials.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
@@ -33,7 +33,7 @@ const system = usePrivateSystem({ script: { activeMs: 5_000 } });
 const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-java-'));
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** Compiles the example and the program that makes one call, and returns their class path. */
+/** Compiles the example, README's program and the one that makes the trials' calls; returns their class path. */
 async function build(): Promise<string> {
   const libraries = join(folder, 'classpath');
   const goals = ['compile', 'dependency:build-classpath', `-Dmdep.outputFile=${libraries}`];
@@ -44,24 +44,29 @@ async function build(): Promise<string> {
   });
   const classes = join(folder, 'classes');
   const path = [classes, await readFile(libraries, 'utf8')].join(delimiter);
-  await run('javac', ['-d', classes, '-cp', path, fileURLToPath(new URL('callers/Call.java', import.meta.url))]);
+  const readme = join(folder, 'StartJob.java');
+  await writeFile(readme, await readmeProgram(system, 'java', 'jobs.start'));
+  const programs = [readme, fileURLToPath(new URL('callers/Call.java', import.meta.url))];
+  await run('javac', ['-J-XX:TieredStopAtLevel=1', '-d', classes, '-cp', path, ...programs]);
   return path;
 }
 
 let classPath: Promise<string> | undefined;
 
-/** Runs a program beside the compiled example; returns what it printed. */
-async function java(...args: string[]): Promise<string> {
-  system.startWorker();
-  const options = { env: { ...process.env, ...system.clientEnv() }, timeout: STORY_LIMIT_MS };
-  return (
-    await run('java', [...SHORT_LIVED, '-cp', await (classPath ??= build()), ...args], options).catch(storyFailed)
-  ).stdout;
+async function argsFor(...args: string[]): Promise<string[]> {
+  return [...SHORT_LIVED, '-cp', await (classPath ??= build()), ...args];
 }
 
-const LIMITS = { timeout: STORY_LIMIT_MS + BUILD_LIMIT_MS };
+/** Runs a program beside the compiled example; returns what it printed. */
+async function java(...args: string[]): Promise<string> {
+  await system.haveWorker();
+  const options = { env: { ...process.env, ...system.clientEnv() }, timeout: STORY_LIMIT_MS };
+  return (await run('java', await argsFor(...args), options).catch(storyFailed)).stdout;
+}
 
-test('a Java program tells the whole story of the contract', LIMITS, async (context) => {
+const LIMIT_MS = STORY_LIMIT_MS + BUILD_LIMIT_MS;
+
+test('a Java program tells the whole story of the contract', { timeout: LIMIT_MS }, async (context) => {
   await needToolchain(context, 'java');
   const projectId = 'story-java';
   await prepareStory(system, projectId);
@@ -69,17 +74,19 @@ test('a Java program tells the whole story of the contract', LIMITS, async (cont
   expect(await readTraces(system, projectId)).toEqual(expectedTraces(projectId));
 });
 
-test("README's Java program runs as it is written, beside the compiled example", LIMITS, async (context) => {
-  await needToolchain(context, 'java');
-  const program = join(folder, 'StartJob.java');
-  await writeFile(program, await readmeProgram(system, 'java', 'jobs.start'));
-  expect(await java(program)).toBe('completed\n');
-  expect(await readmeTraces(system)).toEqual(README_TRACES);
-});
+test(
+  "README's Java program runs as it is written, beside the compiled example",
+  { timeout: LIMIT_MS },
+  async (context) => {
+    await needToolchain(context, 'java');
+    expect(await java('StartJob')).toBe('completed\n');
+    expect(await readmeTraces(system)).toEqual(README_TRACES);
+  },
+);
 
-test.for(TRIALS)('from Java, %s', LIMITS, async ([, trial], context) => {
+let caller: Caller | undefined;
+
+testTrials('Java', system, LIMIT_MS, async (context) => {
   await needToolchain(context, 'java');
-  const args = [...SHORT_LIVED, '-cp', await (classPath ??= build()), 'Call'];
-  const caller = { program: 'java', args, env: process.env };
-  await expect(trial(system, caller)).resolves.toBeUndefined();
+  return (caller ??= new Caller(system, 'java', await argsFor('Call'), process.env));
 });

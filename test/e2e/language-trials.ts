@@ -1,48 +1,88 @@
 /** What the clients of other languages have to stand besides their story: no worker, a slow network, a codec. */
-import { execFile } from 'node:child_process';
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { once } from 'node:events';
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
+import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { inflateSync } from 'node:zlib';
-import { expect } from 'vitest';
+import { afterAll, expect, test, type TestContext } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
 import { until } from '../support/worker-process.js';
 import type { usePrivateSystem } from './system.js';
 
-const run = promisify(execFile);
-
 type System = ReturnType<typeof usePrivateSystem>;
 
-/** The program that makes one call of a language's client, and its arguments before those of the call. */
-interface Caller {
-  program: string;
-  args: string[];
-  env: NodeJS.ProcessEnv;
-}
-
 const CALL_LIMIT_MS = 240_000;
+/** Characters of a program's output that the error of its end shows. */
+const MOST_SAID = 10_000;
 
-/** One call in a process of its own; `giveUp` makes its caller end it. */
-function call({ server }: System, caller: Caller, args: string[], env: Record<string, string> = {}) {
-  const { address: TEMPORAL_ADDRESS, namespace: TEMPORAL_NAMESPACE, taskQueue: AGENT_JOBS_TASK_QUEUE } = server;
-  const own = { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, AGENT_JOBS_TASK_QUEUE, PROJECT: 'trials', ...env };
-  const options = { env: { ...caller.env, ...own }, timeout: CALL_LIMIT_MS };
-  const program = run(caller.program, [...caller.args, ...args], options);
-  const answer = program.then(
-    ({ stdout }) => JSON.parse(stdout) as { id?: string },
-    ({ stdout, stderr }: { stdout: string; stderr: string }) => {
-      throw new Error(`the call ${args.join(' ')} failed:\n${stdout}\n${stderr}`);
-    },
-  );
-  answer.catch(() => {}); // It is awaited later.
-  const end = async () => {
-    program.child.kill('SIGKILL');
-    await answer.catch(() => {});
-  };
-  /** Until something comes of it; a call that fails before says why. */
-  const running = (holds: () => Promise<boolean>, what: string) =>
-    Promise.race([answer, until(holds, what, undefined, CALL_LIMIT_MS)]);
-  return { answer, giveUp: () => void program.child.stdin?.write('\n'), running, end };
+/** What one call is: its name, its key, the text that it hands on, and the id of a follow-up. */
+type Call = [name: string, key: string, text: string, id?: string];
+
+/**
+ * The program that makes the calls of a language's client, one after another: each is a line of JSON on its standard
+ * input, and so is the answer on its standard output. An empty line gives up the call that is under way.
+ */
+export class Caller {
+  readonly #system: System;
+  readonly #start: () => ChildProcessWithoutNullStreams;
+  #program: ChildProcessWithoutNullStreams | undefined;
+  #said = '';
+
+  constructor(system: System, program: string, args: string[], env: NodeJS.ProcessEnv) {
+    this.#system = system;
+    this.#start = () => spawn(program, args, { env: { ...env, ...system.clientEnv(), PROJECT: projectId } });
+  }
+
+  call(args: Call, { address = this.#system.server.address, codec = false } = {}) {
+    const program = this.#running();
+    const answer = this.#nextLine(program).then(
+      (line) => JSON.parse(line) as { id?: string },
+      (error: Error) => {
+        throw new Error(`the call ${args.join(' ')} failed:\n${error.message}`);
+      },
+    );
+    answer.catch(() => {}); // It is awaited later.
+    program.stdin.write(`${JSON.stringify({ args, address, codec })}\n`);
+    /** Until something comes of it; a call that fails before says why. */
+    const running = (holds: () => Promise<boolean>, what: string) =>
+      Promise.race([answer, until(holds, what, undefined, CALL_LIMIT_MS)]);
+    return { answer, giveUp: () => void program.stdin.write('\n'), running };
+  }
+
+  /** The next call has a program of its own. */
+  async end(): Promise<void> {
+    const program = this.#program;
+    if (!program) return;
+    program.kill('SIGKILL');
+    await once(program, 'close');
+  }
+
+  #running(): ChildProcessWithoutNullStreams {
+    if (this.#program) return this.#program;
+    const program = (this.#program = this.#start());
+    this.#said = '';
+    for (const stream of [program.stdout, program.stderr])
+      stream.on('data', (chunk: Buffer) => (this.#said = `${this.#said}${chunk.toString()}`.slice(-MOST_SAID)));
+    program.stdin.on('error', () => {}); // Its end is told by the answer that does not come.
+    program.once('close', () => (this.#program = undefined));
+    return program;
+  }
+
+  async #nextLine(program: ChildProcessWithoutNullStreams): Promise<string> {
+    const over = new AbortController();
+    const signal = AbortSignal.any([over.signal, AbortSignal.timeout(CALL_LIMIT_MS)]);
+    const lines = createInterface({ input: program.stdout });
+    const line = once(lines, 'line', { signal }).then(([text]) => text as string);
+    const ended = once(program, 'close', { signal }).then(() => Promise.reject(new Error(this.#said)));
+    try {
+      return await Promise.race([line, ended]);
+    } finally {
+      lines.close();
+      over.abort();
+      await Promise.allSettled([line, ended]);
+    }
+  }
 }
 
 const projectId = 'trials';
@@ -69,7 +109,7 @@ const NEXT_ATTEMPT_MS = 6_000;
 
 /** The new run is made, and nobody answers: the id is told, and what the newest run knows needs no worker either. */
 async function followUpWithoutWorker(system: System, caller: Caller): Promise<void> {
-  system.startWorker();
+  await system.haveWorker();
   const job = await jobsOf(system).start({ key: 'late', projectId, prompt: 'late' });
   for await (const { jobId } of job.watch()) if (jobId !== null) break;
   const { runId: first } = await system.server.client.workflow.getHandle(job.workflowId).describe();
@@ -77,9 +117,9 @@ async function followUpWithoutWorker(system: System, caller: Caller): Promise<vo
   await job.result().catch(() => {});
   await job.sendFollowUp('first', { id: 'first' });
   const { jobId } = await job.result();
-  await system.killWorkers();
+  await system.endWorkers();
 
-  const late = call(system, caller, ['followUp', 'late', 'second']);
+  const late = caller.call(['followUp', 'late', 'second']);
   // The ids are attached once the first attempt is over.
   const isOver = async () => (await runsOf(system, job.workflowId)).length === 3;
   const isAttached = async () => (await attachedIds(system, job.workflowId)).includes(`agent-jobs/after/${first}`);
@@ -89,8 +129,8 @@ async function followUpWithoutWorker(system: System, caller: Caller): Promise<vo
   const told = await late.answer;
   expect(told).toEqual({ error: 'unconfirmed', id: expect.stringMatching(/./) });
 
-  system.startWorker();
-  const repeated = call(system, caller, ['followUp', 'late', 'second', told.id!]);
+  await system.haveWorker();
+  const repeated = caller.call(['followUp', 'late', 'second', told.id!]);
   expect(await repeated.answer).toEqual({ state: 'sent' });
   await job.result();
   const messages = await system.sandbox.messages({ jobId: jobId! });
@@ -99,27 +139,27 @@ async function followUpWithoutWorker(system: System, caller: Caller): Promise<vo
 
 /** An attached run that was ended before a worker began it answers no query; what it was given is all it knows. */
 async function followUpOfUnbegunRun(system: System, caller: Caller): Promise<void> {
-  system.startWorker();
+  await system.haveWorker();
   const jobs = jobsOf(system);
   await system.sandbox.addScript({ projectId, promptIncludes: 'unbegun', script: { activeMs: 100 } });
   const { jobId } = await (await jobs.start({ key: 'unbegun', projectId, prompt: 'unbegun' })).result();
-  await system.killWorkers();
+  await system.endWorkers();
   const given = { key: 'attached', projectId, jobId: jobId!, usedFollowUpIds: ['used'] };
   const { workflowId } = await jobs.attach(given);
   await system.server.client.workflow.getHandle(workflowId).terminate('before it began');
-  system.startWorker();
-  expect(await call(system, caller, ['followUp', 'attached', 'x', 'used']).answer).toEqual({ state: 'unknown' });
-  expect(await call(system, caller, ['followUp', 'attached', 'y', 'new']).answer).toEqual({ state: 'sent' });
+  await system.haveWorker();
+  expect(await caller.call(['followUp', 'attached', 'x', 'used']).answer).toEqual({ state: 'unknown' });
+  expect(await caller.call(['followUp', 'attached', 'y', 'new']).answer).toEqual({ state: 'sent' });
   const messages = await system.sandbox.messages({ jobId: jobId! });
   expect(messages.map(({ prompt }) => prompt)).toEqual(['y']);
-  expect(await call(system, caller, ['followUp', 'no such key', 'z', 'z']).answer).toEqual({ error: 'refused' });
+  expect(await caller.call(['followUp', 'no such key', 'z', 'z']).answer).toEqual({ error: 'refused' });
 }
 
 /** Whether the job still runs or has ended. */
 async function idWithAnotherPrompt(system: System, caller: Caller): Promise<void> {
-  system.startWorker();
+  await system.haveWorker();
   const job = await jobsOf(system).start({ key: 'conflict', projectId, prompt: 'conflict' });
-  const say = (prompt: string) => call(system, caller, ['followUp', 'conflict', prompt, 'one']).answer;
+  const say = (prompt: string) => caller.call(['followUp', 'conflict', prompt, 'one']).answer;
   expect(await say('first')).toEqual({ state: 'sent' });
   expect(await say('other')).toEqual({ error: 'refused' });
   const { jobId } = await job.result();
@@ -134,7 +174,7 @@ const ONE_WAY_MS = 75;
 
 /** Reading all of them one after another takes longer than a start may come after it. */
 async function keyRefusedOften(system: System, caller: Caller): Promise<void> {
-  system.startWorker();
+  await system.haveWorker();
   const { client, taskQueue } = system.server;
   const workflowId = 'agent-job/trials/refused';
   for (let i = 0; i < REFUSALS; i++) {
@@ -146,7 +186,7 @@ async function keyRefusedOften(system: System, caller: Caller): Promise<void> {
   await until(isListed, 'the list to show all runs');
   const proxy = await slowProxy(system.server.address);
   try {
-    const started = call(system, caller, ['start', 'refused', 'refused'], { TEMPORAL_ADDRESS: proxy.address });
+    const started = caller.call(['start', 'refused', 'refused'], { address: proxy.address });
     expect(await started.answer).toEqual({ isNew: true });
   } finally {
     proxy.close();
@@ -181,14 +221,13 @@ async function slowProxy(target: string): Promise<{ address: string; close: () =
 
 /** Whoever's payloads are encoded reads and writes all of them so. */
 async function callsWithCodec(system: System, caller: Caller): Promise<void> {
-  const CODEC = { CODEC: '1' };
-  const attach = () => call(system, caller, ['attach', 'encoded', 'job-1'], CODEC).answer;
+  const attach = () => caller.call(['attach', 'encoded', 'job-1'], { codec: true }).answer;
   expect(await attach()).toEqual({ isNew: true });
   expect(await attach()).toEqual({ isNew: false });
   const { workflow } = system.server.client;
   const workflowId = 'agent-job/trials/encoded';
   await workflow.getHandle(workflowId).terminate('before it began');
-  const sent = call(system, caller, ['followUp', 'encoded', 'on', 'on'], CODEC);
+  const sent = caller.call(['followUp', 'encoded', 'on', 'on'], { codec: true });
   await sent.running(async () => (await runsOf(system, workflowId)).length === 2, 'a second run');
   const { events } = await workflow.getHandle(workflowId).fetchHistory();
   const { input, memo } = events?.[0]?.workflowExecutionStartedEventAttributes ?? {};
@@ -197,14 +236,33 @@ async function callsWithCodec(system: System, caller: Caller): Promise<void> {
     expect(Buffer.from(payload?.metadata?.['encoding'] ?? []).toString()).toBe('binary/zlib');
   expect(inflateSync(payloads[0]!.data!).toString()).toContain('"jobId":"job-1"');
   // No worker will answer it.
-  await sent.end();
+  await caller.end();
 }
 
-/** Each with what it shows. */
-export const TRIALS = [
+const TRIALS = [
   ['a follow-up that nobody answers is unconfirmed, with its id, and is sent once', followUpWithoutWorker],
   ['a follow-up to a run that no worker began is sent', followUpOfUnbegunRun],
   ['an id that is said again with another prompt is refused', idWithAnotherPrompt],
   ['a key that was refused often starts again over a slow network', keyRefusedOften],
   ["the client's payload codec is used throughout", callsWithCodec],
 ] as const;
+
+/** One test for each; the program that makes the calls serves all of them. */
+export function testTrials(
+  language: string,
+  system: System,
+  timeout: number,
+  startCaller: (context: Pick<TestContext, 'skip'>) => Promise<Caller>,
+): void {
+  const callers = new Set<Caller>();
+  test.for(TRIALS)(`from ${language}, %s`, { timeout }, async ([, trial], context) => {
+    const caller = await startCaller(context);
+    callers.add(caller);
+    // What a call that failed may still say is no answer to the next one.
+    const failed = (error: unknown) => caller.end().then(() => Promise.reject(error as Error));
+    await expect(trial(system, caller).catch(failed)).resolves.toBeUndefined();
+  });
+  afterAll(async () => {
+    for (const caller of callers) await caller.end();
+  });
+}

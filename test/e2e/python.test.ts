@@ -14,7 +14,7 @@ import {
   readSteps,
   readTraces,
 } from './language-story.js';
-import { TRIALS } from './language-trials.js';
+import { Caller, testTrials } from './language-trials.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
@@ -39,7 +39,7 @@ function pythonEnv(): NodeJS.ProcessEnv {
 
 /** Runs a Python program that reaches nothing but a Temporal client and the server's address. */
 async function python(program: string, ...args: string[]): Promise<string> {
-  system.startWorker();
+  await system.haveWorker();
   const options = { cwd: PROJECT_FOLDER, env: { ...system.clientEnv(), ...pythonEnv() }, timeout: PYTHON_LIMIT_MS };
   // The client's own threads can crash an interpreter that is about to end, when all is said.
   const whole = `${program}\nimport os, sys\nsys.stdout.flush()\nos._exit(0)`;
@@ -60,7 +60,7 @@ function found(pattern: RegExp, text: string): string {
 }
 
 test(
-  'a Python client starts, steers, reads and ends a job by the names of the contract',
+  'the example of a Python client starts, steers, reads and ends a job by the names of the contract',
   { timeout: 330_000 },
   async () => {
     const input = { projectId: 'py (thon)/1', prompt: 'Schreib «Grüße» 🐍\n' };
@@ -85,30 +85,8 @@ test(
     const messages = await system.sandbox.messages({ jobId: create?.id });
     expect(messages.map(({ prompt }) => prompt)).toEqual(['Keep it short', 'Add a test']);
 
-    const handle = system.server.client.workflow.getHandle('agent-job/py%20%28thon%29%2F1/a%20b');
-    const first = await handle.describe();
-    expect(first.memo?.['inputHash']).toBe(inputHash(input));
-    const again = await example('--project', input.projectId, '--key', 'a b', '--prompt', input.prompt);
-    expect(JSON.parse(found(/^Result (.+)$/m, again))).toEqual(result);
-    expect((await handle.describe()).runId).toBe(first.runId);
-    expect(await system.sandbox.creates({ projectId: input.projectId })).toHaveLength(1);
-    await expect(example('--project', input.projectId, '--key', 'a b', '--prompt', 'Another')).rejects.toThrow(
-      'The key a b names a job with another prompt',
-    );
-  },
-);
-
-test(
-  'a key whose create was refused starts again from Python, and then makes one job',
-  { timeout: 330_000 },
-  async () => {
-    const projectId = 'python-refused';
-    const args = ['--project', projectId, '--key', 'k'];
-    await system.sandbox.addFault({ kind: 'status', status: 400, operation: 'create', projectId });
-    await expect(example(...args)).rejects.toThrow('CreateRejected');
-    const printed = await example(...args);
-    expect(printed).toMatch(/^Outcome completed/m);
-    expect(await system.sandbox.creates({ projectId })).toHaveLength(1);
+    const { memo } = await system.server.client.workflow.getHandle('agent-job/py%20%28thon%29%2F1/a%20b').describe();
+    expect(memo?.['inputHash']).toBe(inputHash(input));
   },
 );
 
@@ -123,38 +101,29 @@ test('a Python program tells the whole story of the contract', { timeout: 330_00
   expect(await readTraces(system, projectId)).toEqual(expectedTraces(projectId));
 });
 
-test(
-  "README's Python snippet runs as it is written and repeats after the end, and its key takes no other prompt",
-  { timeout: 330_000 },
-  async () => {
-    const lines = (await readmeProgram(system, 'python', 'jobs.start')).split('\n');
-    const isImport = (line: string) => line.startsWith('from ');
-    const program = [
-      'import asyncio',
-      ...lines.filter(isImport),
-      'async def main():',
-      ...lines.filter((line) => !isImport(line)).map((line) => `  ${line}`),
-      '  print(result["outcome"])',
-      'asyncio.run(main())',
-    ].join('\n');
-    for (let run = 1; run <= 2; run++) expect(await python(program)).toBe('completed\n');
-    const another = program.replace('Fix the login page', 'Fix another page');
-    await expect(python(another)).rejects.toThrow('names a job with another prompt');
-    expect(await readmeTraces(system)).toEqual(README_TRACES);
-  },
-);
-
-test.for(TRIALS)('from Python, %s', { timeout: 330_000 }, async ([, trial]) => {
-  const caller = { program: 'python3', args: [`${PROJECT_FOLDER}test/e2e/callers/call.py`], env: pythonEnv() };
-  await expect(trial(system, caller)).resolves.toBeUndefined();
-});
-
-test('from Python, an empty id is refused', { timeout: 330_000 }, async () => {
+test("README's Python snippet runs as it is written", { timeout: 330_000 }, async () => {
+  const lines = (await readmeProgram(system, 'python', 'jobs.start')).split('\n');
+  const isImport = (line: string) => line.startsWith('from ');
   const program = [
     'import asyncio',
-    'from agent_jobs import AgentJobs, FollowUpRefused',
-    'try: asyncio.run(AgentJobs(None).job("acme", "k").follow_up("x", id=""))',
-    'except FollowUpRefused: print("refused")',
+    ...lines.filter(isImport),
+    'async def main():',
+    ...lines.filter((line) => !isImport(line)).map((line) => `  ${line}`),
+    '  print(result["outcome"])',
+    'asyncio.run(main())',
   ].join('\n');
-  expect(await python(program)).toBe('refused\n');
+  expect(await python(program)).toBe('completed\n');
+  expect(await readmeTraces(system)).toEqual(README_TRACES);
+});
+
+let caller: Caller | undefined;
+
+function startCaller(): Caller {
+  return (caller ??= new Caller(system, 'python3', [`${PROJECT_FOLDER}test/e2e/callers/call.py`], pythonEnv()));
+}
+
+testTrials('Python', system, 330_000, async () => startCaller());
+
+test('from Python, an empty id is refused', { timeout: 330_000 }, async () => {
+  expect(await startCaller().call(['followUp', 'k', 'x', '']).answer).toEqual({ error: 'refused' });
 });

@@ -1,10 +1,16 @@
 /**
  * What the end-to-end tests share: a real Temporal server, a sandbox upstream, and production workers in processes of
- * their own.
+ * their own, or in the test's where it is not about them.
  */
+import { setMaxListeners } from 'node:events';
 import { afterAll, afterEach, beforeAll } from 'vitest';
+import { createActivities, Poller } from '../../src/activities/index.js';
+import { noMetrics } from '../../src/activities/metrics.js';
+import { createUpstream } from '../../src/upstream/client.js';
+import { createKeySource } from '../../src/upstream/keys.js';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testing.js';
 import { connectDevServer, connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { createTestWorker } from '../support/worker.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
 
 /** The servers and workers of one test file. */
@@ -12,6 +18,7 @@ class System {
   server!: TestServer;
   sandbox!: Sandbox;
   readonly #workers: WorkerProcess[] = [];
+  #endOwnWorker: (() => Promise<void>) | undefined;
 
   /** The way to the Temporal server and the task queue, as environment variables. */
   clientEnv(): Record<string, string> {
@@ -27,8 +34,32 @@ class System {
     return worker;
   }
 
-  async killWorkers(): Promise<void> {
+  /** Has a worker of jobs in this process, which costs a tenth of one of its own; it ends after the test, too. */
+  async haveWorker(): Promise<void> {
+    if (this.#endOwnWorker) return;
+    const { nativeConnection: connection, taskQueue } = this.server;
+    const keys = createKeySource({ adminApiKey: this.sandbox.apiKey });
+    const upstream = createUpstream({ baseUrl: this.sandbox.url, keys, timeoutMs: 60_000, notTakenStatuses: [] });
+    const shutdown = new AbortController();
+    setMaxListeners(0, shutdown.signal); // as a worker's own has it: every read listens
+    const poller = new Poller(shutdown.signal, noMetrics);
+    const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics: noMetrics, poller };
+    const worker = await createTestWorker({ connection, taskQueue, activities: createActivities(dependencies) });
+    const running = worker.run();
+    this.#endOwnWorker = async () => {
+      shutdown.abort();
+      worker.shutdown();
+      await running;
+      await poller.ended();
+      await upstream.close();
+    };
+  }
+
+  async endWorkers(): Promise<void> {
     for (const worker of this.#workers.splice(0)) await worker.kill();
+    const end = this.#endOwnWorker;
+    this.#endOwnWorker = undefined;
+    await end?.();
   }
 }
 
@@ -59,7 +90,7 @@ function useSystemOn(connect: () => Promise<TestServer>, options: SandboxOptions
     system.server = await connect();
     system.sandbox = await startSandbox(options);
   });
-  afterEach(() => system.killWorkers());
+  afterEach(() => system.endWorkers());
   afterAll(async () => {
     await system.sandbox.close();
     await system.server.close();

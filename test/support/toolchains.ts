@@ -32,6 +32,19 @@ const TOOLCHAINS = {
   },
 } as const;
 
+const found = new Map<string, Promise<boolean>>();
+
+async function isThere(language: keyof typeof TOOLCHAINS): Promise<boolean> {
+  const { program, args } = TOOLCHAINS[language];
+  return run(program, args).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false;
+      throw error; // It is there, and broken.
+    },
+  );
+}
+
 /**
  * Skips the test where its toolchain is missing, with the reason in the report. Where REQUIRED_TOOLCHAINS names the
  * language (`go,java`, or `all`), a missing one fails the test instead.
@@ -40,15 +53,12 @@ export async function needToolchain(
   context: Pick<TestContext, 'skip'>,
   language: keyof typeof TOOLCHAINS,
 ): Promise<void> {
-  const { program, args, remedy } = TOOLCHAINS[language];
-  const isThere = await run(program, args).then(
-    () => true,
-    (error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return false;
-      throw error; // It is there, and broken.
-    },
-  );
-  if (isThere) return;
+  const { program, remedy } = TOOLCHAINS[language];
+  // A language is asked for by many tests of a file, and some take a second to say that they are there.
+  const key = `${language} in ${process.env['PATH']}`;
+  const looked = found.get(key) ?? isThere(language);
+  found.set(key, looked);
+  if (await looked) return;
   const text = `NOT TESTED: what is in ${language} needs the program ${program}: ${remedy}`;
   const required = (process.env['REQUIRED_TOOLCHAINS'] ?? '').split(',');
   if (required.includes(language) || required.includes('all')) throw new Error(text);

@@ -13,42 +13,71 @@ import io.temporal.common.converter.DefaultDataConverter;
 import io.temporal.payload.codec.PayloadCodec;
 import io.temporal.serviceclient.WorkflowServiceStubs;
 import io.temporal.serviceclient.WorkflowServiceStubsOptions;
+import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.zip.DeflaterOutputStream;
 import java.util.zip.InflaterOutputStream;
 
-/** One call of the example's client, whose answer is printed: CALL KEY TEXT [ID]. A line on standard input ends it. */
+/**
+ * Calls of the example's client, each a line of JSON whose args are CALL KEY TEXT [ID]: it prints one with the answer.
+ * An empty line gives the call up that is under way.
+ */
 final class Call {
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private record Given(List<String> args, String address, boolean codec) {}
+
   public static void main(String[] args) throws Exception {
-    endOnInput(Thread.currentThread());
-    var target = WorkflowServiceStubsOptions.newBuilder().setTarget(System.getenv("TEMPORAL_ADDRESS")).build();
-    var options = WorkflowClientOptions.newBuilder().setNamespace(System.getenv("TEMPORAL_NAMESPACE"));
-    if (System.getenv("CODEC") != null) {
-      var plain = DefaultDataConverter.newDefaultInstance();
-      options.setDataConverter(new CodecDataConverter(plain, List.of(new Zlib())));
+    var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    Thread caller = null;
+    for (var line = lines.readLine(); line != null; line = lines.readLine()) {
+      if (line.isEmpty()) {
+        if (caller != null) caller.interrupt();
+        continue;
+      }
+      var given = JSON.readValue(line, Given.class);
+      caller = new Thread(() -> answer(given));
+      caller.start();
     }
-    // A cold start on a busy machine takes longer than the SDK waits for its first call.
-    var service = WorkflowServiceStubs.newConnectedServiceStubs(target, Duration.ofMinutes(1));
-    var client = WorkflowClient.newInstance(service, options.build());
-    var jobs = new AgentJobs(client, System.getenv("AGENT_JOBS_TASK_QUEUE"));
-    System.out.println(new ObjectMapper().writeValueAsString(perform(jobs, args)));
     System.exit(0);
   }
 
-  private static Map<String, Object> perform(AgentJobs jobs, String[] args) throws InterruptedException {
-    var project = System.getenv("PROJECT");
-    var key = args[1];
-    var text = args[2];
-    if (args[0].equals("start")) return Map.of("isNew", jobs.start(key, new CreateJobInput(project, text)).isNew);
-    if (args[0].equals("attach")) return Map.of("isNew", jobs.attach(key, new AttachJobInput(project, text)).isNew);
+  private static void answer(Given given) {
     try {
-      return Map.of("state", jobs.job(project, key).followUp(text, args.length > 3 ? args[3] : null).state());
+      var target = WorkflowServiceStubsOptions.newBuilder().setTarget(given.address()).build();
+      var options = WorkflowClientOptions.newBuilder().setNamespace(System.getenv("TEMPORAL_NAMESPACE"));
+      if (given.codec()) {
+        var plain = DefaultDataConverter.newDefaultInstance();
+        options.setDataConverter(new CodecDataConverter(plain, List.of(new Zlib())));
+      }
+      // A cold start on a busy machine takes longer than the SDK waits for its first call.
+      var service = WorkflowServiceStubs.newConnectedServiceStubs(target, Duration.ofMinutes(1));
+      var client = WorkflowClient.newInstance(service, options.build());
+      var jobs = new AgentJobs(client, System.getenv("AGENT_JOBS_TASK_QUEUE"));
+      System.out.println(JSON.writeValueAsString(perform(jobs, given.args())));
+      service.shutdownNow();
+    } catch (Exception failed) {
+      failed.printStackTrace();
+      System.exit(1);
+    }
+  }
+
+  private static Map<String, Object> perform(AgentJobs jobs, List<String> args) throws InterruptedException {
+    var project = System.getenv("PROJECT");
+    var key = args.get(1);
+    var text = args.get(2);
+    if (args.get(0).equals("start")) return Map.of("isNew", jobs.start(key, new CreateJobInput(project, text)).isNew);
+    if (args.get(0).equals("attach")) return Map.of("isNew", jobs.attach(key, new AttachJobInput(project, text)).isNew);
+    try {
+      return Map.of("state", jobs.job(project, key).followUp(text, args.size() > 3 ? args.get(3) : null).state());
     } catch (Job.FollowUpUnconfirmed unconfirmed) {
       return Map.of("error", "unconfirmed", "id", unconfirmed.id);
     } catch (Job.FollowUpRefused refused) {
@@ -92,19 +121,5 @@ final class Call {
         throw new UncheckedIOException(wrong);
       }
     }
-  }
-
-  private static void endOnInput(Thread caller) {
-    var reader =
-        new Thread(
-            () -> {
-              try {
-                if (System.in.read() >= 0) caller.interrupt();
-              } catch (IOException ended) {
-                // Nobody gives up.
-              }
-            });
-    reader.setDaemon(true);
-    reader.start();
   }
 }

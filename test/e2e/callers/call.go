@@ -1,7 +1,9 @@
-// One call of the example's client, whose answer is printed: CALL KEY TEXT [ID]. A line on standard input ends it.
+// Calls of the example's client, each a line of JSON whose args are CALL KEY TEXT [ID]: it prints one with the answer.
+// An empty line gives the call up that is under way.
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,32 +19,50 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
+type given struct {
+	Args    []string
+	Address string
+	Codec   bool
+}
+
 func main() {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		if n, _ := os.Stdin.Read(make([]byte, 1)); n > 0 {
+	lines := bufio.NewScanner(os.Stdin)
+	cancel := func() {}
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
 			cancel()
+			continue
 		}
-	}()
+		var call given
+		check(json.Unmarshal(lines.Bytes(), &call))
+		var ctx context.Context
+		ctx, cancel = context.WithCancel(context.Background())
+		go answer(ctx, call)
+	}
+}
+
+func answer(ctx context.Context, call given) {
 	var encoded converter.DataConverter
-	if os.Getenv("CODEC") != "" {
+	if call.Codec {
 		codec := converter.NewZlibCodec(converter.ZlibCodecOptions{AlwaysEncode: true})
 		encoded = converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), codec)
 	}
 	namespace := os.Getenv("TEMPORAL_NAMESPACE")
 	temporalClient, err := client.Dial(client.Options{
-		HostPort: os.Getenv("TEMPORAL_ADDRESS"), Namespace: namespace, DataConverter: encoded,
+		HostPort: call.Address, Namespace: namespace, DataConverter: encoded,
 		Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})
 	check(err)
+	defer temporalClient.Close()
 	taskQueue := os.Getenv("AGENT_JOBS_TASK_QUEUE")
 	jobs := &agentjobs.AgentJobs{
 		Client: temporalClient, Namespace: namespace, TaskQueue: taskQueue, DataConverter: encoded,
 	}
-	check(json.NewEncoder(os.Stdout).Encode(perform(ctx, jobs, os.Args[1], os.Args[2], os.Args[3])))
+	check(json.NewEncoder(os.Stdout).Encode(perform(ctx, jobs, call.Args)))
 }
 
-func perform(ctx context.Context, jobs *agentjobs.AgentJobs, call, key, text string) map[string]any {
+func perform(ctx context.Context, jobs *agentjobs.AgentJobs, args []string) map[string]any {
+	call, key, text := args[0], args[1], args[2]
 	project := os.Getenv("PROJECT")
 	switch call {
 	case "start":
@@ -51,8 +71,8 @@ func perform(ctx context.Context, jobs *agentjobs.AgentJobs, call, key, text str
 		return isNew(jobs.Attach(ctx, key, agentjobs.AttachJobInput{ProjectId: project, JobId: text}))
 	}
 	followUp := agentjobs.FollowUpInput{Prompt: text}
-	if len(os.Args) > 4 {
-		followUp.Id = os.Args[4]
+	if len(args) > 3 {
+		followUp.Id = args[3]
 	}
 	answer, err := jobs.Job(project, key).FollowUp(ctx, followUp)
 	var unconfirmed *agentjobs.FollowUpUnconfirmed

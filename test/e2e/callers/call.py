@@ -1,4 +1,7 @@
-"""One call of the example's client, whose answer is printed: CALL KEY TEXT [ID]. A line on standard input ends it."""
+"""Calls of the example's client, each a line of JSON whose args are CALL KEY TEXT [ID]: it prints one with the answer.
+
+An empty line gives the call up that is under way.
+"""
 
 import asyncio
 import dataclasses
@@ -38,15 +41,27 @@ async def perform(jobs: AgentJobs, call: str, key: str, text: str, id: str | Non
     return {"isNew": (await jobs.start(key, given)).is_new}
 
 
-async def main() -> None:
+async def answer(given: Any) -> None:
     converter = DataConverter.default
-    if os.environ.get("CODEC"):
+    if given["codec"]:
         converter = dataclasses.replace(converter, payload_codec=ZlibCodec())
-    address, namespace = os.environ["TEMPORAL_ADDRESS"], os.environ["TEMPORAL_NAMESPACE"]
-    client = await Client.connect(address, namespace=namespace, data_converter=converter)
-    call = asyncio.create_task(perform(AgentJobs(client, os.environ["AGENT_JOBS_TASK_QUEUE"]), *sys.argv[1:]))
-    asyncio.get_running_loop().add_reader(sys.stdin, call.cancel)
-    print(json.dumps(await call), flush=True)
+    client = await Client.connect(
+        given["address"], namespace=os.environ["TEMPORAL_NAMESPACE"], data_converter=converter
+    )
+    jobs = AgentJobs(client, os.environ["AGENT_JOBS_TASK_QUEUE"])
+    print(json.dumps(await perform(jobs, *given["args"])), flush=True)
+
+
+async def main() -> None:
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    async with asyncio.TaskGroup() as calls:
+        call = None
+        while line := await lines.readline():
+            if line.strip():
+                call = calls.create_task(answer(json.loads(line)))
+            elif call:
+                call.cancel()
 
 
 asyncio.run(main())
