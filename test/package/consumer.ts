@@ -72,6 +72,11 @@ export async function compile(folder: string, tsc: string, options: object): Pro
   return output.split('\n').filter((line) => /error TS/.test(line));
 }
 
+/** Those of the consumer's programs and of our packages: what other packages have wrong in their types is not ours. */
+export function ownErrors(errors: readonly string[]): string[] {
+  return errors.filter((line) => /^[\w.-]+\(|^node_modules\/agent-jobs/.test(line));
+}
+
 /** Runs a program of the folder's; answers with what it wrote. */
 export async function runProgram(
   folder: string,
@@ -94,3 +99,36 @@ async function temporaryFolder(): Promise<string> {
 afterAll(async () => {
   for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true });
 });
+
+const PROGRAM = `
+import { AgentJobs, KeyConflictError, type AgentJobResult, type JobHandle, type JobState } from 'agent-jobs-client';
+import { Client } from '@temporalio/client';
+
+export async function run(client: Client): Promise<AgentJobResult> {
+  const jobs = new AgentJobs({ client });
+  const job: JobHandle = await jobs.start({ key: 'k', projectId: 'p', prompt: 'x', deadline: '1 hour' });
+  await job.followUp('y', { id: 'z' });
+  const state: JobState = await job.state();
+  for await (const summary of jobs.list({ projectId: 'p' })) console.log(summary.workflowId, state.phase);
+  return job.result();
+}
+export const isConflict = (error: unknown): boolean => error instanceof KeyConflictError;
+// @ts-expect-error A follow-up is text.
+export const wrong = (job: JobHandle) => job.followUp(1);
+`;
+
+const SUBPATHS = `
+import { agentJobWorkflowId, type JobState } from 'agent-jobs-client/contract';
+import { agentJobStartOptions } from 'agent-jobs-client/start-options';
+import { FakeAgentJobs, type AgentJobsLike } from 'agent-jobs-client/testing';
+import { runAgentJob } from 'agent-jobs-client/workflow';
+
+export const id: string = agentJobWorkflowId('p', 'k');
+export const phase = (state: JobState): string => state.phase;
+export const jobs: AgentJobsLike = new FakeAgentJobs();
+export const run = () => runAgentJob({ projectId: 'p', prompt: 'x' }, { key: 'k' });
+export const options = agentJobStartOptions({ projectId: 'p', prompt: 'x' }, { key: 'k' });
+`;
+
+/** Programs of a client's user, by name: all that its types should do. */
+export const CLIENT_PROGRAMS = { program: PROGRAM, subpaths: SUBPATHS };

@@ -1,14 +1,38 @@
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+/** The packages as they are packed: what a service has of them, by the programs of README and docs. */
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeAll, expect, test } from 'vitest';
-import { readmeProgram } from '../e2e/language-story.js';
+import { promisify } from 'node:util';
+import { transform } from 'esbuild';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  expectedSteps,
+  expectedTraces,
+  prepareStory,
+  readmeProgram,
+  readSteps,
+  readTraces,
+} from '../e2e/language-story.js';
 import { usePrivateSystem } from '../e2e/system.js';
-import { compile as compileWith, compilerOf, pack, PROJECT_FOLDER, runProgram, unpackedConsumer } from './consumer.js';
+import { shared } from '../support/shared.js';
+import {
+  CLIENT_PROGRAMS,
+  compile,
+  compilerOf,
+  ownErrors,
+  pack,
+  PROJECT_FOLDER,
+  runProgram,
+  unpackedConsumer,
+} from './consumer.js';
 
 /** A compiler and a program, each of which may take two minutes. */
 const LIMIT_MS = 300_000;
+const MAX_LINES = 10;
 // Its examples name their key: on a server of its own, no other test's job has it.
-const system = usePrivateSystem({ script: { activeMs: 500 } });
+const system = usePrivateSystem({ script: { activeMs: 5_000 } });
 let consumer: string;
 let tarballs: Record<string, string>;
 
@@ -19,53 +43,16 @@ beforeAll(async () => {
   await writeFile(join(consumer, 'package.json'), '{"type": "module", "private": true}');
 });
 
-/** Type-checks a program of the consumer's. */
-async function compile(name: string, program: string): Promise<void> {
-  await writeFile(join(consumer, name), program);
-  const options = { module: 'nodenext', target: 'es2023', noEmit: true, types: ['node'] };
-  const libraries = { skipLibCheck: false, exactOptionalPropertyTypes: false };
-  expect(await compileWith(consumer, await compilerOf(null), { ...options, ...libraries })).toEqual([]);
+async function page(path: string): Promise<string> {
+  return readFile(join(PROJECT_FOLDER, path), 'utf8');
 }
 
-function execute(name: string, args: string[] = []): Promise<string> {
-  return runProgram(consumer, name, system.clientEnv(), args);
+/** The blocks of TypeScript of a page, in order. */
+async function examples(path: string): Promise<string[]> {
+  return [...(await page(path)).matchAll(/```ts\n([^]*?)```/g)].map(([, code]) => code!);
 }
 
-test(
-  "README's TypeScript snippet compiles against the packed package and runs as it is written",
-  { timeout: LIMIT_MS },
-  async () => {
-    system.startWorker();
-    const readme = await readFile(join(PROJECT_FOLDER, 'README.md'), 'utf8');
-    const snippet = /```ts\n([\s\S]*?)```/.exec(readme)?.[1] ?? '';
-    expect(snippet).toContain("from 'agent-jobs-client'");
-    await compile('readme.ts', snippet);
-    // Its types were checked, and it has none of its own: it is JavaScript, too.
-    await writeFile(join(consumer, 'readme.js'), snippet);
-    expect(await execute('readme.js')).toMatch(/^https:\S+\/pull\/\d+\n$/);
-  },
-);
-
-test(
-  "README's program with a Temporal client of one's own compiles and runs as it is written",
-  { timeout: LIMIT_MS },
-  async () => {
-    system.startWorker();
-    const snippet = await readmeProgram(system, 'ts', 'new Client(');
-    await compile('own.ts', snippet);
-    await writeFile(
-      join(consumer, 'own.js'),
-      snippet.replace('{ client: ', `{ taskQueue: '${system.server.taskQueue}', client: `),
-    );
-    expect(await execute('own.js')).toBe('completed\n');
-  },
-);
-
-test(
-  'each entry point imports in plain Node, with types that a strict compiler takes',
-  { timeout: LIMIT_MS },
-  async () => {
-    const program = `
+const ENTRIES = `
 import { AgentJobs, type JobHandle } from 'agent-jobs';
 import {
   agentJobWorkflowId, DEFAULT_TASK_QUEUE, jobStateQuery, type AgentJobResult, type JobState,
@@ -73,8 +60,7 @@ import {
 import { agentJobStartOptions } from 'agent-jobs/start-options';
 import { openPayloadCodec, PayloadKeysError } from 'agent-jobs/codec';
 import { startSandbox, type Sandbox } from 'agent-jobs/testing';
-`;
-    const uses = `
+
 const sandbox = await startSandbox();
 try {
   openPayloadCodec('none');
@@ -87,15 +73,82 @@ console.log(
   sandbox.url.startsWith('http'),
 );
 await sandbox.close();
-`;
-    const types = `
 type Promised = [JobHandle, AgentJobResult['outcome'], JobState['phase'], Sandbox];
 `;
-    const page = await readFile(join(PROJECT_FOLDER, 'docs/encryption.md'), 'utf8');
-    await writeFile(join(consumer, 'encryption.ts'), /```ts\n([\s\S]*?)```/.exec(page)?.[1] ?? 'no lines');
-    await compile('entries.ts', program + uses + types);
-    await writeFile(join(consumer, 'entries.js'), program.replace(/, type \w+/g, '') + uses);
-    expect(await execute('entries.js')).toBe(
+
+/** All programs of this file by their names, which one run of a strict compiler checks. */
+async function programs(): Promise<Record<string, string>> {
+  const [readme = ''] = await examples('README.md');
+  const [encryption = 'no lines'] = await examples('docs/encryption.md');
+  const [first = '', , , fake = ''] = await examples('docs/testing.md');
+  const own = await readmeProgram(system, 'ts', 'new Client(');
+  return {
+    'story.ts': await page('examples/typescript/story.ts'),
+    'readme.ts': readme,
+    'own.ts': own.replace('{ client: ', `{ taskQueue: '${system.server.taskQueue}', client: `),
+    'entries.ts': ENTRIES,
+    'encryption.ts': encryption,
+    'first.test.ts': first,
+    'fake.ts': fake,
+    ...Object.fromEntries(
+      Object.entries(CLIENT_PROGRAMS).flatMap(([name, text]) =>
+        ['mts', 'cts'].map((ending) => [`client-${name}.${ending}`, text]),
+      ),
+    ),
+  };
+}
+
+async function compileAll(): Promise<string[]> {
+  for (const [name, text] of Object.entries(await programs())) await writeFile(join(consumer, name), text);
+  const options = { module: 'nodenext', target: 'es2023', noEmit: true, types: ['node'], skipLibCheck: false };
+  return ownErrors(await compile(consumer, await compilerOf(null), options));
+}
+
+let errors: Promise<string[]> | undefined;
+
+/** Once the types of all programs are right, makes one JavaScript; answers with its name. */
+async function compiled(name: string): Promise<string> {
+  expect(await (errors ??= compileAll())).toEqual([]);
+  const text = await readFile(join(consumer, `${name}.ts`), 'utf8');
+  const { code } = await transform(text, { loader: 'ts', format: 'esm', target: 'es2023' });
+  await writeFile(join(consumer, `${name}.js`), code);
+  return `${name}.js`;
+}
+
+function execute(name: string, args: string[] = []): Promise<string> {
+  return runProgram(consumer, name, system.clientEnv(), args);
+}
+
+test('a TypeScript program tells the whole story of the contract', { timeout: LIMIT_MS }, async () => {
+  await system.haveWorker();
+  const projectId = 'story-typescript';
+  await prepareStory(system, projectId);
+  const printed = await execute(await compiled('story'), [projectId]);
+  expect(readSteps(printed)).toEqual(await expectedSteps(system, projectId));
+  expect(await readTraces(system, projectId)).toEqual(expectedTraces(projectId));
+});
+
+test("README's first program compiles and runs as it is written", { timeout: LIMIT_MS }, async () => {
+  await system.haveWorker();
+  const name = await compiled('readme');
+  expect(await readFile(join(consumer, name), 'utf8')).toContain('agent-jobs-client');
+  expect(await execute(name)).toMatch(/^https:\S+\/pull\/\d+\n$/);
+});
+
+test(
+  "README's program with a Temporal client of one's own compiles and runs as it is written",
+  { timeout: LIMIT_MS },
+  async () => {
+    await system.haveWorker();
+    expect(await execute(await compiled('own'))).toBe('completed\n');
+  },
+);
+
+test(
+  'each entry point imports in plain Node, with types that a strict compiler takes',
+  { timeout: LIMIT_MS },
+  async () => {
+    expect(await execute(await compiled('entries'))).toBe(
       'true\nfunction agent-job/a%2Fb/k agent-jobs jobState\nagent-job/a/k true\n',
     );
   },
@@ -145,4 +198,72 @@ test('the package tells no path of the machine that packed it', async () => {
   expect(maps.length).toBeGreaterThan(0);
   const decoded = maps.map((map) => Buffer.from(map, 'base64').toString());
   expect([...texts, ...decoded].filter((text) => text.includes(PROJECT_FOLDER))).toEqual([]);
+});
+
+describe('the test system of the package', { timeout: LIMIT_MS }, () => {
+  let home: string;
+  let env: Record<string, string>;
+  beforeAll(async () => {
+    home = await mkdtemp(join(tmpdir(), 'agent-jobs-home-'));
+    const { path } = await shared('dev-server-program');
+    // Nothing else leads to the server's program, and no network: `PATH` has Node alone.
+    env = { HOME: home, TEMPORAL_CLI_PATH: path, PATH: join(process.execPath, '..'), TMPDIR: home };
+  });
+  afterAll(() => rm(home, { recursive: true, force: true }));
+
+  /** The processes whose command line or environment names the home folder, which all of a system's do. */
+  async function left(): Promise<string[]> {
+    const { stdout } = await promisify(execFile)('ps', ['axeww', '-o', 'pid=,args='], { maxBuffer: 2 ** 26 });
+    return stdout.split('\n').filter((line) => line.includes(home) && !line.includes(' axeww '));
+  }
+
+  test("takes a project's first test with at most ten lines, offline, and leaves no process", async () => {
+    const [first = ''] = await examples('docs/testing.md');
+    expect(first.trim().split('\n').filter(Boolean).length).toBeLessThanOrEqual(MAX_LINES);
+    expect(await runProgram(consumer, await compiled('first.test'), env)).toMatch(/# pass 1\n/);
+    await expect.poll(left).toEqual([]);
+  });
+
+  test('ends a job of hours in a moment', async () => {
+    const [, hours = ''] = await examples('docs/testing.md');
+    const program = `import { startTestSystem } from 'agent-jobs/testing';
+${hours}
+await system.close();
+await system.close();`;
+    await writeFile(join(consumer, 'hours.js'), program);
+    expect(await runProgram(consumer, 'hours.js', env)).toBe('completed\n');
+    await expect.poll(left).toEqual([]);
+  });
+
+  test('meets a deadline of a day in seconds, and leaves no process where the test is killed', async () => {
+    const [, , days = ''] = await examples('docs/testing.md');
+    expect(days.trim().split('\n').length + 1).toBeLessThanOrEqual(MAX_LINES);
+    const program = `import { startTestSystem } from 'agent-jobs/testing';
+${days}`;
+    await writeFile(join(consumer, 'days.js'), program);
+    const child = spawn(process.execPath, ['days.js'], { cwd: consumer, env, stdio: ['ignore', 'pipe', 'inherit'] });
+    const [said] = (await once(child.stdout, 'data')) as [Buffer];
+    expect(said.toString()).toBe('timedOut\n');
+    // The program and its worker, at least.
+    expect((await left()).length).toBeGreaterThanOrEqual(2);
+    child.kill('SIGKILL');
+    await expect.poll(left).toEqual([]);
+  });
+
+  test('says why it can’t start, and leaves no process', async () => {
+    const program = `import { startTestSystem } from 'agent-jobs/testing';
+const why = (error) => console.log(error.message.split('\\n').slice(0, 2).join(' '));
+await startTestSystem({ worker: { LOG_LEVEL: 'loud' } }).catch(why);
+process.env.TEMPORAL_CLI_PATH = '/nowhere';
+await startTestSystem().catch(why);`;
+    await writeFile(join(consumer, 'wrong.js'), program);
+    const [worker, server] = (await runProgram(consumer, 'wrong.js', env)).split('\n');
+    expect(worker).toMatch(/^The worker ended with exit code \d+; its last words .*/);
+    expect(server).toContain('tried TEMPORAL_CLI_PATH: /nowhere does not run (ENOENT)');
+    await expect.poll(left).toEqual([]);
+  });
+
+  test('has a fake that runs without any process', async () => {
+    expect(await runProgram(consumer, await compiled('fake'), { PATH: env['PATH'] })).toBe('completed\n');
+  });
 });
