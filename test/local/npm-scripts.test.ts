@@ -24,6 +24,15 @@ test('every npm script is made of words that the shells of Windows and Unix read
   expect(await readFile(new URL('exec.cmd', PROJECT_FOLDER), 'utf8')).toMatch(/^@%\*\r\n$/m);
 });
 
+test("README's first command installs a clone and starts what it has built, as these tests are built", async () => {
+  const readme = await readFile(new URL('README.md', PROJECT_FOLDER), 'utf8');
+  expect(/```sh\n(.*)\n```/.exec(readme)?.[1]).toBe('npm ci && npm start');
+  const { scripts } = JSON.parse(await readFile(new URL('package.json', PROJECT_FOLDER), 'utf8')) as {
+    scripts: Record<string, string>;
+  };
+  expect(scripts).toMatchObject({ prestart: scripts['pretest'], pretest: 'npm run build --silent' });
+});
+
 /** Runs a script until it has written something like the pattern, then ends npm, as a service manager does. */
 async function runAndEnd(
   args: string[],

@@ -10,6 +10,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { isAlive, type ProcessIdentity } from '../../src/local/data-folder.js';
+import { freePort } from '../../src/local/child-process.js';
+import { startDevServer } from '../../src/local/dev-server.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
 import { connectTo } from '../support/dev-server.js';
 import { shared } from '../support/shared.js';
@@ -166,108 +168,95 @@ test(
   },
 );
 
-test('of starts at once each runs a job; after kill -9 the next one shows the same job going on', LONG, async () => {
-  const first = new Start();
-  await delay(500); // as two people start it: while the first still looks for free ports
-  const twin = new Start();
-  const otherHome = join(home, 'other');
-  await mkdir(otherHome);
-  // It has a home of its own: nothing but the ports could keep it apart.
-  const other = new Start({ HOME: otherHome });
-  const starts = [first, twin, other];
-
-  const again = await Promise.all([
-    goesOnAfterKill(first, (start) => start.npm.kill('SIGKILL')),
-    goesOnAfterKill(other, (_, program) => process.kill(program.pid, 'SIGKILL')),
-  ]);
-  await twin.says(/stays up/);
-  for (const pattern of [/^Data +(\S+)$/m, /^Sandbox +([^,]+),/m, /^Temporal +([^,]+),/m])
-    expect(new Set(await Promise.all(starts.map((start) => start.says(pattern)))).size).toBe(3);
-  for (const start of [twin, ...again]) {
-    expect(start.output).toMatch(/^Outcome +completed/m);
-    const address = await start.says(/^Temporal +([^,]+),/m);
-    const { client, close } = await connectTo({ address, namespace: 'default' });
-    try {
-      expect((await client.workflow.count('WorkflowType = "agentJob"')).count).toBe(1);
-      const workflowId = await start.says(/^Workflow +(\S+)/m);
-      expect((await client.workflow.getHandle(workflowId).describe()).status.name).toBe('COMPLETED');
-    } finally {
-      await close();
-    }
-  }
-  const [last] = again;
-  const processes = await last.processes();
-  last.npm.kill('SIGTERM');
-  expect(await last.ended()).toBe(0);
-  expect(last.output).toMatch(/^Stopping …$/m);
-  expect(processes.filter(isAlive)).toEqual([]);
-  expect(existsSync(join(await last.says(/^Data +(\S+)$/m), 'in-use.json'))).toBe(false);
-});
-
-/** Kills a part of a start while its job is under way; answers with the next start in the same home, which is up. */
-async function goesOnAfterKill(
-  first: Start,
-  kill: (start: Start, program: ProcessIdentity) => unknown,
-): Promise<Start> {
+// That starts at once share neither servers nor folders: dev-server.test.ts and data-folder.test.ts.
+test('after kill -9 the next start shows the same job going on, and ends where npm is killed', LONG, async () => {
+  const first = new Start({}, [], 'node');
   const workflowId = await first.says(/^Workflow +(\S+)$/m);
   await first.says(/^Job +\S+ was created/m);
-  const processes = await first.processes();
-  kill(first, processes[0] as ProcessIdentity);
-  const second = new Start({ HOME: first.env['HOME'] as string });
+  const killed = await first.processes();
+  first.npm.kill('SIGKILL');
+  const second = new Start();
   expect(await second.says(/^Workflow +(\S+) was under way when the last start ended/m)).toBe(workflowId);
-  await untilGone(processes);
+  await untilGone(killed);
   await second.says(/stays up/);
-  expect(await second.says(/^Data +(\S+)$/m)).toBe(await first.says(/^Data +(\S+)$/m));
-  return second;
-}
-
-test('with --real jobs go to the upstream, and a write in flight is finished before all ends', LONG, async () => {
-  const upstream = await startSandbox({ apiKey: 'key-of-the-real-one' });
+  expect(second.output).toMatch(/^Outcome +completed/m);
+  const folder = await second.says(/^Data +(\S+)$/m);
+  expect(folder).toBe(await first.says(/^Data +(\S+)$/m));
+  const { client, close } = await connectTo({
+    address: await second.says(/^Temporal +([^,]+),/m),
+    namespace: 'default',
+  });
   try {
-    const env = { UPSTREAM_BASE_URL: upstream.url, ADMIN_API_KEY: 'key-of-the-real-one' };
-    const first = new Start(env, ['--real']);
-    await first.says(/stays up/);
-    const lines = first.output
-      .split('\n')
-      .filter((line) => line !== '' && !line.startsWith('>') && !line.startsWith('npm'));
-    expect(lines[0]).toMatch(/^REAL JOBS/);
-    expect(first.output).not.toMatch(/^(Sandbox|Outcome)/m);
-    expect(first.output).not.toContain('key-of');
-    await upstream.addFault({ kind: 'delay', operation: 'create', effect: 'after', delayMs: 7_000 });
-    const own = await connectTo({ address: await first.says(/^Temporal +([^,]+),/m), namespace: 'default' });
-    await own.client.workflow.start('agentJob', {
-      workflowId: 'in-flight',
-      taskQueue: 'agent-jobs',
-      args: [{ projectId: 'mine', prompt: 'Fix the title' }],
-    });
-    await expect.poll(() => upstream.creates({ projectId: 'mine' })).toHaveLength(1);
-    await own.close();
-    first.interrupt();
-    // The other half of what npm and a terminal make of one Ctrl-C is no second one, which would cut the write off.
-    process.kill(((await first.processes())[0] as ProcessIdentity).pid, 'SIGINT');
-    await first.ended();
-    const second = new Start(env, ['--real'], 'node');
-    await second.says(/stays up/);
-    const again = await connectTo({ address: await second.says(/^Temporal +([^,]+),/m), namespace: 'default' });
-    try {
-      const result: unknown = await again.client.workflow.getHandle('in-flight').result();
-      expect(result).toMatchObject({ outcome: 'completed', projectId: 'mine' });
-      expect(await upstream.creates({ projectId: 'mine' })).toHaveLength(1);
-    } finally {
-      await again.close();
-    }
+    expect((await client.workflow.count('WorkflowType = "agentJob"')).count).toBe(1);
+    expect((await client.workflow.getHandle(workflowId).describe()).status.name).toBe('COMPLETED');
   } finally {
-    await upstream.close();
+    await close();
   }
+  const processes = await second.processes();
+  second.npm.kill('SIGKILL');
+  await untilGone(processes);
+  expect(existsSync(join(folder, 'in-use.json'))).toBe(false);
 });
 
-// What else the look at the upstream finds, such as a refused key, `agent-jobs doctor` tells in the same words.
-test('with --real a key in clear text and an upstream that is away are told before the first job', LONG, async () => {
+test(
+  'with --real jobs go to the upstream, which is missed before the first, and a write in flight is finished before all ends',
+  LONG,
+  async () => {
+    const apiKey = 'key-of-the-real-one';
+    const port = await freePort();
+    const env = { UPSTREAM_BASE_URL: `http://127.0.0.1:${port}`, ADMIN_API_KEY: apiKey };
+    const first = new Start(env, ['--real']);
+    // What else the look at the upstream finds, such as a refused key, `agent-jobs doctor` tells in the same words.
+    await first.says(/^Warning +http:\/\/127\.0\.0\.1:\d+: .*mend that before the first job$/m);
+    await first.says(/stays up/);
+    const upstream = await startSandbox({ apiKey, port });
+    try {
+      const lines = first.output
+        .split('\n')
+        .filter((line) => line !== '' && !line.startsWith('>') && !line.startsWith('npm'));
+      expect(lines[0]).toMatch(/^REAL JOBS/);
+      expect(first.output).not.toMatch(/^(Sandbox|Outcome)/m);
+      expect(first.output).not.toContain('key-of');
+      await upstream.addFault({ kind: 'delay', operation: 'create', effect: 'after', delayMs: 7_000 });
+      const own = await connectTo({ address: await first.says(/^Temporal +([^,]+),/m), namespace: 'default' });
+      await own.client.workflow.start('agentJob', {
+        workflowId: 'in-flight',
+        taskQueue: 'agent-jobs',
+        args: [{ projectId: 'mine', prompt: 'Fix the title' }],
+      });
+      await expect.poll(() => upstream.creates({ projectId: 'mine' })).toHaveLength(1);
+      await own.close();
+      first.interrupt();
+      // The other half of what npm and a terminal make of one Ctrl-C is no second one, which would cut the write off.
+      process.kill(((await first.processes())[0] as ProcessIdentity).pid, 'SIGINT');
+      await first.ended();
+      const [created] = await upstream.creates({ projectId: 'mine' });
+      expect(await historyIn(await first.says(/^Data +(\S+)$/m), 'in-flight')).toContain(`"jobId":"${created!.id}"`);
+    } finally {
+      await upstream.close();
+    }
+  },
+);
+
+/** What the database of a start holds of a workflow: its results are there where the worker could tell them. */
+async function historyIn(folder: string, workflowId: string): Promise<string> {
+  const [databaseFile, logFile] = [join(folder, 'temporal.db'), join(home, 'server.log')];
+  const server = await startDevServer({ program: cli, databaseFile, logFile });
+  try {
+    const { client, close } = await connectTo(server);
+    const { events } = await client.workflow.getHandle(workflowId).fetchHistory();
+    await close();
+    return textIn(events?.map(({ activityTaskCompletedEventAttributes: completed }) => completed?.result));
+  } finally {
+    await server.stop();
+  }
+}
+
+test('with --real a key in clear text is told before anything is started', LONG, async () => {
   const env = { UPSTREAM_BASE_URL: 'http://upstream.invalid', ADMIN_API_KEY: 'another-key' };
   const start = new Start(env, ['--real'], 'node');
   await start.says(/^Warning +UPSTREAM_BASE_URL is http: /m);
-  await start.says(/^Warning +http:\/\/upstream\.invalid: .*mend that before the first job$/m);
-  await start.says(/stays up/);
+  expect(start.output).not.toMatch(/^Temporal/m);
   expect(start.output).not.toContain('another-key');
 });
 
