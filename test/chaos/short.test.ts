@@ -27,10 +27,10 @@ afterAll(async () => {
 test('no job is made twice and no follow-up lost while workers, Temporal and the upstream are killed', async () => {
   const report = await runChaos(temporal, {
     seed: SEED,
-    loadMs: 12_000,
-    maxJobs: 60,
-    concurrency: 40,
-    workers: 3,
+    loadMs: 8_000,
+    maxJobs: 36,
+    concurrency: 30,
+    workers: 2,
     faults: everyFault(SEED, 1),
     disturbEveryMs: 2_000,
     workerFaultWithin: 6,

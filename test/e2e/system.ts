@@ -2,15 +2,10 @@
  * What the end-to-end tests share: a real Temporal server, a sandbox upstream, and production workers in processes of
  * their own, or in the test's where it is not about them.
  */
-import { setMaxListeners } from 'node:events';
 import { afterAll, afterEach, beforeAll } from 'vitest';
-import { createActivities, Poller } from '../../src/activities/index.js';
-import { noMetrics } from '../../src/activities/metrics.js';
-import { createUpstream } from '../../src/upstream/client.js';
-import { createKeySource } from '../../src/upstream/keys.js';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testing.js';
 import { connectDevServer, connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
-import { createTestWorker } from '../support/worker.js';
+import { startJobsWorker } from '../support/jobs-worker.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
 
 /** The servers and workers of one test file. */
@@ -34,25 +29,10 @@ class System {
     return worker;
   }
 
-  /** Has a worker of jobs in this process, which costs a tenth of one of its own; it ends after the test, too. */
+  /** Has a worker of jobs in this process, which ends after the test, too. */
   async haveWorker(): Promise<void> {
-    if (this.#endOwnWorker) return;
-    const { nativeConnection: connection, taskQueue } = this.server;
-    const keys = createKeySource({ adminApiKey: this.sandbox.apiKey });
-    const upstream = createUpstream({ baseUrl: this.sandbox.url, keys, timeoutMs: 60_000, notTakenStatuses: [] });
-    const shutdown = new AbortController();
-    setMaxListeners(0, shutdown.signal); // as a worker's own has it: every read listens
-    const poller = new Poller(shutdown.signal, noMetrics);
-    const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics: noMetrics, poller };
-    const worker = await createTestWorker({ connection, taskQueue, activities: createActivities(dependencies) });
-    const running = worker.run();
-    this.#endOwnWorker = async () => {
-      shutdown.abort();
-      worker.shutdown();
-      await running;
-      await poller.ended();
-      await upstream.close();
-    };
+    const { server, sandbox } = this;
+    this.#endOwnWorker ??= await startJobsWorker(server, server.taskQueue, sandbox);
   }
 
   async endWorkers(): Promise<void> {

@@ -1,0 +1,33 @@
+import { setMaxListeners } from 'node:events';
+import type { NativeConnection } from '@temporalio/worker';
+import { createActivities, Poller } from '../../src/activities/index.js';
+import { noMetrics } from '../../src/activities/metrics.js';
+import { createUpstream } from '../../src/upstream/client.js';
+import { createKeySource } from '../../src/upstream/keys.js';
+import { createTestWorker } from './worker.js';
+
+/**
+ * Starts a worker of jobs in this process, which costs a tenth of one of its own: for tests in which it matters only
+ * that one is there. Answers with what ends it.
+ */
+export async function startJobsWorker(
+  { nativeConnection: connection }: { nativeConnection: NativeConnection },
+  taskQueue: string,
+  { url: baseUrl, apiKey: adminApiKey }: { url: string; apiKey: string },
+): Promise<() => Promise<void>> {
+  const keys = createKeySource({ adminApiKey });
+  const upstream = createUpstream({ baseUrl, keys, timeoutMs: 15_000, notTakenStatuses: [] });
+  const shutdown = new AbortController();
+  setMaxListeners(0, shutdown.signal); // as a worker's own has it: every read listens
+  const poller = new Poller(shutdown.signal, noMetrics);
+  const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics: noMetrics, poller };
+  const worker = await createTestWorker({ connection, taskQueue, activities: createActivities(dependencies) });
+  const running = worker.run();
+  return async () => {
+    shutdown.abort();
+    worker.shutdown();
+    await running;
+    await poller.ended();
+    await upstream.close();
+  };
+}
