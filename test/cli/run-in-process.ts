@@ -14,10 +14,11 @@ let last: Promise<unknown> = Promise.resolve();
  */
 export function runInProcess(
   args: readonly string[],
-  { env = {}, stdin = '' }: { env?: Record<string, string>; stdin?: string } = {},
+  { env = {}, stdin = '', cwd }: { env?: Record<string, string>; stdin?: string; cwd?: string } = {},
 ): Promise<CliRun> {
   const run = last.then(async () => {
     const restore = [
+      withFolder(cwd ?? process.cwd()),
       withEnvironment({ PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...env }),
       withProperty(process, 'argv', ['node', 'agent-jobs', ...args]),
       withProperty(process, 'stdin', Readable.from(stdin === '' ? [] : [Buffer.from(stdin)])),
@@ -58,6 +59,12 @@ function withProperty(target: object, name: string, value: unknown): () => void 
     if (before) Object.defineProperty(target, name, before);
     else Reflect.deleteProperty(target, name);
   };
+}
+
+function withFolder(folder: string): () => void {
+  const before = process.cwd();
+  process.chdir(folder);
+  return () => process.chdir(before);
 }
 
 function withEnvironment(env: Record<string, string>): () => void {

@@ -17,7 +17,7 @@ const TASK_QUEUE = 'disasters';
 const PAGE = 'docs/disaster-recovery.md';
 const SETTING = 'CONFIRM_WRITES_BEFORE';
 /** A command has a patience of its own, and a busy machine more than one of them to wait for. */
-const PATIENCE = { timeout: 120_000 };
+const PATIENCE = { timeout: 120_000, interval: 2_000 };
 
 /** First lines of the page's blocks that other tests run. */
 const RUN_ELSEWHERE = [

@@ -1,9 +1,14 @@
-/** Runs the shell blocks of a page of docs/ as they are written, with the programs that they name. */
+/**
+ * Runs the shell blocks of a page of docs/ as they are written, with the programs that they name: `temporal`, and an
+ * `agent-jobs` that has its work done in the process of the test, where it costs a tenth.
+ */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { runInProcess } from '../cli/run-in-process.js';
 import { shared } from './shared.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -25,7 +30,10 @@ export class Runbook {
   static async open(page: string, env: Record<string, string>): Promise<Runbook> {
     const runbook = new Runbook(page, env);
     const { path } = await shared('dev-server-program');
-    runbook.#addProgram('agent-jobs', `"${process.execPath}" "${join(ROOT, 'dist/cli/main.js')}"`);
+    runbook.write('ask.mjs', ASK);
+    const socket = join(runbook.folder, 'commands');
+    await answerCommands(socket);
+    runbook.#addProgram('agent-jobs', `"${process.execPath}" "${join(runbook.folder, 'ask.mjs')}" "${socket}"`);
     runbook.#addProgram('temporal', `"${path}"`);
     return runbook;
   }
@@ -86,6 +94,35 @@ export class Runbook {
   #addProgram(name: string, command: string): void {
     writeFileSync(join(this.folder, name), `#!/bin/sh\nexec ${command} "$@"\n`, { mode: 0o755 });
   }
+}
+
+/** Hands a command on, and tells what came of it. */
+const ASK = `import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+const [, , path, ...args] = process.argv;
+const socket = connect(path);
+socket.end(JSON.stringify({ args, env: process.env, cwd: process.cwd() }));
+const { code, stdout, stderr } = JSON.parse(await text(socket));
+process.stdout.write(stdout);
+process.stderr.write(stderr);
+process.exitCode = code;
+`;
+
+/** Runs each command that comes, as long as this process is there. */
+async function answerCommands(path: string): Promise<void> {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    let given = '';
+    socket.on('data', (chunk: Buffer) => (given += chunk.toString()));
+    socket.on('end', () => {
+      const { args, env, cwd } = JSON.parse(given) as { args: string[]; env: Record<string, string>; cwd: string };
+      runInProcess(args, { env, cwd }).then(
+        (run) => socket.end(JSON.stringify(run)),
+        (error: Error) => socket.destroy(error),
+      );
+    });
+  });
+  server.unref();
+  await new Promise<void>((resolve) => server.listen(path, resolve));
 }
 
 /** Without the indent that a list gives them. */
