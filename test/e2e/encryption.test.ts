@@ -10,6 +10,7 @@ import { payloadCodecs } from '../../src/temporal/payload-codec.js';
 import { AgentJobs } from '../../src/starter.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { runCli } from '../cli/run-cli.js';
+import { runInProcess } from '../cli/run-in-process.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { shared } from '../support/shared.js';
 import { startWorkerProcess } from '../support/worker-process.js';
@@ -76,7 +77,7 @@ test(
     const read: Record<string, Buffer | string> = {};
     const jobs = await AgentJobs.connect({ ...place(), dataConverter: payloadCodecs(new PayloadKeys(keysFile())) });
     const setUp = { env: { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace } };
-    expect((await runCli(['setup'], setUp)).code).toBe(0);
+    expect((await runInProcess(['setup'], setUp)).code).toBe(0);
     const start = (key: string, more: object = {}) =>
       jobs.start({ projectId: 'p', key, prompt: `Please ${WORD} the page\n${WORD}`, ...QUICK, ...more });
 
@@ -117,7 +118,8 @@ test(
 
     const env = { ...setUp.env, AGENT_JOBS_TASK_QUEUE: TASK_QUEUE, PAYLOAD_KEYS_FILE: keysFile() };
     const cli = async (...args: string[]) => {
-      const { code, stdout, stderr } = await runCli(args, { env });
+      // A replay needs a process of its own.
+      const { code, stdout, stderr } = await (args[0] === 'replay-check' ? runCli : runInProcess)(args, { env });
       read[`agent-jobs ${args.join(' ')}`] = stdout + stderr;
       expect([args, code, stderr]).toEqual([args, 0, '']);
       return stdout;
@@ -125,7 +127,10 @@ test(
     expect(await cli('replay-check', '--since', '1h')).toContain('may be rolled out');
     const cost = JSON.parse(await cli('cost', first.workflowId, '--json')) as { reads: number };
     expect(cost.reads).toBe((await first.state()).polls);
-    expect(await runCli(['list', '--json'], { env })).toMatchObject({ code: 0, stdout: expect.stringContaining(WORD) });
+    expect(await runInProcess(['list', '--json'], { env })).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(WORD),
+    });
     await first.cancel();
     await first.result().catch(() => {});
 

@@ -15,7 +15,7 @@ import {
 } from '../../src/contract.js';
 import { freePort } from '../../src/local/child-process.js';
 import type { FaultRule } from '../../src/testing.js';
-import { runCli } from '../cli/run-cli.js';
+import { runInProcess } from '../cli/run-in-process.js';
 import { textIn } from '../support/text-in.js';
 import { until } from '../support/worker-process.js';
 import { useSystem } from './system.js';
@@ -116,7 +116,7 @@ test('the API key is in no history, log, metric, error, command output or snapsh
   }
   const cliEnv = { ...system.clientEnv(), UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: KEY };
   const cli = async (...args: string[]) => {
-    const { stdout, stderr } = await runCli(args, { env: cliEnv });
+    const { stdout, stderr } = await runInProcess(args, { env: cliEnv });
     read[`agent-jobs ${args.join(' ')}`] = stdout + stderr;
   };
   await cli('attention', '--json');

@@ -5,22 +5,26 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import { billOfMaterials, refusedLicences, type BillOfMaterials } from '../../scripts/release/bill-of-materials.js';
 
 const execute = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const CHANGELOG = '# Changelog\n\n## Unreleased\n\n- Something new.\n\n## 0.1.0 (2026-01-02)\n\n- The first.\n';
 
-let clone: string;
-beforeEach(async () => {
+let clone = '';
+afterEach(async () => {
+  if (clone) await rm(clone, { recursive: true, force: true });
+  clone = '';
+});
+
+async function makeClone(): Promise<void> {
   clone = await mkdtemp(join(tmpdir(), 'agent-jobs-release-'));
   await execute('git', ['clone', '--quiet', '--depth=1', `file://${ROOT}`, clone]);
   await symlink(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
   await writeFile(join(clone, '.git/info/exclude'), 'node_modules\n');
   await commit('CHANGELOG.md', CHANGELOG);
-});
-afterEach(() => rm(clone, { recursive: true, force: true }));
+}
 
 const git = async (...args: string[]): Promise<string> => {
   const name = ['-c', 'user.name=Test', '-c', 'user.email=test@example.com'];
@@ -51,6 +55,7 @@ async function release(...args: string[]): Promise<{ code: number; output: strin
 }
 
 test('a release sets the version, closes the section of the changelog, packs, commits and tags', async () => {
+  await makeClone();
   const { code, output } = await release('99.1.0', '--no-gate');
   expect({ code, output }).toEqual({
     code: 0,
@@ -105,10 +110,10 @@ test('a release sets the version, closes the section of the changelog, packs, co
 });
 
 test('there is no release without a later version, of a changed tree, or with a tag that exists', async () => {
+  await makeClone();
   const head = await git('rev-parse', 'HEAD');
   const refused = async (reason: string, ...args: string[]) =>
     expect(await release(...args)).toMatchObject({ code: 1, output: expect.stringContaining(reason) });
-  await refused('say the version', '--no-gate');
   await refused('say the version', 'v99.0.0', '--no-gate');
   await refused('is not after', '0.0.1', '--no-gate');
   await git('tag', 'v99.0.0');
@@ -119,6 +124,7 @@ test('there is no release without a later version, of a changed tree, or with a 
 });
 
 test('a gate that fails leaves the tree as it was', async () => {
+  await makeClone();
   const scripts = JSON.parse(await readFile(join(clone, 'package.json'), 'utf8')) as { scripts: { check: string } };
   scripts.scripts.check = 'node --invalid-option';
   await commit('package.json', JSON.stringify(scripts));
