@@ -82,82 +82,73 @@ async function failedTasksOf(projectId: string) {
   return failed;
 }
 
-test('a version is made current, the one before drains, its workers go, and back', { timeout: MOST_MS }, async () => {
-  const { server, sandbox } = system;
-  const deployment = `rollout-${randomUUID()}`;
-  const settings = { WORKER_DEPLOYMENT: deployment };
-  const rollOut = await RollOut.of(deployment);
-  const first = system.startWorker({ ...settings, WORKER_BUILD_ID: '1.0.0' });
-  await rollOut.to('1.0.0');
+test(
+  'a version is made current, the one before drains, its workers go, and back: jobs, a recurring one and an export go on',
+  { timeout: 2 * MOST_MS },
+  async () => {
+    const { server, sandbox } = system;
+    const deployment = `rollout-${randomUUID()}`;
+    const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-rollout-'));
+    const settings = { WORKER_DEPLOYMENT: deployment, SNAPSHOTS_URL: pathToFileURL(folder).href };
+    const rollOut = await RollOut.of(deployment);
+    const first = system.startWorker({ ...settings, WORKER_BUILD_ID: '1.0.0' });
+    await rollOut.to('1.0.0');
 
-  const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
-  const polling = { min: '1 hour', max: '1 hour' };
-  const request = (key: number) => ({ key: `${key}`, projectId: deployment, prompt: 'Say hello', polling });
-  const handles = await Promise.all(Array.from({ length: JOBS }, (_, key) => jobs.start(request(key))));
-  for (const handle of handles)
-    await until(async () => (await handle.state()).phase === 'watching', 'a job to be watched', first.output, MOST_MS);
+    const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
+    const polling = { min: '1 hour', max: '1 hour' };
+    const request = (key: number) => ({ key: `${key}`, projectId: deployment, prompt: 'Say hello', polling });
+    const handles = await Promise.all(Array.from({ length: JOBS }, (_, key) => jobs.start(request(key))));
+    for (const handle of handles)
+      await until(
+        async () => (await handle.state()).phase === 'watching',
+        'a job to be watched',
+        first.output,
+        MOST_MS,
+      );
+    const often = { polling: { min: 1_000, max: 1_000 }, settle: 0 };
+    const nightly = { projectId: deployment, name: 'nightly', prompt: 'Review', every: '1 hour', paused: true };
+    const schedule = await jobs.schedule({ ...nightly, ...often });
+    await schedule.trigger();
+    const fate = async () => (await schedule.lastRuns(1))[0]?.fate;
+    const reviews = () => sandbox.creates({ projectId: deployment, promptIncludes: 'Review' });
+    await until(async () => (await fate()) === 'running' && (await reviews()).length === 1, 'the run', first.output);
 
-  // The version of this release, which nobody names.
-  const second = system.startWorker(settings);
-  const [release = ''] = await rollOut.versions(2);
-  expect(release).toMatch(/^\d+\.\d+\.\d+-[0-9a-f]{12}$/);
-  await rollOut.to(release, { from: '1.0.0' });
-  await rollOut.hasOpenRuns(release, JOBS);
-  expect(first.output()).toContain('Another version of the workers is current');
+    // The version of this release, which nobody names.
+    const second = system.startWorker(settings);
+    const [release = ''] = await rollOut.versions(2);
+    expect(release).toMatch(/^\d+\.\d+\.\d+-[0-9a-f]{12}$/);
+    await rollOut.to(release, { from: '1.0.0' });
+    // With the job of the recurring run, which itself is pinned to nothing.
+    await rollOut.hasOpenRuns(release, JOBS + 1);
+    expect(first.output()).toContain('Another version of the workers is current');
 
-  // Back again; 1.0.0 still polls.
-  await rollOut.to('1.0.0', { from: release });
-  await rollOut.hasOpenRuns('1.0.0', JOBS);
-  second.signal('SIGTERM');
-  expect(await second.ended).toBe(0);
+    // Back again; 1.0.0 still polls.
+    await rollOut.to('1.0.0', { from: release });
+    await rollOut.hasOpenRuns('1.0.0', JOBS + 1);
+    second.signal('SIGTERM');
+    expect(await second.ended).toBe(0);
 
-  for (const handle of handles) {
-    await handle.followUp('And a test', { id: 'one' });
-    await until(
-      async () => (await handle.state()).followUps[0]?.state === 'sent',
-      'the follow-up',
-      first.output,
-      MOST_MS,
-    );
-  }
-  expect(await sandbox.creates({ projectId: deployment })).toHaveLength(JOBS);
-  expect(await failedTasksOf(deployment)).toEqual([]);
-  for (const handle of handles) await handle.cancel();
-});
+    for (const handle of handles) {
+      await handle.followUp('And a test', { id: 'one' });
+      await until(
+        async () => (await handle.state()).followUps[0]?.state === 'sent',
+        'the follow-up',
+        first.output,
+        MOST_MS,
+      );
+    }
+    expect(await sandbox.creates({ projectId: deployment, promptIncludes: 'Say hello' })).toHaveLength(JOBS);
+    const [review, ...others] = await reviews();
+    expect(others).toEqual([]);
+    await sandbox.setJob({ id: review!.id, status: 'completed' });
+    await until(async () => (await fate()) === 'ended', 'its end', first.output, 120_000);
+    await schedule.remove();
 
-test('a recurring job goes on over a roll-out, and an export runs', { timeout: MOST_MS }, async () => {
-  const { server, sandbox } = system;
-  const deployment = `recurring-${randomUUID()}`;
-  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-rollout-'));
-  const settings = { WORKER_DEPLOYMENT: deployment, SNAPSHOTS_URL: pathToFileURL(folder).href };
-  const first = system.startWorker({ ...settings, WORKER_BUILD_ID: '1' });
-  const rollOut = await RollOut.of(deployment);
-  await rollOut.to('1');
-  const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
-  const polling = { min: 1_000, max: 1_000 };
-  await sandbox.addScript({ projectId: deployment, script: { activeMs: 60_000 } });
-  const job = { projectId: deployment, name: 'nightly', prompt: 'Say hello', polling, settle: 0 };
-  const schedule = await jobs.schedule({ ...job, every: '1 hour', paused: true });
-  await schedule.trigger();
-  const fates = async () => {
-    const found: string[] = [];
-    for await (const { fate } of schedule.runs()) found.push(fate);
-    return found;
-  };
-  await until(async () => (await fates())[0] === 'running', 'the run', first.output);
-
-  const second = system.startWorker({ ...settings, WORKER_BUILD_ID: '2' });
-  await rollOut.to('2', { from: '1' });
-  // The job; the run that waits for it is pinned to nothing.
-  await rollOut.hasOpenRuns('2', 1);
-  first.signal('SIGTERM');
-  expect(await first.ended).toBe(0);
-  await until(async () => (await fates())[0] === 'ended', 'its end', second.output, 120_000);
-  await schedule.remove();
-
-  const range = { projectId: deployment, dateFrom: '2026-01-01', dateTo: '2026-01-02' };
-  const { snapshots } = await (await jobs.exportVisitors(range)).result();
-  expect(snapshots).toHaveLength(1);
-  expect(await failedTasksOf(deployment)).toEqual([]);
-  await rm(folder, { recursive: true });
-});
+    const range = { projectId: deployment, dateFrom: '2026-01-01', dateTo: '2026-01-02' };
+    const { snapshots } = await (await jobs.exportVisitors(range)).result();
+    expect(snapshots).toHaveLength(1);
+    expect(await failedTasksOf(deployment)).toEqual([]);
+    for (const handle of handles) await handle.cancel();
+    await rm(folder, { recursive: true });
+  },
+);
