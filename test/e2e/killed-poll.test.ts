@@ -20,8 +20,7 @@ test(
     );
     const requests = async () => (await sandbox.counts()).operations;
     await until(async () => (await requests()).get.responses['hang'] === 1, 'a poll to hang', first.output);
-    const second = system.startWorker();
-    await second.wrote('The worker runs');
+    await system.haveWorker();
     await first.kill();
 
     const result = await handle.result();
@@ -61,8 +60,7 @@ test(
     );
     const reads = async () => (await sandbox.requests()).filter((request) => request.projectId === projectId).length;
     await until(async () => (await reads()) >= 3, 'a second poll', first.output);
-    const second = system.startWorker();
-    await second.wrote('The worker runs');
+    await system.haveWorker();
     await first.kill();
     const [job] = await sandbox.creates({ projectId });
     await sandbox.setJob({ id: job!.id, status: 'completed' });

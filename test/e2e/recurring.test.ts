@@ -36,8 +36,8 @@ test(
     // A time while nobody is there to run it: one waits already.
     await runHours(3, 3);
     await expect.poll(async () => (await handle.describe()).skippedRuns).toBe(1);
-    system.startWorker();
-    await expect.poll(fatesOf, { timeout: 150_000 }).toEqual(['ended', 'ended']);
+    await system.haveWorker();
+    await expect.poll(fatesOf, { timeout: 150_000, interval: 1_000 }).toEqual(['ended', 'ended']);
     const creates = await system.sandbox.creates({ projectId: 'acme', promptIncludes: name });
     expect(creates.map(({ prompt }) => prompt.slice(0, 5))).toEqual(['01:00', '02:00']);
     await handle.remove();
