@@ -83,7 +83,7 @@ async function failedTasksOf(projectId: string) {
 }
 
 test(
-  'a version is made current, the one before drains, its workers go, and back: jobs, a recurring one and an export go on',
+  'a version is made current, the one before drains, its workers go, and back: jobs and exports go on',
   { timeout: 2 * MOST_MS },
   async () => {
     const { server, sandbox } = system;

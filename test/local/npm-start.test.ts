@@ -199,7 +199,7 @@ test('after kill -9 the next start shows the same job going on, and ends where n
 });
 
 test(
-  'with --real jobs go to the upstream, which is missed before the first, and a write in flight is finished before all ends',
+  'with --real jobs go to the upstream, whose absence is told first, and a write in flight is finished at the end',
   LONG,
   async () => {
     const apiKey = 'key-of-the-real-one';

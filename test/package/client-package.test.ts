@@ -144,7 +144,7 @@ process.exit();`,
  * The resolution that knows no map of exports. What the others find is checked by attw above, and for the newest
  * compiler in worker-package.test.ts.
  */
-test('a strict program over the packed client compiles with TypeScript 5.4 and the oldest way to resolve an import', async () => {
+test('a strict program over the packed client compiles with TypeScript 5.4 and the oldest resolution', async () => {
   for (const [name, text] of Object.entries(CLIENT_PROGRAMS)) await writeFile(join(consumer, `${name}.ts`), text);
   const errors = await compile(consumer, await compilerOf('5.4'), {
     noEmit: true,
