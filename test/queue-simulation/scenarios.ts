@@ -22,7 +22,7 @@ export interface Scenario {
 
 /** So many creates an hour the upstream takes. */
 const PER_HOUR = 100;
-/** What the queue promises; see docs/performance.md. */
+/** What the queue promises; see docs/promises.md. */
 const MOST = { throttledInAnHour: 3, share: 1.03, eventsOfAWait: 20, actionsOfAWait: 6, overtakenBySeconds: 120 };
 /** In the first hour eight at once from each of three workers, and eight probes. */
 const MOST_IN_FIRST_HOUR = 3 * 8 + 8;
