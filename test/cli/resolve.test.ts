@@ -1,4 +1,4 @@
-/** Their waits for the list of jobs are together; `expect.poll` knows one test at a time. */
+/** Most wait for the list of jobs together; `expect.poll` knows one test at a time. */
 import { randomUUID } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -38,16 +38,51 @@ async function expectJobId(job: JobHandle): Promise<string> {
   return (await job.state()).jobId!;
 }
 
+let look: Promise<Record<string, unknown>[]> | undefined;
+/** One command for all who wait: it asks every job in doubt on the server. */
+function listed(): Promise<Record<string, unknown>[]> {
+  const lines = async () => jsonLines((await cli(['attention', '--json'])).stdout);
+  return (look ??= lines().finally(() => (look = undefined)));
+}
+
 /** Other jobs on the server are none of this test's business. */
 async function attentionOf({ workflowId }: JobHandle): Promise<Record<string, unknown>> {
   let line: Record<string, unknown> | undefined;
-  await until(async () => {
-    const { stdout } = await cli(['attention', '--json']);
-    line = jsonLines(stdout).find((item) => item['workflowId'] === workflowId);
+  const isListed = async () => {
+    line = (await listed()).find((item) => item['workflowId'] === workflowId);
     return line !== undefined;
-  }, `${workflowId} in the list`);
+  };
+  await until(isListed, `${workflowId} in the list`);
   return line!;
 }
+
+test('a script may not say retry before a look upstream can be trusted, but with --yes', async () => {
+  const other = await unknownCreate();
+  const { job, prompt } = await unknownCreate(); // For half a minute nobody may look.
+  const { lookAfter, since } = (await job.state()).unknown!;
+  for (const more of [[], ['--json'], ['--dry-run']]) {
+    const early = await cli(['resolve', job.workflowId, 'retry', ...more]);
+    expect(early.stderr).toContain(`until ${lookAfter} the write may still be on its way`);
+    expect(early.code).toBe(2);
+  }
+  const lines = [
+    { workflowId: job.workflowId, since, action: 'retry' },
+    { workflowId: other.job.workflowId, since: (await other.job.state()).unknown!.since, action: 'abandon' },
+  ];
+  const stdin = lines.map((line) => JSON.stringify(line)).join('\n');
+  const many = await cli(['resolve', '--from', '-', '--json'], { stdin });
+  expect(jsonLines(many.stdout)).toMatchObject([
+    { isSettled: false, problem: expect.stringContaining(`until ${lookAfter}`) as string },
+    { isSettled: true, problem: null },
+  ]);
+  expect(many.code).toBe(1);
+  expect(await job.state()).toMatchObject({ phase: 'needsAttention', decisions: [] });
+  expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
+  const agreed = await cli(['resolve', job.workflowId, 'retry', '--yes']);
+  expect(agreed.stderr).toContain('warning');
+  expect(agreed.code).toBe(0);
+  await until(async () => (await server.sandbox.creates({ promptIncludes: prompt })).length === 2, 'another create');
+});
 
 describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
   test('an unknown create is listed with its reason and adopted by the job that it made', async () => {
@@ -103,9 +138,9 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     const other = `other ${randomUUID()}`;
     await server.sandbox.addScript({ promptIncludes: other, script: { activeMs: 3_600_000 } });
     const driver = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: other, ...QUICK });
-    const listed = async () => jsonLines((await cli(['list', '--project', server.projectId, '--json'])).stdout);
+    const jobs = async () => jsonLines((await cli(['list', '--project', server.projectId, '--json'])).stdout);
     const [jobId, { job }] = [await expectJobId(driver), await unknownCreate()];
-    await until(async () => (await listed()).some((line) => line['jobId'] === jobId), 'the job in the list');
+    await until(async () => (await jobs()).some((line) => line['jobId'] === jobId), 'the job in the list');
     const told = `the workflow ${driver.workflowId} has the job ${jobId} already`;
     const adopt = ['resolve', job.workflowId, 'adopt', '--job-id', jobId];
     for (const more of [[], ['--dry-run'], ['--json'], ['--yes']]) {
@@ -147,35 +182,6 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     expect(dry.stdout).toContain(lookAfter);
     expect((await cli(['state', job.workflowId])).stdout).toContain(lookAfter);
     expect((await cli(['resolve', job.workflowId, 'abandon'])).code).toBe(0);
-  });
-
-  test('a script may not say retry before a look upstream can be trusted, but with --yes', async () => {
-    const { job, prompt } = await unknownCreate();
-    const other = await unknownCreate();
-    const { lookAfter } = (await job.state()).unknown!;
-    for (const more of [[], ['--json'], ['--dry-run']]) {
-      const early = await cli(['resolve', job.workflowId, 'retry', ...more]);
-      expect(early.stderr).toContain(`until ${lookAfter} the write may still be on its way`);
-      expect(early.code).toBe(2);
-    }
-    const [mine, theirs] = [await attentionOf(job), await attentionOf(other.job)];
-    const lines = [
-      { ...mine, action: 'retry' },
-      { ...theirs, action: 'abandon' },
-    ];
-    const stdin = lines.map((line) => JSON.stringify(line)).join('\n');
-    const many = await cli(['resolve', '--from', '-', '--json'], { stdin });
-    expect(jsonLines(many.stdout)).toMatchObject([
-      { isSettled: false, problem: expect.stringContaining(`until ${lookAfter}`) as string },
-      { isSettled: true, problem: null },
-    ]);
-    expect(many.code).toBe(1);
-    expect(await job.state()).toMatchObject({ phase: 'needsAttention', decisions: [] });
-    expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
-    const agreed = await cli(['resolve', job.workflowId, 'retry', '--yes']);
-    expect(agreed.stderr).toContain('warning');
-    expect(agreed.code).toBe(0);
-    await until(async () => (await server.sandbox.creates({ promptIncludes: prompt })).length === 2, 'another create');
   });
 
   test('a file settles many, each line answered on its own', async () => {
