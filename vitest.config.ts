@@ -43,9 +43,9 @@ const tests = [
 export default defineConfig(({ mode }) => ({
   test: {
     globalSetup: ['test/support/test-host.ts'],
-    // Tests wait a part of the time: four processes keep two cores busy, and no program waits long for its turn.
+    // Tests wait a part of the time: six processes keep two cores busy.
     pool: 'forks',
-    maxWorkers: 4,
+    maxWorkers: 6,
     sequence: { sequencer: OneAfterTheOther },
     projects: mode === 'record-histories' ? recording : tests,
   },

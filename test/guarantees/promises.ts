@@ -201,7 +201,7 @@ export const QUEUE_PROMISES: TestedPromise[] = [
     'no budget is known',
     'after the first hour about three answers 429 an hour, whatever the number of jobs',
     'request-queue/skipped-time',
-    '60 waiters at 20 an hour go in order, with few answers 429 and 13 events for each time that one asks',
+    '60 waiters at 20 an hour go in order, with few answers 429 and 13 events each time that one asks',
   ),
   tested(
     'a budget is set',
@@ -309,7 +309,7 @@ export const QUEUE_PROMISES: TestedPromise[] = [
     'the worker of a job is killed with a turn',
     'the turn counts as used; that write is in doubt at most, and the others keep their order',
     'worker/queue-kills',
-    'a worker that is killed while jobs wait, and one that is killed with a turn, cost no job and double none',
+    'workers that are killed while jobs wait, or with a turn, cost no job and double none',
   ),
   tested(
     'Temporal is killed',

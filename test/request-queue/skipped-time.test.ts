@@ -41,7 +41,7 @@ test('a set budget lets so many go at once, and the others when the hour frees t
   expect((await bench.handle.describe()).status.name).toBe('COMPLETED');
 });
 
-test('60 waiters at 20 an hour go in order, with few answers 429 and 13 events for each time that one asks', async () => {
+test('60 waiters at 20 an hour go in order, with few answers 429 and 13 events each time that one asks', async () => {
   bench = await startQueueBench(environment, { limits: { create: 20 } });
   const first = await bench.wait(4, { priority: 1, askedAt: 1 });
   await expect.poll(() => bench.sent.length).toBe(4);

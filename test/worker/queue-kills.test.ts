@@ -58,7 +58,7 @@ function startJobs({ client, taskQueue }: TestServer, projectId: string, prompts
 
 // Both wait for most of their time.
 describe.concurrent('kills', { timeout: 360_000 }, () => {
-  test('a worker that is killed while jobs wait, and one that is killed with a turn, cost no job and double none', async () => {
+  test('workers that are killed while jobs wait, or with a turn, cost no job and double none', async () => {
     const projectId = `p ${randomUUID()}`;
     const { client, taskQueue } = server;
     const queue = new ProjectQueue(client, taskQueue, projectId);

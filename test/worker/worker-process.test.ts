@@ -102,7 +102,7 @@ describe('a worker process that Temporal refuses', () => {
     refusing.close();
   });
 
-  test('waits where the server is only not available, serves its figures from the start, and ends on SIGTERM', async () => {
+  test('waits where the server is not available, serves figures from the start, and ends on SIGTERM', async () => {
     const away = await startRefusingServer(UNAVAILABLE);
     const metricsPort = await freePort();
     const worker = start({
