@@ -207,7 +207,10 @@ export class TimeLimit {
 
   /** The promise's outcome, or undefined where the limit is over first. */
   async race<T>(promise: Promise<T>): Promise<T | undefined> {
-    if (this.signal.aborted) return undefined;
+    if (this.signal.aborted) {
+      promise.catch(() => {}); // Nobody waits for it: unheard, its rejection would end the process.
+      return undefined;
+    }
     const { promise: over, resolve } = withResolve<undefined>();
     const onAbort = () => resolve(undefined);
     this.signal.addEventListener('abort', onAbort, { once: true });

@@ -594,7 +594,7 @@ export const MUTANTS: Mutant[] = [
     find: '.backRefs.add({});',
     replace: '.backRefs.size;',
     test: 'test/worker/worker-process.test.ts',
-    title: 'serves its figures from the start',
+    title: 'serves figures from the start',
   },
   {
     name: 'a counter of writes that begins at 1',

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createKeySource, KeyUnavailableError } from '../../src/upstream/keys.js';
-import { clientOf, CREATED, http, RawUpstream, rejectionOf } from './raw-upstream.js';
+import { clientOf, CREATED, http, JOB, RawUpstream, rejectionOf } from './raw-upstream.js';
 
 let folder: string;
 beforeEach(async () => {
@@ -92,6 +92,9 @@ describe('the key of a project', () => {
   });
 });
 
+type Client = ReturnType<typeof clientOf>;
+const WINDOW = { dateFrom: '2026-01-01', dateTo: '2026-01-02', limit: 250, offset: 0 };
+
 describe('a 401 or 403', () => {
   async function setUp(accepted: string, status: number) {
     const adminApiKeyFile = await replace('admin', 'old-key');
@@ -117,6 +120,22 @@ describe('a 401 or 403', () => {
     expect(raw.requests.map(({ headers }) => headers['authorization'])).toEqual(['Bearer old-key', 'Bearer new-key']);
     expect(classes).toEqual([String(status), '2xx']);
     await close();
+  });
+
+  const reads: [string, (client: Client) => Promise<unknown>, string][] = [
+    ['a job', (client) => client.getJob({ projectId: 'p', jobId: JOB.id }), '2xx'],
+    // The answer is no page.
+    ['a page', (client) => client.getVisitors({ projectId: 'p', ...WINDOW }).catch(() => {}), 'malformed'],
+  ];
+  test.each(reads)('to a read of %s repeats it once, where the key is new', async (_, read, end) => {
+    for (const status of [401, 403]) {
+      const { raw, client, classes, close } = await setUp('new-key', status);
+      await replace('admin', 'new-key');
+      await read(client);
+      expect(raw.requests.map(({ headers }) => headers['authorization'])).toEqual(['Bearer old-key', 'Bearer new-key']);
+      expect(classes).toEqual([String(status), end]);
+      await close();
+    }
   });
 
   test('of 401 tells a write that its key is refused where the key is the same', async () => {

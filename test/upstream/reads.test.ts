@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
+import { createKeySource } from '../../src/upstream/keys.js';
 import { clientOf, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
 
 const JOB_ID = 'j 1';
@@ -124,6 +125,16 @@ describe('reading a job', () => {
     expect((await rejectionOf(getJob(stop.signal))).name).toBe('AbortError');
     expect(classes).toEqual(['get aborted']);
     expect(raw.requests).toHaveLength(1);
+  });
+
+  test('ends with an abort at once, also where no key can be had', async () => {
+    const { getJob, raw } = await setUp(() => {}, { keys: createKeySource({}) });
+    const stop = new AbortController();
+    const rejected = rejectionOf(getJob(stop.signal));
+    stop.abort();
+    expect((await rejected).name).toBe('AbortError');
+    await setImmediate(); // A rejection that nobody heard would fail the run by now.
+    expect(raw.requests).toEqual([]);
   });
 
   test.each([401, 404, 500])("ends with the caller's own abort within the body of a %i", async (status) => {
