@@ -206,15 +206,18 @@ test(
     const estimated = lines.reduce((sum, { billableActions }) => sum + billableActions, 0);
     expect(Math.abs(estimated - byServer) / byServer).toBeLessThanOrEqual(0.02);
     const increase = (kind: string) => (after[kind] ?? 0) - (before[kind] ?? 0);
-    // What each event of a history stands for is no estimate.
-    expect(sumsOf(lines)).toMatchObject({
-      starts: increase('grpc_StartWorkflowExecution'),
-      activities: increase('command_ScheduleActivityTask'),
-      timers: increase('command_StartTimer'),
-      updates: increase('message_UpdateWorkflowExecution_Acceptance'),
-      searchAttributeUpserts: increase('command_UpsertWorkflowSearchAttributes'),
-      memoUpserts: increase('command_ModifyWorkflowProperties'),
-    });
+    // What each event of a history stands for is no estimate. A task that the server has done again may count twice.
+    const sums = sumsOf(lines);
+    for (const [kind, counted] of Object.entries({
+      starts: 'grpc_StartWorkflowExecution',
+      activities: 'command_ScheduleActivityTask',
+      timers: 'command_StartTimer',
+      updates: 'message_UpdateWorkflowExecution_Acceptance',
+      searchAttributeUpserts: 'command_UpsertWorkflowSearchAttributes',
+      memoUpserts: 'command_ModifyWorkflowProperties',
+    })) {
+      expect([kind, Math.abs(increase(counted) - (sums[kind] ?? 0)) <= 1]).toEqual([kind, true]);
+    }
   },
   MOST_MS,
 );
