@@ -43,9 +43,9 @@ const tests = [
 export default defineConfig(({ mode }) => ({
   test: {
     globalSetup: ['test/support/test-host.ts'],
-    // Tests wait a part of the time: five processes keep two cores busy.
+    // Tests wait a part of the time: four processes keep two cores busy.
     pool: 'forks',
-    maxWorkers: 5,
+    maxWorkers: 4,
     sequence: { sequencer: OneAfterTheOther },
     projects: mode === 'record-histories' ? recording : tests,
   },
