@@ -321,7 +321,7 @@ test('over real sockets a burst beyond the limit meets few answers 429', async (
   const sandbox = await startSandbox({ rateLimits: { create: 5 } });
   try {
     const keys = { keyFor: async () => sandbox.apiKey, refresh: async () => null };
-    const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 5_000, notTakenStatuses: [] });
+    const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 20_000, notTakenStatuses: [] });
     const bench = new Bench({}, upstream);
     const results = await Promise.all(Array.from({ length: 30 }, () => bench.create()));
     await upstream.close();

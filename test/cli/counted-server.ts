@@ -33,7 +33,7 @@ export async function startCountedServer(): Promise<CountedServer> {
   const sandbox = await startSandbox();
   cleanUp.unshift(() => sandbox.close());
   const keys = createKeySource({ adminApiKey: sandbox.apiKey });
-  const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 5_000, notTakenStatuses: [] });
+  const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 20_000, notTakenStatuses: [] });
   cleanUp.unshift(() => upstream.close());
   const { nativeConnection: connection, taskQueue } = server;
   const shutdown = new AbortController();

@@ -24,7 +24,8 @@ export async function startJobServer(given?: TestServer, dataConverter?: DataCon
   await ensureSearchAttributes(client.connection, server.namespace);
   const sandbox = await startSandbox({ script: { activeMs: 300 } });
   const keys = createKeySource({ adminApiKey: sandbox.apiKey });
-  const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 5_000, notTakenStatuses: [] });
+  // As a worker has it by default: what a busy machine answers later is in doubt, and its job waits for a person.
+  const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 20_000, notTakenStatuses: [] });
   const shutdown = new AbortController();
   setMaxListeners(0, shutdown.signal); // as a worker's own has it: every read listens
   const activities = createActivities({

@@ -16,7 +16,7 @@ export async function startJobsWorker(
   { url: baseUrl, apiKey: adminApiKey }: { url: string; apiKey: string },
 ): Promise<() => Promise<void>> {
   const keys = createKeySource({ adminApiKey });
-  const upstream = createUpstream({ baseUrl, keys, timeoutMs: 15_000, notTakenStatuses: [] });
+  const upstream = createUpstream({ baseUrl, keys, timeoutMs: 20_000, notTakenStatuses: [] });
   const shutdown = new AbortController();
   setMaxListeners(0, shutdown.signal); // as a worker's own has it: every read listens
   const poller = new Poller(shutdown.signal, noMetrics);

@@ -66,6 +66,8 @@ describe.concurrent('kills', { timeout: 360_000 }, () => {
     const first = await startWorker(server);
     const jobs = await startJobs(server, projectId, ['first', 'second', 'third']);
     await vi.waitFor(async () => expect((await queue.state()).waitingCount).toBe(3), PATIENCE);
+    // An attempt that were still open would join once more, and leave a place when its job is done.
+    for (const job of jobs) await vi.waitFor(async () => expect(await waitingOf(job)).toBe('turn'), PATIENCE);
     await first.kill();
     // The upstream takes the first create, and its answer never comes.
     await sandbox.addFault({ kind: 'hang', effect: 'after', operation: 'create', projectId, count: 1 });
@@ -129,6 +131,10 @@ describe.concurrent('kills', { timeout: 360_000 }, () => {
     }
   });
 });
+
+async function waitingOf(job: WorkflowHandle<typeof agentJob>): Promise<string | undefined> {
+  return (await job.query(jobStateQuery)).waiting?.for;
+}
 
 /** Its phase, after a person has looked upstream where it asks for one. */
 async function settled(job: WorkflowHandle<typeof agentJob>, projectId: string, prompt: string): Promise<string> {

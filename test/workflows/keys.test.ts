@@ -48,7 +48,7 @@ async function startBench(keys: KeySettings, options: JobBenchOptions = {}): Pro
   const upstream = createUpstream({
     baseUrl: sandbox.url,
     keys: createKeySource(keys),
-    timeoutMs: 5_000,
+    timeoutMs: 20_000,
     notTakenStatuses: [],
   });
   const bench = await startJobBench(server, upstream, { tryKeyEveryMs: NEVER_MS, ...options });

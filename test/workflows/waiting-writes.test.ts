@@ -40,7 +40,7 @@ test(
     const upstream = createUpstream({
       baseUrl: sandbox.url,
       keys: createKeySource({ adminApiKey: sandbox.apiKey }),
-      timeoutMs: 5_000,
+      timeoutMs: 20_000,
       notTakenStatuses: [],
     });
     const bench = await startJobBench(server, upstream);
