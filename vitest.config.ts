@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
-import { OneAfterTheOther } from './test/support/one-after-the-other.js';
+import { LanesMixed, SYSTEM } from './test/support/lanes-mixed.js';
 
 // The proxy of the machine, where it has one, is none for the servers that tests start.
 const { no_proxy = '', NO_PROXY = no_proxy } = process.env;
@@ -22,31 +22,36 @@ const limits = {
   teardownTimeout: 15_000,
 };
 const RECORDING = 'test/replay/record.test.ts';
-const filesOf = (...folders: string[]) => folders.map((folder) => `test/${folder}/**/*.test.ts`);
-/** The second lane: programs, packages, manifests, other languages, and simulations. */
-const SYSTEM = filesOf(
-  ...['e2e', 'local', 'package', 'chaos', 'deploy', 'monitoring', 'scripts', 'model', 'queue-simulation'],
-);
 /** Files that replace a module. All others share processes, and leave nothing behind: 2 seconds of CPU saved each. */
 const REPLACING = ['test/client/new-option.test.ts', 'test/model/simulated.test.ts'];
 
 /** Recording is a command of its own, `npm run test:record-histories`. */
 const recording = [{ resolve, test: { ...limits, name: 'record', include: [RECORDING] } }];
 const shared = { ...limits, isolate: false, setupFiles: ['test/support/leave-nothing.ts'] };
-const rest = [...SYSTEM, ...REPLACING, RECORDING];
-const tests = [
-  { resolve, test: { ...limits, name: 'isolated', include: REPLACING } },
-  { resolve, test: { ...shared, name: 'system', include: SYSTEM, exclude: REPLACING } },
-  { resolve, test: { ...shared, name: 'fast', include: ['test/**/*.test.ts'], exclude: rest } },
-];
+/** All tests, or those of the first lane alone: `npm run test:fast`. */
+const tests = (isFast: boolean) => {
+  const system = isFast ? SYSTEM.map((folder) => `test/${folder}/**`) : [];
+  return [
+    { resolve, test: { ...limits, name: 'isolated', include: REPLACING, exclude: system } },
+    {
+      resolve,
+      test: {
+        ...shared,
+        name: 'shared',
+        include: ['test/**/*.test.ts'],
+        exclude: [...system, ...REPLACING, RECORDING],
+      },
+    },
+  ];
+};
 
 export default defineConfig(({ mode }) => ({
   test: {
     globalSetup: ['test/support/test-host.ts'],
-    // Tests wait a part of the time: four processes keep two cores busy.
+    // Tests wait most of the time: six processes keep two cores busy.
     pool: 'forks',
-    maxWorkers: 4,
-    sequence: { sequencer: OneAfterTheOther },
-    projects: mode === 'record-histories' ? recording : tests,
+    maxWorkers: 6,
+    sequence: { sequencer: LanesMixed },
+    projects: mode === 'record-histories' ? recording : tests(mode === 'fast'),
   },
 }));
