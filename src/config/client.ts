@@ -47,7 +47,8 @@ export function parseUrl(text: string, protocols: string[]): URL | undefined {
 export function plainAddress(text: string): string | undefined {
   const url = parseUrl(text, ['http:', 'https:']);
   const isPlain = url !== undefined && !url.username && !url.password && !url.search && !url.hash;
-  return isPlain ? url.href.replace(/\/+$/, '') : undefined;
+  // The href keeps a question mark or hash that nothing follows.
+  return isPlain ? (url.origin + url.pathname).replace(/\/+$/, '') : undefined;
 }
 
 /** The way to Temporal, the task queue and the web UI, for starters and the CLI; throws a ConfigError. */

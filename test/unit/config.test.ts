@@ -226,6 +226,14 @@ describe('readWorkerConfig', () => {
     });
   });
 
+  test.each(['https://host/base/?', 'https://host/base#', 'https://host/base/?#'])(
+    'takes %s without what nothing follows',
+    (address) => {
+      const { baseUrl } = readUpstreamConfig({ ...minimal, UPSTREAM_BASE_URL: address });
+      expect(baseUrl).toBe('https://host/base');
+    },
+  );
+
   test.each(['user:pass@host', 'ftp://host', 'https://u:p@host', 'https://host/?q', 'https://host/#f'])(
     'refuses %s as the upstream',
     (url) => expect(problemsOf({ ...minimal, UPSTREAM_BASE_URL: url })).toHaveProperty('UPSTREAM_BASE_URL'),
