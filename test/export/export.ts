@@ -193,7 +193,7 @@ export function rangeOf(
 }
 
 /** Starts an export; under the date range's own id unless told otherwise. */
-export async function startExport({ server }: ExportSetUp, input: VisitorExportInput, workflowId = idOf(input)) {
+export async function startExport({ server }: ExportSetUp, input: VisitorExportInput, workflowId = exportIdOf(input)) {
   return server.client.workflow.start<(input: VisitorExportInput) => Promise<VisitorExportResult>>(
     VISITOR_EXPORT_WORKFLOW,
     { taskQueue: server.taskQueue, workflowId, args: [input] },
@@ -237,7 +237,7 @@ export async function failureMessages(handle: Awaited<ReturnType<typeof startExp
 
 /** How long a closed run took, as Temporal counts time. */
 export async function durationOf({ server }: ExportSetUp, input: VisitorExportRange): Promise<number> {
-  const { startTime, closeTime } = await server.client.workflow.getHandle(idOf(input)).describe();
+  const { startTime, closeTime } = await server.client.workflow.getHandle(exportIdOf(input)).describe();
   return (closeTime?.getTime() ?? Number.NaN) - startTime.getTime();
 }
 
@@ -245,7 +245,7 @@ export async function runExport(setUp: ExportSetUp, input: VisitorExportInput, w
   return (await startExport(setUp, input, workflowId)).result();
 }
 
-function idOf(input: VisitorExportInput): string {
+export function exportIdOf(input: VisitorExportInput): string {
   return 'dateFrom' in input ? visitorExportWorkflowId(input.projectId, input.dateFrom, input.dateTo) : randomUUID();
 }
 

@@ -2,6 +2,7 @@ import { execFileSync, type ChildProcess } from 'node:child_process';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { VISITOR_EXPORT_WORKFLOW } from '../../src/contract.js';
 import { parquetKey } from '../../src/snapshots/layout.js';
 import { sha256Of } from '../../src/snapshots/manifest.js';
 import { SnapshotStoreError } from '../../src/snapshots/snapshot-store.js';
@@ -9,6 +10,7 @@ import type { FaultRule } from '../../src/testing.js';
 import { connectPrivateDevServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
 import {
+  exportIdOf,
   failureMessages,
   failureOfRun,
   forkExportWorker,
@@ -84,6 +86,22 @@ test('an export whose history has grown long goes on over continue-as-new, row f
     expect((await last.describe()).runId).not.toBe(handle.firstExecutionRunId);
   });
   expect(new Set((await publishedRows(setUp, range)).map(({ path }) => path)).size).toBe(rows);
+});
+
+test('a run that waits long for another’s writer of its days goes on over continue-as-new', async () => {
+  const range = rangeOf(setUp);
+  const { client } = setUp.server;
+  const writer = await client.workflow.start(VISITOR_EXPORT_WORKFLOW, {
+    ...{ taskQueue: 'no-worker-polls-this', workflowId: exportIdOf(range), args: [range] },
+  });
+  await withWorkers(setUp, async () => {
+    const waiting = await startExport(setUp, range, `waits-${writer.workflowId}`);
+    const last = client.workflow.getHandle(waiting.workflowId);
+    await until(async () => (await last.describe()).runId !== waiting.firstExecutionRunId);
+    await writer.terminate();
+    expect((await waiting.result()).snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
+  });
+  expect(await visitorRequests(setUp)).toBe(PAGES + 1);
 });
 
 test('counts that are null make the page malformed, and it is asked for again', async () => {
