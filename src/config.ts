@@ -10,7 +10,7 @@ import {
   readTemporal,
   type TemporalSettings,
 } from './config/client.js';
-import { ConfigError, type ConfigProblem } from './config/config-error.js';
+import { ConfigError, type ConfigProblem, isLoopback } from './config/config-error.js';
 import * as field from './config/fields.js';
 import { wholeNumberOr } from './config/fields.js';
 import { isTracingOn, TRACING_VARIABLES, tracingProblems } from './config/tracing.js';
@@ -183,6 +183,24 @@ export function readSnapshotsConfig(environment: Environment = process.env): Sna
   const { values, problems } = check(snapshotsSchema.extend({ SNAPSHOTS_URL: field.snapshotsUrlField }), env);
   if (!values) throw new ConfigError(problems);
   return deepFreeze({ url: values.SNAPSHOTS_URL, forcePathStyle: values.S3_FORCE_PATH_STYLE });
+}
+
+const httpSchema = z.object({
+  HTTP_ADDRESS: field.listenAddressField.default({ host: '127.0.0.1', port: 8080 }),
+  HTTP_KEYS_FILE: field.callerKeysFileField.optional(),
+});
+
+/** Where `agent-jobs serve` listens, and the file of its callers' keys, where it has one; throws a ConfigError. */
+export function readHttpConfig(environment: Environment = process.env): {
+  address: field.ListenAddress;
+  keysFile: string | undefined;
+} {
+  const { values, problems } = check(httpSchema, present(environment));
+  if (!values) throw new ConfigError(problems);
+  const { HTTP_ADDRESS: address, HTTP_KEYS_FILE: keysFile } = values;
+  if (keysFile !== undefined || isLoopback(address.host)) return { address, keysFile };
+  const problem = 'is missing; without keys HTTP_ADDRESS should be of this machine alone, such as 127.0.0.1:8080';
+  throw new ConfigError([{ variable: 'HTTP_KEYS_FILE', problem }]);
 }
 
 function check<T>(

@@ -2,7 +2,7 @@
 import type { Connection } from '@temporalio/client';
 import type { Command } from 'commander';
 import type { WorkflowClientInterceptor } from '@temporalio/client';
-import type { AgentJobs } from '../starter.js';
+import type { AgentJobs, CallOptions } from '../starter.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { InterruptedError } from './exit.js';
 import { printableLines } from './table.js';
@@ -42,18 +42,23 @@ export function serverOf({ jobs: { client, taskQueue } }: Pick<Session, 'jobs'>)
   return `${address}, namespace ${client.options.namespace}, task queue ${taskQueue}`;
 }
 
-function versionOf(command: Command): string {
+/** Of the program. */
+export function versionOf(command: Command): string {
   return command.parent ? versionOf(command.parent) : (command.version() ?? '');
 }
 
 /** Connects; throws ConfigError or, within seconds, TemporalCallError. */
-export async function connect(globals: GlobalOptions, tracing: CommandTracing | null = null): Promise<AgentJobs> {
+export async function connect(
+  globals: GlobalOptions,
+  tracing: CommandTracing | null = null,
+  options: CallOptions = {},
+): Promise<AgentJobs> {
   // Loaded here, so that help and wrong commands answer at once.
   const { AgentJobs } = await import('../starter.js');
   const { readPayloadKeys } = await import('../config/client.js');
   const { payloadCodecs } = await import('../temporal/payload-codec.js');
   const dataConverter = payloadCodecs(readPayloadKeys());
-  return AgentJobs.connect({ ...globals, dataConverter, interceptors: tracing?.interceptors });
+  return AgentJobs.connect({ ...globals, dataConverter, interceptors: tracing?.interceptors }, options);
 }
 
 /** Runs what Ctrl-C ends by the signal. */

@@ -52,14 +52,13 @@ export function checkKnownFields(given: object, schema: JsonSchema, options: Inp
   if (options?.allowUnknown || properties === undefined || Array.isArray(given)) return;
   for (const [name, value] of Object.entries(given)) {
     if (!isGiven(value)) continue;
-    if (!Object.hasOwn(properties, name)) throw unknownField(path, name, properties);
+    if (!Object.hasOwn(properties, name)) {
+      // Who calls over HTTP has no options.
+      const problem = `is no field that this release knows${options === null ? '' : ' (allowUnknown lets it pass)'}`;
+      throw unknownName(name, problem, Object.keys(properties), path);
+    }
     if (typeof value === 'object') checkKnownFields(value as object, properties[name]!, options, `${path}${name}.`);
   }
-}
-
-function unknownField(path: string, name: string, properties: object): InvalidInputError {
-  const problem = 'is no field that this release knows (allowUnknown lets it pass)';
-  return unknownName(name, problem, Object.keys(properties), path);
 }
 
 function unknownName(name: string, problem: string, known: readonly string[], path = ''): InvalidInputError {

@@ -50,8 +50,9 @@ export function readableByAllWarning(variable: string, path: string | undefined)
   return [`${variable} can be read by every user of this machine: take that from it (chmod o-r)`];
 }
 
-function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'));
+/** Whether a host is this machine, as far as its name tells. */
+export function isLoopback(host: string): boolean {
+  return ['localhost', '::1', '[::1]'].includes(host) || (isIP(host) === 4 && host.startsWith('127.'));
 }
 
 function isReadableByAll(path: string): boolean {

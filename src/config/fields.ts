@@ -81,6 +81,8 @@ export const projectKeysFileField = field(
   (path) => (hasProjectKeys(path) ? path : undefined),
 );
 
+export const callerKeysFileField = field('the path of a readable file that holds the keys of callers', readable);
+
 export const upstreamTimeoutField = field(
   'a duration above 0 and at most 20 seconds, for example 15 seconds',
   (text) => {

@@ -63,6 +63,12 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   starter: { values: 'contract agent-job temporal config client', types: '@temporalio/client @temporalio/common' },
   // The stand-in for the upstream, and what composes everything on one machine.
   sandbox: { types: 'contract', packages: 'node zod' },
+  // HTTP over the client.
+  http: {
+    values: 'contract agent-job config upstream client',
+    types: 'starter',
+    packages: 'node zod',
+  },
   local: {
     values: 'contract agent-job config client starter worker sandbox',
     packages: 'node @temporalio/client agent-jobs-client',
@@ -71,7 +77,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
 
   // The command line, which can become each of the programs.
   cli: {
-    values: 'contract agent-job visitor-export temporal config snapshots report worker client starter local',
+    values: 'contract agent-job visitor-export temporal config snapshots report worker client starter http local',
     types: '@temporalio/common',
     packages: 'node @temporalio/client commander',
   },

@@ -38,6 +38,8 @@ interface ListSettings extends CallOptions {
   /** One more condition in the server's query language. */
   condition?: string | undefined;
   pageSize?: number;
+  /** Each run counts, whatever follows it. */
+  isOfRuns?: boolean;
 }
 
 /**
@@ -47,9 +49,9 @@ interface ListSettings extends CallOptions {
 export async function* listJobs(
   client: Client,
   filter: JobFilter = {},
-  { condition, pageSize = PAGE_SIZE, ...options }: ListSettings = {},
+  { condition, pageSize = PAGE_SIZE, isOfRuns = false, ...options }: ListSettings = {},
 ): AsyncGenerator<JobSummary, void, undefined> {
-  yield* allJobs(client, { filter, options, condition }, pageSize);
+  yield* allJobs(client, { filter, options, condition, isOfRuns }, pageSize);
 }
 
 async function* allJobs(

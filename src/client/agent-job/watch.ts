@@ -163,7 +163,7 @@ class Watch {
 }
 
 /** What makes a state another one: not how often the job was read, nor that a poll comes or is under way. */
-function shownOf({ polls: _, waiting, ...told }: JobState): string {
+export function shownOf({ polls: _, waiting, ...told }: JobState): string {
   const { for: reason = 'poll', position, reason: text } = waiting ?? {};
   return JSON.stringify({ ...told, waiting: [reason, position, text] });
 }

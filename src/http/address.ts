@@ -1,0 +1,57 @@
+/** Which project and job a path names. What the parts say once decoded counts, never how the path begins. */
+import { agentJobOf, agentJobWorkflowId } from '../contract.js';
+import { checkId, InvalidInputError } from '../contract/input-checks.js';
+import { Problem, readOr400 } from './problem.js';
+
+/** What a path names; `projectId` is null of a workflow id that another client made up. */
+interface Address {
+  readonly projectId: string | null;
+  /** Null where the path names a project alone. */
+  readonly workflowId: string | null;
+}
+
+/** The parts of a path that a template names in curly brackets, as they came; null where it does not fit. */
+export function matchPath(template: string, path: string): Record<string, string> | null {
+  const names = template.split('/');
+  const parts = path.split('/');
+  const isLike = names.length === parts.length && names.every((name, i) => name.startsWith('{') || name === parts[i]);
+  if (!isLike) return null;
+  return Object.fromEntries(names.flatMap((name, i) => (name.startsWith('{') ? [[name.slice(1, -1), parts[i]!]] : [])));
+}
+
+/** Decodes what `matchPath` found; throws a problem 400. */
+export function readAddress({ projectId: project = '', key, id }: Record<string, string>): Address {
+  try {
+    if (id !== undefined) return addressOfId(id);
+    const projectId = checkId(decode(project), 'projectId');
+    return { projectId, workflowId: key === undefined ? null : agentJobWorkflowId(projectId, checkKey(decode(key))) };
+  } catch (error) {
+    throw error instanceof InvalidInputError ? new Problem(400, `the path: ${error.message}`) : error;
+  }
+}
+
+/** The second address of a job, which no proxy can spoil: some decode an encoded slash. */
+export function jobPath(workflowId: string): string {
+  return `/v1/jobs/${Buffer.from(workflowId).toString('base64url')}`;
+}
+
+function addressOfId(id: string): Address {
+  const workflowId = Buffer.from(id, 'base64url').toString();
+  if (jobPath(workflowId) !== `/v1/jobs/${id}` || !/^\P{Cc}+$/u.test(workflowId)) {
+    throw new Problem(400, 'the path: the id must be the base64url of a workflow id, without padding');
+  }
+  const named = agentJobOf(workflowId);
+  if (named === null) return { projectId: null, workflowId };
+  checkKey(named.key ?? 'attached');
+  return { projectId: checkId(named.projectId, 'projectId'), workflowId };
+}
+
+/** Checks a key: some clients and proxies take dots for a step in the path. Throws InvalidInputError. */
+export function checkKey(key: string): string {
+  if (/^(?!\.{1,2}$)\P{Cc}+$/u.test(key)) return key;
+  throw new InvalidInputError('key', 'must be text without control characters, and not "." or ".."');
+}
+
+function decode(part: string): string {
+  return readOr400('the path: a part of it is not percent-encoded UTF-8', () => decodeURIComponent(part));
+}

@@ -1,0 +1,77 @@
+/** What goes wrong, as a caller over HTTP is told it: RFC 9457, with our client's code and whether to try again. */
+import { STATUS_CODES } from 'node:http';
+import { AgentJobsError, type AgentJobsErrorCode, NoWorkerError, TemporalCallError } from '../client/errors.js';
+import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../client/temporal-errors.js';
+
+/** An answer that is an error; without a code of the client's it has the words of its status, as `NOT_FOUND`. */
+export class Problem extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly retryable: boolean;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    status: number,
+    detail: string,
+    { code, retryable = false, headers = {} }: Partial<Pick<Problem, 'code' | 'retryable' | 'headers'>> = {},
+  ) {
+    super(detail);
+    this.status = status;
+    this.code = code ?? titleOf(status).toUpperCase().replaceAll(' ', '_');
+    this.retryable = retryable;
+    this.headers = headers;
+  }
+
+  /** The body of `application/problem+json`. */
+  get body(): object {
+    const { status, code, retryable, message: detail } = this;
+    return { type: 'about:blank', title: titleOf(status), status, detail, code, retryable };
+  }
+}
+
+function titleOf(status: number): string {
+  return STATUS_CODES[status] ?? 'Error';
+}
+
+export const PROBLEM_TYPE = 'application/problem+json';
+const RETRY_AFTER = { 'retry-after': '2' } as const;
+
+/** By the client's codes; any other, such as that of an export, is a fault of this server's. */
+const CODES_OF: Readonly<Record<number, readonly AgentJobsErrorCode[]>> = {
+  404: ['JOB_NOT_FOUND'],
+  409: ['JOB_ENDED', 'JOB_TERMINATED', 'MESSAGE_REFUSED', 'NO_JOB', 'USED_IDS_UNKNOWN'],
+  422: ['FOLLOW_UP_CONFLICT', 'INVALID_INPUT', 'KEY_CONFLICT'],
+  502: ['TEMPORAL_CALL'],
+  503: ['TEMPORAL_UNAVAILABLE'],
+  504: ['FOLLOW_UP_UNCONFIRMED', 'NO_WORKER', 'WORKER_BUSY', 'WORKFLOW_TASK_FAILING'],
+};
+
+/** The problem that an error is; null where it is a fault of this server's. */
+export function problemOf(error: unknown): Problem | null {
+  if (error instanceof Problem) return error;
+  const status = error instanceof AgentJobsError ? statusOf(error) : undefined;
+  if (status === undefined) return null;
+  const { message, code, retryable } = error as AgentJobsError;
+  return new Problem(status, message, { code, retryable, headers: status === 503 ? RETRY_AFTER : {} });
+}
+
+function statusOf(error: AgentJobsError): number | undefined {
+  if (error instanceof TemporalCallError) {
+    if (error.retryable) return 503;
+    // A cursor of another server, say: Temporal tells what of the request it does not take.
+    if (isInvalidArgument(error) && !isAboutSearchAttributes(error)) return 422;
+  }
+  const isUnconfirmed = error.code === 'FOLLOW_UP_UNCONFIRMED' && !(error.cause instanceof NoWorkerError);
+  if (isUnconfirmed && isOutage(error.cause)) return 503;
+  const found = Object.entries(CODES_OF).find(([, codes]) => codes.includes(error.code));
+  return found && Number(found[0]);
+}
+
+/** Reads what a caller sent; an error is a problem 400, without the parser's words, which may quote a prompt. */
+export function readOr400<T>(detail: string, read: () => T): T {
+  try {
+    return read();
+  } catch {
+    throw new Problem(400, detail);
+  }
+}

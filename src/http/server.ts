@@ -1,0 +1,232 @@
+/** The HTTP server: who may ask for what, the limits of what is open, and an end that cuts off nobody. */
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import { type AddressInfo, isIP, type Socket } from 'node:net';
+import { AGENT_JOB_WORKFLOW, agentJobOf } from '../contract.js';
+import { readDescription } from '../client/agent-job/run-record.js';
+import { JobNotFoundError } from '../client/errors.js';
+import { temporalCall } from '../client/temporal-call.js';
+import { isLoopback } from '../config/config-error.js';
+import type { AgentJobs } from '../starter.js';
+import { matchPath, readAddress } from './address.js';
+import { Figures } from './figures.js';
+import { ANYBODY, type Caller, type CallerKeys, maySee } from './keys.js';
+import { Rates } from './limits.js';
+import { openApi } from './openapi.js';
+import { Problem, problemOf, PROBLEM_TYPE } from './problem.js';
+import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
+import { type Route, ROUTES } from './routes.js';
+
+/** What is served, and to whom. */
+export interface HttpService {
+  jobs: AgentJobs;
+  /** Null: nobody needs a key, and the server must listen on this machine alone. */
+  keys: CallerKeys | null;
+  version: string;
+  rates?: Rates;
+  /** Told what is wrong here, not with a request; never with a key or a prompt. */
+  onProblem: (problem: string) => void;
+}
+
+/** A stream is one. */
+const MAX_CONNECTIONS = 5_000;
+/** Who sends its headers, or the whole of its request, more slowly is answered 408. */
+const LIMITS = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000 } as const;
+/** Longer than balancers keep an idle connection: they close it, and never use one that is closing. */
+const KEEP_ALIVE_MS = 75_000;
+/** What a request without a wait may take once the end was asked for. */
+const DRAIN_MS = 20_000;
+const READY_LIMIT_MS = 4_000;
+const ALWAYS = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' } as const;
+const BROKEN: Readonly<Record<string, number>> = { ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_HEADER_OVERFLOW: 431 };
+
+/** A server that listens. */
+export class HttpServer {
+  readonly #service: HttpService;
+  readonly #server: Server;
+  readonly #rates: Rates;
+  readonly #figures = new Figures();
+  readonly #ending = new AbortController();
+  /** Requests without their whole answer. */
+  readonly #open = new Map<ServerResponse, Route | null>();
+  /** What needs no key. */
+  readonly #openPaths = new Map<string, () => Answer | Promise<Answer>>([
+    ['/healthz', () => ({ status: 200, body: { alive: true } })],
+    ['/readyz', () => this.#readiness()],
+    ['/metrics', () => ({ status: 200, body: this.#figures.text([...this.#open.values()]) })],
+    ['/openapi.json', () => ({ status: 200, body: openApi(this.#service) })],
+  ]);
+
+  private constructor(service: HttpService) {
+    this.#service = service;
+    this.#rates = service.rates ?? new Rates();
+    this.#server = createServer({ ...LIMITS, keepAliveTimeout: KEEP_ALIVE_MS });
+    this.#server.maxConnections = MAX_CONNECTIONS;
+    const serve = (request: IncomingMessage, response: ServerResponse) => void this.#serve(request, response);
+    this.#server.on('request', serve).on('checkContinue', serve);
+    this.#server.on('connect', (_, socket: Socket) => refuse(socket, new Problem(405, 'this is no proxy')));
+    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => this.#refuseBroken(error, socket));
+  }
+
+  /** Listens; rejects where it can't. */
+  static async listen(service: HttpService, { host, port }: { host: string; port: number }): Promise<HttpServer> {
+    const http = new HttpServer(service);
+    http.#server.listen(port, host);
+    await once(http.#server, 'listening');
+    return http;
+  }
+
+  /** Where it listens. */
+  get url(): string {
+    const { address, port, family } = this.#server.address() as AddressInfo;
+    return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+  }
+
+  /** Takes no new connection, ends streams and waits with a hint to come back, and lets the rest finish. */
+  async end(): Promise<void> {
+    this.#ending.abort();
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    const timer = setTimeout(() => this.#server.closeAllConnections(), DRAIN_MS);
+    await closed;
+    clearTimeout(timer);
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const gone = new AbortController();
+    this.#open.set(response, null);
+    response.on('error', () => {});
+    response.on('close', () => {
+      this.#figures.count(this.#open.get(response) ?? null, response.statusCode);
+      this.#open.delete(response);
+      gone.abort();
+    });
+    try {
+      const answer = await this.#answer({ request, response, gone: gone.signal });
+      if (answer !== null) this.#send(response, answer);
+    } catch (error) {
+      // What is left of a body must not stand before the next request.
+      request.resume();
+      if (!gone.signal.aborted) this.#sendError(response, error);
+    }
+  }
+
+  async #answer(exchange: Pick<Call, 'request' | 'response' | 'gone'>): Promise<Answer | null> {
+    const { request, response } = exchange;
+    const { method = '', url = '' } = request;
+    const [, path = '', search = ''] = /^([^?]*)\??(.*)$/s.exec(url) ?? [];
+    const openAnswer = this.#openPaths.get(path);
+    if (openAnswer) {
+      allowMethod(method, ['GET']);
+      this.#rates.take(addressOf(request));
+      return openAnswer();
+    }
+    const { route, parts } = findRoute(method, path);
+    this.#open.set(response, route);
+    const caller = await this.#callerOf(request);
+    const { projectId, workflowId } = readAddress(parts);
+    if (!maySee(caller, projectId)) throw new Problem(403, 'this key is not for this project');
+    const query = readQuery(search, route.query ?? {});
+    const body = route.body ? await readBody(request, response, route.body.schema) : {};
+    const { jobs } = this.#service;
+    if (workflowId !== null) await checkIsJob(jobs, workflowId);
+    const job = () => jobs.handle(workflowId ?? '');
+    return route.handle({ ...exchange, jobs, caller, projectId, job, query, body, ending: this.#ending.signal });
+  }
+
+  /** Who asks; throws problems 400, 401, 403 and 429. */
+  async #callerOf(request: IncomingMessage): Promise<Caller> {
+    headerOf(request, 'host');
+    const authorization = headerOf(request, 'authorization');
+    const { keys } = this.#service;
+    if (keys === null) checkIsLocal(request);
+    const caller = keys === null ? ANYBODY : await keys.callerOf(authorization);
+    this.#rates.take(caller.name ?? addressOf(request));
+    return caller;
+  }
+
+  async #readiness(): Promise<Answer> {
+    if (this.#ending.signal.aborted) return { status: 503, body: { ready: false, reason: 'shuts down' } };
+    const { client } = this.#service.jobs;
+    const reach = () => client.workflowService.describeNamespace({ namespace: client.options.namespace });
+    return temporalCall(client, { timeoutMs: READY_LIMIT_MS }, reach).then(
+      () => ({ status: 200, body: { ready: true } }),
+      () => ({ status: 503, body: { ready: false, reason: 'Temporal does not answer' } }),
+    );
+  }
+
+  #send(response: ServerResponse, { status, body, headers }: Answer): void {
+    const isText = typeof body === 'string';
+    const type = { 'content-type': isText ? 'text/plain; version=0.0.4' : 'application/json' };
+    // A connection that stays open would keep this server from its end.
+    if (this.#ending.signal.aborted) response.setHeader('connection', 'close');
+    response.writeHead(status, { ...(body !== undefined && type), ...ALWAYS, ...headers });
+    response.end(isText || body === undefined ? body : `${JSON.stringify(body)}\n`);
+  }
+
+  #sendError(response: ServerResponse, error: unknown): void {
+    const problem = problemOf(error);
+    if (problem === null) this.#service.onProblem(`a request failed: ${(error as Error)?.stack ?? String(error)}`);
+    if (response.headersSent) return void response.destroy();
+    const { status, body, headers } = problem ?? new Problem(500, 'an error of this server, which its log tells');
+    this.#send(response, { status, body, headers: { 'content-type': PROBLEM_TYPE, ...headers } });
+  }
+
+  /** What is no HTTP, or comes too slowly, is told so where no answer is under way. */
+  #refuseBroken({ code }: NodeJS.ErrnoException, socket: Socket): void {
+    const isAnswering = [...this.#open.keys()].some((response) => response.socket === socket && response.headersSent);
+    if (isAnswering || code === 'ECONNRESET') return void socket.destroy();
+    refuse(socket, new Problem(BROKEN[code ?? ''] ?? 400, 'no request of HTTP/1.1, or it came too slowly'));
+  }
+}
+
+function addressOf({ socket }: IncomingMessage): string {
+  return socket.remoteAddress ?? '';
+}
+
+/** Throws problems 404 and 405. */
+function findRoute(method: string, path: string): { route: Route; parts: Record<string, string> } {
+  const found = ROUTES.flatMap((route) => {
+    const parts = matchPath(route.path, path);
+    return parts === null ? [] : [{ route, parts }];
+  });
+  if (found.length === 0) throw new Problem(404, 'no such path; /openapi.json has all of them');
+  const methods = found.map(({ route }) => route.method);
+  allowMethod(method, methods);
+  return found.find(({ route }) => isOf(method, route.method))!;
+}
+
+function allowMethod(method: string, allowed: readonly string[]): void {
+  if (allowed.some((one) => isOf(method, one))) return;
+  const allow = allowed.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])).join(', ');
+  throw new Problem(405, `this path takes ${allow}`, { headers: { allow } });
+}
+
+/** Node leaves the body of an answer to HEAD out by itself. */
+function isOf(method: string, wanted: string): boolean {
+  return method === wanted || (method === 'HEAD' && wanted === 'GET');
+}
+
+/** An id that another client made up may be of any workflow: only jobs are reached here. */
+async function checkIsJob({ client }: AgentJobs, workflowId: string): Promise<void> {
+  if (agentJobOf(workflowId) !== null) return;
+  const { type } = await temporalCall(client, {}, () => readDescription(client, workflowId));
+  if (type !== AGENT_JOB_WORKFLOW) throw new JobNotFoundError(workflowId, 'no such job');
+}
+
+/**
+ * Without keys, a page in a browser of this machine must not get here: it tells its origin, or has made a name of its
+ * own lead to this machine.
+ */
+function checkIsLocal({ headers }: IncomingMessage): void {
+  const [, origin = ''] = /^https?:\/\/(\[[^\]]*\]|[^:]*)/.exec(headers.origin ?? 'http://localhost') ?? [];
+  const host = (headers.host ?? '').replace(/:\d*$/, '');
+  const isName = host.includes('.') && isIP(host) === 0;
+  if (isName || !isLoopback(origin)) throw new Problem(403, 'without keys this server is for this machine alone');
+}
+
+function refuse(socket: Socket, { status, body }: Problem): void {
+  const text = JSON.stringify(body);
+  const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, `content-type: ${PROBLEM_TYPE}`, 'connection: close'];
+  socket.end([...head, `content-length: ${Buffer.byteLength(text)}`, '', text].join('\r\n'));
+}

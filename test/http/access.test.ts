@@ -1,0 +1,206 @@
+/** Who may see what, by which address; what names nothing, or another project, is refused before anything is asked. */
+import { randomUUID } from 'node:crypto';
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { agentJobWorkflowId, attachedJobWorkflowId } from '../../src/contract.js';
+import { HttpServer } from '../../src/http/server.js';
+import { AgentJobs } from '../../src/starter.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { hashOf, type HttpBench, startHttp } from './http-server.js';
+
+const OWN = 'acme';
+let server: TestServer;
+let bench: HttpBench;
+let jobs: AgentJobs;
+beforeAll(async () => {
+  server = await connectDevServer();
+  jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
+  bench = await startHttp(jobs, OWN);
+});
+afterAll(async () => {
+  await bench.close();
+  await server.close();
+});
+
+const idOf = (workflowId: string) => Buffer.from(workflowId).toString('base64url');
+const withoutKeys = (host = '127.0.0.1') =>
+  HttpServer.listen({ jobs, keys: null, version: '0', onProblem: () => {} }, { host, port: 0 });
+
+test('without a key, or with one that nobody has, each call is 401, and none of the open paths', async () => {
+  for (const key of [null, 'nobody', `${bench.own}x`, hashOf(bench.own)]) {
+    const { status, body, headers } = await bench.send(`/v1/projects/${OWN}/jobs`, { key });
+    expect([status, body.code, headers.get('www-authenticate')]).toEqual([401, 'UNAUTHORIZED', 'Bearer']);
+  }
+  const basic = await bench.send(`/v1/projects/${OWN}/jobs`, { key: null, headers: { authorization: 'Basic abc' } });
+  expect(basic.status).toBe(401);
+  for (const path of ['/healthz', '/readyz', '/openapi.json', '/metrics']) {
+    expect((await bench.send(path, { key: null })).status).toBe(200);
+  }
+});
+
+test("another project's job is 403 by every address, whether or not it is there", async () => {
+  const others = ['other', 'acme2', 'ACME', 'acme/', 'acme%', 'acme/jobs'];
+  for (const project of others) {
+    const workflowId = agentJobWorkflowId(project, 'k');
+    const paths = [
+      ...[`/v1/projects/${encodeURIComponent(project)}/jobs`, `/v1/projects/${encodeURIComponent(project)}/ended`],
+      ...['', '/events'].flatMap((rest) => [
+        `/v1/projects/${encodeURIComponent(project)}/jobs/k${rest}`,
+        `/v1/jobs/${idOf(workflowId)}${rest}`,
+      ]),
+    ];
+    for (const path of paths) expect([path, (await bench.send(path)).status]).toEqual([path, 403]);
+    for (const call of ['follow-ups', 'cancel', 'poll-now', 'resolve']) {
+      const { status } = await bench.send(`/v1/jobs/${idOf(workflowId)}/${call}`, { body: {} });
+      expect(status).toBe(403);
+    }
+  }
+  const attached = await bench.send(`/v1/jobs/${idOf(attachedJobWorkflowId('other', 'j'))}`);
+  expect(attached.status).toBe(403);
+});
+
+test('an id of a making of its own is for who may see all, and only where it is a job', async () => {
+  const workflowId = `echo-${randomUUID()}`;
+  await server.client.workflow.start('requestQueue', { workflowId, taskQueue: server.taskQueue });
+  const path = `/v1/jobs/${idOf(workflowId)}/cancel`;
+  expect((await bench.send(path, { method: 'POST' })).status).toBe(403);
+  const asOperator = await bench.send(path, { method: 'POST', key: bench.operator });
+  expect([asOperator.status, asOperator.body.code]).toEqual([404, 'JOB_NOT_FOUND']);
+  const { status } = await server.client.workflow.getHandle(workflowId).describe();
+  expect(status.name).toBe('RUNNING');
+  await server.client.workflow.getHandle(workflowId).terminate();
+});
+
+test('a path that names nothing is 400 or 404', async () => {
+  const named = (key: string) => `/v1/projects/${OWN}/jobs/${key}`;
+  const wrong = [
+    ...['%', '%zz', '%ff', '%c0%ae', 'a%00', 'a%0a', 'a%7f', '%C2%85', ''].map(named),
+    ...['%00', '%ff', '', 'x'.repeat(201)].map((project) => `/v1/projects/${project}/jobs`),
+    ...['', '=', 'a', 'YQ==', 'YR', '_w', `${idOf('agent-job/acme/k')}=`].map((id) => `/v1/jobs/${id}`),
+    ...['agent-job/acme/.', 'agent-job/acme/..', 'agent-job/a%0A/k', 'a\nb'].map((id) => `/v1/jobs/${idOf(id)}`),
+  ];
+  for (const path of wrong) {
+    const { status, body } = await bench.send(path, { key: bench.operator });
+    expect([path, status]).toEqual([path, 400]);
+    expect(body).toMatchObject({ type: 'about:blank', title: 'Bad Request', status: 400, code: 'BAD_REQUEST' });
+  }
+  for (const path of [
+    '/',
+    '/v1',
+    '/v1/projects',
+    `/v1/projects/${OWN}`,
+    named('a/b'),
+    `${named('a')}/nothing`,
+    '/V1/x',
+  ]) {
+    expect([path, (await bench.send(path)).status]).toEqual([path, 404]);
+  }
+  for (const path of [named('of-nobody'), `/v1/jobs/${idOf(agentJobWorkflowId(OWN, 'of-nobody'))}`]) {
+    for (const rest of ['', '/events']) {
+      const { status, body } = await bench.send(path + rest);
+      expect([status, body.code]).toEqual([404, 'JOB_NOT_FOUND']);
+    }
+  }
+});
+
+test('a wrong method is 405 with Allow, and HEAD is as GET', async () => {
+  const list = `/v1/projects/${OWN}/jobs`;
+  const wrong = [
+    ['PUT', list, 'POST, GET, HEAD'],
+    ['OPTIONS', list, 'POST, GET, HEAD'],
+    ['DELETE', `${list}/k`, 'GET, HEAD'],
+    ['GET', `${list}/k/cancel`, 'POST'],
+    ['POST', '/healthz', 'GET, HEAD'],
+  ] as const;
+  for (const [method, path, allow] of wrong) {
+    const { status, headers } = await bench.send(path, { method });
+    expect([path, status, headers.get('allow')]).toEqual([path, 405, allow]);
+  }
+  const head = await bench.send(list, { method: 'HEAD' });
+  expect([head.status, head.body]).toEqual([200, '']);
+});
+
+test('what is wrong with a start is told by its field, and nothing of the prompt', async () => {
+  const start = (body: unknown, headers: Record<string, string> = { 'idempotency-key': 'k' }) =>
+    bench.send(`/v1/projects/${OWN}/jobs`, { body, headers });
+  expect((await start({ prompt: 'x' }, {})).status).toBe(400);
+  const wrong: [unknown, string][] = [
+    [{}, 'prompt or jobId'],
+    [{ prompt: '' }, 'prompt must be'],
+    [{ prompt: 'x', projectId: 'other' }, 'projectId is no field'],
+    [{ prompt: 'x', promt: 'y' }, 'did you mean prompt'],
+    [{ prompt: 'x', deadline: 'soon' }, 'deadline must be'],
+    [{ prompt: 'x', polling: { mim: 1 } }, 'polling.mim'],
+    [[], 'body must be one JSON object'],
+    ['null', 'body must be one JSON object'],
+    [`{"__proto__": {}, "prompt": "x"}`, '__proto__ is no field'],
+  ];
+  for (const [body, words] of wrong) {
+    const answer = await start(body);
+    expect([answer.status, answer.body.code]).toEqual([422, 'INVALID_INPUT']);
+    expect(answer.body.detail).toContain(words);
+    expect(answer.body.detail).not.toContain('allowUnknown');
+  }
+  for (const key of ['.', '..', '', 'x'.repeat(300)]) {
+    expect((await start({ prompt: 'x' }, { 'idempotency-key': key })).status).toBe(422);
+  }
+  const broken = await start('{"prompt": "a secret');
+  expect([broken.status, JSON.stringify(broken.body)]).toEqual([400, expect.not.stringContaining('secret')]);
+  const typeOf = (type: string) => start('{}', { 'idempotency-key': 'k', 'content-type': type });
+  for (const type of ['text/plain', 'application/json; charset=latin1', 'application/x-www-form-urlencoded']) {
+    expect((await typeOf(type)).status).toBe(415);
+  }
+  expect((await start(JSON.stringify({ prompt: 'x'.repeat(2 * 1024 * 1024) }))).status).toBe(413);
+});
+
+test('a query of another kind is refused', async () => {
+  const list = (query: string) => bench.send(`/v1/projects/${OWN}/jobs?${query}`);
+  const wrong = [
+    'phase=x',
+    'outcome=',
+    'limit=0',
+    'limit=1e3',
+    'limit=9999',
+    'fase=done',
+    'phase=done&phase=done',
+    'tag=',
+  ];
+  for (const query of [...wrong, 'cursor=x', 'cursor=a.b', `batch=${'x'.repeat(101)}`, 'status=a%00']) {
+    const { status, body } = await list(query);
+    expect([query, status, body.code]).toEqual([query, 422, 'INVALID_INPUT']);
+  }
+  const quotes = await list(`status=${encodeURIComponent(`' OR "x" = \\`)}&tag=${encodeURIComponent(`'"`)}`);
+  expect([quotes.status, quotes.body]).toEqual([200, { jobs: [], nextCursor: null }]);
+  expect((await bench.send(`/v1/projects/${OWN}/ended?cursor=1.2.3`)).status).toBe(422);
+});
+
+test('a key is taken and withdrawn as the file changes; while that is wrong, its last good content holds', async () => {
+  const good = await readFile(bench.keysFile, 'utf8');
+  const statusFor = async (key: string) => (await bench.send(`/v1/projects/${OWN}/jobs`, { key })).status;
+  for (const content of ['{', '[]', '{"x": {}}', JSON.stringify({ 'a-secret-key': { name: 'x', projects: [OWN] } })]) {
+    await writeFile(bench.keysFile, content);
+    expect(await statusFor(bench.own)).toBe(200);
+  }
+  await rm(bench.keysFile);
+  expect(await statusFor(bench.own)).toBe(200);
+  await vi.waitFor(() => expect(bench.problems.length).toBeGreaterThanOrEqual(2));
+  expect(bench.problems.join()).toMatch(/HTTP_KEYS_FILE .* should be .* its last good content holds/);
+  expect(bench.problems.join()).not.toContain('a-secret-key');
+  const added = randomUUID();
+  await writeFile(bench.keysFile, JSON.stringify({ [hashOf(added).toUpperCase()]: { name: 'added', projects: '*' } }));
+  expect([await statusFor(added), await statusFor(bench.own)]).toEqual([200, 401]);
+  await writeFile(bench.keysFile, good);
+  expect(await statusFor(bench.own)).toBe(200);
+});
+
+test('without keys a server is for this machine, and for no page of a browser', async () => {
+  const http = await withoutKeys();
+  const statusWith = async (headers: Record<string, string>) =>
+    (await fetch(`${http.url}/v1/projects/any/jobs`, { headers })).status;
+  expect(await statusWith({})).toBe(200);
+  expect(await statusWith({ origin: 'http://localhost:3000' })).toBe(200);
+  for (const origin of ['https://evil.example', 'null', 'http://localhost.evil.example']) {
+    expect(await statusWith({ origin })).toBe(403);
+  }
+  await http.end();
+});

@@ -1,0 +1,170 @@
+/** Server-sent events: what is told, in which order, to whom who comes back; and what is left of thousands. */
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { type HttpJobServer, startHttp, startHttpJobServer } from './http-server.js';
+
+const PATIENCE = { timeout: 40_000, interval: 300 };
+
+let server: HttpJobServer;
+beforeAll(async () => {
+  server = await startHttpJobServer();
+});
+afterAll(() => server.close());
+
+interface Event {
+  event?: string;
+  id?: string;
+  retry?: string;
+  // oxlint-disable-next-line typescript/no-explicit-any -- what a test reads of it, it compares
+  data?: any;
+}
+
+/** Parses all that came of a stream; comments count as events without fields. */
+function eventsOf(text: string): Event[] {
+  const blocks = text.split('\n\n').slice(0, -1);
+  return blocks.map((block) => {
+    const fields = block.split('\n').flatMap((line) => (line.startsWith(':') ? [] : [line.split(/: (.*)/s, 2)]));
+    const { data, ...others } = Object.fromEntries(fields) as Record<string, string>;
+    return { ...others, ...(data !== undefined && { data: JSON.parse(data) as unknown }) };
+  });
+}
+
+const told = (text: string) => eventsOf(text).filter(({ event }) => event !== undefined);
+const stream = (path: string, lastId?: string) =>
+  server.bench.send(`${path}/events`, { headers: lastId === undefined ? {} : { 'last-event-id': lastId } });
+
+async function endlessJob(): Promise<string> {
+  const prompt = `endless ${randomUUID()}`;
+  await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
+  return server.startJob(prompt);
+}
+
+/** A stream over a connection of its own, so that it can be cut or not be read. */
+function openStream(path: string, url = server.bench.http.url): { socket: Socket; text: () => string } {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  let text = '';
+  socket.on('data', (data) => (text += data.toString()));
+  socket.on('error', () => {});
+  const head = [`GET ${path}/events HTTP/1.0`, 'host: x', `authorization: Bearer ${server.bench.own}`, '', ''];
+  socket.write(head.join('\r\n'));
+  return { socket, text: () => text.slice(text.indexOf('\r\n\r\n') + 4) };
+}
+
+const openStreams = async () => {
+  const { body } = await server.bench.send('/metrics');
+  return Number(/agent_jobs_http_open_streams (\d+)/.exec(body as string)?.[1]);
+};
+
+test('states come as they change, the present one first, then one result, and the stream ends', async () => {
+  const { status, headers, body } = await stream(await server.startJob());
+  expect([status, headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+  const events = told(body as string);
+  const states = events.slice(0, -1);
+  expect(states.map(({ event }) => event)).toEqual(states.map(() => 'state'));
+  expect(new Set(states.map(({ id }) => id)).size).toBe(states.length);
+  expect(states.at(-1)?.data).toMatchObject({ phase: 'done', outcome: 'completed' });
+  expect(events.at(-1)).toMatchObject({ event: 'result', data: { outcome: 'completed' } });
+});
+
+test('who comes back is told what is new, by any server, and after the result nothing', async () => {
+  const path = await server.startJob();
+  const first = told((await stream(path)).body as string);
+  const [state, result] = [first.at(-2)!, first.at(-1)!];
+  const again = told((await stream(path, state.id)).body as string);
+  expect(again.map(({ event, id }) => [event, id])).toEqual([['result', result.id]]);
+  const other = await startHttp(server.jobs, server.projectId);
+  const over = await other.send(`${path}/events`, { headers: { 'last-event-id': result.id! } });
+  expect([over.status, over.body]).toEqual([204, '']);
+  await other.close();
+  for (const nonsense of ['', '.end', 'x'.repeat(5_000), '\u00ff\u00fe', "'; --", result.id!.replace('.end', '.END')]) {
+    const events = told((await stream(path, nonsense)).body as string);
+    expect(events.map(({ event }) => event)).toEqual(['state', 'result']);
+  }
+});
+
+test('a job that was cancelled is told as a failure', async () => {
+  const path = await endlessJob();
+  const streaming = stream(path);
+  await server.bench.send(`${path}/cancel`, { method: 'POST' });
+  const events = told((await streaming).body as string);
+  expect(events.at(-1)).toMatchObject({ event: 'result', data: { failure: { type: 'Canceled' } } });
+});
+
+test('a job whose follow-up came after its end goes on in the stream of who had seen the result', async () => {
+  const path = await server.startJob();
+  const seen = told((await stream(path)).body as string).at(-1)!;
+  await server.bench.send(`${path}/follow-ups`, { body: { prompt: 'more', id: 'later' } });
+  await vi.waitFor(async () => {
+    const { body } = await server.bench.send(path);
+    expect(body.state.followUps).toMatchObject([{ id: 'later', state: 'sent' }]);
+  }, PATIENCE);
+  const events = told((await stream(path, seen.id)).body as string);
+  expect(events.at(-1)).toMatchObject({ event: 'result', data: { followUps: [{ id: 'later', state: 'sent' }] } });
+});
+
+test('a server that ends tells its streams and waits to come back, and lets what is under way finish', async () => {
+  const other = await startHttp(server.jobs, server.projectId);
+  const keyed = { key: other.own };
+  const { url } = other.http;
+  const path = await endlessJob();
+  const streaming = other.send(`${path}/events`, keyed);
+  const waiting = other.send(path, { ...keyed, headers: { prefer: 'wait=60' } });
+  await vi.waitFor(async () => {
+    expect((await other.send('/metrics')).body).toContain('agent_jobs_http_open_streams 1\n');
+    expect((await other.send('/metrics')).body).toContain('agent_jobs_http_open_requests 3\n');
+  }, PATIENCE);
+  await other.close();
+  const events = eventsOf((await streaming).body as string);
+  expect(Number(events.at(-1)?.retry)).toBeGreaterThan(0);
+  expect(events.some(({ event }) => event === 'result')).toBe(false);
+  expect(await waiting).toMatchObject({ status: 200, body: { result: null, state: { outcome: null } } });
+  await expect(fetch(`${url}/healthz`)).rejects.toThrow();
+});
+
+test('a reader who reads nothing holds back what is sent to him, and nobody else', async () => {
+  const path = await endlessJob();
+  const { socket } = openStream(path);
+  socket.pause();
+  await vi.waitFor(async () => expect(await openStreams()).toBe(1), PATIENCE);
+  for (let i = 0; i < 20; i++) {
+    await server.bench.send(`${path}/follow-ups`, { body: { prompt: 'x'.repeat(1_000), id: `${i}` } });
+  }
+  expect((await server.bench.send(path)).status).toBe(200);
+  socket.destroy();
+  await once(socket, 'close');
+  await vi.waitFor(async () => expect(await openStreams()).toBe(0), PATIENCE);
+});
+
+test('who goes away while he waits leaves no request behind', async () => {
+  const path = await endlessJob();
+  const gone = new AbortController();
+  const headers = { prefer: 'wait=60' };
+  const waits = Array.from({ length: 50 }, () => server.bench.send(path, { headers, signal: gone.signal }));
+  const ended = Promise.allSettled(waits);
+  const open = async () => {
+    const { body } = await server.bench.send('/metrics');
+    return Number(/agent_jobs_http_open_requests (\d+)/.exec(body as string)?.[1]);
+  };
+  await vi.waitFor(async () => expect(await open()).toBe(51), PATIENCE);
+  gone.abort();
+  await ended;
+  await vi.waitFor(async () => expect(await open()).toBe(1), PATIENCE);
+  expect(server.bench.problems).toEqual([]);
+});
+
+test('a thousand streams that are cut leave no request, handle or memory behind', { timeout: 240_000 }, async () => {
+  const path = await endlessJob();
+  const cut = async (count: number) => {
+    const streams = Array.from({ length: count }, () => openStream(path));
+    await vi.waitFor(async () => expect(await openStreams()).toBe(count), { timeout: 60_000, interval: 500 });
+    for (const { socket } of streams) socket.resetAndDestroy();
+    await vi.waitFor(async () => expect(await openStreams()).toBe(0), { timeout: 60_000, interval: 500 });
+  };
+  const handles = () => process.getActiveResourcesInfo().filter((name) => /Timeout|TCPSocketWrap/.test(name)).length;
+  await cut(50);
+  const before = handles();
+  await cut(1_000);
+  await vi.waitFor(() => expect(handles()).toBeLessThanOrEqual(before + 50), PATIENCE);
+});

@@ -1,0 +1,106 @@
+/** The HTTP server over a real Temporal server, a worker and a sandbox, and a caller over real sockets. */
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CallerKeys } from '../../src/http/keys.js';
+import { Rates } from '../../src/http/limits.js';
+import { HttpServer } from '../../src/http/server.js';
+import type { AgentJobs } from '../../src/starter.js';
+import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+
+interface HttpAnswer {
+  status: number;
+  headers: Headers;
+  // oxlint-disable-next-line typescript/no-explicit-any -- what a test reads of it, it compares
+  body: any;
+}
+
+interface RequestOptions {
+  method?: string;
+  body?: unknown;
+  headers?: Record<string, string>;
+  key?: string | null;
+  signal?: AbortSignal;
+}
+
+/** A server with keys, of which one sees the test's own project alone, and one sees all. */
+export interface HttpBench {
+  http: HttpServer;
+  keysFile: string;
+  problems: string[];
+  own: string;
+  operator: string;
+  send(path: string, options?: RequestOptions): Promise<HttpAnswer>;
+  close(): Promise<void>;
+}
+
+export const hashOf = (key: string) => createHash('sha256').update(key).digest('hex');
+
+export async function startHttp(jobs: AgentJobs, projectId: string, rates = new Rates()): Promise<HttpBench> {
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-http-'));
+  const keysFile = join(folder, 'keys.json');
+  const [own, operator] = [randomUUID(), randomUUID()];
+  const keys = {
+    [hashOf(own)]: { name: 'own', projects: [projectId] },
+    [hashOf(operator)]: { name: 'operator', projects: '*' },
+  };
+  await writeFile(keysFile, JSON.stringify(keys));
+  const problems: string[] = [];
+  const onProblem = (problem: string) => void problems.push(problem);
+  const callers = new CallerKeys(keysFile, onProblem, 0);
+  const service = { jobs, keys: callers, version: '1.2.3', rates, onProblem };
+  const http = await HttpServer.listen(service, { host: '127.0.0.1', port: 0 });
+  return {
+    ...{ http, keysFile, problems, own, operator },
+    send: (path, options) => send(http.url + path, { key: own, ...options }),
+    async close() {
+      await http.end();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** With a worker and a sandbox. */
+export interface HttpJobServer extends JobServer {
+  bench: HttpBench;
+  /** Starts a job under a new key, and answers with its path. */
+  startJob(prompt?: string): Promise<string>;
+}
+
+export async function startHttpJobServer(): Promise<HttpJobServer> {
+  const server = await startJobServer();
+  const bench = await startHttp(server.jobs, server.projectId);
+  return {
+    ...server,
+    bench,
+    async startJob(prompt = 'do it') {
+      const headers = { 'idempotency-key': randomUUID() };
+      const path = `/v1/projects/${server.projectId}/jobs`;
+      const { headers: told } = await bench.send(path, { body: { prompt, ...QUICK }, headers });
+      return told.get('location')!;
+    },
+    async close() {
+      await bench.close();
+      await server.close();
+    },
+  };
+}
+
+/** Sends one request; what is no text is sent as JSON. */
+async function send(url: string, { method, body, headers = {}, key, signal }: RequestOptions): Promise<HttpAnswer> {
+  const isText = typeof body === 'string';
+  const response = await fetch(url, {
+    method: method ?? (body === undefined ? 'GET' : 'POST'),
+    headers: {
+      ...(key != null && { authorization: `Bearer ${key}` }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: isText ? body : JSON.stringify(body) }),
+    ...(signal && { signal }),
+  });
+  const text = await response.text();
+  const isJson = text !== '' && /json/.test(response.headers.get('content-type') ?? '');
+  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+}

@@ -1,0 +1,139 @@
+/** A job's life over HTTP, under both of its addresses. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { agentJobWorkflowId } from '../../src/contract.js';
+import { QUICK } from '../client/job-server.js';
+import { type HttpJobServer, startHttpJobServer } from './http-server.js';
+
+const PATIENCE = { timeout: 40_000, interval: 300 };
+
+let server: HttpJobServer;
+let jobsPath: string;
+beforeAll(async () => {
+  server = await startHttpJobServer();
+  jobsPath = `/v1/projects/${server.projectId}/jobs`;
+});
+afterAll(() => server.close());
+
+const send: HttpJobServer['bench']['send'] = (path, options) => server.bench.send(path, options);
+const post = (path: string, body: unknown = '', headers: Record<string, string> = {}) =>
+  send(path, { body, headers, method: 'POST' });
+const start = (key: string, body: object) => post(jobsPath, { ...QUICK, ...body }, { 'idempotency-key': key });
+const idOf = (workflowId: string) => Buffer.from(workflowId).toString('base64url');
+
+/** Runs until it is told to end. */
+async function endless(): Promise<string> {
+  const prompt = `endless ${randomUUID()}`;
+  await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
+  return prompt;
+}
+
+test('a start repeated under its Idempotency-Key makes no second job; with another prompt it is refused', async () => {
+  const key = `owner/repo@${randomUUID()}`;
+  const first = await start(key, { prompt: 'once' });
+  const workflowId = agentJobWorkflowId(server.projectId, key);
+  expect(first.status).toBe(201);
+  expect(first.body).toMatchObject({ key, workflowId, isNew: true, state: { projectId: server.projectId } });
+  expect(first.headers.get('location')).toBe(`/v1/jobs/${idOf(workflowId)}`);
+  const again = await start(key, { prompt: 'once' });
+  expect([again.status, again.body.isNew, again.body.workflowId]).toEqual([200, false, workflowId]);
+  const quoted = await start(JSON.stringify(key), { prompt: 'once' });
+  expect([quoted.status, quoted.body.key]).toEqual([200, key]);
+  const other = await start(key, { prompt: 'something else' });
+  expect([other.status, other.body]).toMatchObject([422, { code: 'KEY_CONFLICT', retryable: false, status: 422 }]);
+  expect(other.headers.get('content-type')).toBe('application/problem+json');
+  await send(first.headers.get('location')!, { headers: { prefer: 'wait=30' } });
+  expect(await server.sandbox.creates({ projectId: server.projectId })).toHaveLength(1);
+});
+
+test('a job is read under both addresses, and with Prefer: wait when it is over', async () => {
+  const key = `a/b?c#d%2F ${randomUUID()} ü`;
+  const sent = Buffer.from(key).toString('latin1');
+  const location = (await start(sent, { prompt: 'read me' })).headers.get('location')!;
+  const answers = await Promise.all(
+    [`${jobsPath}/${encodeURIComponent(key)}`, location].map((path) =>
+      send(path, { headers: { prefer: 'respond-async, wait=40' } }),
+    ),
+  );
+  for (const { status, body } of answers) {
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ key, state: { phase: 'done' }, result: { outcome: 'completed' } });
+    expect(body.result.job.prLink).toMatch(/^http/);
+  }
+});
+
+test('a running job has no result; a wait that is none, or no number, is none', async () => {
+  const location = (await start(randomUUID(), { prompt: await endless() })).headers.get('location')!;
+  for (const prefer of ['wait=1', 'wait=NaN', 'wait=', 'wait=-5', 'wait=1e9', 'handling=lenient']) {
+    const { status, body } = await send(location, { headers: { prefer } });
+    expect([status, body.result]).toEqual([200, null]);
+  }
+});
+
+test('a follow-up is queued at once, or told by its fate; its id is sent once, with one prompt', async () => {
+  const location = (await start(randomUUID(), { prompt: await endless() })).headers.get('location')!;
+  const path = `${location}/follow-ups`;
+  const sent = await post(path, { prompt: 'more', id: 'one' }, { prefer: 'wait=40' });
+  expect([sent.status, sent.body]).toMatchObject([200, { id: 'one', state: 'sent' }]);
+  const queued = await post(path, { prompt: 'and more', priority: 1 }, { 'idempotency-key': 'two' });
+  expect([queued.status, queued.body]).toEqual([202, { id: 'two', state: 'queued' }]);
+  const again = await post(path, { prompt: 'and more' }, { 'idempotency-key': 'two', prefer: 'wait=40' });
+  expect([again.status, again.body]).toMatchObject([200, { id: 'two', state: 'sent' }]);
+  const other = await post(path, { prompt: 'another', id: 'two' }, { prefer: 'wait=40' });
+  expect([other.status, other.body.code]).toEqual([422, 'FOLLOW_UP_CONFLICT']);
+});
+
+test('a cancelled job is told as a failure, with who asked in history', async () => {
+  const location = (await start(randomUUID(), { prompt: await endless() })).headers.get('location')!;
+  await vi.waitFor(async () => expect((await send(location)).body.state.jobId).not.toBeNull(), PATIENCE);
+  const polled = await send(`${location}/poll-now`, { method: 'POST' });
+  expect([polled.status, polled.body]).toEqual([202, {}]);
+  const canceled = await send(`${location}/cancel`, { method: 'POST' });
+  expect([canceled.status, canceled.body]).toEqual([202, {}]);
+  const { body } = await send(location, { headers: { prefer: 'wait=40' } });
+  expect(body.result.failure).toMatchObject({ type: 'Canceled', details: null });
+  const { events } = await server.client.workflow.getHandle(body.workflowId).fetchHistory();
+  const by = events?.flatMap((event) => event.workflowExecutionCancelRequestedEventAttributes?.identity ?? []);
+  expect(by).toEqual(['own']);
+  const late = await send(`${location}/poll-now`, { method: 'POST' });
+  expect([late.status, late.body.code]).toEqual([409, 'JOB_ENDED']);
+});
+
+test('a refused create is told with its details; its key may start again', async () => {
+  const key = randomUUID();
+  const prompt = `refused ${key}`;
+  await server.sandbox.addFault({ kind: 'status', status: 400, body: { error: 'no' }, promptIncludes: key, count: 1 });
+  const location = (await start(key, { prompt })).headers.get('location')!;
+  const { body } = await send(location, { headers: { prefer: 'wait=40' } });
+  expect(body.result.failure).toMatchObject({ type: 'CreateRejected', details: { status: 400 } });
+  expect((await start(key, { prompt })).status).toBe(201);
+});
+
+test('a write in doubt is settled where the action fits, and no other is', async () => {
+  const prompt = `in doubt ${randomUUID()}`;
+  await server.sandbox.addFault({ kind: 'status', status: 500, effect: 'before', promptIncludes: prompt, count: 1 });
+  const location = (await start(randomUUID(), { prompt })).headers.get('location')!;
+  await vi.waitFor(async () => expect((await send(location)).body.state.phase).toBe('needsAttention'), PATIENCE);
+  const wrong = await post(`${location}/resolve`, { action: 'delivered' });
+  expect([wrong.status, wrong.body.code]).toEqual([409, 'MESSAGE_REFUSED']);
+  const misspelt = await post(`${location}/resolve`, { action: 'retry', sinse: 'x' });
+  expect([misspelt.status, misspelt.body.detail]).toMatchObject([422, expect.stringContaining('did you mean since')]);
+  const settled = await post(`${location}/resolve`, { action: 'retry', note: 'looked' });
+  expect(settled.status).toBe(200);
+  expect(settled.body.decisions).toMatchObject([{ action: 'retry', by: 'own', note: 'looked' }]);
+});
+
+test('jobs are listed by filter, page by page', async () => {
+  const batch = randomUUID();
+  for (const name of ['a', 'b', 'c'])
+    await start(`${batch}-${name}`, { prompt: await endless(), batch, tags: ['x', name] });
+  const keysOf = (body: { jobs: { key: string }[] }) => body.jobs.map(({ key }) => key.slice(-1)).toSorted();
+  const list = (query: string) => send(`${jobsPath}?batch=${batch}&${query}`);
+  await vi.waitFor(async () => expect(keysOf((await list('')).body)).toEqual(['a', 'b', 'c']), PATIENCE);
+  expect(keysOf((await list('tag=x&tag=b')).body)).toEqual(['b']);
+  expect(keysOf((await list('outcome=completed')).body)).toEqual([]);
+  const first = (await list('limit=2')).body;
+  const second = (await list(`limit=2&cursor=${first.nextCursor}`)).body;
+  expect(keysOf({ jobs: [...first.jobs, ...second.jobs] })).toEqual(['a', 'b', 'c']);
+  expect(second.nextCursor).toBeNull();
+});

@@ -1,0 +1,154 @@
+/** The command `serve` as a process: its settings, what it prints, and its end; and the document of all calls. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Ajv from 'ajv/dist/2020.js';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { readHttpConfig } from '../../src/config.js';
+import { HttpServer } from '../../src/http/server.js';
+import { AgentJobs } from '../../src/starter.js';
+import { cliProgram, envOf } from '../cli/run-cli.js';
+import { runInProcess } from '../cli/run-in-process.js';
+import { connectDevServer, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { hashOf } from './http-server.js';
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await connectDevServer();
+});
+afterAll(() => server.close());
+
+async function keysFile(content: string): Promise<string> {
+  const file = join(await mkdtemp(join(tmpdir(), 'agent-jobs-serve-')), 'keys.json');
+  await writeFile(file, content);
+  return file;
+}
+
+/** A process of its own, once it has told where it listens. */
+async function serve(env: Record<string, string>) {
+  const child = spawn(process.execPath, [cliProgram, 'serve'], {
+    env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), HTTP_ADDRESS: '127.0.0.1:0', ...env },
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (output += String(data)));
+  const closed = once(child, 'close');
+  return {
+    output: () => output,
+    url: () => vi.waitUntil(() => /http:\/\/\S+:\d+/.exec(output)?.[0], { timeout: 60_000, interval: 100 }),
+    async end(signal: NodeJS.Signals) {
+      child.kill(signal);
+      const [code] = (await closed) as [number | null];
+      return code;
+    },
+  };
+}
+
+test('settings have their defaults, and a server of no one machine needs keys', () => {
+  expect(readHttpConfig({})).toEqual({ address: { host: '127.0.0.1', port: 8080 }, keysFile: undefined });
+  for (const local of ['localhost:1', '127.0.0.2:1', '[::1]:1']) {
+    expect(readHttpConfig({ HTTP_ADDRESS: local }).keysFile).toBeUndefined();
+  }
+  for (const open of ['0.0.0.0:8080', '[::]:8080', '192.0.2.1:80', 'example.com:80']) {
+    expect(() => readHttpConfig({ HTTP_ADDRESS: open })).toThrow(
+      /HTTP_KEYS_FILE +is missing; without keys HTTP_ADDRESS/,
+    );
+  }
+  expect(() => readHttpConfig({ HTTP_ADDRESS: '8080', HTTP_KEYS_FILE: '/no/such/file' })).toThrow(
+    /2 settings are wrong/,
+  );
+});
+
+test('a file of keys that is wrong at the start is told without what it holds', async () => {
+  for (const content of ['{', '{"a-secret-key": {"name": "x", "projects": "*"}}']) {
+    const env = { ...envOf(server), HTTP_KEYS_FILE: await keysFile(content) };
+    const { code, stderr } = await runInProcess(['serve'], { env });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('should be a JSON object of the SHA-256 of a key')]);
+    expect(stderr).not.toContain('a-secret-key');
+  }
+});
+
+test('without keys it says that it is for this machine alone, and ends on SIGTERM with its streams told', async () => {
+  const { url, output, end } = await serve(envOf(server));
+  const path = `${await url()}/v1/projects/serve/jobs`;
+  expect(output()).toContain('for this machine alone: HTTP_KEYS_FILE is not set');
+  const headers = { 'idempotency-key': `k-${Date.now()}`, 'content-type': 'application/json' };
+  const started = await fetch(path, { method: 'POST', headers, body: '{"prompt": "x"}' });
+  // Nobody works here: the job is started all the same.
+  expect([started.status, await started.json()]).toMatchObject([201, { isNew: true, state: null }]);
+  const location = started.headers.get('location')!;
+  const stream = await fetch(`${await url()}${location}/events`);
+  expect(stream.status).toBe(200);
+  expect(await end('SIGTERM')).toBe(0);
+  expect(await stream.text()).toMatch(/\nretry: \d+\n\n$/);
+  const workflowId = Buffer.from(location.split('/').at(-1)!, 'base64url').toString();
+  await server.client.workflow.getHandle(workflowId).terminate();
+});
+
+test('with keys it takes those of the file, and waits for a Temporal server that is about to start', async () => {
+  const first = await startPrivateDevServer();
+  const { address, namespace } = first;
+  const port = Number(address.split(':').at(-1));
+  await first.stop();
+  const env = {
+    ...envOf({ ...server, address, namespace }),
+    HTTP_KEYS_FILE: await keysFile(JSON.stringify({ [hashOf('a-key')]: { name: 'one', projects: ['serve'] } })),
+  };
+  const { url, output, end } = await serve(env);
+  const later = await startPrivateDevServer({ preferredPort: port });
+  const statusWith = async (key: string) =>
+    (await fetch(`${await url()}/v1/projects/serve/ended`, { headers: { authorization: `Bearer ${key}` } })).status;
+  expect([await statusWith('a-key'), await statusWith('another')]).toEqual([200, 401]);
+  expect(output()).toContain('with keys');
+  expect(output()).not.toContain('a-key');
+  expect(await end('SIGINT')).toBe(0);
+  await later.stop();
+});
+
+test('OpenAPI names each call under its addresses, and its schemas can be used', async () => {
+  const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
+  const service = { jobs, keys: null, version: '1.2.3', onProblem: () => {} };
+  const http = await HttpServer.listen(service, { host: '127.0.0.1', port: 0 });
+  const document = (await (await fetch(`${http.url}/openapi.json`)).json()) as {
+    openapi: string;
+    info: { version: string };
+    paths: Record<string, Record<string, { operationId: string; responses: object; requestBody?: Body }>>;
+    components: { schemas: object };
+  };
+  interface Body {
+    content: { 'application/json': { schema: object } };
+  }
+  await http.end();
+  expect([document.openapi, document.info.version]).toEqual(['3.1.0', '1.2.3']);
+  const calls = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  const ofJob = (base: string) => [
+    ...['', '/events'].map((rest) => `GET ${base}${rest}`),
+    ...['/follow-ups', '/cancel', '/poll-now', '/resolve'].map((rest) => `POST ${base}${rest}`),
+  ];
+  expect(calls.toSorted()).toEqual(
+    [
+      ...['POST', 'GET'].map((method) => `${method} /v1/projects/{projectId}/jobs`),
+      'GET /v1/projects/{projectId}/ended',
+      ...ofJob('/v1/projects/{projectId}/jobs/{key}'),
+      ...ofJob('/v1/jobs/{id}'),
+    ].toSorted(),
+  );
+  const operations = Object.values(document.paths).flatMap((item) => Object.values(item));
+  expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
+  const ajv = new Ajv.Ajv2020({ strict: false, validateFormats: false });
+  ajv.addSchema(document, 'openapi');
+  for (const name of Object.keys(document.components.schemas)) {
+    expect(ajv.getSchema(`openapi#/components/schemas/${name}`)).toBeTypeOf('function');
+  }
+  const start = document.paths['/v1/projects/{projectId}/jobs']!['post']!.requestBody!;
+  const isStart = ajv.compile(start.content['application/json'].schema);
+  expect([{ prompt: 'x' }, { jobId: 'j' }, {}, { prompt: 1 }].map((body) => isStart(body))).toEqual([
+    true,
+    true,
+    false,
+    false,
+  ]);
+});
