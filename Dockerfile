@@ -24,6 +24,8 @@ COPY --from=build /app/package.json ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY --from=build /app/packages ./packages
+# Of `agent-jobs serve`: its OpenAPI document holds them.
+COPY docs/contract/agent-jobs.schema.json ./docs/contract/
 # A named volume takes over the owner of the folder that it covers: snapshots, and the journal of the sandbox.
 RUN mkdir /snapshots /data && chown 10001:10001 /snapshots /data
 USER 10001:10001

@@ -53,7 +53,6 @@ export function checkKnownFields(given: object, schema: JsonSchema, options: Inp
   for (const [name, value] of Object.entries(given)) {
     if (!isGiven(value)) continue;
     if (!Object.hasOwn(properties, name)) {
-      // Who calls over HTTP has no options.
       const problem = `is no field that this release knows${options === null ? '' : ' (allowUnknown lets it pass)'}`;
       throw unknownName(name, problem, Object.keys(properties), path);
     }

@@ -3,34 +3,28 @@ import { STATUS_CODES } from 'node:http';
 import { AgentJobsError, type AgentJobsErrorCode, NoWorkerError, TemporalCallError } from '../client/errors.js';
 import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../client/temporal-errors.js';
 
-/** An answer that is an error; without a code of the client's it has the words of its status, as `NOT_FOUND`. */
-export class Problem extends Error {
-  readonly status: number;
-  readonly code: string;
-  readonly retryable: boolean;
-  readonly headers: Readonly<Record<string, string>>;
-
-  constructor(
-    status: number,
-    detail: string,
-    { code, retryable = false, headers = {} }: Partial<Pick<Problem, 'code' | 'retryable' | 'headers'>> = {},
-  ) {
-    super(detail);
-    this.status = status;
-    this.code = code ?? titleOf(status).toUpperCase().replaceAll(' ', '_');
-    this.retryable = retryable;
-    this.headers = headers;
-  }
-
-  /** The body of `application/problem+json`. */
-  get body(): object {
-    const { status, code, retryable, message: detail } = this;
-    return { type: 'about:blank', title: titleOf(status), status, detail, code, retryable };
-  }
+/** What a problem tells besides its status and what is wrong. */
+interface ProblemOptions {
+  /** Of the client's errors; else the words of the status, as `NOT_FOUND`. */
+  code?: string;
+  retryable?: boolean;
+  headers?: Readonly<Record<string, string>>;
 }
 
-function titleOf(status: number): string {
-  return STATUS_CODES[status] ?? 'Error';
+/** An answer that is an error. */
+export class Problem extends Error {
+  readonly status: number;
+  readonly body: object;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(status: number, detail: string, { code, retryable = false, headers = {} }: ProblemOptions = {}) {
+    super(detail);
+    const title = STATUS_CODES[status] ?? 'Error';
+    const named = code ?? title.toUpperCase().replaceAll(' ', '_');
+    this.status = status;
+    this.body = { type: 'about:blank', title, status, detail, code: named, retryable };
+    this.headers = headers;
+  }
 }
 
 export const PROBLEM_TYPE = 'application/problem+json';

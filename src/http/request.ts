@@ -84,20 +84,14 @@ export function readQuery(
 }
 
 /** The body as an object of known fields. */
-export async function readBody(
-  request: IncomingMessage,
-  response: ServerResponse,
-  schema: JsonSchema,
-): Promise<Record<string, unknown>> {
+export async function readBody(request: IncomingMessage, schema: JsonSchema): Promise<Record<string, unknown>> {
   const { headers } = request;
-  const bytes = Number(headers['content-length'] ?? 0);
   const type = headerOf(request, 'content-type') ?? '';
   const isJson = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type);
   if (!isJson || headers['content-encoding'] !== undefined) {
     throw new Problem(415, 'Content-Type must be application/json, and without Content-Encoding');
   }
-  checkSize(bytes);
-  if (headers.expect !== undefined) response.writeContinue();
+  checkSize(Number(headers['content-length'] ?? 0));
   const given = await readBytes(request);
   const body = readOr400('the body must be JSON in UTF-8', (): unknown => JSON.parse(UTF8.decode(given)));
   checkKnownFields(checkObject(body, 'body'), schema, null);

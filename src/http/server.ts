@@ -6,7 +6,6 @@ import { AGENT_JOB_WORKFLOW, agentJobOf } from '../contract.js';
 import { readDescription } from '../client/agent-job/run-record.js';
 import { JobNotFoundError } from '../client/errors.js';
 import { temporalCall } from '../client/temporal-call.js';
-import { isLoopback } from '../config/config-error.js';
 import type { AgentJobs } from '../starter.js';
 import { matchPath, readAddress } from './address.js';
 import { Figures } from './figures.js';
@@ -30,14 +29,11 @@ export interface HttpService {
 
 /** A stream is one. */
 const MAX_CONNECTIONS = 5_000;
-/** Who sends its headers, or the whole of its request, more slowly is answered 408. */
-const LIMITS = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000 } as const;
-/** Longer than balancers keep an idle connection: they close it, and never use one that is closing. */
-const KEEP_ALIVE_MS = 75_000;
+/** Who sends headers, or a whole request, more slowly is answered 408. Balancers close idle connections before. */
+const LIMITS = { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 75_000 } as const;
 /** What a request without a wait may take once the end was asked for. */
 const DRAIN_MS = 20_000;
 const READY_LIMIT_MS = 4_000;
-const ALWAYS = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' } as const;
 const BROKEN: Readonly<Record<string, number>> = { ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_HEADER_OVERFLOW: 431 };
 
 /** A server that listens. */
@@ -60,10 +56,9 @@ export class HttpServer {
   private constructor(service: HttpService) {
     this.#service = service;
     this.#rates = service.rates ?? new Rates();
-    this.#server = createServer({ ...LIMITS, keepAliveTimeout: KEEP_ALIVE_MS });
+    this.#server = createServer({ ...LIMITS, connectionsCheckingInterval: 2_000 });
     this.#server.maxConnections = MAX_CONNECTIONS;
-    const serve = (request: IncomingMessage, response: ServerResponse) => void this.#serve(request, response);
-    this.#server.on('request', serve).on('checkContinue', serve);
+    this.#server.on('request', (request, response) => void this.#serve(request, response));
     this.#server.on('connect', (_, socket: Socket) => refuse(socket, new Problem(405, 'this is no proxy')));
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => this.#refuseBroken(error, socket));
   }
@@ -113,11 +108,13 @@ export class HttpServer {
 
   async #answer(exchange: Pick<Call, 'request' | 'response' | 'gone'>): Promise<Answer | null> {
     const { request, response } = exchange;
-    const { method = '', url = '' } = request;
+    const { url = '' } = request;
+    // Node leaves the body of an answer to HEAD out by itself.
+    const method = request.method === 'HEAD' ? 'GET' : (request.method ?? '');
     const [, path = '', search = ''] = /^([^?]*)\??(.*)$/s.exec(url) ?? [];
     const openAnswer = this.#openPaths.get(path);
     if (openAnswer) {
-      allowMethod(method, ['GET']);
+      checkMethod(method, ['GET']);
       this.#rates.take(addressOf(request));
       return openAnswer();
     }
@@ -127,7 +124,7 @@ export class HttpServer {
     const { projectId, workflowId } = readAddress(parts);
     if (!maySee(caller, projectId)) throw new Problem(403, 'this key is not for this project');
     const query = readQuery(search, route.query ?? {});
-    const body = route.body ? await readBody(request, response, route.body.schema) : {};
+    const body = route.body ? await readBody(request, route.body.schema) : {};
     const { jobs } = this.#service;
     if (workflowId !== null) await checkIsJob(jobs, workflowId);
     const job = () => jobs.handle(workflowId ?? '');
@@ -158,9 +155,10 @@ export class HttpServer {
   #send(response: ServerResponse, { status, body, headers }: Answer): void {
     const isText = typeof body === 'string';
     const type = { 'content-type': isText ? 'text/plain; version=0.0.4' : 'application/json' };
+    const always = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
     // A connection that stays open would keep this server from its end.
     if (this.#ending.signal.aborted) response.setHeader('connection', 'close');
-    response.writeHead(status, { ...(body !== undefined && type), ...ALWAYS, ...headers });
+    response.writeHead(status, { ...(body !== undefined && type), ...always, ...headers });
     response.end(isText || body === undefined ? body : `${JSON.stringify(body)}\n`);
   }
 
@@ -192,19 +190,14 @@ function findRoute(method: string, path: string): { route: Route; parts: Record<
   });
   if (found.length === 0) throw new Problem(404, 'no such path; /openapi.json has all of them');
   const methods = found.map(({ route }) => route.method);
-  allowMethod(method, methods);
-  return found.find(({ route }) => isOf(method, route.method))!;
+  checkMethod(method, methods);
+  return found.find(({ route }) => route.method === method)!;
 }
 
-function allowMethod(method: string, allowed: readonly string[]): void {
-  if (allowed.some((one) => isOf(method, one))) return;
-  const allow = allowed.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])).join(', ');
+function checkMethod(method: string, allowed: readonly string[]): void {
+  if (allowed.includes(method)) return;
+  const allow = allowed.join(', ').replace('GET', 'GET, HEAD');
   throw new Problem(405, `this path takes ${allow}`, { headers: { allow } });
-}
-
-/** Node leaves the body of an answer to HEAD out by itself. */
-function isOf(method: string, wanted: string): boolean {
-  return method === wanted || (method === 'HEAD' && wanted === 'GET');
 }
 
 /** An id that another client made up may be of any workflow: only jobs are reached here. */
@@ -214,15 +207,11 @@ async function checkIsJob({ client }: AgentJobs, workflowId: string): Promise<vo
   if (type !== AGENT_JOB_WORKFLOW) throw new JobNotFoundError(workflowId, 'no such job');
 }
 
-/**
- * Without keys, a page in a browser of this machine must not get here: it tells its origin, or has made a name of its
- * own lead to this machine.
- */
-function checkIsLocal({ headers }: IncomingMessage): void {
-  const [, origin = ''] = /^https?:\/\/(\[[^\]]*\]|[^:]*)/.exec(headers.origin ?? 'http://localhost') ?? [];
-  const host = (headers.host ?? '').replace(/:\d*$/, '');
-  const isName = host.includes('.') && isIP(host) === 0;
-  if (isName || !isLoopback(origin)) throw new Problem(403, 'without keys this server is for this machine alone');
+/** Without keys no page of a browser may get here: it tells its origin, or has made a name of its own lead here. */
+function checkIsLocal({ headers: { host = '', origin } }: IncomingMessage): void {
+  const name = host.replace(/:\d*$/, '');
+  if (origin === undefined && (isIP(name) !== 0 || !name.includes('.'))) return;
+  throw new Problem(403, 'without keys this server is for this machine alone, and for no browser');
 }
 
 function refuse(socket: Socket, { status, body }: Problem): void {

@@ -8,6 +8,7 @@ import { shellWord } from '../agent-job/waiting-text.js';
 import { channelArgsFor } from '../client/connection.js';
 import { type Environment, readClientConfig } from '../config.js';
 import { DEFAULT_TASK_QUEUE } from '../contract.js';
+import { HttpServer } from '../http/server.js';
 import { startSandbox } from '../sandbox/sandbox.js';
 import { AgentJobs } from '../starter.js';
 import { openPayloadCodec } from '../starter/codec.js';
@@ -36,6 +37,7 @@ interface LocalSystemOptions {
 const TEMPORAL_PORT = 7233;
 const WEB_UI_PORT = 8233;
 const SANDBOX_PORT = 8234;
+const HTTP_PORT = 8080;
 /** No request to the sandbox takes longer than the first; a real write in flight gets the time that it needs. */
 const STOP_GRACE_MS = { sandbox: 4_000, real: 26_000 };
 
@@ -47,6 +49,8 @@ export class LocalSystem {
   #folder!: DataFolder;
   #server!: DevServer;
   #jobs!: AgentJobs;
+  /** Where the jobs are served over HTTP, on this machine alone. */
+  httpUrl = '';
 
   constructor(options: LocalSystemOptions) {
     this.#options = options;
@@ -107,6 +111,8 @@ export class LocalSystem {
     const upstream = isReal ? realUpstreamEnvironment(env) : await this.#startSandbox();
     signal.throwIfAborted();
     await this.#startWorker(upstream);
+    signal.throwIfAborted();
+    await this.#startHttp();
   }
 
   /** Ends everything in the reverse order of its start. */
@@ -165,6 +171,16 @@ export class LocalSystem {
     await worker.start();
     output.entry('Worker', `ready; it logs to ${this.#folder.file('worker.log')}`);
   }
+
+  async #startHttp(): Promise<void> {
+    const { output } = this.#options;
+    const onProblem = (problem: string) => output.entry('HTTP', problem);
+    const service = { jobs: this.#jobs, keys: null, version: 'local', onProblem };
+    const http = await startOnFreePort(HTTP_PORT, (port) => HttpServer.listen(service, { host: '127.0.0.1', port }));
+    this.#stops.push(() => http.end());
+    this.httpUrl = http.url;
+    output.entry('HTTP', `${this.httpUrl}, for this machine alone, without keys`);
+  }
 }
 
 const LABEL_WIDTH = 12;
@@ -203,6 +219,7 @@ export class Output {
 interface NextStepsOptions {
   address: string;
   taskQueue: string;
+  httpUrl: string;
   /** The demo job; undefined where jobs are real. */
   workflowId?: string | undefined;
   /** Where exports put their snapshots. */
@@ -215,7 +232,7 @@ interface NextStepsOptions {
 
 /** Commands to try next, each one line that runs as it is from the project's folder. */
 export function nextSteps(options: NextStepsOptions): string[] {
-  const { address, taskQueue, workflowId, snapshotsUrl, unset, profileFile } = options;
+  const { address, taskQueue, httpUrl, workflowId, snapshotsUrl, unset, profileFile } = options;
   const profile = profileFile === undefined ? [] : [`TEMPORAL_CONFIG_FILE=${shellWord(profileFile)}`];
   const changes = [...unset.map((name) => `-u ${name}`), ...profile];
   const prefix = changes.length > 0 ? `env ${changes.join(' ')} ` : '';
@@ -234,6 +251,8 @@ export function nextSteps(options: NextStepsOptions): string[] {
         ]),
     cli(`export run --project ${project}`),
     `npx agent-jobs report --project ${project} --snapshots ${shellWord(snapshotsUrl)}`,
+    `curl --noproxy '*' ${httpUrl}/v1/projects/${project}/jobs -H 'Content-Type: application/json' ` +
+      `-H 'Idempotency-Key: faq' -d '{"prompt": "Add a page of questions"}'`,
     `python3 -m pip install temporalio && ${prefix}python3 examples/python/start_job.py --project ${project} ${place}`,
   ];
 }

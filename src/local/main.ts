@@ -113,7 +113,7 @@ async function runDemo({ jobs, server, demoFile }: LocalSystem): Promise<string>
 }
 
 function printNextSteps(system: LocalSystem, workflowId: string | undefined): void {
-  const { server, taskQueue, snapshotsUrl } = system;
+  const { server, taskQueue, httpUrl, snapshotsUrl } = system;
   const { address } = server;
   output.line();
   if (workflowId === undefined) output.entry('Web UI', listUrl(webUi(server)));
@@ -125,7 +125,7 @@ function printNextSteps(system: LocalSystem, workflowId: string | undefined): vo
   output.line('Try next, in another terminal, from this folder:');
   const unset = foreignTemporalSettings(env);
   const profileFile = hasTemporalProfile(env) ? system.profileFile : undefined;
-  const place = { address, taskQueue, snapshotsUrl, unset, profileFile };
+  const place = { address, taskQueue, httpUrl, snapshotsUrl, unset, profileFile };
   for (const command of nextSteps({ ...place, workflowId })) output.line(`  ${command}`);
   output.line();
   output.line('Everything stays up until Ctrl-C.');

@@ -65,12 +65,12 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   sandbox: { types: 'contract', packages: 'node zod' },
   // HTTP over the client.
   http: {
-    values: 'contract agent-job config upstream client',
+    values: 'contract agent-job upstream client',
     types: 'starter',
     packages: 'node zod',
   },
   local: {
-    values: 'contract agent-job config client starter worker sandbox',
+    values: 'contract agent-job config client starter http worker sandbox',
     packages: 'node @temporalio/client agent-jobs-client',
   },
   testing: { values: 'sandbox local', packages: 'agent-jobs-client' },

@@ -15,6 +15,8 @@ import {
   ENCRYPTION_PROMISES,
   encryptionPromiseTable,
   faultTable,
+  HTTP_PROMISES,
+  httpPromiseTable,
   PROMISES,
   promiseTable,
   QUEUE_PROMISES,
@@ -175,6 +177,7 @@ test('docs/promises.md shows exactly these rows', async () => {
   expect(page).toContain(promiseTable());
   expect(page).toContain(queuePromiseTable());
   expect(page).toContain(encryptionPromiseTable());
+  expect(page).toContain(httpPromiseTable());
   expect(page).toContain(tracePromiseTable());
   expect(page).toContain(credentialsPromiseTable());
   expect(page).toContain(decisionPromiseTable());
@@ -186,6 +189,7 @@ test.each([
   ...TRACE_PROMISES,
   ...CREDENTIALS_PROMISES,
   ...DECISION_PROMISES,
+  ...HTTP_PROMISES,
 ])('what is promised for "$fault" has its test: $title', async ({ test, title }) => {
   expect(await read(test)).toContain(title);
 });

@@ -516,6 +516,34 @@ export const CREDENTIALS_PROMISES: TestedPromise[] = [
   ),
 ];
 
+/** Of callers over HTTP. */
+export const HTTP_PROMISES: TestedPromise[] = [
+  tested(
+    'a start is repeated under its `Idempotency-Key`',
+    'no second job; 422 with another prompt',
+    'http/jobs',
+    'a start repeated under its Idempotency-Key makes no second job; with another prompt it is refused',
+  ),
+  tested(
+    'a path, or an id, names the job of another project',
+    '403 before anything is looked up: never the data of another project',
+    'http/access',
+    "another project's job is 403 by every address, whether or not it is there",
+  ),
+  tested(
+    'bytes that a proxy may read otherwise',
+    '4xx or a closed connection: never the data of another project',
+    'http/hostile',
+    'paths that a proxy may read otherwise lead to no other project',
+  ),
+  tested(
+    'Temporal lists ends up to five minutes late, and out of order',
+    'the feed of ends leaves none out',
+    'http/ended',
+    'ends that are listed late, and out of order, are told all the same',
+  ),
+];
+
 /** Of what people say about a job. */
 export const DECISION_PROMISES: TestedPromise[] = [
   tested(
@@ -552,6 +580,11 @@ export function decisionPromiseTable(): string {
 /** The queue's promises as Markdown. */
 export function queuePromiseTable(): string {
   return testedTable(QUEUE_PROMISES);
+}
+
+/** The promises over HTTP as Markdown. */
+export function httpPromiseTable(): string {
+  return testedTable(HTTP_PROMISES);
 }
 
 /** The promises of encryption as Markdown. */

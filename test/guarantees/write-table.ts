@@ -6,6 +6,7 @@ import {
   decisionPromiseTable,
   encryptionPromiseTable,
   faultTable,
+  httpPromiseTable,
   promiseTable,
   queuePromiseTable,
   tracePromiseTable,
@@ -20,6 +21,7 @@ const TABLES = {
     'trace-promises': tracePromiseTable(),
     'credentials-promises': credentialsPromiseTable(),
     'decision-promises': decisionPromiseTable(),
+    'http-promises': httpPromiseTable(),
   },
   'test/chaos/mutants.md': { mutants: mutantTable() },
 };

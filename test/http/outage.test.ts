@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { AgentJobs } from '../../src/starter.js';
-import { connectPrivateDevServer, connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectPrivateDevServer, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { startHttp } from './http-server.js';
 
@@ -43,8 +43,8 @@ test('without a worker what it must tell is 504, and what Temporal itself does i
 
 test('while Temporal is away each call is 503 with Retry-After', LONG, async () => {
   const program = await startPrivateDevServer();
-  const away = await connectTo(program);
-  const bench = await startHttp(new AgentJobs({ client: away.client, taskQueue: away.taskQueue }), 'p');
+  const jobs = await AgentJobs.connect({ address: program.address, namespace: program.namespace });
+  const bench = await startHttp(jobs, 'p');
   expect((await bench.send('/readyz')).status).toBe(200);
   await program.stop();
   const path = '/v1/projects/p/jobs';
@@ -61,5 +61,5 @@ test('while Temporal is away each call is 503 with Retry-After', LONG, async () 
   expect((await bench.send('/readyz')).status).toBe(503);
   expect(bench.problems).toEqual([]);
   await bench.close();
-  await away.close();
+  await jobs.close();
 });

@@ -112,7 +112,7 @@ test(
   LONG,
   async () => {
     // On a machine where they are free, the usual ports are busy now.
-    const busy = [7233, 8233, 8234].map((port) =>
+    const busy = [7233, 8080, 8233, 8234].map((port) =>
       createServer()
         .on('error', () => {})
         .listen(port, '127.0.0.1'),
@@ -148,6 +148,9 @@ test(
       expect(start.output).toContain(`--address ${address}`);
       const list = await start.says(/^ {2}(env .*TEMPORAL_CONFIG_FILE=.* agent-jobs list .*)$/m);
       expect((await runInShell(list, start.env)).stdout).toContain('agent-job/demo/');
+      const curl = await start.says(/^ {2}(curl .*)$/m);
+      const started = JSON.parse((await runInShell(curl, start.env)).stdout) as object;
+      expect(started).toMatchObject({ key: 'faq', isNew: true, state: { projectId: 'demo' } });
       // The worker that was started again has the keys of payloads, too.
       const { client, close } = await connectTo({ address, namespace: 'default' });
       const job = client.workflow.getHandle(await start.says(/^Workflow +(\S+)/m));
