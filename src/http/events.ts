@@ -2,12 +2,12 @@
  * A job's states as server-sent events, until its result. An id is a hash of what it names: any server goes on from it.
  */
 import { createHash, randomInt } from 'node:crypto';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import type { JobState } from '../contract.js';
-import { JobTerminatedError } from '../client/errors.js';
 import { lookAtJob } from '../client/agent-job/list.js';
 import { shownOf } from '../client/agent-job/watch.js';
-import { resultOf } from './jobs.js';
+import type { AgentJobs, JobHandle } from '../starter.js';
+import { nullIfUnbegun, resultOf } from './jobs.js';
 import { type Answer, type Call, headerOf, whileWanted } from './request.js';
 
 /** Some proxies end what is silent for half a minute; the contract says 15 seconds. */
@@ -23,40 +23,33 @@ const END = '.end';
 
 /** Streams the states of a job, the present one first, and its result; null where it has streamed. */
 export async function streamEvents(call: Call): Promise<Answer | null> {
-  const { jobs, request, response, gone } = call;
-  const lastId = headerOf(request, 'last-event-id');
-  // While an answer can still be an error.
-  await lookAtJob(jobs.client, call.job().workflowId, { signal: gone });
-  // A browser comes back after every end, until it is told that there is no more.
-  if (lastId?.endsWith(END) && (await isOver(call, lastId))) return { status: 204 };
-  // nginx would keep events back. Nothing follows on the connection: it would outlive the end of this server.
-  const headers = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no', connection: 'close' };
-  response.setTimeout(IDLE_MS, () => response.destroy());
-  response.writeHead(200, { 'cache-control': 'no-store', ...headers }).write(':\n\n');
-  const comments = setInterval(() => response.writableNeedDrain || response.write(':\n\n'), COMMENT_EVERY_MS);
+  const { response } = call;
+  const lastId = headerOf(call.request, 'last-event-id');
+  const watch = SharedWatch.join(call);
   try {
-    const isDone = await whileWanted(call, STREAM_MS, (signal) => sendStates(call, lastId, signal));
-    if (!isDone) response.write(`retry: ${randomInt(...BACK_AFTER_MS)}\n\n`);
-    response.end();
+    // While an answer can still be an error.
+    await watch.found;
+    // A browser comes back after every end, until it is told that there is no more.
+    if (lastId?.endsWith(END) && (await isOver(call, watch, lastId))) return { status: 204 };
+    // nginx would keep events back. Nothing follows on the connection: it would outlive the end of this server.
+    const headers = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no', connection: 'close' };
+    response.setTimeout(IDLE_MS, () => response.destroy());
+    response.writeHead(200, { 'cache-control': 'no-store', ...headers }).write(':\n\n');
+    const comments = setInterval(() => response.writableNeedDrain || response.write(':\n\n'), COMMENT_EVERY_MS);
+    response.once('close', () => clearInterval(comments));
+    const isDone = await whileWanted(call, STREAM_MS, (signal) => sendStates(call, watch, lastId, signal));
+    response.end(isDone ? '' : `retry: ${randomInt(...BACK_AFTER_MS)}\n\n`);
+    return null;
   } finally {
-    clearInterval(comments);
+    watch.leave();
   }
-  return null;
 }
 
-async function sendStates(call: Call, lastId: string | undefined, signal: AbortSignal): Promise<true> {
-  const job = call.job();
-  let last: JobState | null = null;
-  try {
-    for await (const state of job.watch({ signal })) {
-      last = state;
-      if (idOf(state) !== lastId) await send(call, 'state', idOf(state), state);
-    }
-  } catch (error) {
-    // Its last state can't be told: its end can.
-    if (!(error instanceof JobTerminatedError)) throw error;
+async function sendStates(call: Call, watch: SharedWatch, lastId: unknown, signal: AbortSignal): Promise<true> {
+  for await (const state of watch.states(signal)) {
+    if (idOf(state) !== lastId) await send(call, 'state', idOf(state), state);
   }
-  await send(call, 'result', idOf(last) + END, await resultOf(job, last, signal));
+  await send(call, 'result', idOf(watch.last) + END, watch.result!);
   return true;
 }
 
@@ -66,13 +59,83 @@ async function send({ response, gone }: Call, event: string, id: string, data: o
   if (!isTaken) await once(response, 'drain', { signal: gone });
 }
 
-async function isOver(call: Call, lastId: string): Promise<boolean> {
-  const reading = call.job().state({ signal: call.gone });
-  const state = await reading.catch(() => null);
+async function isOver(call: Call, watch: SharedWatch, lastId: string): Promise<boolean> {
+  const first = await whileWanted(call, COMMENT_EVERY_MS, (signal) => watch.states(signal).next());
+  const state = first?.value;
   return state?.phase === 'done' && idOf(state) + END === lastId;
 }
 
 function idOf(state: JobState | null): string {
   const text = state === null ? '' : shownOf(state);
   return createHash('sha256').update(text).digest('base64url').slice(0, ID_CHARACTERS);
+}
+
+const watches = new WeakMap<AgentJobs, Map<string, SharedWatch>>();
+
+/** One watch of a job for all streams of it here, from the first one to the last. */
+class SharedWatch extends EventEmitter {
+  /** Rejects where there is no such job, or Temporal does not answer. */
+  readonly found: Promise<unknown>;
+  last: JobState | null = null;
+  result: Awaited<ReturnType<typeof resultOf>> | null = null;
+  #readers = 0;
+  #error: unknown = null;
+  readonly #stop = new AbortController();
+
+  private constructor({ jobs: { client }, job }: Call) {
+    super();
+    this.setMaxListeners(0);
+    this.found = lookAtJob(client, job().workflowId, { signal: this.#stop.signal });
+    void this.#follow(job());
+  }
+
+  /** Joins the one that runs, or begins one; `leave` it at last. */
+  static join(call: Call): SharedWatch {
+    const running = watches.get(call.jobs) ?? new Map<string, SharedWatch>();
+    watches.set(call.jobs, running);
+    const { workflowId } = call.job();
+    const watch = running.get(workflowId) ?? new SharedWatch(call);
+    watch.#readers += 1;
+    // Who comes after its end begins anew: a follow-up may have gone on with the job.
+    if (running.get(workflowId) !== watch) watch.once('end', () => running.delete(workflowId));
+    running.set(workflowId, watch);
+    return watch;
+  }
+
+  leave(): void {
+    this.#readers -= 1;
+    if (this.#readers > 0) return;
+    this.emit('end');
+    this.#stop.abort();
+  }
+
+  /** The present state, and each one that follows: a slow reader misses what is past. */
+  async *states(signal: AbortSignal): AsyncGenerator<JobState, void, undefined> {
+    for (let told: JobState | null = null; ;) {
+      if (this.#error !== null) throw this.#error;
+      if (this.last !== told) yield (told = this.last!);
+      else if (this.result !== null) return;
+      else await once(this, 'news', { signal });
+    }
+  }
+
+  async #follow(job: JobHandle): Promise<void> {
+    const { signal } = this.#stop;
+    try {
+      await this.found;
+      await this.#keepLast(job.watch({ signal })).catch(nullIfUnbegun);
+      this.result = await resultOf(job, this.last, signal);
+    } catch (error) {
+      this.#error = error;
+    }
+    this.emit('end');
+    this.emit('news');
+  }
+
+  async #keepLast(states: AsyncIterable<JobState>): Promise<void> {
+    for await (const state of states) {
+      this.last = state;
+      this.emit('news');
+    }
+  }
 }

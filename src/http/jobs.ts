@@ -107,7 +107,7 @@ function detailsOf(error: unknown): object | null {
 }
 
 /** A run that ended before a worker began it has no state. */
-function nullIfUnbegun(error: unknown): null {
+export function nullIfUnbegun(error: unknown): null {
   if (error instanceof JobTerminatedError) return null;
   throw error;
 }

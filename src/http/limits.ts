@@ -4,26 +4,19 @@ import { Problem } from './problem.js';
 const WINDOW_MS = 10_000;
 const MAX_REQUESTS = 2_000;
 
-/** Counts requests in windows of time. */
-export class Rates {
-  readonly #maxRequests: number;
-  #window = 0;
-  #requests = new Map<string, number>();
-
-  constructor(maxRequests = MAX_REQUESTS) {
-    this.#maxRequests = maxRequests;
-  }
-
-  /** Throws a problem 429. */
-  take(caller: string, now = Date.now()): void {
-    const window = Math.floor(now / WINDOW_MS);
-    if (window !== this.#window) this.#requests = new Map();
-    this.#window = window;
-    const requests = (this.#requests.get(caller) ?? 0) + 1;
-    this.#requests.set(caller, requests);
-    if (requests <= this.#maxRequests) return;
-    const headers = { 'retry-after': String(Math.ceil(((window + 1) * WINDOW_MS - now) / 1_000)) };
-    const detail = `at most ${this.#maxRequests} requests in ${WINDOW_MS / 1_000} seconds`;
+/** Counts the requests of callers in windows of time; what it answers with throws a problem 429. */
+export function limitRequests(maxRequests = MAX_REQUESTS): (caller: string) => void {
+  let window = 0;
+  let counts = new Map<string, number>();
+  return (caller) => {
+    const now = Date.now() / WINDOW_MS;
+    if (Math.floor(now) !== window) counts = new Map();
+    window = Math.floor(now);
+    const count = (counts.get(caller) ?? 0) + 1;
+    counts.set(caller, count);
+    if (count <= maxRequests) return;
+    const headers = { 'retry-after': String(Math.ceil(((window + 1 - now) * WINDOW_MS) / 1_000)) };
+    const detail = `at most ${maxRequests} requests in ${WINDOW_MS / 1_000} seconds`;
     throw new Problem(429, detail, { retryable: true, headers });
-  }
+  };
 }

@@ -3,21 +3,21 @@ import { STATUS_CODES } from 'node:http';
 import { AgentJobsError, type AgentJobsErrorCode, NoWorkerError, TemporalCallError } from '../client/errors.js';
 import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../client/temporal-errors.js';
 
-/** What a problem tells besides its status and what is wrong. */
-interface ProblemOptions {
-  /** Of the client's errors; else the words of the status, as `NOT_FOUND`. */
-  code?: string;
-  retryable?: boolean;
-  headers?: Readonly<Record<string, string>>;
-}
-
-/** An answer that is an error. */
+/** An answer that is an error; without a code of the client's it has the words of its status, as `NOT_FOUND`. */
 export class Problem extends Error {
   readonly status: number;
   readonly body: object;
   readonly headers: Readonly<Record<string, string>>;
 
-  constructor(status: number, detail: string, { code, retryable = false, headers = {} }: ProblemOptions = {}) {
+  constructor(
+    status: number,
+    detail: string,
+    {
+      code,
+      retryable = false,
+      headers = {},
+    }: { code?: string; retryable?: boolean; headers?: Problem['headers'] } = {},
+  ) {
     super(detail);
     const title = STATUS_CODES[status] ?? 'Error';
     const named = code ?? title.toUpperCase().replaceAll(' ', '_');

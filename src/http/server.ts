@@ -10,7 +10,7 @@ import type { AgentJobs } from '../starter.js';
 import { matchPath, readAddress } from './address.js';
 import { Figures } from './figures.js';
 import { ANYBODY, type Caller, type CallerKeys, maySee } from './keys.js';
-import { Rates } from './limits.js';
+import { limitRequests } from './limits.js';
 import { openApi } from './openapi.js';
 import { Problem, problemOf, PROBLEM_TYPE } from './problem.js';
 import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
@@ -22,7 +22,8 @@ export interface HttpService {
   /** Null: nobody needs a key, and the server must listen on this machine alone. */
   keys: CallerKeys | null;
   version: string;
-  rates?: Rates;
+  /** Of one caller, in ten seconds. */
+  maxRequests?: number | undefined;
   /** Told what is wrong here, not with a request; never with a key or a prompt. */
   onProblem: (problem: string) => void;
 }
@@ -40,7 +41,7 @@ const BROKEN: Readonly<Record<string, number>> = { ERR_HTTP_REQUEST_TIMEOUT: 408
 export class HttpServer {
   readonly #service: HttpService;
   readonly #server: Server;
-  readonly #rates: Rates;
+  readonly #countRequest: (caller: string) => void;
   readonly #figures = new Figures();
   readonly #ending = new AbortController();
   /** Requests without their whole answer. */
@@ -55,7 +56,7 @@ export class HttpServer {
 
   private constructor(service: HttpService) {
     this.#service = service;
-    this.#rates = service.rates ?? new Rates();
+    this.#countRequest = limitRequests(service.maxRequests);
     this.#server = createServer({ ...LIMITS, connectionsCheckingInterval: 2_000 });
     this.#server.maxConnections = MAX_CONNECTIONS;
     this.#server.on('request', (request, response) => void this.#serve(request, response));
@@ -115,7 +116,7 @@ export class HttpServer {
     const openAnswer = this.#openPaths.get(path);
     if (openAnswer) {
       checkMethod(method, ['GET']);
-      this.#rates.take(addressOf(request));
+      this.#countRequest(addressOf(request));
       return openAnswer();
     }
     const { route, parts } = findRoute(method, path);
@@ -138,7 +139,7 @@ export class HttpServer {
     const { keys } = this.#service;
     if (keys === null) checkIsLocal(request);
     const caller = keys === null ? ANYBODY : await keys.callerOf(authorization);
-    this.#rates.take(caller.name ?? addressOf(request));
+    this.#countRequest(caller.name ?? addressOf(request));
     return caller;
   }
 

@@ -159,6 +159,7 @@ test('a thousand streams that are cut leave no request, handle or memory behind'
   const cut = async (count: number) => {
     const streams = Array.from({ length: count }, () => openStream(path));
     await vi.waitFor(async () => expect(await openStreams()).toBe(count), { timeout: 60_000, interval: 500 });
+    await vi.waitFor(() => expect(streams.every(({ text }) => told(text()).length > 0)).toBe(true), PATIENCE);
     for (const { socket } of streams) socket.resetAndDestroy();
     await vi.waitFor(async () => expect(await openStreams()).toBe(0), { timeout: 60_000, interval: 500 });
   };

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { agentJobWorkflowId } from '../../src/contract.js';
-import { Rates } from '../../src/http/limits.js';
 import { AgentJobs } from '../../src/starter.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { type HttpBench, startHttp } from './http-server.js';
@@ -220,7 +219,7 @@ test('who sends headers or a body too slowly is told so', { timeout: 120_000 }, 
 });
 
 test('who asks too often is told when to come back, and others are not', async () => {
-  const limited = await startHttp(jobs, OWN, new Rates(5));
+  const limited = await startHttp(jobs, OWN, 5);
   const ask = (key: string) => limited.send(`/v1/projects/${OWN}/jobs`, { key });
   const answers = [];
   for (let i = 0; i < 12; i++) answers.push(await ask(limited.own));

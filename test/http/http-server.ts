@@ -4,7 +4,6 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CallerKeys } from '../../src/http/keys.js';
-import { Rates } from '../../src/http/limits.js';
 import { HttpServer } from '../../src/http/server.js';
 import type { AgentJobs } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
@@ -37,7 +36,7 @@ export interface HttpBench {
 
 export const hashOf = (key: string) => createHash('sha256').update(key).digest('hex');
 
-export async function startHttp(jobs: AgentJobs, projectId: string, rates = new Rates()): Promise<HttpBench> {
+export async function startHttp(jobs: AgentJobs, projectId: string, maxRequests?: number): Promise<HttpBench> {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-http-'));
   const keysFile = join(folder, 'keys.json');
   const [own, operator] = [randomUUID(), randomUUID()];
@@ -49,7 +48,7 @@ export async function startHttp(jobs: AgentJobs, projectId: string, rates = new 
   const problems: string[] = [];
   const onProblem = (problem: string) => void problems.push(problem);
   const callers = new CallerKeys(keysFile, onProblem, 0);
-  const service = { jobs, keys: callers, version: '1.2.3', rates, onProblem };
+  const service = { jobs, keys: callers, version: '1.2.3', maxRequests, onProblem };
   const http = await HttpServer.listen(service, { host: '127.0.0.1', port: 0 });
   return {
     ...{ http, keysFile, problems, own, operator },
