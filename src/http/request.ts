@@ -33,7 +33,7 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Room for a prompt of 512 KiB in the longest form that JSON has for most of them. */
+/** Room for a prompt of 512 KiB, most of whose characters may be escaped. */
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
 const MAX_WAIT_SECONDS = 60;
 const MAX_PAGE = 1_000;
