@@ -203,6 +203,15 @@ export function readHttpConfig(environment: Environment = process.env): {
   throw new ConfigError([{ variable: 'HTTP_KEYS_FILE', problem }]);
 }
 
+const mcpSchema = z.object({ MCP_MAX_WAIT: field.waitField.optional() });
+
+/** How long a tool of an agent may wait; undefined for its default. Throws a ConfigError. */
+export function readMcpConfig(environment: Environment = process.env): { maxWaitMs: number | undefined } {
+  const { values, problems } = check(mcpSchema, present(environment));
+  if (!values) throw new ConfigError(problems);
+  return { maxWaitMs: values.MCP_MAX_WAIT };
+}
+
 function check<T>(
   schema: z.ZodType<T>,
   env: Record<string, string>,

@@ -15,6 +15,7 @@ import { addReplayCheck } from './replay-check.js';
 import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
 import { print, printAnswer } from './session.js';
+import { addMcp } from './mcp.js';
 import { addServe } from './serve.js';
 import { addSetup } from './setup.js';
 import { addFollowUp, addSignals } from './signals.js';
@@ -25,13 +26,13 @@ import { addWait } from './wait.js';
 const COMMANDS = {
   'Callers:': [addStart, addFollowUp, addState, addWait, addList, addWatch, addSignals, addOpen],
   'Operators:': [
-    ...[addSetup, addPrograms, addServe, addDoctor, addAttention, addResolve, addReconcile],
+    ...[addSetup, addPrograms, addServe, addMcp, addDoctor, addAttention, addResolve, addReconcile],
     ...[addQueue, addCost, addReplayCheck, addCodecServer, addCompletion],
   ],
   'Exports:': [addExport, addReport, addSchedule],
 };
 /** Commands that few need: the last line of help names them. */
-const UNLISTED = ['poll-now', 'reconcile', 'replay-check', 'codec-server', 'completion', 'help'];
+const UNLISTED = ['poll-now', 'cost', 'reconcile', 'replay-check', 'codec-server', 'completion', 'help'];
 
 /** `agent-jobs export …`: make snapshots of visitors, and tell what there is. */
 function addExport(program: Command): void {

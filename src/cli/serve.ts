@@ -18,10 +18,11 @@ export function addServe(program: Command): void {
 }
 
 async function serve(command: Command): Promise<void> {
-  const { readHttpConfig } = await import('../config.js');
+  const { readHttpConfig, readMcpConfig } = await import('../config.js');
   const { CallerKeys } = await import('../http/keys.js');
   const { HttpServer } = await import('../http/server.js');
   const { address, keysFile } = readHttpConfig();
+  const { maxWaitMs: maxToolWaitMs } = readMcpConfig();
   const onProblem = (problem: string) => printToStderr(`agent-jobs: ${problem}`);
   const keys = keysFile === undefined ? null : new CallerKeys(keysFile, onProblem);
   await keys?.read();
@@ -30,8 +31,9 @@ async function serve(command: Command): Promise<void> {
   const { signal } = stop;
   // As a worker does, it waits for a server that is about to start.
   const jobs = await connect(command.optsWithGlobals<GlobalOptions>(), null, { timeoutMs: Infinity, signal });
+  const service = { jobs, keys, version: versionOf(command), maxToolWaitMs, onProblem };
   try {
-    const http = await HttpServer.listen({ jobs, keys, version: versionOf(command), onProblem }, address);
+    const http = await HttpServer.listen(service, address);
     print(`HTTP  ${http.url}, ${keys === null ? 'for this machine alone: HTTP_KEYS_FILE is not set' : 'with keys'}`);
     if (!signal.aborted) await once(signal, 'abort');
     await http.end();

@@ -12,6 +12,7 @@ export interface ListenAddress {
 }
 
 const MAX_UPSTREAM_TIMEOUT_MS = 20_000;
+const MAX_WAIT_MS = 3_600_000;
 
 /** A setting that is a string of the environment, read by `read`, which returns undefined for a wrong value. */
 function field<T>(shouldBe: string, read: (text: string) => T | undefined) {
@@ -39,6 +40,12 @@ function parsePositive(text: string): number | undefined {
 function parseWholeNumber(text: string): number | undefined {
   const value = parsePositive(text);
   return Number.isSafeInteger(value) ? value : undefined;
+}
+
+/** In milliseconds. */
+function parseDuration(text: string, maxMs: number): number | undefined {
+  const duration = text.length <= 100 ? ms(text as StringValue) : undefined;
+  return duration !== undefined && duration > 0 && duration <= maxMs ? Math.ceil(duration) : undefined;
 }
 
 /** A list of names or numbers with commas or spaces between them. */
@@ -83,14 +90,11 @@ export const projectKeysFileField = field(
 
 export const callerKeysFileField = field('the path of a readable file that holds the keys of callers', readable);
 
-export const upstreamTimeoutField = field(
-  'a duration above 0 and at most 20 seconds, for example 15 seconds',
-  (text) => {
-    const duration = text.length <= 100 ? ms(text as StringValue) : undefined;
-    return duration !== undefined && duration > 0 && duration <= MAX_UPSTREAM_TIMEOUT_MS
-      ? Math.ceil(duration)
-      : undefined;
-  },
+export const upstreamTimeoutField = field('a duration above 0 and at most 20 seconds, for example 15 seconds', (text) =>
+  parseDuration(text, MAX_UPSTREAM_TIMEOUT_MS),
+);
+export const waitField = field('a duration above 0 and at most 1 hour, for example 5 minutes', (text) =>
+  parseDuration(text, MAX_WAIT_MS),
 );
 
 export const positiveNumberField = field('a number above 0', parsePositive);

@@ -10,6 +10,9 @@ interface Address {
   readonly workflowId: string | null;
 }
 
+/** Of a path that names neither. */
+export const NOWHERE: Address = { projectId: null, workflowId: null };
+
 /** The parts of a path that a template names in curly brackets, as they came; null where it does not fit. */
 export function matchPath(template: string, path: string): Record<string, string> | null {
   const names = template.split('/');

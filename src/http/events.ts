@@ -7,7 +7,7 @@ import type { JobState } from '../contract.js';
 import { lookAtJob } from '../client/agent-job/list.js';
 import { shownOf } from '../client/agent-job/watch.js';
 import type { AgentJobs, JobHandle } from '../starter.js';
-import { nullIfUnbegun, resultOf } from './jobs.js';
+import { nullIfUnbegun, resultOf } from './bodies.js';
 import { type Answer, type Call, headerOf, whileWanted } from './request.js';
 
 /** Some proxies end what is silent for half a minute; the contract says 15 seconds. */

@@ -16,9 +16,10 @@ export interface Caller {
 /** Where no keys are set. */
 export const ANYBODY: Caller = { name: null, projects: '*' };
 
-/** Whether a caller may see a project; a job whose id tells none is for who may see all. */
-export function maySee({ projects }: Caller, projectId: string | null): boolean {
-  return projects === '*' || (projectId !== null && projects.includes(projectId));
+/** Throws a problem 403 where a caller may not see a project; a job whose id tells none is for who may see all. */
+export function checkMaySee({ projects }: Caller, projectId: string | null): void {
+  if (projects === '*' || (projectId !== null && projects.includes(projectId))) return;
+  throw new Problem(403, 'this key is not for this project');
 }
 
 const keysFile = z.record(

@@ -10,6 +10,13 @@ import { Problem, readOr400 } from './problem.js';
 
 /** What a handler works with. */
 export interface Call {
+  /** What this server is, and whom it tells what is wrong here, not with a request; never with a key or a prompt. */
+  readonly service: {
+    readonly version: string;
+    /** How long a tool of an agent may wait; default 50 seconds. */
+    readonly maxToolWaitMs?: number | undefined;
+    readonly onProblem: (problem: string) => void;
+  };
   readonly jobs: AgentJobs;
   readonly caller: Caller;
   /** Of the path; null in a path without one, and of a job whose id tells none. */

@@ -1,8 +1,7 @@
 /** All routes: the one table of which the server finds the handler and what it takes, and OpenAPI is made. */
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, SETTLE } from '../agent-job/fields.js';
-import { TAGS } from '../agent-job/labels.js';
-import { JOB_OUTCOMES, LIMIT, PHASES } from '../contract.js';
-import { type JsonSchema, label, oneOf, schemaOf, TEXT } from '../contract/kinds.js';
+import { type JsonSchema, schemaOf, TEXT } from '../contract/kinds.js';
+import { JOBS_QUERY } from './bodies.js';
 import { listEnded } from './ended.js';
 import { streamEvents } from './events.js';
 import { cancelJob, followUp, getJob, listJobs, pollNow, resolveJob, startJob } from './jobs.js';
@@ -77,10 +76,7 @@ const OF_PROJECT: readonly Route[] = [
     answers: { 200: STARTED, 201: STARTED },
   }),
   get('/jobs', 'List jobs', listJobs, {
-    query: {
-      ...{ phase: oneOf(...PHASES), outcome: oneOf(...JOB_OUTCOMES), status: label(LIMIT.recordBytes) },
-      ...{ tag: TAGS, batch: label(LIMIT.batchBytes), limit: PAGE_SIZE, cursor: TEXT },
-    },
+    query: JOBS_QUERY,
     answers: { 200: pageOf(ANY_OBJECT, TEXT_OR_NULL) },
   }),
   get('/ended', 'What ended since the cursor, by the time of the end; a runId may come again', listEnded, {
@@ -115,6 +111,15 @@ const OF_JOB: readonly Route[] = [
 
 function below(base: string, routes: readonly Route[]): Route[] {
   return routes.map((route) => ({ ...route, path: base + route.path }));
+}
+
+/** The tools of an agent, each of which checks the project of its arguments; the protocol has its own description. */
+export const MCP_ROUTE: Route = post('/mcp', 'Call a tool', callMcp, { body: { schema: {} }, answers: {} });
+
+/** The SDK is loaded when it is first called: few servers have agents. */
+async function callMcp(call: Call): Promise<Answer | null> {
+  const { serveMcp } = await import('./mcp/server.js');
+  return serveMcp(call);
 }
 
 /** Each route under all of its addresses. */

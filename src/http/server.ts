@@ -7,25 +7,22 @@ import { readDescription } from '../client/agent-job/run-record.js';
 import { JobNotFoundError } from '../client/errors.js';
 import { temporalCall } from '../client/temporal-call.js';
 import type { AgentJobs } from '../starter.js';
-import { matchPath, readAddress } from './address.js';
+import { matchPath, NOWHERE, readAddress } from './address.js';
 import { Figures } from './figures.js';
-import { ANYBODY, type Caller, type CallerKeys, maySee } from './keys.js';
+import { ANYBODY, type Caller, type CallerKeys, checkMaySee } from './keys.js';
 import { limitRequests } from './limits.js';
 import { openApi } from './openapi.js';
 import { Problem, problemOf, PROBLEM_TYPE } from './problem.js';
 import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
-import { type Route, ROUTES } from './routes.js';
+import { MCP_ROUTE, type Route, ROUTES } from './routes.js';
 
 /** What is served, and to whom. */
-export interface HttpService {
-  jobs: AgentJobs;
+interface HttpService extends Readonly<Call['service']> {
+  readonly jobs: AgentJobs;
   /** Null: nobody needs a key, and the server must listen on this machine alone. */
-  keys: CallerKeys | null;
-  version: string;
+  readonly keys: CallerKeys | null;
   /** Of one caller, in ten seconds. */
-  maxRequests?: number | undefined;
-  /** Told what is wrong here, not with a request; never with a key or a prompt. */
-  onProblem: (problem: string) => void;
+  readonly maxRequests?: number | undefined;
 }
 
 /** A stream is one. */
@@ -121,15 +118,26 @@ export class HttpServer {
     }
     const { route, parts } = findRoute(method, path);
     this.#open.set(response, route);
+    const service = this.#service;
     const caller = await this.#callerOf(request);
-    const { projectId, workflowId } = readAddress(parts);
-    if (!maySee(caller, projectId)) throw new Problem(403, 'this key is not for this project');
+    const { projectId, workflowId } = route === MCP_ROUTE ? NOWHERE : readAddress(parts);
+    if (route !== MCP_ROUTE) checkMaySee(caller, projectId);
     const query = readQuery(search, route.query ?? {});
     const body = route.body ? await readBody(request, route.body.schema) : {};
-    const { jobs } = this.#service;
+    const { jobs } = service;
     if (workflowId !== null) await checkIsJob(jobs, workflowId);
     const job = () => jobs.handle(workflowId ?? '');
-    return route.handle({ ...exchange, jobs, caller, projectId, job, query, body, ending: this.#ending.signal });
+    return route.handle({
+      ...exchange,
+      service,
+      jobs,
+      caller,
+      projectId,
+      job,
+      query,
+      body,
+      ending: this.#ending.signal,
+    });
   }
 
   /** Who asks; throws problems 400, 401, 403 and 429. */
@@ -185,7 +193,7 @@ function addressOf({ socket }: IncomingMessage): string {
 
 /** Throws problems 404 and 405. */
 function findRoute(method: string, path: string): { route: Route; parts: Record<string, string> } {
-  const found = ROUTES.flatMap((route) => {
+  const found = [...ROUTES, MCP_ROUTE].flatMap((route) => {
     const parts = matchPath(route.path, path);
     return parts === null ? [] : [{ route, parts }];
   });

@@ -67,7 +67,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   http: {
     values: 'contract agent-job upstream client',
     types: 'starter',
-    packages: 'node zod',
+    packages: 'node zod @modelcontextprotocol/server',
   },
   local: {
     values: 'contract agent-job config client starter http worker sandbox',
@@ -79,7 +79,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   cli: {
     values: 'contract agent-job visitor-export temporal config snapshots report worker client starter http local',
     types: '@temporalio/common',
-    packages: 'node @temporalio/client commander',
+    packages: 'node @modelcontextprotocol/server @temporalio/client commander',
   },
 };
 

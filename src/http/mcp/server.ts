@@ -1,0 +1,93 @@
+/** The Model Context Protocol over the tools: each answer has the body of the HTTP answer, and says what to do next. */
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import {
+  type CallToolResult,
+  createMcpHandler,
+  McpServer,
+  type ServerContext,
+  type StandardSchemaWithJSON,
+} from '@modelcontextprotocol/server';
+import type { JsonSchema } from '../../contract/kinds.js';
+import { Problem, problemOf } from '../problem.js';
+import type { Answer, Call } from '../request.js';
+import { callTool, DEFAULT_WAIT_MS, TOOLS } from './tools.js';
+
+type Tool = (typeof TOOLS)[number];
+type ToolCall = Parameters<typeof callTool>[1];
+
+/** For whom, and who is told what is wrong here; never with a key or a prompt. */
+interface McpService extends Pick<ToolCall, 'jobs' | 'caller' | 'ending'> {
+  maxWaitMs?: number | undefined;
+  version: string;
+  onProblem: (problem: string) => void;
+}
+
+/** Answers a request over HTTP, which stands alone: any server may answer the next one. */
+export async function serveMcp(call: Call): Promise<Answer | null> {
+  const { service, request, response, body, gone: signal } = call;
+  const protocol = createMcpHandler(() => mcpServer({ ...service, ...call, maxWaitMs: service.maxToolWaitMs }));
+  // One value each, as the protocol has them.
+  const headers = Object.entries(request.headers).map(([name, value]): [string, string] => [name, String(value)]);
+  const given = new Request('http://localhost/mcp', { method: 'POST', headers, body: JSON.stringify(body), signal });
+  const answer = await protocol.fetch(given, { parsedBody: body });
+  response.writeHead(answer.status, { ...Object.fromEntries(answer.headers), 'cache-control': 'no-store' });
+  if (answer.body) await pipeline(Readable.fromWeb(answer.body as never), response, { signal });
+  else response.end();
+  return null;
+}
+
+/** Makes the server of one connection, or of one request over HTTP. */
+export function mcpServer(service: McpService): McpServer {
+  const server = new McpServer({ name: 'agent-jobs', version: service.version }, { capabilities: { tools: {} } });
+  for (const tool of TOOLS) {
+    const { name, title, description, input, readOnly: readOnlyHint } = tool;
+    const annotations = { readOnlyHint, destructiveHint: false, idempotentHint: name !== 'send_follow_up' };
+    const config = { title, description, inputSchema: unchecked(input), annotations };
+    server.registerTool(name, config, (args, context) => answer(service, tool, args, context));
+  }
+  return server;
+}
+
+/** Tells agents the schema and checks nothing: the tool does, and says what to do. */
+function unchecked(schema: JsonSchema): StandardSchemaWithJSON<Record<string, unknown>> {
+  const told = () => schema as Record<string, unknown>;
+  const validate = (value: unknown) => ({ value: value as Record<string, unknown> });
+  return { '~standard': { version: 1, vendor: 'agent-jobs', validate, jsonSchema: { input: told, output: told } } };
+}
+
+async function answer(
+  { maxWaitMs = DEFAULT_WAIT_MS, ...service }: McpService,
+  tool: Tool,
+  args: Record<string, unknown>,
+  { mcpReq: request }: ServerContext,
+): Promise<CallToolResult> {
+  const call = { ...service, maxWaitMs, args, gone: request.signal, onState: progressOf(request) };
+  try {
+    const { body, next } = await callTool(tool, call);
+    return { content: [text(next), text(JSON.stringify(body))], structuredContent: { ...body } };
+  } catch (error) {
+    const problem = problemOf(error);
+    if (problem === null && !request.signal.aborted) {
+      service.onProblem(`a tool failed: ${(error as Error)?.stack ?? String(error)}`);
+    }
+    const { body, message } = problem ?? new Problem(500, 'an error of this server, which its log tells');
+    return { isError: true, content: [text(message)], structuredContent: { ...body } };
+  }
+}
+
+/** Tells an agent that asked for progress what the job does now. */
+function progressOf({ _meta: meta, notify }: ServerContext['mcpReq']): ToolCall['onState'] {
+  let progress = 0;
+  return ({ phase: message }) => {
+    const progressToken = meta?.progressToken;
+    if (progressToken === undefined) return;
+    const params = { progressToken, progress: ++progress, message };
+    // An agent that is gone hears nothing.
+    notify({ method: 'notifications/progress', params }).catch(() => {});
+  };
+}
+
+function text(text: string): { type: 'text'; text: string } {
+  return { type: 'text', text };
+}

@@ -1,0 +1,176 @@
+/**
+ * What an agent may do with jobs. Nobody but a person settles a write in doubt: there is no tool for it, and what a job
+ * in need of one is told as says whom to ask.
+ */
+import { createHash } from 'node:crypto';
+import { CREATE_JOB, FOLLOW_UP } from '../../agent-job/fields.js';
+import type { JobState } from '../../contract.js';
+import { checkObject, checkWholeNumber } from '../../contract/input-checks.js';
+import { type JsonSchema, schemaOf, TEXT } from '../../contract/kinds.js';
+import { checkKnownFields } from '../../client/known-fields.js';
+import { type JobBody, JOBS_QUERY, pageOfJobs, readJob, START_TIMEOUT_MS, startedJob } from '../bodies.js';
+import { type Caller, checkMaySee } from '../keys.js';
+import { whileWanted } from '../request.js';
+import type { AgentJobs, FollowUpOptions, JobHandle, StartRequest } from '../../starter.js';
+
+/** One call of a tool. */
+interface ToolCall {
+  jobs: AgentJobs;
+  caller: Caller;
+  /** The longest time that it may wait. */
+  maxWaitMs: number;
+  /** Aborted when this server is about to end. */
+  ending: AbortSignal;
+  args: Readonly<Record<string, unknown>>;
+  /** Aborted when the agent no longer waits. */
+  gone: AbortSignal;
+  /** Tells an agent that waits what the job does now. */
+  onState: (state: JobState) => void;
+}
+
+/** What a tool answers: the body of the HTTP answer, and what to do next. */
+interface ToolAnswer {
+  body: object;
+  next: string;
+}
+
+/** What an agent is told of a tool, and what it does. */
+interface Tool {
+  name: string;
+  title: string;
+  description: string;
+  input: JsonSchema;
+  readOnly: boolean;
+  run: (call: ToolCall) => Promise<ToolAnswer>;
+}
+
+/** Clients cut off calls at 60 or 120 seconds. */
+export const DEFAULT_WAIT_MS = 50_000;
+
+const { projectId, ...OPTIONS } = CREATE_JOB;
+const JOB = { projectId, key: TEXT };
+const KEY_OF_START = 'The key of the job: a start repeated with it makes no second job. Default: made of the prompt.';
+
+export const TOOLS: readonly Tool[] = [
+  {
+    name: 'start_job',
+    title: 'Start an agent job',
+    description: 'Starts a job of a coding agent and answers at once. It may run for hours and open a pull request.',
+    input: withProperty(schemaOf({ projectId, ...OPTIONS }), 'key', { type: 'string', description: KEY_OF_START }),
+    readOnly: false,
+    run: startJob,
+  },
+  {
+    name: 'get_job',
+    title: 'Look at a job',
+    description: 'Reads the state of a job, and its result once it is over.',
+    input: schemaOf(JOB),
+    readOnly: true,
+    run: getJob,
+  },
+  {
+    name: 'wait_for_job',
+    title: 'Wait for a job',
+    description: 'Waits until the job is over, or the time is: then call it again, or do something else meanwhile.',
+    input: withProperty(schemaOf(JOB), 'timeoutSeconds', { type: 'integer', minimum: 0 }),
+    readOnly: true,
+    run: waitForJob,
+  },
+  {
+    name: 'send_follow_up',
+    title: 'Send a follow-up message',
+    description: 'Sends a message to the agent of a job. Repeated with the same id, it is delivered once.',
+    input: schemaOf({ ...JOB, ...FOLLOW_UP }),
+    readOnly: false,
+    run: sendFollowUp,
+  },
+  {
+    name: 'list_jobs',
+    title: 'List jobs',
+    description: 'Lists the jobs of a project, the newest first, page by page.',
+    input: withOptional(schemaOf({ projectId }), schemaOf(JOBS_QUERY)),
+    readOnly: true,
+    run: listJobs,
+  },
+];
+
+/** Checks the arguments, and whether the caller may see the project; then runs the tool. */
+export async function callTool(tool: Tool, call: ToolCall): Promise<ToolAnswer> {
+  checkKnownFields(checkObject(call.args, 'arguments'), tool.input, null);
+  const project = projectId.check(call.args['projectId'], 'projectId');
+  checkMaySee(call.caller, project);
+  return tool.run(call);
+}
+
+/** Without a key, one that an agent which repeats itself comes to again. */
+export function keyOf(project: string, prompt: string): string {
+  return `mcp-${createHash('sha256').update(`${project}\n${prompt}`).digest('hex').slice(0, 32)}`;
+}
+
+async function startJob({ jobs, args }: ToolCall): Promise<ToolAnswer> {
+  const { key, ...request } = args as unknown as StartRequest & { key?: string | null; prompt: string };
+  const started = await startedJob(jobs, { ...request, key: key ?? keyOf(request.projectId, request.prompt) });
+  const joined = started.isNew ? 'The job was started.' : 'The key already named this job: no second one was started.';
+  return { body: started, next: `${joined} Its key is ${started.key}. Call wait_for_job for its result.` };
+}
+
+async function getJob(call: ToolCall): Promise<ToolAnswer> {
+  return answerOf(await readJob(handleOf(call), call));
+}
+
+async function waitForJob(call: ToolCall): Promise<ToolAnswer> {
+  const { args, maxWaitMs, onState } = call;
+  const job = handleOf(call);
+  const maxSeconds = Math.floor(maxWaitMs / 1_000);
+  const seconds = checkWholeNumber(args['timeoutSeconds'] ?? maxSeconds, 'timeoutSeconds', [0, maxSeconds]);
+  await whileWanted(call, seconds * 1_000, async (signal) => {
+    for await (const state of job.watch({ signal })) onState(state);
+  }).catch(() => {}); // However it ended, and whether it did, is read now.
+  call.gone.throwIfAborted();
+  return answerOf(await readJob(job, call));
+}
+
+async function sendFollowUp(call: ToolCall): Promise<ToolAnswer> {
+  const { prompt, id, priority } = call.args as unknown as { prompt: string } & FollowUpOptions;
+  const timeoutMs = Math.min(START_TIMEOUT_MS, call.maxWaitMs);
+  const body = await handleOf(call).sendFollowUp(prompt, { id, priority, timeoutMs, signal: call.gone });
+  const isTaken = body.state === 'sent' || body.state === 'queued';
+  return {
+    body,
+    next: isTaken ? `It is ${body.state}. Call wait_for_job for what comes of it.` : `It is ${body.state}.`,
+  };
+}
+
+async function listJobs({ jobs, args, gone }: ToolCall): Promise<ToolAnswer> {
+  const { projectId: project, ...query } = args;
+  const checked = Object.entries(JOBS_QUERY).flatMap(([name, kind]) =>
+    query[name] == null ? [] : [[name, kind.check(query[name], name)]],
+  );
+  const page = await pageOfJobs(jobs, { ...Object.fromEntries(checked), projectId: project }, gone);
+  return { body: page, next: page.nextCursor === null ? 'That is all.' : 'There are more: give nextCursor as cursor.' };
+}
+
+function handleOf({ jobs, args }: ToolCall): JobHandle {
+  return jobs.handle({ projectId: args['projectId'] as string, key: TEXT.check(args['key'], 'key') });
+}
+
+function answerOf(body: JobBody): ToolAnswer {
+  return { body, next: nextOf(body) };
+}
+
+function nextOf({ workflowId, state, result }: JobBody): string {
+  if (result !== null) return `The job is over: ${'failure' in result ? 'it failed' : result.outcome}.`;
+  if (state?.phase !== 'needsAttention') return 'The job still runs. Call wait_for_job, or look again in a minute.';
+  return (
+    'The job waits for a person: nobody knows whether a write arrived upstream. Ask whoever operates agent-jobs to ' +
+    `look, and to settle it: npx agent-jobs resolve ${workflowId}. Do not start the job again.`
+  );
+}
+
+function withProperty(schema: JsonSchema, name: string, property: JsonSchema): JsonSchema {
+  return { ...schema, properties: { ...(schema['properties'] as object), [name]: property } };
+}
+
+function withOptional(schema: JsonSchema, { properties }: JsonSchema): JsonSchema {
+  return { ...schema, properties: { ...(schema['properties'] as object), ...(properties as object) } };
+}

@@ -1,0 +1,121 @@
+/** The tools of an agent, as the protocol's requests over HTTP. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readMcpConfig } from '../../src/config.js';
+import { keyOf } from '../../src/http/mcp/tools.js';
+import { QUICK } from '../client/job-server.js';
+import { type HttpJobServer, startHttpJobServer } from './http-server.js';
+
+let server: HttpJobServer;
+beforeAll(async () => {
+  server = await startHttpJobServer();
+});
+afterAll(() => server.close());
+
+const ACCEPT = { accept: 'application/json, text/event-stream' };
+
+/** Sends one request as clients of the revision before the newest do: the answer is a stream of one event. */
+async function send(method: string, params: object, key?: string | null) {
+  const body = { jsonrpc: '2.0', id: 1, method, params };
+  const headers = { ...ACCEPT, 'mcp-protocol-version': '2025-06-18' };
+  const answer = await server.bench.send('/mcp', { body, headers, ...(key !== undefined && { key }) });
+  if (answer.status !== 200) return answer;
+  const events = String(answer.body).matchAll(/^data: (.*)$/gm);
+  return [...events].map(([, data]) => JSON.parse(data!)).at(-1);
+}
+
+async function call(name: string, args: object, key?: string) {
+  const { result } = await send('tools/call', { name, arguments: { projectId: server.projectId, ...args } }, key);
+  return result;
+}
+
+test('the tools are told with the schemas of the contract, and none settles a write in doubt', async () => {
+  const { result } = await send('tools/list', {});
+  const tools = Object.fromEntries(result.tools.map((tool: { name: string }) => [tool.name, tool]));
+  expect(Object.keys(tools)).toEqual(['start_job', 'get_job', 'wait_for_job', 'send_follow_up', 'list_jobs']);
+  expect(tools.start_job.inputSchema).toMatchObject({
+    type: 'object',
+    required: ['projectId', 'prompt'],
+    properties: { deadline: {}, key: { type: 'string' } },
+  });
+  expect(tools.get_job).toMatchObject({
+    annotations: { readOnlyHint: true },
+    inputSchema: { required: ['projectId', 'key'] },
+  });
+});
+
+test('an agent that repeats its start without a key makes no second job, and waits for the result', async () => {
+  const prompt = `by an agent ${randomUUID()}`;
+  const key = keyOf(server.projectId, prompt);
+  expect(key).toMatch(/^mcp-[\da-f]{32}$/);
+  const started = await call('start_job', { prompt, ...QUICK });
+  expect(started.structuredContent).toMatchObject({ key, isNew: true });
+  expect(started.content[0].text).toContain(key);
+  const again = await call('start_job', { prompt, ...QUICK });
+  expect(again.structuredContent).toMatchObject({ key, isNew: false });
+  const waited = await call('wait_for_job', { key, timeoutSeconds: 40 });
+  expect(waited.structuredContent).toMatchObject({ key, state: { phase: 'done' }, result: { outcome: 'completed' } });
+  expect(waited.content[0].text).toBe('The job is over: completed.');
+  expect(JSON.parse(waited.content[1].text)).toEqual(waited.structuredContent);
+  expect(await server.sandbox.creates({ projectId: server.projectId })).toHaveLength(1);
+});
+
+test('a wait that is over answers what there is; a follow-up is sent once under its id', async () => {
+  const prompt = `endless ${randomUUID()}`;
+  await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
+  const {
+    structuredContent: { key },
+  } = await call('start_job', { prompt, key: randomUUID(), ...QUICK });
+  const running = await call('wait_for_job', { key, timeoutSeconds: 0 });
+  expect(running.structuredContent.result).toBeNull();
+  expect(running.content[0].text).toContain('still runs');
+  for (const _ of [1, 2]) {
+    const sent = await call('send_follow_up', { key, prompt: 'more', id: 'one' });
+    expect(sent.structuredContent).toMatchObject({ id: 'one', state: 'sent' });
+  }
+  const listed = await call('list_jobs', { limit: 1000 });
+  expect(listed.structuredContent.nextCursor).toBeNull();
+  const other = await call('send_follow_up', { key, prompt: 'another', id: 'one' });
+  expect(other).toMatchObject({ isError: true, structuredContent: { code: 'FOLLOW_UP_CONFLICT', status: 422 } });
+});
+
+test('a job in doubt says that a person must settle it', async () => {
+  const prompt = `in doubt ${randomUUID()}`;
+  await server.sandbox.addFault({ kind: 'status', status: 500, effect: 'before', promptIncludes: prompt, count: 1 });
+  const {
+    structuredContent: { key },
+  } = await call('start_job', { prompt, ...QUICK });
+  await expect
+    .poll(async () => (await call('get_job', { key })).content[0].text)
+    .toMatch(/waits for a person.*npx agent-jobs resolve/);
+});
+
+test.each([
+  { args: { prompt: 'x', deadlin: '1 hour' }, status: 422, detail: 'did you mean deadline' },
+  { args: {}, status: 422, detail: 'prompt' },
+  { args: { prompt: 'x', projectId: 'another' }, status: 403, detail: 'not for this project' },
+  { args: { prompt: 'x', key: '..' }, status: 422, detail: 'key' },
+])('a start with $args is refused with what is wrong', async ({ args, status, detail }) => {
+  const refused = await call('start_job', args);
+  expect(refused).toMatchObject({
+    isError: true,
+    structuredContent: { status, detail: expect.stringContaining(detail) },
+  });
+  expect(refused.content[0].text).toContain(detail);
+});
+
+test('another project is not looked at, nor is a request without a key or with a wrong tool answered', async () => {
+  const { result } = await send('tools/call', { name: 'get_job', arguments: { projectId: 'another', key: 'k' } });
+  expect(result.structuredContent).toMatchObject({ status: 403 });
+  expect(await send('tools/list', {}, null)).toMatchObject({ status: 401, body: { code: 'UNAUTHORIZED' } });
+  expect(await send('tools/call', { name: 'resolve', arguments: {} })).toMatchObject({ error: {} });
+  expect(server.bench.problems).toEqual([]);
+});
+
+test('the longest wait is a setting', () => {
+  expect(readMcpConfig({})).toEqual({ maxWaitMs: undefined });
+  expect(readMcpConfig({ MCP_MAX_WAIT: '5 minutes' })).toEqual({ maxWaitMs: 300_000 });
+  for (const wrong of ['0', '2 hours', 'soon', '-1 s']) {
+    expect(() => readMcpConfig({ MCP_MAX_WAIT: wrong })).toThrow(/MCP_MAX_WAIT +should be a duration/);
+  }
+});
