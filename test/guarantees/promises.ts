@@ -542,6 +542,12 @@ export const HTTP_PROMISES: TestedPromise[] = [
     'http/ended',
     'ends that are listed late, and out of order, are told all the same',
   ),
+  tested(
+    'an agent repeats its start, without a key',
+    'no second job: the key follows from project and prompt',
+    'http/mcp',
+    'an agent that repeats its start without a key makes no second job, and waits for the result',
+  ),
 ];
 
 /** Of what people say about a job. */
