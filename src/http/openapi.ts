@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document, made of the table of routes and the published schemas of the contract. */
 import { readFileSync } from 'node:fs';
-import { type JsonSchema, TEXT } from '../contract/kinds.js';
+import { ID, type JsonSchema, NO_CONTROL_CHARACTERS, TEXT } from '../contract/kinds.js';
 import { HEADERS, objectOf, type Route, ROUTES } from './routes.js';
 
 /** `npm run docs:contract` writes it, of the types that are told. */
@@ -34,6 +34,22 @@ function contractSchemas(): Record<string, JsonSchema> {
   return (JSON.parse(text) as { $defs: Record<string, JsonSchema> }).$defs;
 }
 
+/** What stands in a path. */
+const PARTS: Readonly<Record<string, JsonSchema>> = {
+  projectId: ID.schema(),
+  key: { type: 'string', minLength: 1, pattern: NO_CONTROL_CHARACTERS },
+  id: { type: 'string', pattern: '^[A-Za-z0-9_-]+$' },
+};
+
+/** As bodies are checked: without a field that is not named. */
+function closed(schema: JsonSchema): JsonSchema {
+  const { properties, oneOf } = schema as { properties?: Record<string, JsonSchema>; oneOf?: JsonSchema[] };
+  if (oneOf) return { ...schema, oneOf: oneOf.map(closed) };
+  if (!properties) return schema;
+  const inner = Object.entries(properties).map(([name, property]) => [name, closed(property)]);
+  return { ...schema, properties: Object.fromEntries(inner) as object, additionalProperties: false };
+}
+
 function operation(route: Route): object {
   const { path, summary, body, answers, handle } = route;
   const type = path.endsWith('/events') ? 'text/event-stream' : 'application/json';
@@ -47,7 +63,7 @@ function operation(route: Route): object {
     summary,
     parameters: parametersOf(route),
     ...(body && {
-      requestBody: { required: true, content: { 'application/json': { schema: body.shown ?? body.schema } } },
+      requestBody: { required: true, content: { 'application/json': { schema: closed(body.shown ?? body.schema) } } },
     }),
     responses: {
       ...(Object.fromEntries(responses) as object),
@@ -57,11 +73,15 @@ function operation(route: Route): object {
 }
 
 function parametersOf({ path, query = {}, headers = [], method }: Route): object[] {
-  const schema = TEXT.schema();
-  const parts = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: 'path', required: true, schema }));
+  const parts = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({
+    ...{ name, in: 'path', required: true, schema: PARTS[name] },
+  }));
   const queries = Object.entries(query).map(([name, kind]) => ({ name, in: 'query', schema: kind.schema() }));
   // The key of a start is the only header that must come.
   const required = method === 'POST' && path.endsWith('/jobs');
-  const read = headers.map((name) => ({ name, in: 'header', required, description: HEADERS[name], schema }));
+  const read = headers.map((name) => {
+    const schema = name === 'Idempotency-Key' ? PARTS['key'] : TEXT.schema();
+    return { name, in: 'header', required, description: HEADERS[name], schema };
+  });
   return [...parts, ...queries, ...read];
 }

@@ -168,7 +168,7 @@ export class HttpServer {
     // A connection that stays open would keep this server from its end.
     if (this.#ending.signal.aborted) response.setHeader('connection', 'close');
     response.writeHead(status, { ...(body !== undefined && type), ...always, ...headers });
-    response.end(isText || body === undefined ? body : `${JSON.stringify(body)}\n`);
+    response.end(isText || body === undefined ? body : `${toJson(body)}\n`);
   }
 
   #sendError(response: ServerResponse, error: unknown): void {
@@ -185,6 +185,11 @@ export class HttpServer {
     if (isAnswering || code === 'ECONNRESET') return void socket.destroy();
     refuse(socket, new Problem(BROKEN[code ?? ''] ?? 400, 'no request of HTTP/1.1, or it came too slowly'));
   }
+}
+
+/** Also for readers of YAML, as those of OpenAPI are: it takes no such control characters. */
+function toJson(body: unknown): string {
+  return JSON.stringify(body).replace(/[\u007f-\u009f]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`);
 }
 
 function addressOf({ socket }: IncomingMessage): string {

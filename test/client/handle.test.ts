@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, agentJobWorkflowId, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { AgentJobs, TemporalCallError, type JobSummary } from '../../src/starter.js';
@@ -23,6 +24,26 @@ test('every wait ends with the reason of its signal, and the job goes on', async
     await expect(waiting).rejects.toBe(reason);
   }
   expect((await job.state()).phase).toBe('watching');
+  await job.cancel();
+});
+
+test('a job that begins while it is asked for is no ended one', async () => {
+  const request = { projectId: server.projectId, key: randomUUID(), prompt: 'stay' };
+  let asked = 0;
+  const query: WorkflowClientInterceptor['query'] = async (input, next) => {
+    asked += 1;
+    try {
+      return await next(input);
+    } catch (error) {
+      await server.jobs.start(request);
+      throw error;
+    }
+  };
+  const { connection, options } = server.client;
+  const client = new Client({ connection, namespace: options.namespace, interceptors: { workflow: [{ query }] } });
+  const job = new AgentJobs({ client, taskQueue: server.taskQueue }).handle(request);
+  expect(await job.state()).toMatchObject({ phase: 'watching' });
+  expect(asked).toBe(2);
   await job.cancel();
 });
 

@@ -110,7 +110,10 @@ test('OpenAPI names each call under its addresses, and its schemas can be used',
   const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
   const service = { jobs, keys: null, version: '1.2.3', onProblem: () => {} };
   const http = await HttpServer.listen(service, { host: '127.0.0.1', port: 0 });
-  const document = (await (await fetch(`${http.url}/openapi.json`)).json()) as {
+  const text = await (await fetch(`${http.url}/openapi.json`)).text();
+  // Its validators read it as YAML.
+  expect(text).not.toMatch(/[\u007f-\u009f]/);
+  const document = JSON.parse(text) as {
     openapi: string;
     info: { version: string };
     paths: Record<string, Record<string, { operationId: string; responses: object; requestBody?: Body }>>;
@@ -145,10 +148,6 @@ test('OpenAPI names each call under its addresses, and its schemas can be used',
   }
   const start = document.paths['/v1/projects/{projectId}/jobs']!['post']!.requestBody!;
   const isStart = ajv.compile(start.content['application/json'].schema);
-  expect([{ prompt: 'x' }, { jobId: 'j' }, {}, { prompt: 1 }].map((body) => isStart(body))).toEqual([
-    true,
-    true,
-    false,
-    false,
-  ]);
+  expect([{ prompt: 'x' }, { jobId: 'j' }].map((body) => isStart(body))).toEqual([true, true]);
+  for (const wrong of [{}, { prompt: 1 }, { prompt: 'x', deadlin: '1 hour' }]) expect(isStart(wrong)).toBe(false);
 });

@@ -10,7 +10,7 @@ import {
 import { WorkflowNotFoundError } from '@temporalio/common';
 import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery, type Waiting } from '../../contract.js';
 import { askWorkflow, queryAgain, workflowOptionsOf } from '../../temporal/workflow-clients.js';
-import { JobEndedError, MessageRefusedError } from '../errors.js';
+import { JobEndedError, JobNotFoundError, MessageRefusedError } from '../errors.js';
 import { CALL_TIMEOUT_MS, type CallOptions, temporalCall } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
 import { isTakingTasks, whyNoAnswer } from './no-answer.js';
@@ -25,11 +25,16 @@ export async function callJob<T>(
   workflowId: string,
   options: CallOptions,
   call: (handle: WorkflowHandle) => Promise<T>,
+  isAgain = false,
 ): Promise<T> {
   try {
     return await temporalCall(client, options, () => call(client.workflow.getHandle(workflowId)));
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) throw await whyNotFound(client, workflowId, options, error);
+    if (error instanceof WorkflowNotFoundError) {
+      const why = await whyNotFound(client, workflowId, options, error);
+      if (why === null && !isAgain) return callJob(client, workflowId, options, call, true);
+      throw why ?? new JobNotFoundError(workflowId, 'no such workflow was running yet', { cause: error });
+    }
     if (error instanceof WorkflowUpdateFailedError) {
       throw new MessageRefusedError(workflowId, error.cause?.message ?? error.message, { cause: error });
     }
@@ -76,16 +81,16 @@ async function askPatiently(client: Client, workflowId: string, options: CallOpt
   }
 }
 
-/** Temporal says the same of a workflow that never was and of one that has ended. */
+/** Temporal says the same of a workflow that never was and of one that has ended; null where it has begun since. */
 async function whyNotFound(
   client: Client,
   workflowId: string,
   { signal }: CallOptions,
   cause: WorkflowNotFoundError,
-): Promise<Error> {
+): Promise<Error | null> {
   try {
-    const run = await temporalCall(client, { signal }, () => readDescription(client, workflowId));
-    return new JobEndedError(workflowId, run.status.name, { cause });
+    const { status } = await temporalCall(client, { signal }, () => readDescription(client, workflowId));
+    return status.name === 'RUNNING' ? null : new JobEndedError(workflowId, status.name, { cause });
   } catch (error) {
     return error as Error;
   }
