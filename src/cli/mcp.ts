@@ -1,6 +1,7 @@
 /** `mcp`: the jobs as tools for an agent, on standard input and output, until its client closes them. */
 import { once } from 'node:events';
 import type { Command } from 'commander';
+import type { AgentJobs } from '../starter.js';
 import { connect, type GlobalOptions, printToStderr, versionOf } from './session.js';
 
 const HELP = `
@@ -17,23 +18,34 @@ export function addMcp(program: Command): void {
 }
 
 async function serve(command: Command): Promise<void> {
-  const { readMcpConfig } = await import('../config.js');
+  const { readClientConfig, readMcpConfig } = await import('../config.js');
   const { serveStdio } = await import('@modelcontextprotocol/server/stdio');
   const { mcpServer } = await import('../http/mcp/server.js');
   const { ANYBODY: caller } = await import('../http/keys.js');
   const { maxWaitMs } = readMcpConfig();
+  readClientConfig(); // What is wrong there is told at once, not by the first tool.
   const end = new AbortController();
+  const { signal: ending } = end;
   process.once('SIGTERM', () => end.abort()).once('SIGINT', () => end.abort());
   process.stdin.once('end', () => end.abort());
-  const jobs = await connect(command.optsWithGlobals<GlobalOptions>());
+  const temporal = connector(command.optsWithGlobals<GlobalOptions>(), ending);
   const onProblem = (problem: string) => printToStderr(`agent-jobs: ${problem}`);
-  const service = { jobs, caller, maxWaitMs, ending: end.signal, version: versionOf(command), onProblem };
-  const onerror = (error: Error) => onProblem(error.message);
-  const stdio = serveStdio(() => mcpServer(service), { onerror });
-  try {
-    if (!end.signal.aborted) await once(end.signal, 'abort');
-  } finally {
-    await stdio.close();
-    await jobs.close();
-  }
+  const service = { connect: temporal.connect, caller, maxWaitMs, ending, version: versionOf(command), onProblem };
+  const stdio = serveStdio(() => mcpServer(service), { onerror: (error) => onProblem(error.message) });
+  if (!ending.aborted) await once(ending, 'abort');
+  await stdio.close();
+  await temporal.close();
+}
+
+/** Connects when it is first needed, and again where Temporal was away: the agent is told of it by a tool. */
+function connector(globals: GlobalOptions, signal: AbortSignal) {
+  let jobs: Promise<AgentJobs> | undefined;
+  const retry = (error: unknown) => {
+    jobs = undefined;
+    throw error;
+  };
+  return {
+    connect: () => (jobs ??= connect(globals, null, { signal }).catch(retry)),
+    close: async () => (await jobs?.catch(() => undefined))?.close(),
+  };
 }

@@ -51,7 +51,7 @@ function addressOfId(id: string): Address {
 
 /** Checks a key: some clients and proxies take dots for a step in the path. Throws InvalidInputError. */
 export function checkKey(key: string): string {
-  if (/^(?!\.{1,2}$)\P{Cc}+$/u.test(key)) return key;
+  if (typeof key === 'string' && /^(?!\.{1,2}$)\P{Cc}+$/u.test(key)) return key;
   throw new InvalidInputError('key', 'must be text without control characters, and not "." or ".."');
 }
 

@@ -37,7 +37,7 @@ export const JOBS_QUERY = {
 
 /** Callers, and proxies before them, give up after a minute at most, as a rule. */
 export const START_TIMEOUT_MS = 20_000;
-const STATE_TIMEOUT_MS = 10_000;
+export const STATE_TIMEOUT_MS = 10_000;
 /** Of a run that is over: another may have begun since. */
 const RESULT_TIMEOUT_MS = 5_000;
 

@@ -1,8 +1,10 @@
 /** What callers do with jobs over HTTP: each handler is one call of the client, and its answer. */
+import { isOtherPrompt } from '../agent-job/input.js';
+import { FollowUpConflictError } from '../client/errors.js';
 import type { ResolveUnknownInput } from '../contract.js';
-import type { FollowUpOptions, StartRequest } from '../starter.js';
+import type { FollowUpOptions, JobHandle, StartRequest } from '../starter.js';
 import { jobPath } from './address.js';
-import { pageOfJobs, readJob, START_TIMEOUT_MS, startedJob } from './bodies.js';
+import { pageOfJobs, readJob, START_TIMEOUT_MS, startedJob, STATE_TIMEOUT_MS } from './bodies.js';
 import { Problem } from './problem.js';
 import { type Answer, type Call, idempotencyKeyOf, waitOf, whileWanted } from './request.js';
 
@@ -34,10 +36,17 @@ export async function followUp(call: Call): Promise<Answer> {
   const timeoutMs = waitOf(request);
   if (timeoutMs === 0) {
     const { id } = await call.job().followUp(prompt, { ...options, timeoutMs: START_TIMEOUT_MS });
+    if (options.id !== undefined) await checkIsItsPrompt(call.job(), id, prompt);
     return { status: 202, body: { id, state: 'queued' } };
   }
   const fate = await call.job().sendFollowUp(prompt, { ...options, timeoutMs, signal });
   return { status: fate.state === 'queued' ? 202 : 200, body: fate };
+}
+
+/** A signal tells nobody that its id has another prompt; where no worker does in time, the job's page does. */
+async function checkIsItsPrompt(job: JobHandle, id: string, prompt: string): Promise<void> {
+  const state = await job.state({ timeoutMs: STATE_TIMEOUT_MS }).catch(() => null);
+  if (isOtherPrompt(state?.promptHashes[id], prompt)) throw new FollowUpConflictError(job.workflowId, id);
 }
 
 /** Asks for a cancellation; Temporal's history has the name of the key. */

@@ -48,7 +48,8 @@ const UTF8 = new TextDecoder('utf-8', { fatal: true });
 
 /** How many items a page has at most. */
 export const PAGE_SIZE: Kind<number> = {
-  check: (value, field) => checkWholeNumber(/^\d+$/.test(String(value)) ? Number(value) : value, field, [1, MAX_PAGE]),
+  check: (value, field) =>
+    checkWholeNumber(typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value, field, [1, MAX_PAGE]),
   schema: () => ({ type: 'integer', minimum: 1, maximum: MAX_PAGE, default: 100 }),
 };
 

@@ -32,6 +32,8 @@ const LIMITS = { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeou
 /** What a request without a wait may take once the end was asked for. */
 const DRAIN_MS = 20_000;
 const READY_LIMIT_MS = 4_000;
+/** Whoever was refused may read why, and is cut off then. */
+const LAST_WORD_MS = 1_000;
 const BROKEN: Readonly<Record<string, number>> = { ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_HEADER_OVERFLOW: 431 };
 
 /** A server that listens. */
@@ -222,13 +224,17 @@ async function checkIsJob({ client }: AgentJobs, workflowId: string): Promise<vo
 }
 
 /** Without keys no page of a browser may get here: it tells its origin, or has made a name of its own lead here. */
-function checkIsLocal({ headers: { host = '', origin } }: IncomingMessage): void {
+function checkIsLocal({ headers: { host = '', origin, 'sec-fetch-site': site } }: IncomingMessage): void {
   const name = host.replace(/:\d*$/, '');
-  if (origin === undefined && (isIP(name) !== 0 || !name.includes('.'))) return;
+  const isOfPage = origin !== undefined || site === 'cross-site';
+  if (!isOfPage && (isIP(name) !== 0 || ['', 'localhost', '[::1]'].includes(name))) return;
   throw new Problem(403, 'without keys this server is for this machine alone, and for no browser');
 }
 
 function refuse(socket: Socket, { status, body }: Problem): void {
+  // Of a CONNECT, Node has taken its own listeners off: an error would end the process, and an open end keep it.
+  socket.on('error', () => {}).resume();
+  setTimeout(() => socket.destroy(), LAST_WORD_MS).unref();
   const text = JSON.stringify(body);
   const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, `content-type: ${PROBLEM_TYPE}`, 'connection: close'];
   socket.end([...head, `content-length: ${Buffer.byteLength(text)}`, '', text].join('\r\n'));

@@ -1,6 +1,8 @@
 /** Who may see what, by which address; what names nothing, or another project, is refused before anything is asked. */
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { readFile, rm, writeFile } from 'node:fs/promises';
+import { get, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { agentJobWorkflowId, attachedJobWorkflowId } from '../../src/contract.js';
 import { HttpServer } from '../../src/http/server.js';
@@ -193,6 +195,14 @@ test('a key is taken and withdrawn as the file changes; while that is wrong, its
   expect(await statusFor(bench.own)).toBe(200);
 });
 
+/** `fetch` takes no host of the caller's choice. */
+async function statusOfHost(url: string, host: string): Promise<number | undefined> {
+  const sent = get(`${url}/v1/projects/any/jobs`, { headers: { host } });
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  response.resume();
+  return response.statusCode;
+}
+
 test('without keys a server is for this machine, and for no page of a browser', async () => {
   const http = await withoutKeys();
   const statusWith = async (headers: Record<string, string>) =>
@@ -201,5 +211,7 @@ test('without keys a server is for this machine, and for no page of a browser', 
   for (const origin of ['https://evil.example', 'null', 'http://localhost:3000']) {
     expect(await statusWith({ origin })).toBe(403);
   }
+  expect(await statusOfHost(http.url, 'localhost')).toBe(200);
+  for (const host of ['evil.example', 'evil']) expect(await statusOfHost(http.url, host)).toBe(403);
   await http.end();
 });

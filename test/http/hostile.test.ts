@@ -121,6 +121,22 @@ test('paths that a proxy may read otherwise lead to no other project', async () 
   }
 });
 
+test('a CONNECT that is cut off or left open neither ends the server nor keeps it from its end', async () => {
+  const own = await startHttp(jobs, OWN);
+  const refused = async () => {
+    const socket = connect(Number(new URL(own.http.url).port), '127.0.0.1').on('error', () => {});
+    socket.write('CONNECT other:443 HTTP/1.1\r\nhost: x\r\n\r\n');
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    expect(statusesOf(answer.toString())).toEqual([405]);
+    return socket;
+  };
+  for (let i = 0; i < 30; i += 1) (await refused()).resetAndDestroy();
+  expect((await own.send('/healthz')).status).toBe(200);
+  const left = await refused();
+  await own.close();
+  left.destroy();
+});
+
 test('headers that come twice are refused, where two readers could take another one', async () => {
   const list = `GET /v1/projects/${OWN}/jobs HTTP/1.1`;
   const twice = [

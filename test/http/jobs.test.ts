@@ -81,6 +81,10 @@ test('a follow-up is queued at once, or told by its fate; its id is sent once, w
   expect([again.status, again.body]).toMatchObject([200, { id: 'two', state: 'sent' }]);
   const other = await post(path, { prompt: 'another', id: 'two' }, { prefer: 'wait=40' });
   expect([other.status, other.body.code]).toEqual([422, 'FOLLOW_UP_CONFLICT']);
+  const unasked = await post(path, { prompt: 'another' }, { 'idempotency-key': 'two' });
+  expect([unasked.status, unasked.body.code]).toEqual([422, 'FOLLOW_UP_CONFLICT']);
+  const half = await post(path, { prompt: 'x', id: '\ud800' }, { prefer: 'wait=5' });
+  expect([half.status, half.body.detail]).toMatchObject([422, expect.stringContaining('id must be well-formed')]);
 });
 
 test('a cancelled job is told as a failure, with who asked in history', async () => {

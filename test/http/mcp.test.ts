@@ -1,8 +1,13 @@
 /** The tools of an agent, as the protocol's requests over HTTP. */
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readMcpConfig } from '../../src/config.js';
 import { keyOf } from '../../src/http/mcp/tools.js';
+import { cliProgram } from '../cli/run-cli.js';
 import { QUICK } from '../client/job-server.js';
 import { type HttpJobServer, startHttpJobServer } from './http-server.js';
 
@@ -95,6 +100,8 @@ test.each([
   { args: {}, status: 422, detail: 'prompt' },
   { args: { prompt: 'x', projectId: 'another' }, status: 403, detail: 'not for this project' },
   { args: { prompt: 'x', key: '..' }, status: 422, detail: 'key' },
+  { args: { prompt: { toString: 1 } }, status: 422, detail: 'prompt' },
+  { args: { prompt: 'x', key: { toString: 1 } }, status: 422, detail: 'key' },
 ])('a start with $args is refused with what is wrong', async ({ args, status, detail }) => {
   const refused = await call('start_job', args);
   expect(refused).toMatchObject({
@@ -110,6 +117,32 @@ test('another project is not looked at, nor is a request without a key or with a
   expect(await send('tools/list', {}, null)).toMatchObject({ status: 401, body: { code: 'UNAUTHORIZED' } });
   expect(await send('tools/call', { name: 'resolve', arguments: {} })).toMatchObject({ error: {} });
   expect(server.bench.problems).toEqual([]);
+});
+
+test('a body that is nested too deeply is the fault of who sent it', async () => {
+  const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${'['.repeat(50_000)}${']'.repeat(50_000)}}`;
+  expect(await server.bench.send('/mcp', { body, headers: ACCEPT })).toMatchObject({ status: 400 });
+  expect(server.bench.problems).toEqual([]);
+});
+
+test('while Temporal is away each tool says so, and the end of its input ends the program', async () => {
+  const env = { PATH: process.env['PATH'], HOME: tmpdir(), TEMPORAL_ADDRESS: '127.0.0.1:1' };
+  const child = spawn(process.execPath, [cliProgram, 'mcp'], { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  const closed = once(child, 'close');
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+  const ask = async (method: string, params: object) => {
+    child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })}\n`);
+    return JSON.parse(String((await lines.next()).value)).result;
+  };
+  const clientInfo = { name: 'test', version: '1' };
+  const begun = await ask('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo });
+  expect(begun.serverInfo.name).toBe('agent-jobs');
+  const args = { projectId: 'p', key: 'k' };
+  expect(await ask('tools/call', { name: 'get_job', arguments: args })).toMatchObject({
+    ...{ isError: true, structuredContent: { status: 503, code: 'TEMPORAL_UNAVAILABLE' } },
+  });
+  child.stdin.end();
+  expect(await closed).toEqual([0, null]);
 });
 
 test('the longest wait is a setting', () => {

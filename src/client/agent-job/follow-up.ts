@@ -14,6 +14,7 @@ import {
 } from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
 import { asNotRetryable } from '../../contract/errors.js';
+import { InvalidInputError } from '../../contract/input-checks.js';
 import {
   AgentJobError,
   FollowUpConflictError,
@@ -183,6 +184,8 @@ function goOnAfterEnd(
 
 function identify(given: string, options: FollowUpOptions): IdentifiedFollowUp {
   const { prompt, id, priority } = parseFollowUp({ prompt: given, id: options.id, priority: options.priority });
+  // Temporal's own encoding would refuse it, as if it were away.
+  if (id?.isWellFormed() === false) throw new InvalidInputError('id', 'must be well-formed Unicode');
   return { prompt, id: id ?? randomUUID(), ...(priority !== null && { priority }) };
 }
 

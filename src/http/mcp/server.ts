@@ -9,7 +9,7 @@ import {
   type StandardSchemaWithJSON,
 } from '@modelcontextprotocol/server';
 import type { JsonSchema } from '../../contract/kinds.js';
-import { Problem, problemOf } from '../problem.js';
+import { Problem, problemOf, readOr400 } from '../problem.js';
 import type { Answer, Call } from '../request.js';
 import { callTool, DEFAULT_WAIT_MS, TOOLS } from './tools.js';
 
@@ -17,7 +17,9 @@ type Tool = (typeof TOOLS)[number];
 type ToolCall = Parameters<typeof callTool>[1];
 
 /** For whom, and who is told what is wrong here; never with a key or a prompt. */
-interface McpService extends Pick<ToolCall, 'jobs' | 'caller' | 'ending'> {
+interface McpService extends Pick<ToolCall, 'caller' | 'ending'> {
+  /** Rejects while Temporal is away: each call tries again. */
+  connect: () => Promise<ToolCall['jobs']>;
   maxWaitMs?: number | undefined;
   version: string;
   onProblem: (problem: string) => void;
@@ -25,14 +27,24 @@ interface McpService extends Pick<ToolCall, 'jobs' | 'caller' | 'ending'> {
 
 /** Answers a request over HTTP, which stands alone: any server may answer the next one. */
 export async function serveMcp(call: Call): Promise<Answer | null> {
-  const { service, request, response, body, gone: signal } = call;
-  const protocol = createMcpHandler(() => mcpServer({ ...service, ...call, maxWaitMs: service.maxToolWaitMs }));
+  const { service, request, response, body, gone, ending } = call;
+  // A stream of notifications has no end of its own.
+  const signal = body['method'] === 'subscriptions/listen' ? AbortSignal.any([gone, ending]) : gone;
+  const connect = () => Promise.resolve(call.jobs);
+  const text = readOr400('the body is nested too deeply', () => JSON.stringify(body));
+  const protocol = createMcpHandler(() =>
+    mcpServer({ ...service, ...call, connect, maxWaitMs: service.maxToolWaitMs }),
+  );
   // One value each, as the protocol has them.
   const headers = Object.entries(request.headers).map(([name, value]): [string, string] => [name, String(value)]);
-  const given = new Request('http://localhost/mcp', { method: 'POST', headers, body: JSON.stringify(body), signal });
+  const given = new Request('http://localhost/mcp', { method: 'POST', headers, body: text, signal });
   const answer = await protocol.fetch(given, { parsedBody: body });
-  response.writeHead(answer.status, { ...Object.fromEntries(answer.headers), 'cache-control': 'no-store' });
-  if (answer.body) await pipeline(Readable.fromWeb(answer.body as never), response, { signal });
+  response.writeHead(answer.status, {
+    ...Object.fromEntries(answer.headers),
+    'cache-control': 'no-store',
+    connection: 'close',
+  });
+  if (answer.body) await pipeline(Readable.fromWeb(answer.body as never), response, { signal: gone });
   else response.end();
   return null;
 }
@@ -62,8 +74,9 @@ async function answer(
   args: Record<string, unknown>,
   { mcpReq: request }: ServerContext,
 ): Promise<CallToolResult> {
-  const call = { ...service, maxWaitMs, args, gone: request.signal, onState: progressOf(request) };
+  const waiting = { maxWaitMs, gone: request.signal, onState: progressOf(request) };
   try {
+    const call = { ...service, ...waiting, jobs: await service.connect(), args };
     const { body, next } = await callTool(tool, call);
     return { content: [text(next), text(JSON.stringify(body))], structuredContent: { ...body } };
   } catch (error) {

@@ -8,6 +8,7 @@ import type { JobState } from '../../contract.js';
 import { checkObject, checkWholeNumber } from '../../contract/input-checks.js';
 import { type JsonSchema, schemaOf, TEXT } from '../../contract/kinds.js';
 import { checkKnownFields } from '../../client/known-fields.js';
+import { checkKey } from '../address.js';
 import { type JobBody, JOBS_QUERY, pageOfJobs, readJob, START_TIMEOUT_MS, startedJob } from '../bodies.js';
 import { type Caller, checkMaySee } from '../keys.js';
 import { whileWanted } from '../request.js';
@@ -109,7 +110,10 @@ export function keyOf(project: string, prompt: string): string {
 
 async function startJob({ jobs, args }: ToolCall): Promise<ToolAnswer> {
   const { key, ...request } = args as unknown as StartRequest & { key?: string | null; prompt: string };
-  const started = await startedJob(jobs, { ...request, key: key ?? keyOf(request.projectId, request.prompt) });
+  const started = await startedJob(jobs, {
+    ...request,
+    key: key ?? keyOf(request.projectId, TEXT.check(request.prompt, 'prompt')),
+  });
   const joined = started.isNew ? 'The job was started.' : 'The key already named this job: no second one was started.';
   return { body: started, next: `${joined} Its key is ${started.key}. Call wait_for_job for its result.` };
 }
@@ -151,7 +155,7 @@ async function listJobs({ jobs, args, gone }: ToolCall): Promise<ToolAnswer> {
 }
 
 function handleOf({ jobs, args }: ToolCall): JobHandle {
-  return jobs.handle({ projectId: args['projectId'] as string, key: TEXT.check(args['key'], 'key') });
+  return jobs.handle({ projectId: args['projectId'] as string, key: checkKey(args['key'] as string) });
 }
 
 function answerOf(body: JobBody): ToolAnswer {
