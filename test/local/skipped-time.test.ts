@@ -68,8 +68,11 @@ test('an export that the upstream throttles goes on when the hour is over', asyn
   const range = { projectId: 'acme', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
   const exported = await system.jobs.exportVisitors(range);
   await expect.poll(async () => (await system.sandbox.counts()).operations.visitors.responses['429']).toBe(1);
-  await system.skip('3 hours');
-  expect((await exported.result()).snapshots).toMatchObject([{ rows: 2_600 }]);
+  let isOver = false;
+  const result = exported.result().finally(() => (isOver = true));
+  // How soon it asks again depends on what it had under way.
+  while (!isOver) await system.skip('1 hour');
+  expect((await result).snapshots).toMatchObject([{ rows: 2_600 }]);
 });
 
 test('skips one after the other move the time by their sum, however they are called', async () => {

@@ -36,6 +36,12 @@ async function untilWaiting(handle: WorkflowHandle, queue: ProjectQueue): Promis
   await expect.poll(() => handle.query(jobStateQuery), PATIENCE).toMatchObject({ waiting: { for: 'turn' } });
 }
 
+/** How often a job has asked its queue, and was told to wait. */
+async function asksOf(job: WorkflowHandle): Promise<number> {
+  const { events = [] } = await job.fetchHistory();
+  return events!.filter((event) => event.activityTaskCompletedEventAttributes).length;
+}
+
 test('a worker has those that wait for a queue that is gone ask again, creates and follow-ups', async () => {
   upstream.show = () => ({ status: 'active' });
   const [creates, messages] = [queueOf('create'), queueOf('message')];
@@ -67,7 +73,10 @@ test('pollNow has a job whose queue is gone ask again, and one whose queue is th
     await bench.start({ projectId, prompt: 'second' }),
   ];
   for (const job of [first, second]) await untilWaiting(job, queue);
+  const before = await asksOf(second);
   await second.signal(pollNowSignal);
+  // While it asks, another pollNow is none.
+  await expect.poll(() => asksOf(second), PATIENCE).toBe(before + 1);
   await expect.poll(() => queue.placeOf(second.workflowId), PATIENCE).toMatchObject({ position: 2 });
   await queue.handle.terminate();
   await second.signal(pollNowSignal);
