@@ -39,6 +39,9 @@ export function channelArgsFor(address: string): NonNullable<ConnectionOptions['
   return /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/.test(address) ? { 'grpc.enable_http_proxy': 0 } : {};
 }
 
+/** Else another channel of this process to the same server, which has failed, says how long this one waits. */
+const OWN_ATTEMPTS = { 'grpc.use_local_subchannel_pool': 1 };
+
 /** Connects to Temporal; throws, within seconds, TemporalCallError. Reads no environment: its callers do. */
 export async function connectClient(settings: ConnectionSettings): Promise<ConnectedClient> {
   const { address, namespace, taskQueue, connectionOptions, signal, timeoutMs } = settings;
@@ -46,7 +49,7 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
   signal?.throwIfAborted();
   const retries = new RequestRetries();
   const connection = Connection.lazy({
-    channelArgs: channelArgsFor(address),
+    channelArgs: { ...channelArgsFor(address), ...OWN_ATTEMPTS },
     ...connectionOptions,
     address,
     interceptors: [retries.interceptor],

@@ -1,9 +1,11 @@
 import { getEventListeners } from 'node:events';
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client, Connection, type WorkflowClientInterceptor } from '@temporalio/client';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, agentJobWorkflowId, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { channelArgsFor } from '../../src/client/connection.js';
 import { AgentJobs, TemporalCallError, type JobSummary } from '../../src/starter.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
@@ -128,6 +130,18 @@ test('a refused connection is told as such, with the remedy', async () => {
   // A machine that stands still for the four seconds of an attempt learns only that there was no answer.
   const connect = () => AgentJobs.connect({ address: '127.0.0.1:1' }).catch((error: unknown) => error);
   await expect.poll(connect).toMatchObject({ code: 'TEMPORAL_UNAVAILABLE', retryable: true, message });
+});
+
+test('a connection of somebody else that waits to try again holds no other one up', async () => {
+  const address = '127.0.0.1:2';
+  const other = Connection.lazy({ address, channelArgs: channelArgsFor(address), connectTimeout: 8_000 });
+  const trying = other.ensureConnected().catch(() => {});
+  await delay(3_000);
+  const errors: unknown[] = [];
+  for (let i = 0; i < 4; i += 1) errors.push(await AgentJobs.connect({ address }).catch((error: unknown) => error));
+  expect(errors.map(String)).toEqual(errors.map(() => expect.stringContaining('connection is refused')));
+  await trying;
+  await other.close();
 });
 
 test('connect closes what it opened', async () => {
