@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import Ajv from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { readHttpConfig } from '../../src/config.js';
@@ -84,6 +85,16 @@ test('without keys it says that it is for this machine alone, and ends on SIGTER
   expect(await stream.text()).toMatch(/\nretry: \d+\n\n$/);
   const workflowId = Buffer.from(location.split('/').at(-1)!, 'base64url').toString();
   await server.client.workflow.getHandle(workflowId).terminate();
+});
+
+test('while Temporal is away it says so once and waits, and a Ctrl-C ends it', async () => {
+  const { output, end } = await serve({ TEMPORAL_ADDRESS: '127.0.0.1:1' });
+  const told = 'trying again until it is there';
+  await vi.waitUntil(() => output().includes(told), { timeout: 60_000, interval: 100 });
+  // The second attempt comes a second later, and tells nothing.
+  await delay(1_500);
+  expect(output().split(told)).toHaveLength(2);
+  expect(await end('SIGINT')).toBe(0);
 });
 
 test('with keys it takes those of the file, and waits for a Temporal server that is about to start', async () => {
