@@ -3,7 +3,8 @@ import { chmod, mkdtemp, readdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { livePollers } from '../../src/client/pollers.js';
 import { startJobServer, type JobServer } from '../client/job-server.js';
 import { startPrivateDevServer } from '../support/dev-server.js';
 import { envOf, jsonLines } from './run-cli.js';
@@ -15,9 +16,20 @@ let server: JobServer;
 let snapshots: string;
 beforeAll(async () => {
   server = await startJobServer();
+  await polled(server);
   snapshots = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
 }, 3 * MINUTE);
 afterAll(() => server.close());
+
+/** A worker polls as soon as it runs, and is listed once Temporal has heard it. */
+async function polled({ client, taskQueue }: JobServer) {
+  const seen = async () => {
+    for (const polledFor of ['workflow', 'activity'] as const) {
+      expect(await livePollers(client, taskQueue, polledFor)).not.toEqual([]);
+    }
+  };
+  await vi.waitFor(seen, { timeout: MINUTE, interval: 100 });
+}
 
 function wellEnv(): Record<string, string> {
   const { url, apiKey } = server.sandbox;
