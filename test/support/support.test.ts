@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { setTimeout as delay } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { connectDevServer, connectTo, startPrivateDevServer } from './dev-server.js';
 import { gate } from './observed-upstream.js';
 import { startTimeSkipping } from './time-skipping.js';
@@ -71,7 +70,16 @@ test('the time-skipping server loses no task that cancels an activity whose resu
       const handle = await client.workflow.start('cutShort', { taskQueue, workflowId: randomUUID() });
       await begun.opened;
       await handle.signal('cut');
-      await delay(200);
+      const { workflowService: service, options } = client;
+      const execution = { workflowId: handle.workflowId };
+      await vi.waitFor(
+        async () => {
+          const page = await service.getWorkflowExecutionHistory({ namespace: options.namespace, execution });
+          const begunTasks = page.history!.events!.filter((event) => event.workflowTaskStartedEventAttributes);
+          expect(begunTasks).toHaveLength(2);
+        },
+        { timeout: 60_000, interval: 20 },
+      );
       ended.open();
       return handle.result();
     });
